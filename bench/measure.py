@@ -1,0 +1,114 @@
+"""Run a command and say what it took: one row of raw data per run."""
+
+import json
+import os
+import subprocess
+import time
+from collections import namedtuple
+
+COLUMNS = (
+    "bench case fs cache mounts contender trial real user sys maxrss_kib exit"
+    " found complete stat_calls all_calls gates"
+).split()
+STAT_FAMILY = ("statx", "newfstatat")
+ENVIRONMENT = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C"}
+SLOW, SLOW_TRIALS = 0.5, 5  # who takes longer than this many seconds runs only so often
+
+Contender = namedtuple("Contender", "name argv")
+
+
+def run(argv):
+    """One run, its output thrown away: seconds, peak memory and exit status."""
+    out = os.open(os.devnull, os.O_WRONLY)
+    try:
+        return run_into(out, argv)
+    finally:
+        os.close(out)
+
+
+def run_into(out, argv):
+    null = os.open(os.devnull, os.O_RDONLY)
+    err = os.memfd_create("err")
+    try:
+        files = [(os.POSIX_SPAWN_DUP2, fd, to) for to, fd in enumerate((null, out, err))]
+        start = time.perf_counter()
+        pid = os.posix_spawnp(argv[0], argv, ENVIRONMENT, file_actions=files)
+        _, status, usage = os.wait4(pid, 0)
+        real = time.perf_counter() - start
+        code = os.waitstatus_to_exitcode(status)
+        if code not in (0, 1):
+            raise RuntimeError(f"{' '.join(argv)}: exit {code}: {whole_file(err).decode()}")
+    finally:
+        os.close(err)
+        os.close(null)
+    return {
+        "real": round(real, 6),
+        "user": usage.ru_utime,
+        "sys": usage.ru_stime,
+        "maxrss_kib": usage.ru_maxrss,
+        "exit": code,
+    }
+
+
+def whole_file(fd):
+    return os.pread(fd, os.fstat(fd).st_size, 0)
+
+
+def run_json(argv):
+    """As `run`, for a fathom command with --json: also what it found and the calls by gate."""
+    out = os.memfd_create("out")
+    try:
+        row = run_into(out, argv)
+        answer = json.loads(whole_file(out))
+    finally:
+        os.close(out)
+    calls = {name: gate["calls"] for name, gate in answer["gates"].items()}
+    row["found"] = len(answer["result"]["mounts"])
+    row["complete"] = answer["result"]["complete"]
+    return row | count(calls)
+
+
+def count(calls):
+    return {
+        "stat_calls": sum(calls.get(name, 0) for name in STAT_FAMILY),
+        "all_calls": sum(calls.values()),
+        "gates": " ".join(f"{name}={n}" for name, n in sorted(calls.items())),
+    }
+
+
+def run_strace(argv, scratch):
+    """The system calls of a command, less those that it needs to say --version."""
+    calls = strace(argv, scratch)
+    for name, n in strace([argv[0], "--version"], scratch).items():
+        calls[name] = max(0, calls.get(name, 0) - n)
+    return count({name: n for name, n in calls.items() if n})
+
+
+def strace(argv, scratch):
+    report = os.path.join(scratch, "strace")
+    subprocess.run(
+        ["strace", "-f", "-c", "-U", "calls,name", "-o", report, *argv],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=ENVIRONMENT,
+    )
+    with open(report) as lines:
+        words = [line.split() for line in lines]
+    os.unlink(report)
+    return {w[1]: int(w[0]) for w in words if len(w) == 2 and w[0].isdigit() and w[1] != "total"}
+
+
+def measure(contenders, trials, runner, **about):
+    """All rows of one case: each trial runs every contender, a different one first each time."""
+    rows, slow = [], set()
+    for trial in range(-1, trials):  # -1 warms up, and is not kept
+        turn = trial % len(contenders)
+        for contender in contenders[turn:] + contenders[:turn]:
+            if contender.name in slow and trial >= SLOW_TRIALS:
+                continue
+            row = runner(contender.argv)
+            if row["real"] > SLOW:
+                slow.add(contender.name)
+            if trial >= 0:
+                rows.append(about | {"contender": contender.name, "trial": trial} | row)
+    return rows

@@ -1,0 +1,259 @@
+//! Every flag of every command. The parser, `-h`, `--help`, the man pages and the completions all come from here.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXIT: &str = "\
+Exit status:
+  0  done
+  1  done, but something was skipped or found wrong; each is named in a warning
+  2  not done, or the command line was wrong";
+
+/// Measure what file-system work costs, find the cheapest correct way to do it here, and do it that way
+#[derive(Parser, Debug)]
+#[command(name = "fathom", version, propagate_version = true, max_term_width = 100, after_help = EXIT)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags of every command.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// Print one JSON object: result, gates, warnings (schemas in docs/schemas)
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Time every call, and print what each gate cost on stderr, costliest first; with -v also percentiles
+    #[arg(long, global = true)]
+    pub(crate) profile: bool,
+    /// No progress and no talk on stderr; warnings and errors remain
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Say more on stderr
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    /// Show no progress, even on a terminal
+    #[arg(long, global = true)]
+    pub(crate) no_progress: bool,
+    /// When to use colour; the environment variable NO_COLOR turns `auto` off
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: When,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum When {
+    /// On a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Find every mount point at or under a directory, and what is the matter with it
+    Mounts(Box<Mounts>),
+    /// One page on this machine: its mounts, how they were found, and what each way of finding them costs here
+    Survey(Survey),
+    /// Print completions for a shell
+    #[command(after_help = "Example:\n  fathom completions bash > /usr/share/bash-completion/completions/fathom")]
+    Completions(Completions),
+    /// Write the man pages into a directory
+    #[command(after_help = "Example:\n  fathom man /usr/local/share/man/man1")]
+    Man(Man),
+}
+
+const MOUNTS_EXAMPLES: &str = "\
+Examples:
+  fathom mounts                           every mount point, as a tree
+  fathom mounts --by search --hints none  found in the file tree itself, with no mount table
+  fathom mounts --check                   which mounts answer within 2 seconds
+  fathom mounts --beneath /srv            what lies hidden under the mount points below /srv
+  fathom mounts --format mnttab           what rebuilds a lost /etc/mtab
+  fathom mounts --format exclude          mounts that do not answer, for tar -X, restic, borg
+  fathom mounts --compare /usr            what each method costs on this tree
+
+Exit status:
+  0  done
+  1  done, but something was skipped or found wrong (each in a warning), or --assert failed
+  2  not done, or the command line was wrong";
+
+/// Find every mount point at or under a directory, and what is the matter with it.
+///
+/// The kernel's mount table is read by the cheaper of its two doors, or the file tree is searched, by the programs of the
+/// papers of 1988 or by ours. Nothing is triggered, and a dead server is not waited for, unless --check or a search of the
+/// whole tree asks for it.
+#[derive(Args, Debug)]
+#[command(after_help = MOUNTS_EXAMPLES)]
+pub(crate) struct Mounts {
+    /// Where to begin
+    #[arg(default_value = "/", value_name = "ROOT")]
+    pub(crate) root: OsString,
+
+    /// How to find them
+    #[arg(long, value_name = "METHOD", default_value = "auto", help_heading = "Finding")]
+    pub(crate) by: By,
+    /// getmnt1 to getmnt3: look at entries this deep at most; 0 for no bound
+    /// [default: 4]
+    #[arg(long, value_name = "N", help_heading = "Finding")]
+    pub(crate) depth: Option<usize>,
+    /// getmnt2, getmnt3, search: extra information to go by: auto, none, ids, or a file of names (a mount table or paths)
+    #[arg(long, value_name = "WHICH", default_value = "auto", help_heading = "Finding")]
+    pub(crate) hints: OsString,
+    /// Run every method on this tree, each in a process of its own, and compare them
+    #[arg(long, help_heading = "Finding", conflicts_with_all = ["by", "check", "beneath", "boundaries", "watch", "assert"])]
+    pub(crate) compare: bool,
+    /// With --compare: how often
+    #[arg(long, value_name = "N", default_value_t = 5, requires = "compare", help_heading = "Finding",
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) trials: u16,
+
+    /// Touch each mount from a child that can be killed: ok, slow, hung, stale, denied, hidden
+    #[arg(long, help_heading = "Asking")]
+    pub(crate) check: bool,
+    /// With --check: how long a mount may take, as 2s, 500ms, 1m [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Asking")]
+    pub(crate) deadline: Option<Duration>,
+    /// Count the files and bytes that lie hidden under each mount point
+    #[arg(long, help_heading = "Asking")]
+    pub(crate) beneath: bool,
+    /// Find where the file system changes and the mount table says nothing: subvolumes, snapshots, automounts
+    #[arg(long, help_heading = "Asking")]
+    pub(crate) boundaries: bool,
+    /// Name the machines behind network mounts
+    #[arg(long, help_heading = "Asking")]
+    pub(crate) servers: bool,
+    /// Name block devices from a scan of /dev, or from sysfs
+    #[arg(long, value_name = "FROM", help_heading = "Asking")]
+    pub(crate) names: Option<Names>,
+    /// Succeed only if each of these is a mount point
+    #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Asking",
+          conflicts_with_all = ["check", "beneath", "boundaries", "servers", "names", "watch", "format"])]
+    pub(crate) assert: Vec<OsString>,
+    /// Show attaches and detaches as they happen, until interrupted
+    #[arg(long, help_heading = "Asking", conflicts_with_all = ["check", "beneath", "boundaries", "servers", "names", "format"])]
+    pub(crate) watch: bool,
+
+    /// How to print them
+    #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
+    pub(crate) format: Option<Format>,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum By {
+    /// The mount table by its cheaper door, or a search if there is none
+    Auto,
+    /// listmount(2) and statmount(2)
+    Kernel,
+    /// /proc/self/mountinfo
+    Mountinfo,
+    /// Ours: the names of the table, then breadth first; sees bind mounts and mounts on files
+    Search,
+    /// 1988: breadth first, the tree of mounted devices
+    Getmnt3,
+    /// 1987: depth first, leaves of the table of devices pruned
+    Getmnt2,
+    /// 1983: depth first, relative names, a bound on the depth
+    Getmnt1,
+    /// Full names, everything, as `find / -depth`
+    Naive,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Names {
+    /// A scan of /dev
+    Dev,
+    /// /sys/dev/block
+    Sys,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Format {
+    /// For people
+    Table,
+    /// As --json
+    Json,
+    /// A name a line; hidden mounts left out
+    Paths,
+    /// Names ended by NUL; hidden mounts left out
+    Paths0,
+    /// As /etc/mtab
+    Mnttab,
+    /// For /etc/fstab
+    Fstab,
+    /// Mounts that do not answer, as patterns for tar, restic, borg (does --check)
+    Exclude,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  fathom survey\n  fathom survey /srv --json\n\nExit status:\n  0  done\n  1  done, but something was skipped or found wrong; each is named in a warning\n  2  not done, or the command line was wrong"
+)]
+pub(crate) struct Survey {
+    /// Where to begin
+    #[arg(default_value = "/", value_name = "DIR")]
+    pub(crate) dir: OsString,
+    /// How long one run of one method may take before it is stopped
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub(crate) limit: Duration,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// Which shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// Where to write them
+    pub(crate) dir: PathBuf,
+}
+
+/// A time: a number with `ms`, `s` or `m` behind it, or of seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
+        Some(at) => text.split_at(at),
+        None => (text, "s"),
+    };
+    let factor = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        _ => return Err("give a time as 2s, 500ms or 1m".to_owned()),
+    };
+    let seconds: f64 = number.trim().parse().map_err(|_| "give a time as 2s, 500ms or 1m".to_owned())?;
+    Duration::try_from_secs_f64(seconds * factor)
+        .ok()
+        .filter(|time| !time.is_zero() && time.as_secs() < 1_000_000)
+        .ok_or_else(|| "give a time over 0 and under 11 days".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_hold_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(duration("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["", "s", "-1s", "2h", "0", "nan", "inf"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+}

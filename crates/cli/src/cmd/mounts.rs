@@ -1,0 +1,367 @@
+//! `fathom mounts`: which mount points are there, found how, at what cost.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
+
+use gate::fs::{At, Attributes, Want};
+use mounts::locate::Question;
+use mounts::method::Hunt;
+use mounts::root::{Root, Unusable};
+use mounts::{Answer, Class, Hints, Kind, Point, Warning, beneath, boundaries, check, locate, names, servers};
+use report::compare::{LeftOut, Method, Times, comparison, methods_text, profiles_text, ratios_text};
+use report::mounts::{Asserted, Beneath, Boundary, Look, Mounts, Row, Search};
+use report::name::printable;
+
+use crate::args::{By, Format, Mounts as Args, Names};
+use crate::out::{Done, Failed, Out, gates, profile_lines};
+use crate::progress::Progress;
+
+pub(crate) const SCHEMA: &str = "fathom.mounts/1";
+
+pub(crate) fn run(args: &Args, out: &Out) -> Done {
+    let format = if out.json { Format::Json } else { args.format.unwrap_or(Format::Table) };
+    if !args.assert.is_empty() {
+        return assert(args, format, out);
+    }
+    let question = question(args, format)?;
+    let root = open_root(&args.root)?;
+    if args.watch {
+        return super::watch::run(&root.path, out);
+    }
+    if args.compare {
+        return compare(&root, &question, usize::from(args.trials), format, out);
+    }
+    let start = Instant::now();
+    let check_wanted = args.check || format == Format::Exclude;
+    let mut progress = Progress::new(out.progress);
+    let mut answer = locate(&root, &question, &mut |far, path| progress.search(far, path))
+        .map_err(|e| Failed(format!("cannot find the mounts by {}: {e}; try --by auto", args.by_name())))?;
+    if !check_wanted {
+        check_readable(&root, &answer)?;
+    }
+    let mut tick = |far: &mounts::method::Progress, path: &[u8]| progress.search(far, path);
+    let mut hunt = Hunt::new(&mut tick);
+    if let Some(from) = args.names {
+        names::resolve(&mut answer.points, if from == Names::Dev { names::Names::Dev } else { names::Names::Sys });
+    }
+    if args.servers {
+        name_servers(&mut answer.points);
+    }
+    if args.beneath {
+        beneath::look(&root, &mut answer.points, &mut hunt);
+    }
+    let found = args.boundaries.then(|| find_boundaries(&root, &answer, &mut hunt));
+    answer.warnings.append(&mut hunt.warnings);
+    drop(hunt);
+    if check_wanted {
+        let total = answer.points.len();
+        let checked = check::check(&mut answer.points, args.deadline.unwrap_or(Duration::from_secs(2)), |done| {
+            progress.at(|| format!("{done} of {total} mounts have answered"));
+        });
+        answer.warnings.extend(checked.map_err(|e| Failed(format!("cannot make a process to check the mounts: {e}")))?);
+    }
+    drop(progress);
+    show(args, &root, answer, found.as_deref(), format, start.elapsed(), out)
+}
+
+fn show(
+    args: &Args,
+    root: &Root,
+    answer: Answer,
+    boundaries: Option<&[Boundary]>,
+    format: Format,
+    took: Duration,
+    out: &Out,
+) -> Done {
+    let Answer { by, why, points, lacking, warnings, search, .. } = answer;
+    let rows: Vec<Row> = points.into_iter().map(row).collect();
+    match format {
+        Format::Json => {
+            let result = Mounts {
+                root: Some(&root.path),
+                by: by.name(),
+                why: &why,
+                complete: lacking.is_empty(),
+                mounts: &rows,
+                boundaries,
+                search: search.map(|s| Search { directories: s.directories, entries: s.entries, pruned: s.pruned }),
+                compare: None,
+                asserted: None,
+            };
+            out.envelope(SCHEMA, result, &warnings)?;
+        }
+        Format::Table => {
+            let look = Look { width: out.width, tree: out.on_terminal(), color: out.color };
+            out.data(report::mounts::table(&rows, look).as_bytes())?;
+            for boundary in boundaries.unwrap_or_default() {
+                out.data(format!("{} {}\n", boundary.kind, printable(&boundary.path)).as_bytes())?;
+            }
+            let calls = gate::meter::tally().calls();
+            let mounts = if rows.len() == 1 { "mount" } else { "mounts" };
+            let ms = 1000.0 * took.as_secs_f64();
+            out.talk(format_args!("{} {mounts} by {} in {ms:.1} ms and {calls} calls: {why}", rows.len(), by.name()));
+            if args.servers {
+                out.talk(server_summary(&rows));
+            }
+        }
+        Format::Paths => out.data(&report::mounts::paths(&rows, b'\n'))?,
+        Format::Paths0 => out.data(&report::mounts::paths(&rows, 0))?,
+        Format::Mnttab => out.data(&report::mounts::mnttab(&rows))?,
+        Format::Fstab => out.data(&report::mounts::fstab(&rows))?,
+        Format::Exclude => out.data(&report::mounts::exclude(&rows))?,
+    }
+    out.warn(&warnings);
+    Ok(warnings.len())
+}
+
+fn server_summary(rows: &[Row]) -> String {
+    let mut servers: Vec<(&str, usize)> = Vec::new();
+    for server in rows.iter().filter_map(|row| row.server.as_deref()) {
+        match servers.iter_mut().find(|(name, _)| *name == server) {
+            Some((_, n)) => *n += 1,
+            None => servers.push((server, 1)),
+        }
+    }
+    let list: Vec<String> = servers.iter().map(|(name, n)| format!("{} ({n})", printable(name.as_bytes()))).collect();
+    if list.is_empty() { "no mount is on another machine".to_owned() } else { format!("servers: {}", list.join(", ")) }
+}
+
+impl Args {
+    fn by_name(&self) -> String {
+        clap::ValueEnum::to_possible_value(&self.by).map_or(String::new(), |value| value.get_name().to_owned())
+    }
+}
+
+fn question(args: &Args, format: Format) -> Result<Question, Failed> {
+    if args.deadline.is_some() && !args.check && format != Format::Exclude {
+        return Err(Failed("--deadline says nothing without --check".to_owned()));
+    }
+    let by = match args.by {
+        By::Auto => None,
+        By::Kernel => Some(mounts::By::Kernel),
+        By::Mountinfo => Some(mounts::By::Mountinfo),
+        By::Search => Some(mounts::By::Search),
+        By::Getmnt3 => Some(mounts::By::Getmnt3),
+        By::Getmnt2 => Some(mounts::By::Getmnt2),
+        By::Getmnt1 => Some(mounts::By::Getmnt1),
+        By::Naive => Some(mounts::By::Naive),
+    };
+    let hints = match args.hints.as_bytes() {
+        b"auto" => Hints::Auto,
+        b"none" => Hints::None,
+        b"ids" => Hints::Ids,
+        _ => Hints::File(read_names(&args.hints)?),
+    };
+    let fits = match (&hints, by) {
+        (Hints::Auto, _) | (_, Some(mounts::By::Search)) => true,
+        (Hints::None, Some(mounts::By::Getmnt2 | mounts::By::Getmnt3)) => true,
+        (Hints::None | Hints::Ids, None) => args.compare,
+        _ => false,
+    };
+    if !fits {
+        let hints = args.hints.to_string_lossy();
+        return Err(Failed(format!("--hints {hints} says nothing to --by {}; give --by search", args.by_name())));
+    }
+    if args.depth.is_some() && !matches!(args.by, By::Getmnt1 | By::Getmnt2 | By::Getmnt3) && !args.compare {
+        return Err(Failed(format!(
+            "--depth says nothing to --by {}; only getmnt1 to getmnt3 have a bound",
+            args.by_name()
+        )));
+    }
+    let bound = args.depth.unwrap_or(4);
+    Ok(Question { by, bound: (bound > 0).then_some(bound), hints })
+}
+
+/// The mount points that a file names, in its order.
+fn read_names(file: &OsStr) -> Result<Vec<Vec<u8>>, Failed> {
+    let failed =
+        |e| Failed::at("cannot read the hints in", file.as_bytes(), e, "--hints takes auto, none, ids or a file");
+    let fd = gate::long::open_long(file.as_bytes(), gate::fs::Open::NONBLOCK).map_err(failed)?;
+    let mut bytes = Vec::new();
+    let mut buffer = vec![0u8; 64 << 10];
+    loop {
+        match gate::fs::read(&fd, &mut buffer).map_err(failed)? {
+            0 => break,
+            n => bytes.extend_from_slice(&buffer[..n]),
+        }
+    }
+    let end = if bytes.contains(&0) { 0 } else { b'\n' };
+    Ok(bytes.split(|&b| b == end).filter_map(ondisk::mnttab::mount_point).collect())
+}
+
+pub(crate) fn open_root(given: &OsStr) -> Result<Root, Failed> {
+    Root::open(given.as_bytes()).map_err(unusable)
+}
+
+fn unusable(e: Unusable) -> Failed {
+    let next = match e.errno {
+        gate::Errno::ENOENT => "give a directory that exists",
+        gate::Errno::ENOTDIR => "give a directory; for a file, see --assert",
+        gate::Errno::EACCES | gate::Errno::EPERM => "run as root, or begin at a directory that you may read",
+        gate::Errno::ENOTCONN | gate::Errno::ESTALE => "its server is gone; see fathom mounts --check",
+        _ => "",
+    };
+    Failed::at(e.doing, &e.path, e.errno, next)
+}
+
+/// A directory that cannot be read is refused, also where the answer comes from a table; but where its server might not
+/// answer, it is not asked.
+fn check_readable(root: &Root, answer: &Answer) -> Result<(), Failed> {
+    if answer.root_fstype.as_deref().is_some_and(mounts::may_hang) {
+        return Ok(());
+    }
+    root.check_readable().map_err(unusable)
+}
+
+pub(crate) fn row(point: Point) -> Row {
+    Row {
+        id: point.id,
+        parent: point.parent,
+        target: point.target,
+        source: point.source,
+        fstype: point.fstype,
+        dev: point.dev,
+        fsroot: point.fsroot,
+        options: point.options,
+        kind: point.kind.map(|kind| if kind == Kind::Dir { "dir" } else { "file" }),
+        class: if point.class == Class::Leaf { "leaf" } else { "internal" },
+        hidden: point.hidden,
+        server: point.server,
+        verdict: point.verdict.map(check::Verdict::name),
+        beneath: point.beneath.map(|b| Beneath { files: b.files, bytes: b.bytes }),
+    }
+}
+
+fn name_servers(points: &mut [Point]) {
+    for point in points {
+        if let (Some(fstype), Some(source)) = (&point.fstype, &point.source) {
+            point.server = servers::server(fstype, source, point.options.as_deref().unwrap_or_default());
+        }
+    }
+}
+
+fn find_boundaries(root: &Root, answer: &Answer, hunt: &mut Hunt<'_>) -> Vec<Boundary> {
+    boundaries::find(root, answer.root_fstype.as_deref(), &answer.points, hunt)
+        .into_iter()
+        .map(|b| Boundary { path: b.path, kind: b.kind.name(), dev: b.dev })
+        .collect()
+}
+
+/// `--assert`: is each of these a mount point?
+fn assert(args: &Args, format: Format, out: &Out) -> Done {
+    let mut asserted = Vec::new();
+    let mut warnings = Vec::new();
+    for path in args.assert.iter().map(|path| path.as_bytes()) {
+        let at = At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
+        let seen = gate::long::statx_long(path, at, Want::empty());
+        let mountpoint = match seen {
+            Ok(seen) => seen.attributes.contains(Attributes::MOUNT_ROOT),
+            Err(_) => false,
+        };
+        match seen {
+            Ok(_) if mountpoint => {}
+            Ok(_) => warnings.push(Warning::about(path, "not a mount point")),
+            Err(e) => warnings.push(Warning::failed(path, gate::Gate::Statx, e, "not a mount point")),
+        }
+        if mountpoint && !out.json && !out.quiet && format == Format::Table {
+            out.data(format!("{} is a mount point\n", printable(path)).as_bytes())?;
+        }
+        asserted.push(Asserted { path: path.to_vec(), mountpoint });
+    }
+    if format == Format::Json {
+        let result = Mounts {
+            root: None,
+            by: "search",
+            why: "each path was looked at",
+            complete: true,
+            mounts: &[],
+            boundaries: None,
+            search: None,
+            compare: None,
+            asserted: Some(&asserted),
+        };
+        out.envelope(SCHEMA, result, &warnings)?;
+    }
+    out.warn(&warnings);
+    Ok(warnings.len())
+}
+
+/// The methods compared, ready to be shown.
+pub(crate) struct Compared {
+    pub(crate) methods: Vec<Method>,
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// Runs every method on a tree.
+pub(crate) fn compare_methods(
+    root: &Root,
+    question: &Question,
+    trials: usize,
+    limit: Duration,
+    out: &Out,
+) -> Result<Compared, Failed> {
+    let mut progress = Progress::new(out.progress);
+    let comparison = mounts::compare::compare(root, question, trials, limit, |method, trial| {
+        let round = if trial == 0 { "profile".to_owned() } else { format!("trial {trial} of {trials}") };
+        progress.at(|| format!("{method}, {round}"));
+    })
+    .map_err(|e| Failed(format!("cannot make a process to run a method in: {e}")))?;
+    let times = |run: &mounts::compare::Run| Times {
+        real: run.real.as_secs_f64(),
+        user: run.user.as_secs_f64(),
+        sys: run.sys.as_secs_f64(),
+    };
+    let methods = comparison.profiles.iter().map(|profile| {
+        let runs = comparison.trials.iter().flatten().filter(|run| run.by == profile.by).map(times).collect();
+        Method {
+            by: profile.by.name(),
+            complete: profile.complete,
+            found: profile.found,
+            runs,
+            gates: gates(&profile.tally),
+            stat_calls: profile.tally.stat_calls(),
+            profile: profile_lines(&profile.tally),
+        }
+    });
+    let left_out = comparison.left_out.iter().map(|(by, why)| LeftOut {
+        by: by.name(),
+        why: match why {
+            mounts::compare::NoRun::Stopped(limit) => format!("stopped after {} s", limit.as_secs_f64()),
+            mounts::compare::NoRun::Refused => "what it needs is not to be had here".to_owned(),
+        },
+    });
+    Ok(Compared { methods: methods.collect(), left_out: left_out.collect() })
+}
+
+/// `--compare`
+fn compare(root: &Root, question: &Question, trials: usize, format: Format, out: &Out) -> Done {
+    const LIMIT: Duration = Duration::from_secs(3600);
+    let answer = locate(root, &Question { by: None, ..question.clone() }, &mut |_, _| {})
+        .map_err(|e| Failed(format!("cannot find the mounts: {e}")))?;
+    let compared = compare_methods(root, question, trials, LIMIT, out)?;
+    let warnings: Vec<Warning> =
+        compared.left_out.iter().map(|left| Warning::general(format!("{}: {}", left.by, left.why))).collect();
+    if format == Format::Json {
+        let rows: Vec<Row> = answer.points.into_iter().map(row).collect();
+        let result = Mounts {
+            root: Some(&root.path),
+            by: answer.by.name(),
+            why: &answer.why,
+            complete: answer.lacking.is_empty(),
+            mounts: &rows,
+            boundaries: None,
+            search: None,
+            compare: Some(&comparison(&compared.methods, &compared.left_out)),
+            asserted: None,
+        };
+        out.envelope(SCHEMA, result, &warnings)?;
+    } else {
+        let mut text = methods_text(&compared.methods, out.width, out.color);
+        text.push_str(&ratios_text(&compared.methods, out.color));
+        text.push_str(&profiles_text(&compared.methods, out.color));
+        out.data(text.as_bytes())?;
+    }
+    out.warn(&warnings);
+    Ok(warnings.len())
+}

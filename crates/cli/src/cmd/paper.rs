@@ -1,0 +1,29 @@
+//! `fathom completions` and `fathom man`: what is made from the definitions in [`crate::args`].
+
+use std::os::unix::ffi::OsStrExt;
+
+use clap::CommandFactory;
+
+use crate::args::{Cli, Completions, Man};
+use crate::out::{Done, Failed};
+
+pub(crate) fn completions(args: &Completions) -> Done {
+    clap_complete::generate(args.shell, &mut Cli::command(), "fathom", &mut std::io::stdout().lock());
+    Ok(0)
+}
+
+// Documentation is written, not file-system work done: clap_mangen does it through the standard library.
+#[allow(clippy::disallowed_methods)]
+pub(crate) fn man(args: &Man) -> Done {
+    let failed = |e| {
+        Failed::at(
+            "cannot write the man pages into",
+            args.dir.as_os_str().as_bytes(),
+            e,
+            "give a directory that can be written",
+        )
+    };
+    std::fs::create_dir_all(&args.dir).map_err(failed)?;
+    clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), &args.dir).map_err(failed)?;
+    Ok(0)
+}

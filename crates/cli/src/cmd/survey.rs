@@ -1,0 +1,69 @@
+//! `fathom survey`: one page on this machine, in sections. A section is a struct that is gathered once and shown twice, as
+//! text and as a member of the JSON; a new one is a new field of [`Page`] and a line in [`run`].
+
+use mounts::locate::Question;
+use mounts::{Hints, Warning, locate};
+use report::compare::{Comparison, comparison, methods_text};
+use report::mounts::{Look, Mounts, Row};
+use serde::Serialize;
+
+use super::mounts::{Compared, compare_methods, open_root, row};
+use crate::args::Survey as Args;
+use crate::out::{Done, Failed, Out};
+
+const SCHEMA: &str = "fathom.survey/1";
+
+/// The page.
+#[derive(Serialize)]
+struct Page<'a> {
+    root: std::borrow::Cow<'a, str>,
+    mounts: Mounts<'a>,
+}
+
+pub(crate) fn run(args: &Args, out: &Out) -> Done {
+    /// Runs of each method.
+    const TRIALS: usize = 3;
+    let root = open_root(&args.dir)?;
+    let question = Question { by: None, bound: Some(4), hints: Hints::Auto };
+    let answer =
+        locate(&root, &question, &mut |_, _| {}).map_err(|e| Failed(format!("cannot find the mounts: {e}")))?;
+    let by = answer.by.name();
+    let rows: Vec<Row> = answer.points.into_iter().map(row).collect();
+    let compared = compare_methods(&root, &question, TRIALS, args.limit, out)?;
+    let warnings: Vec<Warning> = answer.warnings;
+    let Compared { methods, left_out } = &compared;
+    let comparison: Comparison<'_> = comparison(methods, left_out);
+    if out.json {
+        let mounts = Mounts {
+            root: Some(&root.path),
+            by,
+            why: &answer.why,
+            complete: answer.lacking.is_empty(),
+            mounts: &rows,
+            boundaries: None,
+            search: None,
+            compare: Some(&comparison),
+            asserted: None,
+        };
+        out.envelope(SCHEMA, Page { root: String::from_utf8_lossy(&root.path), mounts }, &warnings)?;
+    } else {
+        let hidden = rows.iter().filter(|row| row.hidden).count();
+        let head = |text: &str| if out.color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
+        let mut text =
+            format!("{}\n", head(&format!("Mounts: {} at or under {}", rows.len(), args.dir.to_string_lossy())));
+        if hidden > 0 {
+            text.push_str(&format!("{hidden} of them no path reaches; they are marked hidden.\n"));
+        }
+        text.push_str(&format!("Found by {by}: {}.\n\n", answer.why));
+        let look = Look { width: out.width, tree: out.on_terminal(), color: out.color };
+        text.push_str(&report::mounts::table(&rows, look));
+        text.push_str(&format!("\n{}\n", head("What each method costs here (medians of 3 runs)")));
+        text.push_str(&methods_text(methods, out.width, out.color));
+        for left in left_out {
+            text.push_str(&format!("{}: {}; --limit gives it longer\n", left.by, left.why));
+        }
+        out.data(text.as_bytes())?;
+    }
+    out.warn(&warnings);
+    Ok(warnings.len())
+}

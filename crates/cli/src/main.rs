@@ -1,0 +1,42 @@
+//! fathom: what file-system work costs, and how to do it for less.
+//!
+//! The way of a command: [`args`] defines what can be said; `main` hands it to the command's room under [`cmd`]; that
+//! asks an engine (crate `mounts`), which passes the gates (crate `gate`); what comes back goes through [`out`], where
+//! `--json`, `--profile`, warnings and the exit status are the same for all.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`args`] | every flag of every command, defined once |
+//! | [`cmd::mounts`] | `fathom mounts` |
+//! | [`cmd::watch`] | `fathom mounts --watch` |
+//! | [`cmd::survey`] | `fathom survey` |
+//! | [`cmd::paper`] | `fathom completions`, `fathom man` |
+//! | [`out`] | output: data, talk, warnings, profile, exit status |
+//! | [`progress`] | what is shown while something takes long |
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod args;
+mod cmd;
+mod out;
+mod progress;
+
+fn main() -> ExitCode {
+    gate::process::restore_sigpipe();
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => return out::usage(&e),
+    };
+    let out = out::Out::new(&cli.global);
+    gate::meter::set_profiling(cli.global.profile);
+    let done = match &cli.command {
+        args::Command::Mounts(args) => cmd::mounts::run(args, &out),
+        args::Command::Survey(args) => cmd::survey::run(args, &out),
+        args::Command::Completions(args) => cmd::paper::completions(args),
+        args::Command::Man(args) => cmd::paper::man(args),
+    };
+    out.end(done)
+}

@@ -1,0 +1,179 @@
+//! Output, the same for all commands: data on stdout, talk on stderr, warnings, the profile, the exit status.
+
+use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use report::json::{Envelope, GateRow, Gates};
+use report::name::printable;
+use report::{json, profile};
+
+use crate::args::{Global, When};
+
+/// Where and how to say things.
+pub(crate) struct Out {
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+    pub(crate) verbose: bool,
+    pub(crate) progress: bool,
+    pub(crate) color: bool,
+    /// Columns of the terminal on stdout, if it is one.
+    pub(crate) width: Option<usize>,
+    profile: bool,
+    color_err: bool,
+}
+
+/// How a command ended: how many warnings it gave, or why it was not done.
+pub(crate) type Done = Result<usize, Failed>;
+
+/// Why a command was not done.
+#[derive(Debug)]
+pub(crate) struct Failed(pub(crate) String);
+
+impl Failed {
+    /// A failure in the house's form: what was being done, the path, the error in words, what to do next.
+    pub(crate) fn at(doing: &str, path: &[u8], error: impl std::fmt::Display, next: &str) -> Failed {
+        let next = if next.is_empty() { String::new() } else { format!("; {next}") };
+        Failed(format!("{doing} '{}': {error}{next}", printable(path)))
+    }
+}
+
+impl Out {
+    pub(crate) fn new(global: &Global) -> Out {
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let color = |terminal: bool| match global.color {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => terminal && !no_color,
+        };
+        let terminal = std::io::stdout().is_terminal();
+        Out {
+            json: global.json,
+            quiet: global.quiet,
+            verbose: global.verbose,
+            progress: !global.quiet && !global.no_progress && std::io::stderr().is_terminal(),
+            color: color(terminal),
+            width: terminal.then(|| gate::process::terminal_width(std::io::stdout().as_fd()).unwrap_or(80)),
+            profile: global.profile,
+            color_err: color(std::io::stderr().is_terminal()),
+        }
+    }
+
+    /// Whether stdout is a terminal.
+    pub(crate) fn on_terminal(&self) -> bool {
+        self.width.is_some()
+    }
+
+    /// Writes data on stdout.
+    pub(crate) fn data(&self, bytes: &[u8]) -> Result<(), Failed> {
+        let mut stdout = std::io::stdout().lock();
+        stdout
+            .write_all(bytes)
+            .and_then(|()| stdout.flush())
+            .map_err(|e| Failed(format!("cannot write the output: {e}; is the disk full?")))
+    }
+
+    /// Prints the result in its envelope.
+    pub(crate) fn envelope(
+        &self,
+        schema: &'static str,
+        result: impl serde::Serialize,
+        warnings: &[mounts::Warning],
+    ) -> Result<(), Failed> {
+        let warnings: Vec<json::Warning> = warnings.iter().map(warning).collect();
+        let gates = gates(&gate::meter::tally());
+        self.data(Envelope { schema, result, gates: &gates, warnings: &warnings }.to_line().as_bytes())
+    }
+
+    /// Says something on stderr that is neither data nor a warning.
+    pub(crate) fn talk(&self, text: impl std::fmt::Display) {
+        if !self.quiet {
+            eprintln!("{text}");
+        }
+    }
+
+    /// Prints warnings on stderr; with `--json` they are in the object, and here as well.
+    pub(crate) fn warn(&self, warnings: &[mounts::Warning]) {
+        const SHOWN: usize = 20;
+        let shown = if self.verbose { warnings.len() } else { warnings.len().min(SHOWN) };
+        for warning in &warnings[..shown] {
+            let path = warning.path.as_deref().map_or(String::new(), |path| format!("'{}': ", printable(path)));
+            let errno = warning.errno.map_or(String::new(), |errno| format!("{errno}: "));
+            eprintln!("fathom: {path}{errno}{}", warning.message);
+        }
+        if shown < warnings.len() {
+            eprintln!("fathom: and {} more warnings; -v or --json gives them all", warnings.len() - shown);
+        }
+    }
+
+    /// Ends the command: the profile, the last word, the exit status.
+    pub(crate) fn end(&self, done: Done) -> ExitCode {
+        if self.profile {
+            let tally = gate::meter::tally();
+            let lines = profile::lines(tally.used().map(|(gate, row)| (gate.name(), row.calls, seconds(row.nanos))));
+            eprint!("{}", profile::to_text(&lines, self.color_err));
+            if self.verbose {
+                for (gate, row) in tally.used() {
+                    let at = |share| row.percentile(share).map_or("-".to_owned(), |ns| format!("{ns} ns"));
+                    eprintln!("{}: half under {}, 99 % under {}", gate.name(), at(0.5), at(0.99));
+                }
+            }
+        }
+        match done {
+            Ok(0) => ExitCode::SUCCESS,
+            Ok(_) => ExitCode::from(1),
+            Err(Failed(message)) => {
+                eprintln!("fathom: {message}");
+                ExitCode::from(2)
+            }
+        }
+    }
+}
+
+/// What clap has to say of a command line: help as it is, an error in one line.
+pub(crate) fn usage(e: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind;
+    if matches!(
+        e.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    ) {
+        let _ = e.print();
+        return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+    }
+    let text = e.to_string();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let said: Vec<&str> =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
+    let said = said.join(" ");
+    eprintln!("fathom: {}; see fathom --help", printable(said.trim_start_matches("error: ").as_bytes()));
+    ExitCode::from(2)
+}
+
+/// A tally as `gates` in the JSON.
+pub(crate) fn gates(tally: &gate::Tally) -> Gates {
+    let timed = gate::meter::profiling();
+    let row = |row: &gate::meter::Row| GateRow {
+        calls: row.calls,
+        errors: row.errors,
+        seconds: timed.then(|| seconds(row.nanos)),
+    };
+    tally.used().map(|(gate, counts)| (gate.name(), row(counts))).collect()
+}
+
+/// A tally as the lines of a profile.
+pub(crate) fn profile_lines(tally: &gate::Tally) -> Vec<profile::Line> {
+    profile::lines(tally.used().map(|(gate, row)| (gate.name(), row.calls, seconds(row.nanos))))
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+fn warning(warning: &mounts::Warning) -> json::Warning {
+    json::Warning {
+        path: warning.path.clone(),
+        gate: warning.gate.map(gate::Gate::name),
+        errno: warning.errno.map(gate::Errno::name),
+        message: warning.message.clone(),
+    }
+}

@@ -1,0 +1,56 @@
+//! What is shown on a terminal while something takes over a second.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use report::name::printable;
+
+/// A line on stderr that says where we are. It appears after a second, and only on a terminal.
+pub(crate) struct Progress {
+    wanted: bool,
+    start: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    pub(crate) fn new(wanted: bool) -> Progress {
+        Progress { wanted, start: Instant::now(), bar: None }
+    }
+
+    /// Says where we are.
+    pub(crate) fn at(&mut self, what: impl FnOnce() -> String) {
+        if !self.wanted || self.start.elapsed() < Duration::from_secs(1) {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+            bar.with_style(
+                ProgressStyle::with_template("{spinner} {wide_msg}").unwrap_or(ProgressStyle::default_spinner()),
+            )
+        });
+        bar.set_message(what());
+        bar.tick();
+    }
+
+    /// Says how far a search of the file tree is.
+    pub(crate) fn search(&mut self, far: &mounts::method::Progress, path: &[u8]) {
+        let seconds = self.start.elapsed().as_secs_f64();
+        self.at(|| {
+            format!(
+                "{} directories, {} entries, {:.0} entries/s, at {}",
+                far.directories,
+                far.entries,
+                far.entries as f64 / seconds,
+                printable(path)
+            )
+        });
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

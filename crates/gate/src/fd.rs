@@ -1,0 +1,38 @@
+//! An owned file descriptor.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use crate::meter::{Gate, answer, pass};
+
+/// A file descriptor that is closed, and its close counted, when it is dropped.
+#[derive(Debug)]
+pub struct Fd(RawFd);
+
+impl Fd {
+    /// Takes over a descriptor that a system call has just returned.
+    pub(crate) fn take(raw: usize) -> Fd {
+        Fd(raw as RawFd)
+    }
+}
+
+impl AsRawFd for Fd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0
+    }
+}
+
+impl AsFd for Fd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: `self` owns the descriptor and keeps it open for as long as the borrow lasts.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
+    }
+}
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        let _ = pass(Gate::Close, || {
+            // SAFETY: `self` owned the descriptor, and nobody uses it after this.
+            answer(unsafe { libc::syscall(libc::SYS_close, self.0) })
+        });
+    }
+}

@@ -1,0 +1,346 @@
+//! Files and directories.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bitflags::bitflags;
+use libc::{c_long, syscall};
+
+use crate::meter::{Gate, answer, pass};
+use crate::{Errno, Fd, Result};
+
+/// The current directory, for the `*at` calls.
+// SAFETY: AT_FDCWD is not a descriptor that could be closed; the kernel takes it for the current directory.
+pub const CWD: BorrowedFd<'static> = unsafe { BorrowedFd::borrow_raw(libc::AT_FDCWD) };
+
+bitflags! {
+    /// How to open: the `O_*` of open(2). `O_CLOEXEC` is always added.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Open: i32 {
+        /// Only a place in the tree; nothing of the file itself.
+        const PATH = libc::O_PATH;
+        /// Fail with `ENOTDIR` unless it is a directory.
+        const DIRECTORY = libc::O_DIRECTORY;
+        /// Fail with `ELOOP` when the last component is a symlink.
+        const NOFOLLOW = libc::O_NOFOLLOW;
+        /// Do not wait for a fifo's other end or a device.
+        const NONBLOCK = libc::O_NONBLOCK;
+        /// A directory to be read: what getdents64 wants, never following a symlink.
+        const SCAN = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    }
+
+    /// The `AT_*` of statx(2) and fstatat(2).
+    #[derive(Clone, Copy, Debug)]
+    pub struct At: i32 {
+        /// Take a symlink itself.
+        const SYMLINK_NOFOLLOW = libc::AT_SYMLINK_NOFOLLOW;
+        /// Do not trigger an automount at the last component.
+        const NO_AUTOMOUNT = libc::AT_NO_AUTOMOUNT;
+        /// An empty name means the descriptor itself.
+        const EMPTY_PATH = libc::AT_EMPTY_PATH;
+        /// Ask the server for fresh attributes.
+        const STATX_FORCE_SYNC = libc::AT_STATX_FORCE_SYNC;
+        /// Answer from what is at hand; never wait for a server.
+        const STATX_DONT_SYNC = libc::AT_STATX_DONT_SYNC;
+    }
+
+    /// What statx(2) is asked for, and what it says it has filled in.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Want: u32 {
+        /// The file's type.
+        const TYPE = libc::STATX_TYPE;
+        /// All that stat(2) gives.
+        const BASIC_STATS = libc::STATX_BASIC_STATS;
+        /// The mount's id as in /proc/self/mountinfo; the kernel fills it in unasked (since 5.8).
+        const MNT_ID = 0x1000;
+        const _ = !0;
+    }
+
+    /// The `STATX_ATTR_*` of statx(2).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Attributes: u64 {
+        /// A directory at which an automount would be triggered.
+        const AUTOMOUNT = 0x1000;
+        /// The root of a mount.
+        const MOUNT_ROOT = 0x2000;
+        const _ = !0;
+    }
+}
+
+/// The type of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileType {
+    /// A directory.
+    Directory,
+    /// A plain file.
+    Regular,
+    /// A symbolic link.
+    Symlink,
+    /// A block device.
+    Block,
+    /// A character device, fifo or socket.
+    Other,
+    /// The kernel did not say.
+    Unknown,
+}
+
+impl FileType {
+    fn of_mode(mode: u32) -> FileType {
+        match mode & libc::S_IFMT {
+            libc::S_IFDIR => FileType::Directory,
+            libc::S_IFREG => FileType::Regular,
+            libc::S_IFLNK => FileType::Symlink,
+            libc::S_IFBLK => FileType::Block,
+            0 => FileType::Unknown,
+            _ => FileType::Other,
+        }
+    }
+}
+
+/// What [`statx`] says of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Statx {
+    /// Which of the fields the file system filled in.
+    pub have: Want,
+    /// The attributes that are set.
+    pub attributes: Attributes,
+    /// The attributes that the kernel and the file system know of.
+    pub attributes_known: Attributes,
+    /// Type, from the mode; file systems fill it in even when it was not asked for, save some on a network.
+    pub file_type: FileType,
+    /// Inode number.
+    pub ino: u64,
+    /// Hard links.
+    pub nlink: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// Device of the file system, major and minor number.
+    pub dev: (u32, u32),
+    /// The device that a special file stands for, major and minor number.
+    pub rdev: (u32, u32),
+    /// Id of the mount, as in /proc/self/mountinfo; `None` before Linux 5.8.
+    pub mnt_id: Option<u64>,
+}
+
+/// Attributes of a file, with a choice of what to wait for. [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html)
+///
+/// With an empty `want` the kernel still gives the device, the mount id and the mount-root attribute, and no server is
+/// asked.
+pub fn statx(dir: impl AsFd, name: &CStr, at: At, want: Want) -> Result<Statx> {
+    let mut buffer = MaybeUninit::<libc::statx>::zeroed();
+    pass(Gate::Statx, || {
+        // SAFETY: `name` is NUL-terminated and `buffer` has room for one struct statx.
+        answer(unsafe {
+            syscall(
+                libc::SYS_statx,
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+                at.bits(),
+                want.bits(),
+                buffer.as_mut_ptr(),
+            )
+        })
+    })?;
+    // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.
+    let s = unsafe { buffer.assume_init() };
+    let have = Want::from_bits_retain(s.stx_mask);
+    Ok(Statx {
+        have,
+        attributes: Attributes::from_bits_retain(s.stx_attributes),
+        attributes_known: Attributes::from_bits_retain(s.stx_attributes_mask),
+        file_type: FileType::of_mode(u32::from(s.stx_mode)),
+        ino: s.stx_ino,
+        nlink: s.stx_nlink,
+        size: s.stx_size,
+        dev: (s.stx_dev_major, s.stx_dev_minor),
+        rdev: (s.stx_rdev_major, s.stx_rdev_minor),
+        mnt_id: have.contains(Want::MNT_ID).then_some(s.stx_mnt_id),
+    })
+}
+
+/// What [`newfstatat`] says of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Stat {
+    /// Device of the file system, major and minor number.
+    pub dev: (u32, u32),
+    /// Inode number.
+    pub ino: u64,
+    /// Type.
+    pub file_type: FileType,
+    /// The device that a special file stands for, major and minor number.
+    pub rdev: (u32, u32),
+}
+
+/// Attributes of a file, as stat(2) of old. [newfstatat(2)](https://man7.org/linux/man-pages/man2/stat.2.html)
+pub fn newfstatat(dir: impl AsFd, name: &CStr, at: At) -> Result<Stat> {
+    let mut buffer = MaybeUninit::<libc::stat>::zeroed();
+    pass(Gate::Newfstatat, || {
+        // SAFETY: `name` is NUL-terminated and `buffer` has room for one struct stat.
+        answer(unsafe {
+            syscall(libc::SYS_newfstatat, dir.as_fd().as_raw_fd(), name.as_ptr(), buffer.as_mut_ptr(), at.bits())
+        })
+    })?;
+    // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.
+    let s = unsafe { buffer.assume_init() };
+    let split = |dev| (libc::major(dev), libc::minor(dev));
+    Ok(Stat { dev: split(s.st_dev), ino: s.st_ino, file_type: FileType::of_mode(s.st_mode), rdev: split(s.st_rdev) })
+}
+
+/// Opens for reading. [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html)
+pub fn openat(dir: impl AsFd, name: &CStr, how: Open) -> Result<Fd> {
+    pass(Gate::Openat, || {
+        // SAFETY: `name` is NUL-terminated.
+        answer(unsafe {
+            syscall(libc::SYS_openat, dir.as_fd().as_raw_fd(), name.as_ptr(), how.bits() | libc::O_CLOEXEC, 0)
+        })
+    })
+    .map(Fd::take)
+}
+
+/// Opens for reading a name of several components, none of them a symlink, so that a tree that changes underneath cannot
+/// lead elsewhere. Before Linux 5.6, where there is no openat2, only the last component is held to that.
+/// [openat2(2)](https://man7.org/linux/man-pages/man2/openat2.2.html), `RESOLVE_NO_SYMLINKS`
+pub fn openat2_no_symlinks(dir: impl AsFd, name: &CStr, how: Open) -> Result<Fd> {
+    static ABSENT: AtomicBool = AtomicBool::new(false);
+    const RESOLVE_NO_SYMLINKS: u64 = 0x04;
+    if ABSENT.load(Ordering::Relaxed) {
+        return openat(dir, name, how | Open::NOFOLLOW);
+    }
+    let request = [(how.bits() | libc::O_CLOEXEC) as u64, 0, RESOLVE_NO_SYMLINKS]; // struct open_how
+    let opened = pass(Gate::Openat2, || {
+        // SAFETY: `name` is NUL-terminated and `request` is a valid open_how.
+        answer(unsafe {
+            let size = size_of_val(&request) as c_long;
+            syscall(libc::SYS_openat2, dir.as_fd().as_raw_fd(), name.as_ptr(), request.as_ptr(), size)
+        })
+    });
+    match opened {
+        Err(Errno::ENOSYS | Errno::EPERM) if !ABSENT.load(Ordering::Relaxed) => {
+            // A filter that does not know openat2 answers EPERM; if openat is refused too, that is the answer.
+            let fallen_back = openat(dir, name, how | Open::NOFOLLOW)?;
+            ABSENT.store(true, Ordering::Relaxed);
+            Ok(fallen_back)
+        }
+        other => other.map(Fd::take),
+    }
+}
+
+/// Reads directory entries into `buffer`; 0 means that there are no more.
+/// [getdents64(2)](https://man7.org/linux/man-pages/man2/getdents.2.html)
+pub fn getdents64(dir: impl AsFd, buffer: &mut [u8]) -> Result<usize> {
+    pass(Gate::Getdents64, || {
+        // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`.
+        answer(unsafe {
+            syscall(libc::SYS_getdents64, dir.as_fd().as_raw_fd(), buffer.as_mut_ptr(), buffer.len() as c_long)
+        })
+    })
+}
+
+/// Reads from a descriptor. [read(2)](https://man7.org/linux/man-pages/man2/read.2.html)
+pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> Result<usize> {
+    pass(Gate::Read, || {
+        // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`.
+        answer(unsafe { syscall(libc::SYS_read, fd.as_fd().as_raw_fd(), buffer.as_mut_ptr(), buffer.len() as c_long) })
+    })
+}
+
+/// The target of a symlink, cut off at 64 KiB. An empty name means the descriptor itself.
+/// [readlinkat(2)](https://man7.org/linux/man-pages/man2/readlink.2.html)
+pub fn readlinkat(dir: impl AsFd, name: &CStr) -> Result<Vec<u8>> {
+    let mut target = vec![0u8; 4096];
+    loop {
+        let n = pass(Gate::Readlinkat, || {
+            // SAFETY: `name` is NUL-terminated, and the kernel writes at most `target.len()` bytes.
+            answer(unsafe {
+                syscall(
+                    libc::SYS_readlinkat,
+                    dir.as_fd().as_raw_fd(),
+                    name.as_ptr(),
+                    target.as_mut_ptr(),
+                    target.len() as c_long,
+                )
+            })
+        })?;
+        if n < target.len() || n >= 1 << 16 {
+            target.truncate(n);
+            return Ok(target);
+        }
+        target.resize(target.len() * 2, 0);
+    }
+}
+
+/// What kind of file system: the fields of statfs(2) that are used here.
+#[derive(Clone, Copy, Debug)]
+pub struct Statfs {
+    /// Magic number of the file system's type.
+    pub magic: u64,
+}
+
+/// The `f_type` of procfs.
+pub const PROC_SUPER_MAGIC: u64 = 0x9fa0;
+
+fn statfs_by(gate: Gate, call: impl FnOnce(*mut libc::statfs) -> c_long) -> Result<Statfs> {
+    let mut buffer = MaybeUninit::<libc::statfs>::zeroed();
+    pass(gate, || answer(call(buffer.as_mut_ptr())))?;
+    // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.
+    let s = unsafe { buffer.assume_init() };
+    Ok(Statfs { magic: s.f_type as u64 })
+}
+
+/// The file system that a name is on. [statfs(2)](https://man7.org/linux/man-pages/man2/statfs.2.html)
+pub fn statfs(name: &CStr) -> Result<Statfs> {
+    // SAFETY: `name` is NUL-terminated and the buffer has room for one struct statfs.
+    statfs_by(Gate::Statfs, |buffer| unsafe { syscall(libc::SYS_statfs, name.as_ptr(), buffer) })
+}
+
+/// The file system that an open file is on. [fstatfs(2)](https://man7.org/linux/man-pages/man2/statfs.2.html)
+pub fn fstatfs(fd: impl AsFd) -> Result<Statfs> {
+    // SAFETY: the buffer has room for one struct statfs.
+    statfs_by(Gate::Fstatfs, |buffer| unsafe { syscall(libc::SYS_fstatfs, fd.as_fd().as_raw_fd(), buffer) })
+}
+
+/// Makes an open directory the current one. [fchdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)
+pub fn fchdir(dir: impl AsFd) -> Result<()> {
+    // SAFETY: no pointers.
+    pass(Gate::Fchdir, || answer(unsafe { syscall(libc::SYS_fchdir, dir.as_fd().as_raw_fd()) })).map(drop)
+}
+
+/// Makes a named directory the current one. [chdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)
+pub fn chdir(name: &CStr) -> Result<()> {
+    // SAFETY: `name` is NUL-terminated.
+    pass(Gate::Chdir, || answer(unsafe { syscall(libc::SYS_chdir, name.as_ptr()) })).map(drop)
+}
+
+/// The name of the current directory. [getcwd(2)](https://man7.org/linux/man-pages/man2/getcwd.2.html)
+///
+/// # Errors
+/// `ENOENT` also when the current directory cannot be reached from the root.
+pub fn getcwd() -> Result<Vec<u8>> {
+    let mut name = vec![0u8; libc::PATH_MAX as usize];
+    let n = pass(Gate::Getcwd, || {
+        // SAFETY: the kernel writes at most `name.len()` bytes into `name`.
+        answer(unsafe { syscall(libc::SYS_getcwd, name.as_mut_ptr(), name.len() as c_long) })
+    })?;
+    name.truncate(n.saturating_sub(1)); // the count includes the NUL
+    if name.first() == Some(&b'/') { Ok(name) } else { Err(Errno::ENOENT) }
+}
+
+/// Length of what [`btrfs_get_subvol_info`] fills in, in bytes.
+pub const SUBVOL_INFO_LEN: usize = 504;
+
+/// Describes the btrfs subvolume that an open directory is in: a `struct btrfs_ioctl_get_subvol_info_args`.
+/// [ioctl](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
+pub fn btrfs_get_subvol_info(dir: impl AsFd) -> Result<[u8; SUBVOL_INFO_LEN]> {
+    // _IOR(BTRFS_IOCTL_MAGIC 0x94, 60, struct of SUBVOL_INFO_LEN bytes)
+    const BTRFS_IOC_GET_SUBVOL_INFO: c_long = 2 << 30 | (SUBVOL_INFO_LEN as c_long) << 16 | 0x94 << 8 | 60;
+    let mut info = [0u8; SUBVOL_INFO_LEN];
+    pass(Gate::BtrfsGetSubvolInfo, || {
+        // SAFETY: the request's size field says SUBVOL_INFO_LEN, and that is what `info` has.
+        answer(unsafe {
+            syscall(libc::SYS_ioctl, dir.as_fd().as_raw_fd(), BTRFS_IOC_GET_SUBVOL_INFO, info.as_mut_ptr())
+        })
+    })?;
+    Ok(info)
+}

@@ -1,0 +1,35 @@
+//! The only door to the kernel.
+//!
+//! Multics called an entry into ring zero a *gate*; here a gate is a system call, under the kernel's own name. Every
+//! file-system call of the program is a function of this crate: typed, safe, counted, and timed under
+//! [`meter::set_profiling`]. Nothing else in the workspace enters the kernel for file-system work.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`meter`] | the names of the gates, the counters of each thread, their sum |
+//! | [`errno`] | error numbers with their names |
+//! | [`fd`] | an owned file descriptor whose close is counted |
+//! | [`fs`] | files and directories: `openat`, `statx`, `newfstatat`, `getdents64`, `readlinkat`, ... |
+//! | [`long`] | the same calls on names longer than `PATH_MAX` |
+//! | [`mount`] | `listmount`, `statmount`, `open_tree` |
+//! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
+//! | [`process`] | children that can be killed, memory shared with them, times used |
+//!
+//! The functions return the kernel's error number as it was ([`Errno`]). A gate that the kernel does not have answers
+//! `ENOSYS`; those that are asked often remember it ([`mount::has_listmount`]).
+
+pub mod errno;
+pub mod fd;
+pub mod fs;
+pub mod long;
+pub mod meter;
+pub mod mount;
+pub mod notify;
+pub mod process;
+
+pub use errno::Errno;
+pub use fd::Fd;
+pub use meter::{Gate, Tally};
+
+/// The answer of a gate.
+pub type Result<T> = std::result::Result<T, Errno>;

@@ -1,0 +1,86 @@
+//! Names of any length.
+//!
+//! The kernel takes at most `PATH_MAX` (4096) bytes at a time. A longer name is opened piece by piece, each piece but the
+//! last as a place in the tree; the call then gets the last piece and the descriptor before it.
+
+use std::borrow::Cow;
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::fs::{At, CWD, Open, Stat, Statx, Want, newfstatat, openat, openat2_no_symlinks, statx};
+use crate::{Errno, Fd, Result};
+
+/// The longest name the kernel takes, without its NUL.
+const LONGEST: usize = libc::PATH_MAX as usize - 1;
+
+/// A name, brought within what the kernel takes.
+pub struct Reach<'a> {
+    from: Option<Fd>,
+    base: BorrowedFd<'a>,
+    rest: Cow<'a, CStr>,
+}
+
+impl Reach<'_> {
+    /// The descriptor from which [`Reach::rest`] leads on.
+    pub fn dir(&self) -> BorrowedFd<'_> {
+        self.from.as_ref().map_or(self.base, |fd| fd.as_fd())
+    }
+
+    /// What is left of the name.
+    pub fn rest(&self) -> &CStr {
+        &self.rest
+    }
+}
+
+/// Brings `name`, as seen from `dir`, within what the kernel takes at a time. A name that is short enough costs nothing.
+///
+/// # Errors
+/// Those of openat(2) for a piece; `EINVAL` for a name with a NUL in it; `ENAMETOOLONG` for a component of over 4095 bytes.
+pub fn reach<'a>(dir: BorrowedFd<'a>, name: &'a [u8]) -> Result<Reach<'a>> {
+    let mut from: Option<Fd> = None;
+    let mut rest = name;
+    while rest.len() > LONGEST {
+        let cut = rest[..LONGEST].iter().rposition(|&b| b == b'/').filter(|&at| at > 0).ok_or(Errno::ENAMETOOLONG)?;
+        let piece = c_string(&rest[..cut])?;
+        let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
+        from = Some(openat(at, &piece, Open::PATH | Open::DIRECTORY)?);
+        rest = &rest[cut..];
+        while let [b'/', tail @ ..] = rest {
+            rest = tail;
+        }
+    }
+    let rest = if rest.is_empty() { Cow::Borrowed(c".") } else { Cow::Owned(c_string(rest)?) };
+    Ok(Reach { from, base: dir, rest })
+}
+
+/// A name as the kernel wants it.
+///
+/// # Errors
+/// `EINVAL` for a name with a NUL in it.
+pub fn c_string(name: &[u8]) -> Result<CString> {
+    CString::new(name).map_err(|_| Errno::EINVAL)
+}
+
+/// [`statx`] of a name of any length.
+pub fn statx_long(name: &[u8], at: At, want: Want) -> Result<Statx> {
+    let reach = reach(CWD, name)?;
+    statx(reach.dir(), reach.rest(), at, want)
+}
+
+/// [`newfstatat`] of a name of any length.
+pub fn newfstatat_long(name: &[u8], at: At) -> Result<Stat> {
+    let reach = reach(CWD, name)?;
+    newfstatat(reach.dir(), reach.rest(), at)
+}
+
+/// [`openat`] of a name of any length.
+pub fn open_long(name: &[u8], how: Open) -> Result<Fd> {
+    let reach = reach(CWD, name)?;
+    openat(reach.dir(), reach.rest(), how)
+}
+
+/// [`openat2_no_symlinks`] of a name of any length, as seen from `dir`.
+pub fn open_long_no_symlinks(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Result<Fd> {
+    let reach = reach(dir, name)?;
+    openat2_no_symlinks(reach.dir(), reach.rest(), how)
+}

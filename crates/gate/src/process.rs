@@ -1,0 +1,227 @@
+//! Children that can be killed, memory shared with them, and what they used.
+//!
+//! A call that waits for a dead server cannot be given a time limit; a process that makes the call can. None of this is
+//! file-system work, so none of it is counted. What a child does at the gates, the child itself hands over, through
+//! [`Shared`] memory ([`crate::Tally::publish`]) or in what it writes.
+
+use std::ops::Deref;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use libc::{c_int, c_long};
+
+use crate::meter::answer;
+use crate::notify::{Event, poll};
+use crate::{Errno, Fd, Result};
+
+/// Memory that stays shared between a process and the children that it forks: 64-bit words, all 0 at first.
+#[derive(Debug)]
+pub struct Shared {
+    words: *mut AtomicU64,
+    len: usize,
+}
+
+impl Shared {
+    /// Maps `len` words (at least one).
+    pub fn new(len: usize) -> Result<Shared> {
+        let len = len.max(1);
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        // SAFETY: a fresh anonymous mapping touches no other memory.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), len * size_of::<AtomicU64>(), protection, flags, -1, 0) };
+        if at == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(Shared { words: at.cast(), len }) }
+    }
+}
+
+impl Deref for Shared {
+    type Target = [AtomicU64];
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: the mapping holds `len` aligned words, zero is a valid value, and it lives as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.words, self.len) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this size; no borrow outlives `self`.
+        unsafe { libc::munmap(self.words.cast(), self.len * size_of::<AtomicU64>()) };
+    }
+}
+
+/// What a process that has ended used, and how it ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// Its exit status; `None` when a signal ended it.
+    pub status: Option<i32>,
+    /// CPU time in the program.
+    pub user: Duration,
+    /// CPU time in the kernel for it.
+    pub sys: Duration,
+}
+
+/// A forked process. Dropping it kills and reaps it, as far as that is possible without waiting.
+#[derive(Debug)]
+pub struct Child {
+    pid: libc::pid_t,
+    ended: Option<Ended>,
+}
+
+impl Child {
+    /// Forks, and runs `work` in the child, which ends when `work` returns (status 0) or panics (status 101). The child
+    /// dies with its parent.
+    ///
+    /// The calling process must be single-threaded, or `work` may find locks taken that nobody will release.
+    pub fn fork(work: impl FnOnce()) -> Result<Child> {
+        // SAFETY: getpid cannot fail and touches no memory.
+        let parent = unsafe { libc::getpid() };
+        // SAFETY: the caller is single-threaded (see above), so that the child may use whatever the parent could.
+        let pid = answer(c_long::from(unsafe { libc::fork() }))? as libc::pid_t;
+        if pid != 0 {
+            return Ok(Child { pid, ended: None });
+        }
+        // SAFETY: these calls take and leave no memory. A parent that died before prctl has left us to another.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            if libc::getppid() != parent {
+                libc::_exit(102);
+            }
+        }
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        // SAFETY: _exit does not return, and runs nothing of the parent's that was copied into this process.
+        unsafe { libc::_exit(if done.is_ok() { 0 } else { 101 }) }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> i32 {
+        self.pid
+    }
+
+    /// How it ended, if it has; does not wait.
+    pub fn try_wait(&mut self) -> Option<Ended> {
+        if self.ended.is_none() {
+            self.ended = self.wait4(libc::WNOHANG);
+        }
+        self.ended
+    }
+
+    /// Waits for its end, for at most `limit`.
+    pub fn wait(&mut self, limit: Duration) -> Option<Ended> {
+        let until = Instant::now() + limit;
+        // SAFETY: no pointers. Where the kernel has no pidfd_open (before 5.3), the loop below looks every millisecond.
+        let pidfd = answer(unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) }).map(Fd::take);
+        loop {
+            if let Some(ended) = self.try_wait() {
+                return Some(ended);
+            }
+            let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+            match &pidfd {
+                Ok(fd) => drop(poll([(fd.as_fd(), Event::Readable)], Some(left))),
+                Err(_) => std::thread::sleep(left.min(Duration::from_millis(1))),
+            }
+        }
+    }
+
+    /// Sends SIGKILL. A process that waits in the kernel for a server that has taken its request dies only when that
+    /// wait ends.
+    pub fn kill(&mut self) {
+        if self.try_wait().is_none() {
+            // SAFETY: no pointers; the process has not been reaped, so the id is still its own.
+            unsafe { libc::kill(self.pid, libc::SIGKILL) };
+        }
+    }
+
+    /// Gives up on a process that a kill does not reach: it is reaped by init when its wait in the kernel ends.
+    pub fn abandon(self) {
+        std::mem::forget(self);
+    }
+
+    fn wait4(&self, options: c_int) -> Option<Ended> {
+        let mut status: c_int = 0;
+        // SAFETY: zero is a valid rusage, and both pointers are to live variables.
+        let (pid, usage) = unsafe {
+            let mut usage = std::mem::zeroed::<libc::rusage>();
+            (libc::wait4(self.pid, &raw mut status, options, &raw mut usage), usage)
+        };
+        let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+        (pid == self.pid).then(|| Ended {
+            status: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+            user: time(usage.ru_utime),
+            sys: time(usage.ru_stime),
+        })
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.kill();
+        self.wait(Duration::from_millis(100));
+    }
+}
+
+/// In a child that may never end: lets go of everything that it has inherited and that somebody could wait for, above all
+/// the other end of a pipe. Nothing can be opened, printed or read through what was open before.
+/// [close_range(2)](https://man7.org/linux/man-pages/man2/close_range.2.html)
+pub fn let_go_of_descriptors() {
+    // SAFETY: the caller uses no descriptor any more; one that is dropped later fails to close, which is ignored.
+    let closed = unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) } == 0;
+    if !closed {
+        for fd in 0..4096 {
+            // SAFETY: as above.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+/// Lets this process hold as many descriptors as its hard limit allows, and says how many that is.
+/// [getrlimit(2)](https://man7.org/linux/man-pages/man2/getrlimit.2.html)
+pub fn raise_descriptor_limit() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 256, rlim_max: 256 };
+    // SAFETY: `limit` is a live rlimit.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
+            let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) == 0 {
+                limit = raised;
+            }
+        }
+    }
+    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+}
+
+/// Lets a closed pipe end the process, as it ends other command-line tools: Rust ignores SIGPIPE at start-up.
+pub fn restore_sigpipe() {
+    // SAFETY: the default action is always a valid one.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// Width of the terminal that a descriptor is connected to, in columns; `None` when it is none, or does not say.
+/// [ioctl_tty(2)](https://man7.org/linux/man-pages/man2/TIOCGWINSZ.2const.html)
+pub fn terminal_width(fd: impl AsFd) -> Option<usize> {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: `size` is a live winsize.
+    let known = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) } == 0;
+    (known && size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_child_writes_into_shared_memory_and_is_reaped() {
+        let shared = Shared::new(2).unwrap();
+        let mut child = Child::fork(|| shared[1].store(42, Ordering::Relaxed)).unwrap();
+        assert_eq!(child.wait(Duration::from_secs(5)).unwrap().status, Some(0));
+        assert_eq!(shared[1].load(Ordering::Relaxed), 42);
+    }
+
+    #[test]
+    fn a_child_that_hangs_is_killed_in_time() {
+        let mut child = Child::fork(|| std::thread::sleep(Duration::from_secs(60))).unwrap();
+        assert!(child.wait(Duration::from_millis(20)).is_none());
+        child.kill();
+        assert_eq!(child.wait(Duration::from_secs(5)).unwrap().status, None);
+    }
+}

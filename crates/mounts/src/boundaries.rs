@@ -1,0 +1,178 @@
+//! Where the file system changes and the mount table says nothing: btrfs subvolumes and snapshots, automount triggers, and
+//! whatever else changes `st_dev` inside a mount.
+//!
+//! Only mounts of file systems that can have such places are walked, each from its mount point, and none into another.
+
+use gate::fs::{At, Attributes, FileType, Open, Want, btrfs_get_subvol_info, openat, statx};
+use gate::{Fd, Gate};
+use ondisk::Dev;
+use ondisk::dirent::EntryType;
+
+use crate::Point;
+use crate::method::{Hunt, Queue, read_whole};
+use crate::path::join;
+use crate::root::Root;
+
+/// What changes there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BoundaryKind {
+    /// A btrfs subvolume.
+    Subvolume,
+    /// A btrfs subvolume that was made as a snapshot of another.
+    Snapshot,
+    /// Something would be mounted there by whoever goes in.
+    Automount,
+    /// Another device number.
+    Device,
+}
+
+impl BoundaryKind {
+    /// Its name in tables and in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            BoundaryKind::Subvolume => "subvolume",
+            BoundaryKind::Snapshot => "snapshot",
+            BoundaryKind::Automount => "automount",
+            BoundaryKind::Device => "device",
+        }
+    }
+}
+
+/// A directory that the mount table does not name, and beyond which lies another file system.
+#[derive(Clone, Debug)]
+pub struct Boundary {
+    /// Its absolute name.
+    pub path: Vec<u8>,
+    /// What changes there.
+    pub kind: BoundaryKind,
+    /// Its `st_dev`.
+    pub dev: Dev,
+}
+
+/// Inode number of the root of every btrfs subvolume.
+const BTRFS_FIRST_FREE_OBJECTID: u64 = 256;
+
+/// File systems that are one piece: no file in them has another device than their root.
+const ONE_PIECE: [&[u8]; 38] = [
+    b"binfmt_misc",
+    b"bpf",
+    b"cgroup",
+    b"cgroup2",
+    b"configfs",
+    b"cpuset",
+    b"cramfs",
+    b"debugfs",
+    b"devpts",
+    b"devtmpfs",
+    b"efivarfs",
+    b"erofs",
+    b"exfat",
+    b"ext2",
+    b"ext3",
+    b"ext4",
+    b"f2fs",
+    b"fusectl",
+    b"hfsplus",
+    b"hugetlbfs",
+    b"iso9660",
+    b"jfs",
+    b"mqueue",
+    b"nilfs2",
+    b"nsfs",
+    b"ntfs3",
+    b"proc",
+    b"pstore",
+    b"ramfs",
+    b"reiserfs",
+    b"securityfs",
+    b"squashfs",
+    b"sysfs",
+    b"tmpfs",
+    b"tracefs",
+    b"udf",
+    b"vfat",
+    b"xfs",
+];
+
+/// Finds the boundaries at or under `root`, given the mount points there; `root_fstype` is the type of the file system
+/// that `root` itself is on, if it is known.
+pub fn find(root: &Root, root_fstype: Option<&[u8]>, points: &[Point], hunt: &mut Hunt<'_>) -> Vec<Boundary> {
+    let can_have = |fstype: Option<&[u8]>| !fstype.is_some_and(|fstype| ONE_PIECE.contains(&fstype));
+    let mut boundaries = Vec::new();
+    if can_have(root_fstype) && !points.iter().any(|point| point.target == root.path) {
+        walk(root, root_fstype, hunt, &mut boundaries);
+    }
+    for point in points.iter().filter(|p| !p.hidden && p.kind != Some(crate::Kind::File)) {
+        if can_have(point.fstype.as_deref()) {
+            match Root::open(&point.target) {
+                Ok(top) => walk(&top, point.fstype.as_deref(), hunt, &mut boundaries),
+                Err(e) => hunt.failed(&point.target, e.gate, e.errno),
+            }
+        }
+    }
+    boundaries.sort_by(|a, b| crate::path::compare(&a.path, &b.path));
+    boundaries
+}
+
+fn walk(top: &Root, fstype: Option<&[u8]>, hunt: &mut Hunt<'_>, boundaries: &mut Vec<Boundary>) {
+    let triggers = fstype == Some(b"autofs");
+    let mut queue = Queue::new(top, top.dev);
+    let mut buffer = vec![0u8; 64 << 10];
+    while let Some(at) = queue.pop() {
+        let dev = queue.node(at).about;
+        let path = queue.path(at);
+        hunt.directory(&path);
+        let dir = match queue.open(at) {
+            Ok(dir) => dir,
+            Err(errno) => {
+                hunt.failed(&path, Gate::Openat2, errno);
+                continue;
+            }
+        };
+        let whole = read_whole(&dir, &mut buffer, |bytes| {
+            for entry in ondisk::dirent::entries(bytes) {
+                hunt.progress.entries += 1;
+                if entry.entry_type == EntryType::Other {
+                    continue;
+                }
+                let look = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
+                let name = join(&path, entry.name.to_bytes());
+                let seen = match statx(&dir, entry.name, look, Want::BASIC_STATS) {
+                    Ok(seen) => seen,
+                    Err(errno) => {
+                        hunt.failed(&name, Gate::Statx, errno);
+                        continue;
+                    }
+                };
+                if seen.file_type != FileType::Directory || seen.attributes.contains(Attributes::MOUNT_ROOT) {
+                    continue; // another mount is the table's affair
+                }
+                let trigger = triggers || seen.attributes.contains(Attributes::AUTOMOUNT);
+                let entry_dev = Dev::from(seen.dev);
+                let kind = match () {
+                    () if trigger => Some(BoundaryKind::Automount),
+                    () if entry_dev == dev => None,
+                    () if seen.ino == BTRFS_FIRST_FREE_OBJECTID => Some(subvolume(&dir, entry.name)),
+                    () => Some(BoundaryKind::Device),
+                };
+                boundaries.extend(kind.map(|kind| Boundary { path: name, kind, dev: entry_dev }));
+                if !trigger {
+                    queue.push(at, entry.name.to_bytes(), entry_dev);
+                }
+            }
+        });
+        if let Err(errno) = whole {
+            hunt.failed(&path, Gate::Getdents64, errno);
+        }
+    }
+}
+
+/// Whether a subvolume was made as a snapshot.
+fn subvolume(dir: &Fd, name: &std::ffi::CStr) -> BoundaryKind {
+    let info = openat(dir, name, Open::SCAN).and_then(|subvolume| btrfs_get_subvol_info(&subvolume));
+    match info.ok().and_then(|info| ondisk::btrfs::is_snapshot(&info)) {
+        Some(true) => BoundaryKind::Snapshot,
+        Some(false) => BoundaryKind::Subvolume,
+        None => BoundaryKind::Device,
+    }
+}

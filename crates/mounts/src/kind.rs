@@ -1,0 +1,69 @@
+//! Whether a mount is on a directory or on a file, which the kernel's table does not say.
+
+use gate::fs::{At, FileType, Want};
+use gate::long::statx_long;
+use ondisk::Mount;
+
+use crate::point::Kind;
+use crate::tree::Tree;
+
+/// File systems whose server may be gone, so that a look at a file may wait for ever.
+pub fn may_hang(fstype: &[u8]) -> bool {
+    const REMOTE: [&[u8]; 18] = [
+        b"nfs",
+        b"nfs4",
+        b"cifs",
+        b"smb3",
+        b"smbfs",
+        b"ceph",
+        b"afs",
+        b"9p",
+        b"lustre",
+        b"beegfs",
+        b"gpfs",
+        b"orangefs",
+        b"pvfs2",
+        b"ocfs2",
+        b"gfs2",
+        b"coda",
+        b"ncpfs",
+        b"autofs",
+    ];
+    REMOTE.contains(&fstype) || fstype == b"fuse" || fstype.starts_with(b"fuse.")
+}
+
+/// The kind of one mount: from the table as far as that goes, else (a bind mount that shows a part of its file system
+/// only) by one look at it, unless a server might not answer.
+pub(crate) fn of(row: &Mount, tree: &Tree<'_>, visible: bool) -> Option<Kind> {
+    if row.fstype == b"nsfs" {
+        return Some(Kind::File);
+    }
+    if row.fsroot == b"/" || row.fsroot.is_empty() || tree.has_mount_inside(row) {
+        return Some(Kind::Dir);
+    }
+    let target = row.target.as_deref().filter(|_| visible)?;
+    let mut above = Some(row);
+    while let Some(mount) = above {
+        if may_hang(&mount.fstype) {
+            return None;
+        }
+        above = tree.row(mount.parent).filter(|parent| parent.id != mount.id);
+    }
+    let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
+    match statx_long(target, at, Want::TYPE).ok()?.file_type {
+        FileType::Unknown => None,
+        FileType::Directory => Some(Kind::Dir),
+        _ => Some(Kind::File),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_hang;
+
+    #[test]
+    fn servers_may_hang_and_disks_do_not() {
+        assert!(may_hang(b"fuse.sshfs") && may_hang(b"nfs4"));
+        assert!(!may_hang(b"fuseblk") && !may_hang(b"ext4"));
+    }
+}

@@ -1,0 +1,14 @@
+//! `getmnt1` (1983): relative names, directories read 512 bytes at a time, a bound on the depth.
+
+use super::{Hunt, depth};
+use crate::Point;
+use crate::root::Root;
+
+/// The block of the file system that the program was written for, in bytes.
+const OLD_BLOCK: usize = 512;
+
+/// Every visible directory within `bound` where `st_dev` changes.
+pub fn find(root: &Root, bound: Option<usize>, hunt: &mut Hunt<'_>) -> Vec<Point> {
+    let style = depth::Style { full_names: false, buffer: OLD_BLOCK, bound, leaf: &|_| false };
+    depth::search(root, &style, hunt)
+}

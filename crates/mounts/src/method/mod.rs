@@ -1,0 +1,111 @@
+//! The methods that find mount points by searching the file tree, one file each.
+//!
+//! | method | how it goes | what prunes it | what it sees |
+//! |---|---|---|---|
+//! | [`naive`] | depth first, full names | nothing | changes of `st_dev` |
+//! | [`getmnt1`] | depth first, relative names | the depth bound | likewise |
+//! | [`getmnt2`] | likewise | + leaves of the table of device pairs | likewise |
+//! | [`getmnt3`] | breadth first, bunched names, whole directories | + the tree of that table, /dev | likewise |
+//! | [`search`] | the table's names first, then breadth first | ids and parents | roots of mounts: bind mounts and files too |
+//!
+//! `naive` to `getmnt3` are the programs of the papers of 1988; see docs/papers.md.
+
+mod breadth;
+mod depth;
+pub mod getmnt1;
+pub mod getmnt2;
+pub mod getmnt3;
+pub mod naive;
+pub mod search;
+
+pub(crate) use breadth::{Queue, read_whole};
+
+use gate::{Errno, Gate};
+
+use crate::{Point, Warning};
+
+/// How far a search has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Directories read.
+    pub directories: u64,
+    /// Entries seen in them.
+    pub entries: u64,
+    /// Directories that need not be read.
+    pub pruned: u64,
+}
+
+/// A search under way: what every method needs to go on and to be honest.
+pub struct Hunt<'a> {
+    /// How far it has come.
+    pub progress: Progress,
+    /// What went wrong on the way.
+    pub warnings: Vec<Warning>,
+    /// Why the answer may lack something; empty when it is complete.
+    pub lacking: Vec<String>,
+    /// Called now and then with how far the search has come, and where it is.
+    tick: &'a mut dyn FnMut(&Progress, &[u8]),
+}
+
+impl<'a> Hunt<'a> {
+    /// A search that reports to `tick` now and then.
+    pub fn new(tick: &'a mut dyn FnMut(&Progress, &[u8])) -> Hunt<'a> {
+        Hunt { progress: Progress::default(), warnings: Vec::new(), lacking: Vec::new(), tick }
+    }
+
+    /// A directory is about to be read.
+    pub(crate) fn directory(&mut self, path: &[u8]) {
+        self.progress.directories += 1;
+        if self.progress.directories.is_multiple_of(256) {
+            (self.tick)(&self.progress, path);
+        }
+    }
+
+    /// A call on something in the tree failed. What has vanished or become something else in the meantime is no matter;
+    /// anything else is a warning, and the answer may lack what lies behind it.
+    pub(crate) fn failed(&mut self, path: &[u8], gate: Gate, errno: Errno) {
+        const MANY: usize = 1000;
+        if matches!(errno, Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) {
+            return;
+        }
+        let doing = match gate {
+            Gate::Statx | Gate::Newfstatat => "cannot read the attributes; mount points in or behind it are not seen",
+            _ => "cannot read directory; mount points in it are not seen",
+        };
+        let next = match errno {
+            Errno::EACCES | Errno::EPERM => "; run as root, or give a ROOT beside it",
+            Errno::ENOTCONN | Errno::ESTALE | Errno::EIO | Errno::ETIMEDOUT | Errno::EHOSTDOWN => {
+                "; see fathom mounts --check"
+            }
+            _ => "",
+        };
+        match self.warnings.len() {
+            n if n < MANY => self.warnings.push(Warning::failed(path, gate, errno, format!("{doing}{next}"))),
+            MANY => self.warnings.push(Warning::general("more of the same; only the first 1000 are named")),
+            _ => {}
+        }
+        self.lack("some directories could not be read".to_owned());
+    }
+
+    /// The answer may lack something.
+    pub(crate) fn lack(&mut self, reason: String) {
+        if !self.lacking.contains(&reason) {
+            self.lacking.push(reason);
+        }
+    }
+}
+
+/// How a search that goes by `st_dev` treats its own root: as the papers do, which have `/` contain itself.
+fn root_point(root: &crate::root::Root, hunt: &mut Hunt<'_>) -> Option<Point> {
+    let point = || Point::bare(root.path.clone(), root.dev, Some(crate::Kind::Dir));
+    if root.path == b"/" {
+        return Some(point());
+    }
+    match gate::fs::newfstatat(&root.fd, c"..", gate::fs::At::empty()) {
+        Ok(above) => (above.dev != (root.dev.major, root.dev.minor)).then(point),
+        Err(errno) => {
+            hunt.failed(&root.path, Gate::Newfstatat, errno);
+            None
+        }
+    }
+}

@@ -1,0 +1,390 @@
+//! `search`: ours. The names in the mount table are looked at first, one `statx` each; what they leave open is searched
+//! breadth first, pruned and ended by the ids and parents of the table.
+//!
+//! A mount point is what `statx` says is the root of a mount, so bind mounts of the same device and mounts on plain files
+//! are seen. It is asked for nothing else, not to trigger an automount and not to wait for a server.
+//!
+//! What the table says is a hint. A name in it counts only when `statx` finds there the mount with that id; a name that
+//! does not hold, a mount that the table lacks, or a table that has changed meanwhile, and the search goes on: with a
+//! fresh table, and in the end with none, reading every directory.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::CStr;
+
+use gate::fs::{At, Attributes, FileType, Statx, Want, statx};
+use gate::long::statx_long;
+use gate::{Errno, Fd, Gate};
+use ondisk::Mount;
+use ondisk::dirent::EntryType;
+
+use super::breadth::{Queue, read_whole};
+use super::{Hunt, depth};
+use crate::path::{below, join};
+use crate::root::Root;
+use crate::table;
+use crate::tree::Tree;
+use crate::{Class, Hints, Kind, Point, Warning};
+
+/// How often a table that changed is read again before the search gives up on it.
+const ROUNDS: usize = 4;
+/// How everything is looked at.
+const LOOK: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT).union(At::STATX_DONT_SYNC);
+
+/// Every visible mount at or below `root`, and what led to it.
+pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> (Vec<Point>, String) {
+    let (Some(anchor), Some(is_mount_root)) = (root.anchor, root.is_mount_root) else {
+        let style = depth::Style { full_names: false, buffer: 64 << 10, bound: None, leaf: &|_| false };
+        hunt.lack(
+            "the kernel does not say where mounts begin: bind mounts and mounts on files are not seen".to_owned(),
+        );
+        let why = "statx(2) does not tell mounts here, so changes of st_dev were searched for".to_owned();
+        return (depth::search(root, &style, hunt), why);
+    };
+    let warned = hunt.warnings.len();
+    let lacked = hunt.lacking.len();
+    let mut trust = !matches!(hints, Hints::None);
+    let mut search = Search::new(root, anchor, hunt);
+    for _ in 0..ROUNDS {
+        search.hunt.warnings.truncate(warned);
+        search.hunt.lacking.truncate(lacked);
+        search.found.clear();
+        let (table, mut why) = match trust.then(|| table::read_either(matches!(hints, Hints::Ids | Hints::File(_)))) {
+            None => (None, "without hints: every directory was read".to_owned()),
+            Some(Ok((table, why))) => (Some(table), why),
+            Some(Err([a, b])) => (None, format!("no mount table ({a}; {b}): every directory was read")),
+        };
+        let table = table.filter(|table| {
+            let sound = table.mounts.iter().any(|row| row.id == anchor || row.parent == anchor);
+            if !sound {
+                why = "the mount table does not hold the mount that the search begins on: every directory was read"
+                    .to_owned();
+            }
+            sound
+        });
+        let tree = table.as_ref().map(|table| Tree::new(&table.mounts));
+        if is_mount_root {
+            search.point(root.path.clone(), Kind::Dir, anchor, None, tree.as_ref());
+        }
+        if let Hints::File(names) = hints {
+            search.try_names(names, tree.as_ref());
+        }
+        let mut open = true;
+        if let (Some(table), Some(tree), Hints::Auto) = (&table, &tree, hints) {
+            open = search.verify(&table.mounts, tree);
+            why = format!("every name of the mount table was looked at; it was read so because {why}");
+            if open && table.has_changed() {
+                continue;
+            }
+        }
+        let mut contradicted = false;
+        if open {
+            contradicted = search.breadth_first(table.as_ref().map(|t| t.mounts.as_slice()), tree.as_ref());
+        }
+        match &table {
+            Some(table) if table.has_changed() => {}
+            Some(_) if contradicted => trust = false,
+            _ => return (search.into_points(), why),
+        }
+    }
+    search.hunt.lack("the mount table kept changing during the search".to_owned());
+    let why = format!("the mount table was read {ROUNDS} times, and changed each time");
+    (search.into_points(), why)
+}
+
+/// What a directory of the queue is known by.
+#[derive(Clone, Copy)]
+struct About {
+    /// The mount that it is on.
+    mount: u64,
+    /// On autofs: to open a directory in it would have it mounted.
+    trigger: bool,
+}
+
+struct Search<'r, 'h, 'a> {
+    root: &'r Root,
+    anchor: u64,
+    hunt: &'h mut Hunt<'a>,
+    found: HashMap<Vec<u8>, Point>,
+    /// Mounts whose mount point may not be looked at: it is known that they are there, and that this process cannot see them.
+    denied: HashSet<u64>,
+}
+
+impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
+    fn new(root: &'r Root, anchor: u64, hunt: &'h mut Hunt<'a>) -> Self {
+        Search { root, anchor, hunt, found: HashMap::new(), denied: HashSet::new() }
+    }
+
+    /// Enters a mount that was found at `path`.
+    fn point(&mut self, path: Vec<u8>, kind: Kind, id: u64, on: Option<u64>, tree: Option<&Tree<'_>>) {
+        let point = match tree.and_then(|tree| Some((tree, tree.row(id)?))) {
+            Some((tree, row)) => Point::of_row(row.clone(), path.clone(), Some(kind), tree.class(id), false),
+            None => Point { id: Some(id), parent: on, ..Point::bare(path.clone(), ondisk::Dev::default(), Some(kind)) },
+        };
+        self.found.insert(path, point);
+    }
+
+    /// Enters what `statx` has found at `path`.
+    fn enter(&mut self, path: Vec<u8>, seen: &Statx, id: u64, on: Option<u64>, hint: Kind, tree: Option<&Tree<'_>>) {
+        let kind = match seen.file_type {
+            FileType::Directory => Kind::Dir,
+            FileType::Unknown => hint,
+            _ => Kind::File,
+        };
+        self.point(path.clone(), kind, id, on, tree);
+        if let Some(found) = self.found.get_mut(&path)
+            && found.fstype.is_none()
+        {
+            found.dev = seen.dev.into();
+        }
+    }
+
+    /// Looks at every name that somebody gives; whatever is a mount point is entered.
+    fn try_names(&mut self, names: &[Vec<u8>], tree: Option<&Tree<'_>>) {
+        for name in names.iter().filter(|name| below(&self.root.path, name).is_some_and(|rest| !rest.is_empty())) {
+            self.hunt.progress.entries += 1;
+            let canonical =
+                Root::open(crate::path::parent(name)).is_ok_and(|dir| dir.path == crate::path::parent(name));
+            if let Ok(seen) = statx_long(name, LOOK, Want::empty())
+                && canonical
+                && let Some(id) = mount_root(&seen)
+            {
+                self.enter(name.clone(), &seen, id, None, Kind::Dir, tree);
+            }
+        }
+    }
+
+    /// Looks at the name of every mount that ought to be visible. Says whether anything is left open.
+    fn verify(&mut self, rows: &[Mount], tree: &Tree<'_>) -> bool {
+        let anchor = self.anchor;
+        let visible = tree.visible(&self.root.path, anchor);
+        let mut open = false;
+        for (row, _) in rows.iter().zip(visible).filter(|(row, visible)| *visible && row.id != anchor) {
+            let Some(target) = row.target.as_deref().filter(|target| below(&self.root.path, target).is_some()) else {
+                continue;
+            };
+            self.hunt.progress.entries += 1;
+            match statx_long(target, LOOK, Want::empty()) {
+                Ok(seen) if mount_root(&seen) == Some(row.id) => {
+                    let hint = if tree.has_mount_inside(row) || row.fsroot == b"/" { Kind::Dir } else { Kind::File };
+                    self.enter(target.to_vec(), &seen, row.id, None, hint, Some(tree));
+                }
+                Err(errno @ (Errno::EACCES | Errno::EPERM)) => {
+                    let message = "the mount table names it, but it cannot be looked at; run as root";
+                    self.hunt.warnings.push(Warning::failed(target, Gate::Statx, errno, message));
+                    self.hunt.lack("some mount points may not be looked at".to_owned());
+                    self.denied.insert(row.id);
+                }
+                _ => open = true,
+            }
+        }
+        open
+    }
+
+    /// Searches directory by directory. With a table, only on mounts on which something is still sought, directories
+    /// first and the files only if those do not settle it. Says whether a mount was found that the table lacks.
+    fn breadth_first(&mut self, rows: Option<&[Mount]>, tree: Option<&Tree<'_>>) -> bool {
+        let mut sought = rows.map(|rows| Sought::new(rows, self.anchor));
+        if let Some(sought) = &mut sought {
+            let known = self.found.values().filter_map(|point| point.id).chain(self.denied.iter().copied());
+            known.for_each(|id| {
+                sought.found(id, None);
+            });
+        }
+        let mut queue = Queue::new(self.root, About { mount: self.anchor, trigger: false });
+        let mut buffer = vec![0u8; 64 << 10];
+        let mut contradicted = false;
+        while let Some(at) = queue.pop() {
+            let about = queue.node(at).about;
+            if about.trigger || sought.as_ref().is_some_and(|sought| sought.nothing_on(about.mount)) {
+                self.hunt.progress.pruned += 1;
+                continue;
+            }
+            let path = queue.path(at);
+            self.hunt.directory(&path);
+            let wanted = |t: EntryType| sought.is_none() || t != EntryType::Other;
+            let looked = self.read_directory(&queue, at, &path, &mut buffer, wanted);
+            for (name, entry_type, seen) in looked {
+                let on = mount_root(&seen);
+                if let Some(id) = on {
+                    let hint = if entry_type == EntryType::Other { Kind::File } else { Kind::Dir };
+                    self.enter(join(&path, &name), &seen, id, Some(about.mount), hint, tree);
+                    if let Some(sought) = &mut sought {
+                        contradicted |= !sought.found(id, Some(about.mount));
+                    }
+                }
+                let directory = match seen.file_type {
+                    FileType::Unknown => entry_type != EntryType::Other,
+                    other => other == FileType::Directory,
+                };
+                if directory && !seen.attributes.contains(Attributes::AUTOMOUNT) {
+                    let mount = on.unwrap_or(about.mount);
+                    let row = tree.and_then(|tree| tree.row(mount));
+                    let trigger = row.is_some_and(|row| row.fstype == b"autofs" && (on.is_none() || !is_indirect(row)));
+                    queue.push(at, &name, About { mount, trigger });
+                }
+            }
+        }
+        if let Some(mut sought) = sought.filter(|sought| !sought.is_empty()) {
+            contradicted |= self.files(&queue, &mut sought, &mut buffer, tree);
+        }
+        contradicted
+    }
+
+    /// The second round of a search with a table: everything that is no directory, where something is still sought.
+    fn files(
+        &mut self,
+        queue: &Queue<'_, About>,
+        sought: &mut Sought,
+        buffer: &mut [u8],
+        tree: Option<&Tree<'_>>,
+    ) -> bool {
+        let mut contradicted = false;
+        for at in 0..queue.len() {
+            let about = queue.node(at).about;
+            if about.trigger || sought.nothing_on(about.mount) {
+                continue;
+            }
+            let path = queue.path(at);
+            for (name, _, seen) in self.read_directory(queue, at, &path, buffer, |t| t == EntryType::Other) {
+                if let Some(id) = mount_root(&seen) {
+                    self.enter(join(&path, &name), &seen, id, Some(about.mount), Kind::File, tree);
+                    contradicted |= !sought.found(id, Some(about.mount));
+                }
+            }
+        }
+        contradicted
+    }
+
+    /// Reads a directory and looks at those of its entries whose type is wanted.
+    fn read_directory(
+        &mut self,
+        queue: &Queue<'_, About>,
+        at: usize,
+        path: &[u8],
+        buffer: &mut [u8],
+        wanted: impl Fn(EntryType) -> bool,
+    ) -> Vec<(Vec<u8>, EntryType, Statx)> {
+        let mut looked = Vec::new();
+        let dir: Fd = match queue.open(at) {
+            Ok(dir) => dir,
+            Err(errno) => {
+                self.hunt.failed(path, Gate::Openat2, errno);
+                return looked;
+            }
+        };
+        let look = |name: &CStr| statx(&dir, name, LOOK, Want::empty());
+        let whole = read_whole(&dir, buffer, |bytes| {
+            for entry in ondisk::dirent::entries(bytes) {
+                self.hunt.progress.entries += 1;
+                if !wanted(entry.entry_type) {
+                    continue;
+                }
+                match look(entry.name) {
+                    // What is neither directory nor mount is of no further use.
+                    Ok(seen) if mount_root(&seen).is_none() && !may_be_directory(&seen) => {}
+                    Ok(seen) => looked.push((entry.name.to_bytes().to_vec(), entry.entry_type, seen)),
+                    Err(errno) => self.hunt.failed(&join(path, entry.name.to_bytes()), Gate::Statx, errno),
+                }
+            }
+        });
+        if let Err(errno) = whole {
+            self.hunt.failed(path, Gate::Getdents64, errno);
+        }
+        looked
+    }
+
+    fn into_points(self) -> Vec<Point> {
+        let mut points: Vec<Point> = self.found.into_values().collect();
+        points.sort_by(|a, b| crate::path::compare(&a.target, &b.target));
+        let parents: HashSet<u64> = points.iter().filter_map(|point| point.parent).collect();
+        for point in &mut points {
+            if point.fstype.is_none() && point.id.is_some_and(|id| parents.contains(&id)) {
+                point.class = Class::Internal;
+            }
+        }
+        points
+    }
+}
+
+/// The id of the mount whose root this is, if it is one.
+fn mount_root(seen: &Statx) -> Option<u64> {
+    seen.attributes.contains(Attributes::MOUNT_ROOT).then_some(seen.mnt_id).flatten()
+}
+
+fn may_be_directory(seen: &Statx) -> bool {
+    matches!(seen.file_type, FileType::Directory | FileType::Unknown)
+}
+
+/// An autofs mount whose root may be read: its triggers are the directories in it.
+fn is_indirect(row: &Mount) -> bool {
+    row.super_options.split(|&b| b == b',').any(|option| option == b"indirect")
+}
+
+/// What the table's ids and parents say is still to be found.
+struct Sought {
+    parents: HashMap<u64, u64>,
+    /// How many mounts on each mount are not accounted for.
+    on: HashMap<u64, usize>,
+    accounted: HashSet<u64>,
+}
+
+impl Sought {
+    /// Everything below the mount `anchor`.
+    fn new(rows: &[Mount], anchor: u64) -> Sought {
+        let tree = Tree::new(rows);
+        let mut on = HashMap::new();
+        let mut parents = HashMap::new();
+        let mut reached = vec![anchor];
+        while let Some(mount) = reached.pop() {
+            for &child in tree.on(mount) {
+                let id = rows[child].id;
+                if id != anchor && parents.insert(id, mount).is_none() {
+                    *on.entry(mount).or_default() += 1;
+                    reached.push(id);
+                }
+            }
+        }
+        Sought { parents, on, accounted: HashSet::new() }
+    }
+
+    /// A mount was found in a directory of the mount `from`: it, and those between the two, over which it lies, are
+    /// accounted for. Says whether the table holds it.
+    fn found(&mut self, id: u64, from: Option<u64>) -> bool {
+        let mut mount = id;
+        loop {
+            let Some(&parent) = self.parents.get(&mount) else { return mount != id };
+            if self.accounted.insert(mount) {
+                let left = self.on.entry(parent).or_default();
+                *left = left.saturating_sub(1);
+            }
+            if from.is_none_or(|from| from == parent) || self.accounted.contains(&parent) {
+                return true;
+            }
+            mount = parent;
+        }
+    }
+
+    fn nothing_on(&self, mount: u64) -> bool {
+        self.on.get(&mount).is_none_or(|&left| left == 0)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.on.values().all(|&left| left == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_under_a_mount_that_was_found_is_accounted_for() {
+        let row = |id, parent| Mount { id, parent, ..Mount::default() };
+        // 3 lies over 2, which is on 1; 4 is elsewhere on 1; 9 is on nothing of ours.
+        let mut sought = Sought::new(&[row(1, 0), row(2, 1), row(3, 2), row(4, 1), row(9, 8)], 1);
+        assert!(sought.found(3, Some(1)));
+        assert!(!sought.nothing_on(1) && sought.nothing_on(2));
+        assert!(sought.found(4, Some(1)) && sought.is_empty());
+        assert!(!sought.found(77, Some(1)), "the table does not hold it");
+    }
+}

@@ -1,0 +1,65 @@
+//! Names as bytes.
+
+use std::cmp::Ordering;
+
+/// `dir/name`, without doubling the slash of `/`.
+pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = Vec::with_capacity(dir.len() + 1 + name.len());
+    path.extend_from_slice(dir);
+    if path.last() != Some(&b'/') {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
+/// What is left of `path` below `dir`, without a leading slash: empty for `dir` itself, `None` outside it.
+pub fn below<'a>(dir: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
+    if dir == b"/" {
+        return path.strip_prefix(b"/");
+    }
+    match path.strip_prefix(dir)? {
+        [] => Some(b""),
+        [b'/', rest @ ..] => Some(rest),
+        _ => None,
+    }
+}
+
+/// The directory that holds `path`.
+pub fn parent(path: &[u8]) -> &[u8] {
+    match path.iter().rposition(|&b| b == b'/') {
+        None | Some(0) => b"/",
+        Some(at) => &path[..at],
+    }
+}
+
+/// Orders names so that what lies in a directory comes right after it.
+pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
+    let key = |&b: &u8| if b == b'/' { 0 } else { b };
+    a.iter().map(key).cmp(b.iter().map(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn below_knows_components_from_letters() {
+        assert_eq!(below(b"/", b"/a/b"), Some(&b"a/b"[..]));
+        assert_eq!(below(b"/a", b"/a/b"), Some(&b"b"[..]));
+        assert_eq!(below(b"/a", b"/a"), Some(&b""[..]));
+        assert_eq!(below(b"/a", b"/ab"), None);
+    }
+
+    #[test]
+    fn a_directory_comes_before_what_is_in_it_and_that_before_its_siblings() {
+        let mut names: Vec<&[u8]> = vec![b"/a-b", b"/a/c", b"/a", b"/b"];
+        names.sort_by(|a, b| compare(a, b));
+        assert_eq!(names, [&b"/a"[..], b"/a/c", b"/a-b", b"/b"]);
+    }
+
+    #[test]
+    fn parents() {
+        assert_eq!((parent(b"/a/b"), parent(b"/a"), parent(b"/")), (&b"/a"[..], &b"/"[..], &b"/"[..]));
+    }
+}

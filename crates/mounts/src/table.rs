@@ -1,0 +1,310 @@
+//! The kernel's table of mounts, by either door: `kernel` (listmount and statmount) or `mountinfo`.
+//!
+//! Neither is always the cheaper. statmount costs a call for each mount; mountinfo comes a page at a time, but for each
+//! mount that receives propagation the kernel walks peer groups to print `propagate_from`, which takes longer the more
+//! mounts there are. [`cheaper`] looks at a few mounts and says which it will be.
+
+use gate::fs::{CWD, Open, PROC_SUPER_MAGIC};
+use gate::mount::{Ask, LSMT_ROOT, has_listmount, listmount, statmount};
+use gate::notify::{Event, poll};
+use gate::{Errno, Fd, Gate};
+use ondisk::Mount;
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// How the table is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Door {
+    /// listmount(2) and statmount(2).
+    Kernel,
+    /// /proc/self/mountinfo.
+    Mountinfo,
+}
+
+/// Why the table cannot be read by a door.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// The call that was refused.
+    pub gate: Gate,
+    /// How; `None` when the answer made no sense.
+    pub errno: Option<Errno>,
+    /// In words, without the error's.
+    pub message: String,
+}
+
+impl Refusal {
+    fn new(gate: Gate, errno: Errno, message: &str) -> Refusal {
+        Refusal { gate, errno: Some(errno), message: message.to_owned() }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.errno {
+            Some(errno) => write!(f, "{}: {errno}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// All that statmount is asked for. `STATMOUNT_PROPAGATE_FROM` is left out: it alone would cost what makes mountinfo slow.
+fn everything() -> Ask {
+    Ask::SB_BASIC
+        | Ask::MNT_BASIC
+        | Ask::MNT_ROOT
+        | Ask::MNT_POINT
+        | Ask::FS_TYPE
+        | Ask::MNT_OPTS
+        | Ask::FS_SUBTYPE
+        | Ask::SB_SOURCE
+}
+
+/// The table, and what is needed to see whether it has changed since.
+#[derive(Debug)]
+pub struct Table {
+    /// Its rows, in the order in which the mounts were made.
+    pub mounts: Vec<Mount>,
+    read_by: Reader,
+}
+
+#[derive(Debug)]
+enum Reader {
+    Kernel { ids: Vec<u64> },
+    Mountinfo { file: Fd },
+}
+
+impl Table {
+    /// Reads the whole table.
+    pub fn read(door: Door) -> Result<Table, Refusal> {
+        match door {
+            Door::Kernel => Table::from_kernel(everything()),
+            Door::Mountinfo => Table::from_mountinfo(),
+        }
+    }
+
+    /// Reads ids, parents and devices, and no names: what the papers' programs took from the kernel's memory.
+    pub fn read_nameless(door: Door) -> Result<Table, Refusal> {
+        let mut table = match door {
+            Door::Kernel => Table::from_kernel(Ask::SB_BASIC | Ask::MNT_BASIC),
+            Door::Mountinfo => Table::from_mountinfo(),
+        }?;
+        for mount in &mut table.mounts {
+            mount.target = None;
+        }
+        Ok(table)
+    }
+
+    fn from_kernel(ask: Ask) -> Result<Table, Refusal> {
+        let ids = list()?;
+        let mut describe = Describe::new(ask);
+        let mut mounts = Vec::with_capacity(ids.len());
+        let mut last_error = None;
+        for &id in &ids {
+            match describe.mount(id) {
+                Ok(Some(mount)) => mounts.push(mount),
+                Ok(None) => {
+                    let message = "statmount(2) says nothing of the mounts that listmount(2) gave".to_owned();
+                    return Err(Refusal { gate: Gate::Statmount, errno: None, message });
+                }
+                // Gone since it was listed, or not to be reached from this process's root.
+                Err(e @ (Errno::ENOENT | Errno::EPERM)) => last_error = Some(e),
+                Err(e) => return Err(Refusal::new(Gate::Statmount, e, "cannot describe a mount")),
+            }
+        }
+        match last_error {
+            Some(e) if mounts.is_empty() => Err(Refusal::new(Gate::Statmount, e, "cannot describe a mount")),
+            _ => Ok(Table { mounts, read_by: Reader::Kernel { ids } }),
+        }
+    }
+
+    fn from_mountinfo() -> Result<Table, Refusal> {
+        let (file, mounts) = read_mountinfo()?;
+        Ok(Table { mounts, read_by: Reader::Mountinfo { file } })
+    }
+
+    /// Whether mounts have come or gone since the table was read: one call.
+    pub fn has_changed(&self) -> bool {
+        match &self.read_by {
+            Reader::Kernel { ids } => list().map_or(true, |now| now != *ids),
+            Reader::Mountinfo { file } => {
+                poll([(file.as_fd(), Event::Priority)], Some(Duration::ZERO)).map_or(true, |[changed]| changed)
+            }
+        }
+    }
+
+    /// What to poll, for [`Event::Priority`], to hear of changes of a table that was read by [`Door::Mountinfo`].
+    pub(crate) fn changes(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        match &self.read_by {
+            Reader::Kernel { .. } => None,
+            Reader::Mountinfo { file } => Some(file.as_fd()),
+        }
+    }
+
+    /// The door by which it was read.
+    pub fn door(&self) -> Door {
+        match self.read_by {
+            Reader::Kernel { .. } => Door::Kernel,
+            Reader::Mountinfo { .. } => Door::Mountinfo,
+        }
+    }
+}
+
+/// Describes mounts one after another, with one buffer for all.
+pub(crate) struct Describe {
+    ask: Ask,
+    buffer: Vec<u8>,
+}
+
+impl Describe {
+    pub(crate) fn new(ask: Ask) -> Describe {
+        Describe { ask, buffer: vec![0; 4096] }
+    }
+
+    /// Asks for all that a row of the table holds.
+    pub(crate) fn everything() -> Describe {
+        Describe::new(everything())
+    }
+
+    /// One mount, by the id that listmount gave; `Ok(None)` when the kernel's answer says nothing.
+    pub(crate) fn mount(&mut self, id: u64) -> gate::Result<Option<Mount>> {
+        loop {
+            self.buffer[..16].fill(0); // a call that fills nothing in must not leave the last answer standing
+            match statmount(id, self.ask, &mut self.buffer) {
+                Err(Errno::EOVERFLOW) if self.buffer.len() < 1 << 24 => self.buffer.resize(self.buffer.len() * 4, 0),
+                Err(e) => return Err(e),
+                Ok(()) => return Ok(ondisk::statmount::parse(&self.buffer)),
+            }
+        }
+    }
+}
+
+/// The 64-bit ids of all mounts of the namespace that this process may see.
+pub(crate) fn list() -> Result<Vec<u64>, Refusal> {
+    const AT_A_TIME: usize = 16_384;
+    let refusal = |e| Refusal::new(Gate::Listmount, e, "cannot list the mounts");
+    if !has_listmount() {
+        return Err(refusal(Errno::ENOSYS));
+    }
+    let mut ids = vec![0; AT_A_TIME];
+    let mut n: usize = 0;
+    loop {
+        let after = n.checked_sub(1).map_or(0, |last| ids[last]);
+        let got = listmount(LSMT_ROOT, after, &mut ids[n..]).map_err(refusal)?;
+        // Ids that do not rise are no answer of listmount's: without this check they could come for ever.
+        if ids[n..n + got].iter().any(|&id| id <= after) {
+            let message = "listmount(2) gave ids that make no sense".to_owned();
+            return Err(Refusal { gate: Gate::Listmount, errno: None, message });
+        }
+        n += got;
+        if n < ids.len() {
+            ids.truncate(n);
+            return Ok(ids);
+        }
+        ids.resize(n + AT_A_TIME, 0);
+    }
+}
+
+fn read_mountinfo() -> Result<(Fd, Vec<Mount>), Refusal> {
+    const NAME: &std::ffi::CStr = c"/proc/self/mountinfo";
+    let file = gate::fs::openat(CWD, NAME, Open::NONBLOCK)
+        .map_err(|e| Refusal::new(Gate::Openat, e, "cannot open /proc/self/mountinfo"))?;
+    let kind = gate::fs::fstatfs(&file).map_err(|e| Refusal::new(Gate::Fstatfs, e, "cannot tell what /proc is"))?;
+    if kind.magic != PROC_SUPER_MAGIC {
+        let message = "/proc/self/mountinfo is an ordinary file, not the kernel's".to_owned();
+        return Err(Refusal { gate: Gate::Fstatfs, errno: None, message });
+    }
+    let mut mounts: Vec<Mount> = Vec::new();
+    let mut buffer = vec![0u8; 64 << 10];
+    let mut kept = 0;
+    loop {
+        let n = gate::fs::read(&file, &mut buffer[kept..])
+            .map_err(|e| Refusal::new(Gate::Read, e, "cannot read /proc/self/mountinfo"))?;
+        if n == 0 {
+            break;
+        }
+        let filled = kept + n;
+        let whole = buffer[..filled].iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+        mounts.extend(buffer[..whole].split(|&b| b == b'\n').filter_map(ondisk::mountinfo::parse));
+        buffer.copy_within(whole..filled, 0);
+        kept = filled - whole;
+        if kept == buffer.len() {
+            buffer.resize(buffer.len() * 2, 0);
+        }
+    }
+    // The file is read a page at a time while mounts come and go; a mount may then show twice.
+    let mut seen = std::collections::HashSet::with_capacity(mounts.len());
+    mounts.retain(|mount| seen.insert(mount.id));
+    Ok((file, mounts))
+}
+
+/// Which door is the cheaper here, and why. Asks listmount for the list and statmount for a few mounts.
+///
+/// # Errors
+/// When neither door is open: the refusals of both.
+pub fn cheaper() -> Result<(Door, String), [Refusal; 2]> {
+    const SAMPLE: usize = 8;
+    let mountinfo = || match gate::fs::openat(CWD, c"/proc/self/mountinfo", Open::NONBLOCK) {
+        Ok(_) => Ok(()),
+        Err(e) => Err(Refusal::new(Gate::Openat, e, "cannot open /proc/self/mountinfo")),
+    };
+    let ids = match list() {
+        Ok(ids) => ids,
+        Err(refusal) => {
+            let why = format!("listmount(2) is not to be had here ({refusal}); /proc/self/mountinfo is");
+            return mountinfo().map(|()| (Door::Mountinfo, why)).map_err(|e| [refusal, e]);
+        }
+    };
+    let mut describe = Describe::new(Ask::SB_BASIC | Ask::MNT_BASIC);
+    let stride = ids.len().div_ceil(SAMPLE).max(1);
+    let answers: Vec<_> = ids.iter().rev().step_by(stride).map(|&id| describe.mount(id)).collect();
+    let rows: Vec<&Mount> = answers.iter().filter_map(|a| a.as_ref().ok()?.as_ref()).collect();
+    if rows.is_empty() {
+        let refusal = match answers.into_iter().find_map(Result::err) {
+            Some(e) => Refusal::new(Gate::Statmount, e, "cannot describe a mount"),
+            None => Refusal {
+                gate: Gate::Statmount,
+                errno: None,
+                message: "statmount(2) says nothing of the mounts that listmount(2) gave".to_owned(),
+            },
+        };
+        let why = format!("statmount(2) is not to be had here ({refusal}); /proc/self/mountinfo is");
+        return mountinfo().map(|()| (Door::Mountinfo, why)).map_err(|e| [refusal, e]);
+    }
+    let slaves = rows.iter().filter(|mount| mount.slave).count();
+    if slaves > 0 {
+        let why = format!(
+            "{slaves} of {} mounts looked at receive propagation, for which mountinfo searches peer groups; statmount(2) does not",
+            rows.len()
+        );
+        return Ok((Door::Kernel, why));
+    }
+    match mountinfo() {
+        Ok(()) => {
+            let why = format!(
+                "none of {} mounts looked at receives propagation; reading {} rows in sequence costs less than a statmount(2) of each",
+                rows.len(),
+                ids.len()
+            );
+            Ok((Door::Mountinfo, why))
+        }
+        Err(refusal) => Ok((Door::Kernel, format!("{refusal}"))),
+    }
+}
+
+/// Reads the table by the cheaper door, or by the other if that fails, and says why it was that one.
+///
+/// # Errors
+/// When neither door is open: the refusals of both.
+pub fn read_either(nameless: bool) -> Result<(Table, String), [Refusal; 2]> {
+    let read = if nameless { Table::read_nameless } else { Table::read };
+    let (door, why) = cheaper()?;
+    let first = match read(door) {
+        Ok(table) => return Ok((table, why)),
+        Err(refusal) => refusal,
+    };
+    let other = if door == Door::Kernel { Door::Mountinfo } else { Door::Kernel };
+    match read(other) {
+        Ok(table) => Ok((table, format!("the cheaper way failed: {first}"))),
+        Err(second) => Err([first, second]),
+    }
+}

@@ -1,0 +1,134 @@
+//! The mount tree: which mounts a path reaches.
+//!
+//! A mount is hidden when another lies over its root, when a later mount on the same parent covers the directory that
+//! holds its mount point, or when what it is mounted on is itself hidden.
+
+use std::collections::HashMap;
+
+use ondisk::Mount;
+
+use crate::path::{below, compare};
+use crate::point::Class;
+
+/// The table, seen from one place in it.
+pub struct Tree<'a> {
+    rows: &'a [Mount],
+    /// Rows by the id of the mount that they are on.
+    children: HashMap<u64, Vec<usize>>,
+    /// Rows by their own id.
+    by_id: HashMap<u64, usize>,
+}
+
+impl<'a> Tree<'a> {
+    /// Sorts the rows of a table under their parents.
+    pub fn new(rows: &'a [Mount]) -> Tree<'a> {
+        let mut children: HashMap<u64, Vec<usize>> = HashMap::with_capacity(rows.len());
+        for (at, row) in rows.iter().enumerate() {
+            if row.parent != row.id {
+                children.entry(row.parent).or_default().push(at);
+            }
+        }
+        let by_id = rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
+        Tree { rows, children, by_id }
+    }
+
+    /// Whether anything is mounted on a mount.
+    pub fn class(&self, id: u64) -> Class {
+        if self.children.contains_key(&id) { Class::Internal } else { Class::Leaf }
+    }
+
+    /// Whether anything is mounted inside a mount, and not just over its root.
+    pub fn has_mount_inside(&self, row: &Mount) -> bool {
+        self.on(row.id).iter().any(|&child| self.rows[child].target != row.target)
+    }
+
+    /// The row of a mount.
+    pub fn row(&self, id: u64) -> Option<&'a Mount> {
+        self.by_id.get(&id).map(|&at| &self.rows[at])
+    }
+
+    /// The rows that are mounted on a mount.
+    pub fn on(&self, id: u64) -> &[usize] {
+        self.children.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// For each row, whether a path from `root` reaches it; `anchor` is the mount that `root` itself is on, which is
+    /// reached whatever lies over its own root: a path begins in it.
+    pub fn visible(&self, root: &[u8], anchor: u64) -> Vec<bool> {
+        let mut visible = vec![false; self.rows.len()];
+        if let Some(&at) = self.by_id.get(&anchor) {
+            visible[at] = true;
+        }
+        let mut reached = vec![(anchor, root)];
+        while let Some((mount, at)) = reached.pop() {
+            let mut on: Vec<(&[u8], usize)> = self
+                .on(mount)
+                .iter()
+                .filter_map(|&child| Some((self.rows[child].target.as_deref()?, child)))
+                .filter(|(target, _)| below(root, target).is_some_and(|rest| mount != anchor || !rest.is_empty()))
+                .collect();
+            on.sort_by(|a, b| compare(a.0, b.0).then(b.1.cmp(&a.1)));
+            let mut over: Option<&[u8]> = None;
+            for (target, child) in on {
+                if over.is_some_and(|over| below(over, target).is_some()) {
+                    continue;
+                }
+                over = Some(target);
+                visible[child] = true;
+                if mount != anchor && target == at {
+                    // It lies over the root of `mount`.
+                    if let Some(&row) = self.by_id.get(&mount) {
+                        visible[row] = false;
+                    }
+                }
+                reached.push((self.rows[child].id, target));
+            }
+        }
+        visible
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(table: &[(u64, u64, &str)]) -> Vec<Mount> {
+        let row = |&(id, parent, target): &(u64, u64, &str)| Mount {
+            id,
+            parent,
+            target: Some(target.as_bytes().to_vec()),
+            ..Mount::default()
+        };
+        table.iter().map(row).collect()
+    }
+
+    fn visible(table: &[(u64, u64, &str)], root: &str, anchor: u64) -> Vec<u64> {
+        let rows = rows(table);
+        let visible = Tree::new(&rows).visible(root.as_bytes(), anchor);
+        rows.iter().zip(visible).filter(|(_, v)| *v).map(|(row, _)| row.id).collect()
+    }
+
+    #[test]
+    fn a_mount_over_a_mount_hides_it_and_what_is_in_it() {
+        let table = [(1, 0, "/"), (2, 1, "/a"), (3, 2, "/a/b"), (4, 2, "/a"), (5, 4, "/a/b")];
+        assert_eq!(visible(&table, "/", 1), [1, 4, 5]);
+    }
+
+    #[test]
+    fn a_mount_over_the_directory_that_holds_one_hides_it() {
+        let table = [(1, 0, "/"), (2, 1, "/a/b"), (3, 1, "/a"), (4, 2, "/a/b/c"), (5, 1, "/ab")];
+        assert_eq!(visible(&table, "/", 1), [1, 3, 5]);
+    }
+
+    #[test]
+    fn the_root_is_never_covered() {
+        let table = [(1, 0, "/"), (2, 1, "/a"), (3, 1, "/")];
+        assert_eq!(visible(&table, "/", 1), [1, 2]);
+    }
+
+    #[test]
+    fn from_a_directory_inside_a_mount() {
+        let table = [(1, 0, "/"), (2, 1, "/srv/x"), (3, 1, "/srvx"), (4, 1, "/other")];
+        assert_eq!(visible(&table, "/srv", 1), [1, 2]);
+    }
+}

@@ -1,0 +1,164 @@
+//! Attaches and detaches as they happen: from fanotify where the kernel has it and lets us, else by polling mountinfo.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::AsFd;
+
+use gate::fs::{CWD, Open, openat, read};
+use gate::notify::{self, Event, FAN_MNT_ATTACH, FAN_MNT_DETACH, FAN_Q_OVERFLOW, poll};
+use gate::{Errno, Fd, Gate};
+use ondisk::Mount;
+
+use crate::table::{Describe, Door, Refusal, Table, list};
+
+/// What happened.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A mount was attached; `None` when it was gone again before it could be described.
+    Attach(u64, Option<Box<Mount>>),
+    /// A mount was detached; `None` when it was never described.
+    Detach(u64, Option<Box<Mount>>),
+    /// The queue overflowed: changes were lost, and the table should be read again.
+    Overflow,
+}
+
+/// Watches the mount namespace of this process.
+pub struct Watch {
+    source: Source,
+    stop: Fd,
+    pending: VecDeque<Change>,
+}
+
+enum Source {
+    /// The 64-bit ids are those of the events.
+    Fanotify { group: Fd, known: HashMap<u64, Mount> },
+    /// The ids are those of mountinfo.
+    Mountinfo { table: Table, why: String },
+}
+
+impl Watch {
+    /// Begins to watch. From now on SIGINT and SIGTERM end the watch, not the process.
+    ///
+    /// # Errors
+    /// When there is neither fanotify nor mountinfo.
+    pub fn start() -> Result<Watch, Refusal> {
+        let stop = notify::stop_signals().map_err(|errno| Refusal {
+            gate: Gate::Read,
+            errno: Some(errno),
+            message: "cannot wait for signals".to_owned(),
+        })?;
+        let source = match fanotify() {
+            Ok(group) => {
+                // What is there already is described after the group has begun to listen, so that nothing is lost between.
+                let mut describe = Describe::everything();
+                let ids = list()?;
+                let known = ids.into_iter().filter_map(|id| Some((id, describe.mount(id).ok()??))).collect();
+                Source::Fanotify { group, known }
+            }
+            Err((gate, errno)) => {
+                let why = format!("{} answers {errno}", gate.name());
+                Source::Mountinfo { table: Table::read(Door::Mountinfo)?, why }
+            }
+        };
+        Ok(Watch { source, stop, pending: VecDeque::new() })
+    }
+
+    /// By what it watches, and what that cannot see, in words.
+    pub fn source(&self) -> String {
+        match &self.source {
+            Source::Fanotify { .. } => "fanotify: every attach and detach".to_owned(),
+            Source::Mountinfo { why, .. } => {
+                format!("polling mountinfo ({why}): a mount that comes and goes between two looks is not seen")
+            }
+        }
+    }
+
+    /// Whether the ids of the changes are the kernel's 64-bit ids, and not those of mountinfo.
+    pub fn ids_are_unique(&self) -> bool {
+        matches!(self.source, Source::Fanotify { .. })
+    }
+
+    /// The next change; `None` when a signal has ended the watch.
+    ///
+    /// # Errors
+    /// When the source fails.
+    pub fn wait(&mut self) -> Result<Option<Change>, Refusal> {
+        loop {
+            if let Some(change) = self.pending.pop_front() {
+                return Ok(Some(change));
+            }
+            let source = match &self.source {
+                Source::Fanotify { group, .. } => (group.as_fd(), Event::Readable),
+                Source::Mountinfo { table, .. } => (table.changes().unwrap_or(self.stop.as_fd()), Event::Priority),
+            };
+            let [changed, stopped] = poll([source, (self.stop.as_fd(), Event::Readable)], None).map_err(|errno| {
+                Refusal { gate: Gate::Read, errno: Some(errno), message: "cannot wait for changes".to_owned() }
+            })?;
+            if changed {
+                self.collect()?;
+            } else if stopped {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn collect(&mut self) -> Result<(), Refusal> {
+        match &mut self.source {
+            Source::Fanotify { group, known } => {
+                let mut buffer = vec![0u8; 64 << 10];
+                let n = match read(&*group, &mut buffer) {
+                    Ok(n) => n,
+                    Err(Errno::EAGAIN | Errno::EINTR) => return Ok(()),
+                    Err(errno) => {
+                        let message = "cannot read mount events".to_owned();
+                        return Err(Refusal { gate: Gate::Read, errno: Some(errno), message });
+                    }
+                };
+                let mut describe = Describe::everything();
+                for event in ondisk::fanotify::events(&buffer[..n]) {
+                    if event.mask & FAN_Q_OVERFLOW != 0 {
+                        self.pending.push_back(Change::Overflow);
+                    }
+                    let Some(id) = event.mount else { continue };
+                    // Events of one mount may come merged; it was attached before it was detached, or moved.
+                    let detached = event.mask & FAN_MNT_DETACH != 0;
+                    let attached = event.mask & FAN_MNT_ATTACH != 0;
+                    if detached && (!attached || known.contains_key(&id)) {
+                        self.pending.push_back(Change::Detach(id, known.remove(&id).map(Box::new)));
+                    }
+                    if attached {
+                        let mount = describe.mount(id).ok().flatten();
+                        known.extend(mount.clone().map(|mount| (id, mount)));
+                        let gone = mount.is_none();
+                        self.pending.push_back(Change::Attach(id, mount.map(Box::new)));
+                        if detached && gone {
+                            self.pending.push_back(Change::Detach(id, None));
+                        }
+                    }
+                }
+            }
+            Source::Mountinfo { table, .. } => {
+                let new = Table::read(Door::Mountinfo)?;
+                let old = std::mem::replace(table, new);
+                let missing_from = |rows: &[Mount], row: &Mount| {
+                    !rows.iter().any(|other| (other.id, &other.target) == (row.id, &row.target))
+                };
+                for row in old.mounts.iter().filter(|row| missing_from(&table.mounts, row)) {
+                    self.pending.push_back(Change::Detach(row.id, Some(Box::new(row.clone()))));
+                }
+                for row in table.mounts.iter().filter(|row| missing_from(&old.mounts, row)) {
+                    self.pending.push_back(Change::Attach(row.id, Some(Box::new(row.clone()))));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fanotify() -> Result<Fd, (Gate, Errno)> {
+    let group = notify::fanotify_init_mounts(true)
+        .or_else(|_| notify::fanotify_init_mounts(false))
+        .map_err(|e| (Gate::FanotifyInit, e))?;
+    let namespace = openat(CWD, c"/proc/self/ns/mnt", Open::NONBLOCK).map_err(|e| (Gate::Openat, e))?;
+    notify::fanotify_mark_mntns(&group, &namespace).map_err(|e| (Gate::FanotifyMark, e))?;
+    Ok(group)
+}

@@ -1,0 +1,82 @@
+//! The buffer of getdents64(2): `struct linux_dirent64`.
+//! [getdents(2)](https://man7.org/linux/man-pages/man2/getdents.2.html)
+
+use std::ffi::CStr;
+
+use crate::u16_at;
+
+/// What a directory entry says of its file's type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EntryType {
+    /// A directory.
+    Directory,
+    /// The file system does not say (`DT_UNKNOWN`).
+    Unknown,
+    /// Anything else.
+    Other,
+}
+
+/// One entry of a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry<'a> {
+    /// Its name.
+    pub name: &'a CStr,
+    /// The type of its file; at a mount point, of what lies beneath the mount.
+    pub entry_type: EntryType,
+}
+
+/// The entries of a buffer that getdents64 has filled, without `.` and `..`. Ends early at bytes that are no entry.
+pub fn entries(buffer: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+    const LENGTH: usize = 16;
+    const TYPE: usize = 18;
+    const NAME: usize = 19;
+    let mut rest = buffer;
+    std::iter::from_fn(move || {
+        loop {
+            let length = usize::from(u16_at(rest, LENGTH)?);
+            let record = rest.get(..length)?;
+            let name = CStr::from_bytes_until_nul(record.get(NAME..)?).ok()?;
+            rest = &rest[length..];
+            let entry_type = match record[TYPE] {
+                0 => EntryType::Unknown,
+                4 => EntryType::Directory,
+                _ => EntryType::Other,
+            };
+            if !matches!(name.to_bytes(), b"." | b".." | b"") {
+                return Some(Entry { name, entry_type });
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record(name: &[u8], entry_type: u8) -> Vec<u8> {
+        let length = (19 + name.len() + 1).next_multiple_of(8);
+        let mut bytes = vec![0; length];
+        bytes[16..18].copy_from_slice(&(length as u16).to_ne_bytes());
+        bytes[18] = entry_type;
+        bytes[19..19 + name.len()].copy_from_slice(name);
+        bytes
+    }
+
+    #[test]
+    fn dots_are_left_out() {
+        let buffer =
+            [record(b".", 4), record(b"a", 8), record(b"..", 4), record(b"\xff\n", 4), record(b"?", 0)].concat();
+        let found: Vec<_> = entries(&buffer).map(|e| (e.name.to_bytes(), e.entry_type)).collect();
+        let expected: [(&[u8], _); 3] =
+            [(b"a", EntryType::Other), (b"\xff\n", EntryType::Directory), (b"?", EntryType::Unknown)];
+        assert_eq!(found, expected);
+    }
+
+    proptest! {
+        #[test]
+        fn no_buffer_makes_it_panic(buffer in proptest::collection::vec(any::<u8>(), 0..300)) {
+            entries(&buffer).for_each(drop);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The buffer of statmount(2): `struct statmount` of linux/mount.h, and its strings.
+//! [statmount(2)](https://man7.org/linux/man-pages/man2/statmount.2.html)
+
+use crate::{Dev, Mount, u32_at, u64_at};
+
+const SB_BASIC: u64 = 0x1;
+const MNT_BASIC: u64 = 0x2;
+const MNT_ROOT: u64 = 0x8;
+const MNT_POINT: u64 = 0x10;
+const FS_TYPE: u64 = 0x20;
+const MNT_OPTS: u64 = 0x80;
+const FS_SUBTYPE: u64 = 0x100;
+const SB_SOURCE: u64 = 0x200;
+
+/// Where the strings begin, in bytes.
+const STRINGS: usize = 512;
+
+/// Parses the buffer. `None` when the kernel did not fill in at least the super block's and the mount's basics.
+pub fn parse(buffer: &[u8]) -> Option<Mount> {
+    let mask = u64_at(buffer, 8)?;
+    if mask & (SB_BASIC | MNT_BASIC) != SB_BASIC | MNT_BASIC {
+        return None;
+    }
+    let string = |bit: u64, field: usize| -> Option<Vec<u8>> {
+        if mask & bit == 0 {
+            return None;
+        }
+        let from = buffer.get(STRINGS.checked_add(u32_at(buffer, field)? as usize)?..)?;
+        Some(from[..from.iter().position(|&b| b == 0)?].to_vec())
+    };
+    let sb_flags = u32_at(buffer, 32)?;
+    let mut fstype = string(FS_TYPE, 36).unwrap_or_default();
+    if let Some(subtype) = string(FS_SUBTYPE, 120).filter(|s| !s.is_empty()) {
+        fstype.push(b'.');
+        fstype.extend(subtype);
+    }
+    Some(Mount {
+        id: u64::from(u32_at(buffer, 56)?),
+        parent: u64::from(u32_at(buffer, 60)?),
+        dev: Dev { major: u32_at(buffer, 16)?, minor: u32_at(buffer, 20)? },
+        fsroot: string(MNT_ROOT, 104).unwrap_or_default(),
+        target: string(MNT_POINT, 108).filter(|target| target.first() == Some(&b'/')),
+        fstype,
+        source: string(SB_SOURCE, 124),
+        mount_options: mount_options(u64_at(buffer, 64)?),
+        super_options: super_options(sb_flags, string(MNT_OPTS, 4)),
+        slave: u64_at(buffer, 88)? != 0,
+    })
+}
+
+/// The words that mountinfo has for the attributes of a mount (`MOUNT_ATTR_*`), in its order.
+fn mount_options(attributes: u64) -> Vec<u8> {
+    let mut words = vec![if attributes & 0x1 != 0 { "ro" } else { "rw" }];
+    let on = |bit: u64| attributes & bit != 0;
+    words.extend(on(0x2).then_some("nosuid"));
+    words.extend(on(0x4).then_some("nodev"));
+    words.extend(on(0x8).then_some("noexec"));
+    words.extend((attributes & 0x70 == 0x10).then_some("noatime"));
+    words.extend(on(0x80).then_some("nodiratime"));
+    words.extend((attributes & 0x70 == 0).then_some("relatime"));
+    words.extend(on(0x20_0000).then_some("nosymfollow"));
+    words.extend(on(0x10_0000).then_some("idmapped"));
+    words.join(",").into_bytes()
+}
+
+/// The words that mountinfo has for the flags of a super block (`SB_*`), and the file system's own options.
+fn super_options(flags: u32, own: Option<Vec<u8>>) -> Vec<u8> {
+    let mut words = vec![if flags & 0x1 != 0 { "ro" } else { "rw" }];
+    let on = |bit: u32| flags & bit != 0;
+    words.extend(on(0x10).then_some("sync"));
+    words.extend(on(0x80).then_some("dirsync"));
+    words.extend(on(0x40).then_some("mand"));
+    words.extend(on(1 << 25).then_some("lazytime"));
+    let mut all = words.join(",").into_bytes();
+    if let Some(own) = own.filter(|own| !own.is_empty()) {
+        all.push(b',');
+        all.extend(own);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn buffer(strings: &[u8]) -> Vec<u8> {
+        let mut b = vec![0u8; STRINGS];
+        b[8..16].copy_from_slice(&(SB_BASIC | MNT_BASIC | MNT_POINT | FS_TYPE).to_ne_bytes());
+        b[16..20].copy_from_slice(&8u32.to_ne_bytes());
+        b[56..60].copy_from_slice(&27u32.to_ne_bytes());
+        b[36..40].copy_from_slice(&0u32.to_ne_bytes());
+        b[108..112].copy_from_slice(&5u32.to_ne_bytes());
+        b.extend(strings);
+        b
+    }
+
+    #[test]
+    fn ids_and_strings() {
+        let mount = parse(&buffer(b"ext4\0/mnt\0")).unwrap();
+        assert_eq!((mount.id, mount.dev.major, mount.fstype.as_slice()), (27, 8, &b"ext4"[..]));
+        assert_eq!(mount.target.as_deref(), Some(&b"/mnt"[..]));
+        assert_eq!(mount.mount_options, b"rw,relatime");
+        assert_eq!(mount.source, None);
+    }
+
+    #[test]
+    fn a_kernel_that_says_nothing_is_believed_nothing() {
+        assert_eq!(parse(&[0; 600]), None);
+        assert_eq!(parse(&[]), None);
+    }
+
+    #[test]
+    fn a_string_without_an_end_is_none() {
+        assert_eq!(parse(&buffer(b"ext4\0/mnt")).unwrap().target, None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_buffer_makes_it_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..700)) {
+            let _ = parse(&bytes);
+            if bytes.len() > 16 {
+                bytes[8] = 0xff;
+                let _ = parse(&bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The comparison of methods: the papers' Tables 2 to 4 and Figures 2, 3, 7, 9 and 10, for the tree at hand.
+
+use serde::Serialize;
+
+use crate::json::Gates;
+use crate::profile::{self, Line};
+use crate::stats::Stats;
+use crate::table::{Align, Table, Tone};
+
+/// What one run took, in seconds, as timex(1) gave it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Times {
+    /// Elapsed.
+    pub real: f64,
+    /// In the program.
+    pub user: f64,
+    /// In the kernel.
+    pub sys: f64,
+}
+
+/// A method, and what its runs took.
+#[derive(Clone, Debug)]
+pub struct Method {
+    /// Its name.
+    pub by: &'static str,
+    /// Whether it left nothing out.
+    pub complete: bool,
+    /// Mount points found.
+    pub found: u64,
+    /// One for each trial.
+    pub runs: Vec<Times>,
+    /// Calls of one run.
+    pub gates: Gates,
+    /// Of them, those that ask for a file's attributes.
+    pub stat_calls: u64,
+    /// One more run with every call timed.
+    pub profile: Vec<Line>,
+}
+
+impl Method {
+    fn calls(&self) -> u64 {
+        self.gates.values().map(|row| row.calls).sum()
+    }
+}
+
+/// The ratios that are shown: of a method to a better one, and where the papers have the same.
+const PAIRS: [(&str, &str, Option<&str>); 7] = [
+    ("naive", "getmnt1", None),
+    ("getmnt1", "getmnt2", Some("Table 2, Figure 7")),
+    ("getmnt2", "getmnt3", Some("Table 3, Figure 10")),
+    ("getmnt1", "getmnt3", Some("Table 4")),
+    ("getmnt3", "search", None),
+    ("naive", "search", None),
+    ("naive", "getmnt3", None),
+];
+
+#[derive(Clone, Debug, Serialize)]
+struct MethodJson<'a> {
+    by: &'static str,
+    complete: bool,
+    found: u64,
+    real: Option<Stats>,
+    user: Option<Stats>,
+    sys: Option<Stats>,
+    runs: &'a [Times],
+    calls: u64,
+    stat_calls: u64,
+    gates: &'a Gates,
+    profile: &'a [Line],
+}
+
+/// How much one method takes of what another takes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ratio {
+    /// The method above the line.
+    pub of: &'static str,
+    /// The method below it.
+    pub to: &'static str,
+    /// Where the papers have it.
+    pub table: Option<&'static str>,
+    /// Of elapsed times, trial by trial.
+    pub real: Option<Stats>,
+    /// Of user times; trials in which one of them was too short to measure are left out.
+    pub user: Option<Stats>,
+    /// Of system times, likewise.
+    pub sys: Option<Stats>,
+    /// Of all calls.
+    pub calls: f64,
+    /// Of the calls that ask for a file's attributes.
+    pub stat_calls: f64,
+}
+
+/// A comparison, ready to be shown.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison<'a> {
+    trials: usize,
+    methods: Vec<MethodJson<'a>>,
+    ratios: Vec<Ratio>,
+    left_out: &'a [LeftOut],
+}
+
+/// A method that was not compared.
+#[derive(Clone, Debug, Serialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub by: &'static str,
+    /// Why.
+    pub why: String,
+}
+
+/// Works out the ratios.
+pub fn comparison<'a>(methods: &'a [Method], left_out: &'a [LeftOut]) -> Comparison<'a> {
+    let stats = |method: &Method, field: fn(&Times) -> f64| Stats::of(method.runs.iter().map(field));
+    let json = |method: &'a Method| MethodJson {
+        by: method.by,
+        complete: method.complete,
+        found: method.found,
+        real: stats(method, |t| t.real),
+        user: stats(method, |t| t.user),
+        sys: stats(method, |t| t.sys),
+        runs: &method.runs,
+        calls: method.calls(),
+        stat_calls: method.stat_calls,
+        gates: &method.gates,
+        profile: &method.profile,
+    };
+    Comparison {
+        trials: methods.iter().map(|method| method.runs.len()).max().unwrap_or(0),
+        methods: methods.iter().map(json).collect(),
+        ratios: ratios(methods),
+        left_out,
+    }
+}
+
+fn ratios(methods: &[Method]) -> Vec<Ratio> {
+    let find = |name: &str| methods.iter().find(|method| method.by == name);
+    let mut ratios = Vec::new();
+    for (of, to, table) in PAIRS {
+        let (Some(a), Some(b)) = (find(of), find(to)) else { continue };
+        let of_times = |field: fn(&Times) -> f64| {
+            let pairs = a.runs.iter().zip(&b.runs).map(|(a, b)| (field(a), field(b)));
+            Stats::of(pairs.filter(|(a, b)| *a > 0.0 && *b > 0.0).map(|(a, b)| a / b))
+        };
+        let of_counts = |a: u64, b: u64| a as f64 / (b as f64).max(1.0);
+        ratios.push(Ratio {
+            of: a.by,
+            to: b.by,
+            table,
+            real: of_times(|t| t.real),
+            user: of_times(|t| t.user),
+            sys: of_times(|t| t.sys),
+            calls: of_counts(a.calls(), b.calls()),
+            stat_calls: of_counts(a.stat_calls, b.stat_calls),
+        });
+    }
+    ratios
+}
+
+/// The table of methods: what each found, and what it took.
+pub fn methods_text(methods: &[Method], width: Option<usize>, color: bool) -> String {
+    use Align::{Left, Right};
+    let columns = [
+        ("METHOD", Left),
+        ("FOUND", Right),
+        ("COMPLETE", Left),
+        ("REAL ms", Right),
+        ("USER ms", Right),
+        ("SYS ms", Right),
+        ("STATS", Right),
+        ("CALLS", Right),
+        ("x BEST", Right),
+    ];
+    let median = |m: &Method, field: fn(&Times) -> f64| Stats::of(m.runs.iter().map(field)).map(|s| 1000.0 * s.median);
+    let best = methods.iter().filter_map(|m| median(m, |t| t.real)).fold(f64::INFINITY, f64::min);
+    let mut table = Table::new(&columns);
+    for m in methods {
+        let ms = |field| median(m, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
+        let ratio = median(m, |t| t.real).map_or("-".to_owned(), |ms| format!("{:.1}", ms / best));
+        let cells = vec![
+            m.by.to_owned(),
+            m.found.to_string(),
+            if m.complete { "yes" } else { "no" }.to_owned(),
+            ms(|t| t.real),
+            ms(|t| t.user),
+            ms(|t| t.sys),
+            m.stat_calls.to_string(),
+            m.calls().to_string(),
+            ratio,
+        ];
+        table.row(cells, Tone::Plain);
+    }
+    table.to_text(width, color)
+}
+
+/// The ratios, in the form of the papers' Tables 2 to 4.
+pub fn ratios_text(methods: &[Method], color: bool) -> String {
+    use Align::{Left, Right};
+    let columns = [
+        ("Time", Left),
+        ("mean", Right),
+        ("median", Right),
+        ("max", Right),
+        ("min", Right),
+        ("std_dev", Right),
+        ("AVG s", Right),
+    ];
+    let mut out = String::new();
+    for ratio in ratios(methods) {
+        let like = ratio.table.map_or(String::new(), |table| format!(" (as {table})"));
+        out.push_str(&format!(
+            "\n{}/{}{like}: {:.1} times the calls, {:.1} times the stat calls\n",
+            ratio.of, ratio.to, ratio.calls, ratio.stat_calls
+        ));
+        let mut table = Table::new(&columns);
+        let runs = methods.iter().find(|m| m.by == ratio.of).map_or(&[][..], |m| &m.runs);
+        let rows: [(&str, Option<Stats>, fn(&Times) -> f64); 3] =
+            [("real", ratio.real, |t| t.real), ("user", ratio.user, |t| t.user), ("sys", ratio.sys, |t| t.sys)];
+        for (name, stats, field) in rows {
+            let average = Stats::of(runs.iter().map(field)).map_or("-".to_owned(), |s| format!("{:.4}", s.mean));
+            let mut cells = vec![name.to_owned()];
+            match stats {
+                Some(s) => cells.extend([s.mean, s.median, s.max, s.min, s.std_dev].map(|v| format!("{v:.1}"))),
+                None => cells.extend(std::iter::repeat_n("-".to_owned(), 5)),
+            }
+            cells.push(average);
+            table.row(cells, Tone::Plain);
+        }
+        out.push_str(&table.to_text(None, color));
+    }
+    out
+}
+
+/// The profiles, in the form of the papers' Figures 2, 3 and 9.
+pub fn profiles_text(methods: &[Method], color: bool) -> String {
+    let mut out = String::new();
+    for method in methods {
+        let figure = match method.by {
+            "getmnt1" => " (as Figure 2)",
+            "getmnt2" => " (as Figure 3)",
+            "getmnt3" => " (as Figure 9)",
+            _ => "",
+        };
+        out.push_str(&format!("\n{}{figure}, one run with every call timed\n", method.by));
+        out.push_str(&profile::to_text(&method.profile, color));
+    }
+    out
+}

@@ -1,0 +1,20 @@
+//! Pure data in; tables, JSON and other formats out. Nothing here does I/O.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`name`] | names that may hold any byte, for terminals and for JSON |
+//! | [`json`] | the envelope of every command's `--json` |
+//! | [`table`] | columns that fit the terminal |
+//! | [`profile`] | the profile table of the 1988 papers |
+//! | [`stats`] | mean, median, max, min, std_dev |
+//! | [`mounts`] | mount points in every format |
+//! | [`compare`] | the comparison of the methods that find them |
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod json;
+pub mod mounts;
+pub mod name;
+pub mod profile;
+pub mod stats;
+pub mod table;

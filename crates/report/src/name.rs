@@ -1,0 +1,97 @@
+//! Names that may hold any byte but NUL.
+
+use std::fmt::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::ser::SerializeMap;
+
+/// A name as a terminal may have it: control characters, bytes that are no UTF-8, and what turns the direction of
+/// writing are escaped, as is the backslash. Nothing is lost.
+pub fn printable(name: &[u8]) -> String {
+    let mut out = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' => out.push_str("\\\\"),
+                '\n' => out.push_str("\\n"),
+                '\t' => out.push_str("\\t"),
+                c if c.is_control() && c.is_ascii() => drop(write!(out, "\\x{:02x}", u32::from(c))),
+                c if c.is_control() || is_invisible(c) => drop(write!(out, "\\u{{{:x}}}", u32::from(c))),
+                c => out.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
+
+/// A name as one field of a line of output, without blanks, as mountinfo writes it: blanks, backslashes, control
+/// characters and bytes that are no UTF-8 become `\\ooo`.
+pub fn field(name: &[u8]) -> String {
+    let mut out = String::with_capacity(name.len());
+    for chunk in name.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c == '\\' || c == ' ' || c.is_control() || is_invisible(c) {
+                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                    let _ = write!(out, "\\{byte:03o}");
+                }
+            } else {
+                out.push(c);
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\{byte:03o}");
+        }
+    }
+    out
+}
+
+/// Characters that change how those beside them look.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// Enters `field` with the name, lossily where it is no UTF-8, and then `<field>_b64` with the name exactly.
+///
+/// # Errors
+/// The serializer's.
+pub fn entry<M: SerializeMap>(map: &mut M, field: &str, name: Option<&[u8]>) -> Result<(), M::Error> {
+    match name.map(|name| (name, std::str::from_utf8(name))) {
+        None => map.serialize_entry(field, &None::<&str>),
+        Some((_, Ok(name))) => map.serialize_entry(field, name),
+        Some((name, Err(_))) => {
+            map.serialize_entry(field, &String::from_utf8_lossy(name))?;
+            map.serialize_entry(&format!("{field}_b64"), &STANDARD.encode(name))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+    use proptest::prelude::*;
+
+    #[test]
+    fn nothing_reaches_a_terminal_raw() {
+        assert_eq!(printable("näme".as_bytes()), "näme");
+        assert_eq!(printable(b"a\nb\x1b[2Jc\xff\\"), "a\\nb\\x1b[2Jc\\xff\\\\");
+        assert_eq!(printable("\u{202e}x\u{85}".as_bytes()), "\\u{202e}x\\u{85}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_field_is_one_field_and_can_be_undone(name in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let field = super::field(&name);
+            prop_assert!(!field.chars().any(|c| c.is_control() || c == ' '));
+            prop_assert_eq!(ondisk::mnttab::unescape(field.as_bytes()), name);
+        }
+
+        #[test]
+        fn printable_is_printable(name in proptest::collection::vec(any::<u8>(), 0..100)) {
+            prop_assert!(!printable(&name).chars().any(char::is_control));
+        }
+    }
+}

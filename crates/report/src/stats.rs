@@ -1,0 +1,48 @@
+//! The statistics of the papers' tables.
+
+use serde::Serialize;
+
+/// Mean, median, max, min and standard deviation of a sample, as the tables of 1988 give them.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Stats {
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// The middle one, or the mean of the two in the middle.
+    pub median: f64,
+    /// The largest.
+    pub max: f64,
+    /// The smallest.
+    pub min: f64,
+    /// Standard deviation of the sample (with n - 1); 0 for a single value.
+    pub std_dev: f64,
+}
+
+impl Stats {
+    /// Of the values that are finite; `None` when there are none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Stats> {
+        let mut values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        let (min, max) = (*values.first()?, *values.last()?);
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let middle = values.len() / 2;
+        let median = if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
+        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+        let std_dev = if values.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 };
+        Some(Stats { mean, median, max, min, std_dev })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Stats;
+
+    #[test]
+    fn of_a_small_sample() {
+        let stats = Stats::of([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+        assert_eq!((stats.mean, stats.median, stats.max, stats.min), (5.0, 4.5, 9.0, 2.0));
+        assert!((stats.std_dev - 2.138).abs() < 0.001);
+        assert_eq!(Stats::of([f64::NAN]), None);
+        assert_eq!(Stats::of([3.0]).unwrap().std_dev, 0.0);
+    }
+}

@@ -1,0 +1,77 @@
+//! `--beneath` counts what lies under mount points, and changes nothing.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use crate::support::build::{bind, dir, file, tmpfs};
+use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::run::{args, mount_at, program};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+#[test]
+fn files_under_a_mount_are_counted_to_the_byte() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let full = dir(ground.join("full"));
+            let linked = file(full.join("a"), 1000);
+            fs::hard_link(linked, full.join("the same")).unwrap();
+            file(full.join("deep/er/b"), 2003);
+            file(full.join("empty"), 0);
+            symlink("nowhere", full.join("symlink")).unwrap();
+            tmpfs(&full);
+            tmpfs(full.join("inside"));
+            let bare = tmpfs(ground.join("bare"));
+            let over_file = bind("/dev/null", file(ground.join("file"), 77));
+
+            let before = fs::read("/proc/thread-self/mountinfo").unwrap();
+            let value = run(&mut fathom(args!["mounts", ground, "--beneath", "--json"])).exits(0).json();
+            assert_eq!(fs::read("/proc/thread-self/mountinfo").unwrap(), before);
+
+            assert_eq!(mount_at(&value, &full)["beneath"], json!({"files": 4, "bytes": 3003}));
+            assert_eq!(mount_at(&value, &full.join("inside"))["beneath"], json!({"files": 0, "bytes": 0}));
+            assert_eq!(mount_at(&value, &bare)["beneath"], json!({"files": 0, "bytes": 0}));
+            assert_eq!(mount_at(&value, &over_file)["beneath"], json!({"files": 1, "bytes": 77}));
+        });
+    }
+}
+
+#[test]
+fn a_mount_over_a_mount_lies_on_what_that_one_holds() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let place = dir(ground.join("place"));
+            file(place.join("first"), 1);
+            file(tmpfs(&place).join("second"), 20);
+            file(tmpfs(&place).join("third"), 300);
+            let value =
+                run(&mut fathom(args!["mounts", &place, "--by", "kernel", "--beneath", "--json"])).exits(0).json();
+            let beneath = |hidden: bool| {
+                let mut mounts = value["result"]["mounts"].as_array().unwrap().iter();
+                mounts.find(|mount| mount["hidden"] == hidden).unwrap()["beneath"].clone()
+            };
+            assert_eq!(beneath(false), json!({"files": 1, "bytes": 20}));
+            assert_eq!(beneath(true), json!({"files": 1, "bytes": 1}));
+        });
+    }
+}
+
+#[test]
+fn without_privilege_it_says_what_it_would_need() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let here = fathom_in(&ground.join("bin"));
+            let place = dir(ground.join("tree/place"));
+            file(place.join("below"), 1);
+            tmpfs(&place);
+            let mut command = program(&here, args!["mounts", ground.join("tree"), "--beneath", "--json"]);
+            as_nobody(&mut command);
+            let ran = run(&mut command).exits(1);
+            let value = ran.json();
+            assert!(mount_at(&value, &place)["beneath"].is_null());
+            assert_eq!(value["warnings"][0]["errno"], "EPERM");
+            assert!(value["warnings"][0]["message"].as_str().unwrap().contains("CAP_SYS_ADMIN"), "{ran}");
+        });
+    }
+}

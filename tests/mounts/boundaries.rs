@@ -1,0 +1,123 @@
+//! `--boundaries` finds where the file system changes without a mount, and sets nothing off.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::mount::{MountFlags, mount};
+use serde_json::Value;
+
+use super::methods::{BY_DEVICE, every_method_is_right, tables_and_search_are_right, whole};
+use crate::support::build::{dir, disk, file, tmpfs, tool};
+use crate::support::reference::{device_changes, visible};
+use crate::support::run::{args, mount_at, path, targets};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+fn btrfs(action: &[&str], paths: &[&Path]) {
+    tool(Command::new("btrfs").args(action).args(paths));
+}
+
+fn boundaries(value: &Value) -> BTreeSet<(PathBuf, String)> {
+    let all = value["result"]["boundaries"].as_array().unwrap().iter();
+    all.map(|b| (path(b, "path"), b["kind"].as_str().unwrap().to_owned())).collect()
+}
+
+#[test]
+fn btrfs_subvolumes_and_snapshots() {
+    if require(&[Need::Root, Need::Loop, Need::Program("mkfs.btrfs"), Need::Program("btrfs")]) {
+        in_namespace(|ground| {
+            let top = disk("btrfs", &ground.join("pool"));
+            let at = |name: &str| top.join(name);
+            btrfs(&["subvolume", "create"], &[&at("home")]);
+            btrfs(&["subvolume", "create"], &[&dir(at("plain/deep")).join("nested")]);
+            btrfs(&["subvolume", "create"], &[&at("home/inner")]);
+            file(at("home/file"), 3);
+            btrfs(&["subvolume", "snapshot"], &[&at("home"), &at("yesterday")]);
+            tmpfs(at("mounted"));
+
+            let value = run(&mut fathom(args!["mounts", ground, "--boundaries", "--json"])).exits(0).json();
+            let expected = [
+                (at("home"), "subvolume"),
+                (at("home/inner"), "subvolume"),
+                (at("plain/deep/nested"), "subvolume"),
+                (at("yesterday"), "snapshot"),
+            ];
+            assert_eq!(boundaries(&value), expected.map(|(path, kind)| (path, kind.to_owned())).into());
+            mount_at(&value, &top);
+            mount_at(&value, &at("mounted"));
+
+            // To the methods of the papers, which know devices only, a subvolume looks like a mount.
+            tables_and_search_are_right(ground);
+            let looks = device_changes(ground);
+            for by in BY_DEVICE {
+                let found: BTreeSet<_> =
+                    targets(&run(&mut fathom(whole(ground, by))).exits(0).json()).into_iter().collect();
+                assert!(found.is_superset(&visible(ground)) && found.is_subset(&looks), "{by}: {found:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_mounted_subvolume_is_no_boundary() {
+    if require(&[Need::Root, Need::Loop, Need::Program("mkfs.btrfs"), Need::Program("btrfs")]) {
+        in_namespace(|ground| {
+            let top = disk("btrfs", &ground.join("pool"));
+            btrfs(&["subvolume", "create"], &[&top.join("home")]);
+            rustix::mount::mount_bind(top.join("home"), top.join("home")).unwrap();
+            let value = run(&mut fathom(args!["mounts", ground, "--boundaries", "--json"])).exits(0).json();
+            assert_eq!(boundaries(&value), BTreeSet::new());
+            mount_at(&value, &top.join("home"));
+        });
+    }
+}
+
+#[test]
+fn ext4_and_xfs_have_none() {
+    if require(&[Need::Root, Need::Loop, Need::Program("mkfs.ext4"), Need::Program("mkfs.xfs")]) {
+        in_namespace(|ground| {
+            for kind in ["ext4", "xfs"] {
+                tmpfs(disk(kind, &ground.join(kind)).join("d/m"));
+            }
+            let value = run(&mut fathom(args!["mounts", ground, "--boundaries", "--json"])).exits(0).json();
+            assert_eq!(boundaries(&value), BTreeSet::new());
+            every_method_is_right(ground);
+        });
+    }
+}
+
+/// A direct automount without a daemon behind it: who sets it off waits for ever, and a request comes through the pipe.
+#[test]
+fn automounts_are_not_set_off() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let (mut requests, daemon) = std::io::pipe().unwrap();
+            let options = format!("fd={},minproto=5,maxproto=5,direct", daemon.as_raw_fd());
+            let options = std::ffi::CString::new(options).unwrap();
+            let export = dir(ground.join("export"));
+            if let Err(error) = mount("automounter", &export, "autofs", MountFlags::empty(), options.as_c_str()) {
+                assert_eq!(error, rustix::io::Errno::NODEV, "autofs is there, and does not mount");
+                return;
+            }
+            drop(daemon);
+            for more in [
+                &["--by", "kernel"][..],
+                &["--by", "search"],
+                &["--by", "search", "--hints", "none"],
+                &["--boundaries"],
+            ] {
+                // The automounter's own process group sets nothing off: leave it.
+                let mut command = fathom(args!["mounts", ground, "--json"]);
+                let ran = run(command.args(more).process_group(0));
+                assert!(targets(&ran.json()).contains(&export), "{ran}");
+            }
+            rustix::mount::unmount(&export, rustix::mount::UnmountFlags::DETACH).unwrap();
+            let mut asked = Vec::new();
+            requests.read_to_end(&mut asked).unwrap();
+            assert!(asked.is_empty(), "something was to be mounted");
+        });
+    }
+}

@@ -1,0 +1,185 @@
+//! The counts are true, and fall from each method to the next where the papers say so.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::methods::whole;
+use crate::support::build::{bush, dir, tmpfs};
+use crate::support::run::{args, calls};
+use crate::support::strace::less_start;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// Costliest first, as the papers have them.
+const ORDER: [&str; 5] = ["naive", "getmnt1", "getmnt2", "getmnt3", "search"];
+
+fn gates(root: &Path, by: &str) -> BTreeMap<String, u64> {
+    calls(&run(&mut fathom(whole(root, by))).exits(0).json()["gates"])
+}
+
+fn stats(gates: &BTreeMap<String, u64>) -> u64 {
+    ["statx", "newfstatat"].iter().filter_map(|gate| gates.get(*gate)).sum()
+}
+
+/// Holds the order, and gives the calls of each method.
+fn fall(root: &Path) -> [BTreeMap<String, u64>; 5] {
+    let each = ORDER.map(|by| gates(root, by));
+    let counts = each.each_ref().map(stats);
+    assert!(counts.is_sorted_by(|more, fewer| more >= fewer), "{ORDER:?}: {counts:?}");
+    each
+}
+
+/// The tree of the papers' Figure: leaves near the root, and a bushy directory before the last mount.
+fn figure(root: &Path) {
+    for (at, files) in [("u1", 8), ("u2/smith", 30), ("usr/font", 40), ("bin", 10)] {
+        bush(&root.join(at), 6, files);
+    }
+    tmpfs(root.join("usr/src"));
+    bush(&root.join("usr/src"), 10, 20);
+    tmpfs(root.join("usr/spool/news"));
+    bush(&root.join("usr/spool/news"), 20, 20);
+    for at in ["u3", "u4"] {
+        bush(&tmpfs(root.join(at)), 10, 30);
+    }
+}
+
+#[test]
+fn each_method_makes_fewer_stat_calls_than_the_one_before() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            figure(ground);
+            fall(ground);
+        });
+    }
+}
+
+#[test]
+fn a_deep_dive_is_what_breadth_first_saves() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            for n in 0..10 {
+                bush(&ground.join(format!("a/{n}/b/c")), 10, 10);
+            }
+            tmpfs(ground.join("z"));
+            let [_, _, second, third, _] = fall(ground);
+            assert!(stats(&second) > 10 * stats(&third), "{second:?} {third:?}");
+        });
+    }
+}
+
+/// Like the papers' S16: 38 mounts, five of them nested two deep, tens of thousands of files, and a bushy directory that is
+/// come upon before the last mount.
+#[test]
+fn a_tree_like_s16() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            bush(&ground.join("bin"), 1, 100);
+            bush(&ground.join("usr/font"), 40, 5);
+            for n in 0..5 {
+                let outer = dir(tmpfs(ground.join(format!("i{n}"))).join("home"));
+                bush(&tmpfs(outer.join("jms")), 5, 100);
+            }
+            for n in 0..24 {
+                bush(&tmpfs(ground.join(format!("u{n}"))), 40, 40);
+            }
+            for at in ["usr/spool/news", "usr/spool/uucp", "usr/src"] {
+                bush(&tmpfs(ground.join(at)), 20, 40);
+            }
+            let [naive, _, _, third, search] = fall(ground);
+            assert!(stats(&naive) >= 40 * stats(&third), "{} against {}", stats(&naive), stats(&third));
+            let total = |gates: &BTreeMap<String, u64>| gates.values().sum::<u64>();
+            assert!(total(&search) < total(&third), "{search:?}\n{third:?}");
+            assert!(stats(&search) <= 38 + 10, "one for each mount, and a few more: {search:?}");
+        });
+    }
+}
+
+/// System calls for file-system work: a gate for one of these may not be passed by.
+const WATCHED: [&str; 24] = [
+    "statx",
+    "newfstatat",
+    "stat",
+    "lstat",
+    "fstat",
+    "getdents64",
+    "getdents",
+    "open",
+    "openat",
+    "openat2",
+    "close",
+    "chdir",
+    "fchdir",
+    "getcwd",
+    "readlink",
+    "readlinkat",
+    "read",
+    "pread64",
+    "statfs",
+    "fstatfs",
+    "open_tree",
+    "listmount",
+    "statmount",
+    "access",
+];
+
+/// What strace saw is what the gates counted.
+fn agree(gates: &Value, traced: &BTreeMap<String, (u64, u64)>, what: &str) {
+    let gates = gates.as_object().unwrap();
+    let mut counted: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (name, gate) in gates.iter().filter(|(name, _)| !name.contains(':')) {
+        counted.insert(name, (gate["calls"].as_u64().unwrap(), gate["errors"].as_u64().unwrap()));
+    }
+    for name in counted.keys().copied().chain(WATCHED) {
+        let witness = traced.get(name).copied().unwrap_or_default();
+        assert_eq!(counted.get(name).copied().unwrap_or_default(), witness, "{what}: {name} (calls, errors)");
+    }
+}
+
+#[test]
+fn strace_counts_the_same() {
+    if require(&[Need::Root, Need::Program("strace")]) {
+        in_namespace(|ground| {
+            let (log, ground) = (ground.join("log"), &dir(ground.join("tree")));
+            figure(ground);
+            for by in ORDER.into_iter().chain(["kernel", "mountinfo", "auto"]) {
+                let traced = less_start(&log, whole(ground, by));
+                agree(&traced.ran.json()["gates"], &traced.counts, by);
+            }
+            for more in [&["--beneath"][..], &["--boundaries"], &["--names", "dev"], &["--names", "sys"]] {
+                let traced =
+                    less_start(&log, args!["mounts", ground, "--json"].into_iter().chain(more.iter().map(Into::into)));
+                agree(&traced.ran.json()["gates"], &traced.counts, &format!("{more:?}"));
+            }
+        });
+    }
+}
+
+#[test]
+fn the_profile_counts_the_same() {
+    if require(&[Need::Root, Need::Program("strace")]) {
+        in_namespace(|ground| {
+            let (log, ground) = (ground.join("log"), &dir(ground.join("tree")));
+            figure(ground);
+            for by in ["search", "getmnt1"] {
+                let arguments = whole(ground, by).into_iter().chain(args!["--profile"]);
+                let traced = less_start(&log, arguments);
+                let value = traced.ran.json();
+                agree(&value["gates"], &traced.counts, by);
+                assert!(value["gates"].as_object().unwrap().values().all(|gate| gate["seconds"].is_number()));
+                assert_eq!(profile(&traced.ran.stderr), calls(&value["gates"]));
+            }
+        });
+    }
+}
+
+/// The calls in the table on stderr, which must have the papers' columns, costliest first.
+fn profile(stderr: &str) -> BTreeMap<String, u64> {
+    let mut lines = stderr.lines().skip_while(|line| !line.contains("%Time"));
+    let head: Vec<&str> = lines.next().expect("no table").split_whitespace().collect();
+    assert_eq!(head, ["%Time", "Seconds", "Cumsecs", "#Calls", "msec/call", "Name"]);
+    let rows: Vec<Vec<&str>> =
+        lines.map(|line| line.split_whitespace().collect()).take_while(|row: &Vec<_>| row.len() == 6).collect();
+    assert!(rows.is_sorted_by_key(|row| -row[1].parse::<f64>().unwrap()), "{stderr}");
+    rows.iter().map(|row| (row[5].to_owned(), row[3].parse().unwrap())).collect()
+}

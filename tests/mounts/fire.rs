@@ -1,0 +1,185 @@
+//! Trees that are hostile, or changing: no panic, no hang, and nothing wrong that is called complete.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+use super::methods::{BY_DEVICE, every_method_is_right, whole};
+use crate::support::build::{bush, deep, dir, file, tmpfs, tmpfs_on};
+use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::run::{args, path, program, targets};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+const METHODS: [&str; 8] = ["auto", "kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"];
+
+/// Changes everything under `place` until it is told to stop: directories come, go, move, and become other things.
+fn trouble(place: &Path, stop: &AtomicBool) {
+    let [a, b, c] = ["a", "b", "c"].map(|name| place.join(name));
+    while !stop.load(Ordering::Relaxed) {
+        // Each step may fail: another loop of the same kind is at work.
+        let _ = fs::create_dir_all(a.join("x/y/z"));
+        let _ = mount("t", &a, "tmpfs", MountFlags::empty(), None);
+        let _ = fs::create_dir_all(a.join("x/y"));
+        let _ = fs::rename(a.join("x/y"), a.join("moved"));
+        let _ = symlink("/", a.join("link"));
+        let _ = fs::rename(&b, &c);
+        let _ = rustix::mount::mount_bind(place, a.join("x"));
+        let _ = fs::create_dir(&b);
+        let _ = fs::write(&c, "a file now");
+        let _ = unmount(a.join("x"), UnmountFlags::DETACH);
+        let _ = unmount(&a, UnmountFlags::DETACH);
+        let _ = fs::remove_file(&c);
+        let _ = fs::remove_dir_all(&b);
+        let _ = fs::remove_dir_all(&a);
+    }
+}
+
+#[test]
+fn a_tree_that_changes_all_the_time() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let quiet: BTreeSet<PathBuf> = ["1", "2/3", "9"].map(|at| tmpfs(ground.join("quiet").join(at))).into();
+            bush(&ground.join("quiet"), 20, 5);
+            let wild = dir(ground.join("wild"));
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| trouble(&wild, &stop));
+                scope.spawn(|| trouble(&wild, &stop));
+                let since = Instant::now();
+                let outcome = std::panic::catch_unwind(|| {
+                    while since.elapsed() < Duration::from_secs(4) {
+                        for by in METHODS {
+                            let ran = run(&mut fathom(whole(ground, by)));
+                            assert!([0, 1].contains(&ran.code()), "{ran}");
+                            let found: BTreeSet<PathBuf> = targets(&ran.json()).into_iter().collect();
+                            assert!(found.is_superset(&quiet), "{by} lost a mount that nobody touched: {ran}");
+                        }
+                        for more in [&["--check"][..], &["--beneath"], &["--boundaries"], &["--format", "mnttab"]] {
+                            let ran = run(fathom(args!["mounts", ground]).args(more));
+                            assert!([0, 1].contains(&ran.code()), "{ran}");
+                        }
+                    }
+                });
+                stop.store(true, Ordering::Relaxed);
+                outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            });
+        });
+    }
+}
+
+#[test]
+fn directories_that_may_not_be_read() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let here = fathom_in(&ground.join("bin"));
+            let tree = dir(ground.join("tree"));
+            let open = tmpfs(tree.join("open"));
+            let [unreadable, unsearchable] = ["unreadable", "unsearchable"].map(|name| dir(tree.join(name)));
+            let beyond = tmpfs(unreadable.join("mount"));
+            tmpfs(unsearchable.join("mount"));
+            fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o711)).unwrap();
+            fs::set_permissions(&unsearchable, fs::Permissions::from_mode(0o744)).unwrap();
+            for by in ["search", "naive", "getmnt1", "getmnt2", "getmnt3"] {
+                let mut command = program(&here, whole(&tree, by).into_iter().chain(args!["--quiet"]));
+                as_nobody(&mut command);
+                let value = run(&mut command).exits(1).json();
+                assert_eq!(value["result"]["complete"], false, "{by}");
+                let warned: BTreeSet<PathBuf> = value["warnings"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .filter(|w| w["errno"] == "EACCES")
+                    .map(|w| path(w, "path"))
+                    .collect();
+                assert!(warned.iter().any(|path| path.starts_with(&unreadable)), "{by}: {value}");
+                assert!(warned.iter().any(|path| path.starts_with(&unsearchable)), "{by}: {value}");
+                let found = targets(&value);
+                assert!(found.contains(&open), "{by}: {value}");
+                assert!(found.iter().all(|path| *path == open || *path == beyond), "{by}: {value}");
+            }
+        });
+    }
+}
+
+#[test]
+fn names_of_255_bytes() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let long = "n".repeat(255);
+            let mut place = ground.to_owned();
+            for _ in 0..7 {
+                file(place.join("m".repeat(255)), 0);
+                place = tmpfs(place.join(&long));
+            }
+            every_method_is_right(ground);
+        });
+    }
+}
+
+#[test]
+fn nesting_4000_deep_with_a_mount_at_the_bottom() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            const DEPTH: usize = 4000;
+            let name = "nested-dir";
+            let tree = dir(ground.join("tree"));
+            tmpfs_on(&deep(&tree, name, DEPTH));
+            let bottom = tree.join(vec![name; DEPTH].join("/"));
+            assert!(bottom.as_os_str().len() > 40_000);
+            for by in ["kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1"] {
+                let value = run(&mut fathom(whole(&tree, by))).exits(0).json();
+                assert_eq!(targets(&value), std::slice::from_ref(&bottom), "{by}");
+            }
+            for hints in ["none", "ids"] {
+                let ran = run(fathom(whole(&tree, "search")).args(["--hints", hints]));
+                assert_eq!(targets(&ran.json()), std::slice::from_ref(&bottom), "search, hints: {hints}");
+            }
+            // Full path names end at PATH_MAX: naive either gets by, or says where it stopped.
+            let naive = run(&mut fathom(whole(&tree, "naive"))).json();
+            assert!(naive["result"]["complete"] == false || targets(&naive) == [bottom]);
+            for more in ["--check", "--beneath", "--boundaries"] {
+                let ran = run(&mut fathom(args!["mounts", &tree, "--json", more]));
+                assert!([0, 1].contains(&ran.code()), "{ran}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_whole_depth_of_4000_without_any_mount() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let tree = dir(ground.join("tree"));
+            deep(&tree, "d", 4000);
+            let hints = ["--hints", "none"];
+            let value = run(fathom(whole(&tree, "search")).args(hints)).exits(0).json();
+            assert_eq!(targets(&value), [""; 0].map(PathBuf::from));
+            assert_eq!(value["result"]["search"]["directories"], 4001);
+            for by in BY_DEVICE {
+                assert_eq!(targets(&run(&mut fathom(whole(&tree, by))).json()), [""; 0].map(PathBuf::from), "{by}");
+            }
+        });
+    }
+}
+
+#[test]
+fn few_file_descriptors_and_little_memory() {
+    if require(&[Need::Root, Need::Program("prlimit")]) {
+        in_namespace(|ground| {
+            bush(ground, 300, 3);
+            tmpfs_on(&deep(&dir(ground.join("tree")), "d", 300));
+            for by in METHODS {
+                let mut command = std::process::Command::new("prlimit");
+                command
+                    .args(["--nofile=20", "--stack=1048576", "--", env!("CARGO_BIN_EXE_fathom")])
+                    .args(whole(ground, by));
+                assert_eq!(targets(&run(&mut command).exits(0).json()).len(), 2, "{by}");
+            }
+        });
+    }
+}

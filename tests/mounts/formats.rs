@@ -1,0 +1,183 @@
+//! What other programs read: every name arrives.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::build::{bind, dir, file, name, odd_names, tmpfs, tool};
+use crate::support::fuse::{Manner, serve};
+use crate::support::reference::{plain, table, visible};
+use crate::support::run::{Ran, args};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+fn format(root: &Path, format: &str) -> Ran {
+    run(&mut fathom(args!["mounts", root, "--format", format]))
+}
+
+fn odd_mounts(ground: &Path) {
+    for odd in odd_names() {
+        let at = dir(ground.join(name(&odd)));
+        // The source is as odd as the target, as far as the kernel's own table can carry it.
+        rustix::mount::mount(name(&odd), &at, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
+    }
+    bind(file(ground.join("a file"), 1), ground.join("on a file"));
+}
+
+#[test]
+fn findmnt_reads_mnttab_and_fstab() {
+    if require(&[Need::Root, Need::Program("findmnt")]) {
+        in_namespace(|ground| {
+            let tree = dir(ground.join("tree"));
+            odd_mounts(&tree);
+            let expected: BTreeSet<_> = table(&tree).into_iter().map(|m| (m.target, m.source, m.fstype)).collect();
+            for kind in ["mnttab", "fstab"] {
+                let tab = ground.join("tab");
+                fs::write(&tab, format(&tree, kind).exits(0).stdout).unwrap();
+                let columns = ["--raw", "--noheadings", "--output", "TARGET,SOURCE,FSTYPE"];
+                let printed = tool(Command::new("findmnt").arg("--tab-file").arg(&tab).args(columns));
+                let given: BTreeSet<_> =
+                    printed.split(|&b| b == b'\n').filter(|line| !line.is_empty()).map(row).collect();
+                if kind == "mnttab" {
+                    assert_eq!(given, expected);
+                } else {
+                    let places = |all: &BTreeSet<Row>| all.iter().map(|row| row.0.clone()).collect::<BTreeSet<_>>();
+                    assert_eq!(places(&given), places(&expected), "fstab");
+                }
+            }
+        });
+    }
+}
+
+type Row = (PathBuf, Vec<u8>, String);
+
+/// A row of `findmnt --raw`: unsafe bytes are `\x` and two hexadecimal digits.
+fn row(line: &[u8]) -> Row {
+    let unhex = |field: &[u8]| {
+        let mut out = Vec::new();
+        let mut rest = field;
+        while let Some(&first) = rest.first() {
+            let hex = rest.strip_prefix(b"\\x").and_then(|hex| hex.get(..2));
+            match hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok()) {
+                Some(byte) => {
+                    out.push(byte);
+                    rest = &rest[4..];
+                }
+                None => {
+                    out.push(first);
+                    rest = &rest[1..];
+                }
+            }
+        }
+        out
+    };
+    let fields: Vec<Vec<u8>> = line.split(|&b| b == b' ').map(unhex).collect();
+    let [target, source, fstype] =
+        <[Vec<u8>; 3]>::try_from(fields).unwrap_or_else(|f| panic!("not three fields: {f:?}"));
+    (PathBuf::from(OsString::from_vec(target)), source, String::from_utf8(fstype).unwrap())
+}
+
+#[test]
+fn mnttab_is_what_the_kernel_would_write() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            odd_mounts(ground);
+            let written = format(ground, "mnttab").exits(0).stdout;
+            let kernel = fs::read("/proc/thread-self/mounts").unwrap();
+            let ours = |fields: &Vec<Vec<u8>>| fields[1].starts_with(ground.as_os_str().as_bytes());
+            let expected: BTreeSet<_> = rows(&kernel).filter(ours).collect();
+            assert_eq!(rows(&written).collect::<BTreeSet<_>>(), expected);
+        });
+    }
+}
+
+/// The lines of a mount table, each field without its escapes.
+fn rows(text: &[u8]) -> impl Iterator<Item = Vec<Vec<u8>>> {
+    let lines = text.split(|&b| b == b'\n').filter(|line| !line.is_empty());
+    lines.map(|line| line.split(|&b| b == b' ').map(plain).collect())
+}
+
+#[test]
+fn paths0_has_every_byte() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            odd_mounts(ground);
+            let stdout = format(ground, "paths0").exits(0).stdout;
+            assert_eq!(stdout.last(), Some(&0));
+            let given: BTreeSet<PathBuf> =
+                stdout[..stdout.len() - 1].split(|&b| b == 0).map(|p| PathBuf::from(name(p))).collect();
+            assert_eq!(given, visible(ground));
+        });
+    }
+}
+
+#[test]
+fn paths_are_lines() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            tmpfs(ground.join("a"));
+            tmpfs(ground.join("b"));
+            let ran = format(ground, "paths").exits(0);
+            let given: BTreeSet<PathBuf> = ran.lines().into_iter().map(PathBuf::from).collect();
+            assert_eq!(given, visible(ground));
+        });
+    }
+}
+
+#[test]
+fn a_table_for_people_has_nothing_raw_in_it() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            odd_mounts(ground);
+            let rows = |ran: &Ran| {
+                let text = String::from_utf8(ran.stdout.clone()).expect("not UTF-8");
+                assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+                text.lines().count()
+            };
+            let table = format(ground, "table").exits(0);
+            assert!(rows(&table) > odd_names().len());
+            assert_eq!(run(&mut fathom(args!["mounts", ground])).stdout, table.stdout, "table is the default");
+            rows(&run(&mut fathom(args!["mounts", ground, "--by", "naive"])).exits(0));
+            let failing = run(&mut fathom(args!["mounts", ground.join("\x1b[31mno\nsuch")])).refused();
+            assert!(!failing.stderr.trim_end().contains(char::is_control), "{failing}");
+        });
+    }
+}
+
+#[test]
+fn tar_leaves_out_the_dead_mounts_and_nothing_else() {
+    if require(&[Need::Root, Need::Fuse, Need::Program("tar")]) {
+        in_namespace(|ground| {
+            let tree = dir(ground.join("tree"));
+            let dead = ["st*le [x]", "-dead", "back\\slash", "q?"];
+            let _servers = dead.map(|name| serve(Manner::Stale, tree.join(name)));
+            for alive in ["stXle x/file", "Xdead/file", "backXslash/file", "qX/file", "fine/file"] {
+                file(tree.join(alive), 1);
+            }
+            tmpfs(tree.join("fine"));
+            file(tree.join("fine/file"), 1);
+
+            let excludes = ground.join("excludes");
+            let ran = run(&mut fathom(args!["mounts", &tree, "--check", "--format", "exclude"])).exits(1);
+            assert_eq!(ran.lines().len(), dead.len(), "{ran}");
+            fs::write(&excludes, &ran.stdout).unwrap();
+            let archive = ground.join("archive.tar");
+            tool(Command::new("tar").arg("-cPf").arg(&archive).arg("-X").arg(&excludes).arg(&tree));
+            let list = String::from_utf8(tool(Command::new("tar").arg("-tPf").arg(&archive))).unwrap();
+            assert_eq!(list.lines().filter(|line| line.ends_with("/file")).count(), 5, "{list}");
+            assert!(dead.iter().all(|name| !list.contains(&format!("/{name}/"))), "{list}");
+        });
+    }
+}
+
+#[test]
+fn nothing_dead_is_an_empty_list_of_excludes() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let ran = run(&mut fathom(args!["mounts", ground, "--check", "--format", "exclude"])).exits(0);
+            assert_eq!(ran.stdout, b"");
+        });
+    }
+}

@@ -1,0 +1,342 @@
+//! Every method finds what there is to find, on trees that somebody thought up and on random ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{FileFailurePersistence, TestRunner};
+use serde_json::Value;
+
+use crate::support::build::{bind, dir, file, name, odd_names, tmpfs};
+use crate::support::reference::{Mount, device_changes, table, visible};
+use crate::support::run::{args, exact, path, targets};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// The methods that know a mount only by its device.
+pub(crate) const BY_DEVICE: [&str; 4] = ["naive", "getmnt1", "getmnt2", "getmnt3"];
+
+/// The arguments for a complete run of a method.
+pub(crate) fn whole(root: &Path, by: &str) -> Vec<std::ffi::OsString> {
+    let mut all = args!["mounts", root, "--json", "--by", by].to_vec();
+    if by.starts_with("getmnt") {
+        all.extend(args!["--depth", "0"]);
+    }
+    all
+}
+
+fn found(root: &Path, by: &str) -> Value {
+    let value = run(&mut fathom(whole(root, by))).exits(0).json();
+    assert_eq!(value["result"]["by"], by);
+    assert_eq!(value["result"]["complete"], true);
+    value
+}
+
+/// Holds every method to the reference.
+pub(crate) fn every_method_is_right(root: &Path) {
+    tables_and_search_are_right(root);
+    let expected = device_changes(root);
+    for by in BY_DEVICE {
+        assert_eq!(unique(targets(&found(root, by))), expected, "{by}");
+    }
+}
+
+/// Holds the methods that know mounts by their ids to the reference.
+pub(crate) fn tables_and_search_are_right(root: &Path) {
+    tables_are_right(root);
+    search_is_right(root, &found(root, "search"));
+    let automatic = run(&mut fathom(args!["mounts", root, "--json"])).exits(0).json();
+    let seen = automatic["result"]["mounts"].as_array().unwrap().iter().filter(|mount| mount["hidden"] == false);
+    assert_eq!(unique(seen.map(|mount| path(mount, "target")).collect()), visible(root));
+}
+
+/// `kernel` and `mountinfo` give every mount, just as mountinfo has it.
+fn tables_are_right(root: &Path) {
+    for by in ["kernel", "mountinfo"] {
+        let value = found(root, by);
+        let mut given: Vec<Mount> = value["result"]["mounts"].as_array().unwrap().iter().map(read).collect();
+        let mut expected = table(root);
+        given.sort();
+        expected.sort();
+        assert_eq!(given, expected, "{by}");
+    }
+}
+
+/// `search` gives just the mounts that a path reaches.
+fn search_is_right(root: &Path, value: &Value) {
+    let mut expected: BTreeMap<(u64, PathBuf), Mount> =
+        table(root).into_iter().filter(|m| !m.hidden).map(|m| ((m.id, m.target.clone()), m)).collect();
+    for mount in value["result"]["mounts"].as_array().unwrap() {
+        let target = path(mount, "target");
+        let known = expected.remove(&(mount["id"].as_u64().unwrap(), target.clone()));
+        let known = known.unwrap_or_else(|| panic!("search made this up, or gives it twice: {mount}"));
+        let status = fs::symlink_metadata(target).unwrap();
+        let dev = format!("{}:{}", rustix::fs::major(status.dev()), rustix::fs::minor(status.dev()));
+        // btrfs has one number in the table and another for each subvolume.
+        assert!(mount["dev"] == known.dev || mount["dev"] == dev, "{mount}");
+        assert_eq!(mount["kind"], if status.is_dir() { "dir" } else { "file" });
+        assert_eq!(mount["hidden"], false);
+    }
+    assert!(expected.is_empty(), "search missed {expected:?}");
+}
+
+fn read(mount: &Value) -> Mount {
+    let text = |field: &str| mount[field].as_str().unwrap().to_owned();
+    Mount {
+        id: mount["id"].as_u64().unwrap(),
+        parent: mount["parent"].as_u64().unwrap(),
+        target: path(mount, "target"),
+        source: exact(mount, "source"),
+        fstype: text("fstype"),
+        dev: text("dev"),
+        fsroot: exact(mount, "fsroot"),
+        options: mount["options"].as_array().unwrap().iter().map(|o| o.as_str().unwrap().to_owned()).collect(),
+        internal: mount["class"] == "internal",
+        hidden: mount["hidden"].as_bool().unwrap(),
+    }
+}
+
+fn unique(paths: Vec<PathBuf>) -> BTreeSet<PathBuf> {
+    let count = paths.len();
+    let set: BTreeSet<PathBuf> = paths.into_iter().collect();
+    assert_eq!(set.len(), count, "something is listed twice");
+    set
+}
+
+#[test]
+fn one_mount() {
+    if require(&[Need::Root]) {
+        in_namespace(every_method_is_right);
+    }
+}
+
+#[test]
+fn a_root_that_is_no_mount() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            tmpfs(ground.join("here/a"));
+            tmpfs(ground.join("elsewhere"));
+            dir(ground.join("here-is-no-prefix"));
+            every_method_is_right(&ground.join("here"));
+        });
+    }
+}
+
+#[test]
+fn nested_mounts_binds_and_mounts_on_files() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            tmpfs(tmpfs(ground.join("a")).join("b/c"));
+            let data = file(ground.join("a/data/file"), 3);
+            bind(ground.join("a/data"), ground.join("same-device"));
+            bind(&data, ground.join("file"));
+            bind("/dev/null", ground.join("null"));
+            every_method_is_right(ground);
+        });
+    }
+}
+
+#[test]
+fn mounts_over_mounts_and_over_what_was_there() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let place = dir(ground.join("place"));
+            tmpfs(place.join("covered/deeper"));
+            file(place.join("covered/file"), 3);
+            tmpfs(&place);
+            tmpfs(place.join("inner"));
+            tmpfs(&place);
+            tmpfs(&place);
+            every_method_is_right(ground);
+        });
+    }
+}
+
+#[test]
+fn odd_names_everywhere() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            for odd in odd_names() {
+                let outer = tmpfs(ground.join(name(&odd)));
+                tmpfs(outer.join("inner").join(name(&odd)));
+            }
+            every_method_is_right(ground);
+        });
+    }
+}
+
+#[test]
+fn symlinks_lead_nowhere() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            symlink("loop", ground.join("loop")).unwrap();
+            symlink("there", ground.join("back")).unwrap();
+            symlink("back", ground.join("there")).unwrap();
+            symlink("/", ground.join("root")).unwrap();
+            symlink("..", dir(ground.join("d")).join("up")).unwrap();
+            symlink("mount", ground.join("alias")).unwrap();
+            tmpfs(ground.join("mount"));
+            every_method_is_right(ground);
+        });
+    }
+}
+
+#[test]
+fn a_root_given_through_a_symlink_is_made_canonical() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let real = tmpfs(ground.join("real"));
+            symlink("real", ground.join("alias")).unwrap();
+            for by in ["kernel", "search", "naive"] {
+                let value = run(&mut fathom(whole(&ground.join("d/../alias/.").join(""), by)));
+                assert_eq!(value.code(), 2, "there is no d: {value}");
+                let value = run(&mut fathom(whole(&ground.join("alias/."), by))).exits(0).json();
+                assert_eq!(path(&value["result"], "root"), real);
+                assert_eq!(targets(&value), std::slice::from_ref(&real), "{by}");
+            }
+        });
+    }
+}
+
+#[test]
+fn binds_that_loop() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let a = dir(ground.join("a/b/c"));
+            tmpfs(ground.join("a/m"));
+            bind(ground, &a);
+            bind(ground.join("a"), ground.join("a/b"));
+            rustix::mount::mount_bind_recursive(ground.join("a"), dir(ground.join("again"))).unwrap();
+            every_method_is_right(ground);
+        });
+    }
+}
+
+#[test]
+fn depth_bounds_getmnt_and_it_says_so() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let reached = tmpfs(ground.join("1/2/3/4"));
+            tmpfs(ground.join("1/2/3/4/5"));
+            for by in ["getmnt1", "getmnt2", "getmnt3"] {
+                let plain = run(&mut fathom(args!["mounts", ground, "--json", "--by", by])).exits(1).json();
+                assert_eq!(plain["result"]["complete"], false, "{by}");
+                assert_eq!(unique(targets(&plain)), [ground.to_owned(), reached.clone()].into(), "{by}");
+                let less = args!["mounts", ground, "--json", "--by", by, "--depth", "3"];
+                assert_eq!(targets(&run(&mut fathom(less)).exits(1).json()), [ground], "{by}");
+            }
+        });
+    }
+}
+
+#[test]
+fn what_is_mounted_on_the_machine() {
+    let own = run(&mut fathom(args!["mounts", "--json"])).json();
+    assert_eq!(path(&own["result"], "root"), Path::new("/"), "the default");
+    tables_are_right(Path::new("/"));
+}
+
+/// One step in the making of a random tree. An index picks from what there is by then.
+#[derive(Clone, Debug)]
+enum Step {
+    Dir(Index, Vec<u8>),
+    File(Index, Vec<u8>),
+    Symlink(Index, Vec<u8>, Index),
+    Tmpfs(Index),
+    BindDir(Index, Index),
+    BindFile(Index, Index),
+}
+
+fn a_name() -> impl Strategy<Value = Vec<u8>> {
+    let any_byte = any::<u8>().prop_filter("no byte of a name", |b| ![0, b'/'].contains(b));
+    prop_oneof![
+        4 => "[a-c]".prop_map(String::into_bytes),
+        3 => prop::sample::select(odd_names()),
+        1 => prop::collection::vec(any_byte, 1..=200).prop_filter("dots", |n| ![&b"."[..], b".."].contains(&&n[..])),
+    ]
+}
+
+fn a_step() -> impl Strategy<Value = Step> {
+    let index = any::<Index>;
+    prop_oneof![
+        3 => (index(), a_name()).prop_map(|(at, name)| Step::Dir(at, name)),
+        1 => (index(), a_name()).prop_map(|(at, name)| Step::File(at, name)),
+        1 => (index(), a_name(), index()).prop_map(|(at, name, to)| Step::Symlink(at, name, to)),
+        4 => index().prop_map(Step::Tmpfs),
+        2 => (index(), index()).prop_map(|(from, to)| Step::BindDir(from, to)),
+        2 => (index(), index()).prop_map(|(from, to)| Step::BindFile(from, to)),
+    ]
+}
+
+/// Does the steps under `ground`. A step whose place has been covered, or is taken, does nothing.
+fn grow(ground: &Path, steps: &[Step]) {
+    use rustix::mount::{MountFlags, mount, mount_bind};
+    /// A bind shows one path at the end of another: two of these are less than PATH_MAX.
+    const LONGEST: usize = 1900;
+    let mut dirs = vec![ground.to_owned()];
+    let mut files = Vec::new();
+    let made = |path: PathBuf, list: &mut Vec<PathBuf>, make: &dyn Fn(&Path) -> bool| {
+        if path.as_os_str().len() < LONGEST && make(&path) {
+            list.push(path);
+        }
+    };
+    for step in steps {
+        match step {
+            Step::Dir(at, n) => made(at.get(&dirs).join(name(n)), &mut dirs, &|path| fs::create_dir(path).is_ok()),
+            Step::File(at, n) => {
+                made(at.get(&dirs).join(name(n)), &mut files, &|path| fs::File::create_new(path).is_ok());
+            }
+            Step::Symlink(at, n, to) => {
+                let _ = symlink(to.get(&dirs), at.get(&dirs).join(name(n)));
+            }
+            Step::Tmpfs(at) => {
+                let _ = mount(at.get(&dirs), at.get(&dirs), "tmpfs", MountFlags::empty(), c"mode=755");
+            }
+            Step::BindDir(from, to) => {
+                let _ = mount_bind(from.get(&dirs), to.get(&dirs));
+            }
+            Step::BindFile(from, to) if !files.is_empty() => {
+                let _ = mount_bind(from.get(&files), to.get(&files));
+            }
+            Step::BindFile(..) => {}
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 40,
+        max_shrink_iters: 60,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Off)),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn random_trees(steps in prop::collection::vec(a_step(), 1..80)) {
+        if require(&[Need::Root]) {
+            in_namespace(|ground| {
+                grow(ground, &steps);
+                every_method_is_right(ground);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_random_tree_of_500_mounts() {
+    if require(&[Need::Root]) {
+        let many = prop::collection::vec(a_step(), 1000).new_tree(&mut TestRunner::deterministic());
+        let many = many.unwrap().current();
+        in_namespace(|ground| {
+            grow(ground, &many);
+            let missing = 500_usize.saturating_sub(table(ground).len());
+            for n in 0..missing {
+                tmpfs(ground.join(format!("more{n}")));
+            }
+            every_method_is_right(ground);
+        });
+    }
+}

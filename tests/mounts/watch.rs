@@ -1,0 +1,163 @@
+//! `--watch` shows mounts as they come and go.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::support::build::{dir, name, tmpfs, unmount};
+use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::run::{args, exact, path, program};
+use crate::support::{Need, fathom, in_namespace, require, schema};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A watcher that has said that it watches.
+struct Watch {
+    child: Child,
+    lines: Receiver<String>,
+    source: String,
+}
+
+impl Watch {
+    fn start(command: &mut Command) -> Watch {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut source = String::new();
+        stderr.read_line(&mut source).unwrap();
+        assert!(source.contains("watching"), "{source}");
+        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+        Watch { child, lines, source }
+    }
+
+    fn next(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).expect("no event")
+    }
+
+    /// Ends it with `signal`. Gives how it ended, and what it wrote that nobody has read.
+    fn end(mut self, signal: Signal) -> (ExitStatus, Vec<String>) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        let status = self.child.wait().unwrap();
+        (status, self.lines.iter().collect())
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn comes_and_goes(watch: &Watch, at: &Path) {
+    tmpfs(at);
+    assert_eq!(watch.next(), format!("attach {} some\\040tmpfs tmpfs", at.display()));
+    unmount(at);
+    assert_eq!(watch.next(), format!("detach {}", at.display()));
+}
+
+#[test]
+fn a_mount_comes_and_goes() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let tree = dir(ground.join("tree"));
+            let watch = Watch::start(&mut fathom(args!["mounts", &tree, "--watch"]));
+            tmpfs(ground.join("not under the root"));
+            comes_and_goes(&watch, &tree.join("here"));
+            let (status, rest) = watch.end(Signal::INT);
+            assert_eq!((status.code(), rest), (Some(0), vec![]));
+        });
+    }
+}
+
+#[test]
+fn the_mounts_that_were_there_are_no_events_but_their_going_is() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let old = tmpfs(ground.join("old"));
+            let watch = Watch::start(&mut fathom(args!["mounts", ground, "--watch"]));
+            unmount(&old);
+            assert_eq!(watch.next(), format!("detach {}", old.display()));
+            assert_eq!(watch.end(Signal::TERM).0.code(), Some(0));
+        });
+    }
+}
+
+#[test]
+fn an_ordinary_user_watches_by_polling_mountinfo() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let here = fathom_in(&ground.join("bin"));
+            let mut command = program(&here, args!["mounts", ground, "--watch"]);
+            as_nobody(&mut command);
+            let watch = Watch::start(&mut command);
+            assert!(watch.source.contains("mountinfo"), "{}", watch.source);
+            comes_and_goes(&watch, &ground.join("here"));
+            assert_eq!(watch.end(Signal::INT).0.code(), Some(0));
+        });
+    }
+}
+
+#[test]
+fn json_lines_carry_any_name() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let odd = ground.join(name(b"new\nline \xff \\"));
+            let watch = Watch::start(&mut fathom(args!["mounts", ground, "--watch", "--json"]));
+            let event = || {
+                let event: Value = serde_json::from_str(&watch.next()).unwrap();
+                schema::check(&event);
+                (event["event"].as_str().unwrap().to_owned(), event)
+            };
+            tmpfs(&odd);
+            let (what, attached) = event();
+            assert_eq!((what.as_str(), path(&attached, "target")), ("attach", odd.clone()));
+            assert_eq!(
+                (exact(&attached, "source"), attached["fstype"].as_str()),
+                (b"some tmpfs".to_vec(), Some("tmpfs"))
+            );
+            unmount(&odd);
+            let (what, detached) = event();
+            assert_eq!((what.as_str(), path(&detached, "target")), ("detach", odd));
+            assert_eq!(attached["id"], detached["id"]);
+        });
+    }
+}
+
+#[test]
+fn a_hundred_quick_pairs_are_all_there() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let watch = Watch::start(&mut fathom(args!["mounts", ground, "--watch", "--json"]));
+            let by_polling = watch.source.contains("mountinfo");
+            for n in 0..100 {
+                let at = ground.join(format!("m{n}"));
+                tmpfs(&at);
+                unmount(&at);
+            }
+            // The last comes last: when it is there, all are.
+            let last = tmpfs(ground.join("last"));
+            let (mut attached, mut detached, mut overflowed) = (0, 0, false);
+            loop {
+                let event: Value = serde_json::from_str(&watch.next()).unwrap();
+                schema::check(&event);
+                match event["event"].as_str().unwrap() {
+                    "attach" if event["target"] == last.to_str().unwrap() => break,
+                    "attach" => attached += 1,
+                    "detach" => detached += 1,
+                    _ => overflowed = true,
+                }
+            }
+            // Who polls sees only what lasts, and has said that it polls.
+            let all = (attached, detached) == (100, 100);
+            assert!(all || overflowed || by_polling, "{}: {attached} came, {detached} went", watch.source);
+        });
+    }
+}

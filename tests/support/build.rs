@@ -1,0 +1,146 @@
+//! Things to mount, and trees to mount them in.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, mkdirat, openat};
+use rustix::mount::{self, MountFlags, UnmountFlags};
+
+/// Mounts an empty tmpfs on `at`, which is made where it is missing.
+pub(crate) fn tmpfs(at: impl AsRef<Path>) -> PathBuf {
+    let at = at.as_ref();
+    fs::create_dir_all(at).unwrap();
+    mount::mount("some tmpfs", at, "tmpfs", MountFlags::empty(), c"mode=755").unwrap();
+    at.to_owned()
+}
+
+/// Binds `from` to `to`, which is made where it is missing: a directory for a directory, a file for anything else.
+pub(crate) fn bind(from: impl AsRef<Path>, to: impl AsRef<Path>) -> PathBuf {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    if from.is_dir() {
+        fs::create_dir_all(to).unwrap();
+    } else if !to.exists() {
+        fs::write(to, "").unwrap();
+    }
+    mount::mount_bind(from, to).unwrap();
+    to.to_owned()
+}
+
+/// Takes away the topmost mount of `at`.
+pub(crate) fn unmount(at: impl AsRef<Path>) {
+    mount::unmount(at.as_ref(), UnmountFlags::DETACH).unwrap();
+}
+
+/// Makes a directory and everything above it.
+pub(crate) fn dir(path: impl AsRef<Path>) -> PathBuf {
+    fs::create_dir_all(path.as_ref()).unwrap();
+    path.as_ref().to_owned()
+}
+
+/// Makes a file of `size` bytes, and every directory above it.
+pub(crate) fn file(path: impl AsRef<Path>, size: usize) -> PathBuf {
+    let path = path.as_ref();
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, vec![b'x'; size]).unwrap();
+    path.to_owned()
+}
+
+/// Fills `under` with `directories` directories of `files` empty files each.
+pub(crate) fn bush(under: &Path, directories: usize, files: usize) {
+    for d in 0..directories {
+        let place = dir(under.join(format!("d{d}")));
+        for f in 0..files {
+            fs::File::create(place.join(format!("f{f}"))).unwrap();
+        }
+    }
+}
+
+/// A name from bytes.
+pub(crate) fn name(bytes: &[u8]) -> &OsStr {
+    OsStr::from_bytes(bytes)
+}
+
+/// Names that have broken programs: each is a directory's name somewhere.
+pub(crate) fn odd_names() -> Vec<Vec<u8>> {
+    let mut names: Vec<Vec<u8>> = [
+        &b"plain"[..],
+        b"two words",
+        b" leading and trailing ",
+        b"new\nline",
+        b"tab\ttab",
+        b"back\\slash",
+        b"back\\040slash",
+        b"\xff\xfe not UTF-8 \x80",
+        b"-rf",
+        b"--",
+        b"#comment",
+        b"quote\"s 'and' `ticks`",
+        b"star*[q]?",
+        b"\x1b[31mred\x07",
+        b"caf\xc3\xa9",
+        b"(deleted)",
+    ]
+    .map(<[u8]>::to_vec)
+    .to_vec();
+    names.push(vec![b'n'; 200]);
+    names.push(vec![0xf0; 255]);
+    names
+}
+
+/// Goes down from `top` through `depth` nested directories called `name`, making them. Returns the last, open; its path may be
+/// far longer than any system call takes.
+pub(crate) fn deep(top: &Path, name: &str, depth: usize) -> OwnedFd {
+    let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut here = rustix::fs::open(top, how, Mode::empty()).unwrap();
+    for _ in 0..depth {
+        mkdirat(&here, name, Mode::from(0o755)).unwrap();
+        here = openat(&here, name, how, Mode::empty()).unwrap();
+    }
+    here
+}
+
+/// Mounts a tmpfs on an open directory, however long its path is. Only in a namespace's own thread: it moves there.
+pub(crate) fn tmpfs_on(directory: &OwnedFd) {
+    rustix::process::fchdir(directory).unwrap();
+    mount::mount("deep tmpfs", ".", "tmpfs", MountFlags::empty(), c"mode=755").unwrap();
+    rustix::process::chdir("/").unwrap();
+}
+
+/// The id (as in mountinfo) of the mount that `path` is on.
+pub(crate) fn mount_id(path: &Path) -> Option<u64> {
+    let how = AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
+    let found = rustix::fs::statx(rustix::fs::CWD, path, how, StatxFlags::MNT_ID).ok()?;
+    Some(found.stx_mnt_id)
+}
+
+/// Runs a tool that the test needs to succeed, and gives what it printed.
+pub(crate) fn tool(command: &mut Command) -> Vec<u8> {
+    let out = command.env("LC_ALL", "C").output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(out.status.success(), "{command:?}: {}\n{}", out.status, String::from_utf8_lossy(&out.stderr));
+    out.stdout
+}
+
+/// A loop device that detaches itself: at once, or when what is mounted from it goes.
+struct Loop(PathBuf);
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
+    }
+}
+
+/// Makes a file system of `kind` (ext4, xfs, btrfs) in a sparse file beside `at`, and mounts it there.
+pub(crate) fn disk(kind: &str, at: &Path) -> PathBuf {
+    let image = at.with_extension("image");
+    fs::create_dir_all(at).unwrap();
+    fs::File::create(&image).unwrap().set_len(400 << 20).unwrap();
+    tool(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image));
+    let printed = tool(Command::new("losetup").args(["--find", "--show"]).arg(&image));
+    let device = Loop(PathBuf::from(OsStr::from_bytes(printed.trim_ascii_end())));
+    mount::mount(&device.0, at, kind, MountFlags::empty(), None).unwrap();
+    at.to_owned()
+}

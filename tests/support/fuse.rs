@@ -1,0 +1,151 @@
+//! Small FUSE servers that behave badly, over the bare protocol. A server ends, and lets go whoever waits for it, when it is
+//! dropped.
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::mount::{MountFlags, mount};
+
+/// How a server behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Serves an empty directory.
+    Works,
+    /// The same, after this many milliseconds for each request.
+    Slow(u64),
+    /// Refuses everything with EACCES.
+    Denies,
+    /// Never reads a request. Who waits for it can be killed.
+    Hung,
+    /// Reads requests and never answers. Who waits for it cannot be killed until the server has gone.
+    Silent,
+    /// Has gone.
+    Stale,
+}
+
+/// A running server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    _device: Option<File>,
+}
+
+/// Mounts a server of this manner on `at`, which is made where it is missing.
+pub(crate) fn serve(manner: Manner, at: impl AsRef<Path>) -> Server {
+    serve_as(manner, at.as_ref(), "a server", "fuse.test")
+}
+
+/// The same, under a source and a type that it gives itself.
+pub(crate) fn serve_as(manner: Manner, at: &Path, source: &str, fstype: &str) -> Server {
+    std::fs::create_dir_all(at).unwrap();
+    let device = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/fuse").unwrap();
+    let options = format!("fd={},rootmode=040000,user_id=0,group_id=0,allow_other", device.as_raw_fd());
+    let options = CString::new(options).unwrap();
+    mount(source, at, fstype, MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str()).unwrap();
+
+    let ended = Arc::new(AtomicBool::new(false));
+    let (thread, device) = match manner {
+        Manner::Stale => (None, None),
+        Manner::Hung => (None, Some(device)),
+        _ => {
+            let ended = Arc::clone(&ended);
+            (Some(thread::spawn(move || attend(manner, &device, &ended))), None)
+        }
+    };
+    Server { ended, thread, _device: device }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn attend(manner: Manner, mut device: &File, ended: &AtomicBool) {
+    let mut request = vec![0; 1 << 17];
+    while !ended.load(Ordering::Relaxed) {
+        let length = match device.read(&mut request) {
+            Ok(length) => length,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                thread::sleep(Duration::from_millis(2));
+                continue;
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return, // unmounted
+            Err(_) => continue,                                                 // the requester has gone
+        };
+        let Some(reply) = answer(manner, &request[..length]) else { continue };
+        let _ = device.write(&reply); // a requester that has gone meanwhile is no fault
+    }
+}
+
+// Operations of <linux/fuse.h>.
+const LOOKUP: u32 = 1;
+const FORGET: u32 = 2;
+const GETATTR: u32 = 3;
+const STATFS: u32 = 17;
+const INIT: u32 = 26;
+const OPENDIR: u32 = 27;
+const READDIR: u32 = 28;
+const RELEASEDIR: u32 = 29;
+const INTERRUPT: u32 = 36;
+const BATCH_FORGET: u32 = 42;
+
+fn answer(manner: Manner, request: &[u8]) -> Option<Vec<u8>> {
+    let operation = u32::from_ne_bytes(request[4..8].try_into().unwrap());
+    let unique = &request[8..16];
+    if [FORGET, INTERRUPT, BATCH_FORGET].contains(&operation) {
+        return None;
+    }
+    let result = match (manner, operation) {
+        (_, INIT) => Ok(words(&[7, 31, 0, 0, 0, 4096, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
+        (Manner::Silent, _) => return None,
+        (Manner::Denies, _) => Err(libc::EACCES),
+        (Manner::Slow(ms), _) => {
+            thread::sleep(Duration::from_millis(ms));
+            empty_directory(operation)
+        }
+        _ => empty_directory(operation),
+    };
+    let (error, body) = match result {
+        Ok(body) => (0, body),
+        Err(errno) => (-errno, Vec::new()),
+    };
+    let length = u32::try_from(16 + body.len()).unwrap();
+    Some([&length.to_ne_bytes()[..], &error.to_ne_bytes(), unique, &body].concat())
+}
+
+fn empty_directory(operation: u32) -> Result<Vec<u8>, i32> {
+    match operation {
+        GETATTR => Ok(attributes()),
+        STATFS => Ok(words(&[0; 20])),
+        OPENDIR => Ok(words(&[0; 4])),
+        READDIR | RELEASEDIR => Ok(Vec::new()),
+        LOOKUP => Err(libc::ENOENT),
+        _ => Err(libc::ENOSYS),
+    }
+}
+
+/// `struct fuse_attr_out`: inode 1, a directory for everybody.
+fn attributes() -> Vec<u8> {
+    let mut out = vec![0; 104];
+    out[16..24].copy_from_slice(&1_u64.to_ne_bytes());
+    out[76..80].copy_from_slice(&0o040_755_u32.to_ne_bytes());
+    out[80..84].copy_from_slice(&2_u32.to_ne_bytes());
+    out
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}

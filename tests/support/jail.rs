@@ -1,0 +1,78 @@
+//! Taking things away from the program under test.
+
+use std::io;
+use std::os::unix::fs::chroot;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::build::{bind, dir};
+
+// Numbers that every architecture shares.
+pub(crate) const STATMOUNT: u32 = 457;
+pub(crate) const LISTMOUNT: u32 = 458;
+
+/// Makes system calls fail, or lie: those of these numbers do nothing and give `errno` (0 is success, with no result).
+pub(crate) fn refuse(command: &mut Command, calls: &[u32], errno: i32) {
+    const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+
+    let mut filter = vec![step(LOAD_NUMBER, 0, 0, 0)];
+    for &call in calls {
+        filter.push(step(EQUAL, 0, 1, call));
+        filter.push(step(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | errno.cast_unsigned()));
+    }
+    filter.push(step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
+
+    let install = move || {
+        let len = u16::try_from(filter.len()).unwrap();
+        let program = libc::sock_fprog { len, filter: filter.as_ptr().cast_mut() };
+        // SAFETY: both calls take plain numbers and a filter that outlives them.
+        let done = unsafe {
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+        };
+        if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+    };
+    // SAFETY: between fork and exec it makes two system calls, and allocates nothing.
+    unsafe { command.pre_exec(install) };
+}
+
+/// Runs the command as an ordinary user.
+pub(crate) fn as_nobody(command: &mut Command) {
+    command.uid(1000).gid(1000);
+}
+
+/// The program at a place of its own in the directory `at`, where anybody may run it.
+pub(crate) fn fathom_in(at: &Path) -> PathBuf {
+    bind(env!("CARGO_BIN_EXE_fathom"), dir(at).join("fathom"))
+}
+
+/// Makes `jail` fit to run the program in (`/fathom`): the system's libraries are bound into it.
+pub(crate) fn furnish(jail: &Path) {
+    for part in ["usr", "lib", "lib32", "lib64", "libx32"].map(|part| Path::new("/").join(part)) {
+        let here = jail.join(part.strip_prefix("/").unwrap());
+        if let Ok(link) = std::fs::read_link(&part) {
+            std::os::unix::fs::symlink(link, here).unwrap();
+        } else if part.exists() {
+            bind(&part, here);
+        }
+    }
+    fathom_in(jail);
+}
+
+/// The program in `jail`, which [`furnish`] has made.
+pub(crate) fn jailed(jail: &Path) -> Command {
+    let mut command = Command::new("/fathom");
+    let jail = jail.to_owned();
+    // SAFETY: between fork and exec it makes two system calls; the path fits the buffer on the stack.
+    unsafe {
+        command.pre_exec(move || {
+            chroot(&jail)?;
+            std::env::set_current_dir("/")
+        });
+    }
+    command
+}

@@ -1,0 +1,52 @@
+//! What a test needs of the machine.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Something that a machine may lack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Need {
+    /// To be root: mounting takes it.
+    Root,
+    /// Loop devices.
+    Loop,
+    /// `/dev/fuse`.
+    Fuse,
+    /// User namespaces for everybody.
+    UserNamespaces,
+    /// A program on the search path.
+    Program(&'static str),
+}
+
+impl Need {
+    fn met(self) -> bool {
+        match self {
+            Need::Root => rustix::process::geteuid().is_root(),
+            Need::Loop => Path::new("/dev/loop-control").exists(),
+            Need::Fuse => Path::new("/dev/fuse").exists(),
+            Need::UserNamespaces => succeeds(Command::new("unshare").args(["--user", "--map-root-user", "true"])),
+            Need::Program(name) => std::env::var_os("PATH")
+                .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).is_file())),
+        }
+    }
+}
+
+/// True if the machine has all of `needs`. Otherwise the test is to return at once: it says so past the test harness's
+/// capture, and under `CI=true` it fails.
+pub(crate) fn require(needs: &[Need]) -> bool {
+    let missing: Vec<_> = needs.iter().filter(|need| !need.met()).collect();
+    if missing.is_empty() {
+        return true;
+    }
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test");
+    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{test} needs {missing:?}");
+    let _ = writeln!(std::io::stderr(), "\n*** SKIPPED {test}: it needs {missing:?}");
+    false
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    quiet.status().is_ok_and(|status| status.success())
+}

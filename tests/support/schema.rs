@@ -1,0 +1,41 @@
+//! The JSON schemas, which every object that a test reads must keep to.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use jsonschema::{Registry, Validator};
+use serde_json::Value;
+
+const SCHEMAS: [(&str, &str); 3] = [
+    ("fathom.mounts/1", include_str!("../../docs/schemas/mounts.json")),
+    ("fathom.mounts.watch/1", include_str!("../../docs/schemas/watch.json")),
+    ("fathom.survey/1", include_str!("../../docs/schemas/survey.json")),
+];
+
+static VALIDATORS: LazyLock<BTreeMap<&str, Validator>> = LazyLock::new(|| {
+    let schemas = SCHEMAS.map(|(name, text)| (name, serde_json::from_str::<Value>(text).unwrap()));
+    let mut registry = Registry::new();
+    for (_, schema) in &schemas {
+        registry = registry.add(schema["$id"].as_str().unwrap(), schema.clone()).unwrap();
+    }
+    let registry = registry.prepare().unwrap();
+    let build = |schema| jsonschema::options().with_registry(&registry).build(schema).unwrap();
+    schemas.iter().map(|(name, schema)| (*name, build(schema))).collect()
+});
+
+/// Panics unless `value` names a schema and keeps to it.
+pub(crate) fn check(value: &Value) {
+    let name = value["schema"].as_str().unwrap_or_else(|| panic!("no schema named: {value}"));
+    let validator = VALIDATORS.get(name).unwrap_or_else(|| panic!("no such schema: {name}"));
+    let faults: Vec<String> = validator.iter_errors(value).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(faults.is_empty(), "{name}:\n{}", faults.join("\n"));
+}
+
+#[test]
+fn the_schemas_are_schemas() {
+    for (name, text) in SCHEMAS {
+        let schema: Value = serde_json::from_str(text).unwrap();
+        assert!(jsonschema::meta::is_valid(&schema), "{name}");
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    }
+}

@@ -1,0 +1,59 @@
+//! strace, the witness for the counts.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+use super::run::{Ran, run};
+
+/// Calls and errors of each system call in a run of the program, by strace's names.
+pub(crate) struct Traced {
+    pub(crate) ran: Ran,
+    pub(crate) counts: BTreeMap<String, (u64, u64)>,
+}
+
+/// Runs the program under `strace -f -C`. Its table leaves out calls that strace does not know by name, such as listmount:
+/// those are counted from the lines of the log.
+pub(crate) fn trace<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item = A>) -> Traced {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-C", "-U", "name,calls,errors", "-s", "0", "-o"]).arg(log);
+    command.arg("--").arg(env!("CARGO_BIN_EXE_fathom")).args(args.into_iter().map(Into::into));
+    let ran = run(&mut command);
+    let log = String::from_utf8_lossy(&std::fs::read(log).unwrap()).into_owned();
+    let (lines, table) = log.rsplit_once("syscall  ").unwrap_or_else(|| panic!("no table in the log: {ran}"));
+
+    let mut counts = BTreeMap::new();
+    for row in table.lines() {
+        let fields: Vec<&str> = row.split_whitespace().collect();
+        if let [name, calls, errors @ ..] = &fields[..]
+            && *name != "total"
+            && let Ok(calls) = calls.parse()
+        {
+            counts.insert((*name).to_owned(), (calls, errors.first().map_or(0, |errors| errors.parse().unwrap())));
+        }
+    }
+    for (number, name) in [("0x1c9", "statmount"), ("0x1ca", "listmount")] {
+        let begins = format!("syscall_{number}(");
+        let resumes = format!("syscall_{number} resumed");
+        let calls = lines.lines().filter(|line| line.contains(&begins)).count() as u64;
+        let ours = |line: &&str| line.contains(&begins) || line.contains(&resumes);
+        let errors = lines.lines().filter(ours).filter(|line| line.contains("= -1 ")).count() as u64;
+        if calls > 0 {
+            counts.insert((*name).to_owned(), (calls, errors));
+        }
+    }
+    Traced { ran, counts }
+}
+
+/// The calls of a run less those that the same program needs to say its version.
+pub(crate) fn less_start<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item = A>) -> Traced {
+    let idle = trace(log, ["--version"]).counts;
+    let mut traced = trace(log, args);
+    for (name, (calls, errors)) in &mut traced.counts {
+        let (fewer, fewer_errors) = idle.get(name).copied().unwrap_or_default();
+        *calls = calls.saturating_sub(fewer);
+        *errors = errors.saturating_sub(fewer_errors);
+    }
+    traced
+}

@@ -1,0 +1,59 @@
+//! End-to-end tests of `fathom survey`.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::path::Path;
+
+use support::build::{bush, tmpfs};
+use support::reference::visible;
+use support::run::{args, path, targets};
+use support::{Need, fathom, in_namespace, require, run};
+
+fn tree(ground: &Path) {
+    bush(ground, 5, 5);
+    tmpfs(tmpfs(ground.join("a")).join("b"));
+    tmpfs(ground.join("c"));
+}
+
+#[test]
+fn the_mounts_and_what_each_method_costs() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            tree(ground);
+            let value = run(&mut fathom(args!["survey", ground, "--json"])).exits(0).json();
+            let result = &value["result"];
+            assert_eq!(path(result, "root"), ground);
+            let section = serde_json::json!({"result": result["mounts"]});
+            assert!(targets(&section).into_iter().eq(visible(ground)));
+            for method in result["mounts"]["compare"]["methods"].as_array().unwrap() {
+                assert_eq!(method["found"], 4, "{method}");
+                assert!(method["gates"].as_object().is_some_and(|gates| !gates.is_empty()), "{method}");
+            }
+        });
+    }
+}
+
+#[test]
+fn one_page_on_the_terminal() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            tree(ground);
+            let ran = run(&mut fathom(args!["survey", ground])).exits(0);
+            let text = String::from_utf8(ran.stdout.clone()).unwrap();
+            for word in ["Mounts", "kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"] {
+                assert!(text.contains(word), "no {word}: {ran}");
+            }
+            assert!(text.contains(ground.join("a/b").to_str().unwrap()), "{ran}");
+        });
+    }
+}
+
+#[test]
+fn bad_input_is_refused() {
+    run(&mut fathom(["survey", "/no/such/directory"])).refused();
+    run(&mut fathom(["survey", "/dev/null"])).refused();
+    run(&mut fathom(["survey", "--nonsense"])).refused();
+}

@@ -91,7 +91,7 @@ Exit status:
 /// papers of 1988 or by ours. Nothing is triggered, and a dead server is not waited for, unless --check or a search of the
 /// whole tree asks for it.
 #[derive(Args, Debug)]
-#[command(after_help = MOUNTS_EXAMPLES)]
+#[command(after_help = EXIT, after_long_help = MOUNTS_EXAMPLES)]
 pub(crate) struct Mounts {
     /// Where to begin
     #[arg(default_value = "/", value_name = "ROOT")]

@@ -49,7 +49,7 @@ pub fn reach<'a>(dir: BorrowedFd<'a>, name: &'a [u8]) -> Result<Reach<'a>> {
             rest = tail;
         }
     }
-    let rest = if rest.is_empty() { Cow::Borrowed(c".") } else { Cow::Owned(c_string(rest)?) };
+    let rest = if rest.is_empty() && from.is_some() { Cow::Borrowed(c".") } else { Cow::Owned(c_string(rest)?) };
     Ok(Reach { from, base: dir, rest })
 }
 

@@ -42,6 +42,7 @@ gates! {
     Getcwd "getcwd",
     Getdents64 "getdents64",
     Listmount "listmount",
+    Mount "mount",
     Newfstatat "newfstatat",
     OpenTree "open_tree",
     Openat "openat",
@@ -51,6 +52,8 @@ gates! {
     Statfs "statfs",
     Statmount "statmount",
     Statx "statx",
+    Umount2 "umount2",
+    Unshare "unshare",
 }
 
 /// How many gates there are.

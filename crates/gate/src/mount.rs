@@ -100,6 +100,34 @@ pub fn statmount(id: u64, ask: Ask, buffer: &mut [u8]) -> Result<()> {
     .map(drop)
 }
 
+/// Gives the calling process a mount namespace of its own, a copy in which nothing that it does reaches any other.
+/// [unshare(2)](https://man7.org/linux/man-pages/man2/unshare.2.html), `CLONE_NEWNS`
+///
+/// # Errors
+/// `EPERM` without `CAP_SYS_ADMIN`.
+pub fn unshare_mounts() -> Result<()> {
+    // SAFETY: no pointers.
+    pass(Gate::Unshare, || answer(unsafe { syscall(libc::SYS_unshare, libc::CLONE_NEWNS) }))?;
+    let flags = libc::MS_REC | libc::MS_PRIVATE;
+    let nothing = std::ptr::null::<u8>();
+    pass(Gate::Mount, || {
+        // SAFETY: the target is NUL-terminated; the kernel ignores the rest for a change of propagation.
+        answer(unsafe { syscall(libc::SYS_mount, nothing, c"/".as_ptr(), nothing, flags, nothing) })
+    })
+    .map(drop)
+}
+
+/// Detaches the mount that a name leads to, and all that is on it.
+/// [umount2(2)](https://man7.org/linux/man-pages/man2/umount.2.html), `MNT_DETACH`
+pub fn umount_detach(name: &CStr) -> Result<()> {
+    let flags = libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW;
+    pass(Gate::Umount2, || {
+        // SAFETY: `name` is NUL-terminated.
+        answer(unsafe { syscall(libc::SYS_umount2, name.as_ptr(), flags) })
+    })
+    .map(drop)
+}
+
 /// Copies one mount, without those mounted on it, into a tree of its own that no path reaches: what lies beneath them
 /// shows. The copy is gone when its descriptor and those opened from it are closed.
 /// [open_tree(2)](https://man7.org/linux/man-pages/man2/open_tree.2.html), `OPEN_TREE_CLONE`

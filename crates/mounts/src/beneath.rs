@@ -3,18 +3,27 @@
 //! The mount that it is on is copied, alone, into a tree that no path reaches (open_tree with OPEN_TREE_CLONE): there,
 //! nothing is mounted over the directory. Nothing that anybody else sees is changed, and the copy goes with its
 //! descriptor.
+//!
+//! Where that mount is itself covered, no name leads to it. Then a child process takes a mount namespace of its own, a
+//! private copy of ours, and there takes off what lies over it, one mount after another.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use gate::fs::{At, CWD, FileType, Open, Statx, Want, statx};
-use gate::long::{open_long_no_symlinks, reach};
-use gate::mount::open_tree_clone;
-use gate::{Errno, Fd, Gate};
+use gate::long::{c_string, open_long_no_symlinks, reach};
+use gate::mount::{open_tree_clone, umount_detach, unshare_mounts};
+use gate::process::{Child, Shared};
+use gate::{Errno, Fd, Gate, Tally};
+use ondisk::Mount;
 
 use crate::method::{Hunt, Queue, read_whole};
 use crate::path::{below, join};
 use crate::root::Root;
+use crate::table::{Refusal, read_either};
+use crate::tree::Tree;
 use crate::{Kind, Point, Warning};
 
 /// What lies beneath.
@@ -26,56 +35,168 @@ pub struct Beneath {
     pub bytes: u64,
 }
 
-/// Finds out what lies beneath each mount point. A mount point whose parent no path reaches stays without an answer.
-pub fn look(root: &Root, points: &mut [Point], hunt: &mut Hunt<'_>) {
-    let visible: HashMap<u64, Vec<u8>> =
-        points.iter().filter(|p| !p.hidden).filter_map(|p| Some((p.id?, p.target.clone()))).collect();
-    let mut copies: HashMap<u64, Result<Fd, Errno>> = HashMap::new();
-    for point in points {
-        let (Some(id), Some(parent)) = (point.id, point.parent) else { continue };
-        if Some(id) == root.anchor && point.target == b"/" {
-            continue; // nothing lies beneath the root
+type Looked = Result<Beneath, (Gate, Errno)>;
+
+/// Finds out what lies beneath each mount point.
+///
+/// # Errors
+/// When there is no mount table, which says what each mount is on.
+pub fn look(points: &mut [Point], hunt: &mut Hunt<'_>) -> Result<(), [Refusal; 2]> {
+    let top = Root::open(b"/").ok().and_then(|root| root.anchor);
+    let (table, _) = read_either(false, top)?;
+    let uncovered = uncovered(&table.mounts, top);
+    let mut copies = Copies::default();
+    let mut covered = Vec::new();
+    for (at, point) in points.iter_mut().enumerate() {
+        let Some(parent) = table.mounts.iter().find(|parent| Some(parent.id) == point.parent) else { continue };
+        if uncovered.contains(&parent.id) {
+            let looked = copies.look(parent, point, hunt);
+            settle(point, looked, hunt);
+        } else {
+            covered.push(at);
         }
-        // The part of the parent that we can name: what begins at the root of the question, or at its own mount point.
-        let from: &[u8] = match visible.get(&parent) {
-            _ if Some(parent) == root.anchor => &root.path,
-            Some(target) => target,
-            None if point.target == root.path => crate::path::parent(&root.path),
-            None => {
-                let message = "what lies beneath is not known: the mount that it is on is itself covered";
-                hunt.warnings.push(Warning::about(&point.target, message));
-                continue;
-            }
-        };
-        let copy = copies.entry(parent).or_insert_with(|| copy_of(from));
-        let looked = match copy {
-            Ok(copy) => below(from, &point.target)
-                .ok_or((Gate::OpenTree, Errno::ENOENT))
-                .and_then(|rest| count(copy, rest, point, hunt)),
-            Err(errno) => Err((Gate::OpenTree, *errno)),
-        };
-        match looked {
-            Ok(beneath) => point.beneath = Some(beneath),
-            Err((gate, errno)) => {
-                let next = match errno {
-                    Errno::EPERM => "; it takes CAP_SYS_ADMIN: run as root",
-                    Errno::EINVAL => "; mounts here are locked to what they are on: run it outside this container",
-                    _ => "",
-                };
-                let message = format!("cannot look beneath the mount point{next}");
-                hunt.warnings.push(Warning::failed(&point.target, gate, errno, message));
-            }
+    }
+    drop(copies);
+    if !covered.is_empty() {
+        look_under_covers(points, &covered, &table.mounts, top, hunt);
+    }
+    Ok(())
+}
+
+/// The ids of the mounts that a path reaches.
+fn uncovered(rows: &[Mount], top: Option<u64>) -> HashSet<u64> {
+    let visible = top.map(|top| Tree::new(rows).visible(b"/", top)).unwrap_or_default();
+    rows.iter().zip(visible).filter(|(_, visible)| *visible).map(|(row, _)| row.id).collect()
+}
+
+/// Enters what was found beneath a mount point, or why nothing was.
+fn settle(point: &mut Point, looked: Looked, hunt: &mut Hunt<'_>) {
+    match looked {
+        Ok(beneath) => point.beneath = Some(beneath),
+        Err((gate, errno)) => {
+            let next = match errno {
+                Errno::EPERM => "; it takes CAP_SYS_ADMIN: run as root",
+                Errno::EINVAL => "; mounts here are locked to what they are on: run it outside this container",
+                _ => "",
+            };
+            let message = format!("cannot look beneath the mount point{next}");
+            hunt.warnings.push(Warning::failed(&point.target, gate, errno, message));
         }
     }
 }
 
-fn copy_of(path: &[u8]) -> Result<Fd, Errno> {
-    let reach = reach(CWD, path)?;
-    open_tree_clone(reach.dir(), reach.rest())
+/// Copies of mounts without what is mounted on them, by the mount's id.
+#[derive(Default)]
+struct Copies(HashMap<u64, Result<Fd, Errno>>);
+
+impl Copies {
+    fn look(&mut self, parent: &Mount, point: &Point, hunt: &mut Hunt<'_>) -> Looked {
+        let missing = (Gate::OpenTree, Errno::ENOENT);
+        let from = parent.target.as_deref().ok_or(missing)?;
+        let rest = below(from, &point.target).ok_or(missing)?;
+        let copy = self.0.entry(parent.id).or_insert_with(|| {
+            let reach = reach(CWD, from)?;
+            open_tree_clone(reach.dir(), reach.rest())
+        });
+        count(copy.as_ref().map_err(|&errno| (Gate::OpenTree, errno))?, rest, point, hunt)
+    }
+}
+
+/// The mount points whose parents are covered, in a child with a mount namespace of its own.
+fn look_under_covers(points: &mut [Point], which: &[usize], rows: &[Mount], top: Option<u64>, hunt: &mut Hunt<'_>) {
+    /// For each mount point: 1 when it was looked at, or 2 and gate and error, or files and bytes.
+    const WORDS: usize = 3;
+    const LONGEST: Duration = Duration::from_secs(24 * 3600);
+    let unknown = (Gate::Unshare, Errno::EAGAIN);
+    let Ok(shared) = Shared::new(which.len() * WORDS + Tally::WORDS) else { return };
+    let tally = &shared[which.len() * WORDS..];
+    let work = || {
+        let before = gate::meter::tally();
+        uncover(points, which, rows, top, |at, looked| {
+            let words = &shared[at * WORDS..][..WORDS];
+            let (state, a, b) = match looked {
+                Ok(beneath) => (1, beneath.files, beneath.bytes),
+                Err((gate, errno)) => (2, gate as u64, errno.0 as u64),
+            };
+            words[1].store(a, Relaxed);
+            words[2].store(b, Relaxed);
+            words[0].store(state, Relaxed);
+        });
+        gate::meter::tally().since(&before).publish(tally);
+    };
+    let ended = Child::fork(work).map(|mut child| child.wait(LONGEST));
+    gate::meter::enter(&Tally::collect(tally));
+    for (at, &point) in which.iter().enumerate() {
+        let [state, a, b] = std::array::from_fn(|w| shared[at * WORDS + w].load(Relaxed));
+        let looked = match state {
+            1 => Ok(Beneath { files: a, bytes: b }),
+            2 => Err((Gate::ALL.get(a as usize).copied().unwrap_or(unknown.0), Errno(b as i32))),
+            _ => Err(ended.as_ref().map_or_else(|&errno| (Gate::Unshare, errno), |_| unknown)),
+        };
+        settle(&mut points[point], looked, hunt);
+    }
+}
+
+/// What the child does: takes off what lies over a mount until a name leads to it, then looks beneath what is on it.
+fn uncover(points: &[Point], which: &[usize], rows: &[Mount], top: Option<u64>, mut found: impl FnMut(usize, Looked)) {
+    if let Err(errno) = unshare_mounts() {
+        return (0..which.len()).for_each(|at| found(at, Err((Gate::Unshare, errno))));
+    }
+    let mut nobody = |_: &crate::method::Progress, _: &[u8]| {};
+    let mut hunt = Hunt::new(&mut nobody);
+    let mut rows = rows.to_vec();
+    let parent_of = |at: usize| points[which[at]].parent;
+    let mut left: Vec<usize> = (0..which.len()).collect();
+    while !left.is_empty() {
+        let reached = uncovered(&rows, top);
+        let mut copies = Copies::default();
+        left.retain(|&at| {
+            match rows.iter().find(|row| Some(row.id) == parent_of(at)) {
+                None => found(at, Err((Gate::Umount2, Errno::ENOENT))), // taken off with what it is on
+                Some(parent) if reached.contains(&parent.id) => {
+                    found(at, copies.look(parent, &points[which[at]], &mut hunt));
+                }
+                Some(_) => return true,
+            }
+            false
+        });
+        drop(copies);
+        let Some(&next) = left.first() else { return };
+        if let Err(failed) = take_off_a_cover(parent_of(next), &mut rows, &reached) {
+            found(next, Err(failed));
+            left.remove(0);
+        }
+    }
+}
+
+/// Detaches one of the mounts that lie over a mount.
+fn take_off_a_cover(covered: Option<u64>, rows: &mut Vec<Mount>, reached: &HashSet<u64>) -> Result<(), (Gate, Errno)> {
+    let stuck = (Gate::Umount2, Errno::ENOENT);
+    let row = |id: u64| rows.iter().find(|row| row.id == id);
+    // The highest mount on the way to it that no name leads to.
+    let mut hidden = covered.and_then(row).ok_or(stuck)?;
+    while let Some(above) = row(hidden.parent).filter(|above| !reached.contains(&above.id)) {
+        hidden = above;
+    }
+    let name = hidden.target.as_deref().ok_or(stuck)?;
+    // What lies over it is the deepest mount that its name leads through.
+    let over = |cover: &&Mount| {
+        let through = cover.target.as_deref().is_some_and(|target| below(target, name).is_some());
+        through && reached.contains(&cover.id) && cover.id != hidden.parent
+    };
+    let cover = rows.iter().filter(over).max_by_key(|cover| cover.target.as_ref().map_or(0, Vec::len)).ok_or(stuck)?;
+    let target = c_string(cover.target.as_deref().unwrap_or_default()).map_err(|e| (Gate::Umount2, e))?;
+    umount_detach(&target).map_err(|e| (Gate::Umount2, e))?;
+    let mut gone = HashSet::from([cover.id]);
+    while let Some(next) = rows.iter().find(|row| gone.contains(&row.parent) && !gone.contains(&row.id)) {
+        gone.insert(next.id);
+    }
+    rows.retain(|row| !gone.contains(&row.id));
+    Ok(())
 }
 
 /// Counts what the name `rest` of a copied mount holds.
-fn count(copy: &Fd, rest: &[u8], point: &Point, hunt: &mut Hunt<'_>) -> Result<Beneath, (Gate, Errno)> {
+fn count(copy: &Fd, rest: &[u8], point: &Point, hunt: &mut Hunt<'_>) -> Looked {
     let mut sum = Sum::default();
     let rest = if rest.is_empty() { b"." } else { rest };
     if point.kind == Some(Kind::File) {

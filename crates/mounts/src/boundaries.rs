@@ -52,6 +52,9 @@ pub struct Boundary {
 /// Inode number of the root of every btrfs subvolume.
 const BTRFS_FIRST_FREE_OBJECTID: u64 = 256;
 
+/// Inode number of the empty directory that stands in a snapshot where the original has a subvolume of its own.
+const BTRFS_EMPTY_SUBVOL_DIR_OBJECTID: u64 = 2;
+
 /// File systems that are one piece: no file in them has another device than their root.
 const ONE_PIECE: [&[u8]; 38] = [
     b"binfmt_misc",
@@ -104,7 +107,7 @@ pub fn find(root: &Root, root_fstype: Option<&[u8]>, points: &[Point], hunt: &mu
     }
     for point in points.iter().filter(|p| !p.hidden && p.kind != Some(crate::Kind::File)) {
         if can_have(point.fstype.as_deref()) {
-            match Root::open(&point.target) {
+            match Root::of_mount(&point.target) {
                 Ok(top) => walk(&top, point.fstype.as_deref(), hunt, &mut boundaries),
                 Err(e) => hunt.failed(&point.target, e.gate, e.errno),
             }
@@ -152,6 +155,7 @@ fn walk(top: &Root, fstype: Option<&[u8]>, hunt: &mut Hunt<'_>, boundaries: &mut
                 let kind = match () {
                     () if trigger => Some(BoundaryKind::Automount),
                     () if entry_dev == dev => None,
+                    () if seen.ino == BTRFS_EMPTY_SUBVOL_DIR_OBJECTID && fstype == Some(b"btrfs") => continue,
                     () if seen.ino == BTRFS_FIRST_FREE_OBJECTID => Some(subvolume(&dir, entry.name)),
                     () => Some(BoundaryKind::Device),
                 };

@@ -61,10 +61,11 @@ const FREE: usize = 2;
 const STUCK: Duration = Duration::from_millis(10);
 const TICK: Duration = Duration::from_millis(2);
 /// How long to wait for killed children, all together.
-const REAP: Duration = Duration::from_millis(300);
+const REAP: Duration = Duration::from_millis(500);
 
-/// Shared words: the number of the next mount; then for each mount when it was begun, when it was done (both nanoseconds
-/// after the start, plus one), and the error; then for each child the mount that it is at, plus one, and its tally.
+/// Shared words: the number of the next mount; then for each mount when it was begun, when it was done and when it last
+/// answered a call (nanoseconds after the start, plus one), the error and the gate that gave it; then for each child the
+/// mount that it is at, plus one, and its tally.
 struct Board {
     shared: Shared,
     mounts: usize,
@@ -73,7 +74,12 @@ struct Board {
 
 impl Board {
     const NEXT: usize = 0;
-    const PER_MOUNT: usize = 4;
+    const BEGUN: usize = 0;
+    const DONE: usize = 1;
+    const ERRNO: usize = 2;
+    const GATE: usize = 3;
+    const ANSWERED: usize = 4;
+    const PER_MOUNT: usize = 5;
     const PER_CHILD: usize = 1 + Tally::WORDS;
 
     fn mount(&self, at: usize) -> &[std::sync::atomic::AtomicU64] {
@@ -95,7 +101,7 @@ impl Board {
     /// How long a child has been at the mount that it is at, and which that is.
     fn at_work(&self, child: usize) -> Option<(usize, Duration)> {
         let at = usize::try_from(self.child(child)[0].load(Relaxed)).ok()?.checked_sub(1)?;
-        let begun = self.mount(at)[0].load(Relaxed);
+        let begun = self.mount(at)[Board::BEGUN].load(Relaxed);
         Some((at, Duration::from_nanos(self.now().saturating_sub(begun))))
     }
 }
@@ -123,7 +129,7 @@ pub fn check(points: &mut [Point], deadline: Duration, mut tick: impl FnMut(usiz
             let at_work = board.at_work(place);
             if child.try_wait().is_some() {
                 // It has done its work, or has been killed by somebody else in the middle of a mount.
-                if let Some((at, _)) = at_work.filter(|&(at, _)| board.mount(at)[1].load(Relaxed) == 0) {
+                if let Some((at, _)) = at_work.filter(|&(at, _)| board.mount(at)[Board::DONE].load(Relaxed) == 0) {
                     hung[at] = true;
                 }
                 *slot = None;
@@ -138,7 +144,7 @@ pub fn check(points: &mut [Point], deadline: Duration, mut tick: impl FnMut(usiz
             alive += 1;
             stuck += usize::from(at_work.is_some_and(|(_, since)| since > STUCK));
         }
-        let done = (0..visible.len()).filter(|&at| hung[at] || board.mount(at)[1].load(Relaxed) != 0).count();
+        let done = (0..visible.len()).filter(|&at| hung[at] || board.mount(at)[Board::DONE].load(Relaxed) != 0).count();
         tick(done);
         if done == visible.len() {
             break;
@@ -152,7 +158,9 @@ pub fn check(points: &mut [Point], deadline: Duration, mut tick: impl FnMut(usiz
             }
         } else if left == 0 && alive == 0 {
             // Mounts that were taken by children that died before they could begin.
-            (0..visible.len()).filter(|&at| board.mount(at)[1].load(Relaxed) == 0).for_each(|at| hung[at] = true);
+            (0..visible.len())
+                .filter(|&at| board.mount(at)[Board::DONE].load(Relaxed) == 0)
+                .for_each(|at| hung[at] = true);
             continue;
         }
         std::thread::sleep(TICK);
@@ -192,11 +200,13 @@ fn verdicts(points: &mut [Point], visible: &[usize], board: &Board, hung: &[bool
         point.verdict = Some(Verdict::Hidden);
     }
     for (at, &which) in visible.iter().enumerate() {
-        let [begun, done, errno, gate] = std::array::from_fn(|w| board.mount(at)[w].load(Relaxed));
+        let [begun, done, errno, gate, answered] = std::array::from_fn(|w| board.mount(at)[w].load(Relaxed));
         let took = Duration::from_nanos(done.saturating_sub(begun));
         let errno = Errno(i32::try_from(errno).unwrap_or(0));
         let verdict = match errno {
-            _ if hung[at] || took > deadline => Verdict::Hung,
+            // It was still answering: not one call has waited for half of the deadline.
+            _ if hung[at] && waited(begun, answered) > deadline / 2 => Verdict::Slow,
+            _ if hung[at] => Verdict::Hung,
             Errno(0) if took > deadline / 10 => Verdict::Slow,
             Errno::EACCES | Errno::EPERM => Verdict::Denied,
             Errno::ENOENT | Errno::ENOTDIR => Verdict::Hidden,
@@ -214,6 +224,10 @@ fn verdicts(points: &mut [Point], visible: &[usize], board: &Board, hung: &[bool
         };
         match verdict {
             Verdict::Ok | Verdict::Hidden => {}
+            Verdict::Slow if hung[at] => {
+                let message = format!("slow: it answers, but not to all within {:.3} s", deadline.as_secs_f64());
+                warnings.push(warning(message));
+            }
             Verdict::Slow => warnings.push(warning(format!("slow: it answered after {:.3} s", took.as_secs_f64()))),
             Verdict::Hung => warnings.push(warning(format!(
                 "hung: no answer within {:.3} s; keep programs out of it (--format exclude), or detach it with umount -l",
@@ -224,6 +238,11 @@ fn verdicts(points: &mut [Point], visible: &[usize], board: &Board, hung: &[bool
         }
     }
     warnings
+}
+
+/// From when a mount was begun to its last answer so far.
+fn waited(begun: u64, answered: u64) -> Duration {
+    Duration::from_nanos(answered.saturating_sub(begun))
 }
 
 fn is_gone(errno: Errno) -> bool {
@@ -259,15 +278,18 @@ fn work(board: &Board, place: usize, points: &[Point], visible: &[usize]) {
         let at = board.shared[Board::NEXT].fetch_add(1, Relaxed) as usize;
         let Some(&which) = visible.get(at) else { return };
         let mount = board.mount(at);
-        mount[0].store(board.now(), Relaxed);
+        mount[Board::BEGUN].store(board.now(), Relaxed);
         mine[0].store(at as u64 + 1, Relaxed);
-        let publish = || gate::meter::tally().since(&before).publish(&mine[1..]);
+        let publish = || {
+            mount[Board::ANSWERED].store(board.now(), Relaxed);
+            gate::meter::tally().since(&before).publish(&mine[1..]);
+        };
         if let Err((gate, errno)) = touch(&points[which], publish) {
-            mount[2].store(errno.0 as u64, Relaxed);
-            mount[3].store(gate as u64, Relaxed);
+            mount[Board::ERRNO].store(errno.0 as u64, Relaxed);
+            mount[Board::GATE].store(gate as u64, Relaxed);
         }
         publish();
-        mount[1].store(board.now(), Relaxed);
+        mount[Board::DONE].store(board.now(), Relaxed);
         mine[0].store(0, Relaxed);
     }
 }

@@ -99,7 +99,7 @@ pub fn locate(root: &Root, question: &Question, tick: &mut dyn FnMut(&Progress, 
         Some(By::Kernel) => Ok(of_table(root, Table::read(Door::Kernel)?, "asked for".to_owned())),
         Some(By::Mountinfo) => Ok(of_table(root, Table::read(Door::Mountinfo)?, "asked for".to_owned())),
         Some(by) => Ok(searched(root, by, question, tick)),
-        None => match table::read_either(false) {
+        None => match table::read_either(false, root.anchor) {
             Ok((table, why)) => Ok(of_table(root, table, why)),
             Err([a, b]) => {
                 let mut answer = searched(root, By::Search, question, tick);
@@ -113,6 +113,10 @@ pub fn locate(root: &Root, question: &Question, tick: &mut dyn FnMut(&Progress, 
 
 fn of_table(root: &Root, table: Table, why: String) -> Answer {
     let by = if table.door() == Door::Kernel { By::Kernel } else { By::Mountinfo };
+    let mut lacking = Vec::new();
+    if !table.holds(root.anchor) {
+        lacking.push("the table does not hold the mount that the root is on; try --by search".to_owned());
+    }
     let tree = Tree::new(&table.mounts);
     let anchor = root.anchor.or_else(|| anchor_by_name(root, &table, &tree));
     let visible = match anchor {
@@ -136,7 +140,7 @@ fn of_table(root: &Root, table: Table, why: String) -> Answer {
             points.push(Point::of_row(row, target, kind, class, hidden));
         }
     }
-    Answer { by, why, root_fstype, points, lacking: Vec::new(), warnings: Vec::new(), search: None }
+    Answer { by, why, root_fstype, points, warnings: incomplete(&lacking), lacking, search: None }
 }
 
 /// The mount that the root is on, where `statx` does not say: the one with the longest name that leads to it.
@@ -176,8 +180,13 @@ fn searched(root: &Root, by: By, question: &Question, tick: &mut dyn FnMut(&Prog
     if by != By::Search {
         classify_by_name(&mut answer.points);
     }
-    answer.warnings.extend(answer.lacking.iter().map(|reason| Warning::general(format!("incomplete: {reason}"))));
+    answer.warnings.extend(incomplete(&answer.lacking));
     answer
+}
+
+/// Why an answer is incomplete, as warnings.
+fn incomplete(lacking: &[String]) -> Vec<Warning> {
+    lacking.iter().map(|reason| Warning::general(format!("incomplete: {reason}"))).collect()
 }
 
 fn bounded(bound: Option<usize>) -> String {
@@ -186,10 +195,10 @@ fn bounded(bound: Option<usize>) -> String {
 
 /// The table of device pairs, and what it was made from; without one, the search stops where its predecessor does.
 fn pairs(root: &Root, hints: &Hints) -> (Option<Pairs>, String) {
-    if matches!(hints, Hints::None) {
+    if matches!(hints, Hints::None | Hints::File(_)) {
         return (None, "without a table of device pairs: stops where getmnt1 does".to_owned());
     }
-    match table::read_either(true) {
+    match table::read_either(true, root.anchor) {
         Err([a, b]) => (None, format!("no table of device pairs ({a}; {b}): stops where getmnt1 does")),
         Ok((table, _)) => match Pairs::below(&table.mounts, root.anchor, root.dev) {
             Some(pairs) => {

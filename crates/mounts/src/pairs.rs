@@ -30,9 +30,6 @@ impl Pairs {
     pub fn below(table: &[Mount], anchor: Option<u64>, dev: Dev) -> Option<Pairs> {
         let mut devices: HashMap<u64, Dev> = table.iter().map(|row| (row.id, row.dev)).collect();
         let anchor = anchor?;
-        if !table.iter().any(|row| row.id == anchor || row.parent == anchor) {
-            return None;
-        }
         // Where the root is no mount of its own (a chroot), its mount may stand outside the table.
         devices.entry(anchor).or_insert(dev);
         let mut on: HashMap<u64, Vec<&Mount>> = HashMap::new();

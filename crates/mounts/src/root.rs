@@ -60,6 +60,21 @@ impl Root {
         }
     }
 
+    /// Goes to the root of a mount, by its name in the mount table. Has nothing mounted there.
+    pub fn of_mount(target: &[u8]) -> Result<Root, Unusable> {
+        let unusable =
+            |gate| move |errno| Unusable { doing: "cannot open directory", path: target.to_vec(), gate, errno };
+        let fd = gate::long::open_long(target, Open::PATH | Open::NOFOLLOW).map_err(unusable(Gate::Openat))?;
+        let at = At::EMPTY_PATH | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
+        let seen = gate::fs::statx(&fd, c"", at, Want::empty()).map_err(unusable(Gate::Statx))?;
+        Ok(Root { path: target.to_vec(), fd, dev: seen.dev.into(), anchor: seen.mnt_id, is_mount_root: None })
+    }
+
+    /// Closes the directory; its name remains.
+    pub fn into_path(self) -> Vec<u8> {
+        self.path
+    }
+
     /// Sees whether the directory can be read; a dead server makes this wait.
     pub fn check_readable(&self) -> Result<(), Unusable> {
         gate::fs::openat(&self.fd, c".", Open::SCAN).map(drop).map_err(|errno| Unusable {

@@ -82,10 +82,10 @@ impl Table {
         }
     }
 
-    /// Reads ids, parents and devices, and no names: what the papers' programs took from the kernel's memory.
+    /// Reads ids, parents, devices and types, and no names: what the papers' programs took from the kernel's memory.
     pub fn read_nameless(door: Door) -> Result<Table, Refusal> {
         let mut table = match door {
-            Door::Kernel => Table::from_kernel(Ask::SB_BASIC | Ask::MNT_BASIC),
+            Door::Kernel => Table::from_kernel(Ask::SB_BASIC | Ask::MNT_BASIC | Ask::FS_TYPE),
             Door::Mountinfo => Table::from_mountinfo(),
         }?;
         for mount in &mut table.mounts {
@@ -120,6 +120,25 @@ impl Table {
     fn from_mountinfo() -> Result<Table, Refusal> {
         let (file, mounts) = read_mountinfo()?;
         Ok(Table { mounts, read_by: Reader::Mountinfo { file } })
+    }
+
+    /// Whether the table can be that of this process: it holds the mount `anchor`, or one that is on it. (In a chroot, the
+    /// mount that holds the root may itself be out of reach.)
+    pub fn holds(&self, anchor: Option<u64>) -> bool {
+        anchor.is_none_or(|anchor| self.mounts.iter().any(|row| row.id == anchor || row.parent == anchor))
+    }
+
+    /// [`Table::read`], and a refusal when what comes cannot be the table of this process.
+    fn read_sound(door: Door, nameless: bool, anchor: Option<u64>) -> Result<Table, Refusal> {
+        let table = if nameless { Table::read_nameless(door) } else { Table::read(door) }?;
+        if table.holds(anchor) {
+            return Ok(table);
+        }
+        let (gate, name) = match door {
+            Door::Kernel => (Gate::Listmount, "listmount(2)"),
+            Door::Mountinfo => (Gate::Read, "/proc/self/mountinfo"),
+        };
+        Err(Refusal { gate, errno: None, message: format!("{name} does not give the mount that the root is on") })
     }
 
     /// Whether mounts have come or gone since the table was read: one call.
@@ -291,19 +310,19 @@ pub fn cheaper() -> Result<(Door, String), [Refusal; 2]> {
     }
 }
 
-/// Reads the table by the cheaper door, or by the other if that fails, and says why it was that one.
+/// Reads the table by the cheaper door, or by the other if that fails or cannot be the table of a process whose root is on
+/// the mount `anchor`, and says why it was that one.
 ///
 /// # Errors
 /// When neither door is open: the refusals of both.
-pub fn read_either(nameless: bool) -> Result<(Table, String), [Refusal; 2]> {
-    let read = if nameless { Table::read_nameless } else { Table::read };
+pub fn read_either(nameless: bool, anchor: Option<u64>) -> Result<(Table, String), [Refusal; 2]> {
     let (door, why) = cheaper()?;
-    let first = match read(door) {
+    let first = match Table::read_sound(door, nameless, anchor) {
         Ok(table) => return Ok((table, why)),
         Err(refusal) => refusal,
     };
     let other = if door == Door::Kernel { Door::Mountinfo } else { Door::Kernel };
-    match read(other) {
+    match Table::read_sound(other, nameless, anchor) {
         Ok(table) => Ok((table, format!("the cheaper way failed: {first}"))),
         Err(second) => Err([first, second]),
     }

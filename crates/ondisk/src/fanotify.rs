@@ -25,7 +25,7 @@ pub fn events(buffer: &[u8]) -> impl Iterator<Item = MountEvent> {
         let mut mount = None;
         while let Some(length) = u16_at(info, 2).map(usize::from).filter(|&n| n >= 4 && n <= info.len()) {
             if info[0] == INFO_TYPE_MNT {
-                mount = u64_at(&info[..length], 4);
+                mount = u64_at(&info[..length], 8); // after four bytes of padding
             }
             info = &info[length..];
         }
@@ -44,7 +44,8 @@ mod tests {
         bytes[8..16].copy_from_slice(&mask.to_ne_bytes());
         if let Some(id) = mount {
             bytes.extend([7, 0]);
-            bytes.extend(12u16.to_ne_bytes());
+            bytes.extend(16u16.to_ne_bytes());
+            bytes.extend([0; 4]);
             bytes.extend(id.to_ne_bytes());
         }
         let length = (bytes.len() as u32).to_ne_bytes();

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         return super::watch::run(&root.path, out);
     }
     if args.compare {
-        return compare(&root, &question, usize::from(args.trials), format, out);
+        return compare(root, &question, usize::from(args.trials), format, out);
     }
     let start = Instant::now();
     let check_wanted = args.check || format == Format::Exclude;
@@ -49,7 +49,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         name_servers(&mut answer.points);
     }
     if args.beneath {
-        beneath::look(&root, &mut answer.points, &mut hunt);
+        beneath::look(&mut answer.points, &mut hunt).map_err(|[a, b]| {
+            Failed(format!("cannot look beneath the mounts: no mount table says what is on what ({a}; {b})"))
+        })?;
     }
     let found = args.boundaries.then(|| find_boundaries(&root, &answer, &mut hunt));
     answer.warnings.append(&mut hunt.warnings);
@@ -62,12 +64,13 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         answer.warnings.extend(checked.map_err(|e| Failed(format!("cannot make a process to check the mounts: {e}")))?);
     }
     drop(progress);
-    show(args, &root, answer, found.as_deref(), format, start.elapsed(), out)
+    // The descriptor of the root is closed before the gates are counted.
+    show(args, &root.into_path(), answer, found.as_deref(), format, start.elapsed(), out)
 }
 
 fn show(
     args: &Args,
-    root: &Root,
+    root: &[u8],
     answer: Answer,
     boundaries: Option<&[Boundary]>,
     format: Format,
@@ -79,7 +82,7 @@ fn show(
     match format {
         Format::Json => {
             let result = Mounts {
-                root: Some(&root.path),
+                root: Some(root),
                 by: by.name(),
                 why: &why,
                 complete: lacking.is_empty(),
@@ -155,7 +158,7 @@ fn question(args: &Args, format: Format) -> Result<Question, Failed> {
     };
     let fits = match (&hints, by) {
         (Hints::Auto, _) | (_, Some(mounts::By::Search)) => true,
-        (Hints::None, Some(mounts::By::Getmnt2 | mounts::By::Getmnt3)) => true,
+        (Hints::None | Hints::File(_), Some(mounts::By::Getmnt2 | mounts::By::Getmnt3)) => true,
         (Hints::None | Hints::Ids, None) => args.compare,
         _ => false,
     };
@@ -335,17 +338,18 @@ pub(crate) fn compare_methods(
 }
 
 /// `--compare`
-fn compare(root: &Root, question: &Question, trials: usize, format: Format, out: &Out) -> Done {
+fn compare(root: Root, question: &Question, trials: usize, format: Format, out: &Out) -> Done {
     const LIMIT: Duration = Duration::from_secs(3600);
-    let answer = locate(root, &Question { by: None, ..question.clone() }, &mut |_, _| {})
+    let answer = locate(&root, &Question { by: None, ..question.clone() }, &mut |_, _| {})
         .map_err(|e| Failed(format!("cannot find the mounts: {e}")))?;
-    let compared = compare_methods(root, question, trials, LIMIT, out)?;
+    let compared = compare_methods(&root, question, trials, LIMIT, out)?;
     let warnings: Vec<Warning> =
         compared.left_out.iter().map(|left| Warning::general(format!("{}: {}", left.by, left.why))).collect();
+    let path = root.into_path(); // its descriptor is closed before the gates are counted
     if format == Format::Json {
         let rows: Vec<Row> = answer.points.into_iter().map(row).collect();
         let result = Mounts {
-            root: Some(&root.path),
+            root: Some(&path),
             by: answer.by.name(),
             why: &answer.why,
             complete: answer.lacking.is_empty(),

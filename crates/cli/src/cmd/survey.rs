@@ -30,12 +30,13 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let by = answer.by.name();
     let rows: Vec<Row> = answer.points.into_iter().map(row).collect();
     let compared = compare_methods(&root, &question, TRIALS, args.limit, out)?;
+    let path = root.into_path(); // its descriptor is closed before the gates are counted
     let warnings: Vec<Warning> = answer.warnings;
     let Compared { methods, left_out } = &compared;
     let comparison: Comparison<'_> = comparison(methods, left_out);
     if out.json {
         let mounts = Mounts {
-            root: Some(&root.path),
+            root: Some(&path),
             by,
             why: &answer.why,
             complete: answer.lacking.is_empty(),
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
             compare: Some(&comparison),
             asserted: None,
         };
-        out.envelope(SCHEMA, Page { root: String::from_utf8_lossy(&root.path), mounts }, &warnings)?;
+        out.envelope(SCHEMA, Page { root: String::from_utf8_lossy(&path), mounts }, &warnings)?;
     } else {
         let hidden = rows.iter().filter(|row| row.hidden).count();
         let head = |text: &str| if out.color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };

@@ -85,6 +85,11 @@ impl<'r, T: Copy> Queue<'r, T> {
         if at == 0 { self.root.path.clone() } else { crate::path::join(&self.root.path, &self.name_from_root(at)) }
     }
 
+    /// Opens a directory as a place in the tree, which triggers no automount.
+    pub(crate) fn open_place(&self, at: usize) -> Result<Fd> {
+        open_long_no_symlinks(self.root.fd.as_fd(), &self.name_from_root(at), Open::PATH)
+    }
+
     /// Opens a directory for reading.
     pub(crate) fn open(&self, at: usize) -> Result<Fd> {
         open_long_no_symlinks(self.root.fd.as_fd(), &self.name_from_root(at), Open::SCAN)

@@ -11,7 +11,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 
-use gate::fs::{At, Attributes, FileType, Statx, Want, statx};
+use gate::fs::{At, Attributes, FileType, Open, Statx, Want, fstatfs, openat, statx};
 use gate::long::statx_long;
 use gate::{Errno, Fd, Gate};
 use ondisk::Mount;
@@ -48,19 +48,12 @@ pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> (Vec<Point>, Str
         search.hunt.warnings.truncate(warned);
         search.hunt.lacking.truncate(lacked);
         search.found.clear();
-        let (table, mut why) = match trust.then(|| table::read_either(matches!(hints, Hints::Ids | Hints::File(_)))) {
-            None => (None, "without hints: every directory was read".to_owned()),
-            Some(Ok((table, why))) => (Some(table), why),
-            Some(Err([a, b])) => (None, format!("no mount table ({a}; {b}): every directory was read")),
-        };
-        let table = table.filter(|table| {
-            let sound = table.mounts.iter().any(|row| row.id == anchor || row.parent == anchor);
-            if !sound {
-                why = "the mount table does not hold the mount that the search begins on: every directory was read"
-                    .to_owned();
-            }
-            sound
-        });
+        let (table, mut why) =
+            match trust.then(|| table::read_either(matches!(hints, Hints::Ids | Hints::File(_)), root.anchor)) {
+                None => (None, "without hints: every directory was read".to_owned()),
+                Some(Ok((table, why))) => (Some(table), why),
+                Some(Err([a, b])) => (None, format!("no mount table ({a}; {b}): every directory was read")),
+            };
         let tree = table.as_ref().map(|table| Tree::new(&table.mounts));
         if is_mount_root {
             search.point(root.path.clone(), Kind::Dir, anchor, None, tree.as_ref());
@@ -96,8 +89,18 @@ pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> (Vec<Point>, Str
 struct About {
     /// The mount that it is on.
     mount: u64,
-    /// On autofs: to open a directory in it would have it mounted.
-    trigger: bool,
+    enter: Enter,
+}
+
+/// How to go into a directory without having anything mounted there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Enter {
+    /// It triggers nothing.
+    Directly,
+    /// It is the root of a mount that may be autofs: first to its place, then in.
+    Carefully,
+    /// It is on autofs, and to open it would have it mounted.
+    Never,
 }
 
 struct Search<'r, 'h, 'a> {
@@ -107,11 +110,13 @@ struct Search<'r, 'h, 'a> {
     found: HashMap<Vec<u8>, Point>,
     /// Mounts whose mount point may not be looked at: it is known that they are there, and that this process cannot see them.
     denied: HashSet<u64>,
+    /// Mounts of autofs.
+    autofs: HashSet<u64>,
 }
 
 impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
     fn new(root: &'r Root, anchor: u64, hunt: &'h mut Hunt<'a>) -> Self {
-        Search { root, anchor, hunt, found: HashMap::new(), denied: HashSet::new() }
+        Search { root, anchor, hunt, found: HashMap::new(), denied: HashSet::new(), autofs: HashSet::new() }
     }
 
     /// Enters a mount that was found at `path`.
@@ -190,12 +195,12 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
                 sought.found(id, None);
             });
         }
-        let mut queue = Queue::new(self.root, About { mount: self.anchor, trigger: false });
+        let mut queue = Queue::new(self.root, About { mount: self.anchor, enter: Enter::Carefully });
         let mut buffer = vec![0u8; 64 << 10];
         let mut contradicted = false;
         while let Some(at) = queue.pop() {
             let about = queue.node(at).about;
-            if about.trigger || sought.as_ref().is_some_and(|sought| sought.nothing_on(about.mount)) {
+            if about.enter == Enter::Never || sought.as_ref().is_some_and(|sought| sought.nothing_on(about.mount)) {
                 self.hunt.progress.pruned += 1;
                 continue;
             }
@@ -218,9 +223,15 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
                 };
                 if directory && !seen.attributes.contains(Attributes::AUTOMOUNT) {
                     let mount = on.unwrap_or(about.mount);
-                    let row = tree.and_then(|tree| tree.row(mount));
-                    let trigger = row.is_some_and(|row| row.fstype == b"autofs" && (on.is_none() || !is_indirect(row)));
-                    queue.push(at, &name, About { mount, trigger });
+                    let enter = match on {
+                        None if self.autofs.contains(&mount) => Enter::Never,
+                        None => Enter::Directly,
+                        Some(_) => match tree.and_then(|tree| tree.row(mount)) {
+                            Some(row) if row.fstype != b"autofs" => Enter::Directly,
+                            _ => Enter::Carefully,
+                        },
+                    };
+                    queue.push(at, &name, About { mount, enter });
                 }
             }
         }
@@ -241,7 +252,7 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
         let mut contradicted = false;
         for at in 0..queue.len() {
             let about = queue.node(at).about;
-            if about.trigger || sought.nothing_on(about.mount) {
+            if about.enter == Enter::Never || sought.nothing_on(about.mount) {
                 continue;
             }
             let path = queue.path(at);
@@ -265,7 +276,9 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
         wanted: impl Fn(EntryType) -> bool,
     ) -> Vec<(Vec<u8>, EntryType, Statx)> {
         let mut looked = Vec::new();
-        let dir: Fd = match queue.open(at) {
+        let about = queue.node(at).about;
+        let opened = if about.enter == Enter::Carefully { self.open_carefully(queue, at) } else { queue.open(at) };
+        let dir: Fd = match opened {
             Ok(dir) => dir,
             Err(errno) => {
                 self.hunt.failed(path, Gate::Openat2, errno);
@@ -293,6 +306,16 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
         looked
     }
 
+    /// Opens the root of a mount, and finds out whether it is autofs.
+    fn open_carefully(&mut self, queue: &Queue<'_, About>, at: usize) -> gate::Result<Fd> {
+        const AUTOFS_SUPER_MAGIC: u64 = 0x0187;
+        let place = queue.open_place(at)?;
+        if fstatfs(&place)?.magic == AUTOFS_SUPER_MAGIC {
+            self.autofs.insert(queue.node(at).about.mount);
+        }
+        openat(&place, c".", Open::SCAN)
+    }
+
     fn into_points(self) -> Vec<Point> {
         let mut points: Vec<Point> = self.found.into_values().collect();
         points.sort_by(|a, b| crate::path::compare(&a.target, &b.target));
@@ -313,11 +336,6 @@ fn mount_root(seen: &Statx) -> Option<u64> {
 
 fn may_be_directory(seen: &Statx) -> bool {
     matches!(seen.file_type, FileType::Directory | FileType::Unknown)
-}
-
-/// An autofs mount whose root may be read: its triggers are the directories in it.
-fn is_indirect(row: &Mount) -> bool {
-    row.super_options.split(|&b| b == b',').any(|option| option == b"indirect")
 }
 
 /// What the table's ids and parents say is still to be found.

@@ -88,7 +88,9 @@ impl Out {
     /// Says something on stderr that is neither data nor a warning.
     pub(crate) fn talk(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            eprintln!("{text}");
+            // Made whole first: stderr has no buffer, and every piece would be a write.
+            let line = format!("{text}\n");
+            eprint!("{line}");
         }
     }
 
@@ -99,7 +101,8 @@ impl Out {
         for warning in &warnings[..shown] {
             let path = warning.path.as_deref().map_or(String::new(), |path| format!("'{}': ", printable(path)));
             let errno = warning.errno.map_or(String::new(), |errno| format!("{errno}: "));
-            eprintln!("fathom: {path}{errno}{}", warning.message);
+            let line = format!("fathom: {path}{errno}{}\n", warning.message);
+            eprint!("{line}");
         }
         if shown < warnings.len() {
             eprintln!("fathom: and {} more warnings; -v or --json gives them all", warnings.len() - shown);

@@ -56,6 +56,15 @@ impl MntIdReq {
     }
 }
 
+/// Which way [`listmount`] goes through the mounts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// From the oldest.
+    Oldest,
+    /// From the newest (since 6.12).
+    Newest,
+}
+
 /// Ids of the mounts under a mount, in the order in which they were made, after the id `after` (0: from the first).
 /// [listmount(2)](https://man7.org/linux/man-pages/man2/listmount.2.html)
 ///
@@ -64,11 +73,12 @@ impl MntIdReq {
 ///
 /// # Errors
 /// `ENOSYS` before Linux 6.8; `EPERM` where a filter forbids it.
-pub fn listmount(under: u64, after: u64, ids: &mut [u64]) -> Result<usize> {
+pub fn listmount(under: u64, after: u64, order: Order, ids: &mut [u64]) -> Result<usize> {
+    let flags = if order == Order::Newest { 1 } else { 0 }; // LISTMOUNT_REVERSE
     let request = MntIdReq::new(under, after);
     pass(Gate::Listmount, || {
         // SAFETY: `request` is a valid mnt_id_req, and the kernel writes at most `ids.len()` ids.
-        answer(unsafe { syscall(SYS_LISTMOUNT, &raw const request, ids.as_mut_ptr(), ids.len() as c_long, 0) })
+        answer(unsafe { syscall(SYS_LISTMOUNT, &raw const request, ids.as_mut_ptr(), ids.len() as c_long, flags) })
     })
     .map(|n| n.min(ids.len()))
     .inspect_err(|&e| {

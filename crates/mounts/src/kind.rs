@@ -1,8 +1,10 @@
 //! Whether a mount is on a directory or on a file, which the kernel's table does not say.
 
+use std::collections::HashMap;
+
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
-use ondisk::Mount;
+use ondisk::{Dev, Mount};
 
 use crate::point::Kind;
 use crate::tree::Tree;
@@ -32,16 +34,43 @@ pub fn may_hang(fstype: &[u8]) -> bool {
     REMOTE.contains(&fstype) || fstype == b"fuse" || fstype.starts_with(b"fuse.")
 }
 
-/// The kind of one mount: from the table as far as that goes, else (a bind mount that shows a part of its file system
-/// only) by one look at it, unless a server might not answer.
-pub(crate) fn of(row: &Mount, tree: &Tree<'_>, visible: bool) -> Option<Kind> {
-    if row.fstype == b"nsfs" {
-        return Some(Kind::File);
+/// A part of a file system that a mount shows.
+type Part<'a> = (Dev, &'a [u8]);
+
+/// Finds the kinds of mounts, and remembers them: two mounts that show the same part of a file system are of one kind.
+#[derive(Default)]
+pub(crate) struct Kinds<'a> {
+    known: HashMap<Part<'a>, Option<Kind>>,
+    /// The last one: mounts that show the same come one after another.
+    last: Option<(Part<'a>, Option<Kind>)>,
+}
+
+impl<'a> Kinds<'a> {
+    /// The kind of one mount: from the table as far as that goes, else (a bind mount that shows a part of its file system
+    /// only) by one look at it, unless a server might not answer.
+    pub(crate) fn of(&mut self, row: &'a Mount, tree: &Tree<'_>, visible: bool) -> Option<Kind> {
+        if row.fstype == b"nsfs" {
+            return Some(Kind::File);
+        }
+        if row.fsroot == b"/" || row.fsroot.is_empty() || tree.has_mount_inside(row) {
+            return Some(Kind::Dir);
+        }
+        let part = (row.dev, row.fsroot.as_slice());
+        if let Some((last, kind @ Some(_))) = self.last
+            && last == part
+        {
+            return kind;
+        }
+        let known = self.known.entry(part).or_default();
+        if known.is_none() && visible {
+            *known = look(row, tree);
+        }
+        self.last = Some((part, *known));
+        *known
     }
-    if row.fsroot == b"/" || row.fsroot.is_empty() || tree.has_mount_inside(row) {
-        return Some(Kind::Dir);
-    }
-    let target = row.target.as_deref().filter(|_| visible)?;
+}
+
+fn look(row: &Mount, tree: &Tree<'_>) -> Option<Kind> {
     let mut above = Some(row);
     while let Some(mount) = above {
         if may_hang(&mount.fstype) {
@@ -50,7 +79,7 @@ pub(crate) fn of(row: &Mount, tree: &Tree<'_>, visible: bool) -> Option<Kind> {
         above = tree.row(mount.parent).filter(|parent| parent.id != mount.id);
     }
     let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
-    match statx_long(target, at, Want::TYPE).ok()?.file_type {
+    match statx_long(row.target.as_deref()?, at, Want::TYPE).ok()?.file_type {
         FileType::Unknown => None,
         FileType::Directory => Some(Kind::Dir),
         _ => Some(Kind::File),

@@ -124,16 +124,17 @@ fn of_table(root: &Root, table: Table, why: String) -> Answer {
         None => vec![false; table.mounts.len()],
     };
     let root_fstype = anchor.and_then(|anchor| Some(tree.row(anchor)?.fstype.clone()));
+    let mut kinds = kind::Kinds::default();
     let traits: Vec<Option<(bool, Option<crate::Kind>, Class)>> = table
         .mounts
         .iter()
         .zip(visible)
         .map(|(row, visible)| {
             below(&root.path, row.target.as_deref()?)?;
-            Some((!visible, kind::of(row, &tree, visible), tree.class(row.id)))
+            Some((!visible, kinds.of(row, &tree, visible), tree.class(row.id)))
         })
         .collect();
-    drop(tree);
+    drop((tree, kinds));
     let mut points = Vec::with_capacity(table.mounts.len());
     for (mut row, traits) in table.mounts.into_iter().zip(traits) {
         if let (Some((hidden, kind, class)), Some(target)) = (traits, row.target.take()) {

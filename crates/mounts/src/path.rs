@@ -35,8 +35,11 @@ pub fn parent(path: &[u8]) -> &[u8] {
 
 /// Orders names so that what lies in a directory comes right after it.
 pub fn compare(a: &[u8], b: &[u8]) -> Ordering {
-    let key = |&b: &u8| if b == b'/' { 0 } else { b };
-    a.iter().map(key).cmp(b.iter().map(key))
+    let key = |b: u8| if b == b'/' { 0 } else { b };
+    match a.iter().zip(b).find(|(a, b)| a != b) {
+        Some((&a, &b)) => key(a).cmp(&key(b)),
+        None => a.len().cmp(&b.len()),
+    }
 }
 
 #[cfg(test)]

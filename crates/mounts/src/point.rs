@@ -40,8 +40,8 @@ pub struct Point {
     pub dev: Dev,
     /// The part of the file system that is mounted.
     pub fsroot: Option<Vec<u8>>,
-    /// Options of the mount, then of the super block.
-    pub options: Option<Vec<Vec<u8>>>,
+    /// Options of the mount, then of the super block, comma-separated, with the kernel's escapes.
+    pub options: Option<Vec<u8>>,
     /// What is mounted on.
     pub kind: Option<Kind>,
     /// Leaf or internal node of the mount tree.
@@ -82,7 +82,7 @@ impl Point {
         Point {
             id: Some(row.id),
             parent: Some(row.parent),
-            options: Some(row.options()),
+            options: Some(row.options),
             source: row.source,
             fstype: Some(row.fstype),
             fsroot: Some(row.fsroot),

@@ -1,12 +1,16 @@
 //! The machines behind network mounts.
 
+use ondisk::split_options;
+
 /// The machine that a mount's files are on, from its source and options; `None` for a local file system. Several machines
 /// (of ceph, gluster, lustre) are given as they stand, separated by commas.
-pub fn server(fstype: &[u8], source: &[u8], options: &[Vec<u8>]) -> Option<String> {
+pub fn server(fstype: &[u8], source: &[u8], options: &[u8]) -> Option<String> {
     let source = String::from_utf8_lossy(source);
     let option = |name: &str| {
-        let value = options.iter().find_map(|o| o.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
-        value.map(|value| String::from_utf8_lossy(value).into_owned())
+        split_options(options).find_map(|option| {
+            let value = option.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?;
+            Some(String::from_utf8_lossy(value).into_owned())
+        })
     };
     let named = match fstype {
         b"nfs" | b"nfs4" => host_of_colon_path(&source).or_else(|| option("addr")),
@@ -67,8 +71,7 @@ mod tests {
     #[test]
     fn machines_behind_sources() {
         let of = |fstype: &str, source: &str, options: &[&str]| {
-            let options: Vec<Vec<u8>> = options.iter().map(|o| o.as_bytes().to_vec()).collect();
-            server(fstype.as_bytes(), source.as_bytes(), &options)
+            server(fstype.as_bytes(), source.as_bytes(), options.join(",").as_bytes())
         };
         let cases: [(&str, &str, &[&str], Option<&str>); 14] = [
             ("nfs4", "nas1:/srv/home", &[], Some("nas1")),

@@ -5,7 +5,7 @@
 //! mounts there are. [`cheaper`] looks at a few mounts and says which it will be.
 
 use gate::fs::{CWD, Open, PROC_SUPER_MAGIC};
-use gate::mount::{Ask, LSMT_ROOT, has_listmount, listmount, statmount};
+use gate::mount::{Ask, LSMT_ROOT, Order, has_listmount, listmount, statmount};
 use gate::notify::{Event, poll};
 use gate::{Errno, Fd, Gate};
 use ondisk::Mount;
@@ -208,7 +208,7 @@ pub(crate) fn list() -> Result<Vec<u64>, Refusal> {
     let mut n: usize = 0;
     loop {
         let after = n.checked_sub(1).map_or(0, |last| ids[last]);
-        let got = listmount(LSMT_ROOT, after, &mut ids[n..]).map_err(refusal)?;
+        let got = listmount(LSMT_ROOT, after, Order::Oldest, &mut ids[n..]).map_err(refusal)?;
         // Ids that do not rise are no answer of listmount's: without this check they could come for ever.
         if ids[n..n + got].iter().any(|&id| id <= after) {
             let message = "listmount(2) gave ids that make no sense".to_owned();
@@ -232,81 +232,132 @@ fn read_mountinfo() -> Result<(Fd, Vec<Mount>), Refusal> {
         let message = "/proc/self/mountinfo is an ordinary file, not the kernel's".to_owned();
         return Err(Refusal { gate: Gate::Fstatfs, errno: None, message });
     }
-    let mut mounts: Vec<Mount> = Vec::new();
-    let mut buffer = vec![0u8; 64 << 10];
-    let mut kept = 0;
-    loop {
-        let n = gate::fs::read(&file, &mut buffer[kept..])
-            .map_err(|e| Refusal::new(Gate::Read, e, "cannot read /proc/self/mountinfo"))?;
-        if n == 0 {
-            break;
-        }
-        let filled = kept + n;
-        let whole = buffer[..filled].iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
-        mounts.extend(buffer[..whole].split(|&b| b == b'\n').filter_map(ondisk::mountinfo::parse));
-        buffer.copy_within(whole..filled, 0);
-        kept = filled - whole;
-        if kept == buffer.len() {
-            buffer.resize(buffer.len() * 2, 0);
+    let mut parser = Parser::default();
+    let refusal = |e| Refusal::new(Gate::Read, e, "cannot read /proc/self/mountinfo");
+    let read = || -> Result<Option<Vec<u8>>, Refusal> {
+        let mut page = vec![0u8; 8 << 10]; // the kernel gives a page at a time, or one line if that is longer
+        let n = gate::fs::read(&file, &mut page).map_err(refusal)?;
+        page.truncate(n);
+        Ok((n > 0).then_some(page))
+    };
+    for _ in 0..PAGES_ALONE {
+        match read()? {
+            Some(page) => parser.take(&page),
+            None => return Ok((file, parser.finish())),
         }
     }
-    // The file is read a page at a time while mounts come and go; a mount may then show twice.
-    let mut seen = std::collections::HashSet::with_capacity(mounts.len());
-    mounts.retain(|mount| seen.insert(mount.id));
-    Ok((file, mounts))
+    // A large table: another thread reads on while this one parses.
+    std::thread::scope(|scope| {
+        let (send, pages) = std::sync::mpsc::channel();
+        let reader = scope.spawn(move || -> Result<(), Refusal> {
+            while let Some(page) = read()? {
+                if send.send(page).is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        pages.iter().for_each(|page| parser.take(&page));
+        reader.join().unwrap_or(Ok(()))
+    })?;
+    Ok((file, parser.finish()))
 }
 
-/// Which door is the cheaper here, and why. Asks listmount for the list and statmount for a few mounts.
+/// Pages of mountinfo that are read before a second thread is worth its start.
+const PAGES_ALONE: usize = 16;
+
+/// Puts pages of mountinfo together into rows.
+#[derive(Default)]
+struct Parser {
+    mounts: Vec<Mount>,
+    /// The beginning of a line whose end is still to come.
+    begun: Vec<u8>,
+}
+
+impl Parser {
+    fn take(&mut self, page: &[u8]) {
+        let mut rest = page;
+        while let Some(end) = rest.iter().position(|&b| b == b'\n') {
+            if self.begun.is_empty() {
+                self.mounts.extend(ondisk::mountinfo::parse(&rest[..end]));
+            } else {
+                self.begun.extend_from_slice(&rest[..end]);
+                self.mounts.extend(ondisk::mountinfo::parse(&self.begun));
+                self.begun.clear();
+            }
+            rest = &rest[end + 1..];
+        }
+        self.begun.extend_from_slice(rest);
+    }
+
+    /// The rows, each mount once: the file is read a page at a time while mounts come and go, so that one may show twice.
+    fn finish(mut self) -> Vec<Mount> {
+        let mut ids: Vec<u64> = self.mounts.iter().map(|mount| mount.id).collect();
+        ids.sort_unstable();
+        if ids.windows(2).any(|pair| pair[0] == pair[1]) {
+            let mut seen = std::collections::HashSet::new();
+            self.mounts.retain(|mount| seen.insert(mount.id));
+        }
+        self.mounts
+    }
+}
+
+/// Which door is the cheaper here, and why. Asks after a few mounts, the oldest and the newest.
 ///
 /// # Errors
 /// When neither door is open: the refusals of both.
 pub fn cheaper() -> Result<(Door, String), [Refusal; 2]> {
-    const SAMPLE: usize = 8;
     let mountinfo = || match gate::fs::openat(CWD, c"/proc/self/mountinfo", Open::NONBLOCK) {
         Ok(_) => Ok(()),
         Err(e) => Err(Refusal::new(Gate::Openat, e, "cannot open /proc/self/mountinfo")),
     };
-    let ids = match list() {
-        Ok(ids) => ids,
+    let rows = match sample() {
+        Ok(rows) => rows,
         Err(refusal) => {
-            let why = format!("listmount(2) is not to be had here ({refusal}); /proc/self/mountinfo is");
+            let why =
+                format!("listmount(2) and statmount(2) are not to be had here ({refusal}); /proc/self/mountinfo is");
             return mountinfo().map(|()| (Door::Mountinfo, why)).map_err(|e| [refusal, e]);
         }
     };
-    let mut describe = Describe::new(Ask::SB_BASIC | Ask::MNT_BASIC);
-    let stride = ids.len().div_ceil(SAMPLE).max(1);
-    let answers: Vec<_> = ids.iter().rev().step_by(stride).map(|&id| describe.mount(id)).collect();
-    let rows: Vec<&Mount> = answers.iter().filter_map(|a| a.as_ref().ok()?.as_ref()).collect();
-    if rows.is_empty() {
-        let refusal = match answers.into_iter().find_map(Result::err) {
-            Some(e) => Refusal::new(Gate::Statmount, e, "cannot describe a mount"),
-            None => Refusal {
-                gate: Gate::Statmount,
-                errno: None,
-                message: "statmount(2) says nothing of the mounts that listmount(2) gave".to_owned(),
-            },
-        };
-        let why = format!("statmount(2) is not to be had here ({refusal}); /proc/self/mountinfo is");
-        return mountinfo().map(|()| (Door::Mountinfo, why)).map_err(|e| [refusal, e]);
-    }
     let slaves = rows.iter().filter(|mount| mount.slave).count();
+    let looked_at = rows.len();
     if slaves > 0 {
         let why = format!(
-            "{slaves} of {} mounts looked at receive propagation, for which mountinfo searches peer groups; statmount(2) does not",
-            rows.len()
+            "{slaves} of {looked_at} mounts looked at receive propagation, for which mountinfo searches peer groups and statmount(2) does not"
         );
         return Ok((Door::Kernel, why));
     }
     match mountinfo() {
         Ok(()) => {
             let why = format!(
-                "none of {} mounts looked at receives propagation; reading {} rows in sequence costs less than a statmount(2) of each",
-                rows.len(),
-                ids.len()
+                "of {looked_at} mounts looked at none receives propagation, so that mountinfo, a page at a time, costs less than a statmount(2) of each"
             );
             Ok((Door::Mountinfo, why))
         }
-        Err(refusal) => Ok((Door::Kernel, format!("{refusal}"))),
+        Err(refusal) => Ok((Door::Kernel, refusal.to_string())),
+    }
+}
+
+/// Rows of a few mounts: the oldest, and the newest, which are most likely to be like the many others.
+fn sample() -> Result<Vec<Mount>, Refusal> {
+    const OF_EACH: usize = 4;
+    let refusal = |e| Refusal::new(Gate::Listmount, e, "cannot list the mounts");
+    if !has_listmount() {
+        return Err(refusal(Errno::ENOSYS));
+    }
+    let mut ids = [0; 2 * OF_EACH];
+    let oldest = listmount(LSMT_ROOT, 0, Order::Oldest, &mut ids[..OF_EACH]).map_err(refusal)?;
+    let newest = listmount(LSMT_ROOT, 0, Order::Newest, &mut ids[oldest..]).unwrap_or(0);
+    let mut describe = Describe::new(Ask::SB_BASIC | Ask::MNT_BASIC);
+    let answers: Vec<_> = ids[..oldest + newest].iter().map(|&id| describe.mount(id)).collect();
+    let rows: Vec<Mount> = answers.iter().filter_map(|answer| answer.clone().ok()?).collect();
+    match answers.into_iter().find_map(Result::err) {
+        _ if !rows.is_empty() => Ok(rows),
+        Some(e) => Err(Refusal::new(Gate::Statmount, e, "cannot describe a mount")),
+        None => {
+            let message = "statmount(2) says nothing of the mounts that listmount(2) gave".to_owned();
+            Err(Refusal { gate: Gate::Statmount, errno: None, message })
+        }
     }
 }
 

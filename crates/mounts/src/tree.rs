@@ -15,8 +15,8 @@ pub struct Tree<'a> {
     rows: &'a [Mount],
     /// Rows by the id of the mount that they are on.
     children: HashMap<u64, Vec<usize>>,
-    /// Rows by their own id.
-    by_id: HashMap<u64, usize>,
+    /// Ids and their rows, sorted.
+    by_id: Vec<(u64, usize)>,
 }
 
 impl<'a> Tree<'a> {
@@ -28,13 +28,19 @@ impl<'a> Tree<'a> {
                 children.entry(row.parent).or_default().push(at);
             }
         }
-        let by_id = rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
+        let mut by_id: Vec<(u64, usize)> = rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
+        by_id.sort_unstable();
         Tree { rows, children, by_id }
     }
 
     /// Whether anything is mounted on a mount.
     pub fn class(&self, id: u64) -> Class {
         if self.children.contains_key(&id) { Class::Internal } else { Class::Leaf }
+    }
+
+    fn place(&self, id: u64) -> Option<usize> {
+        let at = self.by_id.binary_search_by_key(&id, |&(id, _)| id).ok()?;
+        Some(self.by_id[at].1)
     }
 
     /// Whether anything is mounted inside a mount, and not just over its root.
@@ -44,7 +50,7 @@ impl<'a> Tree<'a> {
 
     /// The row of a mount.
     pub fn row(&self, id: u64) -> Option<&'a Mount> {
-        self.by_id.get(&id).map(|&at| &self.rows[at])
+        self.place(id).map(|at| &self.rows[at])
     }
 
     /// The rows that are mounted on a mount.
@@ -56,7 +62,7 @@ impl<'a> Tree<'a> {
     /// reached whatever lies over its own root: a path begins in it.
     pub fn visible(&self, root: &[u8], anchor: u64) -> Vec<bool> {
         let mut visible = vec![false; self.rows.len()];
-        if let Some(&at) = self.by_id.get(&anchor) {
+        if let Some(at) = self.place(anchor) {
             visible[at] = true;
         }
         let mut reached = vec![(anchor, root)];
@@ -77,7 +83,7 @@ impl<'a> Tree<'a> {
                 visible[child] = true;
                 if mount != anchor && target == at {
                     // It lies over the root of `mount`.
-                    if let Some(&row) = self.by_id.get(&mount) {
+                    if let Some(row) = self.place(mount) {
                         visible[row] = false;
                     }
                 }

@@ -3,6 +3,9 @@
 
 /// Undoes the escapes `\ooo` (three octal digits, at most `\377`). Anything else stands for itself.
 pub fn unescape(field: &[u8]) -> Vec<u8> {
+    if !field.contains(&b'\\') {
+        return field.to_vec();
+    }
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;
     while let [first, tail @ ..] = rest {

@@ -38,43 +38,52 @@ pub struct Mount {
     pub fstype: Vec<u8>,
     /// The device or other source; `None` when the kernel does not say.
     pub source: Option<Vec<u8>>,
-    /// Options of the mount, comma-separated, as the kernel writes them (escapes included).
-    pub mount_options: Vec<u8>,
-    /// Options of the super block, likewise.
-    pub super_options: Vec<u8>,
+    /// Its options, then those of the super block, see [`merge_options`].
+    pub options: Vec<u8>,
     /// Whether it receives mounts from a master (`master:N` in mountinfo).
     pub slave: bool,
 }
 
-impl Mount {
-    /// The options of the mount, then those of the super block that it has not; `ro` when either is.
-    pub fn options(&self) -> Vec<Vec<u8>> {
-        let words =
-            |options: &[u8]| -> Vec<Vec<u8>> { options.split(|&b| b == b',').map(crate::mnttab::unescape).collect() };
-        let mut all = words(&self.mount_options);
-        for option in words(&self.super_options) {
-            if option == b"ro" {
-                all.retain(|o| o != b"rw" && o != b"ro");
-                all.insert(0, option);
-            } else if !all.contains(&option) && (option != b"rw" || !all.contains(&b"ro".to_vec())) {
-                all.push(option);
-            }
-        }
-        all.retain(|option| !option.is_empty());
-        all
+/// The options of a mount, then those of its super block that it has not, comma-separated; `ro` when either is. Escapes
+/// remain; [`split_options`] undoes them.
+pub(crate) fn merge_options(mount: &[u8], super_block: &[u8]) -> Vec<u8> {
+    let read_only = words(super_block).any(|word| word == b"ro");
+    let mut all = Vec::with_capacity(mount.len() + 1 + super_block.len());
+    for word in words(mount) {
+        push(&mut all, if word == b"rw" && read_only { b"ro" } else { word });
     }
+    for word in words(super_block) {
+        let known = word == b"rw" || word == b"ro" || words(mount).any(|other| other == word);
+        if !known || all.is_empty() {
+            push(&mut all, word);
+        }
+    }
+    all
+}
+
+fn words(options: &[u8]) -> impl Iterator<Item = &[u8]> {
+    options.split(|&b| b == b',').filter(|word| !word.is_empty())
+}
+
+fn push(all: &mut Vec<u8>, word: &[u8]) {
+    if !all.is_empty() {
+        all.push(b',');
+    }
+    all.extend_from_slice(word);
+}
+
+/// Options one by one, without escapes.
+pub fn split_options(options: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    words(options).map(crate::mnttab::unescape)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Mount;
+    use super::merge_options;
 
     #[test]
     fn options_are_merged_and_read_only_wins() {
-        let merged = |mount: &str, sup: &str| {
-            let mount = Mount { mount_options: mount.into(), super_options: sup.into(), ..Mount::default() };
-            String::from_utf8(mount.options().join(&b','))
-        };
+        let merged = |mount: &str, sup: &str| String::from_utf8(merge_options(mount.as_bytes(), sup.as_bytes()));
         assert_eq!(merged("rw,relatime", "rw,discard").unwrap(), "rw,relatime,discard");
         assert_eq!(merged("rw,nosuid", "ro,size=4k").unwrap(), "ro,nosuid,size=4k");
         assert_eq!(merged("ro,nosuid", "rw").unwrap(), "ro,nosuid");

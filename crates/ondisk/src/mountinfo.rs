@@ -2,6 +2,7 @@
 //! [proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html)
 
 use crate::mnttab::unescape;
+use crate::mount::merge_options;
 use crate::{Dev, Mount};
 
 /// Parses one line, without its newline. `None` when it is none.
@@ -13,7 +14,7 @@ pub fn parse(line: &[u8]) -> Option<Mount> {
     let dev = Dev { major: number(dev.next()?)?, minor: number(dev.next()?)? };
     let fsroot = unescape(fields.next()?);
     let target = unescape(fields.next()?);
-    let mount_options = fields.next()?.to_vec();
+    let mount_options = fields.next()?;
     let mut slave = false;
     loop {
         match fields.next()? {
@@ -23,20 +24,9 @@ pub fn parse(line: &[u8]) -> Option<Mount> {
     }
     let fstype = unescape(fields.next()?);
     let source = unescape(fields.next()?);
-    let super_options = fields.next()?.to_vec();
+    let options = merge_options(mount_options, fields.next()?);
     let target = Some(target).filter(|t| t.first() == Some(&b'/'))?;
-    Some(Mount {
-        id,
-        parent,
-        dev,
-        fsroot,
-        target: Some(target),
-        fstype,
-        source: Some(source),
-        mount_options,
-        super_options,
-        slave,
-    })
+    Some(Mount { id, parent, dev, fsroot, target: Some(target), fstype, source: Some(source), options, slave })
 }
 
 fn number<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {

@@ -1,6 +1,7 @@
 //! The buffer of statmount(2): `struct statmount` of linux/mount.h, and its strings.
 //! [statmount(2)](https://man7.org/linux/man-pages/man2/statmount.2.html)
 
+use crate::mount::merge_options;
 use crate::{Dev, Mount, u32_at, u64_at};
 
 const SB_BASIC: u64 = 0x1;
@@ -42,8 +43,7 @@ pub fn parse(buffer: &[u8]) -> Option<Mount> {
         target: string(MNT_POINT, 108).filter(|target| target.first() == Some(&b'/')),
         fstype,
         source: string(SB_SOURCE, 124),
-        mount_options: mount_options(u64_at(buffer, 64)?),
-        super_options: super_options(sb_flags, string(MNT_OPTS, 4)),
+        options: merge_options(&mount_options(u64_at(buffer, 64)?), &super_options(sb_flags, string(MNT_OPTS, 4))),
         slave: u64_at(buffer, 88)? != 0,
     })
 }
@@ -100,7 +100,7 @@ mod tests {
         let mount = parse(&buffer(b"ext4\0/mnt\0")).unwrap();
         assert_eq!((mount.id, mount.dev.major, mount.fstype.as_slice()), (27, 8, &b"ext4"[..]));
         assert_eq!(mount.target.as_deref(), Some(&b"/mnt"[..]));
-        assert_eq!(mount.mount_options, b"rw,relatime");
+        assert_eq!(mount.options, b"rw,relatime");
         assert_eq!(mount.source, None);
     }
 

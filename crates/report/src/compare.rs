@@ -172,7 +172,7 @@ pub fn methods_text(methods: &[Method], width: Option<usize>, color: bool) -> St
     ];
     let median = |m: &Method, field: fn(&Times) -> f64| Stats::of(m.runs.iter().map(field)).map(|s| 1000.0 * s.median);
     let best = methods.iter().filter_map(|m| median(m, |t| t.real)).fold(f64::INFINITY, f64::min);
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&columns, 0);
     for m in methods {
         let ms = |field| median(m, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
         let ratio = median(m, |t| t.real).map_or("-".to_owned(), |ms| format!("{:.1}", ms / best));
@@ -211,11 +211,12 @@ pub fn ratios_text(methods: &[Method], color: bool) -> String {
             "\n{}/{}{like}: {:.1} times the calls, {:.1} times the stat calls\n",
             ratio.of, ratio.to, ratio.calls, ratio.stat_calls
         ));
-        let mut table = Table::new(&columns);
+        let mut table = Table::new(&columns, 0);
         let runs = methods.iter().find(|m| m.by == ratio.of).map_or(&[][..], |m| &m.runs);
-        let rows: [(&str, Option<Stats>, fn(&Times) -> f64); 3] =
-            [("real", ratio.real, |t| t.real), ("user", ratio.user, |t| t.user), ("sys", ratio.sys, |t| t.sys)];
-        for (name, stats, field) in rows {
+        let averages = [|t: &Times| t.real, |t: &Times| t.user, |t: &Times| t.sys];
+        for ((name, stats), field) in
+            [("real", ratio.real), ("user", ratio.user), ("sys", ratio.sys)].into_iter().zip(averages)
+        {
             let average = Stats::of(runs.iter().map(field)).map_or("-".to_owned(), |s| format!("{:.4}", s.mean));
             let mut cells = vec![name.to_owned()];
             match stats {

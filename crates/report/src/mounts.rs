@@ -1,9 +1,11 @@
 //! Mount points in every format.
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ondisk::Dev;
 use ondisk::mnttab::escape;
+use ondisk::{Dev, split_options};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -20,24 +22,24 @@ pub struct Beneath {
 }
 
 /// A mount point; what is not known or was not asked for is `None`.
-#[derive(Clone, Debug)]
-pub struct Row {
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
     /// Id of the mount, as in /proc/self/mountinfo.
     pub id: Option<u64>,
     /// Id of the mount that it is on.
     pub parent: Option<u64>,
     /// Its absolute name.
-    pub target: Vec<u8>,
+    pub target: &'a [u8],
     /// The device or other source.
-    pub source: Option<Vec<u8>>,
+    pub source: Option<&'a [u8]>,
     /// Type of the file system.
-    pub fstype: Option<Vec<u8>>,
+    pub fstype: Option<&'a [u8]>,
     /// Device number.
     pub dev: Dev,
     /// The part of the file system that is mounted.
-    pub fsroot: Option<Vec<u8>>,
-    /// Options.
-    pub options: Option<Vec<Vec<u8>>>,
+    pub fsroot: Option<&'a [u8]>,
+    /// Options, comma-separated, with the kernel's escapes.
+    pub options: Option<&'a [u8]>,
     /// `dir` or `file`.
     pub kind: Option<&'static str>,
     /// `leaf` or `internal`.
@@ -45,27 +47,28 @@ pub struct Row {
     /// Whether no path reaches it.
     pub hidden: bool,
     /// The machine behind it.
-    pub server: Option<String>,
+    pub server: Option<&'a str>,
     /// Whether it answers.
     pub verdict: Option<&'static str>,
     /// What lies beneath it.
     pub beneath: Option<Beneath>,
 }
 
-impl Serialize for Row {
+impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("id", &self.id)?;
         map.serialize_entry("parent", &self.parent)?;
-        entry(&mut map, "target", Some(&self.target))?;
-        entry(&mut map, "source", self.source.as_deref())?;
-        entry(&mut map, "fstype", self.fstype.as_deref())?;
+        entry(&mut map, "target", Some(self.target))?;
+        entry(&mut map, "source", self.source)?;
+        entry(&mut map, "fstype", self.fstype)?;
         map.serialize_entry("dev", &self.dev.to_string())?;
-        entry(&mut map, "fsroot", self.fsroot.as_deref())?;
+        entry(&mut map, "fsroot", self.fsroot)?;
+        let options: Option<Vec<Vec<u8>>> = self.options.map(|all| split_options(all).collect());
         let lossy: Option<Vec<_>> =
-            self.options.as_ref().map(|all| all.iter().map(|option| String::from_utf8_lossy(option)).collect());
+            options.as_ref().map(|all| all.iter().map(|option| String::from_utf8_lossy(option)).collect());
         map.serialize_entry("options", &lossy)?;
-        if let Some(options) = &self.options
+        if let Some(options) = &options
             && options.iter().any(|option| std::str::from_utf8(option).is_err())
         {
             let exact: Vec<String> = options.iter().map(|option| STANDARD.encode(option)).collect();
@@ -131,8 +134,33 @@ pub struct Search {
     pub pruned: u64,
 }
 
+/// Mount points, from whatever holds them.
+pub trait Rows {
+    /// How many there are.
+    fn len(&self) -> usize;
+    /// One of them.
+    fn row(&self, at: usize) -> Row<'_>;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// All of them in turn.
+pub fn all(rows: &dyn Rows) -> impl Iterator<Item = Row<'_>> + Clone {
+    (0..rows.len()).map(|at| rows.row(at))
+}
+
+struct List<'a>(&'a dyn Rows);
+
+impl Serialize for List<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(all(self.0))
+    }
+}
+
 /// The result of `fathom mounts`.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Mounts<'a> {
     /// The directory asked about; `None` for `--assert`.
     pub root: Option<&'a [u8]>,
@@ -143,7 +171,7 @@ pub struct Mounts<'a> {
     /// Whether nothing is lacking.
     pub complete: bool,
     /// The mount points.
-    pub mounts: &'a [Row],
+    pub mounts: &'a dyn Rows,
     /// Boundaries that are no mount points, when asked for.
     pub boundaries: Option<&'a [Boundary]>,
     /// How much was searched, when anything was.
@@ -161,7 +189,7 @@ impl Serialize for Mounts<'_> {
         map.serialize_entry("by", self.by)?;
         map.serialize_entry("why", self.why)?;
         map.serialize_entry("complete", &self.complete)?;
-        map.serialize_entry("mounts", self.mounts)?;
+        map.serialize_entry("mounts", &List(self.mounts))?;
         map.serialize_entry("boundaries", &self.boundaries)?;
         map.serialize_entry("search", &self.search)?;
         map.serialize_entry("compare", &self.compare)?;
@@ -181,65 +209,43 @@ pub struct Look {
     pub color: bool,
 }
 
-/// The table of mount points, in the order of their names; columns that say nothing are left out.
-pub fn table(rows: &[Row], look: Look) -> String {
-    let mut order: Vec<usize> = (0..rows.len()).collect();
-    // A hidden mount comes under the one that lies over it: that is the one people see at this name.
-    order.sort_by_cached_key(|&at| (sort_key(&rows[at].target), rows[at].hidden, at));
-    let limbs = if look.tree { limbs(rows, &order) } else { vec![String::new(); rows.len()] };
-    let any = |has: fn(&Row) -> bool| rows.iter().any(has);
-    let mut columns: Vec<(&'static str, Align)> = vec![("TARGET", Align::Left)];
-    let with_verdict = any(|row| row.verdict.is_some());
-    let with_beneath = any(|row| row.beneath.is_some());
-    let with_server = any(|row| row.server.is_some());
-    let with_state = any(|row| row.hidden || row.kind == Some("file"));
-    let known = any(|row| row.fstype.is_some());
-    let with_source = any(|row| row.source.is_some());
-    if with_verdict {
-        columns.push(("ANSWERS", Align::Left));
+/// The table of mount points: a list in the order in which they were made, or a tree in the order of their names. Columns
+/// that say nothing are left out.
+pub fn table(rows: &dyn Rows, look: Look) -> String {
+    let order: Vec<usize> = if look.tree { by_name(rows) } else { (0..rows.len()).collect() };
+    let limbs = if look.tree { limbs(rows, &order) } else { Vec::new() };
+    let [mut with_verdict, mut with_beneath, mut with_server, mut with_source, mut with_type, mut with_state] =
+        [false; 6];
+    for row in all(rows) {
+        with_verdict |= row.verdict.is_some();
+        with_beneath |= row.beneath.is_some();
+        with_server |= row.server.is_some();
+        with_source |= row.source.is_some();
+        with_type |= row.fstype.is_some();
+        with_state |= row.hidden || row.kind == Some("file");
     }
-    if with_beneath {
-        columns.extend([("FILES", Align::Right), ("BENEATH", Align::Right)]);
-    }
-    if with_server {
-        columns.push(("SERVER", Align::Left));
-    }
-    if with_source {
-        columns.push(("SOURCE", Align::Left));
-    }
-    columns.push(if known { ("FSTYPE", Align::Left) } else { ("DEV", Align::Left) });
-    if with_state {
-        columns.push(("STATE", Align::Left));
-    }
-    if known {
-        columns.push(("OPTIONS", Align::Left));
-    }
-    let mut table = Table::new(&columns);
-    for at in order {
-        let row = &rows[at];
-        let name = |name: &Option<Vec<u8>>| name.as_deref().map_or("-".to_owned(), printable);
-        let mut cells = vec![format!("{}{}", limbs[at], printable(&row.target))];
-        if with_verdict {
-            cells.push(row.verdict.unwrap_or("-").to_owned());
-        }
-        if with_beneath {
-            cells.push(row.beneath.map_or("-".to_owned(), |b| b.files.to_string()));
-            cells.push(row.beneath.map_or("-".to_owned(), |b| size(b.bytes)));
-        }
-        if with_server {
-            cells.push(row.server.as_deref().map_or("-".to_owned(), |s| printable(s.as_bytes())));
-        }
-        if with_source {
-            cells.push(source(row));
-        }
-        cells.push(if known { name(&row.fstype) } else { row.dev.to_string() });
-        if with_state {
-            let words = [row.hidden.then_some("hidden"), (row.kind == Some("file")).then_some("file")];
-            cells.push(words.into_iter().flatten().collect::<Vec<_>>().join(","));
-        }
-        if known {
-            cells.push(row.options.as_ref().map_or("-".to_owned(), |all| printable(&all.join(&b','))));
-        }
+    type Cell = for<'a> fn(&Row<'a>) -> Cow<'a, str>;
+    let columns: [(bool, &str, Align, Cell); 10] = [
+        (true, "TARGET", Align::Left, |row| printable(row.target)),
+        (with_verdict, "ANSWERS", Align::Left, |row| row.verdict.unwrap_or("-").into()),
+        (with_beneath, "FILES", Align::Right, |row| row.beneath.map_or("-".into(), |b| b.files.to_string().into())),
+        (with_beneath, "BENEATH", Align::Right, |row| row.beneath.map_or("-".into(), |b| size(b.bytes).into())),
+        (with_server, "SERVER", Align::Left, |row| cell(row.server.map(str::as_bytes))),
+        (with_source, "SOURCE", Align::Left, source),
+        (with_type, "FSTYPE", Align::Left, |row| cell(row.fstype)),
+        (!with_type, "DEV", Align::Left, |row| row.dev.to_string().into()),
+        (with_state, "STATE", Align::Left, state),
+        (with_type, "OPTIONS", Align::Left, |row| cell(row.options)),
+    ];
+    let shown = || columns.iter().filter(|(shown, ..)| *shown);
+    let heads: Vec<(&str, Align)> = shown().map(|&(_, name, align, _)| (name, align)).collect();
+    let mut table = Table::new(&heads, rows.len());
+    for (at, row) in order.iter().map(|&at| (at, rows.row(at))) {
+        let limb = limbs.get(at).map_or("", String::as_str);
+        let cells = shown().enumerate().map(|(column, (_, _, _, cell))| match column {
+            0 if !limb.is_empty() => format!("{limb}{}", cell(&row)).into(),
+            _ => cell(&row),
+        });
         let bad = row.verdict.is_some_and(|v| v != "ok" && v != "hidden");
         let tone = if bad {
             Tone::Bad
@@ -253,28 +259,50 @@ pub fn table(rows: &[Row], look: Look) -> String {
     table.to_text(look.width, look.color)
 }
 
-/// As `compare` of names: what lies in a directory comes right after it.
-fn sort_key(target: &[u8]) -> Vec<u8> {
-    target.iter().map(|&b| if b == b'/' { 0 } else { b }).collect()
+/// The order of the names: what lies in a directory comes right after it; at one name, the mount that people see there.
+fn by_name(rows: &dyn Rows) -> Vec<usize> {
+    let mut order: Vec<(&[u8], bool, usize)> =
+        all(rows).enumerate().map(|(at, row)| (row.target, row.hidden, at)).collect();
+    let key = |b: u8| if b == b'/' { 0 } else { b };
+    order.sort_by(|a, b| {
+        let differ = a.0.iter().zip(b.0).find(|(a, b)| a != b);
+        let names = differ.map_or(a.0.len().cmp(&b.0.len()), |(&a, &b)| key(a).cmp(&key(b)));
+        names.then(a.1.cmp(&b.1))
+    });
+    order.into_iter().map(|(_, _, at)| at).collect()
+}
+
+/// A name, or a dash for none.
+fn cell(name: Option<&[u8]>) -> Cow<'_, str> {
+    name.map_or("-".into(), printable)
+}
+
+/// What is special about it.
+fn state<'a>(row: &Row<'a>) -> Cow<'a, str> {
+    match (row.hidden, row.kind) {
+        (true, Some("file")) => "hidden,file".into(),
+        (true, _) => "hidden".into(),
+        (false, Some("file")) => "file".into(),
+        (false, _) => "".into(),
+    }
 }
 
 /// The source as findmnt writes it: with the part that is mounted in brackets, unless that is all.
-fn source(row: &Row) -> String {
-    let source = row.source.as_deref().map_or("-".to_owned(), printable);
-    match row.fsroot.as_deref() {
-        None | Some(b"/" | b"") => source,
-        Some(part) => format!("{source}[{}]", printable(part)),
+fn source<'a>(row: &Row<'a>) -> Cow<'a, str> {
+    match row.fsroot {
+        None | Some(b"/" | b"") => cell(row.source),
+        Some(part) => format!("{}[{}]", cell(row.source), printable(part)).into(),
     }
 }
 
 /// The lines before each name that make a tree of the list.
-fn limbs(rows: &[Row], order: &[usize]) -> Vec<String> {
+fn limbs(rows: &dyn Rows, order: &[usize]) -> Vec<String> {
     /// Deeper than this, the lines would leave no room for the names.
     const DEEPEST: usize = 12;
     let mut above: Vec<usize> = Vec::new();
     let mut depths = vec![0usize; rows.len()];
     for &at in order {
-        while above.last().is_some_and(|&top| !contains(&rows[top].target, &rows[at].target)) {
+        while above.last().is_some_and(|&top| !contains(rows.row(top).target, rows.row(at).target)) {
             above.pop();
         }
         depths[at] = above.len();
@@ -294,7 +322,6 @@ fn limbs(rows: &[Row], order: &[usize]) -> Vec<String> {
         }
         more.truncate(depth);
     }
-    // The first level under a single root needs no line of its own to its left.
     limbs
 }
 
@@ -316,26 +343,26 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// The names of visible mount points, each with `end` behind it.
-pub fn paths(rows: &[Row], end: u8) -> Vec<u8> {
+pub fn paths(rows: &dyn Rows, end: u8) -> Vec<u8> {
     let mut out = Vec::new();
-    for row in rows.iter().filter(|row| !row.hidden) {
-        out.extend_from_slice(&row.target);
+    for row in all(rows).filter(|row| !row.hidden) {
+        out.extend_from_slice(row.target);
         out.push(end);
     }
     out
 }
 
 /// A mount table as /etc/mtab holds it; a parent comes before what is on it.
-pub fn mnttab(rows: &[Row]) -> Vec<u8> {
+pub fn mnttab(rows: &dyn Rows) -> Vec<u8> {
     let mut out = Vec::new();
-    for row in rows {
-        tab_line(&mut out, row.source.as_deref(), &row.target, row.fstype.as_deref(), options(row), b"0 0");
+    for row in all(rows) {
+        tab_line(&mut out, row.source, row.target, row.fstype, options(&row), b"0 0");
     }
     out
 }
 
-fn options(row: &Row) -> Vec<u8> {
-    row.options.as_ref().map_or(b"rw".to_vec(), |all| all.join(&b','))
+fn options<'a>(row: &Row<'a>) -> &'a [u8] {
+    row.options.filter(|options| !options.is_empty()).unwrap_or(b"rw")
 }
 
 fn tab_line(
@@ -343,12 +370,11 @@ fn tab_line(
     source: Option<&[u8]>,
     target: &[u8],
     fstype: Option<&[u8]>,
-    options: Vec<u8>,
+    options: &[u8],
     numbers: &[u8],
 ) {
     let or = |field: Option<&[u8]>, default: &[u8]| escape(field.filter(|f| !f.is_empty()).unwrap_or(default));
-    let fields =
-        [or(source, b"none"), escape(target), or(fstype, b"auto"), or(Some(&options), b"rw"), numbers.to_vec()];
+    let fields = [or(source, b"none"), escape(target), or(fstype, b"auto"), options.to_vec(), numbers.to_vec()];
     out.extend(fields.join(&b' '));
     out.push(b'\n');
 }
@@ -381,42 +407,42 @@ const BY_THE_SYSTEM: [&[u8]; 22] = [
 
 /// Lines for /etc/fstab: what the system does not mount by itself; bind mounts as such, with the name that shows the same
 /// directory elsewhere.
-pub fn fstab(rows: &[Row]) -> Vec<u8> {
+pub fn fstab(rows: &dyn Rows) -> Vec<u8> {
     let mut out = Vec::new();
-    let visible = || rows.iter().filter(|row| !row.hidden);
-    for row in visible() {
-        let fstype = row.fstype.as_deref().unwrap_or(b"auto");
+    let visible: Vec<Row<'_>> = all(rows).filter(|row| !row.hidden).collect();
+    for (at, row) in visible.iter().enumerate() {
+        let fstype = row.fstype.unwrap_or(b"auto");
         if BY_THE_SYSTEM.contains(&fstype) {
             continue;
         }
-        let part = row.fsroot.as_deref().unwrap_or(b"/");
-        let earlier = visible().take_while(|other| !std::ptr::eq(*other, row));
-        let original = earlier
+        let part = row.fsroot.unwrap_or(b"/");
+        let original = visible[..at]
+            .iter()
             .filter(|other| other.dev == row.dev)
             .filter_map(|other| {
-                let shown = other.fsroot.as_deref().unwrap_or(b"/");
+                let shown = other.fsroot.unwrap_or(b"/");
                 contains(shown, part).then(|| {
                     let rest = if shown == b"/" { part } else { &part[shown.len()..] };
-                    let at: &[u8] = if other.target == b"/" { b"" } else { &other.target };
+                    let at: &[u8] = if other.target == b"/" { b"" } else { other.target };
                     let rest = if rest == b"/" { &b""[..] } else { rest };
                     [at, rest].concat()
                 })
             })
-            .last();
+            .next_back();
         match original {
             Some(original) if fstype != b"btrfs" || part != b"/" && !has_subvolume(row, part) => {
                 let original = if original.is_empty() { b"/".to_vec() } else { original };
-                let options = row.options.as_ref().and_then(|all| all.first()).filter(|o| o.as_slice() == b"ro");
-                let options = if options.is_some() { b"bind,ro".to_vec() } else { b"bind".to_vec() };
-                tab_line(&mut out, Some(&original), &row.target, Some(b"none"), options, b"0 0");
+                let read_only = split_options(options(row)).any(|option| option == b"ro");
+                let options: &[u8] = if read_only { b"bind,ro" } else { b"bind" };
+                tab_line(&mut out, Some(&original), row.target, Some(b"none"), options, b"0 0");
             }
             _ => {
-                let pass: &[u8] = match (row.target.as_slice(), row.dev.major) {
+                let pass: &[u8] = match (row.target, row.dev.major) {
                     (b"/", _) => b"0 1",
                     (_, 0) => b"0 0",
                     _ => b"0 2",
                 };
-                tab_line(&mut out, row.source.as_deref(), &row.target, Some(fstype), options(row), pass);
+                tab_line(&mut out, row.source, row.target, Some(fstype), options(row), pass);
             }
         }
     }
@@ -424,16 +450,16 @@ pub fn fstab(rows: &[Row]) -> Vec<u8> {
 }
 
 /// Whether a btrfs mount's own options name the part that is mounted: then it is a subvolume and no bind mount.
-fn has_subvolume(row: &Row, part: &[u8]) -> bool {
-    row.options.iter().flatten().any(|option| option.strip_prefix(b"subvol=") == Some(part))
+fn has_subvolume(row: &Row<'_>, part: &[u8]) -> bool {
+    split_options(options(row)).any(|option| option.strip_prefix(b"subvol=") == Some(part))
 }
 
 /// The mount points that a backup should keep out of: a line each, as a pattern that tar, restic and borg take for the
 /// name and nothing else. A newline in a name, which no such file can hold, is written `?`.
-pub fn exclude(rows: &[Row]) -> Vec<u8> {
+pub fn exclude(rows: &dyn Rows) -> Vec<u8> {
     let mut out = Vec::new();
-    for row in rows.iter().filter(|row| row.verdict.is_some_and(|v| v != "ok" && v != "hidden")) {
-        for &byte in &row.target {
+    for row in all(rows).filter(|row| row.verdict.is_some_and(|v| v != "ok" && v != "hidden")) {
+        for &byte in row.target {
             match byte {
                 b'*' | b'?' | b'[' => out.extend([b'[', byte, b']']),
                 b'\\' => out.extend(b"[\\\\]"),
@@ -450,16 +476,25 @@ pub fn exclude(rows: &[Row]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    fn row(target: &str, fstype: &str) -> Row {
+    impl<const N: usize> Rows for [Row<'_>; N] {
+        fn len(&self) -> usize {
+            N
+        }
+        fn row(&self, at: usize) -> Row<'_> {
+            self[at]
+        }
+    }
+
+    fn row<'a>(target: &'a str, fstype: &'a str) -> Row<'a> {
         Row {
             id: None,
             parent: None,
-            target: target.into(),
-            source: Some(b"/dev/x".to_vec()),
-            fstype: Some(fstype.into()),
+            target: target.as_bytes(),
+            source: Some(b"/dev/x"),
+            fstype: Some(fstype.as_bytes()),
             dev: Dev { major: 8, minor: 1 },
-            fsroot: Some(b"/".to_vec()),
-            options: Some(vec![b"rw".to_vec()]),
+            fsroot: Some(b"/"),
+            options: Some(b"rw"),
             kind: Some("dir"),
             class: "leaf",
             hidden: false,
@@ -488,7 +523,7 @@ mod tests {
     #[test]
     fn a_bind_mount_in_fstab_names_its_original() {
         let mut bind = row("/jail/etc", "ext4");
-        bind.fsroot = Some(b"/srv/etc".to_vec());
+        bind.fsroot = Some(b"/srv/etc");
         let text = String::from_utf8(fstab(&[row("/", "ext4"), bind, row("/proc", "proc")])).unwrap();
         assert_eq!(text, "/dev/x / ext4 rw 0 1\n/srv/etc /jail/etc none bind 0 0\n");
     }
@@ -508,8 +543,8 @@ mod tests {
     #[test]
     fn a_name_that_is_no_utf8_is_given_exactly_too() {
         let mut odd = row("/", "ext4");
-        odd.target = b"/\xff".to_vec();
-        let json: serde_json::Value = serde_json::to_value(&odd).unwrap();
+        odd.target = b"/\xff";
+        let json: serde_json::Value = serde_json::to_value(odd).unwrap();
         assert_eq!((json["target"].as_str(), json["target_b64"].as_str()), (Some("/\u{fffd}"), Some("L/8=")));
     }
 }

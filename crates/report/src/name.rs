@@ -1,5 +1,6 @@
 //! Names that may hold any byte but NUL.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 use base64::Engine;
@@ -8,7 +9,10 @@ use serde::ser::SerializeMap;
 
 /// A name as a terminal may have it: control characters, bytes that are no UTF-8, and what turns the direction of
 /// writing are escaped, as is the backslash. Nothing is lost.
-pub fn printable(name: &[u8]) -> String {
+pub fn printable(name: &[u8]) -> Cow<'_, str> {
+    if name.iter().all(|&b| matches!(b, b' '..=b'~') && b != b'\\') {
+        return String::from_utf8_lossy(name);
+    }
     let mut out = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
         for c in chunk.valid().chars() {
@@ -25,7 +29,7 @@ pub fn printable(name: &[u8]) -> String {
             let _ = write!(out, "\\x{byte:02x}");
         }
     }
-    out
+    out.into()
 }
 
 /// A name as one field of a line of output, without blanks, as mountinfo writes it: blanks, backslashes, control

@@ -48,7 +48,7 @@ pub fn to_text(lines: &[Line], color: bool) -> String {
         ("msec/call", Right),
         ("Name", Left),
     ];
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&columns, 0);
     for line in lines {
         let cells = vec![
             format!("{:.1}", line.percent),

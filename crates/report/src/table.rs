@@ -2,6 +2,11 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+/// Columns that a cell takes.
+fn columns(cell: &str) -> usize {
+    if cell.is_ascii() { cell.len() } else { cell.width() }
+}
+
 /// Where the text of a column stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Align {
@@ -27,51 +32,62 @@ pub enum Tone {
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     columns: Vec<(&'static str, Align)>,
-    rows: Vec<(Vec<String>, Tone)>,
+    /// The text of all cells, and where each ends.
+    text: String,
+    ends: Vec<usize>,
+    tones: Vec<Tone>,
+    widths: Vec<usize>,
 }
 
 impl Table {
-    /// A table without rows.
-    pub fn new(columns: &[(&'static str, Align)]) -> Table {
-        Table { columns: columns.to_vec(), rows: Vec::new() }
+    /// A table without rows, with room for some.
+    pub fn new(columns: &[(&'static str, Align)], rows: usize) -> Table {
+        const LINE: usize = 100;
+        Table {
+            columns: columns.to_vec(),
+            text: String::with_capacity(rows * LINE),
+            ends: Vec::with_capacity(rows * columns.len()),
+            tones: Vec::with_capacity(rows),
+            widths: columns.iter().map(|(head, _)| head.len()).collect(),
+        }
     }
 
     /// Adds a row with a cell for each column.
-    pub fn row(&mut self, cells: Vec<String>, tone: Tone) {
-        self.rows.push((cells, tone));
+    pub fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>, tone: Tone) {
+        for (cell, width) in cells.into_iter().zip(&mut self.widths) {
+            *width = (*width).max(columns(cell.as_ref()));
+            self.text.push_str(cell.as_ref());
+            self.ends.push(self.text.len());
+        }
+        self.tones.push(tone);
     }
 
     /// The table as text, with a newline at its end. With `width`, the last columns are cut or left out so that no line is
     /// longer; with `color`, headings and tones are shown in it.
     pub fn to_text(&self, width: Option<usize>, color: bool) -> String {
-        let mut widths: Vec<usize> = self.columns.iter().map(|(head, _)| head.width()).collect();
-        for (cells, _) in &self.rows {
-            for (w, cell) in widths.iter_mut().zip(cells) {
-                *w = (*w).max(cell.width());
-            }
-        }
+        let mut widths = self.widths.clone();
         if let Some(limit) = width {
             fit(&mut widths, limit);
         }
-        let mut out = String::new();
-        let heads: Vec<&str> = self.columns.iter().map(|(head, _)| *head).collect();
-        self.line(&mut out, &heads, &widths, if color { "\x1b[1m" } else { "" });
-        for (cells, tone) in &self.rows {
-            let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
+        let mut out = String::with_capacity(self.text.len() * 2);
+        self.line(&mut out, self.columns.iter().map(|(head, _)| *head), &widths, if color { "\x1b[1m" } else { "" });
+        let mut from = 0;
+        for (ends, tone) in self.ends.chunks(self.columns.len().max(1)).zip(&self.tones) {
             let paint = match tone {
                 Tone::Dim if color => "\x1b[2m",
                 Tone::Bad if color => "\x1b[31m",
                 _ => "",
             };
-            self.line(&mut out, &cells, &widths, paint);
+            let cells = ends.iter().map(|&end| &self.text[std::mem::replace(&mut from, end)..end]);
+            self.line(&mut out, cells, &widths, paint);
         }
         out
     }
 
-    fn line(&self, out: &mut String, cells: &[&str], widths: &[usize], paint: &str) {
+    fn line<'a>(&self, out: &mut String, cells: impl Iterator<Item = &'a str>, widths: &[usize], paint: &str) {
         let begin = out.len();
         out.push_str(paint);
-        for (at, ((cell, &width), (_, align))) in cells.iter().zip(widths).zip(&self.columns).enumerate() {
+        for (at, ((cell, &width), (_, align))) in cells.zip(widths).zip(&self.columns).enumerate() {
             if width == 0 {
                 continue;
             }
@@ -79,13 +95,13 @@ impl Table {
                 out.push(' ');
             }
             let cell = cut(cell, width);
-            let pad = width.saturating_sub(cell.width());
+            let pad = width.saturating_sub(columns(&cell));
             if *align == Align::Right {
-                out.extend(std::iter::repeat_n(' ', pad));
+                blanks(out, pad);
             }
             out.push_str(&cell);
             if *align == Align::Left {
-                out.extend(std::iter::repeat_n(' ', pad));
+                blanks(out, pad);
             }
         }
         out.truncate(begin + out[begin..].trim_end_matches(' ').len());
@@ -93,6 +109,15 @@ impl Table {
             out.push_str("\x1b[0m");
         }
         out.push('\n');
+    }
+}
+
+fn blanks(out: &mut String, mut n: usize) {
+    const BLANKS: &str = "                                                                ";
+    while n > 0 {
+        let some = n.min(BLANKS.len());
+        out.push_str(&BLANKS[..some]);
+        n -= some;
     }
 }
 
@@ -114,7 +139,7 @@ fn fit(widths: &mut [usize], limit: usize) {
 
 /// A cell of at most `width` columns; where it was cut, it ends in `…`.
 fn cut(cell: &str, width: usize) -> std::borrow::Cow<'_, str> {
-    if cell.len() <= width || cell.width() <= width {
+    if cell.len() <= width || columns(cell) <= width {
         return cell.into();
     }
     let mut kept = String::new();
@@ -135,9 +160,9 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new(&[("NAME", Align::Left), ("N", Align::Right), ("OPTIONS", Align::Left)]);
-        table.row(vec!["/".into(), "1".into(), "rw,relatime,discard".into()], Tone::Plain);
-        table.row(vec!["/very/long/name".into(), "1000".into(), "ro".into()], Tone::Bad);
+        let mut table = Table::new(&[("NAME", Align::Left), ("N", Align::Right), ("OPTIONS", Align::Left)], 2);
+        table.row(["/", "1", "rw,relatime,discard"], Tone::Plain);
+        table.row(["/very/long/name", "1000", "ro"], Tone::Bad);
         table
     }
 

@@ -10,7 +10,7 @@ use mounts::method::Hunt;
 use mounts::root::{Root, Unusable};
 use mounts::{Answer, Class, Hints, Kind, Point, Warning, beneath, boundaries, check, locate, names, servers};
 use report::compare::{LeftOut, Method, Times, comparison, methods_text, profiles_text, ratios_text};
-use report::mounts::{Asserted, Beneath, Boundary, Look, Mounts, Row, Search};
+use report::mounts::{Asserted, Beneath, Boundary, Look, Mounts, Row, Rows, Search};
 use report::name::printable;
 
 use crate::args::{By, Format, Mounts as Args, Names};
@@ -78,7 +78,7 @@ fn show(
     out: &Out,
 ) -> Done {
     let Answer { by, why, points, lacking, warnings, search, .. } = answer;
-    let rows: Vec<Row> = points.into_iter().map(row).collect();
+    let rows = Points(points);
     match format {
         Format::Json => {
             let result = Mounts {
@@ -115,12 +115,14 @@ fn show(
         Format::Exclude => out.data(&report::mounts::exclude(&rows))?,
     }
     out.warn(&warnings);
+    // The process is about to end: to free ten thousand mounts one by one would take as long as to print them.
+    std::mem::forget(rows);
     Ok(warnings.len())
 }
 
-fn server_summary(rows: &[Row]) -> String {
+fn server_summary(points: &Points) -> String {
     let mut servers: Vec<(&str, usize)> = Vec::new();
-    for server in rows.iter().filter_map(|row| row.server.as_deref()) {
+    for server in points.0.iter().filter_map(|point| point.server.as_deref()) {
         match servers.iter_mut().find(|(name, _)| *name == server) {
             Some((_, n)) => *n += 1,
             None => servers.push((server, 1)),
@@ -217,20 +219,33 @@ fn check_readable(root: &Root, answer: &Answer) -> Result<(), Failed> {
     root.check_readable().map_err(unusable)
 }
 
-pub(crate) fn row(point: Point) -> Row {
+/// Mount points, to be reported.
+pub(crate) struct Points(pub(crate) Vec<Point>);
+
+impl Rows for Points {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn row(&self, at: usize) -> Row<'_> {
+        row(&self.0[at])
+    }
+}
+
+fn row(point: &Point) -> Row<'_> {
     Row {
         id: point.id,
         parent: point.parent,
-        target: point.target,
-        source: point.source,
-        fstype: point.fstype,
+        target: &point.target,
+        source: point.source.as_deref(),
+        fstype: point.fstype.as_deref(),
         dev: point.dev,
-        fsroot: point.fsroot,
-        options: point.options,
+        fsroot: point.fsroot.as_deref(),
+        options: point.options.as_deref(),
         kind: point.kind.map(|kind| if kind == Kind::Dir { "dir" } else { "file" }),
         class: if point.class == Class::Leaf { "leaf" } else { "internal" },
         hidden: point.hidden,
-        server: point.server,
+        server: point.server.as_deref(),
         verdict: point.verdict.map(check::Verdict::name),
         beneath: point.beneath.map(|b| Beneath { files: b.files, bytes: b.bytes }),
     }
@@ -278,7 +293,7 @@ fn assert(args: &Args, format: Format, out: &Out) -> Done {
             by: "search",
             why: "each path was looked at",
             complete: true,
-            mounts: &[],
+            mounts: &Points(Vec::new()),
             boundaries: None,
             search: None,
             compare: None,
@@ -347,7 +362,7 @@ fn compare(root: Root, question: &Question, trials: usize, format: Format, out: 
         compared.left_out.iter().map(|left| Warning::general(format!("{}: {}", left.by, left.why))).collect();
     let path = root.into_path(); // its descriptor is closed before the gates are counted
     if format == Format::Json {
-        let rows: Vec<Row> = answer.points.into_iter().map(row).collect();
+        let rows = Points(answer.points);
         let result = Mounts {
             root: Some(&path),
             by: answer.by.name(),

@@ -4,10 +4,10 @@
 use mounts::locate::Question;
 use mounts::{Hints, Warning, locate};
 use report::compare::{Comparison, comparison, methods_text};
-use report::mounts::{Look, Mounts, Row};
+use report::mounts::{Look, Mounts, Rows};
 use serde::Serialize;
 
-use super::mounts::{Compared, compare_methods, open_root, row};
+use super::mounts::{Compared, Points, compare_methods, open_root};
 use crate::args::Survey as Args;
 use crate::out::{Done, Failed, Out};
 
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let answer =
         locate(&root, &question, &mut |_, _| {}).map_err(|e| Failed(format!("cannot find the mounts: {e}")))?;
     let by = answer.by.name();
-    let rows: Vec<Row> = answer.points.into_iter().map(row).collect();
+    let rows = Points(answer.points);
     let compared = compare_methods(&root, &question, TRIALS, args.limit, out)?;
     let path = root.into_path(); // its descriptor is closed before the gates are counted
     let warnings: Vec<Warning> = answer.warnings;
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         };
         out.envelope(SCHEMA, Page { root: String::from_utf8_lossy(&path), mounts }, &warnings)?;
     } else {
-        let hidden = rows.iter().filter(|row| row.hidden).count();
+        let hidden = rows.0.iter().filter(|point| point.hidden).count();
         let head = |text: &str| if out.color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
         let mut text =
             format!("{}\n", head(&format!("Mounts: {} at or under {}", rows.len(), args.dir.to_string_lossy())));

@@ -1,0 +1,35 @@
+# The two commands of this project:
+#   make run     set up, build, and survey this machine
+#   make test    set up, and run every check
+.PHONY: run build test setup setup-test bench fuzz clean
+
+run: build
+	./target/release/fathom survey /
+
+build: setup
+	cargo build --release --locked --quiet
+
+test: setup-test
+	cargo fmt --all --check
+	.ci/door
+	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+	PATH="$$PATH:/usr/sbin:/sbin" cargo test --workspace --locked --quiet
+	@echo "every check has passed"
+
+# The benchmarks, as root; see bench/README.md.
+bench: build
+	bench/suite all
+
+# Ten seconds of each fuzz target; needs a nightly toolchain and cargo-fuzz.
+fuzz:
+	for target in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run $$target -- -max_total_time=10 || exit 1; done
+
+setup:
+	@tools/setup build
+
+setup-test:
+	@tools/setup test
+
+clean:
+	cargo clean

@@ -87,9 +87,13 @@ Exit status:
 
 /// Find every mount point at or under a directory, and what is the matter with it.
 ///
-/// The kernel's mount table is read by the cheaper of its two doors, or the file tree is searched, by the programs of the
-/// papers of 1988 or by ours. Nothing is triggered, and a dead server is not waited for, unless --check or a search of the
-/// whole tree asks for it.
+/// By default the kernel's mount table is read, in the way that is cheaper here; it shows every mount, hidden ones too.
+/// Where there is no table, or it is not to be trusted, `--by search` finds the mounts that a path reaches in the file tree
+/// itself. naive and getmnt1 to getmnt3 are the programs of the papers of 1988, for comparison: they go by device numbers,
+/// and see neither bind mounts of one device nor mounts on files.
+///
+/// No automount is set off and no dead server waited for, save that naive and getmnt1 to getmnt3 go into every directory,
+/// as does search where it has no table to go by.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = MOUNTS_EXAMPLES)]
 pub(crate) struct Mounts {
@@ -104,11 +108,12 @@ pub(crate) struct Mounts {
     /// [default: 4]
     #[arg(long, value_name = "N", help_heading = "Finding")]
     pub(crate) depth: Option<usize>,
-    /// getmnt2, getmnt3, search: extra information to go by: auto, none, ids, or a file of names (a mount table or paths)
+    /// Extra information to go by: auto (the mount table), none; for search also ids (the table without its names) or a
+    /// file (an old mount table, or paths: where to look first)
     #[arg(long, value_name = "WHICH", default_value = "auto", help_heading = "Finding")]
     pub(crate) hints: OsString,
     /// Run every method on this tree, each in a process of its own, and compare them
-    #[arg(long, help_heading = "Finding", conflicts_with_all = ["by", "check", "beneath", "boundaries", "watch", "assert"])]
+    #[arg(long, help_heading = "Finding", conflicts_with_all = ["by", "check", "beneath", "boundaries", "servers", "names", "watch", "assert"])]
     pub(crate) compare: bool,
     /// With --compare: how often
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare", help_heading = "Finding",
@@ -135,10 +140,10 @@ pub(crate) struct Mounts {
     pub(crate) names: Option<Names>,
     /// Succeed only if each of these is a mount point
     #[arg(long, value_name = "PATH", num_args = 1.., help_heading = "Asking",
-          conflicts_with_all = ["check", "beneath", "boundaries", "servers", "names", "watch", "format"])]
+          conflicts_with_all = ["by", "depth", "hints", "check", "beneath", "boundaries", "servers", "names", "watch"])]
     pub(crate) assert: Vec<OsString>,
     /// Show attaches and detaches as they happen, until interrupted
-    #[arg(long, help_heading = "Asking", conflicts_with_all = ["check", "beneath", "boundaries", "servers", "names", "format"])]
+    #[arg(long, help_heading = "Asking", conflicts_with_all = ["by", "depth", "hints", "check", "beneath", "boundaries", "servers", "names"])]
     pub(crate) watch: bool,
 
     /// How to print them
@@ -148,19 +153,19 @@ pub(crate) struct Mounts {
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum By {
-    /// The mount table by its cheaper door, or a search if there is none
+    /// kernel or mountinfo, whichever is cheaper here, or search if there is neither
     Auto,
     /// listmount(2) and statmount(2)
     Kernel,
     /// /proc/self/mountinfo
     Mountinfo,
-    /// Ours: the names of the table, then breadth first; sees bind mounts and mounts on files
+    /// The file tree: the names in the table first, then directory by directory; sees bind mounts and mounts on files
     Search,
-    /// 1988: breadth first, the tree of mounted devices
+    /// The paper's third program: breadth first, the tree of mounted devices
     Getmnt3,
-    /// 1987: depth first, leaves of the table of devices pruned
+    /// The paper's second: depth first, leaves of the table of devices left out
     Getmnt2,
-    /// 1983: depth first, relative names, a bound on the depth
+    /// The paper's first: depth first, relative names, a bound on the depth
     Getmnt1,
     /// Full names, everything, as `find / -depth`
     Naive,
@@ -188,7 +193,7 @@ pub(crate) enum Format {
     Mnttab,
     /// For /etc/fstab
     Fstab,
-    /// Mounts that do not answer, as patterns for tar, restic, borg (does --check)
+    /// Mounts that are hung, stale or denied, as patterns for tar, restic, borg (does --check)
     Exclude,
 }
 

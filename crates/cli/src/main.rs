@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         args::Command::Mounts(args) => cmd::mounts::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
-        args::Command::Completions(args) => cmd::paper::completions(args),
+        args::Command::Completions(args) => cmd::paper::completions(args, &out),
         args::Command::Man(args) => cmd::paper::man(args),
     };
     out.end(done)

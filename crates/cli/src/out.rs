@@ -88,9 +88,7 @@ impl Out {
     /// Says something on stderr that is neither data nor a warning.
     pub(crate) fn talk(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            // Made whole first: stderr has no buffer, and every piece would be a write.
-            let line = format!("{text}\n");
-            eprint!("{line}");
+            say(format_args!("{text}\n"));
         }
     }
 
@@ -101,11 +99,10 @@ impl Out {
         for warning in &warnings[..shown] {
             let path = warning.path.as_deref().map_or(String::new(), |path| format!("'{}': ", printable(path)));
             let errno = warning.errno.map_or(String::new(), |errno| format!("{errno}: "));
-            let line = format!("fathom: {path}{errno}{}\n", warning.message);
-            eprint!("{line}");
+            say(format_args!("fathom: {path}{errno}{}\n", warning.message));
         }
         if shown < warnings.len() {
-            eprintln!("fathom: and {} more warnings; -v or --json gives them all", warnings.len() - shown);
+            say(format_args!("fathom: and {} more warnings; -v or --json gives them all\n", warnings.len() - shown));
         }
     }
 
@@ -113,12 +110,12 @@ impl Out {
     pub(crate) fn end(&self, done: Done) -> ExitCode {
         if self.profile {
             let tally = gate::meter::tally();
-            let lines = profile::lines(tally.used().map(|(gate, row)| (gate.name(), row.calls, seconds(row.nanos))));
-            eprint!("{}", profile::to_text(&lines, self.color_err));
+            let lines = profile_lines(&tally);
+            say(format_args!("{}", profile::to_text(&lines, self.color_err)));
             if self.verbose {
                 for (gate, row) in tally.used() {
                     let at = |share| row.percentile(share).map_or("-".to_owned(), |ns| format!("{ns} ns"));
-                    eprintln!("{}: half under {}, 99 % under {}", gate.name(), at(0.5), at(0.99));
+                    say(format_args!("{}: half under {}, 99 % under {}\n", gate.name(), at(0.5), at(0.99)));
                 }
             }
         }
@@ -126,11 +123,16 @@ impl Out {
             Ok(0) => ExitCode::SUCCESS,
             Ok(_) => ExitCode::from(1),
             Err(Failed(message)) => {
-                eprintln!("fathom: {message}");
+                say(format_args!("fathom: {message}\n"));
                 ExitCode::from(2)
             }
         }
     }
+}
+
+/// Says something on stderr, in one write: stderr has no buffer. If it cannot be said, nobody is there to be told.
+fn say(text: std::fmt::Arguments<'_>) {
+    let _ = std::io::stderr().write_all(text.to_string().as_bytes());
 }
 
 /// What clap has to say of a command line: help as it is, an error in one line.
@@ -140,15 +142,15 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
         e.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     ) {
-        let _ = e.print();
-        return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+        let printed = e.print().is_ok();
+        return ExitCode::from(if e.use_stderr() || !printed { 2 } else { 0 });
     }
     let text = e.to_string();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let said: Vec<&str> =
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
     let said = said.join(" ");
-    eprintln!("fathom: {}; see fathom --help", printable(said.trim_start_matches("error: ").as_bytes()));
+    say(format_args!("fathom: {}; see fathom --help\n", printable(said.trim_start_matches("error: ").as_bytes())));
     ExitCode::from(2)
 }
 

@@ -1,5 +1,6 @@
 //! Error numbers, with the names that `errno(3)` gives them.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// An error number of the kernel, kept as it came.
@@ -11,11 +12,12 @@ macro_rules! names {
         impl Errno {
             $(#[doc = concat!("`", stringify!($name), "` of errno(3).")] pub const $name: Errno = Errno(libc::$name);)*
 
-            /// The name in errno(3): `"EACCES"`; a number that has none gives `"E?"`.
-            pub fn name(self) -> &'static str {
+            /// The name in errno(3): `"EACCES"`; the number itself, where it has none.
+            pub fn name(self) -> Cow<'static, str> {
                 match self.0 {
-                    $(libc::$name => stringify!($name),)*
-                    _ => "E?",
+                    $(libc::$name => stringify!($name).into(),)*
+                    524 => "ENOTSUPP".into(), // the kernel's own, which leaks from some file systems
+                    other => other.to_string().into(),
                 }
             }
         }
@@ -67,7 +69,7 @@ mod tests {
     fn names_are_those_of_errno_3() {
         assert_eq!(Errno(13).name(), "EACCES");
         assert_eq!(Errno::ESTALE.name(), "ESTALE");
-        assert_eq!(Errno(4095).name(), "E?");
+        assert_eq!(Errno(4095).name(), "4095");
         assert_eq!(Errno(13).to_string(), "Permission denied (os error 13)");
     }
 }

@@ -281,24 +281,16 @@ pub struct Statfs {
 /// The `f_type` of procfs.
 pub const PROC_SUPER_MAGIC: u64 = 0x9fa0;
 
-fn statfs_by(gate: Gate, call: impl FnOnce(*mut libc::statfs) -> c_long) -> Result<Statfs> {
+/// The file system that an open file is on. [fstatfs(2)](https://man7.org/linux/man-pages/man2/statfs.2.html)
+pub fn fstatfs(fd: impl AsFd) -> Result<Statfs> {
     let mut buffer = MaybeUninit::<libc::statfs>::zeroed();
-    pass(gate, || answer(call(buffer.as_mut_ptr())))?;
+    pass(Gate::Fstatfs, || {
+        // SAFETY: `buffer` has room for one struct statfs.
+        answer(unsafe { syscall(libc::SYS_fstatfs, fd.as_fd().as_raw_fd(), buffer.as_mut_ptr()) })
+    })?;
     // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.
     let s = unsafe { buffer.assume_init() };
     Ok(Statfs { magic: s.f_type as u64 })
-}
-
-/// The file system that a name is on. [statfs(2)](https://man7.org/linux/man-pages/man2/statfs.2.html)
-pub fn statfs(name: &CStr) -> Result<Statfs> {
-    // SAFETY: `name` is NUL-terminated and the buffer has room for one struct statfs.
-    statfs_by(Gate::Statfs, |buffer| unsafe { syscall(libc::SYS_statfs, name.as_ptr(), buffer) })
-}
-
-/// The file system that an open file is on. [fstatfs(2)](https://man7.org/linux/man-pages/man2/statfs.2.html)
-pub fn fstatfs(fd: impl AsFd) -> Result<Statfs> {
-    // SAFETY: the buffer has room for one struct statfs.
-    statfs_by(Gate::Fstatfs, |buffer| unsafe { syscall(libc::SYS_fstatfs, fd.as_fd().as_raw_fd(), buffer) })
 }
 
 /// Makes an open directory the current one. [fchdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)

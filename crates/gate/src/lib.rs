@@ -18,6 +18,11 @@
 //! The functions return the kernel's error number as it was ([`Errno`]). A gate that the kernel does not have answers
 //! `ENOSYS`; those that are asked often remember it ([`mount::has_listmount`]).
 
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(target_arch = "mips64"))))]
+compile_error!(
+    "fathom is for 64-bit Linux; the numbers and layouts of its system calls are those of x86-64, arm64 and the like"
+);
+
 pub mod errno;
 pub mod fd;
 pub mod fs;

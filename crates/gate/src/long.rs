@@ -67,9 +67,9 @@ pub fn statx_long(name: &[u8], at: At, want: Want) -> Result<Statx> {
     statx(reach.dir(), reach.rest(), at, want)
 }
 
-/// [`newfstatat`] of a name of any length.
-pub fn newfstatat_long(name: &[u8], at: At) -> Result<Stat> {
-    let reach = reach(CWD, name)?;
+/// [`newfstatat`] of a name of any length, as seen from `dir`.
+pub fn newfstatat_long(dir: BorrowedFd<'_>, name: &[u8], at: At) -> Result<Stat> {
+    let reach = reach(dir, name)?;
     newfstatat(reach.dir(), reach.rest(), at)
 }
 

@@ -49,7 +49,6 @@ gates! {
     Openat2 "openat2",
     Read "read",
     Readlinkat "readlinkat",
-    Statfs "statfs",
     Statmount "statmount",
     Statx "statx",
     Umount2 "umount2",

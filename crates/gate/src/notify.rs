@@ -63,6 +63,8 @@ pub fn fanotify_mark_mntns(group: impl AsFd, namespace: impl AsFd) -> Result<()>
 pub enum Event {
     /// There is something to read, or the other end is closed.
     Readable,
+    /// There is room to write.
+    Writable,
     /// Something exceptional: at /proc/self/mountinfo, the table has changed since it was last read.
     Priority,
 }
@@ -77,6 +79,7 @@ pub fn poll<const N: usize>(wait: [(BorrowedFd<'_>, Event); N], limit: Option<Du
         fd: fd.as_raw_fd(),
         events: match event {
             Event::Readable => libc::POLLIN,
+            Event::Writable => libc::POLLOUT,
             Event::Priority => libc::POLLPRI,
         },
         revents: 0,

@@ -26,10 +26,11 @@ impl Shared {
     /// Maps `len` words (at least one).
     pub fn new(len: usize) -> Result<Shared> {
         let len = len.max(1);
+        let bytes = len.checked_mul(size_of::<AtomicU64>()).ok_or(Errno::ENOMEM)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         // SAFETY: a fresh anonymous mapping touches no other memory.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), len * size_of::<AtomicU64>(), protection, flags, -1, 0) };
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
         if at == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(Shared { words: at.cast(), len }) }
     }
 }
@@ -60,7 +61,7 @@ pub struct Ended {
     pub sys: Duration,
 }
 
-/// A forked process. Dropping it kills and reaps it, as far as that is possible without waiting.
+/// A forked process. Dropping it kills it, and reaps it if it is dead already; else init does when this process ends.
 #[derive(Debug)]
 pub struct Child {
     pid: libc::pid_t,
@@ -71,11 +72,11 @@ impl Child {
     /// Forks, and runs `work` in the child, which ends when `work` returns (status 0) or panics (status 101). The child
     /// dies with its parent.
     ///
-    /// The calling process must be single-threaded, or `work` may find locks taken that nobody will release.
+    /// The calling process should be single-threaded, or `work` may wait for ever for a lock that nobody will release.
     pub fn fork(work: impl FnOnce()) -> Result<Child> {
         // SAFETY: getpid cannot fail and touches no memory.
         let parent = unsafe { libc::getpid() };
-        // SAFETY: the caller is single-threaded (see above), so that the child may use whatever the parent could.
+        // SAFETY: the child runs on a copy of this thread's memory; it never returns from here.
         let pid = answer(c_long::from(unsafe { libc::fork() }))? as libc::pid_t;
         if pid != 0 {
             return Ok(Child { pid, ended: None });
@@ -90,6 +91,23 @@ impl Child {
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         // SAFETY: _exit does not return, and runs nothing of the parent's that was copied into this process.
         unsafe { libc::_exit(if done.is_ok() { 0 } else { 101 }) }
+    }
+
+    /// [`Child::fork`] for a child that may never end: first it lets go of everything that it has inherited and that
+    /// somebody could wait for, above all the other end of a pipe. `work` can use no descriptor that was open before.
+    /// [close_range(2)](https://man7.org/linux/man-pages/man2/close_range.2.html)
+    pub fn fork_detached(work: impl FnOnce()) -> Result<Child> {
+        Child::fork(|| {
+            // SAFETY: this process owns the copies of the descriptors; a wrapper of one that is dropped later fails to
+            // close it, which is ignored, and what `work` opens is its own.
+            if unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) } != 0 {
+                (0..4096).for_each(|fd| {
+                    // SAFETY: as above.
+                    unsafe { libc::close(fd) };
+                });
+            }
+            work();
+        })
     }
 
     /// Its process id.
@@ -131,11 +149,6 @@ impl Child {
         }
     }
 
-    /// Gives up on a process that a kill does not reach: it is reaped by init when its wait in the kernel ends.
-    pub fn abandon(self) {
-        std::mem::forget(self);
-    }
-
     fn wait4(&self, options: c_int) -> Option<Ended> {
         let mut status: c_int = 0;
         // SAFETY: zero is a valid rusage, and both pointers are to live variables.
@@ -155,38 +168,8 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         self.kill();
-        self.wait(Duration::from_millis(100));
+        self.try_wait();
     }
-}
-
-/// In a child that may never end: lets go of everything that it has inherited and that somebody could wait for, above all
-/// the other end of a pipe. Nothing can be opened, printed or read through what was open before.
-/// [close_range(2)](https://man7.org/linux/man-pages/man2/close_range.2.html)
-pub fn let_go_of_descriptors() {
-    // SAFETY: the caller uses no descriptor any more; one that is dropped later fails to close, which is ignored.
-    let closed = unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) } == 0;
-    if !closed {
-        for fd in 0..4096 {
-            // SAFETY: as above.
-            unsafe { libc::close(fd) };
-        }
-    }
-}
-
-/// Lets this process hold as many descriptors as its hard limit allows, and says how many that is.
-/// [getrlimit(2)](https://man7.org/linux/man-pages/man2/getrlimit.2.html)
-pub fn raise_descriptor_limit() -> usize {
-    let mut limit = libc::rlimit { rlim_cur: 256, rlim_max: 256 };
-    // SAFETY: `limit` is a live rlimit.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
-            let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
-            if libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) == 0 {
-                limit = raised;
-            }
-        }
-    }
-    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
 }
 
 /// Lets a closed pipe end the process, as it ends other command-line tools: Rust ignores SIGPIPE at start-up.

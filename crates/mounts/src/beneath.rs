@@ -44,11 +44,19 @@ type Looked = Result<Beneath, (Gate, Errno)>;
 pub fn look(points: &mut [Point], hunt: &mut Hunt<'_>) -> Result<(), [Refusal; 2]> {
     let top = Root::open(b"/").ok().and_then(|root| root.anchor);
     let (table, _) = read_either(false, top)?;
+    let tree = Tree::new(&table.mounts);
+    let top = top.or_else(|| tree.anchor(b"/"));
     let uncovered = uncovered(&table.mounts, top);
     let mut copies = Copies::default();
     let mut covered = Vec::new();
     for (at, point) in points.iter_mut().enumerate() {
-        let Some(parent) = table.mounts.iter().find(|parent| Some(parent.id) == point.parent) else { continue };
+        let Some(parent) = point.parent.and_then(|parent| tree.row(parent)) else {
+            if point.target != b"/" {
+                let message = "what lies beneath is not known: it is on a mount that no name leads to";
+                hunt.warnings.push(Warning::about(&point.target, message));
+            }
+            continue;
+        };
         if uncovered.contains(&parent.id) {
             let looked = copies.look(parent, point, hunt);
             settle(point, looked, hunt);
@@ -104,15 +112,16 @@ impl Copies {
 
 /// The mount points whose parents are covered, in a child with a mount namespace of its own.
 fn look_under_covers(points: &mut [Point], which: &[usize], rows: &[Mount], top: Option<u64>, hunt: &mut Hunt<'_>) {
-    /// For each mount point: 1 when it was looked at, or 2 and gate and error, or files and bytes.
-    const WORDS: usize = 3;
+    /// For each mount point: 1 when it was looked at, and files, bytes and how many directories could not be read; or 2,
+    /// and gate and error.
+    const WORDS: usize = 4;
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
     let unknown = (Gate::Unshare, Errno::EAGAIN);
     let Ok(shared) = Shared::new(which.len() * WORDS + Tally::WORDS) else { return };
     let tally = &shared[which.len() * WORDS..];
     let work = || {
         let before = gate::meter::tally();
-        uncover(points, which, rows, top, |at, looked| {
+        uncover(points, which, rows, top, |at, looked, unread| {
             let words = &shared[at * WORDS..][..WORDS];
             let (state, a, b) = match looked {
                 Ok(beneath) => (1, beneath.files, beneath.bytes),
@@ -120,6 +129,7 @@ fn look_under_covers(points: &mut [Point], which: &[usize], rows: &[Mount], top:
             };
             words[1].store(a, Relaxed);
             words[2].store(b, Relaxed);
+            words[3].store(unread as u64, Relaxed);
             words[0].store(state, Relaxed);
         });
         gate::meter::tally().since(&before).publish(tally);
@@ -127,23 +137,33 @@ fn look_under_covers(points: &mut [Point], which: &[usize], rows: &[Mount], top:
     let ended = Child::fork(work).map(|mut child| child.wait(LONGEST));
     gate::meter::enter(&Tally::collect(tally));
     for (at, &point) in which.iter().enumerate() {
-        let [state, a, b] = std::array::from_fn(|w| shared[at * WORDS + w].load(Relaxed));
+        let [state, a, b, unread] = std::array::from_fn(|w| shared[at * WORDS + w].load(Relaxed));
         let looked = match state {
             1 => Ok(Beneath { files: a, bytes: b }),
             2 => Err((Gate::ALL.get(a as usize).copied().unwrap_or(unknown.0), Errno(b as i32))),
             _ => Err(ended.as_ref().map_or_else(|&errno| (Gate::Unshare, errno), |_| unknown)),
         };
         settle(&mut points[point], looked, hunt);
+        if unread > 0 {
+            let message = format!("{unread} things beneath it could not be read and are not counted; run as root");
+            hunt.warnings.push(Warning::about(&points[point].target, message));
+        }
     }
 }
 
 /// What the child does: takes off what lies over a mount until a name leads to it, then looks beneath what is on it.
-fn uncover(points: &[Point], which: &[usize], rows: &[Mount], top: Option<u64>, mut found: impl FnMut(usize, Looked)) {
+fn uncover(
+    points: &[Point],
+    which: &[usize],
+    rows: &[Mount],
+    top: Option<u64>,
+    mut found: impl FnMut(usize, Looked, usize),
+) {
     if let Err(errno) = unshare_mounts() {
-        return (0..which.len()).for_each(|at| found(at, Err((Gate::Unshare, errno))));
+        return (0..which.len()).for_each(|at| found(at, Err((Gate::Unshare, errno)), 0));
     }
     let mut nobody = |_: &crate::method::Progress, _: &[u8]| {};
-    let mut hunt = Hunt::new(&mut nobody);
+    let mut hunt = Hunt::new("", &mut nobody);
     let mut rows = rows.to_vec();
     let parent_of = |at: usize| points[which[at]].parent;
     let mut left: Vec<usize> = (0..which.len()).collect();
@@ -152,9 +172,10 @@ fn uncover(points: &[Point], which: &[usize], rows: &[Mount], top: Option<u64>, 
         let mut copies = Copies::default();
         left.retain(|&at| {
             match rows.iter().find(|row| Some(row.id) == parent_of(at)) {
-                None => found(at, Err((Gate::Umount2, Errno::ENOENT))), // taken off with what it is on
+                None => found(at, Err((Gate::Umount2, Errno::ENOENT)), 0), // taken off with what it is on
                 Some(parent) if reached.contains(&parent.id) => {
-                    found(at, copies.look(parent, &points[which[at]], &mut hunt));
+                    let looked = copies.look(parent, &points[which[at]], &mut hunt);
+                    found(at, looked, std::mem::take(&mut hunt.warnings).len());
                 }
                 Some(_) => return true,
             }
@@ -163,7 +184,7 @@ fn uncover(points: &[Point], which: &[usize], rows: &[Mount], top: Option<u64>, 
         drop(copies);
         let Some(&next) = left.first() else { return };
         if let Err(failed) = take_off_a_cover(parent_of(next), &mut rows, &reached) {
-            found(next, Err(failed));
+            found(next, Err(failed), 0);
             left.remove(0);
         }
     }

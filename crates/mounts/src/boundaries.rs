@@ -2,6 +2,9 @@
 //! whatever else changes `st_dev` inside a mount.
 //!
 //! Only mounts of file systems that can have such places are walked, each from its mount point, and none into another.
+//! Those whose server does not answer are left out, with a warning.
+
+use std::time::Duration;
 
 use gate::fs::{At, Attributes, FileType, Open, Want, btrfs_get_subvol_info, openat, statx};
 use gate::{Fd, Gate};
@@ -9,6 +12,7 @@ use ondisk::Dev;
 use ondisk::dirent::EntryType;
 
 use crate::Point;
+use crate::check::{Verdict, check};
 use crate::method::{Hunt, Queue, read_whole};
 use crate::path::join;
 use crate::root::Root;
@@ -48,6 +52,9 @@ pub struct Boundary {
     /// Its `st_dev`.
     pub dev: Dev,
 }
+
+/// How long a server may take before its mounts are left out.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// Inode number of the root of every btrfs subvolume.
 const BTRFS_FIRST_FREE_OBJECTID: u64 = 256;
@@ -105,12 +112,22 @@ pub fn find(root: &Root, root_fstype: Option<&[u8]>, points: &[Point], hunt: &mu
     if can_have(root_fstype) && !points.iter().any(|point| point.target == root.path) {
         walk(root, root_fstype, hunt, &mut boundaries);
     }
-    for point in points.iter().filter(|p| !p.hidden && p.kind != Some(crate::Kind::File)) {
-        if can_have(point.fstype.as_deref()) {
-            match Root::of_mount(&point.target) {
-                Ok(top) => walk(&top, point.fstype.as_deref(), hunt, &mut boundaries),
-                Err(e) => hunt.failed(&point.target, e.gate, e.errno),
-            }
+    // A walk cannot be called back from a server that does not answer; so they are asked first, from processes that can.
+    let wanted = |p: &&Point| !p.hidden && p.kind != Some(crate::Kind::File) && can_have(p.fstype.as_deref());
+    let (mut remote, mut walked): (Vec<Point>, Vec<Point>) =
+        points.iter().filter(wanted).cloned().partition(|point| point.fstype.as_deref().is_some_and(crate::may_hang));
+    if !remote.is_empty() {
+        match check(&mut remote, ANSWER_WITHIN, |_| {}) {
+            Ok(warnings) => hunt.warnings.extend(warnings),
+            Err(errno) => hunt.failed(&root.path, Gate::Openat, errno),
+        }
+        let answers = |point: &Point| matches!(point.verdict, Some(Verdict::Ok | Verdict::Slow));
+        walked.extend(remote.into_iter().filter(answers));
+    }
+    for point in walked {
+        match Root::of_mount(&point.target) {
+            Ok(top) => walk(&top, point.fstype.as_deref(), hunt, &mut boundaries),
+            Err(e) => hunt.failed(&point.target, e.gate, e.errno),
         }
     }
     boundaries.sort_by(|a, b| crate::path::compare(&a.path, &b.path));

@@ -7,15 +7,15 @@
 //! To touch is to open it as a place, to ask for its attributes afresh, for its file system's, and to read the first
 //! entries of its directory. An autofs mount is only asked for its attributes: the rest would have something mounted.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use gate::fs::{At, Open, Want, fstatfs, getdents64, openat, statx};
+use gate::fs::{At, FileType, Open, Want, fstatfs, getdents64, newfstatat, openat, statx};
 use gate::long::open_long;
 use gate::process::{Child, Shared};
 use gate::{Errno, Gate, Tally};
 
-use crate::{Kind, Point, Warning};
+use crate::{Point, Warning};
 
 /// Whether a mount answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,13 +46,10 @@ impl Verdict {
             Verdict::Hidden => "hidden",
         }
     }
-
-    /// Whether a program that walks into it would be sorry.
-    pub fn is_bad(self) -> bool {
-        matches!(self, Verdict::Slow | Verdict::Hung | Verdict::Stale | Verdict::Denied)
-    }
 }
 
+/// Not the kernel's: another mount has come to lie over this one.
+const COVERED: Errno = Errno(-1);
 /// Children at one time.
 const MOST: usize = 1024;
 /// Children that should not be stuck, while there is work.
@@ -95,19 +92,20 @@ impl Board {
     }
 
     fn taken(&self) -> usize {
-        usize::try_from(self.shared[Board::NEXT].load(Relaxed)).unwrap_or(usize::MAX)
+        usize::try_from(self.shared[Board::NEXT].load(SeqCst)).unwrap_or(usize::MAX)
     }
 
     /// How long a child has been at the mount that it is at, and which that is.
     fn at_work(&self, child: usize) -> Option<(usize, Duration)> {
-        let at = usize::try_from(self.child(child)[0].load(Relaxed)).ok()?.checked_sub(1)?;
-        let begun = self.mount(at)[Board::BEGUN].load(Relaxed);
+        let at = usize::try_from(self.child(child)[0].load(SeqCst)).ok()?.checked_sub(1)?;
+        let begun = self.mount(at)[Board::BEGUN].load(SeqCst);
         Some((at, Duration::from_nanos(self.now().saturating_sub(begun))))
     }
 }
 
 /// Touches every mount that a path reaches, and gives each its verdict. Returns what is to be warned of, within the
-/// deadline and a second, whatever the mounts do.
+/// deadline and a second, whatever the mounts do; only where more than 1,024 hang at once, or this user may have fewer
+/// processes than there are mounts that hang, does it take further deadlines.
 ///
 /// # Errors
 /// When no child can be made.
@@ -129,7 +127,7 @@ pub fn check(points: &mut [Point], deadline: Duration, mut tick: impl FnMut(usiz
             let at_work = board.at_work(place);
             if child.try_wait().is_some() {
                 // It has done its work, or has been killed by somebody else in the middle of a mount.
-                if let Some((at, _)) = at_work.filter(|&(at, _)| board.mount(at)[Board::DONE].load(Relaxed) == 0) {
+                if let Some((at, _)) = at_work.filter(|&(at, _)| board.mount(at)[Board::DONE].load(SeqCst) == 0) {
                     hung[at] = true;
                 }
                 *slot = None;
@@ -144,7 +142,7 @@ pub fn check(points: &mut [Point], deadline: Duration, mut tick: impl FnMut(usiz
             alive += 1;
             stuck += usize::from(at_work.is_some_and(|(_, since)| since > STUCK));
         }
-        let done = (0..visible.len()).filter(|&at| hung[at] || board.mount(at)[Board::DONE].load(Relaxed) != 0).count();
+        let done = (0..visible.len()).filter(|&at| hung[at] || board.mount(at)[Board::DONE].load(SeqCst) != 0).count();
         tick(done);
         if done == visible.len() {
             break;
@@ -154,12 +152,17 @@ pub fn check(points: &mut [Point], deadline: Duration, mut tick: impl FnMut(usiz
             let more = FREE.max(stuck).min(left).min(most.saturating_sub(alive)).min(places - children.len());
             for _ in 0..more {
                 let place = children.len();
-                children.push(Some(Child::fork(|| work(&board, place, points, &visible))?));
+                match Child::fork_detached(|| work(&board, place, points, &visible)) {
+                    Ok(child) => children.push(Some(child)),
+                    Err(_) if alive > 0 => break, // no more processes for us; those that live go on
+                    Err(e) => return Err(e),
+                }
+                alive += 1;
             }
         } else if left == 0 && alive == 0 {
             // Mounts that were taken by children that died before they could begin.
             (0..visible.len())
-                .filter(|&at| board.mount(at)[Board::DONE].load(Relaxed) == 0)
+                .filter(|&at| board.mount(at)[Board::DONE].load(SeqCst) == 0)
                 .for_each(|at| hung[at] = true);
             continue;
         }
@@ -188,7 +191,6 @@ fn reap(mut killed: Vec<(usize, Child)>, points: &[Point], visible: &[usize]) ->
             "process {} waits in the kernel for this mount's server, which has taken its request, and cannot be killed; it ends when the server answers or ends",
             child.id()
         );
-        child.abandon();
         Warning::about(&points[visible[at]].target, message)
     });
     stay.collect()
@@ -200,18 +202,18 @@ fn verdicts(points: &mut [Point], visible: &[usize], board: &Board, hung: &[bool
         point.verdict = Some(Verdict::Hidden);
     }
     for (at, &which) in visible.iter().enumerate() {
-        let [begun, done, errno, gate, answered] = std::array::from_fn(|w| board.mount(at)[w].load(Relaxed));
+        let [begun, done, errno, gate, answered] = std::array::from_fn(|w| board.mount(at)[w].load(SeqCst));
         let took = Duration::from_nanos(done.saturating_sub(begun));
-        let errno = Errno(i32::try_from(errno).unwrap_or(0));
+        let errno = Errno(errno as i32);
         let verdict = match errno {
-            // It was still answering: not one call has waited for half of the deadline.
+            // It was still answering: its last answer came in the second half of the time.
             _ if hung[at] && waited(begun, answered) > deadline / 2 => Verdict::Slow,
             _ if hung[at] => Verdict::Hung,
             Errno(0) if took > deadline / 10 => Verdict::Slow,
+            Errno(0) => Verdict::Ok,
+            COVERED => Verdict::Hidden,
             Errno::EACCES | Errno::EPERM => Verdict::Denied,
-            Errno::ENOENT | Errno::ENOTDIR => Verdict::Hidden,
-            e if is_gone(e) => Verdict::Stale,
-            _ => Verdict::Ok,
+            _ => Verdict::Stale,
         };
         let point = &mut points[which];
         point.verdict = Some(verdict);
@@ -233,7 +235,10 @@ fn verdicts(points: &mut [Point], visible: &[usize], board: &Board, hung: &[bool
                 "hung: no answer within {:.3} s; keep programs out of it (--format exclude), or detach it with umount -l",
                 deadline.as_secs_f64()
             ))),
-            Verdict::Stale => warnings.push(warning("stale: its server or device is gone; detach it with umount -l".to_owned())),
+            Verdict::Stale if is_gone(errno) => {
+                warnings.push(warning("stale: its server or device is gone; detach it with umount -l".to_owned()));
+            }
+            Verdict::Stale => warnings.push(warning("stale: it answers with an error; look at its server".to_owned())),
             Verdict::Denied => warnings.push(warning("denied: this user may not look into it; run as another".to_owned())),
         }
     }
@@ -271,26 +276,24 @@ fn is_gone(errno: Errno) -> bool {
 fn work(board: &Board, place: usize, points: &[Point], visible: &[usize]) {
     let before = gate::meter::tally();
     let mine = board.child(place);
-    // A child that cannot be killed must hold nothing that anybody waits for: no pipe, no current directory.
-    gate::process::let_go_of_descriptors();
-    let _ = gate::fs::chdir(c"/");
+    let _ = gate::fs::chdir(c"/"); // a child that cannot be killed must not keep anybody's directory busy
     loop {
-        let at = board.shared[Board::NEXT].fetch_add(1, Relaxed) as usize;
+        let at = board.shared[Board::NEXT].fetch_add(1, SeqCst) as usize;
         let Some(&which) = visible.get(at) else { return };
         let mount = board.mount(at);
-        mount[Board::BEGUN].store(board.now(), Relaxed);
-        mine[0].store(at as u64 + 1, Relaxed);
+        mount[Board::BEGUN].store(board.now(), SeqCst);
+        mine[0].store(at as u64 + 1, SeqCst);
         let publish = || {
-            mount[Board::ANSWERED].store(board.now(), Relaxed);
+            mount[Board::ANSWERED].store(board.now(), SeqCst);
             gate::meter::tally().since(&before).publish(&mine[1..]);
         };
         if let Err((gate, errno)) = touch(&points[which], publish) {
-            mount[Board::ERRNO].store(errno.0 as u64, Relaxed);
-            mount[Board::GATE].store(gate as u64, Relaxed);
+            mount[Board::ERRNO].store(errno.0 as u32 as u64, SeqCst);
+            mount[Board::GATE].store(gate as u64, SeqCst);
         }
         publish();
-        mount[Board::DONE].store(board.now(), Relaxed);
-        mine[0].store(0, Relaxed);
+        mount[Board::DONE].store(board.now(), SeqCst);
+        mine[0].store(0, SeqCst);
     }
 }
 
@@ -300,17 +303,25 @@ fn touch(point: &Point, publish: impl Fn()) -> Result<(), (Gate, Errno)> {
     let place = open_long(&point.target, Open::PATH | Open::NOFOLLOW).map_err(gate(Gate::Openat))?;
     publish();
     let at = At::EMPTY_PATH | At::NO_AUTOMOUNT | At::STATX_FORCE_SYNC;
-    let seen = statx(&place, c"", at, Want::BASIC_STATS).map_err(gate(Gate::Statx))?;
+    let (directory, mount) = match statx(&place, c"", at, Want::BASIC_STATS) {
+        Ok(seen) => (seen.file_type == FileType::Directory, seen.mnt_id),
+        // Perhaps it is statx that is refused, and not the mount.
+        Err(errno @ (Errno::ENOSYS | Errno::EPERM)) => {
+            let seen = newfstatat(&place, c"", At::EMPTY_PATH).map_err(|_| (Gate::Statx, errno))?;
+            (seen.file_type == FileType::Directory, None)
+        }
+        Err(errno) => return Err((Gate::Statx, errno)),
+    };
     publish();
-    if point.id.is_some() && seen.mnt_id.is_some() && point.id != seen.mnt_id {
-        return Err((Gate::Statx, Errno::ENOENT)); // another mount has come to lie over it
+    if point.id.is_some() && mount.is_some() && point.id != mount {
+        return Err((Gate::Statx, COVERED));
     }
     if point.fstype.as_deref() == Some(b"autofs") {
         return Ok(());
     }
     fstatfs(&place).map_err(gate(Gate::Fstatfs))?;
     publish();
-    if point.kind != Some(Kind::File) && seen.file_type == gate::fs::FileType::Directory {
+    if directory {
         let dir = openat(&place, c".", Open::SCAN).map_err(gate(Gate::Openat))?;
         publish();
         getdents64(&dir, &mut [0u8; 4096]).map_err(gate(Gate::Getdents64))?;

@@ -63,9 +63,7 @@ pub fn run(root: &Root, by: By, question: &Question, limit: Duration) -> Result<
     })?;
     let Some(ended) = child.wait(limit) else {
         child.kill();
-        if child.wait(Duration::from_millis(500)).is_none() {
-            child.abandon();
-        }
+        child.wait(Duration::from_millis(500));
         return Ok(Err(NoRun::Stopped(limit)));
     };
     let tally = Tally::collect(&shared[TALLY..]);
@@ -114,7 +112,8 @@ pub fn compare(
         tick(by.name(), 0);
         // Once to warm the caches, once for the profile; a method that is stopped is not asked again.
         let warmed = run(root, by, question, limit)?;
-        match warmed.and(run(root, by, question, limit)?) {
+        let profiled = if warmed.is_ok() { run(root, by, question, limit)? } else { warmed };
+        match profiled {
             Ok(profile) => comparison.profiles.push(profile),
             Err(why) => comparison.left_out.push((by, why)),
         }

@@ -11,7 +11,7 @@ use crate::tree::Tree;
 
 /// File systems whose server may be gone, so that a look at a file may wait for ever.
 pub fn may_hang(fstype: &[u8]) -> bool {
-    const REMOTE: [&[u8]; 18] = [
+    const REMOTE: &[&[u8]] = &[
         b"nfs",
         b"nfs4",
         b"cifs",
@@ -30,8 +30,17 @@ pub fn may_hang(fstype: &[u8]) -> bool {
         b"coda",
         b"ncpfs",
         b"autofs",
+        b"virtiofs",
+        b"vboxsf",
+        b"vmhgfs",
+        b"panfs",
+        b"wekafs",
     ];
-    REMOTE.contains(&fstype) || fstype == b"fuse" || fstype.starts_with(b"fuse.")
+    REMOTE.contains(&fstype) || is_fuse(fstype)
+}
+
+fn is_fuse(fstype: &[u8]) -> bool {
+    fstype == b"fuse" || fstype.starts_with(b"fuse.")
 }
 
 /// A part of a file system that a mount shows.
@@ -52,7 +61,9 @@ impl<'a> Kinds<'a> {
         if row.fstype == b"nsfs" {
             return Some(Kind::File);
         }
-        if row.fsroot == b"/" || row.fsroot.is_empty() || tree.has_mount_inside(row) {
+        let whole = row.fsroot == b"/" || row.fsroot.is_empty();
+        // A FUSE server may give a plain file for the root of its file system.
+        if tree.has_mount_inside(row) || whole && !is_fuse(&row.fstype) {
             return Some(Kind::Dir);
         }
         let part = (row.dev, row.fsroot.as_slice());
@@ -71,15 +82,16 @@ impl<'a> Kinds<'a> {
 }
 
 fn look(row: &Mount, tree: &Tree<'_>) -> Option<Kind> {
+    // To look at the root of a FUSE mount asks no server, as long as nothing is wanted; to go through one might.
     let mut above = Some(row);
     while let Some(mount) = above {
-        if may_hang(&mount.fstype) {
+        if may_hang(&mount.fstype) && !(mount.id == row.id && is_fuse(&mount.fstype)) {
             return None;
         }
         above = tree.row(mount.parent).filter(|parent| parent.id != mount.id);
     }
     let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
-    match statx_long(row.target.as_deref()?, at, Want::TYPE).ok()?.file_type {
+    match statx_long(row.target.as_deref()?, at, Want::empty()).ok()?.file_type {
         FileType::Unknown => None,
         FileType::Directory => Some(Kind::Dir),
         _ => Some(Kind::File),

@@ -118,7 +118,7 @@ fn of_table(root: &Root, table: Table, why: String) -> Answer {
         lacking.push("the table does not hold the mount that the root is on; try --by search".to_owned());
     }
     let tree = Tree::new(&table.mounts);
-    let anchor = root.anchor.or_else(|| anchor_by_name(root, &table, &tree));
+    let anchor = root.anchor.or_else(|| tree.anchor(&root.path));
     let visible = match anchor {
         Some(anchor) => tree.visible(&root.path, anchor),
         None => vec![false; table.mounts.len()],
@@ -144,19 +144,16 @@ fn of_table(root: &Root, table: Table, why: String) -> Answer {
     Answer { by, why, root_fstype, points, warnings: incomplete(&lacking), lacking, search: None }
 }
 
-/// The mount that the root is on, where `statx` does not say: the one with the longest name that leads to it.
-fn anchor_by_name(root: &Root, table: &Table, tree: &Tree<'_>) -> Option<u64> {
-    let leads = |row: &&ondisk::Mount| row.target.as_deref().is_some_and(|target| below(target, &root.path).is_some());
-    let length = |row: &ondisk::Mount| row.target.as_ref().map_or(0, Vec::len);
-    let top = |row: &&ondisk::Mount| !tree.on(row.id).iter().any(|&on| table.mounts[on].target == row.target);
-    table.mounts.iter().filter(leads).filter(top).max_by_key(|row| length(row)).map(|row| row.id)
-}
-
 fn searched(root: &Root, by: By, question: &Question, tick: &mut dyn FnMut(&Progress, &[u8])) -> Answer {
-    let mut hunt = Hunt::new(tick);
+    let mut hunt = Hunt::new("mount points in it are not seen", tick);
+    let mut root_fstype = None;
     let (points, why) = match by {
-        By::Search | By::Kernel | By::Mountinfo => search::find(root, &question.hints, &mut hunt),
-        By::Naive => (naive::find(root, &mut hunt), "nothing is left out".to_owned()),
+        By::Search | By::Kernel | By::Mountinfo => {
+            let found = search::find(root, &question.hints, &mut hunt);
+            root_fstype = found.root_fstype;
+            (found.points, found.why)
+        }
+        By::Naive => (naive::find(root, &mut hunt), "no bound".to_owned()),
         By::Getmnt1 => (getmnt1::find(root, question.bound, &mut hunt), bounded(question.bound)),
         By::Getmnt2 => {
             let (pairs, why) = pairs(root, &question.hints);
@@ -172,7 +169,7 @@ fn searched(root: &Root, by: By, question: &Question, tick: &mut dyn FnMut(&Prog
     let mut answer = Answer {
         by,
         why,
-        root_fstype: None,
+        root_fstype,
         points,
         search: Some(hunt.progress),
         lacking: std::mem::take(&mut hunt.lacking),
@@ -180,6 +177,7 @@ fn searched(root: &Root, by: By, question: &Question, tick: &mut dyn FnMut(&Prog
     };
     if by != By::Search {
         classify_by_name(&mut answer.points);
+        answer.why.push_str("; goes by st_dev, so bind mounts of one device and mounts on files are not seen");
     }
     answer.warnings.extend(incomplete(&answer.lacking));
     answer

@@ -4,6 +4,9 @@
 //! only ids, parents and devices are looked at. A device is UNREFERENCED when it is in no pair, INTERNAL when something
 //! is mounted on it, and LEAF otherwise; getmnt3 makes a tree of it and removes leaves from that as they are found.
 //!
+//! On btrfs and its like every subvolume has an `st_dev` of its own, and none has the device of the table. Such a file
+//! system counts as having a mount on it that is never found: it is no leaf, and the search goes on to its end.
+//!
 //! Bind mounts, which the papers did not know, bring pairs of a device with itself: no search for a change of device can
 //! find them, and they are left out.
 
@@ -31,7 +34,9 @@ impl Pairs {
         let mut devices: HashMap<u64, Dev> = table.iter().map(|row| (row.id, row.dev)).collect();
         let anchor = anchor?;
         // Where the root is no mount of its own (a chroot), its mount may stand outside the table.
-        devices.entry(anchor).or_insert(dev);
+        if *devices.entry(anchor).or_insert(dev) != dev {
+            return None;
+        }
         let mut on: HashMap<u64, Vec<&Mount>> = HashMap::new();
         for row in table.iter().filter(|row| row.id != anchor) {
             on.entry(row.parent).or_default().push(row);
@@ -48,6 +53,9 @@ impl Pairs {
                 reached.push(row.id);
                 let pair = (row.dev, devices[&parent]);
                 pairs.referenced.insert(row.dev, ());
+                if has_devices_of_its_own(&row.fstype) {
+                    *pairs.on.entry(row.dev).or_default() += 1;
+                }
                 if pair.0 != pair.1 {
                     *pairs.sought.entry(pair).or_default() += 1;
                     *pairs.on.entry(pair.1).or_default() += 1;
@@ -84,6 +92,11 @@ impl Pairs {
     pub fn all_found(&self) -> bool {
         self.on.values().all(|&n| n == 0)
     }
+}
+
+/// Whether the files of a file system have other devices than its super block.
+fn has_devices_of_its_own(fstype: &[u8]) -> bool {
+    matches!(fstype, b"btrfs" | b"bcachefs" | b"zfs")
 }
 
 #[cfg(test)]
@@ -128,6 +141,16 @@ mod tests {
     fn a_bind_mount_of_the_same_device_is_not_waited_for() {
         let pairs = Pairs::below(&table(&[(1, 0, 0), (2, 1, 0), (3, 2, 7)]), Some(1), dev(0)).unwrap();
         assert!(!pairs.leaf(dev(0)) && pairs.leaf(dev(7)));
+    }
+
+    #[test]
+    fn btrfs_is_never_done() {
+        let mut rows = table(&[(1, 0, 0), (2, 1, 5)]);
+        rows[1].fstype = b"btrfs".to_vec();
+        let mut pairs = Pairs::below(&rows, Some(1), dev(0)).unwrap();
+        pairs.found(dev(6), dev(0)); // its root has another st_dev
+        assert!(!pairs.leaf(dev(0)) && !pairs.leaf(dev(6)) && !pairs.all_found());
+        assert!(Pairs::below(&rows, Some(2), dev(6)).is_none(), "a root whose st_dev the table does not know");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use gate::fs::{At, Attributes, CWD, Open, Want};
+use gate::fs::{At, Attributes, CWD, Open, Want, statx};
+use gate::long::statx_long;
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
 
@@ -87,10 +88,13 @@ impl Root {
 }
 
 /// The absolute name of an open directory: from /proc, or else by going there and asking where we are.
+///
+/// # Errors
+/// `ENOENT` when it has none: it was removed, or no path from this process's root leads to it.
 fn absolute_name(dir: &Fd) -> gate::Result<Vec<u8>> {
     let link = gate::long::c_string(format!("/proc/self/fd/{}", dir.as_raw_fd()).as_bytes())?;
     if let Ok(name) = gate::fs::readlinkat(CWD, &link)
-        && name.first() == Some(&b'/')
+        && leads_to(&name, dir)
     {
         return Ok(name);
     }
@@ -98,5 +102,17 @@ fn absolute_name(dir: &Fd) -> gate::Result<Vec<u8>> {
     gate::fs::fchdir(dir.as_fd())?;
     let name = gate::fs::getcwd();
     gate::fs::fchdir(here.as_fd())?;
-    name
+    name.and_then(|name| if leads_to(&name, dir) { Ok(name) } else { Err(Errno::ENOENT) })
+}
+
+/// Whether a name leads to an open directory. (The kernel gives ` (deleted)` behind the name of one that was removed,
+/// and names over which another mount has come to lie.) Waits for no server.
+fn leads_to(name: &[u8], dir: &Fd) -> bool {
+    let at = At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
+    let same = match (statx_long(name, at, Want::empty()), statx(dir, c"", at | At::EMPTY_PATH, Want::empty())) {
+        (Ok(a), Ok(b)) => (a.dev, a.ino, a.mnt_id) == (b.dev, b.ino, b.mnt_id),
+        (Err(Errno::ENOSYS | Errno::EPERM), _) => true, // no statx here: taken on trust
+        _ => false,
+    };
+    same && name.first() == Some(&b'/')
 }

@@ -38,6 +38,14 @@ impl<'a> Tree<'a> {
         if self.children.contains_key(&id) { Class::Internal } else { Class::Leaf }
     }
 
+    /// The mount that a name is on, where `statx` does not say: the topmost with the longest name that leads to it.
+    pub fn anchor(&self, path: &[u8]) -> Option<u64> {
+        let leads = |row: &&Mount| row.target.as_deref().is_some_and(|target| below(target, path).is_some());
+        let length = |row: &Mount| row.target.as_ref().map_or(0, Vec::len);
+        let top = |row: &&Mount| !self.on(row.id).iter().any(|&on| self.rows[on].target == row.target);
+        self.rows.iter().filter(leads).filter(top).max_by_key(|row| length(row)).map(|row| row.id)
+    }
+
     fn place(&self, id: u64) -> Option<usize> {
         let at = self.by_id.binary_search_by_key(&id, |&(id, _)| id).ok()?;
         Some(self.by_id[at].1)

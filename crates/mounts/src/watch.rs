@@ -1,7 +1,7 @@
 //! Attaches and detaches as they happen: from fanotify where the kernel has it and lets us, else by polling mountinfo.
 
-use std::collections::{HashMap, VecDeque};
-use std::os::fd::AsFd;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use gate::fs::{CWD, Open, openat, read};
 use gate::notify::{self, Event, FAN_MNT_ATTACH, FAN_MNT_DETACH, FAN_Q_OVERFLOW, poll};
@@ -26,6 +26,7 @@ pub struct Watch {
     source: Source,
     stop: Fd,
     pending: VecDeque<Change>,
+    stopped: bool,
 }
 
 enum Source {
@@ -56,10 +57,12 @@ impl Watch {
             }
             Err((gate, errno)) => {
                 let why = format!("{} answers {errno}", gate.name());
-                Source::Mountinfo { table: Table::read(Door::Mountinfo)?, why }
+                let table = Table::read(Door::Mountinfo)
+                    .map_err(|e| Refusal { message: format!("{why}; {}", e.message), ..e })?;
+                Source::Mountinfo { table, why }
             }
         };
-        Ok(Watch { source, stop, pending: VecDeque::new() })
+        Ok(Watch { source, stop, pending: VecDeque::new(), stopped: false })
     }
 
     /// By what it watches, and what that cannot see, in words.
@@ -90,15 +93,24 @@ impl Watch {
                 Source::Fanotify { group, .. } => (group.as_fd(), Event::Readable),
                 Source::Mountinfo { table, .. } => (table.changes().unwrap_or(self.stop.as_fd()), Event::Priority),
             };
-            let [changed, stopped] = poll([source, (self.stop.as_fd(), Event::Readable)], None).map_err(|errno| {
-                Refusal { gate: Gate::Read, errno: Some(errno), message: "cannot wait for changes".to_owned() }
-            })?;
-            if changed {
-                self.collect()?;
-            } else if stopped {
+            if self.stopped {
                 return Ok(None);
             }
+            let [changed, stopped] = poll([source, (self.stop.as_fd(), Event::Readable)], None).map_err(cannot_wait)?;
+            self.stopped = stopped;
+            if changed {
+                self.collect()?; // what happened before the signal is still told
+            }
         }
+    }
+
+    /// Waits until something can be written to `output`; false when a signal ends the watch before that.
+    ///
+    /// # Errors
+    /// Those of poll(2).
+    pub fn wait_for_room(&self, output: BorrowedFd<'_>) -> Result<bool, Refusal> {
+        let room = poll([(output, Event::Writable), (self.stop.as_fd(), Event::Readable)], None);
+        room.map(|[room, _]| room).map_err(cannot_wait)
     }
 
     fn collect(&mut self) -> Result<(), Refusal> {
@@ -139,19 +151,23 @@ impl Watch {
             Source::Mountinfo { table, .. } => {
                 let new = Table::read(Door::Mountinfo)?;
                 let old = std::mem::replace(table, new);
-                let missing_from = |rows: &[Mount], row: &Mount| {
-                    !rows.iter().any(|other| (other.id, &other.target) == (row.id, &row.target))
-                };
-                for row in old.mounts.iter().filter(|row| missing_from(&table.mounts, row)) {
+                let key = |row: &Mount| (row.id, row.target.clone());
+                let [before, after] =
+                    [&old.mounts, &table.mounts].map(|rows| rows.iter().map(key).collect::<HashSet<_>>());
+                for row in old.mounts.iter().filter(|row| !after.contains(&key(row))) {
                     self.pending.push_back(Change::Detach(row.id, Some(Box::new(row.clone()))));
                 }
-                for row in table.mounts.iter().filter(|row| missing_from(&old.mounts, row)) {
+                for row in table.mounts.iter().filter(|row| !before.contains(&key(row))) {
                     self.pending.push_back(Change::Attach(row.id, Some(Box::new(row.clone()))));
                 }
             }
         }
         Ok(())
     }
+}
+
+fn cannot_wait(errno: Errno) -> Refusal {
+    Refusal { gate: Gate::Read, errno: Some(errno), message: "cannot wait for changes".to_owned() }
 }
 
 fn fanotify() -> Result<Fd, (Gate, Errno)> {

@@ -23,10 +23,10 @@ pub fn parse(line: &[u8]) -> Option<Mount> {
         }
     }
     let fstype = unescape(fields.next()?);
-    let source = unescape(fields.next()?);
+    let source = Some(unescape(fields.next()?)).filter(|source| !source.is_empty());
     let options = merge_options(mount_options, fields.next()?);
     let target = Some(target).filter(|t| t.first() == Some(&b'/'))?;
-    Some(Mount { id, parent, dev, fsroot, target: Some(target), fstype, source: Some(source), options, slave })
+    Some(Mount { id, parent, dev, fsroot, target: Some(target), fstype, source, options, slave })
 }
 
 fn number<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {
@@ -49,9 +49,9 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_source_is_a_source() {
+    fn an_empty_source_is_none() {
         let mount = parse(b"36 35 0:40 / /x rw - tmpfs  rw").unwrap();
-        assert_eq!(mount.source.as_deref(), Some(&b""[..]));
+        assert_eq!(mount.source, None);
     }
 
     #[test]

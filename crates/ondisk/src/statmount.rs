@@ -42,7 +42,7 @@ pub fn parse(buffer: &[u8]) -> Option<Mount> {
         fsroot: string(MNT_ROOT, 104).unwrap_or_default(),
         target: string(MNT_POINT, 108).filter(|target| target.first() == Some(&b'/')),
         fstype,
-        source: string(SB_SOURCE, 124),
+        source: string(SB_SOURCE, 124).filter(|source| !source.is_empty()),
         options: merge_options(&mount_options(u64_at(buffer, 64)?), &super_options(sb_flags, string(MNT_OPTS, 4))),
         slave: u64_at(buffer, 88)? != 0,
     })

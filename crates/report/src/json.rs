@@ -1,5 +1,6 @@
 //! The envelope of every command's `--json`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::ser::SerializeMap;
@@ -30,7 +31,7 @@ pub struct Warning {
     /// The gate that failed.
     pub gate: Option<&'static str>,
     /// The error's name: `EACCES`.
-    pub errno: Option<&'static str>,
+    pub errno: Option<Cow<'static, str>>,
     /// What it means, and what to do next.
     pub message: String,
 }

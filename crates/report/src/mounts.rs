@@ -405,6 +405,10 @@ const BY_THE_SYSTEM: [&[u8]; 22] = [
     b"rootfs",
 ];
 
+/// Options that a bind mount has for itself.
+const OF_THE_MOUNT: [&[u8]; 8] =
+    [b"ro", b"nosuid", b"nodev", b"noexec", b"noatime", b"nodiratime", b"strictatime", b"nosymfollow"];
+
 /// Lines for /etc/fstab: what the system does not mount by itself; bind mounts as such, with the name that shows the same
 /// directory elsewhere.
 pub fn fstab(rows: &dyn Rows) -> Vec<u8> {
@@ -428,13 +432,16 @@ pub fn fstab(rows: &dyn Rows) -> Vec<u8> {
                     [at, rest].concat()
                 })
             })
-            .next_back();
+            .next();
         match original {
             Some(original) if fstype != b"btrfs" || part != b"/" && !has_subvolume(row, part) => {
                 let original = if original.is_empty() { b"/".to_vec() } else { original };
-                let read_only = split_options(options(row)).any(|option| option == b"ro");
-                let options: &[u8] = if read_only { b"bind,ro" } else { b"bind" };
-                tab_line(&mut out, Some(&original), row.target, Some(b"none"), options, b"0 0");
+                if original.ends_with(b"//deleted") {
+                    out.extend(b"# what is mounted here has been removed: ");
+                }
+                let own = split_options(options(row)).filter(|option| OF_THE_MOUNT.contains(&option.as_slice()));
+                let options = own.fold(b"bind".to_vec(), |all, option| [all, option].join(&b','));
+                tab_line(&mut out, Some(&original), row.target, Some(b"none"), &options, b"0 0");
             }
             _ => {
                 let pass: &[u8] = match (row.target, row.dev.major) {
@@ -455,13 +462,16 @@ fn has_subvolume(row: &Row<'_>, part: &[u8]) -> bool {
 }
 
 /// The mount points that a backup should keep out of: a line each, as a pattern that tar, restic and borg take for the
-/// name and nothing else. A newline in a name, which no such file can hold, is written `?`.
+/// name and nothing else. A newline in a name, which no such file can hold, is written `?`. A slow mount is not among
+/// them: it can be backed up.
 pub fn exclude(rows: &dyn Rows) -> Vec<u8> {
     let mut out = Vec::new();
-    for row in all(rows).filter(|row| row.verdict.is_some_and(|v| v != "ok" && v != "hidden")) {
-        for &byte in row.target {
+    for row in all(rows).filter(|row| row.verdict.is_some_and(|v| matches!(v, "hung" | "stale" | "denied"))) {
+        for (at, &byte) in row.target.iter().enumerate() {
             match byte {
-                b'*' | b'?' | b'[' => out.extend([b'[', byte, b']']),
+                // restic takes `$` for a variable, and cuts blanks off the ends.
+                b'*' | b'?' | b'[' | b'$' => out.extend([b'[', byte, b']']),
+                b' ' | b'\t' if at + 1 == row.target.len() => out.extend([b'[', byte, b']']),
                 b'\\' => out.extend(b"[\\\\]"),
                 b'\n' => out.push(b'?'),
                 _ => out.push(byte),
@@ -530,9 +540,11 @@ mod tests {
 
     #[test]
     fn patterns_match_nothing_else() {
-        let mut bad = row("/m[1]*\\", "nfs");
+        let mut bad = row("/m[1]*\\$x ", "nfs");
         bad.verdict = Some("hung");
-        assert_eq!(exclude(&[bad, row("/ok", "nfs")]), b"/m[[]1][*][\\\\]\n");
+        let mut slow = row("/slow", "nfs");
+        slow.verdict = Some("slow");
+        assert_eq!(exclude(&[bad, row("/ok", "nfs"), slow]), b"/m[[]1][*][\\\\][$]x[ ]\n");
     }
 
     #[test]

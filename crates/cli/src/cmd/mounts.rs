@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
+use gate::Errno;
 use gate::fs::{At, Attributes, Want};
 use mounts::locate::Question;
 use mounts::method::Hunt;
@@ -21,13 +22,21 @@ pub(crate) const SCHEMA: &str = "fathom.mounts/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let format = if out.json { Format::Json } else { args.format.unwrap_or(Format::Table) };
+    let plain = matches!(format, Format::Table | Format::Json);
+    if !plain && (args.compare || args.watch || !args.assert.is_empty()) {
+        return Err(Failed("--compare, --watch and --assert are shown as table or json only".to_owned()));
+    }
     if !args.assert.is_empty() {
         return assert(args, format, out);
+    }
+    let knows_ids = !matches!(args.by, By::Naive | By::Getmnt1 | By::Getmnt2 | By::Getmnt3);
+    if args.beneath && !knows_ids {
+        return Err(Failed(format!("--beneath needs to know what each mount is on, and {} does not", args.by_name())));
     }
     let question = question(args, format)?;
     let root = open_root(&args.root)?;
     if args.watch {
-        return super::watch::run(&root.path, out);
+        return super::watch::run(&root.path, format == Format::Json, out);
     }
     if args.compare {
         return compare(root, &question, usize::from(args.trials), format, out);
@@ -41,7 +50,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         check_readable(&root, &answer)?;
     }
     let mut tick = |far: &mounts::method::Progress, path: &[u8]| progress.search(far, path);
-    let mut hunt = Hunt::new(&mut tick);
+    let lost = if args.beneath { "what is in it is not counted" } else { "boundaries in it are not seen" };
+    let mut hunt = Hunt::new(lost, &mut tick);
     if let Some(from) = args.names {
         names::resolve(&mut answer.points, if from == Names::Dev { names::Names::Dev } else { names::Names::Sys });
     }
@@ -165,7 +175,7 @@ fn question(args: &Args, format: Format) -> Result<Question, Failed> {
         _ => false,
     };
     if !fits {
-        let hints = args.hints.to_string_lossy();
+        let hints = printable(args.hints.as_bytes());
         return Err(Failed(format!("--hints {hints} says nothing to --by {}; give --by search", args.by_name())));
     }
     if args.depth.is_some() && !matches!(args.by, By::Getmnt1 | By::Getmnt2 | By::Getmnt3) && !args.compare {
@@ -183,12 +193,16 @@ fn read_names(file: &OsStr) -> Result<Vec<Vec<u8>>, Failed> {
     let failed =
         |e| Failed::at("cannot read the hints in", file.as_bytes(), e, "--hints takes auto, none, ids or a file");
     let fd = gate::long::open_long(file.as_bytes(), gate::fs::Open::NONBLOCK).map_err(failed)?;
+    const MOST: usize = 64 << 20;
     let mut bytes = Vec::new();
     let mut buffer = vec![0u8; 64 << 10];
     loop {
         match gate::fs::read(&fd, &mut buffer).map_err(failed)? {
             0 => break,
             n => bytes.extend_from_slice(&buffer[..n]),
+        }
+        if bytes.len() > MOST {
+            return Err(Failed::at("cannot take for hints", file.as_bytes(), "over 64 MiB", "give a mount table"));
         }
     }
     let end = if bytes.contains(&0) { 0 } else { b'\n' };
@@ -201,10 +215,10 @@ pub(crate) fn open_root(given: &OsStr) -> Result<Root, Failed> {
 
 fn unusable(e: Unusable) -> Failed {
     let next = match e.errno {
-        gate::Errno::ENOENT => "give a directory that exists",
-        gate::Errno::ENOTDIR => "give a directory; for a file, see --assert",
-        gate::Errno::EACCES | gate::Errno::EPERM => "run as root, or begin at a directory that you may read",
-        gate::Errno::ENOTCONN | gate::Errno::ESTALE => "its server is gone; see fathom mounts --check",
+        Errno::ENOENT => "give a directory that exists",
+        Errno::ENOTDIR => "give a directory; for a file, see --assert",
+        Errno::EACCES | Errno::EPERM => "run as root, or begin at a directory that you may read",
+        Errno::ENOTCONN | Errno::ESTALE => "its server is gone; see fathom mounts --check",
         _ => "",
     };
     Failed::at(e.doing, &e.path, e.errno, next)
@@ -274,15 +288,23 @@ fn assert(args: &Args, format: Format, out: &Out) -> Done {
         let at = At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
         let seen = gate::long::statx_long(path, at, Want::empty());
         let mountpoint = match seen {
-            Ok(seen) => seen.attributes.contains(Attributes::MOUNT_ROOT),
+            Ok(seen) if seen.attributes_known.contains(Attributes::MOUNT_ROOT) => {
+                seen.attributes.contains(Attributes::MOUNT_ROOT)
+            }
+            Ok(_) | Err(Errno::ENOSYS | Errno::EPERM) => differs_from_above(path)?,
             Err(_) => false,
         };
         match seen {
-            Ok(_) if mountpoint => {}
+            _ if mountpoint => {}
+            Err(e @ (Errno::ENOENT | Errno::ENOTDIR)) => {
+                warnings.push(Warning::failed(path, gate::Gate::Statx, e, "not a mount point"));
+            }
+            Err(e) => {
+                warnings.push(Warning::failed(path, gate::Gate::Statx, e, "cannot tell whether it is a mount point"))
+            }
             Ok(_) => warnings.push(Warning::about(path, "not a mount point")),
-            Err(e) => warnings.push(Warning::failed(path, gate::Gate::Statx, e, "not a mount point")),
         }
-        if mountpoint && !out.json && !out.quiet && format == Format::Table {
+        if mountpoint && !out.quiet && format == Format::Table {
             out.data(format!("{} is a mount point\n", printable(path)).as_bytes())?;
         }
         asserted.push(Asserted { path: path.to_vec(), mountpoint });
@@ -303,6 +325,23 @@ fn assert(args: &Args, format: Format, out: &Out) -> Done {
     }
     out.warn(&warnings);
     Ok(warnings.len())
+}
+
+/// Whether a directory is on another device than the one above it, where the kernel does not say what is a mount point.
+fn differs_from_above(path: &[u8]) -> Result<bool, Failed> {
+    let cwd = gate::fs::CWD;
+    let above = mounts::path::join(path, b"..");
+    let stat = |name: &[u8]| gate::long::newfstatat_long(cwd, name, At::NO_AUTOMOUNT);
+    match (stat(path), stat(&above)) {
+        (Ok(a), Ok(b)) if a.dev != b.dev || a.ino == b.ino => Ok(true),
+        (Err(_), _) => Ok(false),
+        _ => Err(Failed::at(
+            "cannot tell whether there is a mount at",
+            path,
+            "statx(2) does not say here, and bind mounts cannot be told otherwise",
+            "run it where statx is allowed, on Linux 5.8 or later",
+        )),
+    }
 }
 
 /// The methods compared, ready to be shown.

@@ -5,10 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use clap::CommandFactory;
 
 use crate::args::{Cli, Completions, Man};
-use crate::out::{Done, Failed};
+use crate::out::{Done, Failed, Out};
 
-pub(crate) fn completions(args: &Completions) -> Done {
-    clap_complete::generate(args.shell, &mut Cli::command(), "fathom", &mut std::io::stdout().lock());
+pub(crate) fn completions(args: &Completions, out: &Out) -> Done {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "fathom", &mut text);
+    out.data(&text)?;
     Ok(0)
 }
 

@@ -5,7 +5,9 @@ use mounts::locate::Question;
 use mounts::{Hints, Warning, locate};
 use report::compare::{Comparison, comparison, methods_text};
 use report::mounts::{Look, Mounts, Rows};
-use serde::Serialize;
+use report::name::{entry, printable};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 use super::mounts::{Compared, Points, compare_methods, open_root};
 use crate::args::Survey as Args;
@@ -14,10 +16,18 @@ use crate::out::{Done, Failed, Out};
 const SCHEMA: &str = "fathom.survey/1";
 
 /// The page.
-#[derive(Serialize)]
 struct Page<'a> {
-    root: std::borrow::Cow<'a, str>,
+    root: &'a [u8],
     mounts: Mounts<'a>,
+}
+
+impl Serialize for Page<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        entry(&mut map, "root", Some(self.root))?;
+        map.serialize_entry("mounts", &self.mounts)?;
+        map.end()
+    }
 }
 
 pub(crate) fn run(args: &Args, out: &Out) -> Done {
@@ -46,12 +56,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
             compare: Some(&comparison),
             asserted: None,
         };
-        out.envelope(SCHEMA, Page { root: String::from_utf8_lossy(&path), mounts }, &warnings)?;
+        out.envelope(SCHEMA, Page { root: &path, mounts }, &warnings)?;
     } else {
         let hidden = rows.0.iter().filter(|point| point.hidden).count();
         let head = |text: &str| if out.color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
-        let mut text =
-            format!("{}\n", head(&format!("Mounts: {} at or under {}", rows.len(), args.dir.to_string_lossy())));
+        let mut text = format!("{}\n", head(&format!("Mounts: {} at or under {}", rows.len(), printable(&path))));
         if hidden > 0 {
             text.push_str(&format!("{hidden} of them no path reaches; they are marked hidden.\n"));
         }

@@ -1,5 +1,7 @@
 //! `fathom mounts --watch`: attaches and detaches as they happen.
 
+use std::os::fd::AsFd;
+
 use mounts::path::below;
 use mounts::watch::{Change, Watch};
 use report::name::{entry, field, printable};
@@ -35,7 +37,7 @@ impl Line<'_> {
         let name = |name: Option<&[u8]>| name.map_or("-".to_owned(), field);
         match (self.event, self.mount) {
             ("overflow", _) => "overflow: changes were lost; run fathom mounts to see what is there".to_owned(),
-            (event, None) => format!("{event} ? (gone before it could be described)"),
+            (event, None) => format!("{event} ? {} (gone before it could be described)", self.unique.unwrap_or(0)),
             ("attach", Some(m)) => {
                 let (target, source) = (name(m.target.as_deref()), name(m.source.as_deref()));
                 format!("attach {target} {source} {}", field(&m.fstype))
@@ -45,7 +47,7 @@ impl Line<'_> {
     }
 }
 
-pub(crate) fn run(root: &[u8], out: &Out) -> Done {
+pub(crate) fn run(root: &[u8], json: bool, out: &Out) -> Done {
     let refused = |e| Failed(format!("cannot watch for mounts: {e}"));
     let mut watch = Watch::start().map_err(refused)?;
     out.talk(format_args!("watching {} by {}; Ctrl-C ends it", printable(root), watch.source()));
@@ -62,7 +64,10 @@ pub(crate) fn run(root: &[u8], out: &Out) -> Done {
             continue;
         }
         let line = Line { event, unique: id.filter(|_| watch.ids_are_unique()), mount };
-        let text = if out.json { serde_json::to_string(&line).unwrap_or_default() } else { line.text() };
+        let text = if json { serde_json::to_string(&line).unwrap_or_default() } else { line.text() };
+        if !watch.wait_for_room(std::io::stdout().as_fd()).map_err(refused)? {
+            break; // the reader does not read, and we were told to stop
+        }
         out.data(format!("{text}\n").as_bytes())?;
     }
     Ok(lost)

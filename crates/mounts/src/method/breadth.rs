@@ -7,7 +7,7 @@
 
 use gate::fs::Open;
 use gate::long::open_long_no_symlinks;
-use gate::{Fd, Result};
+use gate::{Errno, Fd, Result};
 use std::os::fd::AsFd;
 
 use crate::root::Root;
@@ -96,15 +96,18 @@ impl<'r, T: Copy> Queue<'r, T> {
     }
 }
 
-/// Reads a directory whole, and gives the bytes of its entries to `each`, a buffer at a time.
+/// Reads a directory whole, and gives the bytes of its entries to `each`, a buffer at a time. The buffer grows when it
+/// is too small for one entry: some file systems have names of over 255 bytes.
 ///
 /// # Errors
 /// Those of getdents64(2), save that of a directory that was removed while it was read, which is then at its end.
-pub(crate) fn read_whole(dir: &Fd, buffer: &mut [u8], mut each: impl FnMut(&[u8])) -> Result<()> {
+pub(crate) fn read_whole(dir: &Fd, buffer: &mut Vec<u8>, mut each: impl FnMut(&[u8])) -> Result<()> {
+    const LARGEST_ENTRY: usize = 64 << 10;
     loop {
         match gate::fs::getdents64(dir, buffer) {
-            Ok(0) | Err(gate::Errno::ENOENT) => return Ok(()),
+            Ok(0) | Err(Errno::ENOENT) => return Ok(()),
             Ok(n) => each(&buffer[..n]),
+            Err(Errno::EINVAL) if buffer.len() < LARGEST_ENTRY => buffer.resize(LARGEST_ENTRY, 0),
             Err(e) => return Err(e),
         }
     }

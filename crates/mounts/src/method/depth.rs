@@ -4,14 +4,16 @@
 //! entered at once. There is no recursion, so that depth costs memory, not stack.
 
 use std::ffi::CStr;
+use std::os::fd::AsFd;
 
 use gate::fs::{At, CWD, FileType, Open, Stat, newfstatat};
-use gate::long::{newfstatat_long, open_long};
+use gate::long::{newfstatat_long, open_long_no_symlinks};
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
 
 use super::breadth::read_whole;
 use super::{Hunt, root_point};
+use crate::path::below;
 use crate::root::Root;
 use crate::{Kind, Point};
 
@@ -44,7 +46,8 @@ struct Frame {
 /// Every visible directory below `root` where `st_dev` changes, and `root` itself if it is one.
 pub(super) fn search(root: &Root, style: &Style<'_>, hunt: &mut Hunt<'_>) -> Vec<Point> {
     let before = (!style.full_names).then(|| gate::fs::openat(CWD, c".", Open::PATH | Open::DIRECTORY));
-    let mut walk = Walk { style, hunt, path: root.path.clone(), frames: Vec::new(), points: Vec::new(), cut_off: 0 };
+    let mut walk =
+        Walk { root, style, hunt, path: root.path.clone(), frames: Vec::new(), points: Vec::new(), cut_off: 0 };
     walk.points.extend(root_point(root, walk.hunt));
     if !(style.leaf)(root.dev) {
         walk.enter(root.dev);
@@ -64,6 +67,7 @@ pub(super) fn search(root: &Root, style: &Style<'_>, hunt: &mut Hunt<'_>) -> Vec
 }
 
 struct Walk<'a, 'h> {
+    root: &'a Root,
     style: &'a Style<'a>,
     hunt: &'a mut Hunt<'h>,
     path: Vec<u8>,
@@ -96,9 +100,21 @@ impl Walk<'_, '_> {
         true
     }
 
+    /// The name of what lies on the way down, as seen from the root of the search.
+    fn name(&self, path_len: usize) -> &[u8] {
+        match below(&self.root.path, &self.path[..path_len]) {
+            None | Some(b"") => b".",
+            Some(name) => name,
+        }
+    }
+
     fn stat(&self, name: &CStr) -> gate::Result<Stat> {
         let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
-        if self.style.full_names { newfstatat_long(&self.path, at) } else { newfstatat(CWD, name, at) }
+        if self.style.full_names {
+            newfstatat_long(self.root.fd.as_fd(), self.name(self.path.len()), at)
+        } else {
+            newfstatat(CWD, name, at)
+        }
     }
 
     fn directory(&mut self, dev: Dev) {
@@ -118,17 +134,17 @@ impl Walk<'_, '_> {
     /// The device of the directory being read. When an entry's differs, it is asked for once more: something may have
     /// been mounted on the directory between our asking for it and our going there.
     fn parent_dev(&mut self, entry: Dev) -> Option<Dev> {
-        let top = self.frames.last_mut()?;
-        if top.dev != entry && !top.dev_is_sure {
-            let asked = match &top.here {
-                Some(fd) => newfstatat(fd, c"", At::EMPTY_PATH),
-                None => newfstatat_long(&self.path[..top.path_len], At::SYMLINK_NOFOLLOW),
-            };
-            if let Ok(stat) = asked {
-                top.dev = stat.dev.into();
-            }
-            top.dev_is_sure = true;
+        let top = self.frames.last()?;
+        if top.dev == entry || top.dev_is_sure {
+            return Some(top.dev);
         }
+        let asked = match &top.here {
+            Some(fd) => newfstatat(fd, c"", At::EMPTY_PATH),
+            None => newfstatat_long(self.root.fd.as_fd(), self.name(top.path_len), At::SYMLINK_NOFOLLOW),
+        };
+        let top = self.frames.last_mut()?;
+        top.dev = asked.map_or(top.dev, |stat| stat.dev.into());
+        top.dev_is_sure = true;
         Some(top.dev)
     }
 
@@ -161,7 +177,7 @@ impl Walk<'_, '_> {
                     let name = gate::long::c_string(&self.path[from..])?;
                     gate::fs::openat(CWD, &name, Open::SCAN)
                 }
-                _ => open_long(&self.path, Open::SCAN),
+                _ => self.open_by_name(self.path.len()),
             };
             // Out of descriptors: let go of those furthest up; the way back to them goes by name.
             match opened {
@@ -176,20 +192,21 @@ impl Walk<'_, '_> {
         }
     }
 
+    fn open_by_name(&self, path_len: usize) -> gate::Result<Fd> {
+        open_long_no_symlinks(self.root.fd.as_fd(), self.name(path_len), Open::SCAN)
+    }
+
     /// With relative names, goes back to the directory above, and further up if that is gone.
     fn return_to_parent(&mut self) {
         while !self.style.full_names
-            && let Some(top) = self.frames.last_mut()
+            && let Some(mut top) = self.frames.pop()
         {
             if top.here.is_none() {
-                top.here = open_long(&self.path[..top.path_len], Open::SCAN).ok();
+                top.here = self.open_by_name(top.path_len).ok();
             }
             match top.here.as_ref().map_or(Err(Errno::ENOENT), gate::fs::fchdir) {
-                Ok(()) => return,
-                Err(errno) => {
-                    self.hunt.failed(&self.path[..top.path_len], Gate::Fchdir, errno);
-                    self.frames.pop();
-                }
+                Ok(()) => return self.frames.push(top),
+                Err(errno) => self.hunt.failed(&self.path[..top.path_len], Gate::Fchdir, errno),
             }
         }
     }

@@ -43,14 +43,17 @@ pub struct Hunt<'a> {
     pub warnings: Vec<Warning>,
     /// Why the answer may lack something; empty when it is complete.
     pub lacking: Vec<String>,
+    /// What is lost with a directory that cannot be read, in words.
+    lost: &'static str,
     /// Called now and then with how far the search has come, and where it is.
     tick: &'a mut dyn FnMut(&Progress, &[u8]),
 }
 
 impl<'a> Hunt<'a> {
-    /// A search that reports to `tick` now and then.
-    pub fn new(tick: &'a mut dyn FnMut(&Progress, &[u8])) -> Hunt<'a> {
-        Hunt { progress: Progress::default(), warnings: Vec::new(), lacking: Vec::new(), tick }
+    /// A search that reports to `tick` now and then; `lost` says what is lost with a directory that cannot be read, as in
+    /// "mount points in it are not seen".
+    pub fn new(lost: &'static str, tick: &'a mut dyn FnMut(&Progress, &[u8])) -> Hunt<'a> {
+        Hunt { progress: Progress::default(), warnings: Vec::new(), lacking: Vec::new(), lost, tick }
     }
 
     /// A directory is about to be read.
@@ -69,9 +72,10 @@ impl<'a> Hunt<'a> {
             return;
         }
         let doing = match gate {
-            Gate::Statx | Gate::Newfstatat => "cannot read the attributes; mount points in or behind it are not seen",
-            _ => "cannot read directory; mount points in it are not seen",
+            Gate::Statx | Gate::Newfstatat => "cannot read its attributes",
+            _ => "cannot read directory",
         };
+        let lost = self.lost;
         let next = match errno {
             Errno::EACCES | Errno::EPERM => "; run as root, or give a ROOT beside it",
             Errno::ENOTCONN | Errno::ESTALE | Errno::EIO | Errno::ETIMEDOUT | Errno::EHOSTDOWN => {
@@ -80,7 +84,7 @@ impl<'a> Hunt<'a> {
             _ => "",
         };
         match self.warnings.len() {
-            n if n < MANY => self.warnings.push(Warning::failed(path, gate, errno, format!("{doing}{next}"))),
+            n if n < MANY => self.warnings.push(Warning::failed(path, gate, errno, format!("{doing}; {lost}{next}"))),
             MANY => self.warnings.push(Warning::general("more of the same; only the first 1000 are named")),
             _ => {}
         }

@@ -21,7 +21,7 @@ use super::breadth::{Queue, read_whole};
 use super::{Hunt, depth};
 use crate::path::{below, join};
 use crate::root::Root;
-use crate::table;
+use crate::table::{self, Table};
 use crate::tree::Tree;
 use crate::{Class, Hints, Kind, Point, Warning};
 
@@ -30,58 +30,95 @@ const ROUNDS: usize = 4;
 /// How everything is looked at.
 const LOOK: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT).union(At::STATX_DONT_SYNC);
 
-/// Every visible mount at or below `root`, and what led to it.
-pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> (Vec<Point>, String) {
+/// What a search has found.
+pub struct Found {
+    /// Every visible mount at or below the root.
+    pub points: Vec<Point>,
+    /// What led to it.
+    pub why: String,
+    /// Type of the file system that the root is on, if a table said.
+    pub root_fstype: Option<Vec<u8>>,
+}
+
+/// Every visible mount at or below `root`.
+pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> Found {
     let (Some(anchor), Some(is_mount_root)) = (root.anchor, root.is_mount_root) else {
         let style = depth::Style { full_names: false, buffer: 64 << 10, bound: None, leaf: &|_| false };
         hunt.lack(
             "the kernel does not say where mounts begin: bind mounts and mounts on files are not seen".to_owned(),
         );
         let why = "statx(2) does not tell mounts here, so changes of st_dev were searched for".to_owned();
-        return (depth::search(root, &style, hunt), why);
+        return Found { points: depth::search(root, &style, hunt), why, root_fstype: None };
     };
+    let nameless = matches!(hints, Hints::Ids | Hints::File(_));
+    let read = || table::read_either(nameless, root.anchor);
     let warned = hunt.warnings.len();
     let lacked = hunt.lacking.len();
-    let mut trust = !matches!(hints, Hints::None);
     let mut search = Search::new(root, anchor, hunt);
-    for _ in 0..ROUNDS {
+    let mut table = if matches!(hints, Hints::None) { None } else { Some(read()) };
+    for round in 0..ROUNDS {
         search.hunt.warnings.truncate(warned);
         search.hunt.lacking.truncate(lacked);
         search.found.clear();
-        let (table, mut why) =
-            match trust.then(|| table::read_either(matches!(hints, Hints::Ids | Hints::File(_)), root.anchor)) {
-                None => (None, "without hints: every directory was read".to_owned()),
-                Some(Ok((table, why))) => (Some(table), why),
-                Some(Err([a, b])) => (None, format!("no mount table ({a}; {b}): every directory was read")),
-            };
-        let tree = table.as_ref().map(|table| Tree::new(&table.mounts));
+        search.denied.clear();
+        let (rows, reason) = match &table {
+            None => (None, "no hints: every directory was read".to_owned()),
+            Some(Ok((table, why))) => (Some(table), why.clone()),
+            Some(Err([a, b])) => (None, format!("no mount table ({a}; {b}): every directory was read")),
+        };
+        let tree = rows.map(|table| Tree::new(&table.mounts));
         if is_mount_root {
-            search.point(root.path.clone(), Kind::Dir, anchor, None, tree.as_ref());
+            search.root(tree.as_ref());
         }
         if let Hints::File(names) = hints {
             search.try_names(names, tree.as_ref());
         }
-        let mut open = true;
-        if let (Some(table), Some(tree), Hints::Auto) = (&table, &tree, hints) {
+        let (mut open, mut why) = (true, reason);
+        if let (Some(table), Some(tree), Hints::Auto) = (rows, &tree, hints) {
             open = search.verify(&table.mounts, tree);
-            why = format!("every name of the mount table was looked at; it was read so because {why}");
-            if open && table.has_changed() {
+            why = format!("the names of the mount table hold ({why})");
+        }
+        // Names that do not hold may only be old: then a fresh table comes before a search.
+        let mut answered = !open;
+        let last = round + 1 == ROUNDS;
+        let stale = rows.is_some_and(Table::has_changed);
+        if open && (!stale || last || nameless) {
+            why = if rows.is_some() {
+                "directories were read where the mount table left something open".to_owned()
+            } else {
+                why
+            };
+            answered = true;
+            let contradicted = search.breadth_first(rows.map(|table| table.mounts.as_slice()), tree.as_ref());
+            if contradicted && !stale && !last {
+                table = None; // it lacks a mount that is there, and not because that is new: it is not to be trusted
                 continue;
             }
         }
-        let mut contradicted = false;
-        if open {
-            contradicted = search.breadth_first(table.as_ref().map(|t| t.mounts.as_slice()), tree.as_ref());
+        let root_fstype = tree.as_ref().and_then(|tree| Some(tree.row(anchor)?.fstype.clone()));
+        if rows.is_none() || !stale {
+            return Found { points: search.into_points(), why, root_fstype };
         }
-        match &table {
-            Some(table) if table.has_changed() => {}
-            Some(_) if contradicted => trust = false,
-            _ => return (search.into_points(), why),
+        // Mounts elsewhere come and go without our answer changing.
+        let fresh = read();
+        let same = match (rows, &fresh) {
+            (Some(old), Ok((new, _))) => relevant(root, &old.mounts).eq(relevant(root, &new.mounts)),
+            _ => false,
+        };
+        if same && answered {
+            return Found { points: search.into_points(), why, root_fstype };
         }
+        table = Some(fresh);
     }
     search.hunt.lack("the mount table kept changing during the search".to_owned());
     let why = format!("the mount table was read {ROUNDS} times, and changed each time");
-    (search.into_points(), why)
+    Found { points: search.into_points(), why, root_fstype: None }
+}
+
+/// The rows at or below the root, by their ids and names; where names are not known, all.
+fn relevant<'a>(root: &'a Root, rows: &'a [Mount]) -> impl Iterator<Item = (u64, u64, Option<&'a [u8]>)> {
+    let at_or_below = |row: &&Mount| row.target.as_deref().is_none_or(|target| below(&root.path, target).is_some());
+    rows.iter().filter(at_or_below).map(|row| (row.id, row.parent, row.target.as_deref()))
 }
 
 /// What a directory of the queue is known by.
@@ -117,6 +154,15 @@ struct Search<'r, 'h, 'a> {
 impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
     fn new(root: &'r Root, anchor: u64, hunt: &'h mut Hunt<'a>) -> Self {
         Search { root, anchor, hunt, found: HashMap::new(), denied: HashSet::new(), autofs: HashSet::new() }
+    }
+
+    /// Enters the root of the search, which is the root of a mount.
+    fn root(&mut self, tree: Option<&Tree<'_>>) {
+        let path = self.root.path.clone();
+        self.point(path.clone(), Kind::Dir, self.anchor, None, tree);
+        if let Some(point) = self.found.get_mut(&path).filter(|point| point.fstype.is_none()) {
+            point.dev = self.root.dev;
+        }
     }
 
     /// Enters a mount that was found at `path`.
@@ -246,7 +292,7 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
         &mut self,
         queue: &Queue<'_, About>,
         sought: &mut Sought,
-        buffer: &mut [u8],
+        buffer: &mut Vec<u8>,
         tree: Option<&Tree<'_>>,
     ) -> bool {
         let mut contradicted = false;
@@ -272,7 +318,7 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
         queue: &Queue<'_, About>,
         at: usize,
         path: &[u8],
-        buffer: &mut [u8],
+        buffer: &mut Vec<u8>,
         wanted: impl Fn(EntryType) -> bool,
     ) -> Vec<(Vec<u8>, EntryType, Statx)> {
         let mut looked = Vec::new();

@@ -6,9 +6,15 @@ use std::process::ExitCode;
 
 use report::json::{Envelope, GateRow, Gates};
 use report::name::printable;
+use report::table::wrap;
 use report::{json, profile};
 
 use crate::args::{Global, When};
+
+/// Columns of a terminal; `None` for what is none.
+fn columns<T: IsTerminal + AsFd>(stream: &T) -> Option<usize> {
+    stream.is_terminal().then(|| gate::process::terminal_width(stream).unwrap_or(80))
+}
 
 /// Where and how to say things.
 pub(crate) struct Out {
@@ -21,6 +27,8 @@ pub(crate) struct Out {
     pub(crate) width: Option<usize>,
     profile: bool,
     color_err: bool,
+    /// Columns of the terminal on stderr, if it is one.
+    width_err: Option<usize>,
 }
 
 /// How a command ended: how many warnings it gave, or why it was not done.
@@ -53,9 +61,10 @@ impl Out {
             verbose: global.verbose,
             progress: !global.quiet && !global.no_progress && std::io::stderr().is_terminal(),
             color: color(terminal),
-            width: terminal.then(|| gate::process::terminal_width(std::io::stdout().as_fd()).unwrap_or(80)),
+            width: columns(&std::io::stdout()),
             profile: global.profile,
             color_err: color(std::io::stderr().is_terminal()),
+            width_err: columns(&std::io::stderr()),
         }
     }
 
@@ -88,7 +97,10 @@ impl Out {
     /// Says something on stderr that is neither data nor a warning.
     pub(crate) fn talk(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            say(format_args!("{text}\n"));
+            match self.width_err {
+                Some(width) => say(format_args!("{}\n", wrap(&text.to_string(), width))),
+                None => say(format_args!("{text}\n")),
+            }
         }
     }
 

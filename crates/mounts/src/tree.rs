@@ -4,17 +4,35 @@
 //! holds its mount point, or when what it is mounted on is itself hidden.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use ondisk::Mount;
 
 use crate::path::{below, compare};
 use crate::point::Class;
 
+/// Spreads ids, which the kernel gives out one after another: the default hasher guards against keys that somebody chose,
+/// and takes longer than all else that is done with a row.
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+    }
+    fn write_u64(&mut self, id: u64) {
+        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The table, seen from one place in it.
 pub struct Tree<'a> {
     rows: &'a [Mount],
     /// Rows by the id of the mount that they are on.
-    children: HashMap<u64, Vec<usize>>,
+    children: HashMap<u64, Vec<usize>, BuildHasherDefault<IdHasher>>,
     /// Ids and their rows, sorted.
     by_id: Vec<(u64, usize)>,
 }
@@ -22,7 +40,7 @@ pub struct Tree<'a> {
 impl<'a> Tree<'a> {
     /// Sorts the rows of a table under their parents.
     pub fn new(rows: &'a [Mount]) -> Tree<'a> {
-        let mut children: HashMap<u64, Vec<usize>> = HashMap::with_capacity(rows.len());
+        let mut children: HashMap<u64, Vec<usize>, _> = HashMap::default();
         for (at, row) in rows.iter().enumerate() {
             if row.parent != row.id {
                 children.entry(row.parent).or_default().push(at);
@@ -81,7 +99,10 @@ impl<'a> Tree<'a> {
                 .filter_map(|&child| Some((self.rows[child].target.as_deref()?, child)))
                 .filter(|(target, _)| below(root, target).is_some_and(|rest| mount != anchor || !rest.is_empty()))
                 .collect();
-            on.sort_by(|a, b| compare(a.0, b.0).then(b.1.cmp(&a.1)));
+            let order = |a: &(&[u8], usize), b: &(&[u8], usize)| compare(a.0, b.0).then(b.1.cmp(&a.1));
+            if !on.is_sorted_by(|a, b| order(a, b).is_le()) {
+                on.sort_unstable_by(order);
+            }
             let mut over: Option<&[u8]> = None;
             for (target, child) in on {
                 if over.is_some_and(|over| below(over, target).is_some()) {

@@ -212,6 +212,9 @@ pub struct Look {
 /// The table of mount points: a list in the order in which they were made, or a tree in the order of their names. Columns
 /// that say nothing are left out.
 pub fn table(rows: &dyn Rows, look: Look) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
     let order: Vec<usize> = if look.tree { by_name(rows) } else { (0..rows.len()).collect() };
     let limbs = if look.tree { limbs(rows, &order) } else { Vec::new() };
     let [mut with_verdict, mut with_beneath, mut with_server, mut with_source, mut with_type, mut with_state] =

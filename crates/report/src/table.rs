@@ -112,6 +112,25 @@ impl Table {
     }
 }
 
+/// Breaks text into lines of at most `width` columns, between words.
+pub fn wrap(text: &str, width: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut used = 0;
+    for word in text.split(' ') {
+        let wide = columns(word);
+        if used > 0 && used + 1 + wide > width {
+            out.push('\n');
+            used = 0;
+        } else if used > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += wide;
+    }
+    out
+}
+
 fn blanks(out: &mut String, mut n: usize) {
     const BLANKS: &str = "                                                                ";
     while n > 0 {
@@ -171,6 +190,12 @@ mod tests {
         let expected =
             "NAME               N OPTIONS\n/                  1 rw,relatime,discard\n/very/long/name 1000 ro\n";
         assert_eq!(table().to_text(None, false), expected);
+    }
+
+    #[test]
+    fn text_is_wrapped_between_words() {
+        assert_eq!(wrap("a bc def ghij", 6), "a bc\ndef\nghij");
+        assert_eq!(wrap("toolongforit x", 4), "toolongforit\nx");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use mounts::{Hints, Warning, locate};
 use report::compare::{Comparison, comparison, methods_text};
 use report::mounts::{Look, Mounts, Rows};
 use report::name::{entry, printable};
+use report::table::wrap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -64,7 +65,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         if hidden > 0 {
             text.push_str(&format!("{hidden} of them no path reaches; they are marked hidden.\n"));
         }
-        text.push_str(&format!("Found by {by}: {}.\n\n", answer.why));
+        text.push_str(&wrap(&format!("Found by {by}: {}.", answer.why), out.width.unwrap_or(usize::MAX)));
+        text.push_str("\n\n");
         let look = Look { width: out.width, tree: out.on_terminal(), color: out.color };
         text.push_str(&report::mounts::table(&rows, look));
         text.push_str(&format!("\n{}\n", head("What each method costs here (medians of 3 runs)")));

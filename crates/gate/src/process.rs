@@ -172,6 +172,12 @@ impl Drop for Child {
     }
 }
 
+/// Whether this is the superuser, as far as that may be said of a process in a user namespace.
+pub fn is_root() -> bool {
+    // SAFETY: geteuid cannot fail and touches no memory.
+    unsafe { libc::geteuid() == 0 }
+}
+
 /// Lets a closed pipe end the process, as it ends other command-line tools: Rust ignores SIGPIPE at start-up.
 pub fn restore_sigpipe() {
     // SAFETY: the default action is always a valid one.

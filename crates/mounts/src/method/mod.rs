@@ -77,7 +77,7 @@ impl<'a> Hunt<'a> {
         };
         let lost = self.lost;
         let next = match errno {
-            Errno::EACCES | Errno::EPERM => "; run as root, or give a ROOT beside it",
+            Errno::EACCES | Errno::EPERM if !gate::process::is_root() => "; run as root, or give a ROOT beside it",
             Errno::ENOTCONN | Errno::ESTALE | Errno::EIO | Errno::ETIMEDOUT | Errno::EHOSTDOWN => {
                 "; see fathom mounts --check"
             }

@@ -21,7 +21,7 @@ use super::breadth::{Queue, read_whole};
 use super::{Hunt, depth};
 use crate::path::{below, join};
 use crate::root::Root;
-use crate::table::{self, Table};
+use crate::table;
 use crate::tree::Tree;
 use crate::{Class, Hints, Kind, Point, Warning};
 
@@ -52,19 +52,17 @@ pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> Found {
     };
     let nameless = matches!(hints, Hints::Ids | Hints::File(_));
     let read = || table::read_either(nameless, root.anchor);
-    let warned = hunt.warnings.len();
-    let lacked = hunt.lacking.len();
+    let (warned, lacked) = (hunt.warnings.len(), hunt.lacking.len());
     let mut search = Search::new(root, anchor, hunt);
     let mut table = if matches!(hints, Hints::None) { None } else { Some(read()) };
-    for round in 0..ROUNDS {
-        search.hunt.warnings.truncate(warned);
-        search.hunt.lacking.truncate(lacked);
-        search.found.clear();
-        search.denied.clear();
-        let (rows, reason) = match &table {
-            None => (None, "no hints: every directory was read".to_owned()),
+    let mut rounds = 0;
+    loop {
+        rounds += 1;
+        search.begin_again(warned, lacked);
+        let (rows, mut why) = match &table {
+            None => (None, "every directory was read, without hints".to_owned()),
             Some(Ok((table, why))) => (Some(table), why.clone()),
-            Some(Err([a, b])) => (None, format!("no mount table ({a}; {b}): every directory was read")),
+            Some(Err([a, b])) => (None, format!("every directory was read: no mount table ({a}; {b})")),
         };
         let tree = rows.map(|table| Tree::new(&table.mounts));
         if is_mount_root {
@@ -73,46 +71,38 @@ pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> Found {
         if let Hints::File(names) = hints {
             search.try_names(names, tree.as_ref());
         }
-        let (mut open, mut why) = (true, reason);
-        if let (Some(table), Some(tree), Hints::Auto) = (rows, &tree, hints) {
-            open = search.verify(&table.mounts, tree);
-            why = format!("the names of the mount table hold ({why})");
-        }
-        // Names that do not hold may only be old: then a fresh table comes before a search.
-        let mut answered = !open;
-        let last = round + 1 == ROUNDS;
-        let stale = rows.is_some_and(Table::has_changed);
-        if open && (!stale || last || nameless) {
-            why = if rows.is_some() {
-                "directories were read where the mount table left something open".to_owned()
-            } else {
-                why
-            };
-            answered = true;
-            let contradicted = search.breadth_first(rows.map(|table| table.mounts.as_slice()), tree.as_ref());
-            if contradicted && !stale && !last {
-                table = None; // it lacks a mount that is there, and not because that is new: it is not to be trusted
-                continue;
+        let named = rows.zip(tree.as_ref()).filter(|_| !nameless);
+        let all_names_hold = named.is_some_and(|(table, tree)| search.verify(&table.mounts, tree));
+        let mut contradicted = false;
+        if all_names_hold {
+            why = format!("every name in the mount table holds ({why})");
+        } else if named.is_some_and(|(table, _)| table.has_changed()) && rounds < ROUNDS {
+            table = Some(read()); // the names that do not hold may just be old
+            continue;
+        } else {
+            if rows.is_some() {
+                why = "directories were read where the mount table leaves something open".to_owned();
             }
+            contradicted = search.breadth_first(rows.map(|table| table.mounts.as_slice()), tree.as_ref());
         }
         let root_fstype = tree.as_ref().and_then(|tree| Some(tree.row(anchor)?.fstype.clone()));
-        if rows.is_none() || !stale {
-            return Found { points: search.into_points(), why, root_fstype };
-        }
-        // Mounts elsewhere come and go without our answer changing.
-        let fresh = read();
-        let same = match (rows, &fresh) {
-            (Some(old), Ok((new, _))) => relevant(root, &old.mounts).eq(relevant(root, &new.mounts)),
-            _ => false,
+        let fresh = rows.filter(|table| table.has_changed()).map(|_| read());
+        let changed = match (rows, &fresh) {
+            (_, None) => false,
+            // Mounts elsewhere may come and go; that alters no answer of ours.
+            (Some(old), Some(Ok((new, _)))) => !relevant(root, &old.mounts).eq(relevant(root, &new.mounts)),
+            _ => true,
         };
-        if same && answered {
+        if !changed && !contradicted {
             return Found { points: search.into_points(), why, root_fstype };
         }
-        table = Some(fresh);
+        if rounds == ROUNDS {
+            search.hunt.lack("the mount table kept changing during the search".to_owned());
+            return Found { points: search.into_points(), why, root_fstype };
+        }
+        // A table that lacks a mount which is there, and not because that is new, is not to be trusted.
+        table = fresh;
     }
-    search.hunt.lack("the mount table kept changing during the search".to_owned());
-    let why = format!("the mount table was read {ROUNDS} times, and changed each time");
-    Found { points: search.into_points(), why, root_fstype: None }
 }
 
 /// The rows at or below the root, by their ids and names; where names are not known, all.
@@ -154,6 +144,14 @@ struct Search<'r, 'h, 'a> {
 impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
     fn new(root: &'r Root, anchor: u64, hunt: &'h mut Hunt<'a>) -> Self {
         Search { root, anchor, hunt, found: HashMap::new(), denied: HashSet::new(), autofs: HashSet::new() }
+    }
+
+    /// Forgets what the last round has found.
+    fn begin_again(&mut self, warned: usize, lacked: usize) {
+        self.hunt.warnings.truncate(warned);
+        self.hunt.lacking.truncate(lacked);
+        self.found.clear();
+        self.denied.clear();
     }
 
     /// Enters the root of the search, which is the root of a mount.
@@ -204,11 +202,11 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
         }
     }
 
-    /// Looks at the name of every mount that ought to be visible. Says whether anything is left open.
+    /// Looks at the name of every mount that ought to be visible. Says whether each holds, as far as this process may look.
     fn verify(&mut self, rows: &[Mount], tree: &Tree<'_>) -> bool {
         let anchor = self.anchor;
         let visible = tree.visible(&self.root.path, anchor);
-        let mut open = false;
+        let mut all_hold = true;
         for (row, _) in rows.iter().zip(visible).filter(|(row, visible)| *visible && row.id != anchor) {
             let Some(target) = row.target.as_deref().filter(|target| below(&self.root.path, target).is_some()) else {
                 continue;
@@ -225,10 +223,10 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
                     self.hunt.lack("some mount points may not be looked at".to_owned());
                     self.denied.insert(row.id);
                 }
-                _ => open = true,
+                _ => all_hold = false,
             }
         }
-        open
+        all_hold
     }
 
     /// Searches directory by directory. With a table, only on mounts on which something is still sought, directories

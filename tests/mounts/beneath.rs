@@ -1,13 +1,16 @@
 //! `--beneath` counts what lies under mount points, and changes nothing.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::process::Command;
 
+use rustix::mount::{MountFlags, mount};
 use serde_json::json;
 
 use crate::support::build::{bind, dir, file, tmpfs};
-use crate::support::jail::{as_nobody, fathom_in};
-use crate::support::run::{args, mount_at, program};
+use crate::support::jail::{as_nobody, fathom_in, furnish, jailed};
+use crate::support::run::{args, mount_at, path, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
@@ -72,6 +75,58 @@ fn without_privilege_it_says_what_it_would_need() {
             assert!(mount_at(&value, &place)["beneath"].is_null());
             assert_eq!(value["warnings"][0]["errno"], "EPERM");
             assert!(value["warnings"][0]["message"].as_str().unwrap().contains("CAP_SYS_ADMIN"), "{ran}");
+        });
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_said_under_a_cover_too() {
+    if require(&[Need::Root, Need::Program("setpriv")]) {
+        in_namespace(|ground| {
+            let place = |name: &str| {
+                let at = dir(ground.join(name).join("place"));
+                let closed = dir(at.join("closed"));
+                file(closed.join("unseen"), 1);
+                file(at.join("seen"), 20);
+                chown(&closed, Some(1000), Some(1000)).unwrap();
+                fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+                tmpfs(at)
+            };
+            let open = place("open");
+            tmpfs(ground.join("covered"));
+            let covered = place("covered");
+            tmpfs(ground.join("covered"));
+
+            // Root as far as mounting goes, and an ordinary user as far as reading does.
+            let mut command = Command::new("setpriv");
+            command.args(["--bounding-set=-dac_override,-dac_read_search", "--", env!("CARGO_BIN_EXE_fathom")]);
+            command.args(args!["mounts", ground, "--by", "kernel", "--beneath", "--json"]);
+            let ran = run(&mut command).exits(1);
+            let value = ran.json();
+            let warned: Vec<_> = value["warnings"].as_array().unwrap().iter().map(|w| path(w, "path")).collect();
+            for at in [open, covered] {
+                assert_eq!(mount_at(&value, &at)["beneath"], json!({"files": 1, "bytes": 20}), "{ran}");
+                assert!(warned.iter().any(|path| path.starts_with(&at)), "{ran}");
+            }
+        });
+    }
+}
+
+#[test]
+fn in_a_chroot_that_is_no_mount_it_says_what_it_cannot_see() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let jail = dir(ground.join("jail"));
+            furnish(&jail);
+            mount("proc", dir(jail.join("proc")), "proc", MountFlags::empty(), None).unwrap();
+            file(jail.join("tree/m/below"), 3);
+            tmpfs(tmpfs(jail.join("tree/m")).join("inner"));
+            let ran = run(jailed(&jail).args(["mounts", "/tree", "--beneath", "--json"])).exits(1);
+            let value = ran.json();
+            let warned: Vec<_> = value["warnings"].as_array().unwrap().iter().map(|w| path(w, "path")).collect();
+            assert!(mount_at(&value, Path::new("/tree/m"))["beneath"].is_null());
+            assert_eq!(warned, [Path::new("/tree/m")], "{ran}");
+            assert_eq!(mount_at(&value, Path::new("/tree/m/inner"))["beneath"], json!({"files": 0, "bytes": 0}));
         });
     }
 }

@@ -6,13 +6,15 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::mount::{MountFlags, mount};
 use serde_json::Value;
 
 use super::methods::{BY_DEVICE, every_method_is_right, tables_and_search_are_right, whole};
-use crate::support::build::{dir, disk, file, tmpfs, tool};
-use crate::support::reference::{device_changes, visible};
+use crate::support::build::{bind, dir, disk, file, name, tmpfs, tool};
+use crate::support::fuse::{Manner::Hung, serve};
+use crate::support::reference::{device_changes, table};
 use crate::support::run::{args, mount_at, path, targets};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -51,12 +53,60 @@ fn btrfs_subvolumes_and_snapshots() {
 
             // To the methods of the papers, which know devices only, a subvolume looks like a mount.
             tables_and_search_are_right(ground);
-            let looks = device_changes(ground);
-            for by in BY_DEVICE {
-                let found: BTreeSet<_> =
-                    targets(&run(&mut fathom(whole(ground, by))).exits(0).json()).into_iter().collect();
-                assert!(found.is_superset(&visible(ground)) && found.is_subset(&looks), "{by}: {found:?}");
+            by_device_are_right(ground);
+        });
+    }
+}
+
+/// Holds the methods that know devices only to the reference.
+fn by_device_are_right(root: &Path) {
+    let expected = device_changes(root);
+    for by in BY_DEVICE {
+        let found: BTreeSet<_> = targets(&run(&mut fathom(whole(root, by))).exits(0).json()).into_iter().collect();
+        assert_eq!(found, expected, "{by} {}", root.display());
+    }
+}
+
+#[test]
+fn every_change_of_device_on_btrfs_is_found() {
+    if require(&[Need::Root, Need::Loop, Need::Program("mkfs.btrfs"), Need::Program("btrfs")]) {
+        in_namespace(|ground| {
+            let top = disk("btrfs", &ground.join("pool"));
+            let at = |name: &str| top.join(name);
+            for name in ["home", "home/inner", "work"] {
+                btrfs(&["subvolume", "create"], &[&at(name)]);
             }
+            btrfs(&["subvolume", "create"], &[&dir(at("home/a/b")).join("deep")]);
+            let source = table(&top)[0].source.clone();
+            mount(name(&source), dir(at("again")), "btrfs", MountFlags::empty(), c"subvol=home").unwrap();
+            bind(at("work"), at("home/bound"));
+            tmpfs(at("again/a/b/tmpfs"));
+            tmpfs(at("z/tmpfs"));
+            // The same below a file system of another kind.
+            let ext4 = disk("ext4", &ground.join("ext4"));
+            bind(&top, ext4.join("pool"));
+            bind(at("home"), ext4.join("a/b/c/home"));
+            tmpfs(ext4.join("z"));
+            let roots = [&top, &at("home"), &at("again"), &at("home/a"), &ext4, &ext4.join("a")];
+            for root in roots.map(PathBuf::as_path).into_iter().chain([ground]) {
+                tables_and_search_are_right(root);
+                by_device_are_right(root);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_mount_whose_server_hangs_holds_nothing_up() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|ground| {
+            let _server = serve(Hung, ground.join("hung"));
+            let ran = run(&mut fathom(args!["mounts", ground, "--boundaries", "--json"])).exits(1);
+            assert!(ran.elapsed < Duration::from_secs(4), "{:?}: {ran}", ran.elapsed);
+            let value = ran.json();
+            let warnings = value["warnings"].as_array().unwrap();
+            assert!(warnings.iter().any(|w| path(w, "path") == ground.join("hung")), "{ran}");
+            mount_at(&value, &ground.join("hung"));
         });
     }
 }

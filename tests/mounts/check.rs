@@ -1,15 +1,19 @@
 //! `--check` tells which mounts answer, and always comes back.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use super::methods::{BY_DEVICE, whole};
 use crate::support::build::{bind, file, tmpfs};
-use crate::support::fuse::Manner::{Denies, Hung, Silent, Slow, Stale, Works};
+use crate::support::fuse::Manner::{Denies, Fails, File, Hung, LongName, Silent, Slow, Stale, Works};
 use crate::support::fuse::{Server, serve};
-use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::jail::{as_nobody, fathom_in, refuse};
 use crate::support::reference::table;
-use crate::support::run::{Ran, args, mount_at, path, program};
+use crate::support::run::{Ran, args, mount_at, path, program, targets};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -164,6 +168,112 @@ fn an_ordinary_user_may_check() {
             let value = run(&mut command).exits(1).json();
             assert_eq!(mount_at(&value, &ground.join("tree/hung"))["verdict"], "hung");
             assert_eq!(mount_at(&value, &ground.join("tree/fine"))["verdict"], "ok");
+        });
+    }
+}
+
+#[test]
+fn whatever_error_it_answers_with_it_is_stale() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|ground| {
+            let bad = [libc::ENOENT, libc::EINVAL, libc::ENOSYS, libc::ENOTDIR, libc::ELOOP];
+            let at = |errno: i32| ground.join(format!("errno{errno}"));
+            let _servers = bad.map(|errno| serve(Fails(errno), at(errno)));
+            let _slow = serve(Slow(150), ground.join("slow"));
+            let value = check(ground).exits(1).json();
+            for errno in bad {
+                assert_eq!(mount_at(&value, &at(errno))["verdict"], "stale", "{errno}: {value}");
+            }
+            assert_eq!(mount_at(&value, &ground.join("slow"))["verdict"], "slow");
+
+            // A slow one can be backed up; the others cannot.
+            let more = ["--deadline", "1s", "--format", "exclude"];
+            let ran = run(fathom(args!["mounts", ground]).args(more)).exits(1);
+            let given: BTreeSet<PathBuf> = ran.lines().into_iter().map(PathBuf::from).collect();
+            assert_eq!(given, bad.map(at).into());
+        });
+    }
+}
+
+#[test]
+fn a_root_that_hangs_is_answered_for_at_once() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|ground| {
+            let hung = ground.join("hung");
+            let _server = serve(Hung, &hung);
+            for by in ["auto", "kernel", "mountinfo", "search"] {
+                let ran = run(&mut fathom(args!["mounts", &hung, "--json", "--by", by])).exits(0);
+                assert!(ran.elapsed < Duration::from_secs(1), "{:?}: {ran}", ran.elapsed);
+                assert_eq!(targets(&ran.json()), std::slice::from_ref(&hung), "{by}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_plain_file_for_the_root_of_a_file_system() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|ground| {
+            let at = ground.join("file");
+            let _server = serve(File, &at);
+            for by in ["kernel", "mountinfo", "search"] {
+                let value = run(&mut fathom(args!["mounts", ground, "--json", "--by", by])).exits(0).json();
+                assert_eq!(mount_at(&value, &at)["kind"], "file", "{by}");
+            }
+            assert_eq!(mount_at(&check(ground).exits(0).json(), &at)["verdict"], "ok");
+        });
+    }
+}
+
+#[test]
+fn a_name_of_600_bytes_hides_nothing_beside_it() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|ground| {
+            let top = ground.join("top");
+            let _server = serve(LongName, &top);
+            let beside = tmpfs(top.join("short"));
+            let longest = tmpfs(top.join("n".repeat(600)));
+            let expected = BTreeSet::from([ground.to_owned(), top, beside, longest]);
+            for by in BY_DEVICE.into_iter().chain(["search"]) {
+                let value = run(fathom(whole(ground, by)).args(if by == "search" { &["--hints", "none"][..] } else { &[] }));
+                let found: BTreeSet<PathBuf> = targets(&value.exits(0).json()).into_iter().collect();
+                assert_eq!(found, expected, "{by}");
+            }
+        });
+    }
+}
+
+#[test]
+fn few_processes_are_enough_for_many_verdicts() {
+    if require(&[Need::Root, Need::Fuse, Need::Program("prlimit")]) {
+        in_namespace(|ground| {
+            const NOBODY_ELSE: u32 = 54_321; // the limit is on all the processes of a user
+            let here = fathom_in(&ground.join("bin"));
+            let tree = ground.join("tree");
+            let servers: Vec<Server> = (0..25).map(|n| serve(Hung, tree.join(format!("hung{n}")))).collect();
+            let fine = tmpfs(tree.join("fine"));
+            let mut command = Command::new("prlimit");
+            command.args(["--nproc=6", "--"]).arg(here).arg("mounts").arg(&tree);
+            command.args(["--check", "--deadline", "200ms", "--json"]).uid(NOBODY_ELSE).gid(NOBODY_ELSE);
+            let value = run(&mut command).exits(1).json();
+            let mounts = value["result"]["mounts"].as_array().unwrap();
+            assert_eq!(mounts.iter().filter(|mount| mount["verdict"] == "hung").count(), servers.len(), "{value}");
+            assert_eq!(mount_at(&value, &fine)["verdict"], "ok");
+            assert_eq!(left(&tree), [""; 0]);
+        });
+    }
+}
+
+#[test]
+fn a_mount_answers_also_where_statx_is_refused() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            for errno in [libc::ENOSYS, libc::EPERM] {
+                let mut command = fathom(args!["mounts", ground, "--check", "--json"]);
+                refuse(&mut command, &[u32::try_from(libc::SYS_statx).unwrap()], errno);
+                let value: serde_json::Value = serde_json::from_slice(&run(&mut command).stdout).unwrap();
+                assert_eq!(mount_at(&value, ground)["verdict"], "ok", "{errno}: {value}");
+            }
         });
     }
 }

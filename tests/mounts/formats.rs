@@ -6,6 +6,9 @@ use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
+
+use rustix::mount::{MountFlags, mount_remount};
 
 use crate::support::build::{bind, dir, file, name, odd_names, tmpfs, tool};
 use crate::support::fuse::{Manner, serve};
@@ -151,9 +154,10 @@ fn tar_leaves_out_the_dead_mounts_and_nothing_else() {
     if require(&[Need::Root, Need::Fuse, Need::Program("tar")]) {
         in_namespace(|ground| {
             let tree = dir(ground.join("tree"));
-            let dead = ["st*le [x]", "-dead", "back\\slash", "q?"];
+            let dead =
+                ["st*le [x]", "-dead", "back\\slash", "q?", "$HOME", "blank ", "tab\t", "new\nline", "end\\", "*", "[a"];
             let _servers = dead.map(|name| serve(Manner::Stale, tree.join(name)));
-            for alive in ["stXle x/file", "Xdead/file", "backXslash/file", "qX/file", "fine/file"] {
+            for alive in ["stXle x/file", "Xdead/file", "backXslash/file", "qX/file", "fine/file", "blank/file", "a/file"] {
                 file(tree.join(alive), 1);
             }
             tmpfs(tree.join("fine"));
@@ -166,7 +170,7 @@ fn tar_leaves_out_the_dead_mounts_and_nothing_else() {
             let archive = ground.join("archive.tar");
             tool(Command::new("tar").arg("-cPf").arg(&archive).arg("-X").arg(&excludes).arg(&tree));
             let list = String::from_utf8(tool(Command::new("tar").arg("-tPf").arg(&archive))).unwrap();
-            assert_eq!(list.lines().filter(|line| line.ends_with("/file")).count(), 5, "{list}");
+            assert_eq!(list.lines().filter(|line| line.ends_with("/file")).count(), 7, "{list}");
             assert!(dead.iter().all(|name| !list.contains(&format!("/{name}/"))), "{list}");
         });
     }
@@ -178,6 +182,49 @@ fn nothing_dead_is_an_empty_list_of_excludes() {
         in_namespace(|ground| {
             let ran = run(&mut fathom(args!["mounts", ground, "--check", "--format", "exclude"])).exits(0);
             assert_eq!(ran.stdout, b"");
+        });
+    }
+}
+
+#[test]
+fn fstab_keeps_the_options_of_a_bind_mount() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let from = dir(ground.join("from"));
+            let strict = bind(&from, ground.join("strict"));
+            let flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+            mount_remount(&strict, flags | MountFlags::RDONLY, c"").unwrap();
+            let orphan = bind(dir(ground.join("gone")), ground.join("orphan"));
+            fs::remove_dir(ground.join("gone")).unwrap();
+
+            let ran = format(ground, "fstab").exits(0);
+            let line = |at: &Path| {
+                let holds = |line: &&str| line.contains(&format!(" {} ", at.display()));
+                ran.lines().into_iter().find(holds).unwrap_or_else(|| panic!("no {}: {ran}", at.display())).to_owned()
+            };
+            let bound = line(&strict);
+            let fields: Vec<&str> = bound.split(' ').collect();
+            assert_eq!(fields[..3], [from.to_str().unwrap(), strict.to_str().unwrap(), "none"]);
+            let options: BTreeSet<&str> = fields[3].split(',').collect();
+            assert!(options.is_superset(&["bind", "nosuid", "nodev", "noexec", "ro"].into()), "{bound}");
+            assert!(line(&orphan).starts_with("# "), "{ran}");
+        });
+    }
+}
+
+#[test]
+fn three_thousand_binds_are_written_at_once() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            const MANY: usize = 3000;
+            let tree = dir(ground.join("tree"));
+            // No name below the root shows what another does.
+            for n in 0..MANY {
+                bind(dir(ground.join(format!("from{n}"))), tree.join(format!("to{n}")));
+            }
+            let ran = format(&tree, "fstab").exits(0);
+            assert_eq!(ran.lines().len(), MANY);
+            assert!(ran.elapsed < Duration::from_secs(5), "{:?}", ran.elapsed);
         });
     }
 }

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rustix::mount::{MountFlags, mount};
 use serde_json::Value;
 
 use super::methods::whole;
-use crate::support::build::{bind, bush, dir, file, tmpfs};
+use crate::support::build::{bind, bush, dir, file, tmpfs, unmount};
 use crate::support::jail::{self, LISTMOUNT, STATMOUNT, as_nobody, fathom_in, furnish, jailed};
 use crate::support::reference::{device_changes, inside, table, visible};
-use crate::support::run::{Ran, path, program};
+use crate::support::run::{Ran, args, mount_at, path, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 const SEARCHES: [&str; 5] = ["search", "getmnt3", "getmnt2", "getmnt1", "naive"];
@@ -315,6 +319,76 @@ fn a_false_mountinfo_fools_no_search() {
                     if by == "search" { expected.met(by, &ran) } else { expected.met_or_honest(by, &ran) }
                 }
             }
+        });
+    }
+}
+
+#[test]
+fn hints_without_end_are_refused() {
+    if require(&[Need::Program("prlimit")]) {
+        let mut command = Command::new("prlimit");
+        command.args(["--as=536870912", "--", env!("CARGO_BIN_EXE_fathom")]);
+        let ran = run(command.args(["mounts", "/", "--by", "search", "--hints", "/dev/zero"])).refused();
+        assert!(ran.elapsed < Duration::from_secs(10), "{:?}: {ran}", ran.elapsed);
+    }
+}
+
+#[test]
+fn hints_bring_nothing_raw_to_the_terminal() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let odd = tmpfs(ground.join("\x1b[31mred\u{9b}"));
+            let hints = ground.join("\x1b]0;title\x07");
+            fs::write(&hints, [odd.as_os_str().as_bytes(), b"\n/no\x1b[2J/such\n"].concat()).unwrap();
+            let ask = |hints: &Path, by: &str| {
+                let mut command = fathom(args!["mounts", ground, "--profile", "-v", "--by", by, "--hints", hints]);
+                let ran = run(&mut command);
+                let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &ran.stderr;
+                assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
+                ran
+            };
+            ask(&hints, "search").exits(0);
+            ask(&ground.join("\x1b[2Jmissing"), "search").refused();
+            ask(&hints, "kernel").refused();
+        });
+    }
+}
+
+#[test]
+fn mounts_that_come_and_go_elsewhere_leave_a_search_complete() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let tree = plant(&dir(ground.join("tree")));
+            let expected = Expected::of(&tree);
+            let elsewhere = dir(ground.join("elsewhere"));
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        unmount(tmpfs(&elsewhere));
+                    }
+                });
+                let outcome = std::panic::catch_unwind(|| {
+                    for _ in 0..50 {
+                        let ran = run(&mut fathom(whole(&tree, "search"))).exits(0);
+                        expected.met("search", &ran);
+                    }
+                });
+                stop.store(true, Ordering::Relaxed);
+                outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            });
+        });
+    }
+}
+
+#[test]
+fn a_search_without_hints_knows_the_device_of_its_root() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let ran = run(fathom(whole(ground, "search")).args(["--hints", "none"])).exits(0);
+            let dev = fs::metadata(ground).unwrap().dev();
+            let expected = format!("{}:{}", rustix::fs::major(dev), rustix::fs::minor(dev));
+            assert_eq!(mount_at(&ran.json(), ground)["dev"], expected);
         });
     }
 }

@@ -1,12 +1,14 @@
 //! Bad input, help, and how a run ends: one clear line, the right status.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::io::Read;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use crate::support::build::{dir, file, tmpfs};
-use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::build::{bind, dir, file, tmpfs, unmount};
+use crate::support::jail::{as_nobody, fathom_in, refuse};
 use crate::support::run::{args, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -68,6 +70,13 @@ fn what_makes_no_sense_is_refused() {
         "mounts --watch --format fstab",
         "mounts --watch --assert /",
         "mounts --assert",
+        "mounts --watch --by naive",
+        "mounts --assert / --by search",
+        "mounts --compare --servers",
+        "mounts --compare --format mnttab",
+        "mounts --assert / --format paths",
+        "mounts --beneath --by naive",
+        "mounts --beneath --by getmnt1",
         "completions nonsense",
     ];
     for line in senseless {
@@ -138,6 +147,122 @@ fn a_full_disk_is_no_success() {
         let out = child.wait_with_output().unwrap();
         assert_eq!(out.status.code(), Some(2), "{more}");
         assert!(String::from_utf8_lossy(&out.stderr).contains("No space left on device"), "{more}: {out:?}");
+    }
+}
+
+#[test]
+fn nowhere_to_write_is_no_panic() {
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let lines = [
+        ("mounts", 0),
+        ("mounts --json --profile", 0),
+        ("mounts /no/such/directory", 2),
+        ("mounts --nonsense", 2),
+        ("completions bash", 0),
+        ("--help", 0),
+        ("mounts --help", 0),
+        ("--version", 0),
+    ];
+    for (line, code) in lines {
+        let fathom = || fathom(line.split(' '));
+        let status = |command: &mut Command| command.status().unwrap().code();
+        assert_eq!(status(fathom().stdout(full()).stderr(full())), Some(2), "{line}");
+        assert_eq!(status(fathom().stdout(full()).stderr(Stdio::null())), Some(2), "{line} >/dev/full");
+        assert_eq!(status(fathom().stdout(Stdio::null()).stderr(full())), Some(code), "{line} 2>/dev/full");
+    }
+}
+
+/// Makes the place in which the program runs one that has no name, and gives it for as long as `look` looks.
+fn nowhere(place: &Path, lose: impl FnOnce(), look: impl FnOnce()) {
+    rustix::process::chdir(place).unwrap();
+    lose();
+    look();
+    rustix::process::chdir("/").unwrap();
+}
+
+#[test]
+fn a_root_that_no_path_leads_to_is_refused() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let at = |name: &str| ground.join(name);
+            let every_method_refuses = || {
+                for by in ["auto", "kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"] {
+                    run(&mut fathom(["mounts", ".", "--by", by])).refused();
+                }
+                run(&mut fathom(["mounts", ".", "--check"])).refused();
+            };
+            let every_loss = || {
+                nowhere(&dir(at("removed")), || fs::remove_dir(at("removed")).unwrap(), every_method_refuses);
+                let inside = dir(tmpfs(at("unmounted")).join("inside"));
+                nowhere(&inside, || unmount(at("unmounted")), every_method_refuses);
+                let inside = dir(at("covered/inside"));
+                let cover = || {
+                    dir(tmpfs(at("covered")).join("inside"));
+                };
+                nowhere(&inside, cover, every_method_refuses);
+                // The same directory, but on another mount.
+                let twice = || {
+                    bind(at("twice"), at("twice"));
+                };
+                nowhere(&dir(at("twice")), twice, every_method_refuses);
+                [at("covered"), at("twice")].map(unmount);
+            };
+            every_loss();
+            tmpfs("/proc"); // getcwd is asked instead
+            every_loss();
+        });
+    }
+}
+
+#[test]
+fn a_root_in_another_mount_namespace_is_not_taken_for_one_here() {
+    if require(&[Need::Root, Need::Program("unshare")]) {
+        in_namespace(|ground| {
+            tmpfs(ground.join("m"));
+            let mut there = Command::new("unshare");
+            there.args(["--mount", "--", "sh", "-c"]);
+            there.arg("mount -t tmpfs there \"$0\" && mkdir -p \"$0/m/n\" && echo ready && read end").arg(ground);
+            let mut there = there.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let mut ready = [0; 6];
+            there.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+            let top = PathBuf::from(format!("/proc/{}/root", there.id()));
+            let below = top.join(ground.strip_prefix("/").unwrap());
+            for root in [&top, &below, &below.join("m")] {
+                for by in ["auto", "kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"] {
+                    run(&mut fathom(args!["mounts", root, "--by", by])).refused();
+                }
+            }
+            drop(there.stdin.take());
+            there.wait().unwrap();
+        });
+    }
+}
+
+#[test]
+fn without_statx_no_directory_is_called_a_mount_point() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let (yes, no) = (tmpfs(ground.join("yes")), dir(ground.join("no")));
+            let alias = ground.join("alias");
+            symlink(&no, &alias).unwrap();
+            let nothing = ground.join("nothing");
+            for errno in [libc::ENOSYS, libc::EPERM] {
+                let assert = |path: &Path| {
+                    let mut command = fathom(args!["mounts", "--assert", path]);
+                    refuse(&mut command, &[u32::try_from(libc::SYS_statx).unwrap()], errno);
+                    run(&mut command)
+                };
+                for path in [&yes, &yes.join("."), ground, Path::new("/")] {
+                    assert(path).exits(0);
+                }
+                for path in [&no, &alias, &file(no.join("file"), 1)] {
+                    let ran = assert(path);
+                    assert!(ran.code() == 2 || ran.stderr.contains("cannot tell"), "{ran}");
+                    assert!(ran.stdout.is_empty(), "{ran}");
+                }
+                assert!(assert(&nothing).exits(1).stdout.is_empty());
+            }
+        });
     }
 }
 

@@ -109,26 +109,32 @@ fn an_ordinary_user_watches_by_polling_mountinfo() {
 fn json_lines_carry_any_name() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            let odd = ground.join(name(b"new\nline \xff \\"));
-            let watch = Watch::start(&mut fathom(args!["mounts", ground, "--watch", "--json"]));
-            let event = || {
-                let event: Value = serde_json::from_str(&watch.next()).unwrap();
-                schema::check(&event);
-                (event["event"].as_str().unwrap().to_owned(), event)
-            };
-            tmpfs(&odd);
-            let (what, attached) = event();
-            assert_eq!((what.as_str(), path(&attached, "target")), ("attach", odd.clone()));
-            assert_eq!(
-                (exact(&attached, "source"), attached["fstype"].as_str()),
-                (b"some tmpfs".to_vec(), Some("tmpfs"))
-            );
-            unmount(&odd);
-            let (what, detached) = event();
-            assert_eq!((what.as_str(), path(&detached, "target")), ("detach", odd));
-            assert_eq!(attached["id"], detached["id"]);
+            for json in [&["--json"][..], &["--format", "json"]] {
+                any_name(ground, json);
+            }
         });
     }
+}
+
+fn any_name(ground: &Path, json: &[&str]) {
+    let odd = ground.join(name(b"new\nline \xff \\"));
+    let watch = Watch::start(fathom(args!["mounts", ground, "--watch"]).args(json));
+    let event = || {
+        let event: Value = serde_json::from_str(&watch.next()).unwrap();
+        schema::check(&event);
+        (event["event"].as_str().unwrap().to_owned(), event)
+    };
+    tmpfs(&odd);
+    let (what, attached) = event();
+    assert_eq!((what.as_str(), path(&attached, "target")), ("attach", odd.clone()));
+    assert_eq!(
+        (exact(&attached, "source"), attached["fstype"].as_str()),
+        (b"some tmpfs".to_vec(), Some("tmpfs"))
+    );
+    unmount(&odd);
+    let (what, detached) = event();
+    assert_eq!((what.as_str(), path(&detached, "target")), ("detach", odd));
+    assert_eq!(attached["id"], detached["id"]);
 }
 
 #[test]
@@ -158,6 +164,36 @@ fn a_hundred_quick_pairs_are_all_there() {
             // Who polls sees only what lasts, and has said that it polls.
             let all = (attached, detached) == (100, 100);
             assert!(all || overflowed || by_polling, "{}: {attached} came, {detached} went", watch.source);
+        });
+    }
+}
+
+#[test]
+fn a_signal_ends_it_although_nobody_reads() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            // Lines longer than a page do not fit into a pipe that has room for less.
+            for name in ["m".to_owned(), "\u{1b}".repeat(250)] {
+                let (reader, writer) = std::io::pipe().unwrap();
+                let mut command = fathom(args!["mounts", ground, "--watch"]);
+                let mut child = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+                drop(command); // it holds the pipe
+                BufReader::new(child.stderr.take().unwrap()).read_line(&mut String::new()).unwrap();
+                let mut at = ground.to_owned();
+                (0..8).for_each(|_| at.push(&name));
+                dir(&at);
+                let mut waits = false;
+                for _ in 0..100 {
+                    unmount(tmpfs(&at));
+                }
+                drop(reader);
+                let _ = waits;
+                waits = true;
+                let _ = waits;
+                kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+                let status = child.wait().unwrap();
+                assert_eq!(status.code(), Some(0));
+            }
         });
     }
 }

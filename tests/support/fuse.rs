@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use rustix::mount::{MountFlags, mount};
 
+use super::build;
+
 /// How a server behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
@@ -23,6 +25,12 @@ pub(crate) enum Manner {
     Slow(u64),
     /// Refuses everything with EACCES.
     Denies,
+    /// Refuses everything with this error.
+    Fails(i32),
+    /// Serves a plain file, and is mounted on one.
+    File,
+    /// Serves a directory with two empty ones in it: one is called `short`, the other has a name of 600 bytes.
+    LongName,
     /// Never reads a request. Who waits for it can be killed.
     Hung,
     /// Reads requests and never answers. Who waits for it cannot be killed until the server has gone.
@@ -46,9 +54,15 @@ pub(crate) fn serve(manner: Manner, at: impl AsRef<Path>) -> Server {
 
 /// The same, under a source and a type that it gives itself.
 pub(crate) fn serve_as(manner: Manner, at: &Path, source: &str, fstype: &str) -> Server {
-    std::fs::create_dir_all(at).unwrap();
+    let mode = if manner == Manner::File {
+        build::file(at, 0);
+        PLAIN_FILE
+    } else {
+        build::dir(at);
+        DIRECTORY
+    };
     let device = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/fuse").unwrap();
-    let options = format!("fd={},rootmode=040000,user_id=0,group_id=0,allow_other", device.as_raw_fd());
+    let options = format!("fd={},rootmode={mode:o},user_id=0,group_id=0,allow_other", device.as_raw_fd());
     let options = CString::new(options).unwrap();
     mount(source, at, fstype, MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str()).unwrap();
 
@@ -102,6 +116,9 @@ const RELEASEDIR: u32 = 29;
 const INTERRUPT: u32 = 36;
 const BATCH_FORGET: u32 = 42;
 
+const PLAIN_FILE: u32 = 0o100_644;
+const DIRECTORY: u32 = 0o040_755;
+
 fn answer(manner: Manner, request: &[u8]) -> Option<Vec<u8>> {
     let operation = u32::from_ne_bytes(request[4..8].try_into().unwrap());
     let unique = &request[8..16];
@@ -112,6 +129,9 @@ fn answer(manner: Manner, request: &[u8]) -> Option<Vec<u8>> {
         (_, INIT) => Ok(words(&[7, 31, 0, 0, 0, 4096, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
         (Manner::Silent, _) => return None,
         (Manner::Denies, _) => Err(libc::EACCES),
+        (Manner::Fails(errno), _) => Err(errno),
+        (Manner::File, GETATTR) => Ok(attributes(PLAIN_FILE)),
+        (Manner::LongName, LOOKUP | READDIR) => long_name(operation, request),
         (Manner::Slow(ms), _) => {
             thread::sleep(Duration::from_millis(ms));
             empty_directory(operation)
@@ -128,7 +148,7 @@ fn answer(manner: Manner, request: &[u8]) -> Option<Vec<u8>> {
 
 fn empty_directory(operation: u32) -> Result<Vec<u8>, i32> {
     match operation {
-        GETATTR => Ok(attributes()),
+        GETATTR => Ok(attributes(DIRECTORY)),
         STATFS => Ok(words(&[0; 20])),
         OPENDIR => Ok(words(&[0; 4])),
         READDIR | RELEASEDIR => Ok(Vec::new()),
@@ -137,11 +157,40 @@ fn empty_directory(operation: u32) -> Result<Vec<u8>, i32> {
     }
 }
 
-/// `struct fuse_attr_out`: inode 1, a directory for everybody.
-fn attributes() -> Vec<u8> {
+/// Looks up a name in, or reads, the directory with two in it; those are empty.
+fn long_name(operation: u32, request: &[u8]) -> Result<Vec<u8>, i32> {
+    const ROOT: u64 = 1;
+    let number = |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().unwrap());
+    let names = [b"n".repeat(600), b"short".to_vec()];
+    let (node, body) = (number(16), 40);
+    if node != ROOT {
+        return empty_directory(operation);
+    }
+    if operation == LOOKUP {
+        let wanted = request[body..].split(|&b| b == 0).next().unwrap();
+        let inode = ROOT + 1 + names.iter().position(|name| name == wanted).ok_or(libc::ENOENT)? as u64;
+        // `struct fuse_entry_out`: the inode and a generation, how long both hold, the attributes.
+        let head = [inode, 0, 3600, 0, 0].map(u64::to_ne_bytes).concat();
+        return Ok([&head, &attributes(DIRECTORY)[16..]].concat());
+    }
+    let mut entries = Vec::new();
+    if number(body + 8) == 0 {
+        for (name, inode) in names.iter().zip(ROOT + 1..) {
+            // `struct fuse_dirent`: inode, offset of the next, length of the name, type, name, padding.
+            entries.extend([inode, inode].map(u64::to_ne_bytes).concat());
+            entries.extend(words(&[u32::try_from(name.len()).unwrap(), u32::from(libc::DT_DIR)]));
+            entries.extend(name);
+            entries.resize(entries.len().next_multiple_of(8), 0);
+        }
+    }
+    Ok(entries)
+}
+
+/// `struct fuse_attr_out`: inode 1, for everybody.
+fn attributes(mode: u32) -> Vec<u8> {
     let mut out = vec![0; 104];
     out[16..24].copy_from_slice(&1_u64.to_ne_bytes());
-    out[76..80].copy_from_slice(&0o040_755_u32.to_ne_bytes());
+    out[76..80].copy_from_slice(&mode.to_ne_bytes());
     out[80..84].copy_from_slice(&2_u32.to_ne_bytes());
     out
 }

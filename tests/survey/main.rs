@@ -7,7 +7,7 @@ mod support;
 
 use std::path::Path;
 
-use support::build::{bush, tmpfs};
+use support::build::{bush, name, tmpfs};
 use support::reference::visible;
 use support::run::{args, path, targets};
 use support::{Need, fathom, in_namespace, require, run};
@@ -56,4 +56,21 @@ fn bad_input_is_refused() {
     run(&mut fathom(["survey", "/no/such/directory"])).refused();
     run(&mut fathom(["survey", "/dev/null"])).refused();
     run(&mut fathom(["survey", "--nonsense"])).refused();
+}
+
+#[test]
+fn odd_names_arrive_and_nothing_raw_is_shown() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let root = tmpfs(ground.join(name(b"\x1b[31mred \xff")));
+            tmpfs(root.join("\x1b]0;title\x07\u{9b}2J"));
+            let ran = run(&mut fathom(args!["survey", &root, "--profile"])).exits(0);
+            let text = String::from_utf8(ran.stdout).expect("not UTF-8") + &ran.stderr;
+            assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+
+            let value = run(&mut fathom(args!["survey", &root, "--json"])).exits(0).json();
+            assert!(value["result"]["root_b64"].is_string(), "{value}");
+            assert_eq!(path(&value["result"], "root"), root);
+        });
+    }
 }

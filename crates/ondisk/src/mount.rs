@@ -38,7 +38,8 @@ pub struct Mount {
     pub fstype: Vec<u8>,
     /// The device or other source; `None` when the kernel does not say.
     pub source: Option<Vec<u8>>,
-    /// Its options, then those of the super block, see [`merge_options`].
+    /// Its options, then those of the super block that it has not, comma-separated, with the kernel's escapes (see
+    /// [`split_options`](crate::split_options)); `ro` when either is.
     pub options: Vec<u8>,
     /// Whether it receives mounts from a master (`master:N` in mountinfo).
     pub slave: bool,

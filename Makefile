@@ -23,7 +23,10 @@ bench: build
 
 # Ten seconds of each fuzz target; needs a nightly toolchain and cargo-fuzz.
 fuzz:
-	for target in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run $$target -- -max_total_time=10 || exit 1; done
+	for target in $$(cargo +nightly fuzz list); do \
+		mkdir -p fuzz/corpus/$$target; \
+		cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=10 || exit 1; \
+	done
 
 setup:
 	@tools/setup build

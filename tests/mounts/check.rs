@@ -235,7 +235,8 @@ fn a_name_of_600_bytes_hides_nothing_beside_it() {
             let longest = tmpfs(top.join("n".repeat(600)));
             let expected = BTreeSet::from([ground.to_owned(), top, beside, longest]);
             for by in BY_DEVICE.into_iter().chain(["search"]) {
-                let value = run(fathom(whole(ground, by)).args(if by == "search" { &["--hints", "none"][..] } else { &[] }));
+                let value =
+                    run(fathom(whole(ground, by)).args(if by == "search" { &["--hints", "none"][..] } else { &[] }));
                 let found: BTreeSet<PathBuf> = targets(&value.exits(0).json()).into_iter().collect();
                 assert_eq!(found, expected, "{by}");
             }

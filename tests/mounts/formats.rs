@@ -154,10 +154,23 @@ fn tar_leaves_out_the_dead_mounts_and_nothing_else() {
     if require(&[Need::Root, Need::Fuse, Need::Program("tar")]) {
         in_namespace(|ground| {
             let tree = dir(ground.join("tree"));
-            let dead =
-                ["st*le [x]", "-dead", "back\\slash", "q?", "$HOME", "blank ", "tab\t", "new\nline", "end\\", "*", "[a"];
+            let dead = [
+                "st*le [x]",
+                "-dead",
+                "back\\slash",
+                "q?",
+                "$HOME",
+                "blank ",
+                "tab\t",
+                "new\nline",
+                "end\\",
+                "*",
+                "[a",
+            ];
             let _servers = dead.map(|name| serve(Manner::Stale, tree.join(name)));
-            for alive in ["stXle x/file", "Xdead/file", "backXslash/file", "qX/file", "fine/file", "blank/file", "a/file"] {
+            for alive in
+                ["stXle x/file", "Xdead/file", "backXslash/file", "qX/file", "fine/file", "blank/file", "a/file"]
+            {
                 file(tree.join(alive), 1);
             }
             tmpfs(tree.join("fine"));

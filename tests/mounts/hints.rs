@@ -341,7 +341,7 @@ fn hints_bring_nothing_raw_to_the_terminal() {
             let hints = ground.join("\x1b]0;title\x07");
             fs::write(&hints, [odd.as_os_str().as_bytes(), b"\n/no\x1b[2J/such\n"].concat()).unwrap();
             let ask = |hints: &Path, by: &str| {
-                let mut command = fathom(args!["mounts", ground, "--profile", "-v", "--by", by, "--hints", hints]);
+                let mut command = fathom(args!["mounts", ground, "-v", "--by", by, "--hints", hints]);
                 let ran = run(&mut command);
                 let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &ran.stderr;
                 assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");

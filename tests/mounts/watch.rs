@@ -1,10 +1,11 @@
 //! `--watch` shows mounts as they come and go.
 
 use std::io::{BufRead, BufReader};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -127,10 +128,7 @@ fn any_name(ground: &Path, json: &[&str]) {
     tmpfs(&odd);
     let (what, attached) = event();
     assert_eq!((what.as_str(), path(&attached, "target")), ("attach", odd.clone()));
-    assert_eq!(
-        (exact(&attached, "source"), attached["fstype"].as_str()),
-        (b"some tmpfs".to_vec(), Some("tmpfs"))
-    );
+    assert_eq!((exact(&attached, "source"), attached["fstype"].as_str()), (b"some tmpfs".to_vec(), Some("tmpfs")));
     unmount(&odd);
     let (what, detached) = event();
     assert_eq!((what.as_str(), path(&detached, "target")), ("detach", odd));
@@ -172,27 +170,30 @@ fn a_hundred_quick_pairs_are_all_there() {
 fn a_signal_ends_it_although_nobody_reads() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            // Lines longer than a page do not fit into a pipe that has room for less.
+            // A line may be longer than all that the pipe has room for.
             for name in ["m".to_owned(), "\u{1b}".repeat(250)] {
                 let (reader, writer) = std::io::pipe().unwrap();
-                let mut command = fathom(args!["mounts", ground, "--watch"]);
-                let mut child = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
-                drop(command); // it holds the pipe
+                // SAFETY: the call takes plain numbers.
+                assert!(unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) } > 0);
+                let mut child =
+                    fathom(args!["mounts", ground, "--watch"]).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
                 BufReader::new(child.stderr.take().unwrap()).read_line(&mut String::new()).unwrap();
-                let mut at = ground.to_owned();
-                (0..8).for_each(|_| at.push(&name));
-                dir(&at);
-                let mut waits = false;
-                for _ in 0..100 {
-                    unmount(tmpfs(&at));
+                let at = dir(ground.join([name.as_str(); 8].join("/")));
+                for _ in 0..50 {
+                    tmpfs(&at); // and leaves it there, to be described
                 }
-                drop(reader);
-                let _ = waits;
-                waits = true;
-                let _ = waits;
+                let since = Instant::now();
+                while rustix::io::ioctl_fionread(&reader).unwrap() == 0 && since.elapsed() < PATIENCE {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                std::thread::sleep(Duration::from_millis(100)); // it is now stuck in the middle of its output
                 kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-                let status = child.wait().unwrap();
-                assert_eq!(status.code(), Some(0));
+                while child.try_wait().unwrap().is_none() && since.elapsed() < PATIENCE {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                let ended = child.try_wait().unwrap();
+                let _ = child.kill();
+                assert_eq!(ended.and_then(|status| status.code()), Some(0), "names of {} bytes", name.len());
             }
         });
     }

@@ -58,7 +58,15 @@ pub(crate) enum When {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Find every mount point at or under a directory, and what is the matter with it
+    /// Find every mount point at or under a directory, and what is the matter with it.
+    ///
+    /// By default the kernel's mount table is read, in the way that is cheaper here; it shows every mount, hidden ones too.
+    /// Where there is no table, or it is not to be trusted, `--by search` finds the mounts that a path reaches in the file tree
+    /// itself. naive and getmnt1 to getmnt3 are the programs of the papers of 1988, for comparison: they go by device numbers,
+    /// and see neither bind mounts of one device nor mounts on files.
+    ///
+    /// No automount is set off and no dead server waited for, save that naive and getmnt1 to getmnt3 go into every directory,
+    /// as does search where it has no table to go by.
     Mounts(Box<Mounts>),
     /// One page on this machine: its mounts, how they were found, and what each way of finding them costs here
     Survey(Survey),
@@ -85,15 +93,7 @@ Exit status:
   1  done, but something was skipped or found wrong (each in a warning), or --assert failed
   2  not done, or the command line was wrong";
 
-/// Find every mount point at or under a directory, and what is the matter with it.
-///
-/// By default the kernel's mount table is read, in the way that is cheaper here; it shows every mount, hidden ones too.
-/// Where there is no table, or it is not to be trusted, `--by search` finds the mounts that a path reaches in the file tree
-/// itself. naive and getmnt1 to getmnt3 are the programs of the papers of 1988, for comparison: they go by device numbers,
-/// and see neither bind mounts of one device nor mounts on files.
-///
-/// No automount is set off and no dead server waited for, save that naive and getmnt1 to getmnt3 go into every directory,
-/// as does search where it has no table to go by.
+/// The flags of `fathom mounts`.
 #[derive(Args, Debug)]
 #[command(after_help = EXIT, after_long_help = MOUNTS_EXAMPLES)]
 pub(crate) struct Mounts {

@@ -19,7 +19,7 @@ use gate::process::{Child, Shared};
 use gate::{Errno, Fd, Gate, Tally};
 use ondisk::Mount;
 
-use crate::method::{Hunt, Queue, read_whole};
+use crate::method::{Hunt, Queue};
 use crate::path::{below, join};
 use crate::root::Root;
 use crate::table::{Refusal, read_either};
@@ -233,25 +233,13 @@ fn count(copy: &Fd, rest: &[u8], point: &Point, hunt: &mut Hunt<'_>) -> Looked {
     while let Some(at) = queue.pop() {
         let path = queue.path(at);
         hunt.directory(&path);
-        let dir = match queue.open(at) {
-            Ok(dir) => dir,
-            Err(errno) => {
-                hunt.failed(&path, Gate::Openat2, errno);
-                continue;
-            }
-        };
-        let whole = read_whole(&dir, &mut buffer, |bytes| {
-            for entry in ondisk::dirent::entries(bytes) {
-                match statx(&dir, entry.name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::BASIC_STATS) {
-                    Ok(seen) if seen.file_type == FileType::Directory => queue.push(at, entry.name.to_bytes(), ()),
-                    Ok(seen) => sum.add(&seen),
-                    Err(errno) => hunt.failed(&join(&path, entry.name.to_bytes()), Gate::Statx, errno),
-                }
+        hunt.read(&path, queue.open(at), &mut buffer, |hunt, dir, entry| {
+            match statx(dir, entry.name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::BASIC_STATS) {
+                Ok(seen) if seen.file_type == FileType::Directory => queue.push(at, entry.name.to_bytes(), ()),
+                Ok(seen) => sum.add(&seen),
+                Err(errno) => hunt.failed(&join(&path, entry.name.to_bytes()), Gate::Statx, errno),
             }
         });
-        if let Err(errno) = whole {
-            hunt.failed(&path, Gate::Getdents64, errno);
-        }
     }
     Ok(sum.beneath)
 }

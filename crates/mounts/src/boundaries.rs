@@ -13,7 +13,7 @@ use ondisk::dirent::EntryType;
 
 use crate::Point;
 use crate::check::{Verdict, check};
-use crate::method::{Hunt, Queue, read_whole};
+use crate::method::{Hunt, Queue};
 use crate::path::join;
 use crate::root::Root;
 
@@ -142,49 +142,33 @@ fn walk(top: &Root, fstype: Option<&[u8]>, hunt: &mut Hunt<'_>, boundaries: &mut
         let dev = queue.node(at).about;
         let path = queue.path(at);
         hunt.directory(&path);
-        let dir = match queue.open(at) {
-            Ok(dir) => dir,
-            Err(errno) => {
-                hunt.failed(&path, Gate::Openat2, errno);
-                continue;
+        hunt.read(&path, queue.open(at), &mut buffer, |hunt, dir, entry| {
+            if entry.entry_type == EntryType::Other {
+                return;
             }
-        };
-        let whole = read_whole(&dir, &mut buffer, |bytes| {
-            for entry in ondisk::dirent::entries(bytes) {
-                hunt.progress.entries += 1;
-                if entry.entry_type == EntryType::Other {
-                    continue;
-                }
-                let look = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
-                let name = join(&path, entry.name.to_bytes());
-                let seen = match statx(&dir, entry.name, look, Want::BASIC_STATS) {
-                    Ok(seen) => seen,
-                    Err(errno) => {
-                        hunt.failed(&name, Gate::Statx, errno);
-                        continue;
-                    }
-                };
-                if seen.file_type != FileType::Directory || seen.attributes.contains(Attributes::MOUNT_ROOT) {
-                    continue; // another mount is the table's affair
-                }
-                let trigger = triggers || seen.attributes.contains(Attributes::AUTOMOUNT);
-                let entry_dev = Dev::from(seen.dev);
-                let kind = match () {
-                    () if trigger => Some(BoundaryKind::Automount),
-                    () if entry_dev == dev => None,
-                    () if seen.ino == BTRFS_EMPTY_SUBVOL_DIR_OBJECTID && fstype == Some(b"btrfs") => continue,
-                    () if seen.ino == BTRFS_FIRST_FREE_OBJECTID => Some(subvolume(&dir, entry.name)),
-                    () => Some(BoundaryKind::Device),
-                };
-                boundaries.extend(kind.map(|kind| Boundary { path: name, kind, dev: entry_dev }));
-                if !trigger {
-                    queue.push(at, entry.name.to_bytes(), entry_dev);
-                }
+            let look = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
+            let name = join(&path, entry.name.to_bytes());
+            let seen = match statx(dir, entry.name, look, Want::BASIC_STATS) {
+                Ok(seen) => seen,
+                Err(errno) => return hunt.failed(&name, Gate::Statx, errno),
+            };
+            if seen.file_type != FileType::Directory || seen.attributes.contains(Attributes::MOUNT_ROOT) {
+                return; // another mount is the table's affair
+            }
+            let trigger = triggers || seen.attributes.contains(Attributes::AUTOMOUNT);
+            let entry_dev = Dev::from(seen.dev);
+            let kind = match seen.ino {
+                _ if trigger => Some(BoundaryKind::Automount),
+                _ if entry_dev == dev => None,
+                BTRFS_EMPTY_SUBVOL_DIR_OBJECTID if fstype == Some(b"btrfs") => return,
+                BTRFS_FIRST_FREE_OBJECTID => Some(subvolume(dir, entry.name)),
+                _ => Some(BoundaryKind::Device),
+            };
+            boundaries.extend(kind.map(|kind| Boundary { path: name, kind, dev: entry_dev }));
+            if !trigger {
+                queue.push(at, entry.name.to_bytes(), entry_dev);
             }
         });
-        if let Err(errno) = whole {
-            hunt.failed(&path, Gate::Getdents64, errno);
-        }
     }
 }
 

@@ -57,6 +57,8 @@ const FREE: usize = 2;
 /// A child that has been at one mount for this long counts as stuck.
 const STUCK: Duration = Duration::from_millis(10);
 const TICK: Duration = Duration::from_millis(2);
+/// How long to go on trying when no child at all can be made.
+const STARVED: Duration = Duration::from_secs(1);
 /// How long to wait for killed children, all together.
 const REAP: Duration = Duration::from_millis(500);
 
@@ -119,6 +121,7 @@ pub fn check(points: &mut [Point], deadline: Duration, mut tick: impl FnMut(usiz
     let mut children: Vec<Option<Child>> = Vec::new();
     let mut killed: Vec<(usize, Child)> = Vec::new();
     let mut hung = vec![false; visible.len()];
+    let mut starved: Option<Instant> = None;
     loop {
         let mut alive = 0;
         let mut stuck = 0;
@@ -154,10 +157,17 @@ pub fn check(points: &mut [Point], deadline: Duration, mut tick: impl FnMut(usiz
                 let place = children.len();
                 match Child::fork_detached(|| work(&board, place, points, &visible)) {
                     Ok(child) => children.push(Some(child)),
-                    Err(_) if alive > 0 => break, // no more processes for us; those that live go on
-                    Err(e) => return Err(e),
+                    // No more processes for us now: those that live go on, and those that die make room.
+                    Err(e) if starved.get_or_insert_with(Instant::now).elapsed() > STARVED && alive == 0 => {
+                        return Err(e);
+                    }
+                    Err(_) => break,
                 }
+                starved = None;
                 alive += 1;
+            }
+            for (_, child) in &mut killed {
+                child.try_wait();
             }
         } else if left == 0 && alive == 0 {
             // Mounts that were taken by children that died before they could begin.

@@ -14,6 +14,7 @@ pub struct MountEvent {
 /// The events of a buffer that was read from a group. Ends early at bytes that are no event.
 pub fn events(buffer: &[u8]) -> impl Iterator<Item = MountEvent> {
     const METADATA: usize = 24;
+    const VERSION: u8 = 3;
     const INFO_TYPE_MNT: u8 = 7;
     let mut rest = buffer;
     std::iter::from_fn(move || {
@@ -21,7 +22,8 @@ pub fn events(buffer: &[u8]) -> impl Iterator<Item = MountEvent> {
         let event = rest.get(..length).filter(|_| length >= METADATA)?;
         let mask = u64_at(event, 8)?;
         rest = &rest[length..];
-        let mut info = event.get(usize::from(u16_at(event, 6)?)..)?;
+        let metadata = usize::from(u16_at(event, 6)?);
+        let mut info = event.get(metadata..).filter(|_| metadata >= METADATA && event[4] == VERSION)?;
         let mut mount = None;
         while let Some(length) = u16_at(info, 2).map(usize::from).filter(|&n| n >= 4 && n <= info.len()) {
             if info[0] == INFO_TYPE_MNT {
@@ -40,6 +42,7 @@ mod tests {
 
     fn event(mask: u64, mount: Option<u64>) -> Vec<u8> {
         let mut bytes = vec![0u8; 24];
+        bytes[4] = 3;
         bytes[6..8].copy_from_slice(&24u16.to_ne_bytes());
         bytes[8..16].copy_from_slice(&mask.to_ne_bytes());
         if let Some(id) = mount {

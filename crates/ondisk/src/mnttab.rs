@@ -41,6 +41,7 @@ pub fn mount_point(line: &[u8]) -> Option<Vec<u8>> {
     if let Some(mount) = crate::mountinfo::parse(line) {
         return mount.target;
     }
+    let line = line.trim_ascii_start();
     if line.first() == Some(&b'/') && !line.iter().any(|b| b" \t".contains(b)) {
         return Some(unescape(line));
     }
@@ -64,6 +65,7 @@ mod tests {
         assert_eq!(of("/dev/sda1 /mnt\\040a ext4 rw 0 1").as_deref(), Some("/mnt a"));
         assert_eq!(of("tmpfs\t/tmp\ttmpfs").as_deref(), Some("/tmp"));
         assert_eq!(of("/srv/x").as_deref(), Some("/srv/x"));
+        assert_eq!(of("\t/srv/x y").as_deref(), Some("/srv/x y"));
         assert_eq!(of("36 35 98:0 / /boot rw - ext3 /dev/root rw").as_deref(), Some("/boot"));
         assert_eq!(of("# /dev/sda1 /mnt"), None);
         assert_eq!(of("UUID=1 none swap sw 0 0"), None);

@@ -48,14 +48,17 @@ pub struct Mount {
 /// The options of a mount, then those of its super block that it has not, comma-separated; `ro` when either is. Escapes
 /// remain; [`split_options`] undoes them.
 pub(crate) fn merge_options(mount: &[u8], super_block: &[u8]) -> Vec<u8> {
-    let read_only = words(super_block).any(|word| word == b"ro");
+    /// The kernel has a dozen options for a mount; whoever writes more is not to make us search them for ever.
+    const MOST: usize = 32;
+    let is_mode = |word: &&[u8]| matches!(*word, b"rw" | b"ro");
+    let mut modes = words(mount).chain(words(super_block)).filter(is_mode).peekable();
     let mut all = Vec::with_capacity(mount.len() + 1 + super_block.len());
-    for word in words(mount) {
-        push(&mut all, if word == b"rw" && read_only { b"ro" } else { word });
+    if modes.peek().is_some() {
+        push(&mut all, if modes.any(|mode| mode == b"ro") { b"ro" } else { b"rw" });
     }
-    for word in words(super_block) {
-        let known = word == b"rw" || word == b"ro" || words(mount).any(|other| other == word);
-        if !known || all.is_empty() {
+    words(mount).filter(|word| !is_mode(word)).for_each(|word| push(&mut all, word));
+    for word in words(super_block).filter(|word| !is_mode(word)) {
+        if !words(mount).take(MOST).any(|other| other == word) {
             push(&mut all, word);
         }
     }
@@ -88,5 +91,6 @@ mod tests {
         assert_eq!(merged("rw,relatime", "rw,discard").unwrap(), "rw,relatime,discard");
         assert_eq!(merged("rw,nosuid", "ro,size=4k").unwrap(), "ro,nosuid,size=4k");
         assert_eq!(merged("ro,nosuid", "rw").unwrap(), "ro,nosuid");
+        assert_eq!(merged("nosuid", "ro").unwrap(), "ro,nosuid");
     }
 }

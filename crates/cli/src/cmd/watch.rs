@@ -10,6 +10,9 @@ use serde::{Serialize, Serializer};
 
 use crate::out::{Done, Failed, Out};
 
+/// What a pipe that has room takes without making us wait, in bytes.
+const PIPE_BUF: usize = 4096;
+
 /// One line of the output.
 struct Line<'a> {
     event: &'static str,
@@ -65,10 +68,12 @@ pub(crate) fn run(root: &[u8], json: bool, out: &Out) -> Done {
         }
         let line = Line { event, unique: id.filter(|_| watch.ids_are_unique()), mount };
         let text = if json { serde_json::to_string(&line).unwrap_or_default() } else { line.text() };
-        if !watch.wait_for_room(std::io::stdout().as_fd()).map_err(refused)? {
-            break; // the reader does not read, and we were told to stop
+        for piece in format!("{text}\n").as_bytes().chunks(PIPE_BUF) {
+            if !watch.wait_for_room(std::io::stdout().as_fd()).map_err(refused)? {
+                return Ok(lost); // nobody reads, and we were told to stop
+            }
+            out.data(piece)?;
         }
-        out.data(format!("{text}\n").as_bytes())?;
     }
     Ok(lost)
 }

@@ -10,9 +10,10 @@ use gate::Gate;
 use gate::fs::{At, FileType, newfstatat};
 use ondisk::Dev;
 
-use super::breadth::{Queue, read_whole};
+use super::breadth::Queue;
 use super::{Hunt, root_point};
 use crate::pairs::Pairs;
+use crate::path::join;
 use crate::root::Root;
 use crate::{Kind, Point};
 
@@ -50,54 +51,38 @@ pub fn find(root: &Root, bound: Option<usize>, mut pairs: Option<Pairs>, hunt: &
         }
         let path = list.path(at);
         hunt.directory(&path);
-        let dir = match list.open(at) {
-            Ok(dir) => dir,
-            Err(errno) => {
-                hunt.failed(&path, Gate::Openat2, errno);
-                continue;
-            }
-        };
         let mut dev_is_sure = false;
-        let whole = read_whole(&dir, &mut buffer, |bytes| {
-            for entry in ondisk::dirent::entries(bytes) {
-                hunt.progress.entries += 1;
-                let name = entry.name.to_bytes();
-                let stat = match newfstatat(&dir, entry.name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT) {
-                    Ok(stat) => stat,
-                    Err(errno) => {
-                        hunt.failed(&crate::path::join(&path, name), Gate::Newfstatat, errno);
-                        continue;
-                    }
-                };
-                if stat.file_type != FileType::Directory {
-                    continue;
+        hunt.read(&path, list.open(at), &mut buffer, |hunt, dir, entry| {
+            let name = entry.name.to_bytes();
+            let stat = match newfstatat(dir, entry.name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT) {
+                Ok(stat) => stat,
+                Err(errno) => return hunt.failed(&join(&path, name), Gate::Newfstatat, errno),
+            };
+            if stat.file_type != FileType::Directory {
+                return;
+            }
+            let entry_dev = Dev::from(stat.dev);
+            if entry_dev != dev && !dev_is_sure {
+                // Something may have been mounted on the directory since its device was asked for.
+                dev = newfstatat(dir, c"", At::EMPTY_PATH).map_or(dev, |stat| stat.dev.into());
+                dev_is_sure = true;
+            }
+            if entry_dev != dev {
+                points.push(Point::bare(join(&path, name), entry_dev, Some(Kind::Dir)));
+                if let Some(pairs) = &mut pairs {
+                    pairs.found(entry_dev, dev);
                 }
-                let entry_dev = Dev::from(stat.dev);
-                if entry_dev != dev && !dev_is_sure {
-                    // Something may have been mounted on the directory since its device was asked for.
-                    dev = newfstatat(&dir, c"", At::EMPTY_PATH).map_or(dev, |stat| stat.dev.into());
-                    dev_is_sure = true;
-                }
-                if entry_dev != dev {
-                    points.push(Point::bare(crate::path::join(&path, name), entry_dev, Some(Kind::Dir)));
-                    if let Some(pairs) = &mut pairs {
-                        pairs.found(entry_dev, dev);
-                    }
-                }
-                let is_dev = path == b"/" && name == b"dev";
-                let something_on_it = pairs.as_ref().is_some_and(|p| entry_dev != dev && !p.leaf(entry_dev));
-                if pairs.as_ref().is_some_and(|pairs| pairs.leaf(entry_dev)) {
-                    hunt.progress.pruned += 1;
-                } else if is_dev && !something_on_it {
-                    left_out = Some((at, entry_dev));
-                } else {
-                    list.push(at, name, entry_dev);
-                }
+            }
+            let is_dev = path == b"/" && name == b"dev";
+            let something_on_it = pairs.as_ref().is_some_and(|p| entry_dev != dev && !p.leaf(entry_dev));
+            if pairs.as_ref().is_some_and(|pairs| pairs.leaf(entry_dev)) {
+                hunt.progress.pruned += 1;
+            } else if is_dev && !something_on_it {
+                left_out = Some((at, entry_dev));
+            } else {
+                list.push(at, name, entry_dev);
             }
         });
-        if let Err(errno) = whole {
-            hunt.failed(&path, Gate::Getdents64, errno);
-        }
     }
     if cut_off > 0 {
         let bound = bound.unwrap_or_default();

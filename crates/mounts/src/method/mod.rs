@@ -20,7 +20,8 @@ pub mod search;
 
 pub(crate) use breadth::{Queue, read_whole};
 
-use gate::{Errno, Gate};
+use gate::{Errno, Fd, Gate};
+use ondisk::dirent::Entry;
 
 use crate::{Point, Warning};
 
@@ -61,6 +62,29 @@ impl<'a> Hunt<'a> {
         self.progress.directories += 1;
         if self.progress.directories.is_multiple_of(256) {
             (self.tick)(&self.progress, path);
+        }
+    }
+
+    /// Reads a directory that was (or could not be) opened, and gives each of its entries to `each`.
+    pub(crate) fn read(
+        &mut self,
+        path: &[u8],
+        opened: gate::Result<Fd>,
+        buffer: &mut Vec<u8>,
+        mut each: impl FnMut(&mut Self, &Fd, Entry<'_>),
+    ) {
+        let dir = match opened {
+            Ok(dir) => dir,
+            Err(errno) => return self.failed(path, Gate::Openat2, errno),
+        };
+        let whole = read_whole(&dir, buffer, |bytes| {
+            for entry in ondisk::dirent::entries(bytes) {
+                self.progress.entries += 1;
+                each(self, &dir, entry);
+            }
+        });
+        if let Err(errno) = whole {
+            self.failed(path, Gate::Getdents64, errno);
         }
     }
 

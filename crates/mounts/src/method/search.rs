@@ -9,7 +9,6 @@
 //! fresh table, and in the end with none, reading every directory.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::CStr;
 
 use gate::fs::{At, Attributes, FileType, Open, Statx, Want, fstatfs, openat, statx};
 use gate::long::statx_long;
@@ -17,7 +16,7 @@ use gate::{Errno, Fd, Gate};
 use ondisk::Mount;
 use ondisk::dirent::EntryType;
 
-use super::breadth::{Queue, read_whole};
+use super::breadth::Queue;
 use super::{Hunt, depth};
 use crate::path::{below, join};
 use crate::root::Root;
@@ -322,31 +321,17 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
         let mut looked = Vec::new();
         let about = queue.node(at).about;
         let opened = if about.enter == Enter::Carefully { self.open_carefully(queue, at) } else { queue.open(at) };
-        let dir: Fd = match opened {
-            Ok(dir) => dir,
-            Err(errno) => {
-                self.hunt.failed(path, Gate::Openat2, errno);
-                return looked;
+        self.hunt.read(path, opened, buffer, |hunt, dir, entry| {
+            if !wanted(entry.entry_type) {
+                return;
             }
-        };
-        let look = |name: &CStr| statx(&dir, name, LOOK, Want::empty());
-        let whole = read_whole(&dir, buffer, |bytes| {
-            for entry in ondisk::dirent::entries(bytes) {
-                self.hunt.progress.entries += 1;
-                if !wanted(entry.entry_type) {
-                    continue;
-                }
-                match look(entry.name) {
-                    // What is neither directory nor mount is of no further use.
-                    Ok(seen) if mount_root(&seen).is_none() && !may_be_directory(&seen) => {}
-                    Ok(seen) => looked.push((entry.name.to_bytes().to_vec(), entry.entry_type, seen)),
-                    Err(errno) => self.hunt.failed(&join(path, entry.name.to_bytes()), Gate::Statx, errno),
-                }
+            match statx(dir, entry.name, LOOK, Want::empty()) {
+                // What is neither directory nor mount is of no further use.
+                Ok(seen) if mount_root(&seen).is_none() && !may_be_directory(&seen) => {}
+                Ok(seen) => looked.push((entry.name.to_bytes().to_vec(), entry.entry_type, seen)),
+                Err(errno) => hunt.failed(&join(path, entry.name.to_bytes()), Gate::Statx, errno),
             }
         });
-        if let Err(errno) = whole {
-            self.hunt.failed(path, Gate::Getdents64, errno);
-        }
         looked
     }
 

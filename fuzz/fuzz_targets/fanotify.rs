@@ -21,6 +21,7 @@ fuzz_target!(|buffer: &[u8]| {
 
 fn event(event: &MountEvent) -> Vec<u8> {
     let mut bytes = vec![0; METADATA];
+    bytes[4] = 3; // FANOTIFY_METADATA_VERSION
     bytes[6..8].copy_from_slice(&(METADATA as u16).to_ne_bytes());
     bytes[8..16].copy_from_slice(&event.mask.to_ne_bytes());
     if let Some(id) = event.mount {

@@ -77,21 +77,29 @@ fn every_change_of_device_on_btrfs_is_found() {
                 btrfs(&["subvolume", "create"], &[&at(name)]);
             }
             btrfs(&["subvolume", "create"], &[&dir(at("home/a/b")).join("deep")]);
+            let right = |roots: &[&Path]| {
+                for root in roots {
+                    tables_and_search_are_right(root);
+                    by_device_are_right(root);
+                }
+            };
+            let (home, again) = (at("home"), dir(at("again")));
+            right(&[&top, &home]);
             let source = table(&top)[0].source.clone();
-            mount(name(&source), dir(at("again")), "btrfs", MountFlags::empty(), c"subvol=home").unwrap();
+            mount(name(&source), &again, "btrfs", MountFlags::empty(), c"subvol=home").unwrap();
+            right(&[&top, &home, &again]);
             bind(at("work"), at("home/bound"));
-            tmpfs(at("again/a/b/tmpfs"));
-            tmpfs(at("z/tmpfs"));
-            // The same below a file system of another kind.
+            right(&[&top, &home]);
+
+            // The same below file systems of other kinds, and with those below it.
             let ext4 = disk("ext4", &ground.join("ext4"));
             bind(&top, ext4.join("pool"));
-            bind(at("home"), ext4.join("a/b/c/home"));
+            bind(&home, ext4.join("a/b/c/home"));
+            right(&[&ext4, &ext4.join("a"), ground]);
+            tmpfs(at("again/a/b/tmpfs"));
+            tmpfs(at("z/tmpfs"));
             tmpfs(ext4.join("z"));
-            let roots = [&top, &at("home"), &at("again"), &at("home/a"), &ext4, &ext4.join("a")];
-            for root in roots.map(PathBuf::as_path).into_iter().chain([ground]) {
-                tables_and_search_are_right(root);
-                by_device_are_right(root);
-            }
+            right(&[&top, &home, &again, &at("home/a"), &ext4, &ext4.join("a"), ground]);
         });
     }
 }

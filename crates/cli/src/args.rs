@@ -6,15 +6,19 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-const EXIT: &str = "\
+macro_rules! exit {
+    () => {
+        "\
 Exit status:
   0  done
   1  done, but something was skipped or found wrong; each is named in a warning
-  2  not done, or the command line was wrong";
+  2  not done, or the command line was wrong"
+    };
+}
 
 /// Measure what file-system work costs, find the cheapest correct way to do it here, and do it that way
 #[derive(Parser, Debug)]
-#[command(name = "fathom", version, propagate_version = true, max_term_width = 100, after_help = EXIT)]
+#[command(name = "fathom", version, propagate_version = true, max_term_width = 100, after_help = exit!())]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -71,14 +75,15 @@ pub(crate) enum Command {
     /// One page on this machine: its mounts, how they were found, and what each way of finding them costs here
     Survey(Survey),
     /// Print completions for a shell
-    #[command(after_help = "Example:\n  fathom completions bash > /usr/share/bash-completion/completions/fathom")]
+    #[command(after_help = concat!("Example:\n  fathom completions bash > /usr/share/bash-completion/completions/fathom\n\n", exit!()))]
     Completions(Completions),
     /// Write the man pages into a directory
-    #[command(after_help = "Example:\n  fathom man /usr/local/share/man/man1")]
+    #[command(after_help = concat!("Example:\n  fathom man /usr/local/share/man/man1\n\n", exit!()))]
     Man(Man),
 }
 
-const MOUNTS_EXAMPLES: &str = "\
+const MOUNTS_EXAMPLES: &str = concat!(
+    "\
 Examples:
   fathom mounts                           every mount point, as a tree
   fathom mounts --by search --hints none  found in the file tree itself, with no mount table
@@ -88,14 +93,14 @@ Examples:
   fathom mounts --format exclude          mounts that do not answer, for tar -X, restic, borg
   fathom mounts --compare /usr            what each method costs on this tree
 
-Exit status:
-  0  done
-  1  done, but something was skipped or found wrong (each in a warning), or --assert failed
-  2  not done, or the command line was wrong";
+",
+    exit!(),
+    "\n\n--assert succeeds only if each path is a mount point; it exits with 1 otherwise."
+);
 
 /// The flags of `fathom mounts`.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = MOUNTS_EXAMPLES)]
+#[command(after_help = exit!(), after_long_help = MOUNTS_EXAMPLES)]
 pub(crate) struct Mounts {
     /// Where to begin
     #[arg(default_value = "/", value_name = "ROOT")]
@@ -199,7 +204,7 @@ pub(crate) enum Format {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  fathom survey\n  fathom survey /srv --json\n\nExit status:\n  0  done\n  1  done, but something was skipped or found wrong; each is named in a warning\n  2  not done, or the command line was wrong"
+    after_help = concat!("Examples:\n  fathom survey\n  fathom survey /srv --json\n\n", exit!())
 )]
 pub(crate) struct Survey {
     /// Where to begin

@@ -12,6 +12,8 @@ use crate::support::jail::{as_nobody, fathom_in, refuse};
 use crate::support::run::{args, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
+const METHODS: [&str; 8] = ["auto", "kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"];
+
 #[test]
 fn a_root_that_is_missing_or_no_directory() {
     let place = tempfile::tempdir().unwrap();
@@ -180,37 +182,48 @@ fn nowhere(place: &Path, lose: impl FnOnce(), look: impl FnOnce()) {
     rustix::process::chdir("/").unwrap();
 }
 
+/// Looks from places that have been removed, unmounted and covered.
+fn from_lost_places(ground: &Path, look: impl Fn()) {
+    let at = |name: &str| ground.join(name);
+    nowhere(&dir(at("removed")), || fs::remove_dir(at("removed")).unwrap(), &look);
+    let inside = dir(tmpfs(at("unmounted")).join("inside"));
+    nowhere(&inside, || unmount(at("unmounted")), &look);
+    let inside = dir(at("covered/inside"));
+    nowhere(&inside, || drop(dir(tmpfs(at("covered")).join("inside"))), &look);
+    unmount(at("covered"));
+}
+
 #[test]
 fn a_root_that_no_path_leads_to_is_refused() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            let at = |name: &str| ground.join(name);
             let every_method_refuses = || {
-                for by in ["auto", "kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"] {
+                for by in METHODS {
                     run(&mut fathom(["mounts", ".", "--by", by])).refused();
                 }
                 run(&mut fathom(["mounts", ".", "--check"])).refused();
             };
-            let every_loss = || {
-                nowhere(&dir(at("removed")), || fs::remove_dir(at("removed")).unwrap(), every_method_refuses);
-                let inside = dir(tmpfs(at("unmounted")).join("inside"));
-                nowhere(&inside, || unmount(at("unmounted")), every_method_refuses);
-                let inside = dir(at("covered/inside"));
-                let cover = || {
-                    dir(tmpfs(at("covered")).join("inside"));
-                };
-                nowhere(&inside, cover, every_method_refuses);
-                // The same directory, but on another mount.
-                let twice = || {
-                    bind(at("twice"), at("twice"));
-                };
-                nowhere(&dir(at("twice")), twice, every_method_refuses);
-                unmount(at("covered"));
-                unmount(at("twice"));
-            };
-            every_loss();
+            from_lost_places(ground, every_method_refuses);
+            // The same directory has its old name, but on another mount.
+            let twice = dir(ground.join("twice"));
+            nowhere(&twice, || drop(bind(&twice, &twice)), every_method_refuses);
             tmpfs("/proc"); // getcwd is asked instead
-            every_loss();
+            from_lost_places(ground, every_method_refuses);
+        });
+    }
+}
+
+#[test]
+fn a_root_that_no_path_leads_to_is_refused_without_statx_too() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            from_lost_places(ground, || {
+                for by in METHODS {
+                    let mut command = fathom(["mounts", ".", "--by", by]);
+                    refuse(&mut command, &[u32::try_from(libc::SYS_statx).unwrap()], libc::ENOSYS);
+                    run(&mut command).refused();
+                }
+            });
         });
     }
 }
@@ -229,7 +242,7 @@ fn a_root_in_another_mount_namespace_is_not_taken_for_one_here() {
             let top = PathBuf::from(format!("/proc/{}/root", there.id()));
             let below = top.join(ground.strip_prefix("/").unwrap());
             for root in [&top, &below, &below.join("m")] {
-                for by in ["auto", "kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"] {
+                for by in METHODS {
                     run(&mut fathom(args!["mounts", root, "--by", by])).refused();
                 }
             }

@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use gate::fs::{At, Attributes, CWD, Open, Want, statx};
-use gate::long::statx_long;
+use gate::fs::{At, Attributes, CWD, Open, Want, newfstatat, statx};
+use gate::long::{newfstatat_long, statx_long};
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
 
@@ -106,12 +106,16 @@ fn absolute_name(dir: &Fd) -> gate::Result<Vec<u8>> {
 }
 
 /// Whether a name leads to an open directory. (The kernel gives ` (deleted)` behind the name of one that was removed,
-/// and names over which another mount has come to lie.) Waits for no server.
+/// and names over which another mount has come to lie.) Waits for no server, where there is statx.
 fn leads_to(name: &[u8], dir: &Fd) -> bool {
     let at = At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
     let same = match (statx_long(name, at, Want::empty()), statx(dir, c"", at | At::EMPTY_PATH, Want::empty())) {
         (Ok(a), Ok(b)) => (a.dev, a.ino, a.mnt_id) == (b.dev, b.ino, b.mnt_id),
-        (Err(Errno::ENOSYS | Errno::EPERM), _) => true, // no statx here: taken on trust
+        (Err(Errno::ENOSYS | Errno::EPERM), _) => {
+            let named = newfstatat_long(CWD, name, At::NO_AUTOMOUNT);
+            let open = newfstatat(dir, c"", At::EMPTY_PATH);
+            matches!((named, open), (Ok(a), Ok(b)) if (a.dev, a.ino) == (b.dev, b.ino))
+        }
         _ => false,
     };
     same && name.first() == Some(&b'/')

@@ -233,38 +233,49 @@ fn read_mountinfo() -> Result<(Fd, Vec<Mount>), Refusal> {
         return Err(Refusal { gate: Gate::Fstatfs, errno: None, message });
     }
     let mut parser = Parser::default();
-    let refusal = |e| Refusal::new(Gate::Read, e, "cannot read /proc/self/mountinfo");
-    let read = || -> Result<Option<Vec<u8>>, Refusal> {
-        let mut page = vec![0u8; 8 << 10]; // the kernel gives a page at a time, or one line if that is longer
-        let n = gate::fs::read(&file, &mut page).map_err(refusal)?;
-        page.truncate(n);
-        Ok((n > 0).then_some(page))
-    };
-    for _ in 0..PAGES_ALONE {
-        match read()? {
-            Some(page) => parser.take(&page),
-            None => return Ok((file, parser.finish())),
-        }
+    let (bytes, mut end) = read_some(&file)?;
+    parser.take(&bytes);
+    if end {
+        return Ok((file, parser.finish()));
     }
     // A large table: another thread reads on while this one parses.
     std::thread::scope(|scope| {
-        let (send, pages) = std::sync::mpsc::channel();
-        let reader = scope.spawn(move || -> Result<(), Refusal> {
-            while let Some(page) = read()? {
-                if send.send(page).is_err() {
+        let (send, receive) = std::sync::mpsc::channel();
+        let reader = scope.spawn(|| -> Result<(), Refusal> {
+            let send = send;
+            while !end {
+                let bytes;
+                (bytes, end) = read_some(&file)?;
+                if send.send(bytes).is_err() {
                     break;
                 }
             }
             Ok(())
         });
-        pages.iter().for_each(|page| parser.take(&page));
+        receive.iter().for_each(|bytes| parser.take(&bytes));
         reader.join().unwrap_or(Ok(()))
     })?;
     Ok((file, parser.finish()))
 }
 
-/// Pages of mountinfo that are read before a second thread is worth its start.
-const PAGES_ALONE: usize = 8;
+/// Reads on in mountinfo, of which the kernel gives a page at a time, and says whether that was the end.
+fn read_some(file: &Fd) -> Result<(Vec<u8>, bool), Refusal> {
+    const PAGE: usize = 4096;
+    let mut bytes = vec![0u8; 8 * PAGE];
+    let mut filled = 0;
+    while bytes.len() - filled >= PAGE {
+        match gate::fs::read(file, &mut bytes[filled..]) {
+            Ok(0) => {
+                bytes.truncate(filled);
+                return Ok((bytes, true));
+            }
+            Ok(n) => filled += n,
+            Err(e) => return Err(Refusal::new(Gate::Read, e, "cannot read /proc/self/mountinfo")),
+        }
+    }
+    bytes.truncate(filled);
+    Ok((bytes, false))
+}
 
 /// Puts pages of mountinfo together into rows.
 #[derive(Default)]

@@ -85,26 +85,27 @@ impl Table {
     }
 
     fn line<'a>(&self, out: &mut String, cells: impl Iterator<Item = &'a str>, widths: &[usize], paint: &str) {
-        let begin = out.len();
         out.push_str(paint);
+        // Blanks are owed until something follows them, so that none stand at the end of a line.
+        let mut owed = 0;
         for (at, ((cell, &width), (_, align))) in cells.zip(widths).zip(&self.columns).enumerate() {
             if width == 0 {
                 continue;
             }
-            if at > 0 {
-                out.push(' ');
-            }
+            owed += usize::from(at > 0);
             let cell = cut(cell, width);
             let pad = width.saturating_sub(columns(&cell));
             if *align == Align::Right {
-                blanks(out, pad);
+                owed += pad;
             }
-            out.push_str(&cell);
+            if !cell.is_empty() {
+                blanks(out, std::mem::take(&mut owed));
+                out.push_str(&cell);
+            }
             if *align == Align::Left {
-                blanks(out, pad);
+                owed += pad;
             }
         }
-        out.truncate(begin + out[begin..].trim_end_matches(' ').len());
         if !paint.is_empty() {
             out.push_str("\x1b[0m");
         }

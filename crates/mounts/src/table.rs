@@ -233,48 +233,14 @@ fn read_mountinfo() -> Result<(Fd, Vec<Mount>), Refusal> {
         return Err(Refusal { gate: Gate::Fstatfs, errno: None, message });
     }
     let mut parser = Parser::default();
-    let (bytes, mut end) = read_some(&file)?;
-    parser.take(&bytes);
-    if end {
-        return Ok((file, parser.finish()));
-    }
-    // A large table: another thread reads on while this one parses.
-    std::thread::scope(|scope| {
-        let (send, receive) = std::sync::mpsc::channel();
-        let reader = scope.spawn(|| -> Result<(), Refusal> {
-            let send = send;
-            while !end {
-                let bytes;
-                (bytes, end) = read_some(&file)?;
-                if send.send(bytes).is_err() {
-                    break;
-                }
-            }
-            Ok(())
-        });
-        receive.iter().for_each(|bytes| parser.take(&bytes));
-        reader.join().unwrap_or(Ok(()))
-    })?;
-    Ok((file, parser.finish()))
-}
-
-/// Reads on in mountinfo, of which the kernel gives a page at a time, and says whether that was the end.
-fn read_some(file: &Fd) -> Result<(Vec<u8>, bool), Refusal> {
-    const PAGE: usize = 4096;
-    let mut bytes = vec![0u8; 8 * PAGE];
-    let mut filled = 0;
-    while bytes.len() - filled >= PAGE {
-        match gate::fs::read(file, &mut bytes[filled..]) {
-            Ok(0) => {
-                bytes.truncate(filled);
-                return Ok((bytes, true));
-            }
-            Ok(n) => filled += n,
+    let mut page = vec![0u8; 4 << 10]; // the kernel gives no more at a time
+    loop {
+        match gate::fs::read(&file, &mut page) {
+            Ok(0) => return Ok((file, parser.finish())),
+            Ok(n) => parser.take(&page[..n]),
             Err(e) => return Err(Refusal::new(Gate::Read, e, "cannot read /proc/self/mountinfo")),
         }
     }
-    bytes.truncate(filled);
-    Ok((bytes, false))
 }
 
 /// Puts pages of mountinfo together into rows.

@@ -113,9 +113,9 @@ pub fn find(root: &Root, root_fstype: Option<&[u8]>, points: &[Point], hunt: &mu
         walk(root, root_fstype, hunt, &mut boundaries);
     }
     // A walk cannot be called back from a server that does not answer; so they are asked first, from processes that can.
-    let wanted = |p: &&Point| !p.hidden && p.kind != Some(crate::Kind::File) && can_have(p.fstype.as_deref());
+    let wanted = |p: &&Point| !p.hidden && p.kind != Some(crate::Kind::File) && can_have(p.fstype());
     let (mut remote, mut walked): (Vec<Point>, Vec<Point>) =
-        points.iter().filter(wanted).cloned().partition(|point| point.fstype.as_deref().is_some_and(crate::may_hang));
+        points.iter().filter(wanted).cloned().partition(|point| point.fstype().is_some_and(crate::may_hang));
     if !remote.is_empty() {
         match check(&mut remote, ANSWER_WITHIN, |_| {}) {
             Ok(warnings) => hunt.warnings.extend(warnings),
@@ -126,7 +126,7 @@ pub fn find(root: &Root, root_fstype: Option<&[u8]>, points: &[Point], hunt: &mu
     }
     for point in walked {
         match Root::of_mount(&point.target) {
-            Ok(top) => walk(&top, point.fstype.as_deref(), hunt, &mut boundaries),
+            Ok(top) => walk(&top, point.fstype(), hunt, &mut boundaries),
             Err(e) => hunt.failed(&point.target, e.gate, e.errno),
         }
     }

@@ -58,15 +58,15 @@ impl<'a> Kinds<'a> {
     /// The kind of one mount: from the table as far as that goes, else (a bind mount that shows a part of its file system
     /// only) by one look at it, unless a server might not answer.
     pub(crate) fn of(&mut self, row: &'a Mount, tree: &Tree<'_>, visible: bool) -> Option<Kind> {
-        if row.fstype == b"nsfs" {
+        if row.content.fstype == b"nsfs" {
             return Some(Kind::File);
         }
-        let whole = row.fsroot == b"/" || row.fsroot.is_empty();
+        let whole = row.content.fsroot == b"/" || row.content.fsroot.is_empty();
         // A FUSE server may give a plain file for the root of its file system.
-        if tree.has_mount_inside(row) || whole && !is_fuse(&row.fstype) {
+        if tree.has_mount_inside(row) || whole && !is_fuse(&row.content.fstype) {
             return Some(Kind::Dir);
         }
-        let part = (row.dev, row.fsroot.as_slice());
+        let part = (row.dev, row.content.fsroot.as_slice());
         if let Some((last, kind @ Some(_))) = self.last
             && last == part
         {
@@ -85,7 +85,7 @@ fn look(row: &Mount, tree: &Tree<'_>) -> Option<Kind> {
     // To look at the root of a FUSE mount asks no server, as long as nothing is wanted; to go through one might.
     let mut above = Some(row);
     while let Some(mount) = above {
-        if may_hang(&mount.fstype) && !(mount.id == row.id && is_fuse(&mount.fstype)) {
+        if may_hang(&mount.content.fstype) && !(mount.id == row.id && is_fuse(&mount.content.fstype)) {
             return None;
         }
         above = tree.row(mount.parent).filter(|parent| parent.id != mount.id);

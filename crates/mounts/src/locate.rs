@@ -123,7 +123,7 @@ fn of_table(root: &Root, table: Table, why: String) -> Answer {
         Some(anchor) => tree.visible(&root.path, anchor),
         None => vec![false; table.mounts.len()],
     };
-    let root_fstype = anchor.and_then(|anchor| Some(tree.row(anchor)?.fstype.clone()));
+    let root_fstype = anchor.and_then(|anchor| Some(tree.row(anchor)?.content.fstype.clone()));
     let mut kinds = kind::Kinds::default();
     let traits: Vec<Option<(bool, Option<crate::Kind>, Class)>> = table
         .mounts

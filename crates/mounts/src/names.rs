@@ -33,7 +33,7 @@ pub fn resolve(points: &mut [Point], names: Names) {
             }
         };
         if let Some(name) = name.filter(|name| !name.is_empty()) {
-            point.source = Some(name);
+            point.named = Some(name);
         }
     }
 }

@@ -1,6 +1,8 @@
 //! A mount point, as it is reported.
 
-use ondisk::{Dev, Mount};
+use std::rc::Rc;
+
+use ondisk::{Content, Dev, Mount};
 
 use crate::beneath::Beneath;
 use crate::check::Verdict;
@@ -32,16 +34,12 @@ pub struct Point {
     pub parent: Option<u64>,
     /// Its absolute name.
     pub target: Vec<u8>,
-    /// The device or other source.
-    pub source: Option<Vec<u8>>,
-    /// Type of the file system.
-    pub fstype: Option<Vec<u8>>,
     /// Device: of the super block where the table is known, else `st_dev`.
     pub dev: Dev,
-    /// The part of the file system that is mounted.
-    pub fsroot: Option<Vec<u8>>,
-    /// Options of the mount, then of the super block, comma-separated, with the kernel's escapes.
-    pub options: Option<Vec<u8>>,
+    /// What is mounted there, shared by mounts that show the same.
+    pub content: Option<Rc<Content>>,
+    /// The source, where it was found out by other means than the table: a device's name.
+    pub named: Option<Vec<u8>>,
     /// What is mounted on.
     pub kind: Option<Kind>,
     /// Leaf or internal node of the mount tree.
@@ -63,11 +61,9 @@ impl Point {
             id: None,
             parent: None,
             target,
-            source: None,
-            fstype: None,
             dev,
-            fsroot: None,
-            options: None,
+            content: None,
+            named: None,
             kind,
             class: Class::Leaf,
             hidden: false,
@@ -82,14 +78,33 @@ impl Point {
         Point {
             id: Some(row.id),
             parent: Some(row.parent),
-            options: Some(row.options),
-            source: row.source,
-            fstype: Some(row.fstype),
-            fsroot: Some(row.fsroot),
+            content: Some(row.content),
             class,
             hidden,
             ..Point::bare(target, row.dev, kind)
         }
+    }
+}
+
+impl Point {
+    /// Type of the file system.
+    pub fn fstype(&self) -> Option<&[u8]> {
+        self.content.as_ref().map(|content| content.fstype.as_slice())
+    }
+
+    /// The device or other source.
+    pub fn source(&self) -> Option<&[u8]> {
+        self.named.as_deref().or_else(|| self.content.as_ref()?.source.as_deref())
+    }
+
+    /// The part of the file system that is mounted.
+    pub fn fsroot(&self) -> Option<&[u8]> {
+        self.content.as_ref().map(|content| content.fsroot.as_slice())
+    }
+
+    /// Options of the mount, then of the super block, comma-separated, with the kernel's escapes.
+    pub fn options(&self) -> Option<&[u8]> {
+        self.content.as_ref().map(|content| content.options.as_slice())
     }
 }
 

@@ -246,6 +246,7 @@ fn read_mountinfo() -> Result<(Fd, Vec<Mount>), Refusal> {
 /// Puts pages of mountinfo together into rows.
 #[derive(Default)]
 struct Parser {
+    lines: ondisk::mountinfo::Parser,
     mounts: Vec<Mount>,
     /// The beginning of a line whose end is still to come.
     begun: Vec<u8>,
@@ -256,10 +257,10 @@ impl Parser {
         let mut rest = page;
         while let Some(end) = rest.iter().position(|&b| b == b'\n') {
             if self.begun.is_empty() {
-                self.mounts.extend(ondisk::mountinfo::parse(&rest[..end]));
+                self.mounts.extend(self.lines.line(&rest[..end]));
             } else {
                 self.begun.extend_from_slice(&rest[..end]);
-                self.mounts.extend(ondisk::mountinfo::parse(&self.begun));
+                self.mounts.extend(self.lines.line(&self.begun));
                 self.begun.clear();
             }
             rest = &rest[end + 1..];

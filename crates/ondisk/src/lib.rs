@@ -21,7 +21,7 @@ mod mount;
 pub mod mountinfo;
 pub mod statmount;
 
-pub use mount::{Dev, Mount, split_options};
+pub use mount::{Content, Dev, Mount, split_options};
 
 /// A little- or big-endian integer, as this machine has them, at an offset of a buffer.
 macro_rules! integer_at {

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::rc::Rc;
 
 /// A device number, as `8:1`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -30,19 +31,26 @@ pub struct Mount {
     pub parent: u64,
     /// Device of the super block. On btrfs, `st_dev` of the files is another one.
     pub dev: Dev,
-    /// The part of the file system that is mounted: `/`, or what a bind mount or subvolume shows.
-    pub fsroot: Vec<u8>,
     /// Where it is mounted, absolute, as seen from this process's root; `None` when that root does not reach it.
     pub target: Option<Vec<u8>>,
+    /// What is mounted there. Mounts that show the same share it: there may be thousands of them.
+    pub content: Rc<Content>,
+    /// Whether it receives mounts from a master (`master:N` in mountinfo).
+    pub slave: bool,
+}
+
+/// What a mount shows.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Content {
+    /// The part of the file system that is mounted: `/`, or what a bind mount or subvolume shows.
+    pub fsroot: Vec<u8>,
     /// Type of the file system, with its subtype: `ext4`, `fuse.sshfs`.
     pub fstype: Vec<u8>,
     /// The device or other source; `None` when the kernel does not say.
     pub source: Option<Vec<u8>>,
-    /// Its options, then those of the super block that it has not, comma-separated, with the kernel's escapes (see
-    /// [`split_options`](crate::split_options)); `ro` when either is.
+    /// The mount's options, then those of the super block that it has not, comma-separated, with the kernel's escapes
+    /// (see [`split_options`](crate::split_options)); `ro` when either is.
     pub options: Vec<u8>,
-    /// Whether it receives mounts from a master (`master:N` in mountinfo).
-    pub slave: bool,
 }
 
 /// The options of a mount, then those of its super block that it has not, comma-separated; `ro` when either is. Escapes

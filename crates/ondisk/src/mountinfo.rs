@@ -1,32 +1,72 @@
 //! Lines of /proc/self/mountinfo.
 //! [proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html)
 
+use std::rc::Rc;
+
 use crate::mnttab::unescape;
 use crate::mount::merge_options;
-use crate::{Dev, Mount};
+use crate::{Content, Dev, Mount};
 
 /// Parses one line, without its newline. `None` when it is none.
 pub fn parse(line: &[u8]) -> Option<Mount> {
-    let mut fields = line.split(|&b| b == b' ');
-    let id = number(fields.next()?)?;
-    let parent = number(fields.next()?)?;
-    let mut dev = fields.next()?.split(|&b| b == b':');
-    let dev = Dev { major: number(dev.next()?)?, minor: number(dev.next()?)? };
-    let fsroot = unescape(fields.next()?);
-    let target = unescape(fields.next()?);
-    let mount_options = fields.next()?;
-    let mut slave = false;
-    loop {
-        match fields.next()? {
-            b"-" => break,
-            tag => slave |= tag.starts_with(b"master:"),
+    Parser::default().line(line)
+}
+
+/// Parses lines, and lets those that show the same share it.
+#[derive(Debug, Default)]
+pub struct Parser {
+    /// The fields of the last line that its content was made from, and that content.
+    last: Vec<u8>,
+    content: Rc<Content>,
+}
+
+impl Parser {
+    /// Parses one line, without its newline. `None` when it is none.
+    pub fn line(&mut self, line: &[u8]) -> Option<Mount> {
+        let mut fields = line.split(|&b| b == b' ');
+        let id = number(fields.next()?)?;
+        let parent = number(fields.next()?)?;
+        let mut dev = fields.next()?.split(|&b| b == b':');
+        let dev = Dev { major: number(dev.next()?)?, minor: number(dev.next()?)? };
+        let fsroot = fields.next()?;
+        let target = Some(unescape(fields.next()?)).filter(|target| target.first() == Some(&b'/'))?;
+        let mount_options = fields.next()?;
+        let mut slave = false;
+        loop {
+            match fields.next()? {
+                b"-" => break,
+                tag => slave |= tag.starts_with(b"master:"),
+            }
         }
+        let shows = [fsroot, mount_options, fields.next()?, fields.next()?, fields.next()?];
+        Some(Mount { id, parent, dev, target: Some(target), content: self.content(shows), slave })
     }
-    let fstype = unescape(fields.next()?);
-    let source = Some(unescape(fields.next()?)).filter(|source| !source.is_empty());
-    let options = merge_options(mount_options, fields.next()?);
-    let target = Some(target).filter(|t| t.first() == Some(&b'/'))?;
-    Some(Mount { id, parent, dev, fsroot, target: Some(target), fstype, source, options, slave })
+
+    fn content(&mut self, shows: [&[u8]; 5]) -> Rc<Content> {
+        let mut last = self.last.as_slice();
+        let same = shows.iter().all(|field| match last.strip_prefix(*field) {
+            Some([b' ', rest @ ..]) => {
+                last = rest;
+                true
+            }
+            _ => false,
+        });
+        if !same || !last.is_empty() {
+            let [fsroot, mount_options, fstype, source, super_options] = shows;
+            self.last.clear();
+            for field in shows {
+                self.last.extend_from_slice(field);
+                self.last.push(b' ');
+            }
+            self.content = Rc::new(Content {
+                fsroot: unescape(fsroot),
+                fstype: unescape(fstype),
+                source: Some(unescape(source)).filter(|source| !source.is_empty()),
+                options: merge_options(mount_options, super_options),
+            });
+        }
+        Rc::clone(&self.content)
+    }
 }
 
 fn number<T: std::str::FromStr>(digits: &[u8]) -> Option<T> {
@@ -44,14 +84,14 @@ mod tests {
         let mount = parse(line).unwrap();
         assert_eq!((mount.id, mount.parent, mount.dev), (36, 35, Dev { major: 98, minor: 0 }));
         assert_eq!(mount.target.as_deref(), Some(&b"/mnt two"[..]));
-        assert_eq!((mount.fsroot.as_slice(), mount.fstype.as_slice()), (&b"/mnt1"[..], &b"ext3"[..]));
+        assert_eq!((mount.content.fsroot.as_slice(), mount.content.fstype.as_slice()), (&b"/mnt1"[..], &b"ext3"[..]));
         assert!(mount.slave);
     }
 
     #[test]
     fn an_empty_source_is_none() {
         let mount = parse(b"36 35 0:40 / /x rw - tmpfs  rw").unwrap();
-        assert_eq!(mount.source, None);
+        assert_eq!(mount.content.source, None);
     }
 
     #[test]
@@ -59,6 +99,17 @@ mod tests {
         for bad in ["", "36", "36 35 98:0 / /mnt rw master:1", "x 35 98:0 / /m rw - a b c", "1 2 3 / /m rw - a b c"] {
             assert_eq!(parse(bad.as_bytes()), None, "{bad:?}");
         }
+    }
+
+    #[test]
+    fn lines_that_show_the_same_share_it() {
+        let mut parser = Parser::default();
+        let line = |id: u32, rest: &str| format!("{id} 1 8:1 {rest} - ext4 /dev/a rw,x").into_bytes();
+        let mut content = |id, rest| parser.line(&line(id, rest)).unwrap().content;
+        let [a, b, c, d] =
+            [content(1, "/s /a rw"), content(2, "/s /b rw shared:3"), content(3, "/s /c ro"), content(4, "/s /d rw")];
+        assert!(Rc::ptr_eq(&a, &b) && a == d);
+        assert_eq!((c.options.as_slice(), a.options.as_slice()), (&b"ro,x"[..], &b"rw,x"[..]));
     }
 
     proptest! {

@@ -1,8 +1,10 @@
 //! The buffer of statmount(2): `struct statmount` of linux/mount.h, and its strings.
 //! [statmount(2)](https://man7.org/linux/man-pages/man2/statmount.2.html)
 
+use std::rc::Rc;
+
 use crate::mount::merge_options;
-use crate::{Dev, Mount, u32_at, u64_at};
+use crate::{Content, Dev, Mount, u32_at, u64_at};
 
 const SB_BASIC: u64 = 0x1;
 const MNT_BASIC: u64 = 0x2;
@@ -39,11 +41,13 @@ pub fn parse(buffer: &[u8]) -> Option<Mount> {
         id: u64::from(u32_at(buffer, 56)?),
         parent: u64::from(u32_at(buffer, 60)?),
         dev: Dev { major: u32_at(buffer, 16)?, minor: u32_at(buffer, 20)? },
-        fsroot: string(MNT_ROOT, 104).unwrap_or_default(),
         target: string(MNT_POINT, 108).filter(|target| target.first() == Some(&b'/')),
-        fstype,
-        source: string(SB_SOURCE, 124).filter(|source| !source.is_empty()),
-        options: merge_options(&mount_options(u64_at(buffer, 64)?), &super_options(sb_flags, string(MNT_OPTS, 4))),
+        content: Rc::new(Content {
+            fsroot: string(MNT_ROOT, 104).unwrap_or_default(),
+            fstype,
+            source: string(SB_SOURCE, 124).filter(|source| !source.is_empty()),
+            options: merge_options(&mount_options(u64_at(buffer, 64)?), &super_options(sb_flags, string(MNT_OPTS, 4))),
+        }),
         slave: u64_at(buffer, 88)? != 0,
     })
 }
@@ -98,10 +102,10 @@ mod tests {
     #[test]
     fn ids_and_strings() {
         let mount = parse(&buffer(b"ext4\0/mnt\0")).unwrap();
-        assert_eq!((mount.id, mount.dev.major, mount.fstype.as_slice()), (27, 8, &b"ext4"[..]));
+        assert_eq!((mount.id, mount.dev.major, mount.content.fstype.as_slice()), (27, 8, &b"ext4"[..]));
         assert_eq!(mount.target.as_deref(), Some(&b"/mnt"[..]));
-        assert_eq!(mount.options, b"rw,relatime");
-        assert_eq!(mount.source, None);
+        assert_eq!(mount.content.options, b"rw,relatime");
+        assert_eq!(mount.content.source, None);
     }
 
     #[test]

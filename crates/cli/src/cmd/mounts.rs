@@ -251,11 +251,11 @@ fn row(point: &Point) -> Row<'_> {
         id: point.id,
         parent: point.parent,
         target: &point.target,
-        source: point.source.as_deref(),
-        fstype: point.fstype.as_deref(),
+        source: point.source(),
+        fstype: point.fstype(),
         dev: point.dev,
-        fsroot: point.fsroot.as_deref(),
-        options: point.options.as_deref(),
+        fsroot: point.fsroot(),
+        options: point.options(),
         kind: point.kind.map(|kind| if kind == Kind::Dir { "dir" } else { "file" }),
         class: if point.class == Class::Leaf { "leaf" } else { "internal" },
         hidden: point.hidden,
@@ -267,8 +267,8 @@ fn row(point: &Point) -> Row<'_> {
 
 fn name_servers(points: &mut [Point]) {
     for point in points {
-        if let (Some(fstype), Some(source)) = (&point.fstype, &point.source) {
-            point.server = servers::server(fstype, source, point.options.as_deref().unwrap_or_default());
+        if let (Some(fstype), Some(source)) = (point.fstype(), point.source()) {
+            point.server = servers::server(fstype, source, point.options().unwrap_or_default());
         }
     }
 }

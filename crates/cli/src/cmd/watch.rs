@@ -29,8 +29,8 @@ impl Serialize for Line<'_> {
         map.serialize_entry("id", &mount.map(|m| m.id))?;
         map.serialize_entry("unique_id", &self.unique)?;
         entry(&mut map, "target", mount.and_then(|m| m.target.as_deref()))?;
-        entry(&mut map, "source", mount.and_then(|m| m.source.as_deref()))?;
-        entry(&mut map, "fstype", mount.map(|m| m.fstype.as_slice()))?;
+        entry(&mut map, "source", mount.and_then(|m| m.content.source.as_deref()))?;
+        entry(&mut map, "fstype", mount.map(|m| m.content.fstype.as_slice()))?;
         map.end()
     }
 }
@@ -42,8 +42,8 @@ impl Line<'_> {
             ("overflow", _) => "overflow: changes were lost; run fathom mounts to see what is there".to_owned(),
             (event, None) => format!("{event} ? {} (gone before it could be described)", self.unique.unwrap_or(0)),
             ("attach", Some(m)) => {
-                let (target, source) = (name(m.target.as_deref()), name(m.source.as_deref()));
-                format!("attach {target} {source} {}", field(&m.fstype))
+                let (target, source) = (name(m.target.as_deref()), name(m.content.source.as_deref()));
+                format!("attach {target} {source} {}", field(&m.content.fstype))
             }
             (event, Some(m)) => format!("{event} {}", name(m.target.as_deref())),
         }

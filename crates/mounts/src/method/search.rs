@@ -84,7 +84,7 @@ pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> Found {
             }
             contradicted = search.breadth_first(rows.map(|table| table.mounts.as_slice()), tree.as_ref());
         }
-        let root_fstype = tree.as_ref().and_then(|tree| Some(tree.row(anchor)?.fstype.clone()));
+        let root_fstype = tree.as_ref().and_then(|tree| Some(tree.row(anchor)?.content.fstype.clone()));
         let fresh = rows.filter(|table| table.has_changed()).map(|_| read());
         let changed = match (rows, &fresh) {
             (_, None) => false,
@@ -157,7 +157,7 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
     fn root(&mut self, tree: Option<&Tree<'_>>) {
         let path = self.root.path.clone();
         self.point(path.clone(), Kind::Dir, self.anchor, None, tree);
-        if let Some(point) = self.found.get_mut(&path).filter(|point| point.fstype.is_none()) {
+        if let Some(point) = self.found.get_mut(&path).filter(|point| point.content.is_none()) {
             point.dev = self.root.dev;
         }
     }
@@ -180,7 +180,7 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
         };
         self.point(path.clone(), kind, id, on, tree);
         if let Some(found) = self.found.get_mut(&path)
-            && found.fstype.is_none()
+            && found.content.is_none()
         {
             found.dev = seen.dev.into();
         }
@@ -213,7 +213,8 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
             self.hunt.progress.entries += 1;
             match statx_long(target, LOOK, Want::empty()) {
                 Ok(seen) if mount_root(&seen) == Some(row.id) => {
-                    let hint = if tree.has_mount_inside(row) || row.fsroot == b"/" { Kind::Dir } else { Kind::File };
+                    let hint =
+                        if tree.has_mount_inside(row) || row.content.fsroot == b"/" { Kind::Dir } else { Kind::File };
                     self.enter(target.to_vec(), &seen, row.id, None, hint, Some(tree));
                 }
                 Err(errno @ (Errno::EACCES | Errno::EPERM)) => {
@@ -270,7 +271,7 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
                         None if self.autofs.contains(&mount) => Enter::Never,
                         None => Enter::Directly,
                         Some(_) => match tree.and_then(|tree| tree.row(mount)) {
-                            Some(row) if row.fstype != b"autofs" => Enter::Directly,
+                            Some(row) if row.content.fstype != b"autofs" => Enter::Directly,
                             _ => Enter::Carefully,
                         },
                     };
@@ -350,7 +351,7 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
         points.sort_by(|a, b| crate::path::compare(&a.target, &b.target));
         let parents: HashSet<u64> = points.iter().filter_map(|point| point.parent).collect();
         for point in &mut points {
-            if point.fstype.is_none() && point.id.is_some_and(|id| parents.contains(&id)) {
+            if point.content.is_none() && point.id.is_some_and(|id| parents.contains(&id)) {
                 point.class = Class::Internal;
             }
         }

@@ -210,10 +210,10 @@ pub struct Look {
 }
 
 /// The table of mount points: a list in the order in which they were made, or a tree in the order of their names. Columns
-/// that say nothing are left out.
-pub fn table(rows: &dyn Rows, look: Look) -> String {
+/// that say nothing are left out. The text is given to `put` piece by piece.
+pub fn table(rows: &dyn Rows, look: Look, put: &mut dyn FnMut(&str)) {
     if rows.is_empty() {
-        return String::new();
+        return;
     }
     let order: Vec<usize> = if look.tree { by_name(rows) } else { (0..rows.len()).collect() };
     let limbs = if look.tree { limbs(rows, &order) } else { Vec::new() };
@@ -259,7 +259,7 @@ pub fn table(rows: &dyn Rows, look: Look) -> String {
         };
         table.row(cells, tone);
     }
-    table.to_text(look.width, look.color)
+    table.write(look.width, look.color, put);
 }
 
 /// The order of the names: what lies in a directory comes right after it; at one name, the mount that people see there.
@@ -520,7 +520,8 @@ mod tests {
     #[test]
     fn the_tree_is_drawn() {
         let rows = ["/", "/a", "/a/b", "/a/b", "/c"].map(|t| row(t, "ext4"));
-        let text = table(&rows, Look { tree: true, ..Look::default() });
+        let mut text = String::new();
+        table(&rows, Look { tree: true, ..Look::default() }, &mut |piece| text.push_str(piece));
         let names: Vec<&str> =
             text.lines().skip(1).map(|line| line.split(" /dev").next().unwrap().trim_end()).collect();
         assert_eq!(names, ["/", "├─/a", "│ └─/a/b", "│   └─/a/b", "└─/c"]);

@@ -65,11 +65,19 @@ impl Table {
     /// The table as text, with a newline at its end. With `width`, the last columns are cut or left out so that no line is
     /// longer; with `color`, headings and tones are shown in it.
     pub fn to_text(&self, width: Option<usize>, color: bool) -> String {
+        let mut text = String::new();
+        self.write(width, color, &mut |piece| text.push_str(piece));
+        text
+    }
+
+    /// [`Table::to_text`], piece by piece: a long table need not be in memory as text as well.
+    pub fn write(&self, width: Option<usize>, color: bool, put: &mut dyn FnMut(&str)) {
+        const PIECE: usize = 32 << 10;
         let mut widths = self.widths.clone();
         if let Some(limit) = width {
             fit(&mut widths, limit);
         }
-        let mut out = String::with_capacity(self.text.len() * 2);
+        let mut out = String::with_capacity(self.text.len().min(PIECE) * 2);
         self.line(&mut out, self.columns.iter().map(|(head, _)| *head), &widths, if color { "\x1b[1m" } else { "" });
         let mut from = 0;
         for (ends, tone) in self.ends.chunks(self.columns.len().max(1)).zip(&self.tones) {
@@ -80,8 +88,12 @@ impl Table {
             };
             let cells = ends.iter().map(|&end| &self.text[std::mem::replace(&mut from, end)..end]);
             self.line(&mut out, cells, &widths, paint);
+            if out.len() >= PIECE {
+                put(&out);
+                out.clear();
+            }
         }
-        out
+        put(&out);
     }
 
     fn line<'a>(&self, out: &mut String, cells: impl Iterator<Item = &'a str>, widths: &[usize], paint: &str) {

@@ -106,7 +106,13 @@ fn show(
         }
         Format::Table => {
             let look = Look { width: out.width, tree: out.on_terminal(), color: out.color };
-            out.data(report::mounts::table(&rows, look).as_bytes())?;
+            let mut written = Ok(());
+            report::mounts::table(&rows, look, &mut |piece| {
+                if written.is_ok() {
+                    written = out.data(piece.as_bytes());
+                }
+            });
+            written?;
             for boundary in boundaries.unwrap_or_default() {
                 out.data(format!("{} {}\n", boundary.kind, printable(&boundary.path)).as_bytes())?;
             }

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         text.push_str(&wrap(&format!("Found by {by}: {}.", answer.why), out.width.unwrap_or(usize::MAX)));
         text.push_str("\n\n");
         let look = Look { width: out.width, tree: out.on_terminal(), color: out.color };
-        text.push_str(&report::mounts::table(&rows, look));
+        report::mounts::table(&rows, look, &mut |piece| text.push_str(piece));
         text.push_str(&format!("\n{}\n", head("What each method costs here (medians of 3 runs)")));
         text.push_str(&methods_text(methods, out.width, out.color));
         for left in left_out {

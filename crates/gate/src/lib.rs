@@ -16,7 +16,7 @@
 //! | [`process`] | children that can be killed, memory shared with them, times used |
 //!
 //! The functions return the kernel's error number as it was ([`Errno`]). A gate that the kernel does not have answers
-//! `ENOSYS`; those that are asked often remember it ([`mount::has_listmount`]).
+//! `ENOSYS`; those that are asked often remember it ([`mount::listmount`]).
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(target_arch = "mips64"))))]
 compile_error!(

@@ -4,7 +4,7 @@
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bitflags::bitflags;
 use libc::{c_long, syscall};
@@ -72,8 +72,12 @@ pub enum Order {
 /// gets only mounts that its root reaches.
 ///
 /// # Errors
-/// `ENOSYS` before Linux 6.8; `EPERM` where a filter forbids it.
+/// `ENOSYS` before Linux 6.8, which is remembered: the kernel is asked once. `EPERM` where a filter forbids it.
 pub fn listmount(under: u64, after: u64, order: Order, ids: &mut [u64]) -> Result<usize> {
+    static ABSENT: AtomicBool = AtomicBool::new(false);
+    if ABSENT.load(Ordering::Relaxed) {
+        return Err(Errno::ENOSYS);
+    }
     let flags = if order == Order::Newest { 1 } else { 0 }; // LISTMOUNT_REVERSE
     let request = MntIdReq::new(under, after);
     pass(Gate::Listmount, || {
@@ -83,17 +87,9 @@ pub fn listmount(under: u64, after: u64, order: Order, ids: &mut [u64]) -> Resul
     .map(|n| n.min(ids.len()))
     .inspect_err(|&e| {
         if e == Errno::ENOSYS {
-            LISTMOUNT.store(ABSENT, Ordering::Relaxed);
+            ABSENT.store(true, Ordering::Relaxed);
         }
     })
-}
-
-const ABSENT: u8 = 1;
-static LISTMOUNT: AtomicU8 = AtomicU8::new(0);
-
-/// Whether listmount may be asked: false once it has answered `ENOSYS`.
-pub fn has_listmount() -> bool {
-    LISTMOUNT.load(Ordering::Relaxed) != ABSENT
 }
 
 /// Describes one mount, by the id that [`listmount`] gave, into `buffer`, as a `struct statmount` and its strings.

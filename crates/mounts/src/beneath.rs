@@ -46,7 +46,7 @@ pub fn look(points: &mut [Point], hunt: &mut Hunt<'_>) -> Result<(), [Refusal; 2
     let (table, _) = read_either(false, top)?;
     let tree = Tree::new(&table.mounts);
     let top = top.or_else(|| tree.anchor(b"/"));
-    let uncovered = uncovered(&table.mounts, top);
+    let uncovered = uncovered(&tree, &table.mounts, top);
     let mut copies = Copies::default();
     let mut covered = Vec::new();
     for (at, point) in points.iter_mut().enumerate() {
@@ -72,8 +72,8 @@ pub fn look(points: &mut [Point], hunt: &mut Hunt<'_>) -> Result<(), [Refusal; 2
 }
 
 /// The ids of the mounts that a path reaches.
-fn uncovered(rows: &[Mount], top: Option<u64>) -> HashSet<u64> {
-    let visible = top.map(|top| Tree::new(rows).visible(b"/", top)).unwrap_or_default();
+fn uncovered(tree: &Tree<'_>, rows: &[Mount], top: Option<u64>) -> HashSet<u64> {
+    let visible = top.map(|top| tree.visible(b"/", top)).unwrap_or_default();
     rows.iter().zip(visible).filter(|(_, visible)| *visible).map(|(row, _)| row.id).collect()
 }
 
@@ -117,7 +117,12 @@ fn look_under_covers(points: &mut [Point], which: &[usize], rows: &[Mount], top:
     const WORDS: usize = 4;
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
     let unknown = (Gate::Unshare, Errno::EAGAIN);
-    let Ok(shared) = Shared::new(which.len() * WORDS + Tally::WORDS) else { return };
+    let shared = match Shared::new(which.len() * WORDS + Tally::WORDS) {
+        Ok(shared) => shared,
+        Err(errno) => {
+            return which.iter().for_each(|&at| settle(&mut points[at], Err((unknown.0, errno)), hunt));
+        }
+    };
     let tally = &shared[which.len() * WORDS..];
     let work = || {
         let before = gate::meter::tally();
@@ -168,7 +173,7 @@ fn uncover(
     let parent_of = |at: usize| points[which[at]].parent;
     let mut left: Vec<usize> = (0..which.len()).collect();
     while !left.is_empty() {
-        let reached = uncovered(&rows, top);
+        let reached = uncovered(&Tree::new(&rows), &rows, top);
         let mut copies = Copies::default();
         left.retain(|&at| {
             match rows.iter().find(|row| Some(row.id) == parent_of(at)) {

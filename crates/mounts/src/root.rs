@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd};
 
 use gate::fs::{At, Attributes, CWD, Open, Want, newfstatat, statx};
-use gate::long::{newfstatat_long, statx_long};
+use gate::long::{open_long, reach};
 use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
 
@@ -38,37 +38,24 @@ pub struct Root {
 impl Root {
     /// Opens `given` as a place, and finds its absolute name. Waits for no server where the kernel can help it.
     pub fn open(given: &[u8]) -> Result<Root, Unusable> {
-        let unusable = |doing, gate| move |errno| Unusable { doing, path: given.to_vec(), gate, errno };
-        let fd = gate::long::open_long(given, Open::PATH | Open::DIRECTORY)
-            .map_err(unusable("cannot open directory", Gate::Openat))?;
+        let unusable = |doing| move |(gate, errno)| Unusable { doing, path: given.to_vec(), gate, errno };
+        let fd = open_long(given, Open::PATH | Open::DIRECTORY)
+            .map_err(|e| unusable("cannot open directory")((Gate::Openat, e)))?;
+        let seen = Seen::at(&fd, b"").map_err(unusable("cannot read the attributes of"))?;
         let path = match given {
             b"/" => b"/".to_vec(),
-            _ => absolute_name(&fd).map_err(unusable("cannot find the absolute name of", Gate::Getcwd))?,
+            _ => absolute_name(&fd, &seen)
+                .map_err(|e| unusable("cannot find the absolute name of")((Gate::Getcwd, e)))?,
         };
-        let at = At::EMPTY_PATH | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
-        match gate::fs::statx(&fd, c"", at, Want::empty()) {
-            Ok(s) => {
-                let known = s.attributes_known.contains(Attributes::MOUNT_ROOT);
-                let is_mount_root = known.then(|| s.attributes.contains(Attributes::MOUNT_ROOT));
-                Ok(Root { path, fd, dev: s.dev.into(), anchor: s.mnt_id, is_mount_root })
-            }
-            Err(Errno::ENOSYS | Errno::EPERM) => {
-                let s = gate::fs::newfstatat(&fd, c"", At::EMPTY_PATH)
-                    .map_err(unusable("cannot read the attributes of", Gate::Newfstatat))?;
-                Ok(Root { path, fd, dev: s.dev.into(), anchor: None, is_mount_root: None })
-            }
-            Err(e) => Err(unusable("cannot read the attributes of", Gate::Statx)(e)),
-        }
+        Ok(Root { path, fd, dev: seen.dev.into(), anchor: seen.mount, is_mount_root: seen.is_mount_root })
     }
 
     /// Goes to the root of a mount, by its name in the mount table. Has nothing mounted there.
     pub fn of_mount(target: &[u8]) -> Result<Root, Unusable> {
-        let unusable =
-            |gate| move |errno| Unusable { doing: "cannot open directory", path: target.to_vec(), gate, errno };
-        let fd = gate::long::open_long(target, Open::PATH | Open::NOFOLLOW).map_err(unusable(Gate::Openat))?;
-        let at = At::EMPTY_PATH | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
-        let seen = gate::fs::statx(&fd, c"", at, Want::empty()).map_err(unusable(Gate::Statx))?;
-        Ok(Root { path: target.to_vec(), fd, dev: seen.dev.into(), anchor: seen.mnt_id, is_mount_root: None })
+        let unusable = |(gate, errno)| Unusable { doing: "cannot open directory", path: target.to_vec(), gate, errno };
+        let fd = open_long(target, Open::PATH | Open::NOFOLLOW).map_err(|e| unusable((Gate::Openat, e)))?;
+        let seen = Seen::at(&fd, b"").map_err(unusable)?;
+        Ok(Root { path: target.to_vec(), fd, dev: seen.dev.into(), anchor: seen.mount, is_mount_root: None })
     }
 
     /// Closes the directory; its name remains.
@@ -87,14 +74,49 @@ impl Root {
     }
 }
 
+/// What tells one directory from another.
+struct Seen {
+    dev: (u32, u32),
+    ino: u64,
+    mount: Option<u64>,
+    is_mount_root: Option<bool>,
+}
+
+impl Seen {
+    /// Looks at a name, as seen from `dir`; an empty one means `dir` itself. Waits for no server, where there is statx.
+    fn at(dir: impl AsFd, name: &[u8]) -> Result<Seen, (Gate, Errno)> {
+        let reach = reach(dir.as_fd(), name).map_err(|e| (Gate::Openat, e))?;
+        let at = At::EMPTY_PATH | At::NO_AUTOMOUNT;
+        match statx(reach.dir(), reach.rest(), at | At::STATX_DONT_SYNC, Want::empty()) {
+            Ok(s) => {
+                let known = s.attributes_known.contains(Attributes::MOUNT_ROOT);
+                let is_mount_root = known.then(|| s.attributes.contains(Attributes::MOUNT_ROOT));
+                Ok(Seen { dev: s.dev, ino: s.ino, mount: s.mnt_id, is_mount_root })
+            }
+            Err(Errno::ENOSYS | Errno::EPERM) => {
+                let s = newfstatat(reach.dir(), reach.rest(), at).map_err(|e| (Gate::Newfstatat, e))?;
+                Ok(Seen { dev: s.dev, ino: s.ino, mount: None, is_mount_root: None })
+            }
+            Err(e) => Err((Gate::Statx, e)),
+        }
+    }
+
+    /// Whether a name leads there. (The kernel gives ` (deleted)` behind the name of a directory that was removed, and
+    /// names over which another mount has come to lie.)
+    fn is_at(&self, name: &[u8]) -> bool {
+        let same = |other: Seen| (self.dev, self.ino, self.mount) == (other.dev, other.ino, other.mount);
+        name.first() == Some(&b'/') && Seen::at(CWD, name).is_ok_and(same)
+    }
+}
+
 /// The absolute name of an open directory: from /proc, or else by going there and asking where we are.
 ///
 /// # Errors
 /// `ENOENT` when it has none: it was removed, or no path from this process's root leads to it.
-fn absolute_name(dir: &Fd) -> gate::Result<Vec<u8>> {
+fn absolute_name(dir: &Fd, seen: &Seen) -> gate::Result<Vec<u8>> {
     let link = gate::long::c_string(format!("/proc/self/fd/{}", dir.as_raw_fd()).as_bytes())?;
     if let Ok(name) = gate::fs::readlinkat(CWD, &link)
-        && leads_to(&name, dir)
+        && seen.is_at(&name)
     {
         return Ok(name);
     }
@@ -102,21 +124,5 @@ fn absolute_name(dir: &Fd) -> gate::Result<Vec<u8>> {
     gate::fs::fchdir(dir.as_fd())?;
     let name = gate::fs::getcwd();
     gate::fs::fchdir(here.as_fd())?;
-    name.and_then(|name| if leads_to(&name, dir) { Ok(name) } else { Err(Errno::ENOENT) })
-}
-
-/// Whether a name leads to an open directory. (The kernel gives ` (deleted)` behind the name of one that was removed,
-/// and names over which another mount has come to lie.) Waits for no server, where there is statx.
-fn leads_to(name: &[u8], dir: &Fd) -> bool {
-    let at = At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
-    let same = match (statx_long(name, at, Want::empty()), statx(dir, c"", at | At::EMPTY_PATH, Want::empty())) {
-        (Ok(a), Ok(b)) => (a.dev, a.ino, a.mnt_id) == (b.dev, b.ino, b.mnt_id),
-        (Err(Errno::ENOSYS | Errno::EPERM), _) => {
-            let named = newfstatat_long(CWD, name, At::NO_AUTOMOUNT);
-            let open = newfstatat(dir, c"", At::EMPTY_PATH);
-            matches!((named, open), (Ok(a), Ok(b)) if (a.dev, a.ino) == (b.dev, b.ino))
-        }
-        _ => false,
-    };
-    same && name.first() == Some(&b'/')
+    name.and_then(|name| if seen.is_at(&name) { Ok(name) } else { Err(Errno::ENOENT) })
 }

@@ -2,10 +2,10 @@
 //!
 //! Neither is always the cheaper. statmount costs a call for each mount; mountinfo comes a page at a time, but for each
 //! mount that receives propagation the kernel walks peer groups to print `propagate_from`, which takes longer the more
-//! mounts there are. [`cheaper`] looks at a few mounts and says which it will be.
+//! mounts there are. [`read_either`] looks at a few mounts to see which it will be.
 
 use gate::fs::{CWD, Open, PROC_SUPER_MAGIC};
-use gate::mount::{Ask, LSMT_ROOT, Order, has_listmount, listmount, statmount};
+use gate::mount::{Ask, LSMT_ROOT, Order, listmount, statmount};
 use gate::notify::{Event, poll};
 use gate::{Errno, Fd, Gate};
 use ondisk::Mount;
@@ -35,6 +35,23 @@ pub struct Refusal {
 impl Refusal {
     fn new(gate: Gate, errno: Errno, message: &str) -> Refusal {
         Refusal { gate, errno: Some(errno), message: message.to_owned() }
+    }
+
+    /// An answer that makes no sense.
+    fn senseless(gate: Gate, message: impl Into<String>) -> Refusal {
+        Refusal { gate, errno: None, message: message.into() }
+    }
+
+    fn cannot_list(errno: Errno) -> Refusal {
+        Refusal::new(Gate::Listmount, errno, "cannot list the mounts")
+    }
+
+    fn cannot_describe(errno: Errno) -> Refusal {
+        Refusal::new(Gate::Statmount, errno, "cannot describe a mount")
+    }
+
+    fn says_nothing() -> Refusal {
+        Refusal::senseless(Gate::Statmount, "statmount(2) says nothing of the mounts that listmount(2) gave")
     }
 }
 
@@ -102,17 +119,14 @@ impl Table {
         for &id in &ids {
             match describe.mount(id) {
                 Ok(Some(mount)) => mounts.push(mount),
-                Ok(None) => {
-                    let message = "statmount(2) says nothing of the mounts that listmount(2) gave".to_owned();
-                    return Err(Refusal { gate: Gate::Statmount, errno: None, message });
-                }
+                Ok(None) => return Err(Refusal::says_nothing()),
                 // Gone since it was listed, or not to be reached from this process's root.
                 Err(e @ (Errno::ENOENT | Errno::EPERM)) => last_error = Some(e),
-                Err(e) => return Err(Refusal::new(Gate::Statmount, e, "cannot describe a mount")),
+                Err(e) => return Err(Refusal::cannot_describe(e)),
             }
         }
         match last_error {
-            Some(e) if mounts.is_empty() => Err(Refusal::new(Gate::Statmount, e, "cannot describe a mount")),
+            Some(e) if mounts.is_empty() => Err(Refusal::cannot_describe(e)),
             _ => Ok(Table { mounts, read_by: Reader::Kernel { ids } }),
         }
     }
@@ -138,7 +152,7 @@ impl Table {
             Door::Kernel => (Gate::Listmount, "listmount(2)"),
             Door::Mountinfo => (Gate::Read, "/proc/self/mountinfo"),
         };
-        Err(Refusal { gate, errno: None, message: format!("{name} does not give the mount that the root is on") })
+        Err(Refusal::senseless(gate, format!("{name} does not give the mount that the root is on")))
     }
 
     /// Whether mounts have come or gone since the table was read: one call.
@@ -200,19 +214,14 @@ impl Describe {
 /// The 64-bit ids of all mounts of the namespace that this process may see.
 pub(crate) fn list() -> Result<Vec<u64>, Refusal> {
     const AT_A_TIME: usize = 16_384;
-    let refusal = |e| Refusal::new(Gate::Listmount, e, "cannot list the mounts");
-    if !has_listmount() {
-        return Err(refusal(Errno::ENOSYS));
-    }
     let mut ids = vec![0; AT_A_TIME];
     let mut n: usize = 0;
     loop {
         let after = n.checked_sub(1).map_or(0, |last| ids[last]);
-        let got = listmount(LSMT_ROOT, after, Order::Oldest, &mut ids[n..]).map_err(refusal)?;
+        let got = listmount(LSMT_ROOT, after, Order::Oldest, &mut ids[n..]).map_err(Refusal::cannot_list)?;
         // Ids that do not rise are no answer of listmount's: without this check they could come for ever.
         if ids[n..n + got].iter().any(|&id| id <= after) {
-            let message = "listmount(2) gave ids that make no sense".to_owned();
-            return Err(Refusal { gate: Gate::Listmount, errno: None, message });
+            return Err(Refusal::senseless(Gate::Listmount, "listmount(2) gave ids that make no sense"));
         }
         n += got;
         if n < ids.len() {
@@ -229,8 +238,8 @@ fn read_mountinfo() -> Result<(Fd, Vec<Mount>), Refusal> {
         .map_err(|e| Refusal::new(Gate::Openat, e, "cannot open /proc/self/mountinfo"))?;
     let kind = gate::fs::fstatfs(&file).map_err(|e| Refusal::new(Gate::Fstatfs, e, "cannot tell what /proc is"))?;
     if kind.magic != PROC_SUPER_MAGIC {
-        let message = "/proc/self/mountinfo is an ordinary file, not the kernel's".to_owned();
-        return Err(Refusal { gate: Gate::Fstatfs, errno: None, message });
+        let message = "/proc/self/mountinfo is an ordinary file, not the kernel's";
+        return Err(Refusal::senseless(Gate::Fstatfs, message));
     }
     let mut parser = Parser::default();
     let mut page = vec![0u8; 4 << 10]; // the kernel gives no more at a time
@@ -280,62 +289,41 @@ impl Parser {
     }
 }
 
-/// Which door is the cheaper here, and why. Asks after a few mounts, the oldest and the newest.
-///
-/// # Errors
-/// When neither door is open: the refusals of both.
-pub fn cheaper() -> Result<(Door, String), [Refusal; 2]> {
-    let mountinfo = || match gate::fs::openat(CWD, c"/proc/self/mountinfo", Open::NONBLOCK) {
-        Ok(_) => Ok(()),
-        Err(e) => Err(Refusal::new(Gate::Openat, e, "cannot open /proc/self/mountinfo")),
-    };
+/// Which door is the cheaper here, and why. Asks after a few mounts, the oldest and the newest; whether /proc is to be had
+/// is seen when it is read.
+fn cheaper() -> (Door, String) {
     let rows = match sample() {
         Ok(rows) => rows,
         Err(refusal) => {
-            let why =
-                format!("listmount(2) and statmount(2) are not to be had here ({refusal}); /proc/self/mountinfo is");
-            return mountinfo().map(|()| (Door::Mountinfo, why)).map_err(|e| [refusal, e]);
+            return (Door::Mountinfo, format!("listmount(2) and statmount(2) are not to be had ({refusal})"));
         }
     };
-    let slaves = rows.iter().filter(|mount| mount.slave).count();
     let looked_at = rows.len();
-    if slaves > 0 {
-        let why = format!(
-            "{slaves} of {looked_at} mounts looked at are slaves, which cost mountinfo a search of peer groups"
-        );
-        return Ok((Door::Kernel, why));
-    }
-    match mountinfo() {
-        Ok(()) => {
-            let why = format!(
-                "none of {looked_at} mounts looked at is a slave, so a page of rows costs less than a call for each"
-            );
-            Ok((Door::Mountinfo, why))
+    match rows.iter().filter(|mount| mount.slave).count() {
+        0 => {
+            let why = "is a slave, so a page of rows costs less than a call for each";
+            (Door::Mountinfo, format!("none of {looked_at} mounts looked at {why}"))
         }
-        Err(refusal) => Ok((Door::Kernel, refusal.to_string())),
+        slaves => {
+            let why = "are slaves, which cost mountinfo a search of peer groups";
+            (Door::Kernel, format!("{slaves} of {looked_at} mounts looked at {why}"))
+        }
     }
 }
 
 /// Rows of a few mounts: the oldest, and the newest, which are most likely to be like the many others.
 fn sample() -> Result<Vec<Mount>, Refusal> {
     const OF_EACH: usize = 4;
-    let refusal = |e| Refusal::new(Gate::Listmount, e, "cannot list the mounts");
-    if !has_listmount() {
-        return Err(refusal(Errno::ENOSYS));
-    }
     let mut ids = [0; 2 * OF_EACH];
-    let oldest = listmount(LSMT_ROOT, 0, Order::Oldest, &mut ids[..OF_EACH]).map_err(refusal)?;
+    let oldest = listmount(LSMT_ROOT, 0, Order::Oldest, &mut ids[..OF_EACH]).map_err(Refusal::cannot_list)?;
     let newest = listmount(LSMT_ROOT, 0, Order::Newest, &mut ids[oldest..]).unwrap_or(0);
     let mut describe = Describe::new(Ask::SB_BASIC | Ask::MNT_BASIC);
     let answers: Vec<_> = ids[..oldest + newest].iter().map(|&id| describe.mount(id)).collect();
     let rows: Vec<Mount> = answers.iter().filter_map(|answer| answer.clone().ok()?).collect();
     match answers.into_iter().find_map(Result::err) {
         _ if !rows.is_empty() => Ok(rows),
-        Some(e) => Err(Refusal::new(Gate::Statmount, e, "cannot describe a mount")),
-        None => {
-            let message = "statmount(2) says nothing of the mounts that listmount(2) gave".to_owned();
-            Err(Refusal { gate: Gate::Statmount, errno: None, message })
-        }
+        Some(e) => Err(Refusal::cannot_describe(e)),
+        None => Err(Refusal::says_nothing()),
     }
 }
 
@@ -345,7 +333,7 @@ fn sample() -> Result<Vec<Mount>, Refusal> {
 /// # Errors
 /// When neither door is open: the refusals of both.
 pub fn read_either(nameless: bool, anchor: Option<u64>) -> Result<(Table, String), [Refusal; 2]> {
-    let (door, why) = cheaper()?;
+    let (door, why) = cheaper();
     let first = match Table::read_sound(door, nameless, anchor) {
         Ok(table) => return Ok((table, why)),
         Err(refusal) => refusal,

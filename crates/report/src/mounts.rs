@@ -182,6 +182,13 @@ pub struct Mounts<'a> {
     pub asserted: Option<&'a [Asserted]>,
 }
 
+impl<'a> Mounts<'a> {
+    /// A result in which nothing more was asked for.
+    pub fn of(by: &'static str, why: &'a str, complete: bool, mounts: &'a dyn Rows) -> Mounts<'a> {
+        Mounts { root: None, by, why, complete, mounts, boundaries: None, search: None, compare: None, asserted: None }
+    }
+}
+
 impl Serialize for Mounts<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;

@@ -93,14 +93,9 @@ fn show(
         Format::Json => {
             let result = Mounts {
                 root: Some(root),
-                by: by.name(),
-                why: &why,
-                complete: lacking.is_empty(),
-                mounts: &rows,
                 boundaries,
                 search: search.map(|s| Search { directories: s.directories, entries: s.entries, pruned: s.pruned }),
-                compare: None,
-                asserted: None,
+                ..Mounts::of(by.name(), &why, lacking.is_empty(), &rows)
             };
             out.envelope(SCHEMA, result, &warnings)?;
         }
@@ -316,17 +311,9 @@ fn assert(args: &Args, format: Format, out: &Out) -> Done {
         asserted.push(Asserted { path: path.to_vec(), mountpoint });
     }
     if format == Format::Json {
-        let result = Mounts {
-            root: None,
-            by: "search",
-            why: "each path was looked at",
-            complete: true,
-            mounts: &Points(Vec::new()),
-            boundaries: None,
-            search: None,
-            compare: None,
-            asserted: Some(&asserted),
-        };
+        let none = Points(Vec::new());
+        let result =
+            Mounts { asserted: Some(&asserted), ..Mounts::of("search", "each path was looked at", true, &none) };
         out.envelope(SCHEMA, result, &warnings)?;
     }
     out.warn(&warnings);
@@ -410,14 +397,8 @@ fn compare(root: Root, question: &Question, trials: usize, format: Format, out: 
         let rows = Points(answer.points);
         let result = Mounts {
             root: Some(&path),
-            by: answer.by.name(),
-            why: &answer.why,
-            complete: answer.lacking.is_empty(),
-            mounts: &rows,
-            boundaries: None,
-            search: None,
             compare: Some(&comparison(&compared.methods, &compared.left_out)),
-            asserted: None,
+            ..Mounts::of(answer.by.name(), &answer.why, answer.lacking.is_empty(), &rows)
         };
         out.envelope(SCHEMA, result, &warnings)?;
     } else {

@@ -48,14 +48,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     if out.json {
         let mounts = Mounts {
             root: Some(&path),
-            by,
-            why: &answer.why,
-            complete: answer.lacking.is_empty(),
-            mounts: &rows,
-            boundaries: None,
-            search: None,
             compare: Some(&comparison),
-            asserted: None,
+            ..Mounts::of(by, &answer.why, answer.lacking.is_empty(), &rows)
         };
         out.envelope(SCHEMA, Page { root: &path, mounts }, &warnings)?;
     } else {

@@ -27,6 +27,10 @@ bitflags! {
         const NOFOLLOW = libc::O_NOFOLLOW;
         /// Do not wait for a fifo's other end or a device.
         const NONBLOCK = libc::O_NONBLOCK;
+        /// For writing only.
+        const WRONLY = libc::O_WRONLY;
+        /// Make it; a file that is there already is an error.
+        const CREATE_NEW = libc::O_CREAT | libc::O_EXCL;
         /// A directory to be read: what getdents64 wants, never following a symlink.
         const SCAN = libc::O_DIRECTORY | libc::O_NOFOLLOW | libc::O_NONBLOCK;
     }
@@ -40,6 +44,8 @@ bitflags! {
         const NO_AUTOMOUNT = libc::AT_NO_AUTOMOUNT;
         /// An empty name means the descriptor itself.
         const EMPTY_PATH = libc::AT_EMPTY_PATH;
+        /// Follow a symlink: linkat(2) does so only when told.
+        const SYMLINK_FOLLOW = libc::AT_SYMLINK_FOLLOW;
         /// Ask the server for fresh attributes.
         const STATX_FORCE_SYNC = libc::AT_STATX_FORCE_SYNC;
         /// Answer from what is at hand; never wait for a server.
@@ -53,14 +59,30 @@ bitflags! {
         const TYPE = libc::STATX_TYPE;
         /// All that stat(2) gives.
         const BASIC_STATS = libc::STATX_BASIC_STATS;
+        /// When the file was made.
+        const BTIME = libc::STATX_BTIME;
         /// The mount's id as in /proc/self/mountinfo; the kernel fills it in unasked (since 5.8).
         const MNT_ID = 0x1000;
+        /// In the place of [`Want::MNT_ID`], an id that no other mount ever gets (since 6.8).
+        const MNT_ID_UNIQUE = 0x4000;
         const _ = !0;
     }
 
     /// The `STATX_ATTR_*` of statx(2).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Attributes: u64 {
+        /// Compressed by the file system.
+        const COMPRESSED = 0x4;
+        /// Cannot be changed.
+        const IMMUTABLE = 0x10;
+        /// Can only be appended to.
+        const APPEND = 0x20;
+        /// Not to be dumped by dump(8).
+        const NODUMP = 0x40;
+        /// Needs a key to be read.
+        const ENCRYPTED = 0x800;
+        /// Protected by fs-verity.
+        const VERITY = 0x10_0000;
         /// A directory at which an automount would be triggered.
         const AUTOMOUNT = 0x1000;
         /// The root of a mount.
@@ -99,6 +121,19 @@ impl FileType {
     }
 }
 
+/// A time of a file: seconds since 1970, rounded down, and nanoseconds beyond them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Time {
+    /// Seconds since the beginning of 1970, UTC.
+    pub sec: i64,
+    /// Nanoseconds, 0 to 999,999,999.
+    pub nsec: u32,
+}
+
+fn time(t: libc::statx_timestamp) -> Time {
+    Time { sec: t.tv_sec, nsec: t.tv_nsec }
+}
+
 /// What [`statx`] says of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Statx {
@@ -110,12 +145,28 @@ pub struct Statx {
     pub attributes_known: Attributes,
     /// Type, from the mode; file systems fill it in even when it was not asked for, save some on a network.
     pub file_type: FileType,
+    /// Type and permission bits, as `st_mode`.
+    pub mode: u32,
     /// Inode number.
     pub ino: u64,
     /// Hard links.
     pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
     /// Size in bytes.
     pub size: u64,
+    /// What is allocated, in units of 512 bytes.
+    pub blocks: u64,
+    /// Last read.
+    pub atime: Time,
+    /// Last change of the contents.
+    pub mtime: Time,
+    /// Last change of contents or attributes.
+    pub ctime: Time,
+    /// When it was made; `None` where the file system does not say, or nobody asked.
+    pub btime: Option<Time>,
     /// Device of the file system, major and minor number.
     pub dev: (u32, u32),
     /// The device that a special file stands for, major and minor number.
@@ -151,12 +202,20 @@ pub fn statx(dir: impl AsFd, name: &CStr, at: At, want: Want) -> Result<Statx> {
         attributes: Attributes::from_bits_retain(s.stx_attributes),
         attributes_known: Attributes::from_bits_retain(s.stx_attributes_mask),
         file_type: FileType::of_mode(u32::from(s.stx_mode)),
+        mode: u32::from(s.stx_mode),
         ino: s.stx_ino,
         nlink: s.stx_nlink,
+        uid: s.stx_uid,
+        gid: s.stx_gid,
         size: s.stx_size,
+        blocks: s.stx_blocks,
+        atime: time(s.stx_atime),
+        mtime: time(s.stx_mtime),
+        ctime: time(s.stx_ctime),
+        btime: have.contains(Want::BTIME).then(|| time(s.stx_btime)),
         dev: (s.stx_dev_major, s.stx_dev_minor),
         rdev: (s.stx_rdev_major, s.stx_rdev_minor),
-        mnt_id: have.contains(Want::MNT_ID).then_some(s.stx_mnt_id),
+        mnt_id: have.intersects(Want::MNT_ID | Want::MNT_ID_UNIQUE).then_some(s.stx_mnt_id),
     })
 }
 
@@ -199,16 +258,28 @@ pub fn openat(dir: impl AsFd, name: &CStr, how: Open) -> Result<Fd> {
     .map(Fd::take)
 }
 
-/// Opens for reading a name of several components, none of them a symlink, so that a tree that changes underneath cannot
-/// lead elsewhere. Before Linux 5.6, where there is no openat2, only the last component is held to that.
-/// [openat2(2)](https://man7.org/linux/man-pages/man2/openat2.2.html), `RESOLVE_NO_SYMLINKS`
-pub fn openat2_no_symlinks(dir: impl AsFd, name: &CStr, how: Open) -> Result<Fd> {
-    static ABSENT: AtomicBool = AtomicBool::new(false);
-    const RESOLVE_NO_SYMLINKS: u64 = 0x04;
-    if ABSENT.load(Ordering::Relaxed) {
+bitflags! {
+    /// The `RESOLVE_*` of openat2(2).
+    #[derive(Clone, Copy, Debug)]
+    pub struct Resolve: u64 {
+        /// Fail with `EXDEV` where the name leads into another mount.
+        const NO_XDEV = 0x01;
+        /// Fail with `ELOOP` where any component is a symlink.
+        const NO_SYMLINKS = 0x04;
+    }
+}
+
+/// Whether there is no openat2(2) here.
+static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
+
+/// Opens for reading a name of several components, so that a tree that changes underneath cannot lead elsewhere. Before
+/// Linux 5.6, where there is no openat2, only the last component is held to being no symlink.
+/// [openat2(2)](https://man7.org/linux/man-pages/man2/openat2.2.html)
+pub fn openat2(dir: impl AsFd, name: &CStr, how: Open, resolve: Resolve) -> Result<Fd> {
+    if NO_OPENAT2.load(Ordering::Relaxed) {
         return openat(dir, name, how | Open::NOFOLLOW);
     }
-    let request = [(how.bits() | libc::O_CLOEXEC) as u64, 0, RESOLVE_NO_SYMLINKS]; // struct open_how
+    let request = [(how.bits() | libc::O_CLOEXEC) as u64, 0, resolve.bits()]; // struct open_how
     let opened = pass(Gate::Openat2, || {
         // SAFETY: `name` is NUL-terminated and `request` is a valid open_how.
         answer(unsafe {
@@ -217,14 +288,19 @@ pub fn openat2_no_symlinks(dir: impl AsFd, name: &CStr, how: Open) -> Result<Fd>
         })
     });
     match opened {
-        Err(Errno::ENOSYS | Errno::EPERM) if !ABSENT.load(Ordering::Relaxed) => {
+        Err(Errno::ENOSYS | Errno::EPERM) if !NO_OPENAT2.load(Ordering::Relaxed) => {
             // A filter that does not know openat2 answers EPERM; if openat is refused too, that is the answer.
             let fallen_back = openat(dir, name, how | Open::NOFOLLOW)?;
-            ABSENT.store(true, Ordering::Relaxed);
+            NO_OPENAT2.store(true, Ordering::Relaxed);
             Ok(fallen_back)
         }
         other => other.map(Fd::take),
     }
+}
+
+/// Whether [`openat2`] keeps its promises here; `true` until it was found missing.
+pub fn has_openat2() -> bool {
+    !NO_OPENAT2.load(Ordering::Relaxed)
 }
 
 /// Reads directory entries into `buffer`; 0 means that there are no more.
@@ -269,6 +345,52 @@ pub fn readlinkat(dir: impl AsFd, name: &CStr) -> Result<Vec<u8>> {
         }
         target.resize(target.len() * 2, 0);
     }
+}
+
+/// Reads from a place in a file; 0 at its end. [pread(2)](https://man7.org/linux/man-pages/man2/pread.2.html)
+pub fn pread64(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
+    pass(Gate::Pread64, || {
+        // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`.
+        answer(unsafe {
+            let fd = fd.as_fd().as_raw_fd();
+            syscall(libc::SYS_pread64, fd, buffer.as_mut_ptr(), buffer.len() as c_long, offset as c_long)
+        })
+    })
+}
+
+/// What [`fadvise64`] is told.
+#[derive(Clone, Copy, Debug)]
+pub enum Advice {
+    /// It will be read soon: the kernel begins to read it, and does not wait.
+    WillNeed,
+    /// It will not be read again soon: the kernel may forget it.
+    DontNeed,
+    /// It will be read here and there.
+    Random,
+}
+
+/// Says how a part of a file will be used. [posix_fadvise(2)](https://man7.org/linux/man-pages/man2/posix_fadvise.2.html)
+pub fn fadvise64(fd: impl AsFd, offset: u64, len: u64, advice: Advice) -> Result<()> {
+    let advice = match advice {
+        Advice::WillNeed => libc::POSIX_FADV_WILLNEED,
+        Advice::DontNeed => libc::POSIX_FADV_DONTNEED,
+        Advice::Random => libc::POSIX_FADV_RANDOM,
+    };
+    pass(Gate::Fadvise64, || {
+        // SAFETY: no pointers.
+        answer(unsafe {
+            let fd = fd.as_fd().as_raw_fd();
+            syscall(libc::SYS_fadvise64, fd, offset as c_long, len as c_long, c_long::from(advice))
+        })
+    })
+    .map(drop)
+}
+
+/// Writes what is dirty in the file system that an open file is on, and waits for it.
+/// [syncfs(2)](https://man7.org/linux/man-pages/man2/sync.2.html)
+pub fn syncfs(fd: impl AsFd) -> Result<()> {
+    // SAFETY: no pointers.
+    pass(Gate::Syncfs, || answer(unsafe { syscall(libc::SYS_syncfs, fd.as_fd().as_raw_fd()) })).map(drop)
 }
 
 /// What kind of file system: the fields of statfs(2) that are used here.

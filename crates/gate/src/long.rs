@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::fs::{At, CWD, Open, Stat, Statx, Want, newfstatat, openat, openat2_no_symlinks, statx};
+use crate::fs::{At, CWD, Open, Resolve, Stat, Statx, Want, newfstatat, openat, openat2, statx};
 use crate::{Errno, Fd, Result};
 
 /// The longest name the kernel takes, without its NUL.
@@ -79,8 +79,14 @@ pub fn open_long(name: &[u8], how: Open) -> Result<Fd> {
     openat(reach.dir(), reach.rest(), how)
 }
 
-/// [`openat2_no_symlinks`] of a name of any length, as seen from `dir`.
+/// [`openat2_long`] that refuses any symlink on the way.
 pub fn open_long_no_symlinks(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Result<Fd> {
+    openat2_long(dir, name, how, Resolve::NO_SYMLINKS)
+}
+
+/// [`openat2`] of a name of any length, as seen from `dir`; what `resolve` asks for holds for its last piece only, where it
+/// is longer than the kernel takes at a time.
+pub fn openat2_long(dir: BorrowedFd<'_>, name: &[u8], how: Open, resolve: Resolve) -> Result<Fd> {
     let reach = reach(dir, name)?;
-    openat2_no_symlinks(reach.dir(), reach.rest(), how)
+    openat2(reach.dir(), reach.rest(), how, resolve)
 }

@@ -172,6 +172,38 @@ impl Drop for Child {
     }
 }
 
+/// CPU time that all threads of this process have used, in the program and in the kernel.
+pub fn cpu_time() -> Duration {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a live timespec. The clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut t) };
+    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+}
+
+/// Processors that this process may run on; at least 1.
+pub fn processors() -> usize {
+    // SAFETY: zero is a valid cpu_set_t.
+    let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
+    // SAFETY: `set` is a live cpu_set_t of the size given.
+    let known = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } == 0;
+    // SAFETY: `set` is a live cpu_set_t.
+    if known { (unsafe { libc::CPU_COUNT(&set) } as usize).max(1) } else { 1 }
+}
+
+/// Raises the limit on open descriptors as far as it goes, and gives what it is then.
+/// [getrlimit(2)](https://man7.org/linux/man-pages/man2/getrlimit.2.html)
+pub fn raise_open_files() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a live rlimit.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
+        return 256;
+    }
+    let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+    // SAFETY: `raised` is a live rlimit.
+    let done = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0;
+    (if done { raised.rlim_cur } else { limit.rlim_cur }) as usize
+}
+
 /// Whether this is the superuser, as far as that may be said of a process in a user namespace.
 pub fn is_root() -> bool {
     // SAFETY: geteuid cannot fail and touches no memory.

@@ -109,6 +109,15 @@ impl Seen {
     }
 }
 
+/// The absolute name of an open directory.
+///
+/// # Errors
+/// `ENOENT` when it has none: it was removed, or no path from this process's root leads to it.
+pub fn name_of(dir: &Fd) -> gate::Result<Vec<u8>> {
+    let seen = Seen::at(dir, b"").map_err(|(_, errno)| errno)?;
+    absolute_name(dir, &seen)
+}
+
 /// The absolute name of an open directory: from /proc, or else by going there and asking where we are.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 
 use std::ffi::CStr;
 
-use crate::u16_at;
+use crate::{u16_at, u64_at};
 
 /// What a directory entry says of its file's type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +21,8 @@ pub enum EntryType {
 pub struct Entry<'a> {
     /// Its name.
     pub name: &'a CStr,
+    /// Its inode number; at a mount point, that of what lies beneath the mount.
+    pub ino: u64,
     /// The type of its file; at a mount point, of what lies beneath the mount.
     pub entry_type: EntryType,
 }
@@ -36,6 +38,7 @@ pub fn entries(buffer: &[u8]) -> impl Iterator<Item = Entry<'_>> {
             let length = usize::from(u16_at(rest, LENGTH)?);
             let record = rest.get(..length)?;
             let name = CStr::from_bytes_until_nul(record.get(NAME..)?).ok()?;
+            let ino = u64_at(record, 0)?;
             rest = &rest[length..];
             let entry_type = match record[TYPE] {
                 0 => EntryType::Unknown,
@@ -43,7 +46,7 @@ pub fn entries(buffer: &[u8]) -> impl Iterator<Item = Entry<'_>> {
                 _ => EntryType::Other,
             };
             if !matches!(name.to_bytes(), b"." | b".." | b"") {
-                return Some(Entry { name, entry_type });
+                return Some(Entry { name, ino, entry_type });
             }
         }
     })

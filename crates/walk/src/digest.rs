@@ -1,0 +1,105 @@
+//! A hash over every entry's path and metadata that depends neither on order nor on engine.
+//!
+//! Each entry is hashed by itself (XXH3, 128 bits), and the hashes are added up. In it: the path below DIR, inode number,
+//! mode, links, owner, group, size, blocks, mtime, ctime, btime, the device that a special file stands for, and the
+//! attributes. Not in it: atime, which the walk itself may move; device and mount numbers, which change at reboot; and what
+//! only some engines see. It finds changes, not attackers: whoever may choose names freely can make two trees agree.
+
+use std::fmt;
+
+use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
+
+use crate::entry::{Dir, Entry, Meta, Time};
+
+/// What stands for the name of the `nth` DIR of a walk.
+pub fn top(nth: usize) -> u64 {
+    nth as u64
+}
+
+/// What stands for `name` in a directory that `hash` stands for.
+#[inline]
+pub fn below(hash: u64, name: &[u8]) -> u64 {
+    xxh3_64_with_seed(name, hash)
+}
+
+/// The sum over some entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Digest(u128);
+
+impl Digest {
+    /// Adds an entry.
+    #[inline]
+    pub fn add(&mut self, dir: &Dir<'_>, entry: &Entry<'_>) {
+        let name = if entry.name.is_empty() { dir.hash } else { below(dir.hash, entry.name) };
+        self.0 = self.0.wrapping_add(xxh3_128_with_seed(&bytes(&entry.meta), name));
+    }
+
+    /// Adds another sum.
+    pub fn merge(&mut self, other: Digest) {
+        self.0 = self.0.wrapping_add(other.0);
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// What is hashed of an entry besides its name.
+#[inline]
+fn bytes(meta: &Meta) -> [u8; 96] {
+    const NO_BTIME: Time = Time { sec: i64::MIN, nsec: u32::MAX };
+    let btime = meta.btime.unwrap_or(NO_BTIME);
+    let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
+    let words: [u64; 12] = [
+        meta.ino,
+        pair(meta.mode, meta.nlink),
+        pair(meta.uid, meta.gid),
+        meta.size,
+        meta.blocks,
+        meta.mtime.sec.cast_unsigned(),
+        meta.ctime.sec.cast_unsigned(),
+        btime.sec.cast_unsigned(),
+        pair(meta.mtime.nsec, meta.ctime.nsec),
+        // The bits that are hashed are among the lower 32.
+        pair(btime.nsec, meta.attributes as u32),
+        pair(meta.rdev.major, meta.rdev.minor),
+        0,
+    ];
+    let mut out = [0; 96];
+    for (to, word) in out.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *to = word.to_le_bytes();
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_does_not_matter_and_everything_else_does() {
+        let dir = Dir { path: b"", hash: top(0), depth: 0 };
+        let meta = Meta { ino: 7, mode: 0o100_644, nlink: 1, size: 5, ..Meta::default() };
+        let sum = |entries: &[(&[u8], Meta)]| {
+            let mut digest = Digest::default();
+            entries.iter().for_each(|&(name, meta)| digest.add(&dir, &Entry { name, meta }));
+            digest
+        };
+        let (a, b) = ((&b"a"[..], meta), (&b"b"[..], Meta { ino: 8, ..meta }));
+        assert_eq!(sum(&[a, b]), sum(&[b, a]));
+        assert_ne!(sum(&[a, b]), sum(&[(b"a", b.1), (b"b", a.1)]));
+        let atime = Meta { atime: Time { sec: 9, nsec: 9 }, mount: 3, generation: Some(1), xattrs: Some(true), ..meta };
+        assert_eq!(sum(&[a]), sum(&[(b"a", atime)]));
+        for other in [
+            Meta { mode: 0o100_600, ..meta },
+            Meta { size: 6, ..meta },
+            Meta { mtime: Time { sec: 0, nsec: 1 }, ..meta },
+            Meta { btime: Some(Time::default()), ..meta },
+            Meta { attributes: 0x10, ..meta },
+        ] {
+            assert_ne!(sum(&[a]), sum(&[(b"a", other)]), "{other:?}");
+        }
+    }
+}

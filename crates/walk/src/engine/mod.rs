@@ -1,0 +1,109 @@
+//! The engines, one file each: ways to learn of everything in one mount.
+
+use std::fmt;
+
+use gate::fs::fstatfs;
+use gate::{Errno, Fd};
+use ondisk::Mount;
+
+use crate::entry::Meta;
+use crate::job::Job;
+
+pub mod null;
+pub mod stat;
+
+/// The engines, by name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum By {
+    /// statx(2) of every name, by threads that share the directories.
+    Threads,
+    /// XFS's bulkstat, joined with the names.
+    Bulkstat,
+    /// btrfs's trees, searched.
+    Btrfs,
+    /// ext4's tables, read from the device.
+    Ext4,
+    /// statx(2) of every name, by one thread: the plain reference.
+    Stat,
+}
+
+impl By {
+    /// All of them.
+    pub const ALL: [By; 5] = [By::Threads, By::Bulkstat, By::Btrfs, By::Ext4, By::Stat];
+
+    /// Its name: in `--engine`, in the JSON, of its file.
+    pub fn name(self) -> &'static str {
+        self.engine().name()
+    }
+
+    /// It itself.
+    pub fn engine(self) -> &'static dyn Engine {
+        match self {
+            By::Stat => &stat::Stat,
+            By::Threads | By::Bulkstat | By::Btrfs | By::Ext4 => &stat::Stat,
+        }
+    }
+}
+
+/// What is known of a place before it is walked.
+#[derive(Debug)]
+pub struct Ground<'a> {
+    /// The directory, open for reading.
+    pub fd: &'a Fd,
+    /// What is known of it.
+    pub meta: &'a Meta,
+    /// The row of the mount table for the mount that it is on, where there is a table.
+    pub mount: Option<&'a Mount>,
+    /// Number of the file system's type, of statfs(2).
+    pub magic: u64,
+    /// Whether this process is the superuser.
+    pub is_root: bool,
+}
+
+impl<'a> Ground<'a> {
+    /// Asks what is to be known.
+    pub fn of(fd: &'a Fd, meta: &'a Meta, mount: Option<&'a Mount>) -> Ground<'a> {
+        let magic = fstatfs(fd).map_or(0, |s| s.magic);
+        Ground { fd, meta, mount, magic, is_root: gate::process::is_root() }
+    }
+
+    /// Whether owners are shown otherwise than they are stored.
+    pub fn is_idmapped(&self) -> bool {
+        self.mount.is_some_and(|m| ondisk::split_options(&m.content.options).any(|option| option == b"idmapped"))
+    }
+}
+
+/// Why an engine cannot work somewhere, and what would help. Nothing has been handed over yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal(pub String);
+
+impl Refusal {
+    /// A call that failed.
+    pub fn of(doing: &str, errno: Errno) -> Refusal {
+        Refusal(format!("{doing}: {errno}"))
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A way to learn of everything in one mount.
+pub trait Engine: Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// Whether it can work there, found out by few and cheap questions.
+    ///
+    /// # Errors
+    /// Why it cannot, and what would help.
+    fn possible(&self, ground: &Ground<'_>) -> Result<(), Refusal>;
+
+    /// Hands over everything below the job's top (but not the top itself) that is in the top's mount, each entry once.
+    ///
+    /// # Errors
+    /// Only as long as nothing has been handed over. What fails later is a warning.
+    fn walk(&self, job: &Job<'_>) -> Result<(), Refusal>;
+}

@@ -1,0 +1,33 @@
+//! Walking a tree: everything under a directory, with all that statx(2) says of it, by the cheapest way there is.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`entry`] | what is known of a file |
+//! | [`digest`] | a hash over a tree that does not depend on order or engine |
+//! | [`sink`] | where entries go |
+//! | [`filter`] | what is left out |
+//! | [`job`] | what an engine is given: one mount, from a directory down |
+//! | [`engine`] | one file per engine: `stat`, `threads`, `bulkstat`, `btrfs`, `ext4` |
+//! | [`plan`] | which engine, and why |
+//! | [`walk`](mod@walk) | the question itself: a job for each mount that the tree crosses |
+//! | [`summary`] | totals and digest of a walk |
+#![forbid(unsafe_code)]
+
+pub mod digest;
+pub mod engine;
+pub mod entry;
+pub mod filter;
+pub mod job;
+pub mod plan;
+pub mod sink;
+pub mod summary;
+pub mod walk;
+
+pub use digest::Digest;
+pub use engine::{By, Engine, Refusal};
+pub use entry::{Dir, Entry, Meta, Type};
+pub use filter::Filter;
+pub use job::{Desk, Job};
+pub use sink::{Sink, Worker};
+pub use summary::{Summary, Totals};
+pub use walk::{Answer, Part, Question, walk};

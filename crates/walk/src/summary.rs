@@ -1,0 +1,99 @@
+//! Totals and digest of a walk.
+
+use std::sync::Mutex;
+
+use crate::digest::Digest;
+use crate::entry::{Dir, Entry, Type};
+use crate::sink::{Sink, Worker};
+
+/// What a walk found, added up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Entries, DIR itself included.
+    pub entries: u64,
+    /// Of them, plain files.
+    pub files: u64,
+    /// Of them, directories.
+    pub directories: u64,
+    /// Of them, symbolic links.
+    pub symlinks: u64,
+    /// Of them, all else.
+    pub other: u64,
+    /// Sum of `st_size` over every entry, in bytes.
+    pub bytes: u64,
+    /// Sum of `st_blocks` over every entry, in units of 512 bytes.
+    pub blocks: u64,
+    /// Depth of the deepest entry, DIR being at 0.
+    pub max_depth: u32,
+    /// The hash over all of it.
+    pub digest: Digest,
+}
+
+impl Totals {
+    /// Adds an entry.
+    #[inline]
+    pub fn add(&mut self, dir: &Dir<'_>, entry: &Entry<'_>) {
+        self.entries += 1;
+        *match entry.meta.kind() {
+            Type::File => &mut self.files,
+            Type::Directory => &mut self.directories,
+            Type::Symlink => &mut self.symlinks,
+            _ => &mut self.other,
+        } += 1;
+        self.bytes = self.bytes.wrapping_add(entry.meta.size);
+        self.blocks = self.blocks.wrapping_add(entry.meta.blocks);
+        self.max_depth = self.max_depth.max(entry.depth(dir));
+        self.digest.add(dir, entry);
+    }
+
+    /// Adds the totals of others.
+    pub fn merge(&mut self, other: &Totals) {
+        self.entries += other.entries;
+        self.files += other.files;
+        self.directories += other.directories;
+        self.symlinks += other.symlinks;
+        self.other += other.other;
+        self.bytes = self.bytes.wrapping_add(other.bytes);
+        self.blocks = self.blocks.wrapping_add(other.blocks);
+        self.max_depth = self.max_depth.max(other.max_depth);
+        self.digest.merge(other.digest);
+    }
+}
+
+/// A sink that only adds up.
+#[derive(Debug, Default)]
+pub struct Summary(Mutex<Totals>);
+
+impl Summary {
+    /// The totals of all workers that have ended.
+    pub fn totals(&self) -> Totals {
+        *self.0.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Sink for Summary {
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new(Adder { sum: Totals::default(), to: self })
+    }
+
+    fn wants_paths(&self) -> bool {
+        false
+    }
+}
+
+struct Adder<'a> {
+    sum: Totals,
+    to: &'a Summary,
+}
+
+impl Worker for Adder<'_> {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        entries.iter().for_each(|entry| self.sum.add(dir, entry));
+    }
+}
+
+impl Drop for Adder<'_> {
+    fn drop(&mut self) {
+        self.to.0.lock().unwrap_or_else(|e| e.into_inner()).merge(&self.sum);
+    }
+}

@@ -1,0 +1,261 @@
+//! The question itself: everything under some directories, with a job for each mount that the tree crosses.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use gate::fs::{At, Attributes, Open, statx};
+use gate::long::open_long;
+use gate::{Errno, Gate};
+use mounts::Warning;
+use mounts::root::Unusable;
+use mounts::table::read_either;
+use ondisk::{Dev, Mount};
+
+use crate::digest;
+use crate::engine::{By, Ground, Refusal};
+use crate::entry::{Dir, Entry, Meta, append};
+use crate::filter::Filter;
+use crate::job::{Below, Crossing, Desk, Job, Place, Top, c_name, look_at};
+use crate::plan::{Plan, plan};
+use crate::sink::Sink;
+
+/// What is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// The directories, as they were given.
+    pub dirs: Vec<Vec<u8>>,
+    /// The engine; `None` for the one that is best for each mount.
+    pub by: Option<By>,
+    /// Threads; `None` for as many as are good.
+    pub threads: Option<usize>,
+    /// Stay on the device of each DIR.
+    pub one_file_system: bool,
+    /// What is left out.
+    pub filter: Filter,
+}
+
+/// A mount that was walked.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Where it was entered, beginning with DIR as it was given.
+    pub path: Vec<u8>,
+    /// Type of the file system, where the mount table says.
+    pub fstype: Option<Vec<u8>>,
+    /// The engine that walked it.
+    pub by: By,
+    /// Why that one.
+    pub why: String,
+}
+
+/// What came of it. The entries have gone to the sink.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// The mounts that were walked, in order; the first one is DIR's.
+    pub parts: Vec<Part>,
+}
+
+/// Why a walk was not begun.
+#[derive(Clone, Debug)]
+pub enum NoWalk {
+    /// A directory that cannot be walked.
+    Unusable(Unusable),
+    /// The engine that was asked for cannot work in a directory.
+    Refused {
+        /// The directory.
+        path: Vec<u8>,
+        /// The engine.
+        by: By,
+        /// Why.
+        refusal: Refusal,
+    },
+}
+
+/// Opens a directory to be walked. A symlink to one is followed.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn open_top(path: &[u8], nth: usize) -> Result<Top, Unusable> {
+    let unusable = |doing, gate| move |errno| Unusable { doing, path: path.to_vec(), gate, errno };
+    let how = Open::DIRECTORY | Open::NONBLOCK;
+    let fd = open_long(path, how).map_err(unusable("cannot open directory", Gate::Openat))?;
+    let seen =
+        statx(&fd, c"", At::EMPTY_PATH, Meta::WANT).map_err(unusable("cannot read the attributes of", Gate::Statx))?;
+    Ok(Top { fd, path: path.to_vec(), meta: Meta::of(&seen), hash: digest::top(nth), depth: 0 })
+}
+
+/// Walks. DIR itself is the first entry of each.
+///
+/// # Errors
+/// Before anything was handed over: a DIR that cannot be walked, or an engine that cannot work there.
+pub fn walk(question: &Question, sink: &dyn Sink, desk: &Desk) -> Result<Answer, NoWalk> {
+    let tops: Vec<Top> = question
+        .dirs
+        .iter()
+        .enumerate()
+        .map(|(nth, path)| open_top(path, nth))
+        .collect::<Result<_, _>>()
+        .map_err(NoWalk::Unusable)?;
+    let anchor = tops.first().map(|top| top.meta.mount).filter(|&id| id != 0);
+    let mounts = read_either(false, anchor).map_or(Vec::new(), |(table, _)| table.mounts);
+    let mut answer = Answer::default();
+    for top in tops {
+        let one_device = question.one_file_system.then_some(top.meta.dev);
+        let tour = Tour { question, sink, desk, mounts: &mounts, one_device };
+        tour.go(top, &mut answer)?;
+    }
+    Ok(answer)
+}
+
+/// The walk of one DIR.
+struct Tour<'a> {
+    question: &'a Question,
+    sink: &'a dyn Sink,
+    desk: &'a Desk,
+    mounts: &'a [Mount],
+    one_device: Option<Dev>,
+}
+
+impl Tour<'_> {
+    fn go(&self, top: Top, answer: &mut Answer) -> Result<(), NoWalk> {
+        let mut tops = VecDeque::from([top]);
+        let mut is_first = true;
+        while let Some(top) = tops.pop_front() {
+            if self.sink.is_closed() {
+                break;
+            }
+            let crossings = self.one(&top, is_first, answer)?;
+            is_first = false;
+            for crossing in crossings {
+                tops.extend(self.cross(&top, &crossing));
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks one mount, and gives the names at which others lie.
+    fn one(&self, top: &Top, is_first: bool, answer: &mut Answer) -> Result<Vec<Crossing>, NoWalk> {
+        let mount = self.mounts.iter().find(|row| row.id == top.meta.mount);
+        let ground = Ground::of(&top.fd, &top.meta, mount);
+        let (by, why) = match self.question.by {
+            Some(by) => match by.engine().possible(&ground) {
+                Ok(()) => (by, "it was asked for".to_owned()),
+                Err(refusal) if is_first => {
+                    return Err(NoWalk::Refused { path: top.path.clone(), by, refusal });
+                }
+                Err(refusal) => {
+                    let Plan { by: chosen, why, .. } = plan(&ground);
+                    (chosen, format!("{} cannot work here ({refusal}); {why}", by.name()))
+                }
+            },
+            None => {
+                let Plan { by, why, .. } = plan(&ground);
+                (by, why)
+            }
+        };
+        if is_first {
+            let path = if self.sink.wants_paths() { &top.path[..] } else { b"" };
+            let dir = Dir { path, hash: top.hash, depth: top.depth };
+            self.sink.worker().take(&dir, &[Entry { name: b"", meta: top.meta }]);
+        }
+        let crossings = Mutex::new(Vec::new());
+        let below = self.below(top, mount);
+        let job = Job {
+            top,
+            mount,
+            below: &below,
+            sink: self.sink,
+            filter: &self.question.filter,
+            threads: self.question.threads,
+            one_device: self.one_device,
+            desk: self.desk,
+            crossings: &crossings,
+        };
+        let mut part = Part { path: top.path.clone(), fstype: mount.map(|m| m.content.fstype.clone()), by, why };
+        if self.question.filter.enters(top.depth)
+            && let Err(refusal) = by.engine().walk(&job)
+        {
+            if self.question.by.is_some() && is_first {
+                return Err(NoWalk::Refused { path: top.path.clone(), by, refusal });
+            }
+            part.why = format!("{} could not do it: {refusal}", by.name());
+            part.by = By::Threads;
+            if let Err(refusal) = part.by.engine().walk(&job) {
+                self.desk.warn(Warning::about(&top.path, format!("cannot be walked: {refusal}")));
+            }
+        }
+        answer.parts.push(part);
+        Ok(crossings.into_inner().unwrap_or_else(|e| e.into_inner()))
+    }
+
+    /// Where other mounts lie below a top, by the table.
+    fn below(&self, top: &Top, mount: Option<&Mount>) -> Below {
+        let Some(mount) = mount else { return Below::default() };
+        let Ok(absolute) = mounts::root::name_of(&top.fd) else { return Below::default() };
+        let others = self.mounts.iter().filter(|other| other.id != mount.id);
+        let targets = others.filter_map(|other| mounts::path::below(&absolute, other.target.as_deref()?));
+        Below::of(targets.filter(|name| !name.is_empty()))
+    }
+
+    /// Hands over what lies at a crossing, and gives the directory to walk on from.
+    fn cross(&self, from: &Top, crossing: &Crossing) -> Option<Top> {
+        let Crossing { dir: place, name } = crossing;
+        let mut dir_path = from.path.clone();
+        if !place.rel.is_empty() {
+            append(&mut dir_path, &place.rel);
+        }
+        let mut path = dir_path.clone();
+        append(&mut path, name);
+        let failed = |gate, errno, doing: &str| {
+            if errno != Errno::ENOENT {
+                self.desk.warn(Warning::failed(&path, gate, errno, doing));
+            }
+        };
+        let dir = Dir { path: &dir_path, hash: place.hash, depth: place.depth };
+        let fd_of_dir = match open_place(from, place) {
+            Ok(fd) => fd,
+            Err(e) => {
+                failed(Gate::Openat2, e, "cannot open the directory that a mount is in; it is left out");
+                return None;
+            }
+        };
+        let c_name = c_name(name)?;
+        let seen = match look_at(&fd_of_dir, &c_name) {
+            Ok(seen) => seen,
+            Err(e) => {
+                failed(Gate::Statx, e, "cannot read the attributes of what is mounted here; it is left out");
+                return None;
+            }
+        };
+        let meta = Meta::of(&seen);
+        let mut worker = self.sink.worker();
+        worker.take(&dir, &[Entry { name, meta }]);
+        let hash = digest::below(place.hash, name);
+        let depth = place.depth + 1;
+        let is_same = self.one_device.is_none_or(|only| only == meta.dev);
+        let waits = seen.attributes.contains(Attributes::AUTOMOUNT) && self.one_device.is_some();
+        if !meta.is_dir() || !is_same || waits || !self.question.filter.enters(depth) {
+            return None;
+        }
+        let opened = gate::fs::openat(&fd_of_dir, &c_name, Open::SCAN);
+        let fd = match opened {
+            Ok(fd) => fd,
+            Err(e) => {
+                failed(Gate::Openat, e, "cannot open the directory; what is in it is left out");
+                return None;
+            }
+        };
+        // To open it may have set off an automount: what counts is what is there now.
+        let meta = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT).map_or(meta, |seen| Meta::of(&seen));
+        Some(Top { fd, path, meta, hash, depth })
+    }
+}
+
+/// Opens the directory that a crossing is in, through whatever mounts lie on the way by now.
+fn open_place(from: &Top, place: &Place) -> Result<gate::Fd, Errno> {
+    use std::os::fd::AsFd;
+    let how = Open::PATH | Open::DIRECTORY;
+    if place.rel.is_empty() {
+        return gate::fs::openat(&from.fd, c".", how);
+    }
+    gate::long::open_long_no_symlinks(from.fd.as_fd(), &place.rel, how)
+}

@@ -11,6 +11,7 @@ use crate::job::Job;
 
 pub mod null;
 pub mod stat;
+pub mod threads;
 
 /// The engines, by name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -39,8 +40,9 @@ impl By {
     /// It itself.
     pub fn engine(self) -> &'static dyn Engine {
         match self {
+            By::Threads => &threads::Threads,
             By::Stat => &stat::Stat,
-            By::Threads | By::Bulkstat | By::Btrfs | By::Ext4 => &stat::Stat,
+            By::Bulkstat | By::Btrfs | By::Ext4 => &null::Null,
         }
     }
 }

@@ -203,6 +203,7 @@ impl<'a> Crew<'a> {
             }
             self.share(&mut mine);
         }
+        gate::meter::hand_in();
     }
 
     /// What to do next: something of one's own, or from the queue. `None` when nobody has anything left.

@@ -96,7 +96,10 @@ impl Du {
     }
 
     fn put_link(&mut self, file: (Dev, u64), link: Link) {
-        self.links.entry(file).and_modify(|old| *old = if link.place < old.place { link } else { *old }).or_insert(link);
+        self.links
+            .entry(file)
+            .and_modify(|old| *old = if link.place < old.place { link } else { *old })
+            .or_insert(link);
     }
 
     /// A directory.

@@ -34,9 +34,12 @@ impl Form {
 /// Seconds since 1970, rounded down, and nanoseconds beyond them.
 pub type Time = (i64, u32);
 
+/// How many attributes there are that can be set.
+pub const ATTRIBUTES: usize = 6;
+
 /// What is said of an entry beside its path; what is not known is `None`.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
+pub struct Row {
     /// `file`, `directory`, ...
     pub kind: &'static str,
     /// Inode number.
@@ -67,8 +70,8 @@ pub struct Row<'a> {
     pub ctime: Time,
     /// When it was made.
     pub btime: Option<Time>,
-    /// Names of the attributes that are set.
-    pub attributes: &'a [&'static str],
+    /// Names of the attributes that are set; where there are fewer, the rest is empty.
+    pub attributes: [&'static str; ATTRIBUTES],
     /// The inode's generation.
     pub generation: Option<u32>,
     /// Whether there may be extended attributes.
@@ -109,28 +112,28 @@ impl Lines {
     }
 
     /// Adds a directory itself, by its path.
-    pub fn top(&mut self, path: &[u8], row: &Row<'_>) {
+    pub fn top(&mut self, path: &[u8], row: impl FnOnce() -> Row) {
         self.dir.clear();
         self.shown.clear();
         self.is_utf8 = true;
         self.entry(path, row);
     }
 
-    /// Adds an entry of the directory that was entered last.
+    /// Adds an entry of the directory that was entered last. What is said of it is only asked for where it is printed.
     #[inline]
-    pub fn entry(&mut self, name: &[u8], row: &Row<'_>) {
+    pub fn entry(&mut self, name: &[u8], row: impl FnOnce() -> Row) {
         match self.form {
             Form::Paths | Form::Paths0 => {
                 self.buffer.extend_from_slice(&self.dir);
                 self.buffer.extend_from_slice(name);
                 self.buffer.push(if self.form == Form::Paths { b'\n' } else { 0 });
             }
-            Form::Ndjson => self.ndjson(name, row),
-            Form::Csv => self.csv(name, row),
+            Form::Ndjson => self.ndjson(name, &row()),
+            Form::Csv => self.csv(name, &row()),
         }
     }
 
-    fn ndjson(&mut self, name: &[u8], row: &Row<'_>) {
+    fn ndjson(&mut self, name: &[u8], row: &Row) {
         let out = &mut self.buffer;
         out.extend_from_slice(b"{\"path\":\"");
         out.extend_from_slice(&self.shown);
@@ -176,7 +179,7 @@ impl Lines {
             }
             None => out.extend_from_slice(b"\",\"btime\":null,\"attributes\":["),
         }
-        for (at, name) in row.attributes.iter().enumerate() {
+        for (at, name) in row.attributes.iter().filter(|name| !name.is_empty()).enumerate() {
             text(out, if at > 0 { b",\"" } else { b"\"" }, name);
             out.push(b'"');
         }
@@ -191,7 +194,7 @@ impl Lines {
         });
     }
 
-    fn csv(&mut self, name: &[u8], row: &Row<'_>) {
+    fn csv(&mut self, name: &[u8], row: &Row) {
         let out = &mut self.buffer;
         let quoted = [&self.dir, name].into_iter().flatten().any(|b| matches!(b, b'"' | b',' | b'\n' | b'\r'));
         if quoted {
@@ -241,7 +244,7 @@ impl Lines {
             }
         }
         out.push(b',');
-        for (at, name) in row.attributes.iter().enumerate() {
+        for (at, name) in row.attributes.iter().filter(|name| !name.is_empty()).enumerate() {
             text(out, if at > 0 { b" " } else { b"" }, name);
         }
         out.push(b',');
@@ -364,7 +367,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    const ROW: Row<'_> = Row {
+    const ROW: Row = Row {
         kind: "file",
         ino: 7,
         mode: 0o4755,
@@ -380,15 +383,15 @@ mod tests {
         mtime: (1_700_000_000, 1),
         ctime: (0, 0),
         btime: None,
-        attributes: &["immutable", "nodump"],
+        attributes: ["immutable", "nodump", "", "", "", ""],
         generation: None,
         xattrs: Some(false),
     };
 
-    fn line(form: Form, dir: &[u8], name: &[u8], row: &Row<'_>) -> Vec<u8> {
+    fn line(form: Form, dir: &[u8], name: &[u8], row: &Row) -> Vec<u8> {
         let mut lines = Lines::new(form);
         lines.enter(dir);
-        lines.entry(name, row);
+        lines.entry(name, || *row);
         lines.buffer
     }
 
@@ -422,7 +425,7 @@ mod tests {
             rdev: Some(Dev { major: 1, minor: 3 }),
             mount: None,
             btime: Some((i64::MIN, 999_999_999)),
-            attributes: &[],
+            attributes: [""; ATTRIBUTES],
             generation: Some(u32::MAX),
             xattrs: None,
             ..ROW
@@ -441,17 +444,20 @@ mod tests {
         assert_eq!(head.len(), record.len());
         let at = |name: &[u8]| record[head.iter().position(|head| head == name).unwrap()].as_slice();
         assert_eq!((at(b"path"), at(b"path_b64"), at(b"mode")), (&b"a,\"b\""[..], &b""[..], &b"4755"[..]));
-        assert_eq!((at(b"atime"), at(b"btime"), at(b"attributes")), (&b"-2.500000000"[..], &b""[..], &b"immutable nodump"[..]));
+        assert_eq!(
+            (at(b"atime"), at(b"btime"), at(b"attributes")),
+            (&b"-2.500000000"[..], &b""[..], &b"immutable nodump"[..])
+        );
     }
 
     #[test]
     fn the_top_stands_by_itself() {
         let mut lines = Lines::new(Form::Paths);
-        lines.top(b"a/", &ROW);
+        lines.top(b"a/", || ROW);
         lines.enter(b"a/");
-        lines.entry(b"x", &ROW);
+        lines.entry(b"x", || ROW);
         lines.enter(b"a/x");
-        lines.entry(b"y\n", &ROW);
+        lines.entry(b"y\n", || ROW);
         assert_eq!(lines.buffer, b"a/\na/x\na/x/y\n\n");
     }
 

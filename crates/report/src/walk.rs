@@ -381,7 +381,10 @@ mod tests {
     #[test]
     fn sizes_are_given_for_people_and_exactly() {
         let text = totals_text(&totals());
-        assert!(text.contains("size           1.5K (1536 bytes)\n") && text.contains("allocated      512 bytes\n"), "{text}");
+        assert!(
+            text.contains("size           1.5K (1536 bytes)\n") && text.contains("allocated      512 bytes\n"),
+            "{text}"
+        );
     }
 
     #[test]

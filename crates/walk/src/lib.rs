@@ -11,9 +11,11 @@
 //! | [`plan`] | which engine, and why |
 //! | [`tour`] | the question itself, [`walk()`]: a job for each mount that the tree crosses |
 //! | [`explain`](mod@explain) | which engine a walk would take, and why, without walking |
+//! | [`compare`](mod@compare) | every engine on one tree, each in a process of its own |
 //! | [`summary`] | totals and digest of a walk |
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod digest;
 pub mod engine;
 pub mod entry;

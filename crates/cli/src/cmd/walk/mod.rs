@@ -7,7 +7,7 @@ use mounts::Warning;
 use report::entries::Form;
 use report::mounts::Look;
 use report::walk::{Part, Possible, Totals, Walk};
-use walk::{Answer, By, Desk, Filter, NoWalk, Question, Sink, Summary};
+use walk::{Answer, By, Desk, Explained, Filter, NoWalk, Question, Sink, Summary};
 
 use crate::args::{Engine, Walk as Args, WalkFormat as Format};
 use crate::cmd::mounts::unusable;
@@ -15,6 +15,7 @@ use crate::out::{Done, Failed, Out};
 use crate::progress::watched;
 use sinks::{Both, Largest, Output, Usage};
 
+pub(crate) mod compare;
 mod sinks;
 
 pub(crate) const SCHEMA: &str = "fathom.walk/1";
@@ -33,6 +34,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let question = question(args)?;
     if args.explain {
         return explain(&question, out);
+    }
+    if args.compare {
+        return compare::run(&question, usize::from(args.trials), out);
     }
     match form {
         Some(form) => lines(&question, form, out),
@@ -159,12 +163,10 @@ fn usage(args: &Args, question: &Question, out: &Out) -> Done {
     Ok(walked.warnings.len())
 }
 
-/// `--explain`
-fn explain(question: &Question, out: &Out) -> Done {
-    let mut parts = Vec::new();
-    let mut engines = Vec::new();
-    for explained in walk::explain(&question.dirs).map_err(unusable)? {
-        let walk::Explained { path, fstype, plan } = explained;
+/// The mount of each directory with its engine, and what is possible there.
+fn plans(explained: Vec<Explained>) -> (Vec<Part>, Vec<Possible>) {
+    let (mut parts, mut engines) = (Vec::new(), Vec::new());
+    for Explained { path, fstype, plan } in explained {
         for (by, possible) in plan.engines {
             let why = match &possible {
                 Err(refusal) => Some(refusal.to_string()),
@@ -174,6 +176,12 @@ fn explain(question: &Question, out: &Out) -> Done {
         }
         parts.push(Part { path, fstype, engine: plan.by.name(), why: plan.why });
     }
+    (parts, engines)
+}
+
+/// `--explain`
+fn explain(question: &Question, out: &Out) -> Done {
+    let (parts, engines) = plans(walk::explain(&question.dirs).map_err(unusable)?);
     if out.json {
         out.envelope(SCHEMA, Walk { parts: &parts, explain: Some(&engines), ..Walk::default() }, &[])?;
     } else {
@@ -197,7 +205,8 @@ fn tell(totals: &Totals, parts: &[Part], out: &Out) {
     let Totals { entries, seconds, .. } = totals;
     let rate = *entries as f64 / seconds;
     let calls = gate::meter::tally().calls();
-    let head = format!("{entries} entries in {seconds:.3} s ({rate:.0} entries/s) and {calls} calls");
+    let noun = if *entries == 1 { "entry" } else { "entries" };
+    let head = format!("{entries} {noun} in {seconds:.3} s ({rate:.0} entries/s) and {calls} calls");
     match parts {
         [one] => out.talk(format_args!("{head} by {}: {}", one.engine, one.why)),
         _ => {

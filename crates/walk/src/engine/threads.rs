@@ -57,13 +57,15 @@ impl Engine for Threads {
 
     fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
         let is_remote = job.mount.is_some_and(|mount| mounts::may_hang(&mount.content.fstype));
-        let most = job.threads.unwrap_or(if is_remote { MOST_ON_SERVER } else { MOST_ON_DISK }).max(1);
+        let limit = raise_open_files();
+        // Each thread has a directory open, whatever is kept.
+        let most = job.threads.unwrap_or(if is_remote { MOST_ON_SERVER } else { MOST_ON_DISK }).clamp(1, limit / 8 + 1);
         let crew = Crew {
             job,
             first: job.threads.unwrap_or_else(processors).min(most),
             most,
             open: Arc::new(AtomicUsize::new(0)),
-            most_open: raise_open_files() / 2,
+            most_open: limit / 2,
             queue: Mutex::new(Queue { tasks: Vec::new(), over: false }),
             threads: AtomicUsize::new(1),
             news: Condvar::new(),

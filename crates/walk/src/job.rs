@@ -200,7 +200,8 @@ impl Job<'_> {
     /// A call that failed at `name` in a place (or at the place itself, without a name). That something is gone is no
     /// failure: it was not there throughout.
     pub fn failed(&self, place: &Place, name: &[u8], gate: Gate, errno: Errno) {
-        if errno == Errno::ENOENT && !(place.rel.is_empty() && name.is_empty()) {
+        let is_gone = matches!(errno, Errno::ENOENT | Errno::ESRCH); // ESRCH: a process, in /proc
+        if is_gone && !(place.rel.is_empty() && name.is_empty()) {
             return;
         }
         let mut path = self.path(place);

@@ -134,7 +134,7 @@ fn one_way(top: &Top, random: &mut u64, buffer: &mut [u8]) -> f64 {
                     *random ^= *random << 13;
                     *random ^= *random >> 7;
                     *random ^= *random << 17;
-                    if *random % directories == 0
+                    if random.is_multiple_of(directories)
                         && let Ok(chosen) = c_string(entry.name.to_bytes())
                     {
                         name = chosen;

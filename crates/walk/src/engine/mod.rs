@@ -9,6 +9,7 @@ use ondisk::Mount;
 use crate::job::{Job, Top};
 
 pub mod null;
+mod opened;
 pub mod stat;
 pub mod threads;
 

@@ -3,9 +3,13 @@
 
 use std::ffi::CStr;
 
-use gate::Gate;
-use gate::fs::{Statx, getdents64};
+use std::sync::Arc;
 
+use gate::fs::Statx;
+use gate::process::raise_open_files;
+use gate::{Errno, Gate};
+
+use super::opened::{OpenDirs, Opened};
 use super::{Engine, Ground, Refusal};
 use crate::entry::{Dir, Entry, Meta};
 use crate::job::{Crossing, Job, Place, look_at};
@@ -35,41 +39,64 @@ pub(crate) const BUFFER: usize = 64 << 10;
 
 /// Hands over everything below a place.
 pub(crate) fn subtree(job: &Job<'_>, worker: &mut dyn Worker, place: Place) {
+    let open = OpenDirs::within(raise_open_files() / 4);
     let mut buffer = vec![0; BUFFER];
-    let mut pending = vec![place];
-    while let Some(place) = pending.pop() {
-        if job.is_over() {
-            return;
+    let mut pending = vec![(place, None::<Arc<Opened>>)];
+    while let Some((place, from)) = pending.pop() {
+        if !job.filter.enters(place.depth) {
+            continue;
         }
+        let name = place.rel.rsplit(|&b| b == b'/').next().unwrap_or_default();
+        let opened = match open.directory(job, || place.clone(), name, from.as_deref()) {
+            Ok(opened) => opened,
+            Err(Errno::EXDEV) => {
+                cross_at(job, &place);
+                continue;
+            }
+            Err(e) => {
+                job.failed(&place, b"", Gate::Openat2, e);
+                continue;
+            }
+        };
         let path = if job.wants_paths() { job.path(&place) } else { Vec::new() };
         let dir = Dir { path: &path, hash: place.hash, depth: place.depth };
-        list(job, &place, &dir, &mut buffer, |entries| {
+        read(job, &place, &dir, &opened, &mut buffer, |entries| {
             for entry in entries {
                 if entry.meta.is_dir() && job.filter.enters(dir.depth + 1) && job.enters(entry.meta.dev) {
-                    pending.push(place.below(entry.name));
+                    pending.push((place.below(entry.name), open.keep(&opened)));
                 }
             }
             job.give(worker, &dir, entries);
         });
+        if job.is_over() {
+            return;
+        }
+    }
+}
+
+/// Opens a directory, and reads it.
+pub(crate) fn list(job: &Job<'_>, place: &Place, dir: &Dir<'_>, buffer: &mut [u8], each: impl FnMut(&[Entry<'_>])) {
+    match OpenDirs::within(0).directory(job, || place.clone(), b"", None) {
+        Ok(opened) => read(job, place, dir, &opened, buffer, each),
+        Err(Errno::EXDEV) => cross_at(job, place),
+        Err(e) => job.failed(place, b"", Gate::Openat2, e),
     }
 }
 
 /// Reads a directory, looks at every name, and gives what is in this mount, a buffer at a time. Names at which other mounts
 /// lie, and failures, go to the job.
-pub(crate) fn list(job: &Job<'_>, place: &Place, dir: &Dir<'_>, buffer: &mut [u8], mut each: impl FnMut(&[Entry<'_>])) {
-    if !job.filter.enters(dir.depth) {
-        return;
-    }
-    let fd = match job.open(place) {
-        Ok(fd) => fd,
-        Err(gate::Errno::EXDEV) => return cross_at(job, place),
-        Err(e) => return job.failed(place, b"", Gate::Openat2, e),
-    };
+fn read(
+    job: &Job<'_>,
+    place: &Place,
+    dir: &Dir<'_>,
+    opened: &Opened,
+    buffer: &mut [u8],
+    mut each: impl FnMut(&[Entry<'_>]),
+) {
     loop {
-        let bytes = match getdents64(&fd, buffer) {
+        let bytes = match opened.read(buffer) {
             Ok(0) => return,
             Ok(n) => &buffer[..n],
-            Err(gate::Errno::ENOENT) => return, // removed while it was being read
             Err(e) => return job.failed(place, b"", Gate::Getdents64, e),
         };
         let mut found = Vec::new();
@@ -78,7 +105,7 @@ pub(crate) fn list(job: &Job<'_>, place: &Place, dir: &Dir<'_>, buffer: &mut [u8
             if !job.filter.keeps(dir.path, name) {
                 continue;
             }
-            match look_at(&fd, entry.name) {
+            match look_at(opened.fd(), entry.name) {
                 Ok(s) => sort_out(job, || place.clone(), entry.name, &s, &mut found),
                 Err(e) => job.failed(place, name, Gate::Statx, e),
             }

@@ -18,18 +18,16 @@
 //! processor, which is best where everything is in the cache; and where the processors turn out to be waiting for disk or
 //! server meanwhile, there are more and more, up to a bound: they keep so many requests in flight.
 
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use gate::fs::{Open, Resolve, getdents64, openat2};
-use gate::long::openat2_long;
 use gate::process::{cpu_time, processors, raise_open_files};
-use gate::{Errno, Fd, Gate};
+use gate::{Errno, Gate};
 use ondisk::dirent::entries;
 
+use super::opened::{OpenDirs, Opened};
 use super::stat::{BUFFER, cross_at, sort_out};
 use super::{Engine, Ground, Refusal};
 use crate::digest::below;
@@ -57,13 +55,14 @@ impl Engine for Threads {
 
     fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
         let is_remote = job.mount.is_some_and(|mount| mounts::may_hang(&mount.content.fstype));
-        let most = job.threads.unwrap_or(if is_remote { MOST_ON_SERVER } else { MOST_ON_DISK }).max(1);
+        let limit = raise_open_files();
+        // Each thread has a directory open, whatever is kept.
+        let most = job.threads.unwrap_or(if is_remote { MOST_ON_SERVER } else { MOST_ON_DISK }).clamp(1, limit / 8 + 1);
         let crew = Crew {
             job,
             first: job.threads.unwrap_or_else(processors).min(most),
             most,
-            open: Arc::new(AtomicUsize::new(0)),
-            most_open: raise_open_files() / 2,
+            open: OpenDirs::within(limit / 2),
             queue: Mutex::new(Queue { tasks: Vec::new(), over: false }),
             threads: AtomicUsize::new(1),
             news: Condvar::new(),
@@ -72,8 +71,8 @@ impl Engine for Threads {
             pace: Mutex::new(Pace { at: Instant::now(), cpu: cpu_time() }),
         };
         let (hash, depth) = (job.top.hash, job.top.depth);
-        let top = Node { parent: None, name: Box::default(), hash, depth, fd: OnceLock::new() };
-        std::thread::scope(|scope| crew.work(scope, vec![Task::Directory(Arc::new(top))]));
+        let top = Node { parent: None, name: Box::default(), hash, depth };
+        std::thread::scope(|scope| crew.work(scope, vec![Task::Directory(Arc::new(top), None)]));
         Ok(())
     }
 }
@@ -84,43 +83,9 @@ struct Node {
     name: Box<[u8]>,
     hash: u64,
     depth: u32,
-    /// It itself, if it may be kept open for what is in it.
-    fd: OnceLock<Arc<Opened>>,
-}
-
-/// An open directory, counted against those that may be open at a time.
-struct Opened {
-    fd: Fd,
-    open: Arc<AtomicUsize>,
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        self.open.fetch_sub(1, Relaxed);
-    }
 }
 
 impl Node {
-    /// The names from the top, or from an ancestor that is open, to here.
-    fn way(&self) -> (Option<&Opened>, Vec<u8>) {
-        let mut names = vec![&self.name];
-        let mut at = self.parent.as_deref();
-        let mut from = None;
-        while let Some(node) = at {
-            if let Some(opened) = node.fd.get() {
-                from = Some(&**opened);
-                break;
-            }
-            if node.parent.is_some() {
-                names.push(&node.name);
-            }
-            at = node.parent.as_deref();
-        }
-        let mut way = Vec::new();
-        names.into_iter().rev().for_each(|name| append(&mut way, name));
-        (from, way)
-    }
-
     fn place(&self) -> Place {
         let mut names = Vec::new();
         let mut at = Some(self);
@@ -148,8 +113,8 @@ impl Drop for Node {
 
 /// Something to do.
 enum Task {
-    /// Read a directory, and look at what is in it.
-    Directory(Arc<Node>),
+    /// Read a directory, and look at what is in it. The directory that it is in comes along, unless too many are open.
+    Directory(Arc<Node>, Option<Arc<Opened>>),
     /// Look at these names in it: records of getdents64.
     Names(Arc<Node>, Arc<Opened>, Box<[u8]>),
 }
@@ -161,10 +126,7 @@ struct Crew<'a> {
     first: usize,
     /// Threads at most.
     most: usize,
-    /// Directories that are open.
-    open: Arc<AtomicUsize>,
-    /// Beyond so many, directories are closed as soon as they are read.
-    most_open: usize,
+    open: OpenDirs,
     queue: Mutex<Queue>,
     /// Threads that there are; changed with the queue locked.
     threads: AtomicUsize,
@@ -195,7 +157,9 @@ impl<'a> Crew<'a> {
         let mut buffer = vec![0; BUFFER];
         while let Some(task) = self.next(&mut mine) {
             match task {
-                Task::Directory(node) => self.directory(scope, &node, &mut *worker, &mut buffer, &mut mine),
+                Task::Directory(node, from) => {
+                    self.directory(scope, &node, from, &mut *worker, &mut buffer, &mut mine);
+                }
                 Task::Names(node, opened, records) => {
                     let path = self.path(&node);
                     self.names(scope, &node, &path, &opened, &records, &mut *worker, &mut mine);
@@ -264,41 +228,25 @@ impl<'a> Crew<'a> {
         if self.job.wants_paths() { self.job.path(&node.place()) } else { Vec::new() }
     }
 
-    fn open_directory(&self, node: &Node) -> Result<Arc<Opened>, Errno> {
-        let (how, resolve) = (Open::SCAN, Resolve::NO_XDEV | Resolve::NO_SYMLINKS);
-        let top = &self.job.top.fd;
-        let fd = if node.parent.is_none() {
-            openat2(top, c".", how, resolve)?
-        } else {
-            let (from, way) = node.way();
-            openat2_long(from.map_or(top.as_fd(), |opened| opened.fd.as_fd()), &way, how, resolve)?
-        };
-        let before = self.open.fetch_add(1, Relaxed);
-        let opened = Arc::new(Opened { fd, open: Arc::clone(&self.open) });
-        if before < self.most_open {
-            let _ = node.fd.set(Arc::clone(&opened));
-        }
-        Ok(opened)
-    }
-
     fn directory<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
         node: &Arc<Node>,
+        from: Option<Arc<Opened>>,
         worker: &mut dyn Worker,
         buffer: &mut [u8],
         mine: &mut Vec<Task>,
     ) {
         let job = self.job;
-        let opened = match self.open_directory(node) {
+        let opened = match self.open.directory(job, || node.place(), &node.name, from.as_deref()) {
             Ok(opened) => opened,
             Err(Errno::EXDEV) => return cross_at(job, &node.place()),
             Err(e) => return job.failed(&node.place(), b"", Gate::Openat2, e),
         };
         let path = self.path(node);
         loop {
-            let records = match getdents64(&opened.fd, buffer) {
-                Ok(0) | Err(Errno::ENOENT) => return,
+            let records = match opened.read(buffer) {
+                Ok(0) => return,
                 Ok(n) => &buffer[..n],
                 Err(e) => return job.failed(&node.place(), b"", Gate::Getdents64, e),
             };
@@ -334,7 +282,7 @@ impl<'a> Crew<'a> {
                 continue;
             }
             let known = found.len();
-            match look_at(&opened.fd, entry.name) {
+            match look_at(opened.fd(), entry.name) {
                 Ok(seen) => sort_out(job, || node.place(), entry.name, &seen, &mut found),
                 Err(e) => job.failed(&node.place(), name, Gate::Statx, e),
             }
@@ -343,13 +291,10 @@ impl<'a> Crew<'a> {
                 && job.filter.enters(dir.depth + 1)
                 && job.enters(new.meta.dev)
             {
-                mine.push(Task::Directory(Arc::new(Node {
-                    parent: Some(Arc::clone(node)),
-                    name: name.into(),
-                    hash: below(node.hash, name),
-                    depth: node.depth + 1,
-                    fd: OnceLock::new(),
-                })));
+                let parent = Some(Arc::clone(node));
+                let (hash, depth) = (below(node.hash, name), node.depth + 1);
+                let from = self.open.keep(opened);
+                mine.push(Task::Directory(Arc::new(Node { parent, name: name.into(), hash, depth }), from));
             }
             asked += 1;
             if asked % ROUND == 0 {

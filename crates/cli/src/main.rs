@@ -1,7 +1,7 @@
 //! fathom: what file-system work costs, and how to do it for less.
 //!
 //! The way of a command: [`args`] defines what can be said; `main` hands it to the command's room under [`cmd`]; that
-//! asks an engine (crate `mounts`), which passes the gates (crate `gate`); what comes back goes through [`out`], where
+//! asks an engine (crates `mounts` and `walk`), which passes the gates (crate `gate`); what comes back goes through [`out`], where
 //! `--json`, `--profile`, warnings and the exit status are the same for all.
 //!
 //! | room | what is in it |
@@ -9,6 +9,7 @@
 //! | [`args`] | every flag of every command, defined once |
 //! | [`cmd::mounts`] | `fathom mounts` |
 //! | [`cmd::watch`] | `fathom mounts --watch` |
+//! | [`cmd::walk`] | `fathom walk` |
 //! | [`cmd::survey`] | `fathom survey` |
 //! | [`cmd::paper`] | `fathom completions`, `fathom man` |
 //! | [`out`] | output: data, talk, warnings, profile, exit status |
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
     gate::meter::set_profiling(cli.global.profile);
     let done = match &cli.command {
         args::Command::Mounts(args) => cmd::mounts::run(args, &out),
+        args::Command::Walk(args) => cmd::walk::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
         args::Command::Completions(args) => cmd::paper::completions(args, &out),
         args::Command::Man(args) => cmd::paper::man(args),

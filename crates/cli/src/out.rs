@@ -104,6 +104,13 @@ impl Out {
         }
     }
 
+    /// A table on stderr that is neither data nor a warning, made as wide as there is room for.
+    pub(crate) fn talk_table(&self, table: impl FnOnce(Option<usize>) -> String) {
+        if !self.quiet {
+            say(format_args!("{}", table(self.width_err)));
+        }
+    }
+
     /// Prints warnings on stderr; with `--json` they are in the object, and here as well.
     pub(crate) fn warn(&self, warnings: &[mounts::Warning]) {
         const SHOWN: usize = 20;

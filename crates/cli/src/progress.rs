@@ -1,5 +1,6 @@
 //! What is shown on a terminal while something takes over a second.
 
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -53,4 +54,29 @@ impl Drop for Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// Does some work, and says meanwhile how far a walk is. A thread of its own looks, so that the walk is not held up.
+pub(crate) fn watched<T>(wanted: bool, desk: &walk::Desk, work: impl FnOnce() -> T) -> T {
+    const EVERY: Duration = Duration::from_millis(100);
+    if !wanted {
+        return work();
+    }
+    std::thread::scope(|scope| {
+        let (ended, end) = channel::<()>();
+        scope.spawn(move || {
+            let mut progress = Progress::new(true);
+            while end.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                let seconds = progress.start.elapsed().as_secs_f64();
+                progress.at(|| {
+                    let (entries, path) = desk.far();
+                    let rate = entries as f64 / seconds;
+                    format!("{entries} entries, {rate:.0} entries/s, at {}", printable(&path))
+                });
+            }
+        });
+        let done = work();
+        drop(ended);
+        done
+    })
 }

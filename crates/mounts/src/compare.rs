@@ -37,27 +37,43 @@ pub enum NoRun {
     Refused,
 }
 
-/// Runs one method once, for at most `limit`. Its calls are entered into this process's tally.
+/// What some work took in a process of its own, and the numbers that it gave.
+#[derive(Clone, Debug)]
+pub struct Alone<const N: usize> {
+    /// Elapsed time of the work itself.
+    pub real: Duration,
+    /// CPU time in the program, start and end of the process included.
+    pub user: Duration,
+    /// CPU time in the kernel for it, likewise.
+    pub sys: Duration,
+    /// The gates that it passed.
+    pub tally: Tally,
+    /// What it gave.
+    pub gave: [u64; N],
+}
+
+/// Does some work in a process of its own, for at most `limit`. Its calls are entered into this process's tally. Work that
+/// gives nothing is [`NoRun::Refused`].
 ///
 /// # Errors
 /// When no process can be made.
-pub fn run(root: &Root, by: By, question: &Question, limit: Duration) -> Result<std::result::Result<Run, NoRun>> {
+pub fn alone<const N: usize>(
+    limit: Duration,
+    work: impl FnOnce() -> Option<[u64; N]>,
+) -> Result<std::result::Result<Alone<N>, NoRun>> {
     const REAL: usize = 0;
-    const FOUND: usize = 1;
-    const COMPLETE: usize = 2;
-    const DONE: usize = 3;
-    const TALLY: usize = 4;
-    let shared = Shared::new(TALLY + Tally::WORDS)?;
-    let question = Question { by: Some(by), ..question.clone() };
+    const DONE: usize = 1;
+    const TALLY: usize = 2;
+    const GAVE: usize = TALLY + Tally::WORDS;
+    let shared = Shared::new(GAVE + N)?;
     let mut child = Child::fork(|| {
         let before = gate::meter::tally();
         let start = Instant::now();
-        let answer = locate(root, &question, &mut |_, _| {});
+        let gave = work();
         shared[REAL].store(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX), Relaxed);
         gate::meter::tally().since(&before).publish(&shared[TALLY..]);
-        if let Ok(answer) = answer {
-            shared[FOUND].store(answer.points.len() as u64, Relaxed);
-            shared[COMPLETE].store(u64::from(answer.lacking.is_empty()), Relaxed);
+        if let Some(gave) = gave {
+            shared[GAVE..].iter().zip(gave).for_each(|(word, value)| word.store(value, Relaxed));
             shared[DONE].store(1, Relaxed);
         }
     })?;
@@ -71,13 +87,28 @@ pub fn run(root: &Root, by: By, question: &Question, limit: Duration) -> Result<
     if shared[DONE].load(Relaxed) == 0 {
         return Ok(Err(NoRun::Refused));
     }
-    Ok(Ok(Run {
+    let real = Duration::from_nanos(shared[REAL].load(Relaxed));
+    let gave = std::array::from_fn(|at| shared[GAVE + at].load(Relaxed));
+    Ok(Ok(Alone { real, user: ended.user, sys: ended.sys, tally, gave }))
+}
+
+/// Runs one method once, for at most `limit`. Its calls are entered into this process's tally.
+///
+/// # Errors
+/// When no process can be made.
+pub fn run(root: &Root, by: By, question: &Question, limit: Duration) -> Result<std::result::Result<Run, NoRun>> {
+    let question = Question { by: Some(by), ..question.clone() };
+    let ran = alone(limit, || {
+        let answer = locate(root, &question, &mut |_, _| {}).ok()?;
+        Some([answer.points.len() as u64, u64::from(answer.lacking.is_empty())])
+    })?;
+    Ok(ran.map(|Alone { real, user, sys, tally, gave: [found, complete] }| Run {
         by,
-        real: Duration::from_nanos(shared[REAL].load(Relaxed)),
-        user: ended.user,
-        sys: ended.sys,
-        found: shared[FOUND].load(Relaxed),
-        complete: shared[COMPLETE].load(Relaxed) == 1,
+        real,
+        user,
+        sys,
+        found,
+        complete: complete == 1,
         tally,
     }))
 }

@@ -9,12 +9,18 @@
 //! | [`stats`] | mean, median, max, min, std_dev |
 //! | [`mounts`] | mount points in every format |
 //! | [`compare`] | the comparison of the methods that find them |
+//! | [`walk`] | what a walk found |
+//! | [`du`] | what each directory holds |
+//! | [`entries`] | entries, one a line |
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod du;
+pub mod entries;
 pub mod json;
 pub mod mounts;
 pub mod name;
 pub mod profile;
 pub mod stats;
 pub mod table;
+pub mod walk;

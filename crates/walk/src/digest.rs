@@ -34,6 +34,16 @@ impl Digest {
         self.0 = self.0.wrapping_add(xxh3_128_with_seed(&bytes(&entry.meta), name));
     }
 
+    /// The lower and the upper half, to be handed to another process.
+    pub(crate) fn halves(self) -> [u64; 2] {
+        [self.0 as u64, (self.0 >> 64) as u64]
+    }
+
+    /// From [`Digest::halves`].
+    pub(crate) fn of_halves([lower, upper]: [u64; 2]) -> Digest {
+        Digest(u128::from(lower) | u128::from(upper) << 64)
+    }
+
     /// Adds another sum.
     pub fn merge(&mut self, other: Digest) {
         self.0 = self.0.wrapping_add(other.0);

@@ -10,12 +10,16 @@
 //! | [`engine`] | one file per engine: `stat`, `threads`, `bulkstat`, `btrfs`, `ext4` |
 //! | [`plan`] | which engine, and why |
 //! | [`tour`] | the question itself, [`walk()`]: a job for each mount that the tree crosses |
+//! | [`explain`](mod@explain) | which engine a walk would take, and why, without walking |
+//! | [`compare`](mod@compare) | every engine on one tree, each in a process of its own |
 //! | [`summary`] | totals and digest of a walk |
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod digest;
 pub mod engine;
 pub mod entry;
+pub mod explain;
 pub mod filter;
 pub mod job;
 pub mod plan;
@@ -26,6 +30,7 @@ pub mod tour;
 pub use digest::Digest;
 pub use engine::{By, Engine, Refusal};
 pub use entry::{Dir, Entry, Meta, Type};
+pub use explain::{Explained, explain};
 pub use filter::Filter;
 pub use job::{Desk, Job};
 pub use sink::{Sink, Worker};

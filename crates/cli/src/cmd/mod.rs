@@ -3,4 +3,5 @@
 pub(crate) mod mounts;
 pub(crate) mod paper;
 pub(crate) mod survey;
+pub(crate) mod walk;
 pub(crate) mod watch;

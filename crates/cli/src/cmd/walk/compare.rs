@@ -1,0 +1,102 @@
+//! `fathom walk --compare`: what each engine costs on one tree.
+
+use std::time::Duration;
+
+use mounts::Warning;
+use report::compare::Times;
+use report::walk::{Comparison, Engine, LeftOut, Part, Possible, Walk};
+use walk::compare::{NoCompare, Run, compare};
+use walk::{Question, Totals};
+
+use super::{SCHEMA, look, plans, shown};
+use crate::cmd::mounts::unusable;
+use crate::out::{Done, Failed, Out, gates};
+use crate::progress::Progress;
+
+/// The engines compared, ready to be shown.
+pub(crate) struct Compared {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) possible: Vec<Possible>,
+    pub(crate) engines: Vec<Engine>,
+    pub(crate) left_out: Vec<LeftOut>,
+    /// What the engine of the first part found, and the median of its times, in seconds.
+    pub(crate) found: Option<(Totals, f64)>,
+    /// What went wrong: engines that were stopped, skipped something, or did not agree.
+    pub(crate) warnings: Vec<Warning>,
+}
+
+/// Walks by every engine.
+pub(crate) fn engines(question: &Question, trials: usize, limit: Duration, out: &Out) -> Result<Compared, Failed> {
+    let mut progress = Progress::new(out.progress);
+    let compared = compare(question, trials, limit, |engine, trial| {
+        progress.at(|| match trial {
+            0 => format!("{engine}, to warm the caches"),
+            _ => format!("{engine}, trial {trial} of {trials}"),
+        });
+    });
+    drop(progress);
+    let compared = compared.map_err(|e| match e {
+        NoCompare::Unusable(e) => unusable(e),
+        NoCompare::NoProcess(e) => Failed(format!("cannot make a process to walk in: {e}")),
+    })?;
+    let mut warnings = Vec::new();
+    let left_out = compared.left_out.iter().map(|(by, why)| {
+        let (why, is_wrong) = match why {
+            walk::compare::LeftOut::Impossible(refusal) => (refusal.to_string(), false),
+            walk::compare::LeftOut::Stopped(limit) => (format!("stopped after {} s", limit.as_secs_f64()), true),
+            walk::compare::LeftOut::GaveUp => (format!("it gave up; --engine {} says why", by.name()), true),
+        };
+        if is_wrong {
+            warnings.push(Warning::general(format!("{}: {why}", by.name())));
+        }
+        LeftOut { engine: by.name(), why }
+    });
+    let left_out: Vec<LeftOut> = left_out.collect();
+    let runs = |engine| compared.trials.iter().flatten().filter(move |run: &&Run| run.by.name() == engine);
+    let mut engines = Vec::new();
+    for last in compared.trials.last().into_iter().flatten() {
+        let engine = last.by.name();
+        if last.warnings > 0 {
+            let message = format!("{engine} skipped something; --engine {engine} names it");
+            warnings.push(Warning::general(message));
+        }
+        engines.push(Engine {
+            engine,
+            entries: last.totals.entries,
+            digest: last.totals.digest.to_string(),
+            runs: runs(engine).map(times).collect(),
+            gates: gates(&last.tally),
+        });
+    }
+    if !Comparison::of(&engines, &left_out).agree {
+        let message =
+            "the engines do not agree on what is there; unless the tree changed meanwhile, one of them is wrong";
+        warnings.push(Warning::general(message));
+    }
+    let (parts, possible) = plans(compared.explained);
+    let planned = parts.first().map(|part| part.engine);
+    let found = planned.and_then(|planned| {
+        let seconds = report::stats::Stats::of(runs(planned).map(|run| run.real.as_secs_f64()))?.median;
+        Some((runs(planned).last()?.totals, seconds))
+    });
+    Ok(Compared { parts, possible, engines, left_out, found, warnings })
+}
+
+fn times(run: &Run) -> Times {
+    Times { real: run.real.as_secs_f64(), user: run.user.as_secs_f64(), sys: run.sys.as_secs_f64() }
+}
+
+pub(super) fn run(question: &Question, trials: usize, out: &Out) -> Done {
+    const LIMIT: Duration = Duration::from_secs(3600);
+    let compared = engines(question, trials, LIMIT, out)?;
+    let comparison = Comparison::of(&compared.engines, &compared.left_out);
+    if out.json {
+        let totals = compared.found.map(|(totals, seconds)| shown(&totals, seconds));
+        let result = Walk { totals, parts: &compared.parts, compare: Some(comparison), ..Walk::default() };
+        out.envelope(SCHEMA, result, &compared.warnings)?;
+    } else {
+        out.data(comparison.to_text(look(out)).as_bytes())?;
+    }
+    out.warn(&compared.warnings);
+    Ok(compared.warnings.len())
+}

@@ -1,0 +1,217 @@
+//! `fathom walk`: everything under some directories, found by the engine that costs least there.
+
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use mounts::Warning;
+use report::entries::Form;
+use report::mounts::Look;
+use report::walk::{Part, Possible, Totals, Walk};
+use walk::{Answer, By, Desk, Explained, Filter, NoWalk, Question, Sink, Summary};
+
+use crate::args::{Engine, Walk as Args, WalkFormat as Format};
+use crate::cmd::mounts::unusable;
+use crate::out::{Done, Failed, Out};
+use crate::progress::watched;
+use sinks::{Both, Largest, Output, Usage};
+
+pub(crate) mod compare;
+mod sinks;
+
+pub(crate) const SCHEMA: &str = "fathom.walk/1";
+
+pub(crate) fn run(args: &Args, out: &Out) -> Done {
+    let form = match args.format {
+        Format::Paths => Some(Form::Paths),
+        Format::Paths0 => Some(Form::Paths0),
+        Format::Ndjson => Some(Form::Ndjson),
+        Format::Csv => Some(Form::Csv),
+        Format::Summary | Format::Du => None,
+    };
+    if form.is_some() && (out.json || args.top.is_some()) {
+        return Err(Failed("--json and --top say nothing to --format paths, paths0, ndjson and csv".to_owned()));
+    }
+    let question = question(args)?;
+    if args.explain {
+        return explain(&question, out);
+    }
+    if args.compare {
+        return compare::run(&question, usize::from(args.trials), out);
+    }
+    match form {
+        Some(form) => lines(&question, form, out),
+        None if args.format == Format::Du => usage(args, &question, out),
+        None => summary(args, &question, out),
+    }
+}
+
+fn question(args: &Args) -> Result<Question, Failed> {
+    // As du has it: all is counted, and only what is less deep is printed.
+    let max_depth = args.max_depth.filter(|_| args.format != Format::Du);
+    let filter = Filter::new(&args.exclude, max_depth).map_err(|e| Failed(format!("--exclude: {e}")))?;
+    Ok(Question {
+        dirs: args.dirs.iter().map(|dir| dir.as_bytes().to_vec()).collect(),
+        by: match args.engine {
+            Engine::Auto => None,
+            Engine::Threads => Some(By::Threads),
+            Engine::Bulkstat => Some(By::Bulkstat),
+            Engine::Btrfs => Some(By::Btrfs),
+            Engine::Ext4 => Some(By::Ext4),
+            Engine::Stat => Some(By::Stat),
+        },
+        threads: args.jobs.map(usize::from),
+        one_file_system: args.one_file_system,
+        filter,
+    })
+}
+
+fn refused(e: NoWalk) -> Failed {
+    match e {
+        NoWalk::Unusable(e) => unusable(e),
+        NoWalk::Refused { path, by, refusal } => {
+            Failed::at(&format!("cannot walk by {}", by.name()), &path, refusal, "see --explain")
+        }
+    }
+}
+
+/// What a walk found, beside what went to the sink.
+struct Walked {
+    parts: Vec<Part>,
+    warnings: Vec<Warning>,
+    seconds: f64,
+}
+
+fn go(question: &Question, sink: &dyn Sink, progress: bool) -> Result<Walked, Failed> {
+    let desk = Desk::default();
+    let start = Instant::now();
+    let Answer { parts } = watched(progress, &desk, || walk::walk(question, sink, &desk)).map_err(refused)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let part = |part: walk::Part| Part { path: part.path, fstype: part.fstype, engine: part.by.name(), why: part.why };
+    Ok(Walked { parts: parts.into_iter().map(part).collect(), warnings: desk.take_warnings(), seconds })
+}
+
+/// `--format paths`, `paths0`, `ndjson`, `csv`
+fn lines(question: &Question, form: Form, out: &Out) -> Done {
+    let output = Output::new(form, out);
+    // On one terminal, the line that says how far we are and the names would overwrite each other.
+    let walked = go(question, &output, out.progress && !out.on_terminal())?;
+    output.end()?;
+    out.warn(&walked.warnings);
+    Ok(walked.warnings.len())
+}
+
+/// `--format summary`
+fn summary(args: &Args, question: &Question, out: &Out) -> Done {
+    let totals = Summary::default();
+    let largest = args.top.map(|n| Largest::new(n as usize));
+    let walked = match &largest {
+        Some(largest) => go(question, &Both(&totals, largest), out.progress),
+        None => go(question, &totals, out.progress),
+    }?;
+    let totals = shown(&totals.totals(), walked.seconds);
+    let top = largest.map(Largest::files);
+    if out.json {
+        let result = Walk { totals: Some(totals), parts: &walked.parts, top: top.as_deref(), ..Walk::default() };
+        out.envelope(SCHEMA, result, &walked.warnings)?;
+    } else {
+        let mut text = report::walk::totals_text(&totals);
+        if let Some(top) = &top {
+            text.push('\n');
+            text.push_str(&report::walk::top_text(top, look(out)));
+        }
+        out.data(text.as_bytes())?;
+        tell(&totals, &walked.parts, out);
+    }
+    out.warn(&walked.warnings);
+    Ok(walked.warnings.len())
+}
+
+/// `--format du`
+fn usage(args: &Args, question: &Question, out: &Out) -> Done {
+    let totals = Summary::default();
+    let usage = Usage::new(&question.dirs);
+    let mut walked = match out.json {
+        true => go(question, &Both(&totals, &usage), out.progress),
+        false => go(question, &usage, out.progress),
+    }?;
+    let usage = usage.finish();
+    if usage.confused > 0 {
+        let n = usage.confused;
+        walked
+            .warnings
+            .push(Warning::general(format!("{n} directories are added to others, whose names have one hash")));
+    }
+    let lines = usage.lines(args.max_depth, args.top.map(|n| n as usize));
+    if out.json {
+        let totals = shown(&totals.totals(), walked.seconds);
+        let lines: Vec<_> = lines.collect();
+        let result = Walk { totals: Some(totals), parts: &walked.parts, du: Some(&lines), ..Walk::default() };
+        out.envelope(SCHEMA, result, &walked.warnings)?;
+    } else {
+        const PIECE: usize = 64 << 10;
+        let mut text = String::new();
+        for line in lines {
+            text.push_str(&line.to_text());
+            if text.len() >= PIECE {
+                out.data(text.as_bytes())?;
+                text.clear();
+            }
+        }
+        out.data(text.as_bytes())?;
+    }
+    out.warn(&walked.warnings);
+    Ok(walked.warnings.len())
+}
+
+/// The mount of each directory with its engine, and what is possible there.
+fn plans(explained: Vec<Explained>) -> (Vec<Part>, Vec<Possible>) {
+    let (mut parts, mut engines) = (Vec::new(), Vec::new());
+    for Explained { path, fstype, plan } in explained {
+        for (by, possible) in plan.engines {
+            let why = match &possible {
+                Err(refusal) => Some(refusal.to_string()),
+                Ok(()) => (by == plan.by).then(|| plan.why.clone()),
+            };
+            engines.push(Possible { path: path.clone(), engine: by.name(), possible: possible.is_ok(), why });
+        }
+        parts.push(Part { path, fstype, engine: plan.by.name(), why: plan.why });
+    }
+    (parts, engines)
+}
+
+/// `--explain`
+fn explain(question: &Question, out: &Out) -> Done {
+    let (parts, engines) = plans(walk::explain(&question.dirs).map_err(unusable)?);
+    if out.json {
+        out.envelope(SCHEMA, Walk { parts: &parts, explain: Some(&engines), ..Walk::default() }, &[])?;
+    } else {
+        out.data(report::walk::explain_text(&engines, &parts, look(out)).as_bytes())?;
+    }
+    Ok(0)
+}
+
+fn look(out: &Out) -> Look {
+    Look { width: out.width, color: out.color, ..Look::default() }
+}
+
+fn shown(totals: &walk::Totals, seconds: f64) -> Totals {
+    let walk::Totals { entries, files, directories, symlinks, other, bytes, blocks, max_depth, digest } = *totals;
+    let digest = digest.to_string();
+    Totals { entries, files, directories, symlinks, other, bytes, blocks, max_depth, digest, seconds }
+}
+
+/// Says what was done: by which engines, how fast, and why by them.
+fn tell(totals: &Totals, parts: &[Part], out: &Out) {
+    let Totals { entries, seconds, .. } = totals;
+    let rate = *entries as f64 / seconds;
+    let calls = gate::meter::tally().calls();
+    let noun = if *entries == 1 { "entry" } else { "entries" };
+    let head = format!("{entries} {noun} in {seconds:.3} s ({rate:.0} entries/s) and {calls} calls");
+    match parts {
+        [one] => out.talk(format_args!("{head} by {}: {}", one.engine, one.why)),
+        _ => {
+            out.talk(format_args!("{head}, in {} mounts:", parts.len()));
+            out.talk_table(|width| report::walk::parts_text(parts, Look { width, ..Look::default() }));
+        }
+    }
+}

@@ -1,0 +1,507 @@
+//! Entries of a walk, one a line: names, JSON objects, CSV rows. Written by hand into a buffer, because it is done for every
+//! file there is: what a directory's path becomes is worked out once for all that is in it.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ondisk::Dev;
+
+/// What stands on a line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// The path.
+    Paths,
+    /// The path, ended by NUL.
+    Paths0,
+    /// A JSON object.
+    Ndjson,
+    /// A row of comma-separated values, quoted as RFC 4180 has it.
+    Csv,
+}
+
+impl Form {
+    /// What comes before all entries.
+    pub fn head(self) -> &'static [u8] {
+        match self {
+            Form::Csv => {
+                b"path,path_b64,type,ino,mode,nlink,uid,gid,size,blocks,rdev,dev,mount,atime,mtime,ctime,btime,\
+                  attributes,generation,xattrs\n"
+            }
+            Form::Paths | Form::Paths0 | Form::Ndjson => b"",
+        }
+    }
+}
+
+/// Seconds since 1970, rounded down, and nanoseconds beyond them.
+pub type Time = (i64, u32);
+
+/// How many attributes there are that can be set.
+pub const ATTRIBUTES: usize = 6;
+
+/// What is said of an entry beside its path; what is not known is `None`.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// `file`, `directory`, ...
+    pub kind: &'static str,
+    /// Inode number.
+    pub ino: u64,
+    /// Permission bits, set-id bits and sticky bit.
+    pub mode: u32,
+    /// Hard links.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Size in bytes.
+    pub size: u64,
+    /// What is allocated, in units of 512 bytes.
+    pub blocks: u64,
+    /// The device that a device file stands for.
+    pub rdev: Option<Dev>,
+    /// Device of the file system.
+    pub dev: Dev,
+    /// Id of the mount.
+    pub mount: Option<u64>,
+    /// Last read.
+    pub atime: Time,
+    /// Last change of the contents.
+    pub mtime: Time,
+    /// Last change of contents or attributes.
+    pub ctime: Time,
+    /// When it was made.
+    pub btime: Option<Time>,
+    /// Names of the attributes that are set; where there are fewer, the rest is empty.
+    pub attributes: [&'static str; ATTRIBUTES],
+    /// The inode's generation.
+    pub generation: Option<u32>,
+    /// Whether there may be extended attributes.
+    pub xattrs: Option<bool>,
+}
+
+/// Writes entries into a buffer.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    form: Form,
+    /// Whole lines, to be taken away by whoever writes them out.
+    pub buffer: Vec<u8>,
+    /// The path of the directory, with a slash at its end.
+    dir: Vec<u8>,
+    /// The same as it stands in a line; for JSON only.
+    shown: Vec<u8>,
+    /// Whether [`Lines::dir`] is UTF-8.
+    is_utf8: bool,
+}
+
+impl Lines {
+    /// An empty buffer.
+    pub fn new(form: Form) -> Lines {
+        Lines { form, buffer: Vec::new(), dir: Vec::new(), shown: Vec::new(), is_utf8: true }
+    }
+
+    /// The entries to come are in the directory with this path.
+    pub fn enter(&mut self, path: &[u8]) {
+        self.dir.clear();
+        self.dir.extend_from_slice(path);
+        if !path.is_empty() && !path.ends_with(b"/") {
+            self.dir.push(b'/');
+        }
+        if self.form == Form::Ndjson {
+            self.shown.clear();
+            self.is_utf8 = json_text(&mut self.shown, &self.dir);
+        }
+    }
+
+    /// Adds a directory itself, by its path.
+    pub fn top(&mut self, path: &[u8], row: impl FnOnce() -> Row) {
+        self.dir.clear();
+        self.shown.clear();
+        self.is_utf8 = true;
+        self.entry(path, row);
+    }
+
+    /// Adds an entry of the directory that was entered last. What is said of it is only asked for where it is printed.
+    #[inline]
+    pub fn entry(&mut self, name: &[u8], row: impl FnOnce() -> Row) {
+        match self.form {
+            Form::Paths | Form::Paths0 => {
+                self.buffer.extend_from_slice(&self.dir);
+                self.buffer.extend_from_slice(name);
+                self.buffer.push(if self.form == Form::Paths { b'\n' } else { 0 });
+            }
+            Form::Ndjson => self.ndjson(name, &row()),
+            Form::Csv => self.csv(name, &row()),
+        }
+    }
+
+    fn ndjson(&mut self, name: &[u8], row: &Row) {
+        let out = &mut self.buffer;
+        out.extend_from_slice(b"{\"path\":\"");
+        out.extend_from_slice(&self.shown);
+        let is_utf8 = json_text(out, name) && self.is_utf8;
+        if !is_utf8 {
+            out.extend_from_slice(b"\",\"path_b64\":\"");
+            base64(out, &self.dir, name);
+        }
+        text(out, b"\",\"type\":\"", row.kind);
+        number(out, b"\",\"ino\":", row.ino);
+        out.extend_from_slice(b",\"mode\":\"");
+        octal(out, row.mode);
+        number(out, b"\",\"nlink\":", row.nlink.into());
+        number(out, b",\"uid\":", row.uid.into());
+        number(out, b",\"gid\":", row.gid.into());
+        number(out, b",\"size\":", row.size);
+        number(out, b",\"blocks\":", row.blocks);
+        match row.rdev {
+            Some(rdev) => {
+                out.extend_from_slice(b",\"rdev\":\"");
+                device(out, rdev);
+                out.push(b'"');
+            }
+            None => out.extend_from_slice(b",\"rdev\":null"),
+        }
+        out.extend_from_slice(b",\"dev\":\"");
+        device(out, row.dev);
+        match row.mount {
+            Some(id) => number(out, b"\",\"mount\":", id),
+            None => out.extend_from_slice(b"\",\"mount\":null"),
+        }
+        out.extend_from_slice(b",\"atime\":\"");
+        time(out, row.atime);
+        out.extend_from_slice(b"\",\"mtime\":\"");
+        time(out, row.mtime);
+        out.extend_from_slice(b"\",\"ctime\":\"");
+        time(out, row.ctime);
+        match row.btime {
+            Some(btime) => {
+                out.extend_from_slice(b"\",\"btime\":\"");
+                time(out, btime);
+                out.extend_from_slice(b"\",\"attributes\":[");
+            }
+            None => out.extend_from_slice(b"\",\"btime\":null,\"attributes\":["),
+        }
+        for (at, name) in row.attributes.iter().filter(|name| !name.is_empty()).enumerate() {
+            text(out, if at > 0 { b",\"" } else { b"\"" }, name);
+            out.push(b'"');
+        }
+        match row.generation {
+            Some(generation) => number(out, b"],\"generation\":", generation.into()),
+            None => out.extend_from_slice(b"],\"generation\":null"),
+        }
+        out.extend_from_slice(match row.xattrs {
+            Some(true) => b",\"xattrs\":true}\n",
+            Some(false) => b",\"xattrs\":false}\n",
+            None => b",\"xattrs\":null}\n",
+        });
+    }
+
+    fn csv(&mut self, name: &[u8], row: &Row) {
+        let out = &mut self.buffer;
+        let quoted = [&self.dir, name].into_iter().flatten().any(|b| matches!(b, b'"' | b',' | b'\n' | b'\r'));
+        if quoted {
+            out.push(b'"');
+        }
+        let mut is_utf8 = true;
+        for chunk in [&self.dir, name].into_iter().flat_map(|part| part.utf8_chunks()) {
+            for piece in chunk.valid().split_inclusive('"') {
+                text(out, b"", piece);
+                if piece.ends_with('"') {
+                    out.push(b'"');
+                }
+            }
+            if !chunk.invalid().is_empty() {
+                is_utf8 = false;
+                text(out, b"", "\u{fffd}");
+            }
+        }
+        if quoted {
+            out.push(b'"');
+        }
+        out.push(b',');
+        if !is_utf8 {
+            base64(out, &self.dir, name);
+        }
+        text(out, b",", row.kind);
+        number(out, b",", row.ino);
+        out.push(b',');
+        octal(out, row.mode);
+        for value in [row.nlink.into(), row.uid.into(), row.gid.into(), row.size, row.blocks] {
+            number(out, b",", value);
+        }
+        out.push(b',');
+        if let Some(rdev) = row.rdev {
+            device(out, rdev);
+        }
+        out.push(b',');
+        device(out, row.dev);
+        out.push(b',');
+        if let Some(id) = row.mount {
+            number(out, b"", id);
+        }
+        for at in [Some(row.atime), Some(row.mtime), Some(row.ctime), row.btime] {
+            out.push(b',');
+            if let Some(at) = at {
+                time(out, at);
+            }
+        }
+        out.push(b',');
+        for (at, name) in row.attributes.iter().filter(|name| !name.is_empty()).enumerate() {
+            text(out, if at > 0 { b" " } else { b"" }, name);
+        }
+        out.push(b',');
+        if let Some(generation) = row.generation {
+            number(out, b"", generation.into());
+        }
+        text(out, b",", row.xattrs.map_or("", |there| if there { "true" } else { "false" }));
+        out.push(b'\n');
+    }
+}
+
+#[inline]
+fn text(out: &mut Vec<u8>, before: &[u8], text: &str) {
+    out.extend_from_slice(before);
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn base64(out: &mut Vec<u8>, dir: &[u8], name: &[u8]) {
+    out.extend_from_slice(STANDARD.encode([dir, name].concat()).as_bytes());
+}
+
+/// A name inside a JSON string, lossily where it is no UTF-8; whether it is.
+#[inline]
+fn json_text(out: &mut Vec<u8>, name: &[u8]) -> bool {
+    if name.iter().all(|&b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\') {
+        out.extend_from_slice(name);
+        return true;
+    }
+    odd_json_text(out, name)
+}
+
+#[cold]
+fn odd_json_text(out: &mut Vec<u8>, name: &[u8]) -> bool {
+    let mut is_utf8 = true;
+    for chunk in name.utf8_chunks() {
+        for &b in chunk.valid().as_bytes() {
+            match b {
+                b'"' | b'\\' => out.extend_from_slice(&[b'\\', b]),
+                0..b' ' | 0x7f => {
+                    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+                    out.extend_from_slice(b"\\u00");
+                    out.extend_from_slice(&[DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]);
+                }
+                _ => out.push(b),
+            }
+        }
+        if !chunk.invalid().is_empty() {
+            is_utf8 = false;
+            text(out, b"", "\u{fffd}");
+        }
+    }
+    is_utf8
+}
+
+/// Two digits of every number below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut n = 0;
+    while n < 100 {
+        pairs[n] = [b'0' + n as u8 / 10, b'0' + n as u8 % 10];
+        n += 1;
+    }
+    pairs
+};
+
+/// Writes a number into the end of `digits`; where it begins there.
+#[inline]
+fn decimal(digits: &mut [u8; 20], mut n: u64) -> usize {
+    let mut at = digits.len();
+    while n >= 100 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[(n % 100) as usize]);
+        n /= 100;
+    }
+    if n >= 10 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[n as usize]);
+    } else {
+        at -= 1;
+        digits[at] = b'0' + n as u8;
+    }
+    at
+}
+
+#[inline]
+fn number(out: &mut Vec<u8>, before: &[u8], n: u64) {
+    let mut digits = [0; 20];
+    let at = decimal(&mut digits, n);
+    out.extend_from_slice(before);
+    out.extend_from_slice(&digits[at..]);
+}
+
+#[inline]
+fn octal(out: &mut Vec<u8>, mode: u32) {
+    out.extend_from_slice(&[9, 6, 3, 0].map(|shift| b'0' + (mode >> shift & 7) as u8));
+}
+
+#[inline]
+fn device(out: &mut Vec<u8>, dev: Dev) {
+    number(out, b"", dev.major.into());
+    number(out, b":", dev.minor.into());
+}
+
+#[inline]
+fn time(out: &mut Vec<u8>, (seconds, nanos): Time) {
+    let mut tail = *b".000000000";
+    let mut rest = nanos % 1_000_000_000;
+    for at in [8, 6, 4, 2] {
+        tail[at..at + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
+        rest /= 100;
+    }
+    tail[1] = b'0' + rest as u8;
+    number(out, if seconds < 0 { b"-" } else { b"" }, seconds.unsigned_abs());
+    out.extend_from_slice(&tail);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    const ROW: Row = Row {
+        kind: "file",
+        ino: 7,
+        mode: 0o4755,
+        nlink: 1,
+        uid: 1000,
+        gid: 100,
+        size: 5,
+        blocks: 8,
+        rdev: None,
+        dev: Dev { major: 8, minor: 1 },
+        mount: Some(29),
+        atime: (-2, 500_000_000),
+        mtime: (1_700_000_000, 1),
+        ctime: (0, 0),
+        btime: None,
+        attributes: ["immutable", "nodump", "", "", "", ""],
+        generation: None,
+        xattrs: Some(false),
+    };
+
+    fn line(form: Form, dir: &[u8], name: &[u8], row: &Row) -> Vec<u8> {
+        let mut lines = Lines::new(form);
+        lines.enter(dir);
+        lines.entry(name, || *row);
+        lines.buffer
+    }
+
+    /// The fields of one record of RFC 4180.
+    fn fields(record: &[u8]) -> Vec<Vec<u8>> {
+        let mut fields = vec![Vec::new()];
+        let (mut quoted, mut bytes) = (false, record.iter().copied().peekable());
+        while let Some(b) = bytes.next() {
+            match b {
+                b'"' if quoted && bytes.peek() == Some(&b'"') => fields.last_mut().unwrap().push(bytes.next().unwrap()),
+                b'"' => quoted = !quoted,
+                b',' if !quoted => fields.push(Vec::new()),
+                b'\n' if !quoted => assert_eq!(bytes.peek(), None, "more than one record"),
+                _ => fields.last_mut().unwrap().push(b),
+            }
+        }
+        fields
+    }
+
+    #[test]
+    fn every_field_of_an_object() {
+        let value: Value = serde_json::from_slice(&line(Form::Ndjson, b"a/", b"b", &ROW)).unwrap();
+        let expected = json!({
+            "path": "a/b", "type": "file", "ino": 7, "mode": "4755", "nlink": 1, "uid": 1000, "gid": 100, "size": 5,
+            "blocks": 8, "rdev": null, "dev": "8:1", "mount": 29, "atime": "-2.500000000",
+            "mtime": "1700000000.000000001", "ctime": "0.000000000", "btime": null,
+            "attributes": ["immutable", "nodump"], "generation": null, "xattrs": false
+        });
+        assert_eq!(value, expected);
+        let device = Row {
+            rdev: Some(Dev { major: 1, minor: 3 }),
+            mount: None,
+            btime: Some((i64::MIN, 999_999_999)),
+            attributes: [""; ATTRIBUTES],
+            generation: Some(u32::MAX),
+            xattrs: None,
+            ..ROW
+        };
+        let value: Value = serde_json::from_slice(&line(Form::Ndjson, b"/", b"\xff\n", &device)).unwrap();
+        assert_eq!(value["path"], "/\u{fffd}\n");
+        assert_eq!(value["path_b64"], STANDARD.encode(b"/\xff\n"));
+        assert_eq!((&value["rdev"], &value["generation"]), (&json!("1:3"), &json!(u32::MAX)));
+        assert_eq!(value["btime"], "-9223372036854775808.999999999");
+    }
+
+    #[test]
+    fn a_header_for_every_column() {
+        let record = fields(&line(Form::Csv, b"", b"a,\"b\"", &ROW));
+        let head = fields(Form::Csv.head());
+        assert_eq!(head.len(), record.len());
+        let at = |name: &[u8]| record[head.iter().position(|head| head == name).unwrap()].as_slice();
+        assert_eq!((at(b"path"), at(b"path_b64"), at(b"mode")), (&b"a,\"b\""[..], &b""[..], &b"4755"[..]));
+        assert_eq!(
+            (at(b"atime"), at(b"btime"), at(b"attributes")),
+            (&b"-2.500000000"[..], &b""[..], &b"immutable nodump"[..])
+        );
+    }
+
+    #[test]
+    fn the_top_stands_by_itself() {
+        let mut lines = Lines::new(Form::Paths);
+        lines.top(b"a/", || ROW);
+        lines.enter(b"a/");
+        lines.entry(b"x", || ROW);
+        lines.enter(b"a/x");
+        lines.entry(b"y\n", || ROW);
+        assert_eq!(lines.buffer, b"a/\na/x\na/x/y\n\n");
+    }
+
+    #[test]
+    fn numbers() {
+        for n in [0, 9, 10, 99, 100, 101, 12_345, u64::MAX] {
+            let mut out = Vec::new();
+            number(&mut out, b"", n);
+            assert_eq!(out, n.to_string().as_bytes());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_arrives(dir in proptest::collection::vec(any::<u8>(), 0..40),
+                            name in proptest::collection::vec(any::<u8>(), 1..40)) {
+            let mut path = dir.clone();
+            if !dir.is_empty() && !dir.ends_with(b"/") {
+                path.push(b'/');
+            }
+            path.extend(&name);
+            let object = line(Form::Ndjson, &dir, &name, &ROW);
+            prop_assert_eq!(object.iter().position(|&b| b == b'\n'), Some(object.len() - 1));
+            let value: Value = serde_json::from_slice(&object).unwrap();
+            let record = fields(&line(Form::Csv, &dir, &name, &ROW));
+            prop_assert_eq!(record.len(), fields(Form::Csv.head()).len());
+            let lossy = [&path[..path.len() - name.len()], &name].map(String::from_utf8_lossy).concat();
+            prop_assert_eq!(value["path"].as_str(), Some(&lossy[..]));
+            prop_assert_eq!(&record[0], lossy.as_bytes());
+            match std::str::from_utf8(&path) {
+                Ok(_) => prop_assert!(value.get("path_b64").is_none() && record[1].is_empty()),
+                Err(_) => {
+                    let exact = STANDARD.encode(&path);
+                    prop_assert_eq!(value["path_b64"].as_str(), Some(&exact[..]));
+                    prop_assert_eq!(&record[1], exact.as_bytes());
+                }
+            }
+        }
+
+        #[test]
+        fn any_time(seconds: i64, nanos in 0..1_000_000_000_u32) {
+            let mut out = Vec::new();
+            time(&mut out, (seconds, nanos));
+            prop_assert_eq!(String::from_utf8(out).unwrap(), format!("{seconds}.{nanos:09}"));
+        }
+    }
+}

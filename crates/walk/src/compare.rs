@@ -1,0 +1,140 @@
+//! Every engine on one tree, each in a process of its own: CPU times are then its own, and one that takes too long can be
+//! stopped.
+
+use std::time::Duration;
+
+use gate::{Errno, Tally};
+use mounts::compare::{Alone, NoRun, alone};
+use mounts::root::Unusable;
+
+use crate::digest::Digest;
+use crate::engine::{By, Refusal};
+use crate::explain::{Explained, explain};
+use crate::job::Desk;
+use crate::summary::{Summary, Totals};
+use crate::tour::{Question, walk};
+
+/// What one walk by one engine took.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The engine.
+    pub by: By,
+    /// Elapsed time of the walk itself.
+    pub real: Duration,
+    /// CPU time in the program, start and end of its process included.
+    pub user: Duration,
+    /// CPU time in the kernel for it, likewise.
+    pub sys: Duration,
+    /// What it found.
+    pub totals: Totals,
+    /// How many warnings it gave.
+    pub warnings: u64,
+    /// The gates that it passed.
+    pub tally: Tally,
+}
+
+/// Why an engine is not among those that are compared.
+#[derive(Clone, Debug)]
+pub enum LeftOut {
+    /// It cannot work there.
+    Impossible(Refusal),
+    /// It took longer than the limit, and was stopped.
+    Stopped(Duration),
+    /// It looked possible, and gave up.
+    GaveUp,
+}
+
+/// Several walks by every engine.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison {
+    /// What would be done without a comparison, in each directory.
+    pub explained: Vec<Explained>,
+    /// Trial by trial, the engines of each in the order of [`By::ALL`].
+    pub trials: Vec<Vec<Run>>,
+    /// Engines that were left out, and why.
+    pub left_out: Vec<(By, LeftOut)>,
+}
+
+/// Why there is no comparison.
+#[derive(Clone, Debug)]
+pub enum NoCompare {
+    /// A directory that cannot be walked.
+    Unusable(Unusable),
+    /// No process can be made.
+    NoProcess(Errno),
+}
+
+/// Walks once by one engine, for at most `limit`.
+fn run(question: &Question, by: By, limit: Duration) -> gate::Result<Result<Run, NoRun>> {
+    let question = Question { by: Some(by), ..question.clone() };
+    let ran = alone(limit, || {
+        let (summary, desk) = (Summary::default(), Desk::default());
+        walk(&question, &summary, &desk).ok()?;
+        let t = summary.totals();
+        let [lower, upper] = t.digest.halves();
+        let counts = [t.entries, t.files, t.directories, t.symlinks, t.other, t.bytes, t.blocks, t.max_depth.into()];
+        let [a, b, c, d, e, f, g, h] = counts;
+        Some([a, b, c, d, e, f, g, h, lower, upper, desk.take_warnings().len() as u64])
+    })?;
+    Ok(ran.map(|Alone { real, user, sys, tally, gave }| {
+        let [entries, files, directories, symlinks, other, bytes, blocks, max_depth, lower, upper, warnings] = gave;
+        let totals = Totals {
+            entries,
+            files,
+            directories,
+            symlinks,
+            other,
+            bytes,
+            blocks,
+            max_depth: u32::try_from(max_depth).unwrap_or(u32::MAX),
+            digest: Digest::of_halves([lower, upper]),
+        };
+        Run { by, real, user, sys, totals, warnings, tally }
+    }))
+}
+
+/// Compares all engines, after one walk by each that warms the caches. The trials go through the engines in turn, so that
+/// what else the machine does falls on all alike. The calling process must be single-threaded.
+///
+/// # Errors
+/// A directory that cannot be walked, or no process to be had.
+pub fn compare(
+    question: &Question,
+    trials: usize,
+    limit: Duration,
+    mut tick: impl FnMut(&str, usize),
+) -> Result<Comparison, NoCompare> {
+    let explained = explain(&question.dirs).map_err(NoCompare::Unusable)?;
+    let mut left_out = Vec::new();
+    let mut engines = Vec::new();
+    for by in By::ALL {
+        let plans = explained.iter().flat_map(|one| &one.plan.engines);
+        let refusal = plans.filter(|(engine, _)| *engine == by).find_map(|(_, possible)| possible.as_ref().err());
+        match refusal {
+            Some(refusal) => left_out.push((by, LeftOut::Impossible(refusal.clone()))),
+            None => engines.push(by),
+        }
+    }
+    let mut comparison = Comparison { explained, trials: Vec::new(), left_out };
+    for trial in 0..=trials {
+        let mut runs = Vec::with_capacity(engines.len());
+        for by in engines.clone() {
+            tick(by.name(), trial);
+            let why = match run(question, by, limit).map_err(NoCompare::NoProcess)? {
+                Ok(run) => {
+                    runs.push(run);
+                    continue;
+                }
+                Err(NoRun::Stopped(limit)) => LeftOut::Stopped(limit),
+                Err(NoRun::Refused) => LeftOut::GaveUp,
+            };
+            engines.retain(|&other| other != by);
+            comparison.trials.iter_mut().for_each(|runs| runs.retain(|run| run.by != by));
+            comparison.left_out.push((by, why));
+        }
+        if trial > 0 {
+            comparison.trials.push(runs);
+        }
+    }
+    Ok(comparison)
+}

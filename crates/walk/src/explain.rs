@@ -1,0 +1,35 @@
+//! Which engine a walk would take, and why, without walking.
+
+use mounts::root::Unusable;
+use mounts::table::read_either;
+
+use crate::engine::Ground;
+use crate::plan::{Plan, plan};
+use crate::tour::open_top;
+
+/// What would be done in a directory.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The directory, as it was given.
+    pub path: Vec<u8>,
+    /// Type of the file system, where the mount table says.
+    pub fstype: Option<Vec<u8>>,
+    /// The engine, and whether the others can work there.
+    pub plan: Plan,
+}
+
+/// Makes the plan for the mount of each directory.
+///
+/// # Errors
+/// A directory that cannot be walked.
+pub fn explain(dirs: &[Vec<u8>]) -> Result<Vec<Explained>, Unusable> {
+    let tops: Vec<_> = dirs.iter().enumerate().map(|(nth, path)| open_top(path, nth)).collect::<Result<_, _>>()?;
+    let anchor = tops.first().map(|top| top.meta.mount).filter(|&id| id != 0);
+    let mounts = read_either(false, anchor).map_or(Vec::new(), |(table, _)| table.mounts);
+    let explained = tops.into_iter().map(|top| {
+        let mount = mounts.iter().find(|row| row.id == top.meta.mount);
+        let plan = plan(&Ground::of(&top, mount));
+        Explained { path: top.path, fstype: mount.map(|row| row.content.fstype.clone()), plan }
+    });
+    Ok(explained.collect())
+}

@@ -136,7 +136,9 @@ mod tests {
         bytes
     }
 
-    fn names(block: &[u8]) -> (Vec<(u32, Vec<u8>, EntryType)>, Result<(), Fault>) {
+    type Owned = (u32, Vec<u8>, EntryType);
+
+    fn names(block: &[u8]) -> (Vec<Owned>, Result<(), Fault>) {
         let superblock = Superblock::parse(&plain()).unwrap();
         let mut names = Names::in_block(block, &superblock);
         let found = names.by_ref().map(|n| (n.inode, n.name.to_vec(), n.entry_type)).collect();

@@ -17,7 +17,6 @@ const INDEX_FL: u32 = 0x1000;
 const HUGE_FILE_FL: u32 = 0x4_0000;
 const EXTENTS_FL: u32 = 0x8_0000;
 const VERITY_FL: u32 = 0x10_0000;
-const DAX_FL: u32 = 0x200_0000;
 const INLINE_DATA_FL: u32 = 0x1000_0000;
 const CASEFOLD_FL: u32 = 0x4000_0000;
 
@@ -267,11 +266,10 @@ impl<'a> Inode<'a> {
         self.has(INDEX_FL)
     }
 
-    /// Whether statx says something that depends on more than the inode: the size of an encrypted symlink is its
-    /// target's, and a file marked for DAX uses it or not.
+    /// Whether it is an encrypted symlink: statx gives the size of what it leads to, not the one that is stored.
     #[inline]
-    pub fn depends(&self) -> bool {
-        self.has(ENCRYPT_FL) && self.mode() & S_IFMT == S_IFLNK || self.has(DAX_FL) && self.is_regular()
+    pub fn is_encrypted_symlink(&self) -> bool {
+        self.has(ENCRYPT_FL) && self.mode() & S_IFMT == S_IFLNK
     }
 
     /// The 60 bytes that say where the content lies.
@@ -415,7 +413,7 @@ pub(super) mod tests {
             if let Some(inode) = Inode::parse(&superblock, 12, &raw) {
                 inode.inline_value();
                 let _ = (inode.size(), inode.blocks(), inode.atime(), inode.btime(), inode.rdev(), inode.has_xattrs());
-                let _ = (inode.attributes(), inode.seed(), inode.uid(), inode.gid(), inode.mtime(), inode.depends());
+                let _ = (inode.attributes(), inode.seed(), inode.uid(), inode.gid(), inode.mtime(), inode.is_encrypted_symlink());
             }
         }
     }

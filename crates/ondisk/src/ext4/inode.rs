@@ -118,6 +118,13 @@ impl<'a> Inode<'a> {
         self.number
     }
 
+    /// Whether it belongs to the file system itself, so that no name leads to it.
+    #[inline]
+    pub fn is_reserved(&self) -> bool {
+        const ROOT: u32 = 2;
+        self.number < self.superblock.first_inode && self.number != ROOT
+    }
+
     /// Type and permissions: `st_mode`.
     #[inline]
     pub fn mode(&self) -> u16 {

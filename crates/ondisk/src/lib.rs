@@ -11,10 +11,12 @@
 //! | [`dirent`] | the buffer of getdents64(2) |
 //! | [`fanotify`] | mount events |
 //! | [`btrfs`] | what btrfs says of a subvolume |
+//! | [`ext4`] | the superblock, inodes and directories of ext4 |
 #![forbid(unsafe_code)]
 
 pub mod btrfs;
 pub mod dirent;
+pub mod ext4;
 pub mod fanotify;
 pub mod mnttab;
 mod mount;

@@ -8,6 +8,7 @@ use ondisk::Mount;
 
 use crate::job::{Job, Top};
 
+pub mod ext4;
 pub mod null;
 mod opened;
 pub mod stat;
@@ -42,7 +43,8 @@ impl By {
         match self {
             By::Threads => &threads::Threads,
             By::Stat => &stat::Stat,
-            By::Bulkstat | By::Btrfs | By::Ext4 => &null::Null,
+            By::Ext4 => &ext4::Ext4,
+            By::Bulkstat | By::Btrfs => &null::Null,
         }
     }
 }

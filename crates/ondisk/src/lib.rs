@@ -11,6 +11,7 @@
 //! | [`dirent`] | the buffer of getdents64(2) |
 //! | [`fanotify`] | mount events |
 //! | [`btrfs`] | what btrfs says of a subvolume |
+//! | [`xfs`] | what XFS says of itself and of its inodes |
 #![forbid(unsafe_code)]
 
 pub mod btrfs;
@@ -20,6 +21,7 @@ pub mod mnttab;
 mod mount;
 pub mod mountinfo;
 pub mod statmount;
+pub mod xfs;
 
 pub use mount::{Content, Dev, Mount, split_options};
 

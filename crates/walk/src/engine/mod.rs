@@ -8,6 +8,7 @@ use ondisk::Mount;
 
 use crate::job::{Job, Top};
 
+pub mod bulkstat;
 pub mod null;
 pub mod stat;
 pub mod threads;
@@ -41,7 +42,8 @@ impl By {
         match self {
             By::Threads => &threads::Threads,
             By::Stat => &stat::Stat,
-            By::Bulkstat | By::Btrfs | By::Ext4 => &null::Null,
+            By::Bulkstat => &bulkstat::Bulkstat,
+            By::Btrfs | By::Ext4 => &null::Null,
         }
     }
 }

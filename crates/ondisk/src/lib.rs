@@ -12,6 +12,7 @@
 //! | [`fanotify`] | mount events |
 //! | [`btrfs`] | what btrfs says of a subvolume |
 //! | [`ext4`] | the superblock, inodes and directories of ext4 |
+//! | [`xfs`] | what XFS says of itself and of its inodes |
 #![forbid(unsafe_code)]
 
 pub mod btrfs;
@@ -22,6 +23,7 @@ pub mod mnttab;
 mod mount;
 pub mod mountinfo;
 pub mod statmount;
+pub mod xfs;
 
 pub use mount::{Content, Dev, Mount, split_options};
 

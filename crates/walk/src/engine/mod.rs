@@ -9,6 +9,7 @@ use ondisk::Mount;
 use crate::job::{Job, Top};
 
 pub mod ext4;
+pub mod bulkstat;
 pub mod null;
 mod opened;
 pub mod stat;
@@ -44,7 +45,8 @@ impl By {
             By::Threads => &threads::Threads,
             By::Stat => &stat::Stat,
             By::Ext4 => &ext4::Ext4,
-            By::Bulkstat | By::Btrfs => &null::Null,
+            By::Bulkstat => &bulkstat::Bulkstat,
+            By::Btrfs => &null::Null,
         }
     }
 }

@@ -9,6 +9,7 @@ use ondisk::Mount;
 use crate::entry::Meta;
 use crate::job::Job;
 
+pub mod btrfs;
 pub mod null;
 pub mod stat;
 
@@ -40,7 +41,8 @@ impl By {
     pub fn engine(self) -> &'static dyn Engine {
         match self {
             By::Stat => &stat::Stat,
-            By::Threads | By::Bulkstat | By::Btrfs | By::Ext4 => &stat::Stat,
+            By::Btrfs => &btrfs::Btrfs,
+            By::Threads | By::Bulkstat | By::Ext4 => &stat::Stat,
         }
     }
 }

@@ -394,12 +394,18 @@ pub fn syncfs(fd: impl AsFd) -> Result<()> {
 }
 
 /// What kind of file system: the fields of statfs(2) that are used here.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Statfs {
     /// Magic number of the file system's type.
     pub magic: u64,
     /// Its block, in bytes (`f_bsize`).
     pub block_size: u64,
+    /// Inodes that there are or could be; 0 where the file system does not say.
+    pub files: u64,
+    /// Of them, free ones.
+    pub files_free: u64,
+    /// What the file system calls itself, in two parts that mean nothing else.
+    pub fsid: [u32; 2],
 }
 
 /// The `f_type` of procfs.
@@ -414,7 +420,10 @@ pub fn fstatfs(fd: impl AsFd) -> Result<Statfs> {
     })?;
     // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.
     let s = unsafe { buffer.assume_init() };
-    Ok(Statfs { magic: s.f_type as u64, block_size: s.f_bsize as u64 })
+    // SAFETY: fsid_t is two plain integers, whose names the C library keeps to itself.
+    let fsid = unsafe { std::mem::transmute::<libc::fsid_t, [u32; 2]>(s.f_fsid) };
+    let (magic, block_size) = (s.f_type as u64, s.f_bsize as u64);
+    Ok(Statfs { magic, block_size, files: s.f_files, files_free: s.f_ffree, fsid })
 }
 
 /// Makes an open directory the current one. [fchdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)

@@ -242,9 +242,17 @@ impl Ledger {
     }
 }
 
+impl Ledger {
+    fn hand_in(&self) {
+        ENDED.lock().unwrap_or_else(|e| e.into_inner()).add(&self.tally());
+        let cells = self.calls.iter().chain(&self.errors).chain(&self.nanos).chain(self.histogram.iter().flatten());
+        cells.for_each(|cell| cell.set(0));
+    }
+}
+
 impl Drop for Ledger {
     fn drop(&mut self) {
-        ENDED.lock().unwrap_or_else(|e| e.into_inner()).add(&self.tally());
+        self.hand_in();
     }
 }
 
@@ -267,6 +275,12 @@ pub fn tally() -> Tally {
     let mut sum = ENDED.lock().unwrap_or_else(|e| e.into_inner()).clone();
     sum.add(&LEDGER.with(Ledger::tally));
     sum
+}
+
+/// Hands in what the calling thread has counted: for a thread whose end nobody waits for, since a scope of threads ends when
+/// their work has ended, and not their ledgers.
+pub fn hand_in() {
+    LEDGER.with(Ledger::hand_in);
 }
 
 /// Enters what a child process did, so that the process's tally is that of `strace -f`.

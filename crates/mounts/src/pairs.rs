@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn btrfs_is_never_done() {
         let mut rows = table(&[(1, 0, 0), (2, 1, 5)]);
-        rows[1].content = std::rc::Rc::new(ondisk::Content { fstype: b"btrfs".to_vec(), ..Default::default() });
+        rows[1].content = std::sync::Arc::new(ondisk::Content { fstype: b"btrfs".to_vec(), ..Default::default() });
         let mut pairs = Pairs::below(&rows, Some(1), dev(0)).unwrap();
         pairs.found(dev(6), dev(0)); // its root has another st_dev
         assert!(!pairs.leaf(dev(0)) && !pairs.leaf(dev(6)) && !pairs.all_found());

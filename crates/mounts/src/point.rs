@@ -1,6 +1,6 @@
 //! A mount point, as it is reported.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use ondisk::{Content, Dev, Mount};
 
@@ -37,7 +37,7 @@ pub struct Point {
     /// Device: of the super block where the table is known, else `st_dev`.
     pub dev: Dev,
     /// What is mounted there, shared by mounts that show the same.
-    pub content: Option<Rc<Content>>,
+    pub content: Option<Arc<Content>>,
     /// The source, where it was found out by other means than the table: a device's name.
     pub named: Option<Vec<u8>>,
     /// What is mounted on.

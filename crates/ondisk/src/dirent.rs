@@ -28,18 +28,36 @@ pub struct Entry<'a> {
 }
 
 /// The entries of a buffer that getdents64 has filled, without `.` and `..`. Ends early at bytes that are no entry.
-pub fn entries(buffer: &[u8]) -> impl Iterator<Item = Entry<'_>> {
-    const LENGTH: usize = 16;
-    const TYPE: usize = 18;
-    const NAME: usize = 19;
-    let mut rest = buffer;
-    std::iter::from_fn(move || {
+pub fn entries(buffer: &[u8]) -> Entries<'_> {
+    Entries { rest: buffer }
+}
+
+/// See [`entries`].
+#[derive(Clone, Debug)]
+pub struct Entries<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Entries<'a> {
+    /// The bytes that have not been gone through yet, beginning with the next entry.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Entry<'a>;
+
+    fn next(&mut self) -> Option<Entry<'a>> {
+        const LENGTH: usize = 16;
+        const TYPE: usize = 18;
+        const NAME: usize = 19;
         loop {
-            let length = usize::from(u16_at(rest, LENGTH)?);
-            let record = rest.get(..length)?;
+            let length = usize::from(u16_at(self.rest, LENGTH)?);
+            let record = self.rest.get(..length)?;
             let name = CStr::from_bytes_until_nul(record.get(NAME..)?).ok()?;
             let ino = u64_at(record, 0)?;
-            rest = &rest[length..];
+            self.rest = &self.rest[length..];
             let entry_type = match record[TYPE] {
                 0 => EntryType::Unknown,
                 4 => EntryType::Directory,
@@ -49,7 +67,7 @@ pub fn entries(buffer: &[u8]) -> impl Iterator<Item = Entry<'_>> {
                 return Some(Entry { name, ino, entry_type });
             }
         }
-    })
+    }
 }
 
 #[cfg(test)]

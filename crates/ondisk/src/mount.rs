@@ -1,5 +1,5 @@
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// A device number, as `8:1`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -34,7 +34,7 @@ pub struct Mount {
     /// Where it is mounted, absolute, as seen from this process's root; `None` when that root does not reach it.
     pub target: Option<Vec<u8>>,
     /// What is mounted there. Mounts that show the same share it: there may be thousands of them.
-    pub content: Rc<Content>,
+    pub content: Arc<Content>,
     /// Whether it receives mounts from a master (`master:N` in mountinfo).
     pub slave: bool,
 }

@@ -1,7 +1,7 @@
 //! Lines of /proc/self/mountinfo.
 //! [proc_pid_mountinfo(5)](https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html)
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::mnttab::unescape;
 use crate::mount::merge_options;
@@ -17,7 +17,7 @@ pub fn parse(line: &[u8]) -> Option<Mount> {
 pub struct Parser {
     /// The fields of the last line that its content was made from, and that content.
     last: Vec<u8>,
-    content: Rc<Content>,
+    content: Arc<Content>,
 }
 
 impl Parser {
@@ -42,7 +42,7 @@ impl Parser {
         Some(Mount { id, parent, dev, target: Some(target), content: self.content(shows), slave })
     }
 
-    fn content(&mut self, shows: [&[u8]; 5]) -> Rc<Content> {
+    fn content(&mut self, shows: [&[u8]; 5]) -> Arc<Content> {
         let mut last = self.last.as_slice();
         let same = shows.iter().all(|field| match last.strip_prefix(*field) {
             Some([b' ', rest @ ..]) => {
@@ -58,14 +58,14 @@ impl Parser {
                 self.last.extend_from_slice(field);
                 self.last.push(b' ');
             }
-            self.content = Rc::new(Content {
+            self.content = Arc::new(Content {
                 fsroot: unescape(fsroot),
                 fstype: unescape(fstype),
                 source: Some(unescape(source)).filter(|source| !source.is_empty()),
                 options: merge_options(mount_options, super_options),
             });
         }
-        Rc::clone(&self.content)
+        Arc::clone(&self.content)
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
         let mut content = |id, rest| parser.line(&line(id, rest)).unwrap().content;
         let [a, b, c, d] =
             [content(1, "/s /a rw"), content(2, "/s /b rw shared:3"), content(3, "/s /c ro"), content(4, "/s /d rw")];
-        assert!(Rc::ptr_eq(&a, &b) && a == d);
+        assert!(Arc::ptr_eq(&a, &b) && a == d);
         assert_eq!((c.options.as_slice(), a.options.as_slice()), (&b"ro,x"[..], &b"rw,x"[..]));
     }
 

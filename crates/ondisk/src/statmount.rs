@@ -1,7 +1,7 @@
 //! The buffer of statmount(2): `struct statmount` of linux/mount.h, and its strings.
 //! [statmount(2)](https://man7.org/linux/man-pages/man2/statmount.2.html)
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::mount::merge_options;
 use crate::{Content, Dev, Mount, u32_at, u64_at};
@@ -42,7 +42,7 @@ pub fn parse(buffer: &[u8]) -> Option<Mount> {
         parent: u64::from(u32_at(buffer, 60)?),
         dev: Dev { major: u32_at(buffer, 16)?, minor: u32_at(buffer, 20)? },
         target: string(MNT_POINT, 108).filter(|target| target.first() == Some(&b'/')),
-        content: Rc::new(Content {
+        content: Arc::new(Content {
             fsroot: string(MNT_ROOT, 104).unwrap_or_default(),
             fstype,
             source: string(SB_SOURCE, 124).filter(|source| !source.is_empty()),

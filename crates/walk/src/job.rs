@@ -25,10 +25,24 @@ pub struct Top {
     pub path: Vec<u8>,
     /// What is known of it.
     pub meta: Meta,
+    /// Whether it is the root of its mount.
+    pub is_mount_root: bool,
     /// What stands for its name in digests.
     pub hash: u64,
     /// How deep it is: 0 for DIR itself.
     pub depth: u32,
+}
+
+impl Top {
+    /// An open directory.
+    ///
+    /// # Errors
+    /// Those of statx(2).
+    pub fn of(fd: Fd, path: Vec<u8>, hash: u64, depth: u32) -> Result<Top, Errno> {
+        let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
+        let is_mount_root = seen.attributes.contains(Attributes::MOUNT_ROOT);
+        Ok(Top { fd, path, meta: Meta::of(&seen), is_mount_root, hash, depth })
+    }
 }
 
 /// A directory below a job's top, by name.

@@ -9,7 +9,7 @@
 //! | [`job`] | what an engine is given: one mount, from a directory down |
 //! | [`engine`] | one file per engine: `stat`, `threads`, `bulkstat`, `btrfs`, `ext4` |
 //! | [`plan`] | which engine, and why |
-//! | [`walk`](mod@walk) | the question itself: a job for each mount that the tree crosses |
+//! | [`tour`] | the question itself, [`walk()`]: a job for each mount that the tree crosses |
 //! | [`summary`] | totals and digest of a walk |
 #![forbid(unsafe_code)]
 
@@ -21,7 +21,7 @@ pub mod job;
 pub mod plan;
 pub mod sink;
 pub mod summary;
-pub mod walk;
+pub mod tour;
 
 pub use digest::Digest;
 pub use engine::{By, Engine, Refusal};
@@ -30,4 +30,4 @@ pub use filter::Filter;
 pub use job::{Desk, Job};
 pub use sink::{Sink, Worker};
 pub use summary::{Summary, Totals};
-pub use walk::{Answer, Part, Question, walk};
+pub use tour::{Answer, NoWalk, Part, Question, open_top, walk};

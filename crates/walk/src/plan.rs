@@ -1,6 +1,18 @@
 //! Which engine, and why.
+//!
+//! `threads` costs some time for each entry below the directory; an engine below the file API costs less, but for each inode
+//! of the whole file system, and a syncfs(2) before it begins. So what counts is how large the file system is, and what
+//! share of it the directory holds. The file system knows the first; the second is guessed from a few random ways
+//! down the tree (Knuth 1975, "Estimating the efficiency of backtrack programs"). A wrong guess costs time, nothing else.
 
+use gate::fs::{Open, Resolve, getdents64, openat2};
+use gate::long::c_string;
+use gate::process::processors;
+use ondisk::dirent::{EntryType, entries};
+
+use crate::engine::stat::BUFFER;
 use crate::engine::{By, Ground, Refusal};
+use crate::job::Top;
 
 /// The engine chosen for a place.
 #[derive(Clone, Debug)]
@@ -13,8 +25,129 @@ pub struct Plan {
     pub engines: Vec<(By, Result<(), Refusal>)>,
 }
 
+/// What an engine costs by this plan, on one processor with everything in the cache: measured on a small machine, and good
+/// enough to choose by on others, where all is faster or slower alike.
+struct Price {
+    /// Before it begins: above all syncfs(2), which takes long when much is dirty.
+    start_ms: f64,
+    /// For each inode of the file system, or for `threads` each entry below the directory.
+    each_us: f64,
+}
+
+fn price(by: By) -> Price {
+    match by {
+        By::Ext4 => Price { start_ms: 15.0, each_us: 0.15 },
+        By::Bulkstat => Price { start_ms: 15.0, each_us: 0.6 },
+        By::Btrfs => Price { start_ms: 15.0, each_us: 0.6 },
+        By::Threads | By::Stat => Price { start_ms: 0.0, each_us: 1.0 },
+    }
+}
+
 /// Chooses.
 pub fn plan(ground: &Ground<'_>) -> Plan {
     let engines: Vec<_> = By::ALL.into_iter().map(|by| (by, by.engine().possible(ground))).collect();
-    Plan { by: By::Stat, why: "it is the only one".to_owned(), engines }
+    let below_the_api = engines.iter().find(|(by, possible)| !matches!(by, By::Threads | By::Stat) && possible.is_ok());
+    let (by, why) = match below_the_api {
+        Some(&(raw, _)) => weigh(ground, raw),
+        None => (By::Threads, no_other(ground, &engines)),
+    };
+    Plan { by, why, engines }
+}
+
+fn no_other(ground: &Ground<'_>, engines: &[(By, Result<(), Refusal>)]) -> String {
+    let own = match ground.mount.map(|mount| &mount.content.fstype[..]) {
+        Some(b"ext4" | b"ext3" | b"ext2") => By::Ext4,
+        Some(b"xfs") => By::Bulkstat,
+        Some(b"btrfs") => By::Btrfs,
+        _ => {
+            return "its calls to the file API are shared out among threads; this file system has no other door"
+                .to_owned();
+        }
+    };
+    let refusal = engines.iter().find(|(by, _)| *by == own).and_then(|(_, possible)| possible.as_ref().err());
+    format!("{} cannot work here: {}", own.name(), refusal.map_or("", |refusal| &refusal.0))
+}
+
+/// Weighs an engine below the file API against `threads`.
+fn weigh(ground: &Ground<'_>, raw: By) -> (By, String) {
+    let used = ground.statfs.files.saturating_sub(ground.statfs.files_free);
+    let whole = is_whole(ground);
+    let below = if whole && used > 0 { used } else { guess(ground.top) };
+    // Of btrfs nobody knows how many inodes it has: there are at least those below the directory.
+    let inodes = if used > 0 { used.max(below) } else { below };
+    let cost = |by: By, each: u64| price(by).start_ms + each as f64 * price(by).each_us / 1000.0 / processors() as f64;
+    let (by_raw, by_threads) = (cost(raw, inodes), cost(By::Threads, below));
+    let about = |n: u64| match n {
+        0..1000 => "under a thousand".to_owned(),
+        _ => format!("about {} thousand", (n + 500) / 1000),
+    };
+    let name = raw.name();
+    let share = match (whole, used) {
+        (true, _) => format!("the whole file system is asked for, {} entries", about(below)),
+        (false, 0) => format!("{} entries are asked for", about(below)),
+        (false, _) => format!("{} entries of {} are asked for", about(below), about(inodes)),
+    };
+    if by_raw < by_threads {
+        (raw, format!("{share}, and {name} is cheaper from there on than a call for each"))
+    } else {
+        (By::Threads, format!("{share}, for which {name} would not be worth its start"))
+    }
+}
+
+/// Whether the directory is the root of its file system, or of its btrfs subvolume.
+fn is_whole(ground: &Ground<'_>) -> bool {
+    const BTRFS_FIRST_FREE_OBJECTID: u64 = 256;
+    let Some(mount) = ground.mount else { return false };
+    match &mount.content.fstype[..] {
+        b"btrfs" => ground.top.meta.ino == BTRFS_FIRST_FREE_OBJECTID,
+        _ => ground.top.is_mount_root && mount.content.fsroot == b"/",
+    }
+}
+
+/// About how many entries are below a directory, from some random ways down.
+fn guess(top: &Top) -> u64 {
+    const WAYS: u32 = 16;
+    // Always the same ways, so that the same tree gives the same plan.
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut buffer = vec![0; BUFFER];
+    let total: f64 = (0..WAYS).map(|_| one_way(top, &mut random, &mut buffer)).sum();
+    (total / f64::from(WAYS)) as u64
+}
+
+/// Goes down by a directory chosen at random each time. What is seen at a step counts for all the directories that might
+/// have been chosen in its place.
+fn one_way(top: &Top, random: &mut u64, buffer: &mut [u8]) -> f64 {
+    const DEEPEST: usize = 64;
+    let (mut seen, mut weight) = (0.0, 1.0);
+    let mut name = c".".to_owned();
+    let mut dir = None;
+    for _ in 0..DEEPEST {
+        let from = dir.as_ref().unwrap_or(&top.fd);
+        let Ok(fd) = openat2(from, &name, Open::SCAN, Resolve::NO_XDEV | Resolve::NO_SYMLINKS) else { break };
+        let (mut here, mut directories) = (0_u64, 0_u64);
+        while let Ok(n @ 1..) = getdents64(&fd, buffer) {
+            for entry in entries(&buffer[..n]) {
+                here += 1;
+                if entry.entry_type == EntryType::Directory {
+                    directories += 1;
+                    // Each of them is chosen with the same likelihood.
+                    *random ^= *random << 13;
+                    *random ^= *random >> 7;
+                    *random ^= *random << 17;
+                    if random.is_multiple_of(directories)
+                        && let Ok(chosen) = c_string(entry.name.to_bytes())
+                    {
+                        name = chosen;
+                    }
+                }
+            }
+        }
+        seen += weight * here as f64;
+        if directories == 0 {
+            break;
+        }
+        weight *= directories as f64;
+        dir = Some(fd);
+    }
+    seen
 }

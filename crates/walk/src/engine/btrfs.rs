@@ -64,7 +64,7 @@ impl Engine for Btrfs {
 
     fn possible(&self, ground: &Ground<'_>) -> Result<(), Refusal> {
         let refusal = |why: &str| Err(Refusal(why.to_owned()));
-        if ground.magic != MAGIC {
+        if ground.statfs.magic != MAGIC {
             return refusal("it is not btrfs");
         }
         if ground.mount.is_none() {
@@ -80,7 +80,7 @@ impl Engine for Btrfs {
             min_transid: 0,
             items: 1,
         };
-        match tree_search_v2(ground.fd, &key, &mut [0; SMALL]) {
+        match tree_search_v2(&ground.top.fd, &key, &mut [0; SMALL]) {
             Ok(_) => Ok(()),
             Err(Errno::EPERM | Errno::EACCES) => {
                 refusal("searching btrfs's trees takes CAP_SYS_ADMIN; run as root, outside of containers")
@@ -382,6 +382,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
                 work.stop();
             }
         }
+        gate::meter::hand_in();
     }
 
     /// Reads a piece; `None` when there was nothing in it.

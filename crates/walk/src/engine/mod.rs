@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-use gate::fs::fstatfs;
-use gate::{Errno, Fd};
+use gate::Errno;
+use gate::fs::{Statfs, fstatfs};
 use ondisk::Mount;
 
-use crate::entry::Meta;
-use crate::job::Job;
+use crate::job::{Job, Top};
 
 pub mod btrfs;
 pub mod null;
 pub mod stat;
+pub mod threads;
 
 /// The engines, by name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -40,9 +40,10 @@ impl By {
     /// It itself.
     pub fn engine(self) -> &'static dyn Engine {
         match self {
+            By::Threads => &threads::Threads,
             By::Stat => &stat::Stat,
             By::Btrfs => &btrfs::Btrfs,
-            By::Threads | By::Bulkstat | By::Ext4 => &stat::Stat,
+            By::Bulkstat | By::Ext4 => &null::Null,
         }
     }
 }
@@ -50,23 +51,21 @@ impl By {
 /// What is known of a place before it is walked.
 #[derive(Debug)]
 pub struct Ground<'a> {
-    /// The directory, open for reading.
-    pub fd: &'a Fd,
-    /// What is known of it.
-    pub meta: &'a Meta,
+    /// The directory.
+    pub top: &'a Top,
     /// The row of the mount table for the mount that it is on, where there is a table.
     pub mount: Option<&'a Mount>,
-    /// Number of the file system's type, of statfs(2).
-    pub magic: u64,
+    /// What statfs(2) says of the file system.
+    pub statfs: Statfs,
     /// Whether this process is the superuser.
     pub is_root: bool,
 }
 
 impl<'a> Ground<'a> {
     /// Asks what is to be known.
-    pub fn of(fd: &'a Fd, meta: &'a Meta, mount: Option<&'a Mount>) -> Ground<'a> {
-        let magic = fstatfs(fd).map_or(0, |s| s.magic);
-        Ground { fd, meta, mount, magic, is_root: gate::process::is_root() }
+    pub fn of(top: &'a Top, mount: Option<&'a Mount>) -> Ground<'a> {
+        let statfs = fstatfs(&top.fd).unwrap_or_default();
+        Ground { top, mount, statfs, is_root: gate::process::is_root() }
     }
 
     /// Whether owners are shown otherwise than they are stored.

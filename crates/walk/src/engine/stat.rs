@@ -79,7 +79,7 @@ pub(crate) fn list(job: &Job<'_>, place: &Place, dir: &Dir<'_>, buffer: &mut [u8
                 continue;
             }
             match look_at(&fd, entry.name) {
-                Ok(s) => sort_out(job, place, entry.name, &s, &mut found),
+                Ok(s) => sort_out(job, || place.clone(), entry.name, &s, &mut found),
                 Err(e) => job.failed(place, name, Gate::Statx, e),
             }
         }
@@ -91,9 +91,15 @@ pub(crate) fn list(job: &Job<'_>, place: &Place, dir: &Dir<'_>, buffer: &mut [u8
 }
 
 /// What was seen at a name is an entry of this mount, or the way into another.
-pub(crate) fn sort_out<'a>(job: &Job<'_>, place: &Place, name: &'a CStr, s: &Statx, found: &mut Vec<Entry<'a>>) {
+pub(crate) fn sort_out<'a>(
+    job: &Job<'_>,
+    place: impl FnOnce() -> Place,
+    name: &'a CStr,
+    s: &Statx,
+    found: &mut Vec<Entry<'a>>,
+) {
     if job.is_crossing(s) {
-        job.cross(Crossing { dir: place.clone(), name: name.to_bytes().to_vec() });
+        job.cross(Crossing { dir: place(), name: name.to_bytes().to_vec() });
     } else {
         found.push(Entry { name: name.to_bytes(), meta: Meta::of(s) });
     }

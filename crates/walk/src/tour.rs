@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use gate::fs::{At, Attributes, Open, statx};
+use gate::fs::{Attributes, Open};
 use gate::long::open_long;
 use gate::{Errno, Gate};
 use mounts::Warning;
@@ -78,9 +78,7 @@ pub fn open_top(path: &[u8], nth: usize) -> Result<Top, Unusable> {
     let unusable = |doing, gate| move |errno| Unusable { doing, path: path.to_vec(), gate, errno };
     let how = Open::DIRECTORY | Open::NONBLOCK;
     let fd = open_long(path, how).map_err(unusable("cannot open directory", Gate::Openat))?;
-    let seen =
-        statx(&fd, c"", At::EMPTY_PATH, Meta::WANT).map_err(unusable("cannot read the attributes of", Gate::Statx))?;
-    Ok(Top { fd, path: path.to_vec(), meta: Meta::of(&seen), hash: digest::top(nth), depth: 0 })
+    Top::of(fd, path.to_vec(), digest::top(nth), 0).map_err(unusable("cannot read the attributes of", Gate::Statx))
 }
 
 /// Walks. DIR itself is the first entry of each.
@@ -135,7 +133,7 @@ impl Tour<'_> {
     /// Walks one mount, and gives the names at which others lie.
     fn one(&self, top: &Top, is_first: bool, answer: &mut Answer) -> Result<Vec<Crossing>, NoWalk> {
         let mount = self.mounts.iter().find(|row| row.id == top.meta.mount);
-        let ground = Ground::of(&top.fd, &top.meta, mount);
+        let ground = Ground::of(top, mount);
         let (by, why) = match self.question.by {
             Some(by) => match by.engine().possible(&ground) {
                 Ok(()) => (by, "it was asked for".to_owned()),
@@ -245,8 +243,13 @@ impl Tour<'_> {
             }
         };
         // To open it may have set off an automount: what counts is what is there now.
-        let meta = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT).map_or(meta, |seen| Meta::of(&seen));
-        Some(Top { fd, path, meta, hash, depth })
+        match Top::of(fd, path.clone(), hash, depth) {
+            Ok(top) => Some(top),
+            Err(e) => {
+                failed(Gate::Statx, e, "cannot read the attributes of what is mounted here; it is left out");
+                None
+            }
+        }
     }
 }
 

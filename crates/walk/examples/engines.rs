@@ -1,0 +1,43 @@
+//! Runs each engine that is possible on a directory, and prints totals, digest, time and calls: a bench for the bench.
+
+use std::time::Instant;
+
+use walk::{By, Desk, Question, Summary, walk};
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let dir = args.next().expect("a directory");
+    let only: Vec<String> = args.collect();
+    for by in By::ALL {
+        if !only.is_empty() && !only.iter().any(|name| name == by.name()) {
+            continue;
+        }
+        for _ in 0..3 {
+            let (sink, desk) = (Summary::default(), Desk::default());
+            let before = gate::meter::tally();
+            let start = Instant::now();
+            let question = Question { dirs: vec![dir.clone().into_bytes()], by: Some(by), ..Question::default() };
+            let answer = walk(&question, &sink, &desk);
+            let took = start.elapsed();
+            match answer {
+                Err(e) => println!("{:9} {e:?}", by.name()),
+                Ok(answer) => {
+                    let t = sink.totals();
+                    let calls = gate::meter::tally().since(&before).calls();
+                    let ms = took.as_secs_f64() * 1e3;
+                    let part = &answer.parts[0];
+                    println!(
+                        "{:9} {:8} entries {} {ms:8.1} ms {:.2} calls/entry, by {} in {} parts, {} warnings",
+                        by.name(),
+                        t.entries,
+                        t.digest,
+                        calls as f64 / t.entries as f64,
+                        part.by.name(),
+                        answer.parts.len(),
+                        desk.take_warnings().len()
+                    );
+                }
+            }
+        }
+    }
+}

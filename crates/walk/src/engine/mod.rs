@@ -8,8 +8,9 @@ use ondisk::Mount;
 
 use crate::job::{Job, Top};
 
-pub mod ext4;
+pub mod btrfs;
 pub mod bulkstat;
+pub mod ext4;
 pub mod null;
 mod opened;
 pub mod stat;
@@ -46,7 +47,7 @@ impl By {
             By::Stat => &stat::Stat,
             By::Ext4 => &ext4::Ext4,
             By::Bulkstat => &bulkstat::Bulkstat,
-            By::Btrfs => &null::Null,
+            By::Btrfs => &btrfs::Btrfs,
         }
     }
 }

@@ -398,6 +398,8 @@ pub fn syncfs(fd: impl AsFd) -> Result<()> {
 pub struct Statfs {
     /// Magic number of the file system's type.
     pub magic: u64,
+    /// Its block, in bytes (`f_bsize`).
+    pub block_size: u64,
     /// Inodes that there are or could be; 0 where the file system does not say.
     pub files: u64,
     /// Of them, free ones.
@@ -420,7 +422,8 @@ pub fn fstatfs(fd: impl AsFd) -> Result<Statfs> {
     let s = unsafe { buffer.assume_init() };
     // SAFETY: fsid_t is two plain integers, whose names the C library keeps to itself.
     let fsid = unsafe { std::mem::transmute::<libc::fsid_t, [u32; 2]>(s.f_fsid) };
-    Ok(Statfs { magic: s.f_type as u64, files: s.f_files, files_free: s.f_ffree, fsid })
+    let (magic, block_size) = (s.f_type as u64, s.f_bsize as u64);
+    Ok(Statfs { magic, block_size, files: s.f_files, files_free: s.f_ffree, fsid })
 }
 
 /// Makes an open directory the current one. [fchdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)
@@ -447,22 +450,4 @@ pub fn getcwd() -> Result<Vec<u8>> {
     })?;
     name.truncate(n.saturating_sub(1)); // the count includes the NUL
     if name.first() == Some(&b'/') { Ok(name) } else { Err(Errno::ENOENT) }
-}
-
-/// Length of what [`btrfs_get_subvol_info`] fills in, in bytes.
-pub const SUBVOL_INFO_LEN: usize = 504;
-
-/// Describes the btrfs subvolume that an open directory is in: a `struct btrfs_ioctl_get_subvol_info_args`.
-/// [ioctl](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
-pub fn btrfs_get_subvol_info(dir: impl AsFd) -> Result<[u8; SUBVOL_INFO_LEN]> {
-    // _IOR(BTRFS_IOCTL_MAGIC 0x94, 60, struct of SUBVOL_INFO_LEN bytes)
-    const BTRFS_IOC_GET_SUBVOL_INFO: c_long = 2 << 30 | (SUBVOL_INFO_LEN as c_long) << 16 | 0x94 << 8 | 60;
-    let mut info = [0u8; SUBVOL_INFO_LEN];
-    pass(Gate::BtrfsGetSubvolInfo, || {
-        // SAFETY: the request's size field says SUBVOL_INFO_LEN, and that is what `info` has.
-        answer(unsafe {
-            syscall(libc::SYS_ioctl, dir.as_fd().as_raw_fd(), BTRFS_IOC_GET_SUBVOL_INFO, info.as_mut_ptr())
-        })
-    })?;
-    Ok(info)
 }

@@ -7,6 +7,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`meter`] | the names of the gates, the counters of each thread, their sum |
+//! | [`btrfs`] | btrfs's tree search and subvolumes |
 //! | [`errno`] | error numbers with their names |
 //! | [`fd`] | an owned file descriptor whose close is counted |
 //! | [`fs`] | files and directories: `openat`, `statx`, `newfstatat`, `getdents64`, `readlinkat`, ... |
@@ -14,6 +15,7 @@
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
 //! | [`process`] | children that can be killed, memory shared with them, times used |
+//! | [`xfs`] | bulkstat and the geometry of XFS |
 //!
 //! The functions return the kernel's error number as it was ([`Errno`]). A gate that the kernel does not have answers
 //! `ENOSYS`; those that are asked often remember it ([`mount::listmount`]).
@@ -23,6 +25,7 @@ compile_error!(
     "fathom is for 64-bit Linux; the numbers and layouts of its system calls are those of x86-64, arm64 and the like"
 );
 
+pub mod btrfs;
 pub mod errno;
 pub mod fd;
 pub mod fs;
@@ -31,6 +34,7 @@ pub mod meter;
 pub mod mount;
 pub mod notify;
 pub mod process;
+pub mod xfs;
 
 pub use errno::Errno;
 pub use fd::Fd;

@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use gate::fs::{At, Attributes, FileType, Open, Want, btrfs_get_subvol_info, openat, statx};
+use gate::btrfs::get_subvol_info;
+use gate::fs::{At, Attributes, FileType, Open, Want, openat, statx};
 use gate::{Fd, Gate};
 use ondisk::Dev;
 use ondisk::dirent::EntryType;
@@ -174,7 +175,7 @@ fn walk(top: &Root, fstype: Option<&[u8]>, hunt: &mut Hunt<'_>, boundaries: &mut
 
 /// Whether a subvolume was made as a snapshot.
 fn subvolume(dir: &Fd, name: &std::ffi::CStr) -> BoundaryKind {
-    let info = openat(dir, name, Open::SCAN).and_then(|subvolume| btrfs_get_subvol_info(&subvolume));
+    let info = openat(dir, name, Open::SCAN).and_then(|subvolume| get_subvol_info(&subvolume));
     match info.ok().and_then(|info| ondisk::btrfs::is_snapshot(&info)) {
         Some(true) => BoundaryKind::Snapshot,
         Some(false) => BoundaryKind::Subvolume,

@@ -1,16 +1,271 @@
-//! What btrfs says of a subvolume: `struct btrfs_ioctl_get_subvol_info_args`.
-//! [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
+//! btrfs: items of its trees, as `BTRFS_IOC_TREE_SEARCH_V2` hands them over, and what it says of a subvolume.
+//! [On-disk format](https://btrfs.readthedocs.io/en/latest/dev/On-disk-format.html)
+//!
+//! The search's own headers are in this machine's byte order, what is in the items is little-endian.
 
-/// Whether the subvolume was made as a snapshot of another: it then has a parent's UUID. `None` when the bytes are too few.
+use crate::{u32_at, u64_at};
+
+/// A key, in the order of the trees: (object, type, offset).
+pub type Key = (u64, u8, u64);
+
+/// Types of items.
+pub mod kind {
+    /// `BTRFS_INODE_ITEM_KEY`
+    pub const INODE_ITEM: u8 = 1;
+    /// `BTRFS_INODE_REF_KEY`
+    pub const INODE_REF: u8 = 12;
+    /// `BTRFS_INODE_EXTREF_KEY`
+    pub const INODE_EXTREF: u8 = 13;
+    /// `BTRFS_XATTR_ITEM_KEY`
+    pub const XATTR_ITEM: u8 = 24;
+    /// `BTRFS_DIR_INDEX_KEY`
+    pub const DIR_INDEX: u8 = 96;
+    /// `BTRFS_ROOT_ITEM_KEY`
+    pub const ROOT_ITEM: u8 = 132;
+    /// `BTRFS_ROOT_REF_KEY`
+    pub const ROOT_REF: u8 = 156;
+}
+
+/// `BTRFS_ROOT_TREE_OBJECTID`: the tree of all the trees.
+pub const ROOT_TREE: u64 = 1;
+/// `BTRFS_FS_TREE_OBJECTID`: the subvolume that mkfs makes.
+pub const FS_TREE: u64 = 5;
+/// `BTRFS_FIRST_FREE_OBJECTID`: the first inode number, that of a subvolume's root directory.
+pub const FIRST_INODE: u64 = 256;
+/// `BTRFS_LAST_FREE_OBJECTID`: the last inode number.
+pub const LAST_INODE: u64 = 256u64.wrapping_neg();
+
+/// Longest name, in bytes.
+const NAME_MAX: usize = 255;
+
+fn le16(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at.checked_add(2)?)?.try_into().ok().map(u16::from_le_bytes)
+}
+
+fn le32(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..at.checked_add(4)?)?.try_into().ok().map(u32::from_le_bytes)
+}
+
+fn le64(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..at.checked_add(8)?)?.try_into().ok().map(u64::from_le_bytes)
+}
+
+/// An item that a search has found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Item<'a> {
+    /// Its key.
+    pub key: Key,
+    /// When the leaf that it is in was written.
+    pub transid: u64,
+    /// What is in it.
+    pub data: &'a [u8],
+}
+
+/// The items of a search's buffer (without the call's head), at most `count`. Ends early at bytes that are no item.
+#[inline]
+pub fn items(buffer: &[u8], count: usize) -> Items<'_> {
+    Items { rest: buffer, left: count }
+}
+
+/// See [`items`].
+#[derive(Clone, Debug)]
+pub struct Items<'a> {
+    rest: &'a [u8],
+    left: usize,
+}
+
+impl<'a> Items<'a> {
+    /// What has not been gone through yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Item<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Item<'a>> {
+        // struct btrfs_ioctl_search_header: transid u64, objectid u64, offset u64, type u32, len u32
+        const HEAD: usize = 32;
+        self.left = self.left.checked_sub(1)?;
+        let (head, rest) = self.rest.split_first_chunk::<HEAD>()?;
+        let kind = u8::try_from(u32_at(head, 24)?).ok()?;
+        let (data, rest) = rest.split_at_checked(u32_at(head, 28)? as usize)?;
+        self.rest = rest;
+        Some(Item { key: (u64_at(head, 8)?, kind, u64_at(head, 16)?), transid: u64_at(head, 0)?, data })
+    }
+}
+
+/// A time: seconds since 1970, and nanoseconds.
+pub type Time = (i64, u32);
+
+/// What an `INODE_ITEM` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Inode {
+    /// The transaction in which it was made.
+    pub generation: u64,
+    /// The transaction in which it was last written.
+    pub transid: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Bytes allocated; `st_blocks` counts them up to whole sectors.
+    pub nbytes: u64,
+    /// Hard links.
+    pub nlink: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Type and permission bits.
+    pub mode: u32,
+    /// What a device file stands for, as the kernel has it: 12 bits major, 20 bits minor.
+    pub rdev: u64,
+    /// The `BTRFS_INODE_*` in the lower half, the read-only ones in the upper.
+    pub flags: u64,
+    /// Last read.
+    pub atime: Time,
+    /// Last change of contents or attributes.
+    pub ctime: Time,
+    /// Last change of the contents.
+    pub mtime: Time,
+    /// When it was made.
+    pub otime: Time,
+}
+
+impl Inode {
+    /// `BTRFS_INODE_IMMUTABLE`
+    pub const IMMUTABLE: u64 = 1 << 6;
+    /// `BTRFS_INODE_APPEND`
+    pub const APPEND: u64 = 1 << 7;
+    /// `BTRFS_INODE_NODUMP`
+    pub const NODUMP: u64 = 1 << 8;
+    /// `BTRFS_INODE_COMPRESS`
+    pub const COMPRESS: u64 = 1 << 11;
+    /// `BTRFS_INODE_RO_VERITY`
+    pub const VERITY: u64 = 1 << 32;
+
+    /// From an item's bytes; `None` when they are too few.
+    #[inline]
+    pub fn parse(data: &[u8]) -> Option<Inode> {
+        let data = data.first_chunk::<160>()?;
+        let time = |at| Some((le64(data, at)?.cast_signed(), le32(data, at + 8)?));
+        Some(Inode {
+            generation: le64(data, 0)?,
+            transid: le64(data, 8)?,
+            size: le64(data, 16)?,
+            nbytes: le64(data, 24)?,
+            nlink: le32(data, 40)?,
+            uid: le32(data, 44)?,
+            gid: le32(data, 48)?,
+            mode: le32(data, 52)?,
+            rdev: le64(data, 56)?,
+            flags: le64(data, 64)?,
+            atime: time(112)?,
+            ctime: time(124)?,
+            mtime: time(136)?,
+            otime: time(148)?,
+        })
+    }
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link<'a> {
+    /// Inode number of the directory.
+    pub dir: u64,
+    /// The name, as the disk has it: see [`is_name`].
+    pub name: &'a [u8],
+}
+
+/// Whether bytes can be a name: 1 to 255 of them, without slash or NUL.
+#[inline]
+pub fn is_name(name: &[u8]) -> bool {
+    (1..=NAME_MAX).contains(&name.len()) && !name.iter().any(|&b| b == b'/' || b == 0)
+}
+
+/// The names in an `INODE_REF` or `INODE_EXTREF`; none in any other item. Ends early at bytes that are no name.
+#[inline]
+pub fn links(item: Item<'_>) -> impl Iterator<Item = Link<'_>> {
+    let is_ref = item.key.1 == kind::INODE_REF;
+    let is_ext = item.key.1 == kind::INODE_EXTREF;
+    let mut rest = if is_ref || is_ext { item.data } else { &[] };
+    std::iter::from_fn(move || {
+        // index u64, name_len u16, name; before them, in an EXTREF, parent_objectid u64
+        let before = if is_ext { 8 } else { 0 };
+        let dir = if is_ext { le64(rest, 0)? } else { item.key.2 };
+        let len = usize::from(le16(rest, before + 8)?);
+        let (name, tail) = rest.get(before + 10..)?.split_at_checked(len)?;
+        rest = tail;
+        Some(Link { dir, name })
+    })
+}
+
+/// The name in a `DIR_INDEX` that leads to another tree; `None` when it leads elsewhere.
+#[inline]
+pub fn way_to_root(item: Item<'_>) -> Option<&[u8]> {
+    // location: objectid u64, type u8, offset u64; transid u64, data_len u16, name_len u16, type u8, name
+    if item.key.1 != kind::DIR_INDEX || *item.data.get(8)? != kind::ROOT_ITEM {
+        return None;
+    }
+    let len = usize::from(le16(item.data, 27)?);
+    item.data.get(30..30 + len)
+}
+
+/// Where a `ROOT_REF` says that a subvolume lies in another; `None` for any other item.
+pub fn root_ref(item: Item<'_>) -> Option<Link<'_>> {
+    // dirid u64, sequence u64, name_len u16, name
+    if item.key.1 != kind::ROOT_REF {
+        return None;
+    }
+    let len = usize::from(le16(item.data, 16)?);
+    Some(Link { dir: le64(item.data, 0)?, name: item.data.get(18..18 + len)? })
+}
+
+/// What is said of a subvolume: the first fields of `struct btrfs_ioctl_get_subvol_info_args`.
+/// [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Subvolume {
+    /// Number of its tree.
+    pub tree: u64,
+    /// The transaction in which it was last written.
+    pub generation: u64,
+    /// Its own; all 0 in one that was made before Linux 3.6.
+    pub uuid: [u8; 16],
+    /// That of the subvolume that it was made a snapshot of; all 0 when it is no snapshot.
+    pub parent_uuid: [u8; 16],
+}
+
+impl Subvolume {
+    /// From the bytes that the kernel filled in; `None` when they are too few.
+    pub fn parse(info: &[u8]) -> Option<Subvolume> {
+        // treeid u64, name[256], parent_id u64, dirid u64, generation u64, flags u64, uuid[16], parent_uuid[16], ...
+        const GENERATION: usize = 8 + 256 + 2 * 8;
+        const UUID: usize = GENERATION + 2 * 8;
+        let uuid = |at: usize| info.get(at..at + 16)?.try_into().ok();
+        Some(Subvolume {
+            tree: u64_at(info, 0)?,
+            generation: u64_at(info, GENERATION)?,
+            uuid: uuid(UUID)?,
+            parent_uuid: uuid(UUID + 16)?,
+        })
+    }
+
+    /// Whether it was made as a snapshot of another.
+    pub fn is_snapshot(&self) -> bool {
+        self.parent_uuid != [0; 16]
+    }
+}
+
+/// Whether the subvolume was made as a snapshot of another. `None` when the bytes are too few.
 pub fn is_snapshot(info: &[u8]) -> Option<bool> {
-    // treeid u64, name[256], parent_id u64, dirid u64, generation u64, flags u64, uuid[16], parent_uuid[16], ...
-    const PARENT_UUID: usize = 8 + 256 + 4 * 8 + 16;
-    info.get(PARENT_UUID..PARENT_UUID + 16).map(|uuid| uuid.iter().any(|&b| b != 0))
+    Subvolume::parse(info).map(|subvolume| subvolume.is_snapshot())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_snapshot;
+    use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_parent_uuid_makes_a_snapshot() {
@@ -19,5 +274,113 @@ mod tests {
         info[327] = 1; // the last byte of parent_uuid
         assert_eq!(is_snapshot(&info), Some(true));
         assert_eq!(is_snapshot(&info[..200]), None);
+        info[280] = 9;
+        assert_eq!(Subvolume::parse(&info).unwrap().generation, 9);
+    }
+
+    fn found(transid: u64, key: Key, data: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for word in [transid, key.0, key.2] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        bytes.extend(u32::from(key.1).to_ne_bytes());
+        bytes.extend((data.len() as u32).to_ne_bytes());
+        bytes.extend(data);
+        bytes
+    }
+
+    #[test]
+    fn items_of_a_search() {
+        let buffer = [found(7, (257, kind::INODE_REF, 256), b"\x02\0\0\0\0\0\0\0\x01\0a"), found(8, (258, 1, 0), b"")];
+        let buffer = buffer.concat();
+        let all: Vec<_> = items(&buffer, 9).collect();
+        assert_eq!(all.len(), 2);
+        assert_eq!(all[0].key, (257, 12, 256));
+        assert_eq!(all[1].transid, 8);
+        assert_eq!(items(&buffer, 1).count(), 1);
+        assert_eq!(items(&buffer[..buffer.len() - 1], 9).count(), 1);
+        assert_eq!(links(all[0]).collect::<Vec<_>>(), [Link { dir: 256, name: b"a" }]);
+        assert_eq!(links(all[1]).count(), 0);
+    }
+
+    #[test]
+    fn several_names_in_one_item() {
+        let mut data = Vec::new();
+        for (dir, name) in [(300u64, &b"one"[..]), (301, b"two")] {
+            data.extend(dir.to_le_bytes());
+            data.extend([0; 8]);
+            data.extend((name.len() as u16).to_le_bytes());
+            data.extend(name);
+        }
+        let item = Item { key: (400, kind::INODE_EXTREF, 12345), transid: 0, data: &data };
+        let expected = [Link { dir: 300, name: b"one" }, Link { dir: 301, name: b"two" }];
+        assert_eq!(links(item).collect::<Vec<_>>(), expected);
+        let cut = Item { data: &data[..data.len() - 1], ..item };
+        assert_eq!(links(cut).collect::<Vec<_>>(), expected[..1]);
+    }
+
+    #[test]
+    fn fields_of_an_inode() {
+        let mut data = [0u8; 160];
+        for (at, byte) in [(0, 1), (8, 2), (16, 3), (24, 4), (40, 5), (44, 6), (48, 7), (52, 8), (56, 9), (64, 10)] {
+            data[at] = byte;
+        }
+        for (at, byte) in [(112, 11), (124, 12), (136, 13), (148, 14), (156, 15)] {
+            data[at] = byte;
+        }
+        let inode = Inode::parse(&data).unwrap();
+        assert_eq!((inode.generation, inode.transid, inode.size, inode.nbytes), (1, 2, 3, 4));
+        assert_eq!((inode.nlink, inode.uid, inode.gid, inode.mode), (5, 6, 7, 8));
+        assert_eq!((inode.rdev, inode.flags), (9, 10));
+        assert_eq!((inode.atime.0, inode.ctime.0, inode.mtime.0, inode.otime), (11, 12, 13, (14, 15)));
+        assert_eq!(Inode::parse(&data[..159]), None);
+    }
+
+    #[test]
+    fn ways_to_other_trees() {
+        let mut data = [0u8; 33];
+        (data[0], data[8], data[27]) = (5, kind::ROOT_ITEM, 3);
+        data[30..].copy_from_slice(b"sub");
+        let item = Item { key: (256, kind::DIR_INDEX, 2), transid: 0, data: &data };
+        assert_eq!(way_to_root(item), Some(&b"sub"[..]));
+        assert_eq!(way_to_root(Item { data: &data[..32], ..item }), None);
+        data[8] = kind::INODE_ITEM;
+        assert_eq!(way_to_root(Item { key: (256, kind::DIR_INDEX, 2), transid: 0, data: &data }), None);
+        let mut data = [0u8; 21];
+        (data[1], data[16]) = (1, 3);
+        data[18..].copy_from_slice(b"sub");
+        let item = Item { key: (5, kind::ROOT_REF, 257), transid: 0, data: &data };
+        assert_eq!(root_ref(item), Some(Link { dir: 256, name: b"sub" }));
+        assert_eq!(root_ref(Item { data: &data[..20], ..item }), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_buffer_makes_it_panic(buffer in proptest::collection::vec(any::<u8>(), 0..600), count in 0usize..9) {
+            for item in items(&buffer, count) {
+                for kind in [item.key.1, kind::INODE_REF, kind::INODE_EXTREF, kind::DIR_INDEX, kind::ROOT_REF] {
+                    let item = Item { key: (item.key.0, kind, item.key.2), ..item };
+                    links(item).for_each(|link| drop(is_name(link.name)));
+                    let _ = (way_to_root(item), root_ref(item), Inode::parse(item.data));
+                }
+            }
+            let _ = Subvolume::parse(&buffer);
+        }
+
+        #[test]
+        fn no_item_makes_it_panic(data in proptest::collection::vec(any::<u8>(), 0..400), kind in any::<u8>()) {
+            let item = Item { key: (256, kind, 256), transid: 0, data: &data };
+            prop_assert!(links(item).all(|link| link.name.len() <= data.len()));
+            let _ = (way_to_root(item), root_ref(item), Inode::parse(&data));
+        }
+
+        #[test]
+        fn what_is_written_is_found(
+            rows in proptest::collection::vec((any::<Key>(), proptest::collection::vec(any::<u8>(), 0..40)), 0..8)
+        ) {
+            let buffer: Vec<u8> = rows.iter().flat_map(|(key, data)| found(1, *key, data)).collect();
+            let back: Vec<_> = items(&buffer, usize::MAX).map(|item| (item.key, item.data.to_vec())).collect();
+            prop_assert_eq!(back, rows);
+        }
     }
 }

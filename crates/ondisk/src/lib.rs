@@ -11,15 +11,19 @@
 //! | [`dirent`] | the buffer of getdents64(2) |
 //! | [`fanotify`] | mount events |
 //! | [`btrfs`] | what btrfs says of a subvolume |
+//! | [`ext4`] | the superblock, inodes and directories of ext4 |
+//! | [`xfs`] | what XFS says of itself and of its inodes |
 #![forbid(unsafe_code)]
 
 pub mod btrfs;
 pub mod dirent;
+pub mod ext4;
 pub mod fanotify;
 pub mod mnttab;
 mod mount;
 pub mod mountinfo;
 pub mod statmount;
+pub mod xfs;
 
 pub use mount::{Content, Dev, Mount, split_options};
 

@@ -1,9 +1,10 @@
 //! Which engine, and why.
 //!
-//! `threads` costs some time for each entry below the directory; an engine below the file API costs less, but for each inode
-//! of the whole file system, and a syncfs(2) before it begins. So what counts is how large the file system is, and what
-//! share of it the directory holds. The file system knows the first; the second is guessed from a few random ways
-//! down the tree (Knuth 1975, "Estimating the efficiency of backtrack programs"). A wrong guess costs time, nothing else.
+//! `threads` costs some time for each entry below the directory. An engine below the file API costs less for each, but a
+//! syncfs(2) before it begins; and `bulkstat` and `btrfs` go through all inodes of the file system, whatever share of it the
+//! directory holds. The file system knows how many there are; how many are below the directory is guessed from a few
+//! random ways down the tree (Knuth 1975, "Estimating the efficiency of backtrack programs"). A wrong guess costs time,
+//! nothing else.
 
 use gate::fs::{Open, Resolve, getdents64, openat2};
 use gate::long::c_string;
@@ -30,7 +31,7 @@ pub struct Plan {
 struct Price {
     /// Before it begins: above all syncfs(2), which takes long when much is dirty.
     start_ms: f64,
-    /// For each inode of the file system, or for `threads` each entry below the directory.
+    /// For each inode of the file system, or for `threads` and `ext4` each entry below the directory.
     each_us: f64,
 }
 
@@ -74,23 +75,25 @@ fn weigh(ground: &Ground<'_>, raw: By) -> (By, String) {
     let whole = is_whole(ground);
     let below = if whole && used > 0 { used } else { guess(ground.top) };
     // Of btrfs nobody knows how many inodes it has: there are at least those below the directory.
-    let inodes = if used > 0 { used.max(below) } else { below };
+    let all = used.max(below);
+    let inodes = if raw == By::Ext4 { below } else { all };
     let cost = |by: By, each: u64| price(by).start_ms + each as f64 * price(by).each_us / 1000.0 / processors() as f64;
     let (by_raw, by_threads) = (cost(raw, inodes), cost(By::Threads, below));
     let about = |n: u64| match n {
-        0..1000 => "under a thousand".to_owned(),
-        _ => format!("about {} thousand", (n + 500) / 1000),
+        0..1000 => "under 1,000".to_owned(),
+        1000..1_000_000 => format!("about {},000", (n + 500) / 1000),
+        _ => format!("about {:.1} million", n as f64 / 1e6),
     };
     let name = raw.name();
     let share = match (whole, used) {
         (true, _) => format!("the whole file system is asked for, {} entries", about(below)),
         (false, 0) => format!("{} entries are asked for", about(below)),
-        (false, _) => format!("{} entries of {} are asked for", about(below), about(inodes)),
+        (false, _) => format!("{} of {} entries are asked for", about(below), about(all)),
     };
     if by_raw < by_threads {
-        (raw, format!("{share}, and {name} is cheaper from there on than a call for each"))
+        (raw, format!("{share}: for so many {name} costs less, its start included"))
     } else {
-        (By::Threads, format!("{share}, for which {name} would not be worth its start"))
+        (By::Threads, format!("{share}: for so few the start of {name} would cost more than it saves"))
     }
 }
 

@@ -8,6 +8,9 @@ use ondisk::Mount;
 
 use crate::job::{Job, Top};
 
+pub mod btrfs;
+pub mod bulkstat;
+pub mod ext4;
 pub mod null;
 mod opened;
 pub mod stat;
@@ -42,7 +45,9 @@ impl By {
         match self {
             By::Threads => &threads::Threads,
             By::Stat => &stat::Stat,
-            By::Bulkstat | By::Btrfs | By::Ext4 => &null::Null,
+            By::Ext4 => &ext4::Ext4,
+            By::Bulkstat => &bulkstat::Bulkstat,
+            By::Btrfs => &btrfs::Btrfs,
         }
     }
 }

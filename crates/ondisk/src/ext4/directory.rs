@@ -1,0 +1,215 @@
+//! The names in a directory.
+
+use super::{Fault, Superblock, crc32c, le16, le32};
+
+/// What stands before a name.
+const HEADER: usize = 8;
+/// The end of a block that carries a checksum, disguised as an unused entry.
+const TAIL: usize = 12;
+/// The parent's number, at the beginning of a directory that lies in its inode.
+const INLINE_PARENT: usize = 4;
+
+/// What a directory entry says of its file's type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EntryType {
+    /// A directory.
+    Directory,
+    /// The file system does not say.
+    Unknown,
+    /// Anything else.
+    Other,
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Name<'a> {
+    /// The inode's number, which is not zero and not beyond the file system's last.
+    pub inode: u32,
+    /// The name: not empty, without NUL and slash.
+    pub name: &'a [u8],
+    /// The type of its file.
+    pub entry_type: EntryType,
+}
+
+/// The names in a block of a directory, or in a part of an inode, without `.` and `..`.
+///
+/// The inner blocks of an index look like blocks without names. The iterator ends early at bytes that the kernel would
+/// not take, and [`Names::end`] then tells.
+#[derive(Clone, Debug)]
+pub struct Names<'a> {
+    rest: &'a [u8],
+    inodes: u32,
+    typed: bool,
+    fault: Option<Fault>,
+}
+
+impl<'a> Names<'a> {
+    /// The names in a block.
+    #[inline]
+    pub fn in_block(block: &'a [u8], superblock: &Superblock) -> Names<'a> {
+        Names { rest: block, inodes: superblock.inodes, typed: superblock.tells_types(), fault: None }
+    }
+
+    /// The names in an inode: `content` is its body and, after that, the value of its attribute, up to its size.
+    pub fn inline(content: &'a [u8], superblock: &Superblock) -> Names<'a> {
+        Names::in_block(content.get(INLINE_PARENT..).unwrap_or(&[]), superblock)
+    }
+
+    /// Whether the iterator came to the end of the block.
+    ///
+    /// # Errors
+    /// What stood in its way.
+    pub fn end(&self) -> Result<(), Fault> {
+        self.fault.map_or(Ok(()), Err)
+    }
+}
+
+impl<'a> Iterator for Names<'a> {
+    type Item = Name<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Name<'a>> {
+        while let Some(header) = self.rest.first_chunk::<HEADER>() {
+            // A record of 64 KiB does not fit into 16 bits; the low two, which are zero else, are its high ones.
+            let length = match le16(header, 4) {
+                0 | u16::MAX if self.rest.len() == 1 << 16 => 1 << 16,
+                length => usize::from(length & !3) | usize::from(length & 3) << 16,
+            };
+            let inode = le32(header, 0);
+            let name = self.rest.get(HEADER..HEADER + usize::from(header[6])).unwrap_or(&[]);
+            let fits = length >= HEADER + 4 && length <= self.rest.len() && HEADER + usize::from(header[6]) <= length;
+            if !fits || inode > self.inodes {
+                return self.stop("an entry that does not fit into its directory");
+            }
+            self.rest = &self.rest[length..];
+            if inode == 0 || matches!(name, b"." | b"..") {
+                continue;
+            }
+            if name.is_empty() || name.iter().any(|&byte| byte == 0 || byte == b'/') {
+                return self.stop("an entry whose name is none");
+            }
+            let entry_type = match header[7] & 0x7 {
+                2 if self.typed => EntryType::Directory,
+                1 | 3..=7 if self.typed => EntryType::Other,
+                _ => EntryType::Unknown,
+            };
+            return Some(Name { inode, name, entry_type });
+        }
+        if self.rest.is_empty() { None } else { self.stop("an entry that is cut off") }
+    }
+}
+
+impl Names<'_> {
+    #[cold]
+    fn stop<T>(&mut self, why: &'static str) -> Option<T> {
+        self.rest = &[];
+        self.fault = Some(Fault(why));
+        None
+    }
+}
+
+/// Whether a block of a directory carries the checksum that its directory (by [`Inode::seed`](super::Inode::seed)) gives
+/// it. The inner blocks of an index have another kind, and hold no names: they pass. `first` is the first block of a
+/// directory that has an index.
+pub fn checksum_holds(block: &[u8], seed: u32, first: bool) -> bool {
+    // The index's root: `.` and `..`, which spans the rest. Its other blocks: one unused entry that spans all.
+    let spans = |at: usize| block.len() - at == usize::from(le16(block, at + 4)) || block.len() - at == 1 << 16;
+    if block.len() < 2 * TAIL || first && spans(TAIL) || le32(block, 0) == 0 && spans(0) {
+        return true;
+    }
+    let (content, tail) = block.split_at(block.len() - TAIL);
+    tail[..HEADER] == [0, 0, 0, 0, TAIL as u8, 0, 0, 0xde] && crc32c(seed, content) == le32(tail, HEADER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::superblock::tests::plain;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn entry(inode: u32, length: u16, name: &[u8], kind: u8) -> Vec<u8> {
+        let mut bytes = inode.to_le_bytes().to_vec();
+        bytes.extend(length.to_le_bytes());
+        bytes.extend([name.len() as u8, kind]);
+        bytes.extend(name);
+        bytes.resize(usize::from(length).max(bytes.len()), 0);
+        bytes
+    }
+
+    type Owned = (u32, Vec<u8>, EntryType);
+
+    fn names(block: &[u8]) -> (Vec<Owned>, Result<(), Fault>) {
+        let superblock = Superblock::parse(&plain()).unwrap();
+        let mut names = Names::in_block(block, &superblock);
+        let found = names.by_ref().map(|n| (n.inode, n.name.to_vec(), n.entry_type)).collect();
+        (found, names.end())
+    }
+
+    #[test]
+    fn names_without_dots_and_unused_entries() {
+        let block = [
+            entry(2, 12, b".", 2),
+            entry(2, 12, b"..", 2),
+            entry(12, 12, b"a", 1),
+            entry(0, 16, b"gone", 1),
+            entry(13, 12, b"dir", 2),
+            entry(14, 1024 - 76, b"?", 0),
+            entry(0, 12, b"", 0xde),
+        ]
+        .concat();
+        let expected = [
+            (12, b"a".to_vec(), EntryType::Other),
+            (13, b"dir".to_vec(), EntryType::Directory),
+            (14, b"?".to_vec(), EntryType::Unknown),
+        ];
+        assert_eq!(names(&block), (expected.to_vec(), Ok(())));
+    }
+
+    #[test]
+    fn what_the_kernel_would_not_take_ends_it() {
+        let fails = |block: &[u8]| names(block).1.is_err();
+        assert!(fails(&entry(12, 8, b"", 1)));
+        assert!(fails(&entry(12, 12, b"12345", 1)));
+        assert!(fails(&entry(65, 12, b"a", 1)), "beyond the last inode");
+        assert!(fails(&entry(12, 12, b"", 1)));
+        assert!(fails(&entry(12, 12, b"a/b", 1)));
+        assert!(fails(&entry(12, 12, b"a\0b", 1)));
+        assert!(fails(&entry(12, 16, b"a", 1)[..12]));
+        assert!(fails(&[0; 1024]));
+        assert!(fails(&[entry(12, 12, b"a", 1), vec![0; 4]].concat()));
+        assert!(!fails(&[]));
+    }
+
+    #[test]
+    fn a_block_of_64_kib_in_one_record() {
+        for length in [0, u16::MAX] {
+            let mut block = entry(0, length, b"", 0);
+            block.resize(1 << 16, 0);
+            assert_eq!(names(&block), (vec![], Ok(())));
+        }
+    }
+
+    #[test]
+    fn checksums() {
+        let mut block = entry(12, 1012, b"a", 1);
+        block.extend([0, 0, 0, 0, 12, 0, 0, 0xde]);
+        block.extend(crc32c(7, &block[..1012]).to_le_bytes());
+        assert!(checksum_holds(&block, 7, false));
+        assert!(!checksum_holds(&block, 8, false));
+        block[9] = b'b';
+        assert!(!checksum_holds(&block, 7, false));
+        assert!(checksum_holds(&entry(0, 1024, b"", 0), 7, false), "a block of an index");
+        let root = [entry(12, 12, b".", 2), entry(2, 1012, b"..", 2)].concat();
+        assert!(checksum_holds(&root, 7, true) && !checksum_holds(&root, 7, false));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(block in proptest::collection::vec(0u8..20, 0..200), seed: u32, first: bool) {
+            let superblock = Superblock::parse(&plain()).unwrap();
+            Names::in_block(&block, &superblock).for_each(drop);
+            Names::inline(&block, &superblock).for_each(drop);
+            checksum_holds(&block, seed, first);
+        }
+    }
+}

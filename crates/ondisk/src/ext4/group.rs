@@ -1,0 +1,93 @@
+//! Group descriptors: where the inode tables lie, and how much of each was ever used.
+
+use super::superblock::{BITS64, GDT_CSUM, METADATA_CSUM};
+use super::{Superblock, crc32c, le16, le32};
+
+/// What a descriptor says of its group's inode table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// Where the table begins, in bytes from the start of the device.
+    pub table: u64,
+    /// How many of its inodes, from the first, were ever used.
+    pub used: u32,
+}
+
+/// Reads the descriptor of a group. `None` when its table would not lie in the file system.
+///
+/// If its checksum does not hold, it is damaged or just being written, and the whole table counts as used.
+pub fn parse(superblock: &Superblock, group: u32, bytes: &[u8]) -> Option<Group> {
+    const INODE_UNINIT: u16 = 0x1;
+    let bytes = bytes.get(..superblock.descriptor_size as usize)?;
+    let wide = superblock.has(BITS64);
+    let table = u64::from(le32(bytes, 0x8)) | if wide { u64::from(le32(bytes, 0x28)) << 32 } else { 0 };
+    let table_bytes = u64::from(superblock.inodes_per_group) * u64::from(superblock.inode_size);
+    let end = table.checked_add(table_bytes.div_ceil(u64::from(superblock.block_size)))?;
+    if table <= superblock.first_block || end > superblock.blocks {
+        return None;
+    }
+    let unused = u32::from(le16(bytes, 0x1c)) | if wide { u32::from(le16(bytes, 0x32)) << 16 } else { 0 };
+    let used = if checksum(superblock, group, bytes) != Some(le16(bytes, 0x1e)) {
+        superblock.inodes_per_group
+    } else if le16(bytes, 0x12) & INODE_UNINIT != 0 {
+        0
+    } else {
+        superblock.inodes_per_group.saturating_sub(unused)
+    };
+    Some(Group { table: table * u64::from(superblock.block_size), used })
+}
+
+/// What the checksum should be; `None` if there is none, and then nothing is said of unused inodes either.
+fn checksum(superblock: &Superblock, group: u32, bytes: &[u8]) -> Option<u16> {
+    const AT: usize = 0x1e;
+    let (before, after) = (bytes.get(..AT)?, bytes.get(AT + 2..)?);
+    if superblock.has(METADATA_CSUM) {
+        let crc = crc32c(superblock.seed, &group.to_le_bytes());
+        Some(crc32c(crc32c(crc32c(crc, before), &[0; 2]), after) as u16)
+    } else if superblock.has(GDT_CSUM) {
+        let after = if superblock.has(BITS64) { after } else { &[] };
+        Some(crc16(crc16(crc16(crc16(!0, &superblock.uuid), &group.to_le_bytes()), before), after))
+    } else {
+        None
+    }
+}
+
+/// CRC-16 with the polynomial 0x8005, bits reflected.
+fn crc16(crc: u16, bytes: &[u8]) -> u16 {
+    bytes.iter().fold(crc, |crc, &byte| {
+        (0..8).fold(crc ^ u16::from(byte), |crc, _| if crc & 1 == 0 { crc >> 1 } else { crc >> 1 ^ 0xa001 })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::superblock::tests::plain;
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn crc16_is_the_one_of_arc() {
+        assert_eq!(crc16(0, b"123456789"), 0xbb3d);
+    }
+
+    #[test]
+    fn a_descriptor_without_checksum_says_nothing_of_unused_inodes() {
+        let superblock = Superblock::parse(&plain()).unwrap();
+        let mut bytes = [0; 64];
+        bytes[0x8] = 35;
+        bytes[0x1c] = 50;
+        assert_eq!(parse(&superblock, 0, &bytes), Some(Group { table: 35 * 4096, used: 64 }));
+        bytes[0x9] = 0xff;
+        assert_eq!(parse(&superblock, 0, &bytes), None);
+        assert_eq!(parse(&superblock, 0, &bytes[..32]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80), group: u32) {
+            let superblock = Superblock::parse(&plain()).unwrap();
+            if let Some(found) = parse(&superblock, group, &bytes) {
+                prop_assert!(found.used <= 64 && found.table < 2048 * 4096);
+            }
+        }
+    }
+}

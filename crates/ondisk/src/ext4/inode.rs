@@ -1,0 +1,427 @@
+//! Inodes, in the terms of statx(2).
+
+use super::superblock::{BITS64, DIR_INDEX, HUGE_FILE, INLINE_DATA, LARGEDIR};
+use super::{Superblock, crc32c, le16, le32};
+
+/// The part of an inode that every ext has had, in bytes.
+const OLD_SIZE: usize = 128;
+/// What stands before extended attributes in an inode.
+const XATTR_MAGIC: u32 = 0xea02_0000;
+
+const COMPR_FL: u32 = 0x4;
+const IMMUTABLE_FL: u32 = 0x10;
+const APPEND_FL: u32 = 0x20;
+const NODUMP_FL: u32 = 0x40;
+const ENCRYPT_FL: u32 = 0x800;
+const INDEX_FL: u32 = 0x1000;
+const HUGE_FILE_FL: u32 = 0x4_0000;
+const EXTENTS_FL: u32 = 0x8_0000;
+const VERITY_FL: u32 = 0x10_0000;
+const INLINE_DATA_FL: u32 = 0x1000_0000;
+const CASEFOLD_FL: u32 = 0x4000_0000;
+
+const S_IFMT: u16 = 0o170_000;
+const S_IFCHR: u16 = 0o020_000;
+const S_IFDIR: u16 = 0o040_000;
+const S_IFBLK: u16 = 0o060_000;
+const S_IFREG: u16 = 0o100_000;
+const S_IFLNK: u16 = 0o120_000;
+
+/// A time, counted from 1970.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Time {
+    /// Seconds.
+    pub sec: i64,
+    /// Nanoseconds; damaged ones may be a little over 10^9.
+    pub nsec: u32,
+}
+
+impl Time {
+    /// 32 signed bits of seconds, and an extra word of two more bits of seconds and 30 of nanoseconds.
+    #[inline]
+    fn decode(base: u32, extra: u32) -> Time {
+        Time { sec: i64::from(base as i32) + (i64::from(extra & 3) << 32), nsec: extra >> 2 }
+    }
+}
+
+/// An inode that is in use, whole as far as can be told, with its meaning under its file system's features.
+#[derive(Clone, Copy, Debug)]
+pub struct Inode<'a> {
+    superblock: &'a Superblock,
+    old: &'a [u8; OLD_SIZE],
+    raw: &'a [u8],
+    /// How many bytes after the old part are fields.
+    extra: usize,
+    number: u32,
+}
+
+impl<'a> Inode<'a> {
+    /// Reads inode `number` from its place in the inode table. `None` where the kernel has to be asked: the inode is not
+    /// in use, fails its checksum (damaged, or just being written), or is not what the kernel would take.
+    #[inline]
+    pub fn parse(superblock: &'a Superblock, number: u32, raw: &'a [u8]) -> Option<Inode<'a>> {
+        let raw = raw.get(..superblock.inode_size as usize)?;
+        let old: &[u8; OLD_SIZE] = raw.first_chunk()?;
+        let stored = if raw.len() > OLD_SIZE { usize::from(le16(raw, OLD_SIZE)) } else { 0 };
+        let mut inode = Inode { superblock, old, raw, extra: stored, number };
+        if inode.mode() == 0 || inode.nlink() == 0 || OLD_SIZE + stored > raw.len() || stored & 3 != 0 {
+            return None;
+        }
+        if superblock.checks() && !inode.checksum_holds() {
+            return None;
+        }
+        if inode.size() > i64::MAX as u64
+            || inode.has(INLINE_DATA_FL) && !superblock.has(INLINE_DATA)
+            || inode.has(INDEX_FL) && inode.is_directory() && superblock.checks() && !superblock.has(DIR_INDEX)
+        {
+            return None;
+        }
+        if stored == 0 && raw.len() > OLD_SIZE {
+            inode.extra = 32.min(raw.len() - OLD_SIZE); // the kernel then takes the fields as it knows them for used
+        }
+        Some(inode)
+    }
+
+    #[inline]
+    fn checksum_holds(&self) -> bool {
+        const LOW: usize = 0x7c;
+        const HIGH: usize = OLD_SIZE + 2;
+        let wide = self.extra >= 4; // room for the high half
+        let raw = self.raw;
+        let mut crc = crc32c(self.seed(), &raw[..LOW]);
+        crc = crc32c(crc, &[0; 2]);
+        crc = crc32c(crc, &raw[LOW + 2..OLD_SIZE]);
+        if raw.len() > OLD_SIZE {
+            let rest = if wide { HIGH + 2 } else { HIGH };
+            crc = crc32c(crc, &raw[OLD_SIZE..HIGH]);
+            crc = crc32c(crc, if wide { &[0; 2] } else { &[] });
+            crc = crc32c(crc, &raw[rest..]);
+        }
+        let low = u32::from(le16(raw, LOW));
+        if wide { crc == low | u32::from(le16(raw, HIGH)) << 16 } else { crc & 0xffff == low }
+    }
+
+    /// What the checksums of everything that belongs to the inode begin with.
+    #[inline]
+    pub fn seed(&self) -> u32 {
+        let start = [self.number.to_le_bytes(), self.generation().to_le_bytes()];
+        crc32c(self.superblock.seed, start.as_flattened())
+    }
+
+    #[inline]
+    fn has(&self, flag: u32) -> bool {
+        le32(self.old, 0x20) & flag != 0
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether it belongs to the file system itself, so that no name leads to it.
+    #[inline]
+    pub fn is_reserved(&self) -> bool {
+        const ROOT: u32 = 2;
+        self.number < self.superblock.first_inode && self.number != ROOT
+    }
+
+    /// Type and permissions: `st_mode`.
+    #[inline]
+    pub fn mode(&self) -> u16 {
+        le16(self.old, 0)
+    }
+
+    /// Whether it is a directory.
+    #[inline]
+    pub fn is_directory(&self) -> bool {
+        self.mode() & S_IFMT == S_IFDIR
+    }
+
+    #[inline]
+    fn is_regular(&self) -> bool {
+        self.mode() & S_IFMT == S_IFREG
+    }
+
+    /// Owner, all 32 bits.
+    #[inline]
+    pub fn uid(&self) -> u32 {
+        u32::from(le16(self.old, 0x2)) | u32::from(le16(self.old, 0x78)) << 16
+    }
+
+    /// Group, all 32 bits.
+    #[inline]
+    pub fn gid(&self) -> u32 {
+        u32::from(le16(self.old, 0x18)) | u32::from(le16(self.old, 0x7a)) << 16
+    }
+
+    /// Hard links; 1 for a directory that has more subdirectories than can be counted.
+    #[inline]
+    pub fn nlink(&self) -> u32 {
+        u32::from(le16(self.old, 0x1a))
+    }
+
+    /// Size in bytes.
+    #[inline]
+    pub fn size(&self) -> u64 {
+        let low = u64::from(le32(self.old, 0x4));
+        let high = u64::from(le32(self.old, 0x6c)) << 32;
+        if self.is_regular() || self.superblock.has(LARGEDIR) { low | high } else { low }
+    }
+
+    /// What it occupies, in units of 512 bytes: `st_blocks`.
+    #[inline]
+    pub fn blocks(&self) -> u64 {
+        let mut blocks = u64::from(le32(self.old, 0x1c));
+        if self.superblock.has(HUGE_FILE) {
+            blocks |= u64::from(le16(self.old, 0x74)) << 32;
+            if self.has(HUGE_FILE_FL) {
+                blocks *= u64::from(self.superblock.block_size / 512);
+            }
+        }
+        if self.is_regular() && self.has(INLINE_DATA_FL) && self.inline_value().is_some() {
+            blocks += self.size().div_ceil(512);
+        }
+        blocks
+    }
+
+    /// A word after the old part, if the inode says that it has so many.
+    #[inline]
+    fn extra_word(&self, at: usize) -> Option<u32> {
+        (at + 4 <= OLD_SIZE + self.extra).then(|| le32(self.raw, at))
+    }
+
+    /// Last access.
+    #[inline]
+    pub fn atime(&self) -> Time {
+        Time::decode(le32(self.old, 0x8), self.extra_word(0x8c).unwrap_or(0))
+    }
+
+    /// Last change of the inode.
+    #[inline]
+    pub fn ctime(&self) -> Time {
+        Time::decode(le32(self.old, 0xc), self.extra_word(0x84).unwrap_or(0))
+    }
+
+    /// Last change of the content.
+    #[inline]
+    pub fn mtime(&self) -> Time {
+        Time::decode(le32(self.old, 0x10), self.extra_word(0x88).unwrap_or(0))
+    }
+
+    /// Birth; `None` where the inode has no room for it.
+    #[inline]
+    pub fn btime(&self) -> Option<Time> {
+        let base = self.extra_word(0x90)?;
+        Some(Time::decode(base, self.extra_word(0x94).unwrap_or(0)))
+    }
+
+    /// The device that a special file stands for, major and minor number.
+    #[inline]
+    pub fn rdev(&self) -> (u32, u32) {
+        if !matches!(self.mode() & S_IFMT, S_IFCHR | S_IFBLK) {
+            return (0, 0);
+        }
+        match (le32(self.old, 0x28), le32(self.old, 0x2c)) {
+            (0, new) => (new >> 8 & 0xfff, new & 0xff | new >> 12 & 0xf_ff00),
+            (old, _) => (old >> 8 & 0xff, old & 0xff),
+        }
+    }
+
+    /// Attributes, as the `STATX_ATTR_*` of statx(2).
+    #[inline]
+    pub fn attributes(&self) -> u64 {
+        const ATTRIBUTES: [(u32, u64); 6] = [
+            (COMPR_FL, 0x4),
+            (IMMUTABLE_FL, 0x10),
+            (APPEND_FL, 0x20),
+            (NODUMP_FL, 0x40),
+            (ENCRYPT_FL, 0x800),
+            (VERITY_FL, 0x10_0000),
+        ];
+        let flags = le32(self.old, 0x20);
+        ATTRIBUTES.iter().filter(|(flag, _)| flags & flag != 0).fold(0, |sum, (_, attribute)| sum | attribute)
+    }
+
+    /// Generation: tells a file from an earlier one with the same number.
+    #[inline]
+    pub fn generation(&self) -> u32 {
+        le32(self.old, 0x64)
+    }
+
+    /// Whether it may have extended attributes that listxattr(2) would show.
+    #[inline]
+    pub fn has_xattrs(&self) -> bool {
+        let high = if self.superblock.has(BITS64) { le16(self.old, 0x76) } else { 0 };
+        // The file system's own attributes, inline data and encryption contexts, are not shown.
+        le32(self.old, 0x68) != 0 || high != 0 || self.xattrs().any(|xattr| !matches!(xattr.space, 7 | 9))
+    }
+
+    /// Whether its names are encrypted: the kernel shows other ones, which depend on the keys at hand.
+    #[inline]
+    pub fn is_encrypted(&self) -> bool {
+        self.has(ENCRYPT_FL)
+    }
+
+    /// Whether a directory ignores the case of names. They are stored as they were given.
+    pub fn is_casefolded(&self) -> bool {
+        self.has(CASEFOLD_FL)
+    }
+
+    /// Whether a directory has an index, so that its first block may be the index's root.
+    #[inline]
+    pub fn is_indexed(&self) -> bool {
+        self.has(INDEX_FL)
+    }
+
+    /// Whether it is an encrypted symlink: statx gives the size of what it leads to, not the one that is stored.
+    #[inline]
+    pub fn is_encrypted_symlink(&self) -> bool {
+        self.has(ENCRYPT_FL) && self.mode() & S_IFMT == S_IFLNK
+    }
+
+    /// The 60 bytes that say where the content lies.
+    #[inline]
+    pub fn body(&self) -> &'a [u8; 60] {
+        self.old[0x28..].first_chunk().unwrap_or(&[0; 60])
+    }
+
+    /// Whether the content lies in extents, and not in a block map of old.
+    #[inline]
+    pub fn has_extents(&self) -> bool {
+        self.has(EXTENTS_FL)
+    }
+
+    /// Whether the content lies in the inode.
+    #[inline]
+    pub fn is_inline(&self) -> bool {
+        self.has(INLINE_DATA_FL)
+    }
+
+    /// The part of inline content that does not fit into [`Inode::body`]: the extended attribute `system.data`.
+    pub fn inline_value(&self) -> Option<&'a [u8]> {
+        self.xattrs().find(|xattr| xattr.space == 7 && xattr.name == b"data").and_then(|xattr| xattr.value)
+    }
+
+    /// The extended attributes in the inode; ends early at bytes that are none.
+    fn xattrs(&self) -> impl Iterator<Item = Xattr<'a>> {
+        let start = OLD_SIZE + self.extra;
+        let space = match self.raw.get(start..) {
+            Some(space) if space.len() >= 8 && le32(space, 0) == XATTR_MAGIC => &space[4..],
+            _ => &[],
+        };
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            const HEADER: usize = 16;
+            let entry = space.get(at..at + HEADER)?;
+            if le32(entry, 0) == 0 {
+                return None; // the end of the list
+            }
+            let name = space.get(at + HEADER..at + HEADER + usize::from(entry[0]))?;
+            let place = usize::from(le16(entry, 2));
+            // A value in an inode of its own is no value of ours.
+            let value = if le32(entry, 4) == 0 { usize::try_from(le32(entry, 8)).ok() } else { None };
+            let value = value.and_then(|length| space.get(place..place.checked_add(length)?));
+            at += HEADER + name.len().next_multiple_of(4);
+            Some(Xattr { space: entry[1], name, value })
+        })
+    }
+}
+
+/// An extended attribute in an inode.
+struct Xattr<'a> {
+    /// `e_name_index`: what stands before the name.
+    space: u8,
+    name: &'a [u8],
+    value: Option<&'a [u8]>,
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::superblock::tests::plain;
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A directory of 256 bytes, with these flags, size and body.
+    pub(in crate::ext4) fn directory(flags: u32, size: u32, body: &[u8]) -> Vec<u8> {
+        let mut raw = vec![0; 256];
+        raw[..2].copy_from_slice(&(S_IFDIR | 0o755).to_le_bytes());
+        raw[0x4..0x8].copy_from_slice(&size.to_le_bytes());
+        raw[0x1a] = 2;
+        raw[0x20..0x24].copy_from_slice(&flags.to_le_bytes());
+        raw[0x28..0x28 + body.len()].copy_from_slice(body);
+        raw[0x80] = 32;
+        raw
+    }
+
+    #[test]
+    fn times_reach_from_1901_to_2446() {
+        assert_eq!(Time::decode(0x8000_0000, 0), Time { sec: -0x8000_0000, nsec: 0 });
+        assert_eq!(Time::decode(0, 5 << 2), Time { sec: 0, nsec: 5 });
+        assert_eq!(Time::decode(0x7fff_ffff, 3), Time { sec: 0x3_7fff_ffff, nsec: 0 });
+    }
+
+    #[test]
+    fn devices_are_stored_in_two_ways() {
+        let superblock = Superblock::parse(&plain()).unwrap();
+        let rdev = |old: u32, new: u32| {
+            let mut raw = directory(0, 0, &[old.to_le_bytes(), new.to_le_bytes()].concat());
+            raw[..2].copy_from_slice(&S_IFCHR.to_le_bytes());
+            Inode::parse(&superblock, 12, &raw).unwrap().rdev()
+        };
+        assert_eq!(rdev(0x0803, 0), (8, 3));
+        assert_eq!(rdev(0, 0x1234_567f), (0x456, 0x1_237f));
+    }
+
+    #[test]
+    fn fields_that_the_inode_has_no_room_for_are_absent() {
+        let superblock = Superblock::parse(&plain()).unwrap();
+        let mut raw = directory(0, 4096, &[]);
+        raw[0x84..0x88].copy_from_slice(&(7u32 << 2).to_le_bytes());
+        assert_eq!(Inode::parse(&superblock, 12, &raw).unwrap().ctime().nsec, 7);
+        assert!(Inode::parse(&superblock, 12, &raw).unwrap().btime().is_some());
+        raw[0x80] = 4;
+        assert_eq!(Inode::parse(&superblock, 12, &raw).unwrap().ctime().nsec, 0);
+        assert_eq!(Inode::parse(&superblock, 12, &raw).unwrap().btime(), None);
+        raw[0x80] = 0; // not used yet: the kernel uses it
+        assert_eq!(Inode::parse(&superblock, 12, &raw).unwrap().ctime().nsec, 7);
+        raw[0x80] = 132;
+        assert!(Inode::parse(&superblock, 12, &raw).is_none());
+        assert!(Inode::parse(&superblock, 12, &raw[..255]).is_none());
+    }
+
+    #[test]
+    fn attributes_in_the_inode() {
+        let superblock = Superblock::parse(&plain()).unwrap();
+        let mut raw = directory(0, 4096, &[]);
+        assert!(!Inode::parse(&superblock, 12, &raw).unwrap().has_xattrs());
+        raw[0xa0..0xa4].copy_from_slice(&XATTR_MAGIC.to_le_bytes());
+        assert!(!Inode::parse(&superblock, 12, &raw).unwrap().has_xattrs());
+        raw[0xa4..0xbc].copy_from_slice(b"\x04\x07\x20\0\0\0\0\0\x03\0\0\0\0\0\0\0data\0\0\0\0");
+        raw[0xc4..0xc7].copy_from_slice(b"abc");
+        let inode = Inode::parse(&superblock, 12, &raw).unwrap();
+        assert!(!inode.has_xattrs());
+        assert_eq!(inode.inline_value(), Some(&b"abc"[..]));
+        raw[0xa5] = 1;
+        let inode = Inode::parse(&superblock, 12, &raw).unwrap();
+        assert!(inode.has_xattrs());
+        assert_eq!(inode.inline_value(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(raw in proptest::collection::vec(any::<u8>(), 256), extra in 0u8..130, xattrs: bool) {
+            let superblock = Superblock::parse(&plain()).unwrap();
+            let mut raw = raw;
+            raw[0x80..0x82].copy_from_slice(&[extra & !3, 0]);
+            let start = OLD_SIZE + usize::from(extra & !3);
+            if xattrs && start + 4 <= 256 {
+                raw[start..start + 4].copy_from_slice(&XATTR_MAGIC.to_le_bytes());
+            }
+            if let Some(inode) = Inode::parse(&superblock, 12, &raw) {
+                inode.inline_value();
+                let _ = (inode.size(), inode.blocks(), inode.atime(), inode.btime(), inode.rdev(), inode.has_xattrs());
+                let _ = (inode.attributes(), inode.seed(), inode.uid(), inode.gid(), inode.mtime(), inode.is_encrypted_symlink());
+            }
+        }
+    }
+}

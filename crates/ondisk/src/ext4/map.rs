@@ -1,0 +1,307 @@
+//! Where the blocks of a directory lie: extents, or the block map that ext2 had.
+//!
+//! Both are trees whose root is in the inode. The caller reads the blocks that the tree has below, which are few: most
+//! directories have none.
+
+use super::{Fault, Inode, Superblock, crc32c, le16, le32};
+
+/// Blocks of content that lie one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// The first one's number in the content.
+    pub logical: u32,
+    /// The first one's number on the device.
+    pub place: u64,
+    /// How many, at least one.
+    pub blocks: u32,
+}
+
+/// A block of the tree itself, which is yet to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Branch {
+    /// Its number on the device.
+    pub place: u64,
+    /// How many levels of tree lie below it.
+    depth: u16,
+    /// The content that it is about: from this block on, before that one.
+    from: u64,
+    until: u64,
+}
+
+/// What a piece of the tree holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// Content.
+    Run(Run),
+    /// More of the tree: to be read, once, and given to [`Map::branch`].
+    Branch(Branch),
+}
+
+/// How to read the tree of one inode.
+///
+/// It ends, whatever the bytes say: each level leads to a lower one, and a tree of extents covers the content once. A
+/// caller that refuses a block which it has seen before (in any tree) also bounds how much is found.
+#[derive(Clone, Copy, Debug)]
+pub struct Map<'a> {
+    superblock: &'a Superblock,
+    extents: bool,
+    seed: u32,
+    /// Blocks of content that count; what was reserved beyond the end does not.
+    length: u64,
+}
+
+const HEADER: usize = 12;
+const ENTRY: usize = 12;
+const DEEPEST: u16 = 5;
+
+impl<'a> Map<'a> {
+    /// The tree of an inode whose content is not inline.
+    pub fn of(inode: &Inode<'a>, superblock: &'a Superblock) -> Map<'a> {
+        let length = inode.size().div_ceil(u64::from(superblock.block_size));
+        Map { superblock, extents: inode.has_extents(), seed: inode.seed(), length: length.min(1 << 32) }
+    }
+
+    /// Looks through the root of the tree, [`Inode::body`].
+    ///
+    /// # Errors
+    /// What the kernel would take for damage. What was found before may be wrong as well.
+    pub fn root(&self, body: &[u8; 60], found: &mut impl FnMut(Found)) -> Result<(), Fault> {
+        if self.extents {
+            return self.extents(body, None, 0, 1 << 32, found);
+        }
+        let mut at = 0;
+        for (slot, depth) in (0..15).map(|slot: usize| (slot, slot.saturating_sub(11) as u16)) {
+            at = self.pointer(le32(body, slot * 4), depth, at, found)?;
+        }
+        Ok(())
+    }
+
+    /// Looks through a block that the tree has led to.
+    ///
+    /// # Errors
+    /// As for [`Map::root`].
+    pub fn branch(&self, branch: Branch, block: &[u8], found: &mut impl FnMut(Found)) -> Result<(), Fault> {
+        let block = block.get(..self.superblock.block_size as usize).ok_or(Fault("a block that is too short"))?;
+        if self.extents {
+            return self.extents(block, Some(branch.depth), branch.from, branch.until, found);
+        }
+        let mut at = branch.from;
+        for word in block.chunks_exact(4) {
+            if at >= self.length {
+                break;
+            }
+            at = self.pointer(le32(word, 0), branch.depth - 1, at, found)?;
+        }
+        Ok(())
+    }
+
+    /// One entry of a block map, for the content from block `at` on. Returns where the next one's begins.
+    fn pointer(&self, place: u32, depth: u16, at: u64, found: &mut impl FnMut(Found)) -> Result<u64, Fault> {
+        let end = at.saturating_add((u64::from(self.superblock.block_size) / 4).pow(u32::from(depth)));
+        if place == 0 || at >= self.length {
+            return Ok(end); // a hole
+        }
+        let place = self.inside(u64::from(place), 1)?;
+        found(if depth == 0 {
+            Found::Run(Run { logical: at as u32, place, blocks: 1 })
+        } else {
+            Found::Branch(Branch { place, depth, from: at, until: end })
+        });
+        Ok(end)
+    }
+
+    /// A node of a tree of extents: the root if `depth` is none.
+    fn extents(
+        &self,
+        node: &[u8],
+        depth: Option<u16>,
+        from: u64,
+        until: u64,
+        found: &mut impl FnMut(Found),
+    ) -> Result<(), Fault> {
+        const MAGIC: u16 = 0xf30a;
+        const FAULT: Fault = Fault("a tree of extents that is none");
+        let (entries, room, own) = (usize::from(le16(node, 2)), usize::from(le16(node, 4)), le16(node, 6));
+        let sound = le16(node, 0) == MAGIC
+            && entries <= room
+            && HEADER + ENTRY * room <= node.len()
+            && match depth {
+                None => own <= DEEPEST && (entries > 0 || own == 0),
+                Some(depth) => own == depth && entries > 0,
+            };
+        if !sound {
+            return Err(FAULT);
+        }
+        let tail = HEADER + ENTRY * room;
+        if depth.is_some()
+            && self.superblock.checks()
+            && node
+                .get(tail..tail + 4)
+                .is_none_or(|tail| crc32c(self.seed, &node[..HEADER + ENTRY * room]) != le32(tail, 0))
+        {
+            return Err(Fault("a block of extents that fails its checksum"));
+        }
+        let entries = node[HEADER..].chunks_exact(ENTRY).take(entries);
+        let starts = entries.clone().skip(1).map(|entry| u64::from(le32(entry, 0)));
+        let mut past = from;
+        for (entry, next) in entries.zip(starts.chain([until])) {
+            let start = u64::from(le32(entry, 0));
+            if start < past || start >= next || next > until {
+                return Err(FAULT);
+            }
+            if own > 0 {
+                let place = u64::from(le32(entry, 4)) | u64::from(le16(entry, 8)) << 32;
+                let branch = Branch { place: self.inside(place, 1)?, depth: own - 1, from: start, until: next };
+                past = next;
+                if start < self.length {
+                    found(Found::Branch(branch));
+                }
+                continue;
+            }
+            let (length, written) = match le16(entry, 4) {
+                length @ ..=0x8000 => (length, true),
+                length => (length - 0x8000, false),
+            };
+            let place = u64::from(le32(entry, 8)) | u64::from(le16(entry, 6)) << 32;
+            past = start + u64::from(length);
+            if length == 0 || past > next {
+                return Err(FAULT);
+            }
+            let place = self.inside(place, u64::from(length))?;
+            let blocks = u64::from(length).min(self.length.saturating_sub(start)) as u32;
+            if written && blocks > 0 {
+                found(Found::Run(Run { logical: start as u32, place, blocks }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that blocks lie in the file system, and not where it begins.
+    fn inside(&self, place: u64, blocks: u64) -> Result<u64, Fault> {
+        if place > self.superblock.first_block && place.saturating_add(blocks) <= self.superblock.blocks {
+            Ok(place)
+        } else {
+            Err(Fault("blocks outside the file system"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inode::tests::directory;
+    use super::super::superblock::tests::plain;
+    use super::*;
+    use proptest::prelude::*;
+
+    const EXTENTS_FL: u32 = 0x8_0000;
+
+    fn node(depth: u16, entries: &[[u32; 3]]) -> Vec<u8> {
+        let words = [0xf30a | (entries.len() as u32) << 16, 4 | u32::from(depth) << 16, 0];
+        [&[words], entries].concat().as_flattened().iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn root(flags: u32, blocks: u32, body: &[u8]) -> Result<Vec<Found>, Fault> {
+        let superblock = Superblock::parse(&plain()).unwrap();
+        let raw = directory(flags, blocks * 4096, body);
+        let inode = Inode::parse(&superblock, 12, &raw).unwrap();
+        let mut all = Vec::new();
+        Map::of(&inode, &superblock).root(inode.body(), &mut |found| all.push(found)).map(|()| all)
+    }
+
+    fn run(logical: u32, place: u64, blocks: u32) -> Found {
+        Found::Run(Run { logical, place, blocks })
+    }
+
+    #[test]
+    fn extents_in_the_inode() {
+        let body = node(0, &[[0, 2, 100], [2, 0x8003, 200], [9, 5, 300]]);
+        assert_eq!(root(EXTENTS_FL, 12, &body), Ok(vec![run(0, 100, 2), run(9, 300, 3)]));
+        assert_eq!(root(EXTENTS_FL, 1, &body), Ok(vec![run(0, 100, 1)]));
+        assert_eq!(root(EXTENTS_FL, 1, &node(0, &[])), Ok(vec![]));
+    }
+
+    #[test]
+    fn extents_that_attack_are_refused() {
+        let outside = Err(Fault("blocks outside the file system"));
+        assert_eq!(root(EXTENTS_FL, 12, &node(0, &[[0, 2, 2047]])), outside);
+        assert_eq!(root(EXTENTS_FL, 12, &node(0, &[[0, 2, 0]])), outside);
+        assert_eq!(root(EXTENTS_FL, 12, &node(0, &[[0, 0xffff_0001, u32::MAX]])), outside);
+        let none = Err(Fault("a tree of extents that is none"));
+        assert_eq!(root(EXTENTS_FL, 12, &node(0, &[[0, 2, 100], [1, 2, 200]])), none);
+        assert_eq!(root(EXTENTS_FL, 12, &node(0, &[[5, 2, 100], [1, 2, 200]])), none);
+        assert_eq!(root(EXTENTS_FL, 12, &node(0, &[[0, 0, 100]])), none);
+        assert_eq!(root(EXTENTS_FL, 12, &node(6, &[[0, 100, 0]])), none);
+        assert_eq!(root(EXTENTS_FL, 12, &node(1, &[])), none);
+        assert_eq!(root(EXTENTS_FL, 12, &[]), none);
+    }
+
+    #[test]
+    fn branches_lead_down_and_stay_in_their_part() {
+        let superblock = Superblock::parse(&plain()).unwrap();
+        let raw = directory(EXTENTS_FL, 100 * 4096, &node(1, &[[0, 50, 0], [10, 51, 0]]));
+        let inode = Inode::parse(&superblock, 12, &raw).unwrap();
+        let map = Map::of(&inode, &superblock);
+        let mut branches = Vec::new();
+        map.root(inode.body(), &mut |found| branches.push(found)).unwrap();
+        let first = Branch { place: 50, depth: 0, from: 0, until: 10 };
+        let second = Branch { place: 51, depth: 0, from: 10, until: 1 << 32 };
+        assert_eq!(branches, [Found::Branch(first), Found::Branch(second)]);
+
+        let block = |entries: &[[u32; 3]]| {
+            let mut block = node(0, entries);
+            block.resize(4096, 0);
+            block
+        };
+        let mut all = Vec::new();
+        map.branch(first, &block(&[[2, 3, 70]]), &mut |found| all.push(found)).unwrap();
+        assert_eq!(all, [run(2, 70, 3)]);
+        assert!(map.branch(first, &block(&[[2, 9, 70]]), &mut |_| ()).is_err());
+        assert!(map.branch(second, &block(&[[2, 3, 70]]), &mut |_| ()).is_err());
+        assert!(map.branch(second, &block(&[]), &mut |_| ()).is_err());
+        assert!(map.branch(second, &block(&[[10, 3, 70]])[..4000], &mut |_| ()).is_err());
+    }
+
+    #[test]
+    fn block_maps_of_old() {
+        let mut body = [0u32; 15];
+        body[..2].copy_from_slice(&[100, 101]);
+        body[3] = 103;
+        body[12] = 200;
+        let bytes = body.map(u32::to_le_bytes);
+        let found = root(0, 14, bytes.as_flattened()).unwrap();
+        assert_eq!(found[..3], [run(0, 100, 1), run(1, 101, 1), run(3, 103, 1)]);
+        assert_eq!(found[3..], [Found::Branch(Branch { place: 200, depth: 1, from: 12, until: 12 + 1024 })]);
+        assert_eq!(root(0, 2, bytes.as_flattened()).unwrap(), found[..2]);
+        assert_eq!(root(0, 1, &[0xff; 60]), Err(Fault("blocks outside the file system")));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(
+            flags in prop_oneof![Just(0), Just(EXTENTS_FL)],
+            blocks in 0u32..100_000,
+            body in proptest::collection::vec(0u8..5, 60),
+            block in proptest::collection::vec(0u8..5, 4096),
+            magic: bool,
+        ) {
+            let superblock = Superblock::parse(&plain()).unwrap();
+            let (mut body, mut block) = (body, block);
+            if magic {
+                body[..2].copy_from_slice(&[0x0a, 0xf3]);
+                block[..2].copy_from_slice(&[0x0a, 0xf3]);
+            }
+            let raw = directory(flags, blocks.wrapping_mul(4096), &body);
+            if let Some(inode) = Inode::parse(&superblock, 12, &raw) {
+                let map = Map::of(&inode, &superblock);
+                let mut all = Vec::new();
+                let _ = map.root(inode.body(), &mut |found| all.push(found));
+                for found in all {
+                    match found {
+                        Found::Run(run) => prop_assert!(run.place + u64::from(run.blocks) <= 2048 && run.blocks > 0),
+                        Found::Branch(branch) => drop(map.branch(branch, &block, &mut |_| ())),
+                    }
+                }
+            }
+        }
+    }
+}

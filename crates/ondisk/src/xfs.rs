@@ -1,0 +1,199 @@
+//! What XFS says of itself and of its inodes: `struct xfs_fsop_geom` and `struct xfs_bulkstat` of xfs_fs.h.
+//! [ioctl_xfs_fsgeometry(2)](https://man7.org/linux/man-pages/man2/ioctl_xfs_fsop_geometry.2.html),
+//! [ioctl_xfs_bulkstat(2)](https://man7.org/linux/man-pages/man2/ioctl_xfs_bulkstat.2.html)
+
+use crate::{Dev, u16_at, u32_at, u64_at};
+
+/// The shape of a file system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Bytes in a block: a power of two.
+    pub block: u32,
+    /// Allocation groups; at least one.
+    pub groups: u32,
+    /// Whether inodes say when they were made: those of version 5, with checksums.
+    pub has_btime: bool,
+    /// Bits of an inode number that say where it is within its group.
+    group_bits: u32,
+}
+
+impl Geometry {
+    /// From a `struct xfs_fsop_geom`; `None` for one that cannot be.
+    pub fn parse(bytes: &[u8]) -> Option<Geometry> {
+        const FLAGS: usize = 92;
+        const V5SB: u32 = 1 << 15;
+        let block = u32_at(bytes, 0).filter(|block| block.is_power_of_two())?;
+        let group_blocks = u32_at(bytes, 8).filter(|&blocks| blocks > 0)?;
+        let groups = u32_at(bytes, 12).filter(|&groups| groups > 0)?;
+        let inode = u32_at(bytes, 24).filter(|inode| inode.is_power_of_two() && *inode <= block)?;
+        // The number of a block in its group takes as many bits as that of the last one.
+        let bits_of_block = u32::BITS - (group_blocks - 1).leading_zeros();
+        let group_bits = bits_of_block + (block / inode).ilog2();
+        let has_btime = u32_at(bytes, FLAGS)? & V5SB != 0;
+        (group_bits < u64::BITS).then_some(Geometry { block, groups, has_btime, group_bits })
+    }
+
+    /// The group that an inode is in; a number that is none gives a group that there is not.
+    pub fn group_of(&self, ino: u64) -> u32 {
+        u32::try_from(ino >> self.group_bits).unwrap_or(u32::MAX)
+    }
+}
+
+/// Seconds since 1970 and nanoseconds, as they stand.
+pub type Stamp = (i64, u32);
+
+/// What bulkstat says of an inode. Names of the kernel's fields in brackets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Inode {
+    /// Inode number.
+    pub ino: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// What is allocated, in blocks of the file system. 0 for what is kept in the inode itself, even if its extended
+    /// attributes have blocks.
+    pub blocks: u64,
+    /// The `FS_XFLAG_*` (`bs_xflags`).
+    pub xflags: u32,
+    /// Last read.
+    pub atime: Stamp,
+    /// Last change of the contents.
+    pub mtime: Stamp,
+    /// Last change of contents or attributes.
+    pub ctime: Stamp,
+    /// When it was made; nothing but zeros where the inode does not say.
+    pub btime: Stamp,
+    /// Generation.
+    pub generation: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// What a device file stands for; 0:0 for any other file.
+    pub rdev: Dev,
+    /// Hard links.
+    pub nlink: u32,
+    /// Extents of the extended attributes (`bs_aextents`).
+    pub attribute_extents: u32,
+    /// Type and permission bits.
+    pub mode: u16,
+}
+
+impl Inode {
+    /// Length of a `struct xfs_bulkstat`, in bytes.
+    pub const LEN: usize = 192;
+    /// In [`Inode::xflags`]: cannot be changed.
+    pub const IMMUTABLE: u32 = 0x8;
+    /// In [`Inode::xflags`]: can only be appended to.
+    pub const APPEND: u32 = 0x10;
+    /// In [`Inode::xflags`]: not to be dumped.
+    pub const NODUMP: u32 = 0x80;
+    /// In [`Inode::xflags`]: may have extended attributes; without it, it has none.
+    pub const HAS_ATTRIBUTES: u32 = 0x8000_0000;
+
+    /// Only the inode number of a `struct xfs_bulkstat`.
+    pub fn ino_of(bytes: &[u8; Inode::LEN]) -> u64 {
+        u64_at(bytes, 0).unwrap_or_default()
+    }
+
+    /// From a `struct xfs_bulkstat`. Any bytes make one.
+    pub fn of(bytes: &[u8; Inode::LEN]) -> Inode {
+        let half = |at| u16_at(bytes, at).unwrap_or_default();
+        let word = |at| u32_at(bytes, at).unwrap_or_default();
+        let long = |at| u64_at(bytes, at).unwrap_or_default();
+        let stamp = |sec, nsec| (long(sec).cast_signed(), word(nsec));
+        let rdev = word(100); // as System V packed it
+        Inode {
+            ino: long(0),
+            size: long(8),
+            blocks: long(16),
+            xflags: long(24) as u32,
+            atime: stamp(32, 80),
+            mtime: stamp(40, 84),
+            ctime: stamp(48, 88),
+            btime: stamp(56, 92),
+            generation: word(64),
+            uid: word(68),
+            gid: word(72),
+            rdev: Dev { major: rdev >> 18, minor: rdev & 0x3_ffff },
+            nlink: word(112),
+            attribute_extents: word(120),
+            mode: half(132),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn geometry(block: u32, group_blocks: u32, groups: u32, inode: u32) -> Option<Geometry> {
+        let mut bytes = [0; 256];
+        for (at, value) in [(0, block), (8, group_blocks), (12, groups), (24, inode), (92, 1 << 15)] {
+            bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+        Geometry::parse(&bytes)
+    }
+
+    #[test]
+    fn inode_numbers_begin_with_the_group() {
+        // 100 MiB in 4 groups: 6400 blocks take 13 bits, 8 inodes in a block 3.
+        let shape = geometry(4096, 6400, 4, 512).unwrap();
+        assert!(shape.has_btime && shape.groups == 4);
+        assert_eq!([128, 65535, 65536, 3 << 16 | 5, u64::MAX].map(|ino| shape.group_of(ino)), [0, 0, 1, 3, u32::MAX]);
+        assert_eq!(geometry(4096, 8192, 4, 4096).unwrap().group_of(8192), 1);
+        assert_eq!(geometry(4096, 1, 4, 4096).unwrap().group_of(3), 3);
+    }
+
+    #[test]
+    fn a_shape_that_cannot_be_is_none() {
+        for (block, group_blocks, groups, inode) in
+            [(0, 9, 1, 256), (4095, 9, 1, 256), (4096, 0, 1, 256), (4096, 9, 0, 256), (512, 9, 1, 1024), (512, 9, 1, 0)]
+        {
+            assert_eq!(geometry(block, group_blocks, groups, inode), None);
+        }
+        assert_eq!(Geometry::parse(&[1; 90]), None);
+    }
+
+    #[test]
+    fn fields_are_where_the_kernel_puts_them() {
+        let mut bytes = [0; Inode::LEN];
+        let words: [(usize, u32); 12] = [
+            (0, 131),
+            (8, 5),
+            (24, 0x8000_0010),
+            (48, 7),
+            (64, 9),
+            (68, 1000),
+            (88, 123),
+            (100, 8 << 18 | 17),
+            (112, 3),
+            (116, 1),
+            (120, 2),
+            (132, 0o060_644),
+        ];
+        for (at, value) in words {
+            bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        if cfg!(target_endian = "little") {
+            let inode = Inode::of(&bytes);
+            assert_eq!((inode.ino, inode.size, inode.nlink, inode.mode), (131, 5, 3, 0o060_644));
+            assert_eq!((inode.ctime, inode.generation, inode.uid), ((7, 123), 9, 1000));
+            assert_eq!(inode.rdev, Dev { major: 8, minor: 17 });
+            assert_eq!(inode.xflags, Inode::HAS_ATTRIBUTES | Inode::APPEND);
+            assert_eq!(inode.attribute_extents, 2);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), ino: u64) {
+            if let Some(shape) = Geometry::parse(&bytes) {
+                shape.group_of(ino);
+            }
+            for row in bytes.as_chunks::<{ Inode::LEN }>().0 {
+                prop_assert_eq!(Inode::of(row).ino, Inode::ino_of(row));
+            }
+        }
+    }
+}

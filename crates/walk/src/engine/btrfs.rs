@@ -1,0 +1,529 @@
+//! `btrfs`: the trees of the subvolumes, read by `BTRFS_IOC_TREE_SEARCH_V2`. One call gives some hundred inodes with their
+//! names, where statx(2) takes one for each.
+//!
+//! - The search sees what is in the trees: syncfs(2) first puts everything there. Whatever has changed since, by its ctime
+//!   or mtime, and whatever does not fit together, is looked at singly with statx(2).
+//! - Threads claim pieces of the inode numbers in ascending order ([`work`]). A directory is mostly older than what is in
+//!   it, so it is mostly known by then; one that is not is looked up, upwards to one that is ([`tree`]). So every entry is
+//!   handed over at once, and of the whole only the directories are kept.
+//! - Subvolumes are trees of their own. The tree of trees says where they should lie; what is really at those names, statx
+//!   says.
+//! - The search knows nothing of mounts: the mount table says where they lie.
+//!
+//! While others write, a name that is replaced by another file may come twice, as both, and a file that is moved at two
+//! places, or at none.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use gate::btrfs::{SEARCH_HEAD, SearchKey, get_subvol_info, tree_search_v2};
+use gate::fs::{At, Time, fstatfs, statx, syncfs};
+use gate::{Errno, Fd, Gate};
+use mounts::Warning;
+use ondisk::Dev;
+use ondisk::btrfs::{FIRST_INODE, FS_TREE, Inode, Link, ROOT_TREE, Subvolume, is_name, items, kind, root_ref};
+
+use self::scan::{BUFFER, Found, Row, Scan, next_inode};
+use self::tree::{Tree, View};
+use self::work::{End, Work};
+use super::{Engine, Ground, Refusal, stat};
+use crate::digest;
+use crate::entry::{Dir, Entry, Meta, Type};
+use crate::job::{Below, Crossing, Job, Place};
+use crate::sink::Worker;
+
+mod scan;
+pub mod since;
+mod tree;
+mod work;
+
+/// btrfs's trees, searched.
+#[derive(Clone, Copy, Debug)]
+pub struct Btrfs;
+
+/// `BTRFS_SUPER_MAGIC` of statfs(2).
+const MAGIC: u64 = 0x9123_683e;
+
+/// How much earlier a time may be than the change that it is of: the kernel's clock for files stands still for a tick.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Most threads: reading from a disk, there may be so many requests in flight.
+const THREADS: usize = 16;
+
+/// Searches in one piece, after which the rest of it is left to others.
+const SEARCHES: u32 = 64;
+
+/// Bytes of a search for a single inode.
+const SMALL: usize = 4096;
+
+impl Engine for Btrfs {
+    fn name(&self) -> &'static str {
+        "btrfs"
+    }
+
+    fn possible(&self, ground: &Ground<'_>) -> Result<(), Refusal> {
+        let refusal = |why: &str| Err(Refusal(why.to_owned()));
+        if ground.statfs.magic != MAGIC {
+            return refusal("it is not btrfs");
+        }
+        if ground.mount.is_none() {
+            return refusal("the mount table does not have this mount, so that mounts below it would go unseen");
+        }
+        if ground.is_idmapped() {
+            return refusal("the mount is idmapped: it shows other owners than are stored; walk another mount of it");
+        }
+        let key = SearchKey {
+            tree: 0,
+            first: (FIRST_INODE, 0, 0),
+            last: (FIRST_INODE, u8::MAX, u64::MAX),
+            min_transid: 0,
+            items: 1,
+        };
+        match tree_search_v2(&ground.top.fd, &key, &mut [0; SMALL]) {
+            Ok(_) => Ok(()),
+            Err(Errno::EPERM | Errno::EACCES) => {
+                refusal("searching btrfs's trees takes CAP_SYS_ADMIN; run as root, outside of containers")
+            }
+            Err(Errno::ENOTTY | Errno::ENOSYS) => refusal("this kernel has no BTRFS_IOC_TREE_SEARCH_V2 (Linux 3.14)"),
+            Err(e) => Err(Refusal::of("cannot search the tree", e)),
+        }
+    }
+
+    fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
+        let fd = &job.top.fd;
+        syncfs(fd).map_err(|e| Refusal::of("cannot write out what has changed", e))?;
+        let start = SystemTime::now();
+        let refusal = |e| Refusal::of("cannot ask about the subvolume", e);
+        let subvolume = subvolume(fd).map_err(refusal)?;
+        let sector = fstatfs(fd).map_err(refusal)?.block_size;
+        let ino = job.top.meta.ino;
+        if ino < FIRST_INODE {
+            return Ok(()); // what is left of a subvolume in a snapshot is empty
+        }
+        next_inode(fd, subvolume.tree, FIRST_INODE, &mut [0; SMALL]).map_err(refusal)?;
+        let fresh = fresh(start, sector);
+        let top = Tree::new(subvolume.tree, job.top.meta.dev, has_stubs(&subvolume), ino, job.place(), Some(job.below));
+        let shared = Shared { job, fresh, strays: Mutex::default(), settled: Mutex::default() };
+        let work = Work::of(shared.trees(top));
+        shared.run(&work);
+        shared.settle_strays();
+        Ok(())
+    }
+}
+
+/// What is said of the subvolume that a directory is in.
+fn subvolume(fd: &Fd) -> Result<Subvolume, Errno> {
+    Subvolume::parse(&get_subvol_info(fd)?).ok_or(Errno::EIO)
+}
+
+/// Whether names in a subvolume may lead to subvolumes that are not there.
+fn has_stubs(subvolume: &Subvolume) -> bool {
+    subvolume.tree != FS_TREE && (subvolume.is_snapshot() || subvolume.uuid == [0; 16])
+}
+
+/// How inodes become metadata.
+#[derive(Clone, Copy, Debug)]
+struct Fresh {
+    /// What has changed at this time or later is not believed.
+    from: Time,
+    sector: u64,
+}
+
+fn fresh(start: SystemTime, sector: u64) -> Fresh {
+    let from = start - TICK;
+    let from = from.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Fresh { from: Time { sec: from.as_secs().cast_signed(), nsec: from.subsec_nanos() }, sector: sector.max(1) }
+}
+
+impl Fresh {
+    /// Whether an inode may have changed since the walk began.
+    fn has_changed(&self, meta: &Meta) -> bool {
+        meta.ctime >= self.from || meta.mtime >= self.from
+    }
+}
+
+fn time((sec, nsec): (i64, u32)) -> Time {
+    Time { sec, nsec }
+}
+
+/// What statx(2) would say of an inode.
+#[inline]
+fn meta_of(ino: u64, inode: &Inode, xattrs: bool, dev: Dev, mount: u64, sector: u64) -> Meta {
+    use gate::fs::Attributes;
+    let attribute = |flag: u64, attribute: Attributes| if inode.flags & flag != 0 { attribute.bits() } else { 0 };
+    let mode = inode.mode & 0xffff;
+    let rdev = match Type::of_mode(mode) {
+        Type::Block | Type::Char => {
+            let rdev = inode.rdev as u32; // the kernel keeps no more of it
+            Dev { major: rdev >> 20, minor: rdev & 0xf_ffff }
+        }
+        _ => Dev::default(),
+    };
+    Meta {
+        ino,
+        mode,
+        nlink: inode.nlink,
+        uid: inode.uid,
+        gid: inode.gid,
+        size: inode.size,
+        blocks: inode.nbytes.checked_next_multiple_of(sector).unwrap_or(inode.nbytes) >> 9,
+        atime: time(inode.atime),
+        mtime: time(inode.mtime),
+        ctime: time(inode.ctime),
+        btime: Some(time(inode.otime)),
+        rdev,
+        dev,
+        mount,
+        attributes: attribute(Inode::APPEND, Attributes::APPEND)
+            | attribute(Inode::COMPRESS, Attributes::COMPRESSED)
+            | attribute(Inode::IMMUTABLE, Attributes::IMMUTABLE)
+            | attribute(Inode::NODUMP, Attributes::NODUMP)
+            | attribute(Inode::VERITY, Attributes::VERITY),
+        generation: Some(inode.generation as u32),
+        xattrs: Some(xattrs),
+    }
+}
+
+/// What the threads share.
+struct Shared<'a, 'j> {
+    job: &'a Job<'j>,
+    fresh: Fresh,
+    /// Names at which something else was found than the tree says.
+    strays: Mutex<Vec<Crossing>>,
+    /// What stands for the names that were handed over as statx saw them.
+    settled: Mutex<HashSet<u64>>,
+}
+
+impl<'a> Shared<'a, '_> {
+    /// The tree of the top and of every subvolume below it, whose roots are handed over.
+    fn trees(&self, top: Tree<'a>) -> Vec<Arc<Tree<'a>>> {
+        let mut worker = self.job.sink.worker();
+        let mut trees = vec![Arc::new(top)];
+        let mut next = 0;
+        while let Some(tree) = trees.get(next).cloned() {
+            if self.job.is_over() {
+                break;
+            }
+            if let Err(e) = self.subvolumes(&tree, &mut *worker, &mut trees) {
+                let what = "cannot read where subvolumes lie; some may be left out";
+                self.job.warn(Warning::failed(&self.job.top.path, Gate::BtrfsTreeSearchV2, e, what));
+            }
+            next += 1;
+        }
+        trees
+    }
+
+    /// Hands over the roots of the subvolumes in a tree, and adds their trees.
+    fn subvolumes(
+        &self,
+        tree: &Tree<'a>,
+        worker: &mut dyn Worker,
+        trees: &mut Vec<Arc<Tree<'a>>>,
+    ) -> Result<(), Errno> {
+        let (job, fd) = (self.job, &self.job.top.fd);
+        let (mut buffer, mut small) = (vec![0; BUFFER], [0; SMALL]);
+        let last = (tree.id, kind::ROOT_REF, u64::MAX);
+        let mut first = (tree.id, kind::ROOT_REF, 0);
+        let mut view = View::default();
+        loop {
+            let key = SearchKey { tree: ROOT_TREE, first, last, min_transid: 0, items: u32::MAX };
+            let count = tree_search_v2(fd, &key, &mut buffer)?;
+            for item in items(buffer.get(SEARCH_HEAD..).unwrap_or_default(), count) {
+                first.2 = item.key.2.saturating_add(1);
+                let Some(Link { dir, name }) = root_ref(item).filter(|link| is_name(link.name)) else { continue };
+                tree.turn_to(job, fd, dir, &mut view, &mut small);
+                if view.is_open() && job.filter.keeps(&view.path, name) {
+                    trees.extend(self.subvolume(tree, &view, name, worker).map(Arc::new));
+                }
+            }
+            if count == 0 || first.2 == u64::MAX {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Hands over the root of a subvolume, and gives its tree if that is in the walk.
+    fn subvolume(&self, tree: &Tree<'a>, view: &View<'a>, name: &[u8], worker: &mut dyn Worker) -> Option<Tree<'a>> {
+        let job = self.job;
+        let place = tree.place(view);
+        let below = view.below.and_then(|below| below.step(name));
+        if below.is_some_and(Below::is_mount) {
+            job.cross(Crossing { dir: place, name: name.to_vec() });
+            return None;
+        }
+        let meta = self.look(&place, name)?;
+        let dir = Dir { path: &view.path, hash: view.hash, depth: view.depth };
+        let root = place.below(name);
+        if !meta.is_dir() || meta.ino != FIRST_INODE || meta.dev == tree.dev {
+            self.stray(place, name);
+            return None;
+        }
+        let entered = job.enters(meta.dev) && job.filter.enters(root.depth);
+        let opened = entered.then(|| {
+            let fd = job.open(&root)?;
+            let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
+            Ok((Meta::of(&seen), subvolume(&fd)?))
+        });
+        let (meta, subvolume) = match opened {
+            None => (meta, None),
+            Some(Ok((meta, subvolume))) => (meta, Some(subvolume)),
+            Some(Err(Errno::EXDEV)) => {
+                job.cross(Crossing { dir: place, name: name.to_vec() });
+                return None;
+            }
+            Some(Err(e)) => {
+                job.failed(&root, b"", Gate::Openat2, e);
+                (meta, None)
+            }
+        };
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(root.hash);
+        job.give(worker, &dir, &[Entry { name, meta }]);
+        subvolume.map(|known| Tree::new(known.tree, meta.dev, has_stubs(&known), FIRST_INODE, root, below))
+    }
+
+    /// What statx(2) says of a name, unless that is gone, or another mount lies there.
+    fn look(&self, place: &Place, name: &[u8]) -> Option<Meta> {
+        match self.job.look(place, name) {
+            Ok(seen) if self.job.is_crossing(&seen) => {
+                self.job.cross(Crossing { dir: place.clone(), name: name.to_vec() });
+                None
+            }
+            Ok(seen) => Some(Meta::of(&seen)),
+            Err(e) => {
+                self.job.failed(place, name, Gate::Statx, e);
+                None
+            }
+        }
+    }
+
+    fn stray(&self, dir: Place, name: &[u8]) {
+        let stray = Crossing { dir, name: name.to_vec() };
+        self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(stray);
+    }
+
+    /// Reads all of it, by as many threads as were asked for. Unless that was said, there are as many as processors, and
+    /// more as long as those have little to do: then it is the disk that is waited for.
+    fn run(&self, work: &Work<'a>) {
+        const WATCH: Duration = Duration::from_millis(5);
+        let processors = gate::process::processors();
+        let asked = self.job.threads.map(|n| n.max(1));
+        std::thread::scope(|scope| {
+            let start = |n: usize| (0..n).for_each(|_| drop(scope.spawn(|| Reader::new(self).run(work))));
+            let mut threads = asked.unwrap_or(processors.min(THREADS));
+            start(threads);
+            let mut before = (Instant::now(), gate::process::cpu_time());
+            while !work.wait(WATCH) {
+                let now = (Instant::now(), gate::process::cpu_time());
+                let used = now.1.saturating_sub(before.1);
+                let had = (now.0 - before.0) * processors.min(threads) as u32;
+                before = now;
+                if asked.is_none() && threads < THREADS && used < had * 3 / 4 {
+                    let more = threads.min(THREADS - threads);
+                    start(more);
+                    threads += more;
+                }
+            }
+        });
+    }
+
+    /// Looks at the names at which something else was found than the tree says. What has not come by its own inode is
+    /// handed over, and what is in it.
+    fn settle_strays(&self) {
+        let job = self.job;
+        let strays = std::mem::take(&mut *self.strays.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut worker = None;
+        for Crossing { dir: place, name } in strays {
+            let hash = digest::below(place.hash, &name);
+            if job.is_over() {
+                return;
+            }
+            if !self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(hash) {
+                continue;
+            }
+            let Some(meta) = self.look(&place, &name) else { continue };
+            let path = if job.wants_paths() { job.path(&place) } else { Vec::new() };
+            let worker = &mut **worker.get_or_insert_with(|| job.sink.worker());
+            let dir = Dir { path: &path, hash: place.hash, depth: place.depth };
+            job.give(worker, &dir, &[Entry { name: &name, meta }]);
+            if meta.is_dir() && job.enters(meta.dev) && job.filter.enters(place.depth + 1) {
+                stat::subtree(job, worker, place.below(&name));
+            }
+        }
+    }
+}
+
+/// A thread that reads.
+struct Reader<'s, 'a, 'j> {
+    shared: &'s Shared<'a, 'j>,
+    worker: Box<dyn Worker + 'a>,
+    view: View<'a>,
+    small: [u8; SMALL],
+}
+
+impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
+    fn new(shared: &'s Shared<'a, 'j>) -> Self {
+        Reader { shared, worker: shared.job.sink.worker(), view: View::default(), small: [0; SMALL] }
+    }
+
+    fn run(mut self, work: &Work<'a>) {
+        let job = self.shared.job;
+        let mut buffer = vec![0; BUFFER];
+        while let Some(piece) = work.claim() {
+            self.view = View::default();
+            let mut scan = Scan::new(piece.tree.id, piece.first, piece.last, piece.tree.has_stubs);
+            let end = self.piece(&piece.tree, &mut scan, &mut buffer);
+            let end =
+                end.unwrap_or_else(|| match next_inode(&job.top.fd, piece.tree.id, piece.last + 1, &mut buffer) {
+                    Ok(Some(next)) => End::Gap(next),
+                    Ok(None) | Err(_) => End::Nothing,
+                });
+            work.done(piece, &end);
+            if job.is_over() {
+                work.stop();
+            }
+        }
+        gate::meter::hand_in();
+    }
+
+    /// Reads a piece; `None` when there was nothing in it.
+    fn piece(&mut self, tree: &Tree<'a>, scan: &mut Scan, buffer: &mut [u8]) -> Option<End> {
+        let job = self.shared.job;
+        let (mut batch, mut links) = (Vec::new(), Vec::new());
+        let (mut rows, mut searches) = (0, 0);
+        let mut unreadable = 0;
+        while !job.is_over() {
+            let count = match scan.fill(&job.top.fd, buffer) {
+                Ok(Some(count)) => count,
+                Ok(None) => break,
+                Err(Errno::ENOENT) => return Some(End::Nothing), // the subvolume has been deleted
+                Err(e) => {
+                    if unreadable == 0 {
+                        let what = "a part of the tree cannot be read; what it tells of is left out";
+                        let from = scan.ino();
+                        let path = job.path(&tree.place(&View::default()));
+                        job.warn(Warning::failed(
+                            &path,
+                            Gate::BtrfsTreeSearchV2,
+                            e,
+                            format!("{what} (tree {}, from inode {from}); the kernel's log says more", tree.id),
+                        ));
+                    }
+                    unreadable = (unreadable * 2).max(1);
+                    rows += 1; // there was something
+                    scan.go_to(scan.ino().saturating_add(unreadable));
+                    continue;
+                }
+            };
+            unreadable = 0;
+            let (mut entries, mut names) = (recycle(batch), recycle_links(links));
+            scan.rows(buffer, count, &mut names, |found| match found {
+                Found::Row(row) => {
+                    rows += 1;
+                    self.row(tree, &row, &mut entries);
+                }
+                Found::Way(link) => self.way(tree, link, &mut entries),
+            });
+            self.give(&mut entries);
+            (batch, links) = (recycle(entries), recycle_links(names));
+            searches += 1;
+            if searches >= SEARCHES
+                && let Some(ino) = scan.between()
+            {
+                return Some(End::Rest(ino));
+            }
+        }
+        (rows > 0).then_some(End::Rows(rows))
+    }
+
+    /// Hands over what is held back.
+    fn give(&mut self, entries: &mut Vec<Entry<'_>>) {
+        if !entries.is_empty() {
+            let dir = Dir { path: &self.view.path, hash: self.view.hash, depth: self.view.depth };
+            self.shared.job.give(&mut *self.worker, &dir, entries);
+            entries.clear();
+        }
+    }
+
+    /// Turns to a directory.
+    fn turn_to(&mut self, tree: &Tree<'a>, ino: u64, entries: &mut Vec<Entry<'_>>) {
+        if self.view.ino != ino {
+            self.give(entries);
+            let job = self.shared.job;
+            tree.turn_to(job, &job.top.fd, ino, &mut self.view, &mut self.small);
+        }
+    }
+
+    /// An inode: an entry for each of its names.
+    fn row<'b>(&mut self, tree: &Tree<'a>, row: &Row<'_, 'b>, entries: &mut Vec<Entry<'b>>) {
+        let job = self.shared.job;
+        let mount = job.top.meta.mount;
+        let meta =
+            row.inode.map(|inode| meta_of(row.ino, &inode, row.xattrs, tree.dev, mount, self.shared.fresh.sector));
+        let is_dir = meta.is_some_and(|meta| meta.is_dir());
+        let fits = |meta: &Meta| !row.is_whole || meta.nlink as usize == row.links.len();
+        let settled = meta.filter(|meta| fits(meta) && !self.shared.fresh.has_changed(meta));
+        for &Link { dir, name } in row.links {
+            if dir == row.ino {
+                continue; // the root of a subvolume is in itself, as ".."
+            }
+            if !is_name(name) {
+                let what = format!("a name of inode {} in tree {} is none; it is left out", row.ino, tree.id);
+                job.warn(Warning::about(&job.path(&tree.place(&View::default())), what));
+                continue;
+            }
+            self.turn_to(tree, dir, entries);
+            // An empty one that gets something in it later is found when that is.
+            if is_dir && meta.is_some_and(|meta| meta.size > 0) {
+                tree.note(job, &self.view, name, row.ino);
+            }
+            if !self.view.is_open() || !job.filter.keeps(&self.view.path, name) {
+                continue;
+            }
+            if self.view.below.and_then(|below| below.step(name)).is_some_and(Below::is_mount) {
+                job.cross(Crossing { dir: tree.place(&self.view), name: name.to_vec() });
+                continue;
+            }
+            match settled {
+                Some(meta) => entries.push(Entry { name, meta }),
+                None => entries.extend(self.settle(tree, row.ino, name).map(|meta| Entry { name, meta })),
+            }
+        }
+    }
+
+    /// Looks at a name whose inode may have changed.
+    #[cold]
+    fn settle(&self, tree: &Tree<'a>, ino: u64, name: &[u8]) -> Option<Meta> {
+        let place = tree.place(&self.view);
+        let meta = self.shared.look(&place, name)?;
+        if (meta.ino, meta.dev) == (ino, tree.dev) {
+            let hash = digest::below(self.view.hash, name);
+            self.shared.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(hash);
+            return Some(meta);
+        }
+        self.shared.stray(place, name);
+        None
+    }
+
+    /// A name that leads to another tree: a subvolume, handed over already, or what is left of one in a snapshot.
+    #[cold]
+    fn way<'b>(&mut self, tree: &Tree<'a>, way: Link<'b>, entries: &mut Vec<Entry<'b>>) {
+        self.turn_to(tree, way.dir, entries);
+        let job = self.shared.job;
+        if self.view.is_open() && is_name(way.name) && job.filter.keeps(&self.view.path, way.name) {
+            self.shared.stray(tree.place(&self.view), way.name);
+        }
+    }
+}
+
+/// An empty vector in the place of another, for entries that borrow from something else.
+fn recycle<'b>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'b>> {
+    entries.clear();
+    entries.into_iter().map(|entry| Entry { name: b"", meta: entry.meta }).collect()
+}
+
+/// [`recycle`] for names.
+fn recycle_links<'b>(mut links: Vec<Link<'_>>) -> Vec<Link<'b>> {
+    links.clear();
+    links.into_iter().map(|link| Link { dir: link.dir, name: b"" }).collect()
+}

@@ -1,0 +1,185 @@
+//! `bulkstat`: XFS gives its inodes by the thousand, joined here with their names.
+//!
+//! ```text
+//!   getdents64 ──► names ──► sorted by inode number ─┐
+//!                                                    ├──► entries
+//!   XFS_IOC_BULKSTAT ──► inodes in that same order ──┘
+//! ```
+//!
+//! The names come first: whatever is made, moved or changed after they were read has a change time that shows it, and is
+//! looked at by its name, as is a name without an inode. What bulkstat says is what statx(2) says, but for sizes and blocks
+//! of what is still being written, which syncfs(2) settles; so the time since which changes count is taken before that.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, SystemTime};
+
+use gate::fs::{CWD, Open, read, readlinkat, syncfs};
+use gate::long::{c_string, open_long};
+use gate::xfs::{BulkBuffer, XFS_SUPER_MAGIC, xfs_bulkstat, xfs_fsgeometry};
+use gate::{Errno, Fd};
+use ondisk::Dev;
+use ondisk::xfs::{Geometry, Inode, Stamp};
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::{Engine, Ground, Refusal};
+use crate::job::Job;
+
+mod crew;
+mod join;
+mod names;
+
+use crew::crew;
+
+/// Inodes that are asked for at a time: the kernel reads ahead for as many.
+const ROWS: usize = 1024;
+
+/// XFS's bulkstat, joined with the names.
+#[derive(Clone, Copy, Debug)]
+pub struct Bulkstat;
+
+impl Engine for Bulkstat {
+    fn name(&self) -> &'static str {
+        "bulkstat"
+    }
+
+    fn possible(&self, ground: &Ground<'_>) -> Result<(), Refusal> {
+        let refuse = |why: &str| Err(Refusal(why.to_owned()));
+        if ground.statfs.magic != XFS_SUPER_MAGIC {
+            return refuse("it is for XFS only");
+        }
+        if ground.mount.is_none() {
+            return refuse("without a mount table it cannot tell what is mounted on files; mount /proc");
+        }
+        if ground.is_idmapped() {
+            return refuse(
+                "owners are mapped on this mount, and XFS has no bulkstat there; begin at the mount that it shows",
+            );
+        }
+        let (fd, ino) = (&ground.top.fd, ground.top.meta.ino);
+        let shape = geometry(fd)?;
+        match bulkstat(fd, shape.group_of(ino), ino, 1, &mut BulkBuffer::new(1)) {
+            Ok(_) => Ok(()),
+            Err(Errno::EPERM) => refuse("XFS_IOC_BULKSTAT needs CAP_SYS_ADMIN; run as root"),
+            Err(Errno::ENOTTY) => refuse("XFS_IOC_BULKSTAT is not there; it needs Linux 5.3"),
+            Err(e) => Err(Refusal::of("XFS_IOC_BULKSTAT fails", e)),
+        }
+    }
+
+    fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
+        let shape = geometry(&job.top.fd)?;
+        let since = recently();
+        syncfs(&job.top.fd).map_err(|e| Refusal::of("syncfs fails", e))?;
+        join::join(job, &names::names(job), &shape, since);
+        Ok(())
+    }
+}
+
+fn geometry(fd: &Fd) -> Result<Geometry, Refusal> {
+    let bytes = match xfs_fsgeometry(fd) {
+        Err(Errno::ENOTTY) => return Err(Refusal("XFS_IOC_FSGEOMETRY is not there; it needs Linux 5.2".to_owned())),
+        other => other.map_err(|e| Refusal::of("XFS_IOC_FSGEOMETRY fails", e))?,
+    };
+    Geometry::parse(&bytes).ok_or_else(|| Refusal("XFS_IOC_FSGEOMETRY gives nonsense".to_owned()))
+}
+
+/// A bit before now: what changes from now on is given a time that is no earlier, though the kernel's clock for files
+/// advances by ticks.
+fn recently() -> Stamp {
+    const TICKS: Duration = Duration::from_millis(20);
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(TICKS);
+    (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
+}
+
+/// [`xfs_bulkstat`], again when a signal came between.
+fn bulkstat(fd: &Fd, group: u32, from: u64, most: usize, buffer: &mut BulkBuffer) -> Result<u64, Errno> {
+    loop {
+        match xfs_bulkstat(fd, group, from, most, buffer) {
+            Err(Errno::EINTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Where the log of a mounted XFS ends, as the kernel has it now (`CYCLE:BLOCK`): while it stays there, and was written out by
+/// syncfs(2) before each look, nothing changes on the file system, not even an access time. `None` where the kernel
+/// does not say. [sysfs-fs-xfs](https://docs.kernel.org/admin-guide/xfs.html)
+pub fn log_head_lsn(dev: Dev) -> Option<String> {
+    let link = readlinkat(CWD, &c_string(format!("/sys/dev/block/{dev}").as_bytes()).ok()?).ok()?;
+    let name = link.rsplit(|&byte| byte == b'/').next()?;
+    let path = [b"/sys/fs/xfs/", name, b"/log/log_head_lsn"].concat();
+    let fd = open_long(&path, Open::NOFOLLOW).ok()?;
+    let mut buffer = [0; 64];
+    let len = read(fd, &mut buffer).ok()?;
+    let text = std::str::from_utf8(&buffer[..len]).ok()?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// A sum over everything that bulkstat says of the inodes of the whole file system, but for access times, and how many they
+/// are. If it is the same as before, nothing was made, removed, moved or changed in between: all of these move the
+/// change time of some inode. It does not depend on the order in which inodes come.
+///
+/// # Errors
+/// Those of syncfs(2) and of [`xfs_bulkstat`]; `ENOTTY` also where the file system's shape cannot be had.
+pub fn inodes_digest(fd: &Fd, threads: Option<usize>) -> Result<(u128, u64), Errno> {
+    let shape = Geometry::parse(&xfs_fsgeometry(fd)?).ok_or(Errno::ENOTTY)?;
+    syncfs(fd)?;
+    let next = AtomicU32::new(0);
+    let sum = Mutex::new(Ok((0_u128, 0)));
+    crew(threads, shape.groups as usize, || {
+        let mut buffer = BulkBuffer::new(ROWS);
+        loop {
+            let group = next.fetch_add(1, Relaxed);
+            if group >= shape.groups {
+                return;
+            }
+            let found = group_digest(fd, group, &mut buffer);
+            let mut sum = sum.lock().unwrap_or_else(|e| e.into_inner());
+            *sum = match (*sum, found) {
+                (Ok((digest, count)), Ok((more, inodes))) => Ok((digest.wrapping_add(more), count + inodes)),
+                (Err(e), _) | (_, Err(e)) => Err(e),
+            };
+            if sum.is_err() {
+                return;
+            }
+        }
+    });
+    sum.into_inner().unwrap_or_else(|e| e.into_inner())
+}
+
+/// [`inodes_digest`] of one group.
+fn group_digest(fd: &Fd, group: u32, buffer: &mut BulkBuffer) -> Result<(u128, u64), Errno> {
+    let (mut digest, mut count, mut from) = (0_u128, 0, 0);
+    loop {
+        let next = bulkstat(fd, group, from, ROWS, buffer)?;
+        let rows = buffer.rows();
+        digest = rows.iter().fold(digest, |sum, row| sum.wrapping_add(xxh3_128(&words(&Inode::of(row)))));
+        count += rows.len() as u64;
+        if rows.is_empty() || next <= from {
+            return Ok((digest, count));
+        }
+        from = next;
+    }
+}
+
+/// What of an inode is in [`inodes_digest`].
+fn words(inode: &Inode) -> [u8; 80] {
+    let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
+    let words: [u64; 10] = [
+        inode.ino,
+        pair(inode.generation, u32::from(inode.mode)),
+        pair(inode.uid, inode.gid),
+        pair(inode.nlink, inode.btime.1),
+        inode.size,
+        inode.blocks,
+        inode.mtime.0.cast_unsigned(),
+        inode.ctime.0.cast_unsigned(),
+        inode.btime.0.cast_unsigned(),
+        pair(inode.mtime.1, inode.ctime.1),
+    ];
+    let mut bytes = [0; 80];
+    for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *to = word.to_le_bytes();
+    }
+    bytes
+}

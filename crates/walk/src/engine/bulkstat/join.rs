@@ -1,0 +1,257 @@
+//! Names, joined with what bulkstat says of their inodes.
+//!
+//! The lists of names are cut into spans of inode numbers. A thread takes a span, puts its names in one order, and asks
+//! bulkstat for the inodes from the first one on: these come in the same order.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use gate::Gate;
+use gate::fs::{Attributes, Time};
+use gate::xfs::BulkBuffer;
+use ondisk::xfs::{Geometry, Inode, Stamp};
+
+use super::crew::crew;
+use super::names::{Name, Names};
+use super::{ROWS, bulkstat};
+use crate::engine::stat::subtree;
+use crate::entry::{Dir, Entry, Meta};
+use crate::job::{Crossing, Job, Place};
+use crate::sink::Worker;
+
+/// Hands over the entries that some names stand for. Whatever has changed at `since` or later is looked at by its name.
+pub(super) fn join(job: &Job<'_>, names: &Names, shape: &Geometry, since: Stamp) {
+    let spans = spans(names, shape);
+    let next = AtomicUsize::new(0);
+    crew(job.threads, spans.len(), || {
+        let mut joiner = Joiner {
+            job,
+            names,
+            shape,
+            since,
+            worker: job.sink.worker(),
+            dir: None,
+            path: Vec::new(),
+            place: None,
+            batch: Vec::with_capacity(BATCH),
+            unread: Vec::new(),
+        };
+        let mut buffer = BulkBuffer::new(ROWS);
+        while let Some(&span) = spans.get(next.fetch_add(1, Relaxed))
+            && !job.is_over()
+        {
+            joiner.span(&gather(names, span), &mut buffer);
+        }
+    });
+}
+
+/// Entries that are handed over at a time, at most.
+const BATCH: usize = 128;
+/// Inode numbers that lie further apart are asked for separately.
+const APART: u64 = 64;
+
+/// Inode numbers, first and last.
+type Span = (u64, u64);
+
+/// Cuts the inode numbers into spans of about as many names each, ordered so that threads work in different groups.
+fn spans(names: &Names, shape: &Geometry) -> Vec<Span> {
+    const STEP: usize = 512;
+    const STEPS: usize = 16;
+    let mut samples: Vec<u64> =
+        names.lists.iter().flat_map(|list| list.iter().step_by(STEP)).map(|name| name.ino).collect();
+    samples.sort_unstable();
+    let mut starts: Vec<u64> = samples.chunks(STEPS).map(|some| some[0]).collect();
+    starts.dedup();
+    let ends = starts.iter().skip(1).map(|start| start - 1).chain([u64::MAX]);
+    let mut before = (u32::MAX, 0);
+    let mut spans: Vec<((usize, u32), Span)> = Vec::new();
+    for (&start, end) in starts.iter().zip(ends) {
+        let group = shape.group_of(start);
+        before = if before.0 == group { (group, before.1 + 1) } else { (group, 0) };
+        spans.push(((before.1, group), (start, end)));
+    }
+    spans.sort_unstable();
+    spans.into_iter().map(|(_, span)| span).collect()
+}
+
+/// The names of a span, by inode number.
+fn gather(names: &Names, (first, last): Span) -> Vec<Name> {
+    let mut all = Vec::new();
+    let mut parts = 0;
+    for list in &names.lists {
+        let from = list.partition_point(|name| name.ino < first);
+        let len = list[from..].partition_point(|name| name.ino <= last);
+        all.extend_from_slice(&list[from..from + len]);
+        parts += usize::from(len > 0);
+    }
+    if parts > 1 {
+        // A sort that finds what is sorted already.
+        all.sort_by_key(|name| name.ino);
+    }
+    all
+}
+
+/// One thread.
+struct Joiner<'a> {
+    job: &'a Job<'a>,
+    names: &'a Names,
+    shape: &'a Geometry,
+    since: Stamp,
+    worker: Box<dyn Worker + 'a>,
+    /// The directory that the batch is of: its number, what stands for its name in digests, its depth.
+    dir: Option<(u32, u64, u32)>,
+    /// Its name, if anybody wants it.
+    path: Vec<u8>,
+    /// It as a place, once something in it has been looked at by name.
+    place: Option<Place>,
+    batch: Vec<Entry<'a>>,
+    /// Directories whose names have not been read: what they are was not known then.
+    unread: Vec<Place>,
+}
+
+impl Joiner<'_> {
+    fn span(&mut self, names: &[Name], buffer: &mut BulkBuffer) {
+        let mut at = 0;
+        while let Some(&Name { ino: from, .. }) = names.get(at)
+            && !self.job.is_over()
+        {
+            let before = at;
+            let inodes = inodes_near(&names[at..]);
+            match bulkstat(&self.job.top.fd, self.shape.group_of(from), from, inodes, buffer) {
+                Ok(_) => {
+                    for row in buffer.rows() {
+                        let ino = Inode::ino_of(row);
+                        at += self.settle_while(&names[at..], |name| name.ino < ino);
+                        if names.get(at).is_some_and(|name| name.ino == ino) {
+                            let inode = Inode::of(row);
+                            while let Some(name) = names.get(at).filter(|name| name.ino == ino) {
+                                self.found(*name, &inode);
+                                at += 1;
+                            }
+                        }
+                    }
+                }
+                Err(_) => at += self.settle_while(&names[at..], |name| name.ino / APART == from / APART),
+            }
+            if at == before {
+                // The inode is not in use, or bulkstat leaves it out.
+                at += self.settle_while(&names[at..], |name| name.ino == from);
+            }
+        }
+        self.flush();
+        for place in std::mem::take(&mut self.unread) {
+            subtree(self.job, &mut *self.worker, place);
+        }
+    }
+
+    /// Looks at the first of some names, as long as they are `such`, and says how many they were.
+    fn settle_while(&mut self, names: &[Name], such: impl Fn(&Name) -> bool) -> usize {
+        let some = names.iter().take_while(|name| such(name));
+        some.map(|name| self.settle(*name)).count()
+    }
+
+    /// A name has an inode.
+    fn found(&mut self, name: Name, inode: &Inode) {
+        let is_recent = inode.ctime >= self.since || inode.mtime >= self.since;
+        // What is kept in the inode itself has no blocks, says bulkstat; its attributes may have.
+        let hides_blocks = inode.blocks == 0 && inode.attribute_extents > 0;
+        if is_recent || hides_blocks {
+            self.settle(name);
+        } else {
+            self.push(name, self.meta(inode));
+        }
+    }
+
+    /// Looks at what a name stands for.
+    fn settle(&mut self, name: Name) {
+        self.enter(name.dir);
+        let bytes = self.names.name(name);
+        let place = self.place.get_or_insert_with(|| self.names.place(name.dir));
+        match self.job.look(place, bytes) {
+            Ok(seen) if self.job.is_crossing(&seen) => {
+                self.job.cross(Crossing { dir: place.clone(), name: bytes.to_vec() });
+            }
+            Ok(seen) => self.push(name, Meta::of(&seen)),
+            Err(e) => self.job.failed(place, bytes, Gate::Statx, e),
+        }
+    }
+
+    fn push(&mut self, name: Name, meta: Meta) {
+        self.enter(name.dir);
+        let bytes = self.names.name(name);
+        self.batch.push(Entry { name: bytes, meta });
+        if meta.is_dir() && !name.is_dir() {
+            let place = self.names.place(name.dir).below(bytes);
+            if self.job.filter.enters(place.depth) && self.job.enters(meta.dev) {
+                self.unread.push(place);
+            }
+        }
+        if self.batch.len() >= BATCH {
+            self.flush();
+        }
+    }
+
+    /// What comes next is in this directory.
+    fn enter(&mut self, dir: u32) {
+        if self.dir.is_some_and(|(number, ..)| number == dir) {
+            return;
+        }
+        self.flush();
+        let (hash, depth) = self.names.hash_and_depth(dir);
+        self.dir = Some((dir, hash, depth));
+        self.place = None;
+        if self.job.wants_paths() {
+            self.path = self.job.path(&Place { rel: self.names.rel(dir), hash, depth });
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some((_, hash, depth)) = self.dir
+            && !self.batch.is_empty()
+        {
+            let dir = Dir { path: &self.path, hash, depth };
+            self.job.give(&mut *self.worker, &dir, &self.batch);
+            self.batch.clear();
+        }
+    }
+
+    fn meta(&self, inode: &Inode) -> Meta {
+        let top = &self.job.top.meta;
+        let time = |(sec, nsec): Stamp| Time { sec, nsec };
+        let mut attributes = Attributes::empty();
+        attributes.set(Attributes::IMMUTABLE, inode.xflags & Inode::IMMUTABLE != 0);
+        attributes.set(Attributes::APPEND, inode.xflags & Inode::APPEND != 0);
+        attributes.set(Attributes::NODUMP, inode.xflags & Inode::NODUMP != 0);
+        Meta {
+            ino: inode.ino,
+            mode: u32::from(inode.mode),
+            nlink: inode.nlink,
+            uid: inode.uid,
+            gid: inode.gid,
+            size: inode.size,
+            blocks: inode.blocks.wrapping_mul(u64::from(self.shape.block / 512)),
+            atime: time(inode.atime),
+            mtime: time(inode.mtime),
+            ctime: time(inode.ctime),
+            btime: self.shape.has_btime.then_some(time(inode.btime)),
+            rdev: inode.rdev,
+            dev: top.dev,
+            mount: top.mount,
+            attributes: attributes.bits(),
+            generation: Some(inode.generation),
+            xattrs: Some(inode.xflags & Inode::HAS_ATTRIBUTES != 0),
+        }
+    }
+}
+
+/// How many inodes the first of some names stand for, up to where the numbers lie apart; at most [`ROWS`].
+fn inodes_near(names: &[Name]) -> usize {
+    let mut inodes = 1;
+    for pair in names.windows(2) {
+        let apart = pair[1].ino - pair[0].ino;
+        if inodes == ROWS || apart > APART {
+            break;
+        }
+        inodes += usize::from(apart > 0);
+    }
+    inodes
+}

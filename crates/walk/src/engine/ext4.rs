@@ -1,0 +1,154 @@
+//! `ext4`: inode tables and directory blocks, read from the device, through the page cache that the kernel itself uses.
+//!
+//! After syncfs(2) the device shows what the file API shows, and costs a copy instead of a call for each entry. What may
+//! have changed since, or is not what it should be, is settled with the kernel: a row by statx(2), a directory by
+//! getdents64(2). So the tables are only ever a hint, and the answer is a plain walk's.
+//!
+//! ```text
+//!   syncfs, note the time
+//!   tree:   from the top down, level by level: inodes of directories ─► their blocks, sorted by place ─► names
+//!   syncfs, and unless the journal says that nothing was committed since:
+//!           the inodes of the directories once more ─► those that changed meanwhile are listed live
+//!   rows:   the names, sorted by the place of their inodes ─► runs of the inode tables ─► entries
+//! ```
+//!
+//! What is not below the top is never read, so that a small part of a large file system costs little. Of the rows nothing
+//! is kept; a name costs 20 bytes beside itself.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use gate::fs::{Time, syncfs};
+use gate::process::processors;
+
+use super::{Engine, Ground, Refusal};
+use crate::job::Job;
+use device::Device;
+
+mod device;
+mod live;
+mod rows;
+mod tree;
+
+pub use device::journal_transactions;
+
+/// The file system's own tables.
+#[derive(Clone, Copy, Debug)]
+pub struct Ext4;
+
+impl Engine for Ext4 {
+    fn name(&self) -> &'static str {
+        "ext4"
+    }
+
+    fn possible(&self, ground: &Ground<'_>) -> Result<(), Refusal> {
+        const EXT4_SUPER_MAGIC: u64 = 0xef53;
+        let refuse = |why: &str| Err(Refusal(why.to_owned()));
+        if ground.statfs.magic != EXT4_SUPER_MAGIC {
+            return refuse("this is no ext4 file system");
+        }
+        let Some(mount) = ground.mount else {
+            return refuse("the mount table does not say how it is mounted");
+        };
+        if ground.is_idmapped() {
+            return refuse("the mount shows other owners than those that are stored (it is idmapped)");
+        }
+        if !ground.is_root {
+            return refuse("only root may read the device; run as root");
+        }
+        device::sees_ids_as_stored()?;
+        Device::open(ground.top.meta.dev, mount).map(drop)
+    }
+
+    fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
+        let mount = job.mount.ok_or_else(|| Refusal("the mount table does not say how it is mounted".to_owned()))?;
+        let mut device = Device::open(job.top.meta.dev, mount)?;
+        let sync = || syncfs(&job.top.fd).map_err(|e| Refusal::of("cannot write out what is dirty", e));
+        sync()?;
+        let begun = Moment::now();
+        let transactions = journal_transactions(job.top.meta.dev);
+        device.read_groups().map_err(|e| Refusal::of("cannot read the group descriptors", e))?;
+
+        let crew = Crew { job, device: &device, threads: job.threads.unwrap_or_else(processors).max(1) };
+        let mut tree = tree::descend(&crew);
+        // What was going on in a directory while it was read has been written into its inode after this.
+        sync()?;
+        let quiet = transactions.is_some() && transactions == journal_transactions(job.top.meta.dev);
+        let since = begun.changed_since();
+        live::settle(&crew, &mut tree, since, quiet);
+        rows::give(&crew, &tree, since);
+        Ok(())
+    }
+}
+
+/// What the stages of a walk share.
+struct Crew<'a> {
+    job: &'a Job<'a>,
+    device: &'a Device,
+    threads: usize,
+}
+
+impl Crew<'_> {
+    /// Shares items out among threads, `most` at a time. Each thread has a state of its own; few items are not worth one.
+    fn share<S: Send>(&self, items: usize, most: usize, states: &mut [S], work: impl Fn(&mut S, Claims<'_>) + Sync) {
+        let claims = Claims { next: &AtomicUsize::new(0), items, most, job: self.job };
+        let threads = items.div_ceil(most).min(states.len());
+        let Some((own, others)) = states[..threads].split_first_mut() else { return };
+        std::thread::scope(|scope| {
+            for state in others {
+                let work = &work;
+                // Where no thread can be had, fewer do the work.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
+                    work(state, claims);
+                    gate::meter::hand_in();
+                });
+            }
+            work(own, claims);
+        });
+    }
+}
+
+/// What is left to be done of some items, for whoever has the time.
+#[derive(Clone, Copy)]
+struct Claims<'a> {
+    next: &'a AtomicUsize,
+    items: usize,
+    most: usize,
+    job: &'a Job<'a>,
+}
+
+impl Iterator for Claims<'_> {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        let from = self.next.fetch_add(self.most, Relaxed);
+        (from < self.items && !self.job.is_over()).then(|| from..self.items.min(from + self.most))
+    }
+}
+
+/// A moment, by two clocks: the one that the kernel takes times of files from, and one that nobody sets.
+struct Moment {
+    real: Duration,
+    steady: Instant,
+}
+
+impl Moment {
+    fn now() -> Moment {
+        Moment { real: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(), steady: Instant::now() }
+    }
+
+    /// The earliest time that anything can bear that was changed since. The kernel's clock for files goes in steps of up to
+    /// 10 ms, and somebody may have set it back meanwhile.
+    fn changed_since(&self) -> Time {
+        const STEP: Duration = Duration::from_millis(20);
+        let now = Moment::now();
+        let earliest = self.real.min(now.real.saturating_sub(self.steady.elapsed())).saturating_sub(STEP);
+        Time { sec: earliest.as_secs() as i64, nsec: earliest.subsec_nanos() }
+    }
+}
+
+/// A time as the rest of the walk has it.
+fn time(t: ondisk::ext4::Time) -> Time {
+    Time { sec: t.sec, nsec: t.nsec }
+}

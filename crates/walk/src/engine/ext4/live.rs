@@ -1,0 +1,105 @@
+//! What has changed meanwhile, and what the device does not show: directories that are listed by the kernel.
+
+use std::collections::HashMap;
+
+use gate::fs::Time;
+use mounts::Warning;
+
+use super::tree::{State, Tree, each_inode};
+use super::{Crew, time};
+use crate::engine::stat::{BUFFER, list, subtree};
+use crate::entry::Dir;
+
+/// Finds the directories that have changed since a time, and lists those and all others that cannot be read from the device.
+/// If all is `quiet`, nothing has changed in the file system.
+pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, quiet: bool) {
+    let job = crew.job;
+    let mut doubtful: Vec<u32> = if quiet {
+        tree.faults.keys().copied().collect()
+    } else {
+        let is_there = |&index: &u32| tree.nodes[index as usize].state != State::Gone;
+        (0..tree.nodes.len() as u32).filter(is_there).collect()
+    };
+    doubtful.sort_unstable_by_key(|&index| tree.nodes[index as usize].inode);
+    let mut changed: Vec<Vec<u32>> = vec![Vec::new(); crew.threads];
+    crew.share(doubtful.len(), 256, &mut changed, |changed, claims| {
+        let mut buffer = Vec::new();
+        for range in claims {
+            each_inode(crew.device, tree, &doubtful[range], &mut buffer, |index, inode| {
+                if inode.is_none_or(|inode| !inode.is_directory() || time(inode.ctime()) >= since) {
+                    changed.push(index);
+                }
+            });
+        }
+    });
+    for index in changed.concat() {
+        tree.nodes[index as usize].state = State::Live;
+        tree.faults.remove(&index);
+    }
+    for (&index, fault) in &tree.faults {
+        let message = format!("has {fault}; what the kernel makes of it is given, and fsck should see to it");
+        job.warn(Warning::about(&job.path(&tree.place(index)), message));
+    }
+
+    let mut live: Vec<u32> = (0..tree.nodes.len() as u32).collect();
+    live.retain(|&index| tree.nodes[index as usize].state == State::Live);
+    if !live.is_empty() {
+        list_all(crew, tree, &live);
+    }
+}
+
+/// Lists directories, those above first, since what is below is only there if it is found again.
+fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
+    let job = crew.job;
+    let is_live = |tree: &Tree, index: u32| tree.nodes[index as usize].state == State::Live;
+    let known: HashMap<u64, u32> = (1..tree.nodes.len() as u32)
+        .filter(|&index| is_live(tree, tree.nodes[index as usize].parent))
+        .map(|index| (u64::from(tree.nodes[index as usize].inode), index))
+        .collect();
+    let mut found_again = vec![false; tree.nodes.len()];
+    let depth = |index: u32| tree.nodes[index as usize].depth;
+    for level in live.chunk_by(|&a, &b| depth(a) == depth(b)) {
+        let is_there = |&index: &u32| {
+            let mut at = index;
+            while at != 0 && (!is_live(tree, tree.nodes[at as usize].parent) || found_again[at as usize]) {
+                at = tree.nodes[at as usize].parent;
+            }
+            at == 0
+        };
+        let level: Vec<u32> = level.iter().copied().filter(is_there).collect();
+        let mut again: Vec<Vec<u32>> = vec![Vec::new(); crew.threads];
+        crew.share(level.len(), 4, &mut again, |again, claims| {
+            let mut worker = job.sink.worker();
+            let mut buffer = vec![0; BUFFER];
+            for index in claims.flat_map(|range| &level[range]) {
+                let place = tree.place(*index);
+                let path = if job.wants_paths() { job.path(&place) } else { Vec::new() };
+                let dir = Dir { path: &path, hash: place.hash, depth: place.depth };
+                let mut new = Vec::new();
+                list(job, &place, &dir, &mut buffer, |entries| {
+                    for entry in entries.iter().filter(|entry| entry.meta.is_dir()) {
+                        let is_same = |&&child: &&u32| {
+                            let node = &tree.nodes[child as usize];
+                            node.parent == *index && tree.name(node) == entry.name
+                        };
+                        match known.get(&entry.meta.ino).filter(is_same) {
+                            Some(&child) => again.push(child),
+                            None if job.filter.enters(dir.depth + 1) => new.push(place.below(entry.name)),
+                            None => {}
+                        }
+                    }
+                    job.give(&mut *worker, &dir, entries);
+                });
+                new.into_iter().for_each(|place| subtree(job, &mut *worker, place));
+            }
+        });
+        again.concat().into_iter().for_each(|index| found_again[index as usize] = true);
+    }
+    for index in 1..tree.nodes.len() {
+        let parent = tree.nodes[index].parent;
+        let is_lost = is_live(tree, parent) && !found_again[index];
+        if is_lost || tree.nodes[parent as usize].state == State::Gone {
+            tree.nodes[index].state = State::Gone;
+        }
+    }
+}

@@ -288,8 +288,10 @@ mod tests {
         usage.lines(max_depth, top).map(|line| line.to_text().replace('\t', " ").replace('\n', "")).collect()
     }
 
+    type Step = Box<dyn Fn(&mut Du)>;
+
     /// DIR `t/` with `t/b`, `t/a`, `t/a/c`; one file in each, and one with a name in `t/a/c` and another in `t/b`.
-    fn tree() -> [Box<dyn Fn(&mut Du)>; 6] {
+    fn tree() -> [Step; 6] {
         let (top, a, b, c) = (key(0, 0), key(1, 70), key(1, 60), key(2, 50));
         let file = Sums { blocks: 1, bytes: 1 };
         let linked = (DEV, 99);

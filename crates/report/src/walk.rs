@@ -9,7 +9,7 @@ use crate::json::Gates;
 use crate::mounts::{Look, size};
 use crate::name::{entry, printable};
 use crate::stats::Stats;
-use crate::table::{Align, Table, Tone};
+use crate::table::{Align, Table, Tone, wrap};
 
 /// What was found, added up.
 #[derive(Clone, Debug)]
@@ -87,20 +87,22 @@ impl Serialize for Large {
 /// An engine, and whether it can work in a directory.
 #[derive(Clone, Debug)]
 pub struct Possible {
-    /// The directory.
-    pub path: Vec<u8>,
+    /// The directory, where there are several.
+    pub path: Option<Vec<u8>>,
     /// The engine.
     pub engine: &'static str,
     /// Whether it can.
     pub possible: bool,
-    /// Why it cannot, or why it is the one that is taken; nothing for one that could be.
-    pub why: Option<String>,
+    /// Why it cannot, or why it is the one that is taken.
+    pub why: String,
 }
 
 impl Serialize for Possible {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        entry(&mut map, "path", Some(&self.path))?;
+        if self.path.is_some() {
+            entry(&mut map, "path", self.path.as_deref())?;
+        }
         map.serialize_entry("engine", self.engine)?;
         map.serialize_entry("possible", &self.possible)?;
         map.serialize_entry("why", &self.why)?;
@@ -108,7 +110,7 @@ impl Serialize for Possible {
     }
 }
 
-/// The result of `fathom walk`; what was not asked for is `None`.
+/// The result of `fathom walk`; what was not asked for is `None`, which is `null` in the JSON, save for `du`.
 #[derive(Clone, Debug, Default)]
 pub struct Walk<'a> {
     /// What was found, if anything was walked.
@@ -144,19 +146,24 @@ impl Serialize for Walk<'_> {
         map.serialize_entry("seconds", &totals.map(|t| t.seconds))?;
         map.serialize_entry("parts", self.parts)?;
         map.serialize_entry("top", &self.top)?;
-        map.serialize_entry("du", &self.du)?;
+        if self.du.is_some() {
+            map.serialize_entry("du", &self.du)?;
+        }
         map.serialize_entry("explain", &self.explain)?;
         map.serialize_entry("compare", &self.compare)?;
         map.end()
     }
 }
 
-/// The totals, for people.
-pub fn totals_text(totals: &Totals) -> String {
+/// The totals, for people; and by which engines.
+pub fn totals_text(totals: &Totals, parts: &[Part]) -> String {
     let sized = |bytes: u64| match size(bytes) {
         human if human == bytes.to_string() => format!("{bytes} bytes"),
         human => format!("{human} ({bytes} bytes)"),
     };
+    let mut engines: Vec<&str> = parts.iter().map(|part| part.engine).collect();
+    engines.sort_unstable();
+    engines.dedup();
     let rows = [
         ("entries", totals.entries.to_string()),
         ("  files", totals.files.to_string()),
@@ -167,6 +174,8 @@ pub fn totals_text(totals: &Totals) -> String {
         ("allocated", sized(totals.blocks.saturating_mul(512))),
         ("deepest", totals.max_depth.to_string()),
         ("digest", totals.digest.clone()),
+        (if engines.len() == 1 { "engine" } else { "engines" }, engines.join(", ")),
+        ("seconds", format!("{:.3}", totals.seconds)),
     ];
     rows.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect()
 }
@@ -198,16 +207,21 @@ pub fn top_text(top: &[Large], look: Look) -> String {
 pub fn explain_text(explain: &[Possible], parts: &[Part], look: Look) -> String {
     use Align::Left;
     let mut out = String::new();
-    for part in parts {
+    // Each directory has as many rows as any other.
+    let rows = explain.len() / parts.len().max(1);
+    for (part, rows) in parts.iter().zip(explain.chunks(rows.max(1))) {
         let fstype = part.fstype.as_deref().map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
-        let line = format!("{}{fstype}: by {}: {}", printable(&part.path), part.engine, part.why);
-        out.push_str(&crate::table::wrap(&line, look.width.unwrap_or(usize::MAX)));
-        out.push('\n');
-        let mut table = Table::new(&[("ENGINE", Left), ("POSSIBLE", Left), ("WHY NOT", Left)], explain.len());
-        for row in explain.iter().filter(|row| row.path == part.path) {
-            let why = row.why.as_deref().filter(|_| !row.possible).unwrap_or_default();
+        out.push_str(&format!("{}{fstype}: by {}\n", printable(&part.path), part.engine));
+        let mut table = Table::new(&[("  ENGINE", Left), ("POSSIBLE", Left), ("WHY", Left)], rows.len());
+        let why_from = "  bulkstat POSSIBLE ".len();
+        for row in rows {
             let possible = if row.possible { "yes" } else { "no" };
-            table.row([row.engine.into(), possible.into(), printable(why.as_bytes())], Tone::Plain);
+            let why = printable(row.why.as_bytes());
+            let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(why_from).max(20));
+            for (at, line) in wrap(&why, room).lines().enumerate() {
+                let cells = if at == 0 { [&format!("  {}", row.engine), possible, line] } else { ["", "", line] };
+                table.row(cells, Tone::Plain);
+            }
         }
         out.push_str(&table.to_text(None, look.color));
     }
@@ -318,7 +332,7 @@ impl<'a> Comparison<'a> {
             table.row(cells, Tone::Plain);
         }
         let mut out = table.to_text(look.width, look.color);
-        let wrapped = |line: String| crate::table::wrap(&line, look.width.unwrap_or(usize::MAX)) + "\n";
+        let wrapped = |line: String| wrap(&line, look.width.unwrap_or(usize::MAX)) + "\n";
         for engine in self.engines {
             let gates: Vec<String> = engine.gates.iter().map(|(name, row)| format!("{name} {}", row.calls)).collect();
             out.push_str(&wrapped(format!("{}: {}", engine.engine, gates.join(", "))));
@@ -336,6 +350,28 @@ impl<'a> Comparison<'a> {
             }
         }
         out
+    }
+}
+
+/// The section of the survey: which engine walks a directory, why, and what each costs there.
+#[derive(Clone, Copy, Debug)]
+pub struct Section<'a> {
+    /// The mount that the directory is on.
+    pub part: &'a Part,
+    /// The engines that can work there, and why others cannot.
+    pub explain: &'a [Possible],
+    /// What each costs.
+    pub compare: Comparison<'a>,
+}
+
+impl Serialize for Section<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("engine", self.part.engine)?;
+        map.serialize_entry("why", &self.part.why)?;
+        map.serialize_entry("explain", self.explain)?;
+        map.serialize_entry("compare", &self.compare)?;
+        map.end()
     }
 }
 
@@ -371,7 +407,7 @@ mod tests {
         let value = serde_json::to_value(Walk { totals: Some(totals()), parts: &parts, ..Walk::default() }).unwrap();
         assert_eq!((&value["engine"], &value["why"], &value["entries"]), (&"stat".into(), &"so".into(), &4.into()));
         assert_eq!(value["parts"][0]["path_b64"], "Yf8=");
-        for field in ["top", "du", "explain", "compare"] {
+        for field in ["top", "explain", "compare"] {
             assert!(value[field].is_null() && value.as_object().unwrap().contains_key(field), "{field}");
         }
         let value = serde_json::to_value(Walk::default()).unwrap();
@@ -380,7 +416,7 @@ mod tests {
 
     #[test]
     fn sizes_are_given_for_people_and_exactly() {
-        let text = totals_text(&totals());
+        let text = totals_text(&totals(), &[]);
         assert!(
             text.contains("size           1.5K (1536 bytes)\n") && text.contains("allocated      512 bytes\n"),
             "{text}"

@@ -1,16 +1,22 @@
 //! `fathom survey`: one page on this machine, in sections. A section is a struct that is gathered once and shown twice, as
 //! text and as a member of the JSON; a new one is a new field of [`Page`] and a line in [`run`].
 
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use mounts::compare::{NoRun, alone};
 use mounts::locate::Question;
 use mounts::{Hints, Warning, locate};
 use report::compare::{Comparison, comparison, methods_text};
 use report::mounts::{Look, Mounts, Rows};
 use report::name::{entry, printable};
 use report::table::wrap;
+use report::walk::Section;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::mounts::{Compared, Points, compare_methods, open_root};
+use super::walk::compare as engines;
 use crate::args::Survey as Args;
 use crate::out::{Done, Failed, Out};
 
@@ -20,6 +26,7 @@ const SCHEMA: &str = "fathom.survey/1";
 struct Page<'a> {
     root: &'a [u8],
     mounts: Mounts<'a>,
+    walk: Option<Section<'a>>,
 }
 
 impl Serialize for Page<'_> {
@@ -27,13 +34,15 @@ impl Serialize for Page<'_> {
         let mut map = serializer.serialize_map(None)?;
         entry(&mut map, "root", Some(self.root))?;
         map.serialize_entry("mounts", &self.mounts)?;
+        map.serialize_entry("walk", &self.walk)?;
         map.end()
     }
 }
 
+/// Runs of each method and of each engine.
+const TRIALS: usize = 3;
+
 pub(crate) fn run(args: &Args, out: &Out) -> Done {
-    /// Runs of each method.
-    const TRIALS: usize = 3;
     let root = open_root(&args.dir)?;
     let question = Question { by: None, bound: Some(4), hints: Hints::Auto };
     let answer =
@@ -42,7 +51,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let rows = Points(answer.points);
     let compared = compare_methods(&root, &question, TRIALS, args.limit, out)?;
     let path = root.into_path(); // its descriptor is closed before the gates are counted
-    let warnings: Vec<Warning> = answer.warnings;
+    let mut warnings: Vec<Warning> = answer.warnings;
+    let may_hang = answer.root_fstype.as_deref().is_some_and(mounts::may_hang);
+    let walked = walk_it(args, may_hang, out).map_err(|Failed(why)| warnings.push(Warning::general(why))).ok();
+    let walk = walked.as_ref().and_then(section);
     let Compared { methods, left_out } = &compared;
     let comparison: Comparison<'_> = comparison(methods, left_out);
     if out.json {
@@ -51,7 +63,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
             compare: Some(&comparison),
             ..Mounts::of(by, &answer.why, answer.lacking.is_empty(), &rows)
         };
-        out.envelope(SCHEMA, Page { root: &path, mounts }, &warnings)?;
+        out.envelope(SCHEMA, Page { root: &path, mounts, walk }, &warnings)?;
     } else {
         let hidden = rows.0.iter().filter(|point| point.hidden).count();
         let head = |text: &str| if out.color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
@@ -68,8 +80,39 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         for left in left_out {
             text.push_str(&format!("{}: {}; --limit gives it longer\n", left.by, left.why));
         }
+        if let Some(walk) = &walk {
+            text.push_str(&format!("\n{}\n", head("Walking: what each engine costs here (medians of 3 runs)")));
+            text.push_str(&walking(walk, args.limit, look));
+        }
         out.data(text.as_bytes())?;
     }
     out.warn(&warnings);
     Ok(warnings.len())
+}
+
+/// Walks by every engine, without going into other mounts: a server behind one of them might not answer. Where that holds for
+/// the directory itself, a process that can be killed looks at it first.
+fn walk_it(args: &Args, may_hang: bool, out: &Out) -> Result<engines::Compared, Failed> {
+    let dirs = vec![args.dir.as_bytes().to_vec()];
+    if may_hang && let Ok(Err(NoRun::Stopped(_))) = alone(args.limit, || walk::explain(&dirs).ok().map(|_| [])) {
+        return Err(Failed::at("cannot walk", args.dir.as_bytes(), "no answer in time", "see fathom mounts --check"));
+    }
+    let question = walk::Question { dirs, one_file_system: true, ..walk::Question::default() };
+    engines::engines(&question, TRIALS, args.limit, out)
+}
+
+fn section(compared: &engines::Compared) -> Option<Section<'_>> {
+    let compare = report::walk::Comparison::of(&compared.engines, &compared.left_out);
+    Some(Section { part: compared.parts.first()?, explain: &compared.possible, compare })
+}
+
+fn walking(walk: &Section<'_>, limit: Duration, look: Look) -> String {
+    let why = format!("By {}: {}.", walk.part.engine, walk.part.why);
+    let mut text = wrap(&why, look.width.unwrap_or(usize::MAX)) + "\n\n";
+    if walk.compare.engines.is_empty() {
+        let seconds = limit.as_secs_f64();
+        text.push_str(&format!("There is more than can be walked in {seconds} s; --limit gives it longer.\n"));
+    }
+    text.push_str(&walk.compare.to_text(look));
+    text
 }

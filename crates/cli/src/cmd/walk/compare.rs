@@ -77,7 +77,7 @@ pub(crate) fn engines(question: &Question, trials: usize, limit: Duration, out: 
     let planned = parts.first().map(|part| part.engine);
     let found = planned.and_then(|planned| {
         let seconds = report::stats::Stats::of(runs(planned).map(|run| run.real.as_secs_f64()))?.median;
-        Some((runs(planned).last()?.totals, seconds))
+        Some((runs(planned).next_back()?.totals, seconds))
     });
     Ok(Compared { parts, possible, engines, left_out, found, warnings })
 }

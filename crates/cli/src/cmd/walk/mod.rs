@@ -69,13 +69,14 @@ fn refused(e: NoWalk) -> Failed {
     match e {
         NoWalk::Unusable(e) => unusable(e),
         NoWalk::Refused { path, by, refusal } => {
-            Failed::at(&format!("cannot walk by {}", by.name()), &path, refusal, "see --explain")
+            Failed::at(&format!("cannot walk by {}", by.name()), &path, refusal, "give --engine auto, or see --explain")
         }
     }
 }
 
 /// What a walk found, beside what went to the sink.
 struct Walked {
+    /// The mounts, by their engines.
     parts: Vec<Part>,
     warnings: Vec<Warning>,
     seconds: f64,
@@ -114,7 +115,7 @@ fn summary(args: &Args, question: &Question, out: &Out) -> Done {
         let result = Walk { totals: Some(totals), parts: &walked.parts, top: top.as_deref(), ..Walk::default() };
         out.envelope(SCHEMA, result, &walked.warnings)?;
     } else {
-        let mut text = report::walk::totals_text(&totals);
+        let mut text = report::walk::totals_text(&totals, &walked.parts);
         if let Some(top) = &top {
             text.push('\n');
             text.push_str(&report::walk::top_text(top, look(out)));
@@ -166,13 +167,16 @@ fn usage(args: &Args, question: &Question, out: &Out) -> Done {
 /// The mount of each directory with its engine, and what is possible there.
 fn plans(explained: Vec<Explained>) -> (Vec<Part>, Vec<Possible>) {
     let (mut parts, mut engines) = (Vec::new(), Vec::new());
+    let is_one = explained.len() == 1;
     for Explained { path, fstype, plan } in explained {
         for (by, possible) in plan.engines {
             let why = match &possible {
-                Err(refusal) => Some(refusal.to_string()),
-                Ok(()) => (by == plan.by).then(|| plan.why.clone()),
+                Err(refusal) => refusal.to_string(),
+                Ok(()) if by == plan.by => plan.why.clone(),
+                Ok(()) => "it can work here".to_owned(),
             };
-            engines.push(Possible { path: path.clone(), engine: by.name(), possible: possible.is_ok(), why });
+            let path = (!is_one).then(|| path.clone());
+            engines.push(Possible { path, engine: by.name(), possible: possible.is_ok(), why });
         }
         parts.push(Part { path, fstype, engine: plan.by.name(), why: plan.why });
     }
@@ -206,7 +210,7 @@ fn tell(totals: &Totals, parts: &[Part], out: &Out) {
     let rate = *entries as f64 / seconds;
     let calls = gate::meter::tally().calls();
     let noun = if *entries == 1 { "entry" } else { "entries" };
-    let head = format!("{entries} {noun} in {seconds:.3} s ({rate:.0} entries/s) and {calls} calls");
+    let head = format!("{entries} {noun} in {seconds:.3} s ({rate:.0}/s) and {calls} calls");
     match parts {
         [one] => out.talk(format_args!("{head} by {}: {}", one.engine, one.why)),
         _ => {

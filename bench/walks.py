@@ -17,7 +17,7 @@ COLUMNS = (
 ).split()
 ENGINES = {"ext4": "ext4", "xfs": "bulkstat", "btrfs": "btrfs"}  # below the file API
 JOBS = [1, 2, 8, 16]
-ENTRIES, FEW = 1_000_000, 20_000
+ENTRIES, FEW = 1_000_000, 10_000
 GROWTH = [10_000, 100_000, 1_000_000, 10_000_000]
 CHANGED = {"0": 0, "0.1 %": 0.001, "1 %": 0.009}  # how many more are changed, of all entries
 FORMATS = ["summary", "du", "paths", "ndjson", "csv"]
@@ -202,7 +202,8 @@ def walk_case(options, fs, shape):
             contenders = warmed_up(output_contenders(options.fathom, ground.top, options.work))
             rows += measure(contenders, options.trials, run, warm_up=False, **row)
         if fs != "tmpfs":
-            contenders = walk_contenders(options.fathom, ground.top, fs, True, whole)
+            whole_cold = whole and not options.quick
+            contenders = walk_contenders(options.fathom, ground.top, fs, True, whole_cold)
             contenders = [contender for contender in contenders if contender.name in here]
             row = about("walk", shape, fs, tree, "cold")
             rows += measure(contenders, options.trials, fresh, warm_up=False, **row)

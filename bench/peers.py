@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The programs that fathom is measured against: which are here, their versions, how to get them.
 
-Peers are looked for in PATH. `bench/peers` prints one line each.
+Peers are looked for in PATH. `bench/peers.py` prints one line each.
 """
 
 import shutil

@@ -1,5 +1,6 @@
 """The cases of `fathom walk` and `fathom changed`: what runs against whom, on which tree."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -141,17 +142,18 @@ def found_changed(answer):
 
 def warmed_up(contenders):
     """Fill the caches with a run of each engine and of one peer; leave out what does not work here."""
-    absent, peer = set(), False
+    absent, peer_ran = set(), False
     for contender in contenders:
-        engine, _, jobs = contender.name.partition("/")
-        if jobs or (peer and "--json" not in contender.argv):
+        ours = contender.argv[1] in ("walk", "changed")
+        name, _, jobs = contender.name.partition("/")
+        if jobs or (not ours and peer_ran):
             continue
-        peer |= "--json" not in contender.argv
+        peer_ran |= not ours
         try:
             runner(contender.argv)
-        except (RuntimeError, ValueError, KeyError) as error:
+        except RuntimeError as error:
             say(f"left out: {contender.name}: {error}")
-            absent.add(engine)
+            absent.add(name)
     return [c for c in contenders if c.name.partition("/")[0] not in absent]
 
 
@@ -245,7 +247,8 @@ def changed_case(options, fs):
         """What a contender compares with, made as its users make it."""
         if contender.name == "changed":
             since = contender.argv[contender.argv.index("--since") + 1]
-            run([*contender.argv[:1], "walk", contender.argv[2], "--catalog", since, "--json"])
+            with contextlib.suppress(RuntimeError):  # without a catalog, it is left out
+                run([contender.argv[0], "walk", contender.argv[2], "--catalog", since])
         elif contender.name == "tar -g":
             run(contender.argv)
             os.rename(state, base)
@@ -267,12 +270,12 @@ def changed_case(options, fs):
         for contender in contenders:
             prepare(contender)
         time.sleep(1.1)
-        rows = []
+        able, rows = warmed_up(contenders), []
         for seed, (case, share) in enumerate(CHANGED.items()):
             tree.change(ground.top, int(tree.entries * share), seed)
             os.sync()
             row = about("changed", case, fs, tree)
-            rows += measure(contenders, options.trials, anew, warm_up=False, **row)
+            rows += measure(able, options.trials, anew, warm_up=False, **row)
         return rows
 
     try:

@@ -107,7 +107,7 @@ def lines(title, series, across, up, source):
         along = left + 16 + (right - left - 32) * (log10(x) - first) / (last - first)
         return along, bottom - (bottom - top) * (log10(max(y, 1e-6)) - low) / (high - low)
 
-    body = [text(left, top - 8, up, "faint"), text(right + 8, bottom + 18, across, "faint")]
+    body = [text(left, top - 8, up, "faint"), text((left + right) / 2, bottom + 36, across, "faint", "middle")]
     for tick in (n * 10.0**e for e in range(floor(low), ceil(high)) for n in (1, 2, 5)):
         if low <= log10(tick) <= high:
             _, y = place(xs[0], tick)
@@ -126,4 +126,4 @@ def lines(title, series, across, up, source):
         )
         body += [marker(number, x, y) for x, y in [*at, (right + 30, key)]]
         body.append(text(right + 56, key + 4, name))
-    return svg(max(bottom + 44, top + 20 * len(series) + 40), title, source, body)
+    return svg(max(bottom + 48, top + 20 * len(series) + 40), title, source, body)

@@ -86,14 +86,11 @@ def targets(walks, changed, growth):
             text = f"nothing changed, {fs}: tar -g ÷ changed >= {least}"
             yield text, times(ratio), ratio >= least, count >= ENTRIES
     yield from memory_targets(growth)
-    if walks:
-        many = [c for c, by in walks.items() if len(set().union(*digests(by))) > 1]
-        shown = ", ".join(" ".join(c[1:4]) for c in many)
-        yield "all engines give one digest", "not on " + shown if many else "they do", not many, True
-
-
-def digests(by):
-    return [costs["digest"] for costs in by.values()] or [set()]
+    digests = {c: set().union(*(costs["digest"] for costs in by.values())) for c, by in walks.items()}
+    if any(digests.values()):
+        wrong = [" ".join(c[1:4]) for c, different in digests.items() if len(different) > 1]
+        shown = "not on " + ", ".join(wrong) if wrong else "on all trees"
+        yield "all engines give one digest", shown, not wrong, True
 
 
 def memory_targets(growth):
@@ -311,7 +308,8 @@ def plots(run):
             series = {}
             for c, by in sorted(growth.items()):
                 if c[2] == fs:
-                    for name in (n for n in by if n not in ("nothing", BFS[0])):
+                    older = BFS[0] if BFS[1] in by else None
+                    for name in (n for n in by if n not in ("nothing", older)):
                         series.setdefault(name, []).append((c[4], by[name][key]))
             title = f"{fs}: {'time' if key == 'real' else 'peak memory'} by number of entries"
             yield f"growth-{unit.lower()}-{fs}", lines(title, series, "entries", unit, source)

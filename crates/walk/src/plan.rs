@@ -109,7 +109,7 @@ fn is_whole(ground: &Ground<'_>) -> bool {
 
 /// About how many entries are below a directory, from some random ways down.
 fn guess(top: &Top) -> u64 {
-    const WAYS: u32 = 16;
+    const WAYS: u32 = 64;
     // Always the same ways, so that the same tree gives the same plan.
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut buffer = vec![0; BUFFER];

@@ -6,6 +6,7 @@ use std::time::Instant;
 use mounts::Warning;
 use report::entries::Form;
 use report::mounts::Look;
+use report::name::printable;
 use report::walk::{Part, Possible, Totals, Walk};
 use walk::{Answer, By, Desk, Explained, Filter, NoWalk, Question, Sink, Summary};
 
@@ -68,9 +69,12 @@ fn question(args: &Args) -> Result<Question, Failed> {
 fn refused(e: NoWalk) -> Failed {
     match e {
         NoWalk::Unusable(e) => unusable(e),
-        NoWalk::Refused { path, by, refusal } => {
-            Failed::at(&format!("cannot walk by {}", by.name()), &path, refusal, "give --engine auto, or see --explain")
-        }
+        NoWalk::Refused { path, by, refusal } => Failed(format!(
+            "cannot walk '{}' by {}: {}; give --engine auto, or see --explain",
+            printable(&path),
+            by.name(),
+            printable(refusal.to_string().as_bytes())
+        )),
     }
 }
 
@@ -212,7 +216,7 @@ fn tell(totals: &Totals, parts: &[Part], out: &Out) {
     let noun = if *entries == 1 { "entry" } else { "entries" };
     let head = format!("{entries} {noun} in {seconds:.3} s ({rate:.0}/s) and {calls} calls");
     match parts {
-        [one] => out.talk(format_args!("{head} by {}: {}", one.engine, one.why)),
+        [one] => out.talk(format_args!("{head} by {}: {}", one.engine, printable(one.why.as_bytes()))),
         _ => {
             out.talk(format_args!("{head}, in {} mounts:", parts.len()));
             out.talk_table(|width| report::walk::parts_text(parts, Look { width, ..Look::default() }));

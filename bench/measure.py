@@ -6,15 +6,12 @@ import subprocess
 import time
 from collections import namedtuple
 
-COLUMNS = (
-    "bench case fs cache mounts contender trial real user sys maxrss_kib exit"
-    " found complete stat_calls all_calls gates"
-).split()
 STAT_FAMILY = ("statx", "newfstatat")
 ENVIRONMENT = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C"}
 SLOW, SLOW_TRIALS = 0.5, 5  # who takes longer than this many seconds runs only so often
 
-Contender = namedtuple("Contender", "name argv")
+# What to run; `most` bounds its trials.
+Contender = namedtuple("Contender", "name argv most", defaults=[None])
 
 
 def run(argv):
@@ -55,7 +52,7 @@ def whole_file(fd):
 
 
 def run_json(argv):
-    """As `run`, for a fathom command with --json: also what it found and the calls by gate."""
+    """As `run`, for a fathom command with --json: the row, with the calls by gate, and the answer."""
     out = os.memfd_create("out")
     try:
         row = run_into(out, argv)
@@ -63,9 +60,7 @@ def run_json(argv):
     finally:
         os.close(out)
     calls = {name: gate["calls"] for name, gate in answer["gates"].items()}
-    row["found"] = len(answer["result"]["mounts"])
-    row["complete"] = answer["result"]["complete"]
-    return row | count(calls)
+    return row | count(calls), answer["result"]
 
 
 def count(calls):
@@ -98,13 +93,18 @@ def strace(argv, scratch):
     return {w[1]: int(w[0]) for w in words if len(w) == 2 and w[0].isdigit() and w[1] != "total"}
 
 
-def measure(contenders, trials, runner, **about):
+def untimed(row):
+    return {k: v for k, v in row.items() if k not in ("real", "user", "sys", "maxrss_kib")}
+
+
+def measure(contenders, trials, runner, warm_up=True, **about):
     """All rows of one case: each trial runs every contender, a different one first each time."""
     rows, slow = [], set()
-    for trial in range(-1, trials):  # -1 warms up, and is not kept
+    for trial in range(-1 if warm_up else 0, trials):  # -1 warms up, and is not kept
         turn = trial % len(contenders)
         for contender in contenders[turn:] + contenders[:turn]:
-            if contender.name in slow and trial >= SLOW_TRIALS:
+            most = min(contender.most or trials, SLOW_TRIALS if contender.name in slow else trials)
+            if trial >= most:
                 continue
             row = runner(contender.argv)
             if row["real"] > SLOW:

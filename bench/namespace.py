@@ -14,6 +14,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 import traceback
 
 MS_RDONLY, MS_NOATIME, MS_BIND, MS_REC = 0x1, 0x400, 0x1000, 0x4000
@@ -40,7 +41,12 @@ def mount(source, target, fstype=None, flags=0, data=None):
 
 
 def umount(target):
-    check(libc.umount2(os.fsencode(target), 0), f"umount {target}")
+    for _ in range(100):  # what a program left to the kernel to close keeps it busy for a while
+        failed = libc.umount2(os.fsencode(target), 0)
+        if not failed or ctypes.get_errno() != errno.EBUSY:
+            break
+        time.sleep(0.02)
+    check(failed, f"umount {target}")
 
 
 def set_propagation(kind):
@@ -79,26 +85,25 @@ def in_namespace(propagation, work):
 
 
 class Image:
-    """An ext4 file system in a file without a name, mounted through a loop device.
+    """A file system in a file without a name, mounted through a loop device.
 
     The loop device frees itself at unmount and reads past the page cache, so that each mount
-    starts with caches of its own, empty. `^dir_index` keeps directories in order of creation.
+    starts with caches of its own, empty. `mkfs` is the command that makes it, less the file.
     """
 
-    def __init__(self, scratch, mebibytes, inodes):
+    def __init__(self, scratch, mebibytes, fstype, mkfs):
+        self.fstype = fstype
         self.file = os.open(scratch, os.O_RDWR | os.O_TMPFILE, 0o600)
         os.truncate(self.file, mebibytes << 20)
-        subprocess.run(
-            ["mkfs.ext4", "-q", "-F", "-O", "^has_journal,^dir_index", "-N", str(inodes)]
-            + ["-E", "lazy_itable_init=0", f"/proc/self/fd/{self.file}"],
-            pass_fds=[self.file],
-            check=True,
-        )
+        command = [*mkfs, f"/proc/self/fd/{self.file}"]
+        made = subprocess.run(command, pass_fds=[self.file], capture_output=True, text=True)
+        if made.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}: {made.stderr}")
 
     def mount(self, target, flags=0):
         device = self._attach()
         try:
-            mount(f"/proc/self/fd/{device}", target, "ext4", flags | MS_NOATIME)
+            mount(f"/proc/self/fd/{device}", target, self.fstype, flags | MS_NOATIME)
         finally:
             os.close(device)
 

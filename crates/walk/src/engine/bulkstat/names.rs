@@ -9,12 +9,13 @@ use std::mem;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use gate::fs::{FileType, Open, Resolve, getdents64, openat2};
+use gate::fs::FileType;
 use gate::process::raise_open_files;
-use gate::{Errno, Fd, Gate};
+use gate::{Errno, Gate};
 use ondisk::dirent::{Entry, EntryType, entries};
 
 use super::crew::crew;
+use crate::engine::opened::{OpenDirs, Opened};
 use crate::engine::stat::BUFFER;
 use crate::entry::append;
 use crate::job::{Below, Crossing, Job, Place, look_at};
@@ -152,7 +153,6 @@ impl Names {
 
 /// Reads the names below a job's top. What cannot be read, and where other mounts lie, goes to the job.
 pub(super) fn names(job: &Job<'_>) -> Names {
-    let open = AtomicUsize::new(0);
     let shared = Shared {
         job,
         queue: Mutex::default(),
@@ -161,32 +161,31 @@ pub(super) fn names(job: &Job<'_>) -> Names {
         queued: AtomicUsize::new(0),
         readers: AtomicUsize::new(0),
         blocks: AtomicU32::new(0),
-        open: &open,
-        most_open: raise_open_files() / 2,
+        open: OpenDirs::within(raise_open_files() / 2),
         found: Mutex::default(),
     };
     let mut reader = Reader::new(&shared);
-    match job.open(&job.place()) {
-        Ok(fd) => {
+    match shared.open.directory(job, || job.place(), b"", None) {
+        Ok(opened) => {
             let top = Directory { hash: job.top.hash, depth: job.top.depth, ..Directory::default() };
-            reader.read(top, job.place(), fd, Some(job.below));
+            reader.read(top, job.place(), &opened, Some(job.below));
         }
         Err(e) => job.failed(&job.place(), b"", Gate::Openat2, e),
     }
     let broods = reader.hand_in();
-    let work_for = broods.iter().map(|brood| brood.children.len()).sum();
-    shared.lock().broods = broods;
-    if work_for > 0 {
-        crew(job.threads, work_for, || Reader::new(&shared).work());
+    if !broods.is_empty() {
+        shared.lock().broods = broods;
+        crew(job.threads, usize::MAX, || Reader::new(&shared).work());
     }
     shared.found.into_inner().unwrap_or_else(|e| e.into_inner())
 }
 
 /// Directories that are in one directory, and are to be read. Threads take one after the other.
 struct Brood<'a> {
-    /// The directory that they are in, unless too many are open.
-    fd: Option<Opened<'a>>,
+    /// The directory that they are in.
     place: Place,
+    /// It itself, unless too many are open.
+    from: Option<Arc<Opened>>,
     below: Option<&'a Below>,
     children: Vec<Child>,
     /// Their names, each with its NUL.
@@ -210,15 +209,6 @@ impl Brood<'_> {
     }
 }
 
-/// An open directory, counted against those that may be open at a time.
-struct Opened<'a>(Fd, &'a AtomicUsize);
-
-impl Drop for Opened<'_> {
-    fn drop(&mut self) {
-        self.1.fetch_sub(1, Relaxed);
-    }
-}
-
 /// What threads share.
 struct Shared<'a> {
     job: &'a Job<'a>,
@@ -233,9 +223,7 @@ struct Shared<'a> {
     readers: AtomicUsize,
     /// How many blocks of numbers of directories are taken.
     blocks: AtomicU32,
-    /// Directories that are kept open, and how many may be.
-    open: &'a AtomicUsize,
-    most_open: usize,
+    open: OpenDirs,
     found: Mutex<Names>,
 }
 
@@ -380,27 +368,25 @@ impl<'s, 'a> Reader<'s, 'a> {
         let child = &brood.children[child];
         let Ok(name) = CStr::from_bytes_until_nul(&brood.names[child.name..]) else { return };
         let place = brood.place.below(name.to_bytes());
-        let opened = match &brood.fd {
-            Some(Opened(fd, _)) => openat2(fd, name, Open::SCAN, Resolve::NO_XDEV | Resolve::NO_SYMLINKS),
-            None => self.job.open(&place),
-        };
+        let from = brood.from.as_deref();
+        let opened = self.shared.open.directory(self.job, || place.clone(), name.to_bytes(), from);
         if let Err(Errno::EXDEV) = opened {
             return self.job.cross(Crossing { dir: brood.place.clone(), name: name.to_bytes().to_vec() });
         }
         self.list.push(Name { ino: child.ino, dir: child.dir, place: child.place | IS_DIR });
         match opened {
-            Ok(fd) => {
+            Ok(opened) => {
                 let below = brood.below.and_then(|below| below.step(name.to_bytes()));
                 let (hash, depth) = (place.hash, place.depth);
                 let directory = Directory { names: 0, hash, parent: child.dir, place: child.place, depth };
-                self.read(directory, place, fd, below);
+                self.read(directory, place, &opened, below);
             }
             Err(e) => self.job.failed(&place, b"", Gate::Openat2, e),
         }
     }
 
     /// Reads an open directory. Those that are in it, and are to be read, make a brood.
-    fn read(&mut self, mut directory: Directory, place: Place, fd: Fd, below: Option<&'a Below>) {
+    fn read(&mut self, mut directory: Directory, place: Place, opened: &Arc<Opened>, below: Option<&'a Below>) {
         let job = self.job;
         let path = if job.filter.wants_paths() { job.path(&place) } else { Vec::new() };
         let enters = job.filter.enters(place.depth + 1) && job.enters(job.top.meta.dev);
@@ -408,8 +394,8 @@ impl<'s, 'a> Reader<'s, 'a> {
         let (mut children, mut names) = (Vec::new(), Vec::new());
         let mut buffer = mem::take(&mut self.buffer);
         loop {
-            let records = match getdents64(&fd, &mut buffer) {
-                Ok(0) | Err(Errno::ENOENT) => break,
+            let records = match opened.read(&mut buffer) {
+                Ok(0) => break,
                 Ok(n) => &buffer[..n],
                 Err(e) => {
                     job.failed(&place, b"", Gate::Getdents64, e);
@@ -425,7 +411,7 @@ impl<'s, 'a> Reader<'s, 'a> {
                     job.cross(Crossing { dir: place.clone(), name: name.to_vec() });
                     continue;
                 }
-                let Some(is_dir) = is_dir(job, &place, &fd, &entry) else { continue };
+                let Some(is_dir) = is_dir(job, &place, opened, &entry) else { continue };
                 let at = self.pages.add(name);
                 let (dir, place) = match number.map(|number| (number, at - directory.names)) {
                     Some((number, far)) if far < u64::from(IS_DIR) - 1 => (number, far as u32),
@@ -453,21 +439,19 @@ impl<'s, 'a> Reader<'s, 'a> {
         }
         self.buffer = buffer;
         if !children.is_empty() {
-            let open = self.shared.open;
-            let is_kept = open.fetch_add(1, Relaxed) < self.shared.most_open;
-            let fd = Some(Opened(fd, open)).filter(|_| is_kept);
-            self.broods.push(Arc::new(Brood { fd, place, below, children, names, next: AtomicUsize::new(0) }));
+            let from = self.shared.open.keep(opened);
+            self.broods.push(Arc::new(Brood { place, from, below, children, names, next: AtomicUsize::new(0) }));
         }
     }
 }
 
 /// Whether an entry is a directory. `None` when it need not be considered further.
-fn is_dir(job: &Job<'_>, place: &Place, fd: &Fd, entry: &Entry<'_>) -> Option<bool> {
+fn is_dir(job: &Job<'_>, place: &Place, opened: &Opened, entry: &Entry<'_>) -> Option<bool> {
     match entry.entry_type {
         EntryType::Directory => Some(true),
         EntryType::Other => Some(false),
         // File systems made with ftype=0 do not say.
-        EntryType::Unknown => match look_at(fd, entry.name) {
+        EntryType::Unknown => match look_at(opened.fd(), entry.name) {
             Ok(seen) if job.is_crossing(&seen) => {
                 job.cross(Crossing { dir: place.clone(), name: entry.name.to_bytes().to_vec() });
                 None

@@ -1,0 +1,58 @@
+"""The raw rows of a run, case by case, and tables of them."""
+
+import csv
+from collections import defaultdict
+from statistics import mean, median
+
+
+class Costs(dict):
+    """What one contender took in one case, over its trials.
+
+    real is the median. user and sys are means, as the kernel's clock for them ticks coarsely.
+    Calls are the same in each trial.
+    """
+
+    def __init__(self, rows):
+        timed = [row for row in rows if row["real"]]
+        for key in ("real", "user", "sys"):
+            if timed:
+                self[key] = (median if key == "real" else mean)(float(r[key]) for r in timed)
+        for key in ("stat_calls", "all_calls", "found", "mounts", "entries", "name_bytes"):
+            values = [int(row[key]) for row in rows if row.get(key)]
+            if values:
+                self[key] = median(values)
+        for key in ("engine", "digest"):
+            self[key] = {row[key] for row in rows if row.get(key)}
+        self["maxrss"] = max((int(row["maxrss_kib"]) / 1024 for row in timed), default=None)
+        self["trials"] = len(timed)
+
+
+def load(path, count):
+    """{(bench, case, fs, cache, count): {contender: Costs}}; `count` is a column."""
+    groups = defaultdict(lambda: defaultdict(list))
+    if path.exists():
+        with open(path, newline="") as table:
+            for row in csv.DictReader(table):
+                case = tuple(row[k] for k in ("bench", "case", "fs", "cache"))
+                groups[(*case, int(row[count]))][row["contender"]].append(row)
+    return {case: {c: Costs(rows) for c, rows in by.items()} for case, by in groups.items()}
+
+
+def table(head, rows):
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" + "---:|" * (len(head) - 1)
+    for row in rows:
+        yield "| " + " | ".join("" if cell is None else str(cell) for cell in row) + " |"
+    yield ""
+
+
+def ms(seconds):
+    return f"{seconds * 1000:,.2f}"
+
+
+def divide(a, b, key="real"):
+    return a[key] / b[key] if a and b and a.get(key) and b.get(key) else None
+
+
+def times(ratio):
+    return None if ratio is None else f"{ratio:.2f}"

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""The programs that fathom is measured against: which are here, their versions, how to get them.
+
+Peers are looked for in PATH. `bench/peers.py` prints one line each.
+"""
+
+import shutil
+import subprocess
+
+PEERS = {  # name: (what it may be called, how to get it, what it is measured in)
+    "findmnt": ("findmnt", "Debian package util-linux", "mounts: as a tree, and as a list with -l"),
+    "find": ("find", "Debian package findutils", "root, walk, changed, growth"),
+    "bfs": ("bfs", "Debian package bfs", "root, walk, growth"),
+    "bfs-4.1": (
+        "bfs-4.1",
+        "https://github.com/tavianator/bfs, tag 4.1.4: ./configure --enable-release && make,"
+        " then install bin/bfs as bfs-4.1",
+        "walk, growth: the latest, beside Debian's",
+    ),
+    "fd": ("fd fdfind", "cargo install --locked fd-find, or Debian package fd-find", "walk"),
+    "du": ("du", "Debian package coreutils", "walk"),
+    "dust": ("dust", "cargo install --locked du-dust", "walk"),
+    "pdu": ("pdu", "cargo install --locked parallel-disk-usage", "walk"),
+    "tar": ("tar", "Debian package tar", "changed"),
+    "rsync": ("rsync", "Debian package rsync", "changed"),
+    "strace": ("strace", "Debian package strace", "no contender: it counts the calls of the peers"),
+    "mkfs.ext4": ("mkfs.ext4", "Debian package e2fsprogs", "no contender: it makes images"),
+    "mkfs.xfs": ("mkfs.xfs", "Debian package xfsprogs", "no contender: it makes images"),
+    "mkfs.btrfs": ("mkfs.btrfs", "Debian package btrfs-progs", "no contender: it makes images"),
+}
+
+
+def program(name):
+    """The file that `name` is here, or None."""
+    return next(filter(None, map(shutil.which, PEERS[name][0].split())), None)
+
+
+def version(name):
+    if program(name) is None:
+        return "not found"
+    option = "--version" if name == "mkfs.btrfs" or not name.startswith("mkfs") else "-V"
+    answer = subprocess.run([program(name), option], capture_output=True, text=True)
+    return (answer.stdout + answer.stderr).strip().splitlines()[0]
+
+
+if __name__ == "__main__":
+    for name, (_, source, use) in PEERS.items():
+        print(f"{name}: {version(name)} ({source}; {use})")

@@ -14,7 +14,7 @@ use crate::args::{Engine, Walk as Args, WalkFormat as Format};
 use crate::cmd::mounts::unusable;
 use crate::out::{Done, Failed, Out};
 use crate::progress::watched;
-use sinks::{Both, Largest, Output, Usage};
+use sinks::{Both, Largest, Output, Usage, Watched};
 
 pub(crate) mod compare;
 mod sinks;
@@ -88,6 +88,8 @@ struct Walked {
 
 fn go(question: &Question, sink: &dyn Sink, progress: bool) -> Result<Walked, Failed> {
     let desk = Desk::default();
+    let in_sight = Watched(sink);
+    let sink = if progress { &in_sight } else { sink };
     let start = Instant::now();
     let Answer { parts } = watched(progress, &desk, || walk::walk(question, sink, &desk)).map_err(refused)?;
     let seconds = start.elapsed().as_secs_f64();

@@ -173,7 +173,6 @@ fn usage(args: &Args, question: &Question, out: &Out) -> Done {
 /// The mount of each directory with its engine, and what is possible there.
 fn plans(explained: Vec<Explained>) -> (Vec<Part>, Vec<Possible>) {
     let (mut parts, mut engines) = (Vec::new(), Vec::new());
-    let is_one = explained.len() == 1;
     for Explained { path, fstype, plan } in explained {
         for (by, possible) in plan.engines {
             let why = match &possible {
@@ -181,8 +180,7 @@ fn plans(explained: Vec<Explained>) -> (Vec<Part>, Vec<Possible>) {
                 Ok(()) if by == plan.by => plan.why.clone(),
                 Ok(()) => "it can work here".to_owned(),
             };
-            let path = (!is_one).then(|| path.clone());
-            engines.push(Possible { path, engine: by.name(), possible: possible.is_ok(), why });
+            engines.push(Possible { path: path.clone(), engine: by.name(), possible: possible.is_ok(), why });
         }
         parts.push(Part { path, fstype, engine: plan.by.name(), why: plan.why });
     }

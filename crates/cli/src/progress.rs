@@ -71,7 +71,8 @@ pub(crate) fn watched<T>(wanted: bool, desk: &walk::Desk, work: impl FnOnce() ->
                 progress.at(|| {
                     let (entries, path) = desk.far();
                     let rate = entries as f64 / seconds;
-                    format!("{entries} entries, {rate:.0} entries/s, at {}", printable(&path))
+                    let place = if path.is_empty() { String::new() } else { format!(", at {}", printable(&path)) };
+                    format!("{entries} entries, {rate:.0} entries/s{place}")
                 });
             }
         });

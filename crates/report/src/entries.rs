@@ -90,12 +90,14 @@ pub struct Lines {
     shown: Vec<u8>,
     /// Whether [`Lines::dir`] is UTF-8.
     is_utf8: bool,
+    /// Whether it stands for itself in CSV.
+    is_plain: bool,
 }
 
 impl Lines {
     /// An empty buffer.
     pub fn new(form: Form) -> Lines {
-        Lines { form, buffer: Vec::new(), dir: Vec::new(), shown: Vec::new(), is_utf8: true }
+        Lines { form, buffer: Vec::new(), dir: Vec::new(), shown: Vec::new(), is_utf8: true, is_plain: true }
     }
 
     /// The entries to come are in the directory with this path.
@@ -105,9 +107,13 @@ impl Lines {
         if !path.is_empty() && !path.ends_with(b"/") {
             self.dir.push(b'/');
         }
-        if self.form == Form::Ndjson {
-            self.shown.clear();
-            self.is_utf8 = json_text(&mut self.shown, &self.dir);
+        match self.form {
+            Form::Ndjson => {
+                self.shown.clear();
+                self.is_utf8 = json_text(&mut self.shown, &self.dir);
+            }
+            Form::Csv => self.is_plain = is_plain(&self.dir),
+            Form::Paths | Form::Paths0 => {}
         }
     }
 
@@ -115,7 +121,7 @@ impl Lines {
     pub fn top(&mut self, path: &[u8], row: impl FnOnce() -> Row) {
         self.dir.clear();
         self.shown.clear();
-        self.is_utf8 = true;
+        (self.is_utf8, self.is_plain) = (true, true);
         self.entry(path, row);
     }
 
@@ -196,29 +202,12 @@ impl Lines {
 
     fn csv(&mut self, name: &[u8], row: &Row) {
         let out = &mut self.buffer;
-        let quoted = [&self.dir, name].into_iter().flatten().any(|b| matches!(b, b'"' | b',' | b'\n' | b'\r'));
-        if quoted {
-            out.push(b'"');
-        }
-        let mut is_utf8 = true;
-        for chunk in [&self.dir, name].into_iter().flat_map(|part| part.utf8_chunks()) {
-            for piece in chunk.valid().split_inclusive('"') {
-                text(out, b"", piece);
-                if piece.ends_with('"') {
-                    out.push(b'"');
-                }
-            }
-            if !chunk.invalid().is_empty() {
-                is_utf8 = false;
-                text(out, b"", "\u{fffd}");
-            }
-        }
-        if quoted {
-            out.push(b'"');
-        }
-        out.push(b',');
-        if !is_utf8 {
-            base64(out, &self.dir, name);
+        if self.is_plain && is_plain(name) {
+            out.extend_from_slice(&self.dir);
+            out.extend_from_slice(name);
+            out.push(b',');
+        } else {
+            odd_csv_path(out, &self.dir, name);
         }
         text(out, b",", row.kind);
         number(out, b",", row.ino);
@@ -262,6 +251,41 @@ fn text(out: &mut Vec<u8>, before: &[u8], text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
+/// The fields `path` and `path_b64`.
+#[cold]
+fn odd_csv_path(out: &mut Vec<u8>, dir: &[u8], name: &[u8]) {
+    let quoted = [dir, name].into_iter().flatten().any(|b| matches!(b, b'"' | b',' | b'\n' | b'\r'));
+    if quoted {
+        out.push(b'"');
+    }
+    let mut is_utf8 = true;
+    for chunk in [dir, name].into_iter().flat_map(|part| part.utf8_chunks()) {
+        for piece in chunk.valid().split_inclusive('"') {
+            text(out, b"", piece);
+            if piece.ends_with('"') {
+                out.push(b'"');
+            }
+        }
+        if !chunk.invalid().is_empty() {
+            is_utf8 = false;
+            text(out, b"", "\u{fffd}");
+        }
+    }
+    if quoted {
+        out.push(b'"');
+    }
+    out.push(b',');
+    if !is_utf8 {
+        base64(out, dir, name);
+    }
+}
+
+/// Whether a name stands for itself in JSON and in CSV.
+#[inline]
+fn is_plain(name: &[u8]) -> bool {
+    name.iter().all(|&b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\' && b != b',')
+}
+
 fn base64(out: &mut Vec<u8>, dir: &[u8], name: &[u8]) {
     out.extend_from_slice(STANDARD.encode([dir, name].concat()).as_bytes());
 }
@@ -269,7 +293,7 @@ fn base64(out: &mut Vec<u8>, dir: &[u8], name: &[u8]) {
 /// A name inside a JSON string, lossily where it is no UTF-8; whether it is.
 #[inline]
 fn json_text(out: &mut Vec<u8>, name: &[u8]) -> bool {
-    if name.iter().all(|&b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\') {
+    if is_plain(name) {
         out.extend_from_slice(name);
         return true;
     }

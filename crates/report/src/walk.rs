@@ -87,8 +87,8 @@ impl Serialize for Large {
 /// An engine, and whether it can work in a directory.
 #[derive(Clone, Debug)]
 pub struct Possible {
-    /// The directory, where there are several.
-    pub path: Option<Vec<u8>>,
+    /// The directory.
+    pub path: Vec<u8>,
     /// The engine.
     pub engine: &'static str,
     /// Whether it can.
@@ -100,9 +100,7 @@ pub struct Possible {
 impl Serialize for Possible {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        if self.path.is_some() {
-            entry(&mut map, "path", self.path.as_deref())?;
-        }
+        entry(&mut map, "path", Some(&self.path))?;
         map.serialize_entry("engine", self.engine)?;
         map.serialize_entry("possible", &self.possible)?;
         map.serialize_entry("why", &self.why)?;
@@ -110,7 +108,7 @@ impl Serialize for Possible {
     }
 }
 
-/// The result of `fathom walk`; what was not asked for is `None`, which is `null` in the JSON, save for `du`.
+/// The result of `fathom walk`; what was not asked for is `None`.
 #[derive(Clone, Debug, Default)]
 pub struct Walk<'a> {
     /// What was found, if anything was walked.
@@ -146,9 +144,7 @@ impl Serialize for Walk<'_> {
         map.serialize_entry("seconds", &totals.map(|t| t.seconds))?;
         map.serialize_entry("parts", self.parts)?;
         map.serialize_entry("top", &self.top)?;
-        if self.du.is_some() {
-            map.serialize_entry("du", &self.du)?;
-        }
+        map.serialize_entry("du", &self.du)?;
         map.serialize_entry("explain", &self.explain)?;
         map.serialize_entry("compare", &self.compare)?;
         map.end()
@@ -407,7 +403,7 @@ mod tests {
         let value = serde_json::to_value(Walk { totals: Some(totals()), parts: &parts, ..Walk::default() }).unwrap();
         assert_eq!((&value["engine"], &value["why"], &value["entries"]), (&"stat".into(), &"so".into(), &4.into()));
         assert_eq!(value["parts"][0]["path_b64"], "Yf8=");
-        for field in ["top", "explain", "compare"] {
+        for field in ["top", "du", "explain", "compare"] {
             assert!(value[field].is_null() && value.as_object().unwrap().contains_key(field), "{field}");
         }
         let value = serde_json::to_value(Walk::default()).unwrap();

@@ -6,6 +6,7 @@ use std::time::Instant;
 use mounts::Warning;
 use report::entries::Form;
 use report::mounts::Look;
+use report::name::printable;
 use report::walk::{Part, Possible, Totals, Walk};
 use walk::{Answer, By, Desk, Explained, Filter, NoWalk, Question, Sink, Summary};
 
@@ -13,7 +14,7 @@ use crate::args::{Engine, Walk as Args, WalkFormat as Format};
 use crate::cmd::mounts::unusable;
 use crate::out::{Done, Failed, Out};
 use crate::progress::watched;
-use sinks::{Both, Largest, Output, Usage};
+use sinks::{Both, Largest, Output, Usage, Watched};
 
 pub(crate) mod compare;
 mod sinks;
@@ -68,9 +69,12 @@ fn question(args: &Args) -> Result<Question, Failed> {
 fn refused(e: NoWalk) -> Failed {
     match e {
         NoWalk::Unusable(e) => unusable(e),
-        NoWalk::Refused { path, by, refusal } => {
-            Failed::at(&format!("cannot walk by {}", by.name()), &path, refusal, "give --engine auto, or see --explain")
-        }
+        NoWalk::Refused { path, by, refusal } => Failed(format!(
+            "cannot walk '{}' by {}: {}; give --engine auto, or see --explain",
+            printable(&path),
+            by.name(),
+            printable(refusal.to_string().as_bytes())
+        )),
     }
 }
 
@@ -84,6 +88,8 @@ struct Walked {
 
 fn go(question: &Question, sink: &dyn Sink, progress: bool) -> Result<Walked, Failed> {
     let desk = Desk::default();
+    let in_sight = Watched(sink);
+    let sink = if progress { &in_sight } else { sink };
     let start = Instant::now();
     let Answer { parts } = watched(progress, &desk, || walk::walk(question, sink, &desk)).map_err(refused)?;
     let seconds = start.elapsed().as_secs_f64();
@@ -167,7 +173,6 @@ fn usage(args: &Args, question: &Question, out: &Out) -> Done {
 /// The mount of each directory with its engine, and what is possible there.
 fn plans(explained: Vec<Explained>) -> (Vec<Part>, Vec<Possible>) {
     let (mut parts, mut engines) = (Vec::new(), Vec::new());
-    let is_one = explained.len() == 1;
     for Explained { path, fstype, plan } in explained {
         for (by, possible) in plan.engines {
             let why = match &possible {
@@ -175,8 +180,7 @@ fn plans(explained: Vec<Explained>) -> (Vec<Part>, Vec<Possible>) {
                 Ok(()) if by == plan.by => plan.why.clone(),
                 Ok(()) => "it can work here".to_owned(),
             };
-            let path = (!is_one).then(|| path.clone());
-            engines.push(Possible { path, engine: by.name(), possible: possible.is_ok(), why });
+            engines.push(Possible { path: path.clone(), engine: by.name(), possible: possible.is_ok(), why });
         }
         parts.push(Part { path, fstype, engine: plan.by.name(), why: plan.why });
     }
@@ -212,7 +216,7 @@ fn tell(totals: &Totals, parts: &[Part], out: &Out) {
     let noun = if *entries == 1 { "entry" } else { "entries" };
     let head = format!("{entries} {noun} in {seconds:.3} s ({rate:.0}/s) and {calls} calls");
     match parts {
-        [one] => out.talk(format_args!("{head} by {}: {}", one.engine, one.why)),
+        [one] => out.talk(format_args!("{head} by {}: {}", one.engine, printable(one.why.as_bytes()))),
         _ => {
             out.talk(format_args!("{head}, in {} mounts:", parts.len()));
             out.talk_table(|width| report::walk::parts_text(parts, Look { width, ..Look::default() }));

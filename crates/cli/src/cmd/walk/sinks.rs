@@ -43,6 +43,19 @@ impl Worker for BothWorkers<'_> {
     }
 }
 
+/// A sink whose walk is watched: whoever shows how far it is wants to know where it is.
+pub(super) struct Watched<'a>(pub(super) &'a dyn Sink);
+
+impl Sink for Watched<'_> {
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        self.0.worker()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
 /// Entries as lines on stdout. Each thread fills a buffer of its own, so that they wait for each other only to write.
 pub(super) struct Output<'a> {
     form: Form,

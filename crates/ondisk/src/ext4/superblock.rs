@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::inode::Blank;
 use super::{crc32c, le16, le32};
 
 /// Where the superblock lies on the device, in bytes.
@@ -163,6 +164,7 @@ pub struct Superblock {
     backup_groups: [u32; 2],
     features: [u32; 3],
     pub(super) seed: u32,
+    pub(super) blank: Blank,
 }
 
 impl Superblock {
@@ -231,6 +233,7 @@ impl Superblock {
             first_meta_bg: le32(bytes, 0x104),
             backup_groups: [le32(bytes, 0x24c), le32(bytes, 0x250)],
             features,
+            blank: Blank::new(inode_size),
             seed: if has(CSUM_SEED) { le32(bytes, 0x270) } else { crc32c(!0, &uuid) },
         })
     }

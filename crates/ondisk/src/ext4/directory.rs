@@ -109,16 +109,33 @@ impl Names<'_> {
 }
 
 /// Whether a block of a directory carries the checksum that its directory (by [`Inode::seed`](super::Inode::seed)) gives
-/// it. The inner blocks of an index have another kind, and hold no names: they pass. `first` is the first block of a
-/// directory that has an index.
+/// it. `first` is the first block of a directory that has an index.
 pub fn checksum_holds(block: &[u8], seed: u32, first: bool) -> bool {
     // The index's root: `.` and `..`, which spans the rest. Its other blocks: one unused entry that spans all.
     let spans = |at: usize| block.len() - at == usize::from(le16(block, at + 4)) || block.len() - at == 1 << 16;
-    if block.len() < 2 * TAIL || first && spans(TAIL) || le32(block, 0) == 0 && spans(0) {
-        return true;
+    if block.len() < 2 * TAIL {
+        return false;
+    }
+    if first && spans(TAIL) {
+        return index_checksum_holds(block, seed, 2 * TAIL + 8);
+    }
+    if le32(block, 0) == 0 && spans(0) {
+        return index_checksum_holds(block, seed, HEADER);
     }
     let (content, tail) = block.split_at(block.len() - TAIL);
     tail[..HEADER] == [0, 0, 0, 0, TAIL as u8, 0, 0, 0xde] && crc32c(seed, content) == le32(tail, HEADER)
+}
+
+/// The same of a block of an index, whose entries begin at `start`; the first of them says how many are used of how many.
+fn index_checksum_holds(block: &[u8], seed: u32, start: usize) -> bool {
+    const ENTRY: usize = 8;
+    let (room, used) = (usize::from(le16(block, start)), usize::from(le16(block, start + 2)));
+    let tail = start + room * ENTRY;
+    let (Some(entries), Some(tail)) = (block.get(..start + used * ENTRY), block.get(tail..tail + ENTRY)) else {
+        return false;
+    };
+    let crc = crc32c(crc32c(seed, entries), &tail[..4]);
+    crc32c(crc, &[0; 4]) == le32(tail, 4)
 }
 
 #[cfg(test)]
@@ -198,9 +215,14 @@ mod tests {
         assert!(!checksum_holds(&block, 8, false));
         block[9] = b'b';
         assert!(!checksum_holds(&block, 7, false));
-        assert!(checksum_holds(&entry(0, 1024, b"", 0), 7, false), "a block of an index");
-        let root = [entry(12, 12, b".", 2), entry(2, 1012, b"..", 2)].concat();
+
+        let mut root = [entry(12, 12, b".", 2), entry(2, 1012, b"..", 2)].concat();
+        root[32..36].copy_from_slice(&[123, 0, 2, 0]); // entries that there is room for, and that are used
+        let crc = crc32c(crc32c(7, &root[..48]), &[0; 8]);
+        root[1020..].copy_from_slice(&crc.to_le_bytes());
         assert!(checksum_holds(&root, 7, true) && !checksum_holds(&root, 7, false));
+        root[32] = 200;
+        assert!(!checksum_holds(&root, 7, true));
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::inode::Blank;
 use super::{crc32c, le16, le32};
 
 /// Where the superblock lies on the device, in bytes.
@@ -107,6 +108,8 @@ pub enum Refused {
     Feature(&'static str),
     /// A feature that nobody here has heard of: the word's name and the bit.
     Unknown(Word, u32),
+    /// The oldest revision, before there were features: the kernel shows times that it has no room to store.
+    Revision,
     /// The checksum does not hold: damaged, or torn, and then whole when it is read again.
     Checksum,
     /// What it says contradicts itself.
@@ -126,6 +129,7 @@ impl fmt::Display for Refused {
                 };
                 write!(f, "ext4 {word} feature {bit:#x} is not known")
             }
+            Refused::Revision => f.write_str("ext2 of revision 0 shows times that are not stored"),
             Refused::Checksum => f.write_str("the superblock fails its checksum"),
             Refused::Damaged(what) => write!(f, "the superblock is damaged: {what}"),
         }
@@ -160,6 +164,7 @@ pub struct Superblock {
     backup_groups: [u32; 2],
     features: [u32; 3],
     pub(super) seed: u32,
+    pub(super) blank: Blank,
 }
 
 impl Superblock {
@@ -173,8 +178,7 @@ impl Superblock {
         if le16(bytes, 0x38) != 0xef53 {
             return Err(Refused::Magic);
         }
-        let revision = le32(bytes, 0x4c);
-        let features = if revision == 0 { [0; 3] } else { [0x5c, 0x60, 0x64].map(|at| le32(bytes, at)) };
+        let features = [0x5c, 0x60, 0x64].map(|at| le32(bytes, at));
         refuse_features(features)?;
         let has = |feature: Feature| features[feature.word as usize] & feature.bit != 0;
 
@@ -184,12 +188,15 @@ impl Superblock {
                 return Err(Refused::Checksum);
             }
         }
+        if le32(bytes, 0x4c) == 0 {
+            return Err(Refused::Revision);
+        }
         check(le32(bytes, 0x48) == 0, "made by another system than Linux")?;
 
         let log_block_size = le32(bytes, 0x18);
         check(log_block_size <= 6, "the block size")?;
         let block_size = 1024u32 << log_block_size;
-        let inode_size = if revision == 0 { 128 } else { u32::from(le16(bytes, 0x58)) };
+        let inode_size = u32::from(le16(bytes, 0x58));
         check(inode_size.is_power_of_two() && (128..=block_size).contains(&inode_size), "the inode size")?;
         let descriptor_size = if has(BITS64) { u32::from(le16(bytes, 0xfe)) } else { 32 };
         let descriptor_sizes = if has(BITS64) { 64..=1024 } else { 32..=32 };
@@ -217,7 +224,7 @@ impl Superblock {
             first_block,
             groups,
             inodes,
-            first_inode: if revision == 0 { 11 } else { le32(bytes, 0x54) },
+            first_inode: le32(bytes, 0x54),
             inodes_per_group,
             inode_size,
             descriptor_size,
@@ -226,6 +233,7 @@ impl Superblock {
             first_meta_bg: le32(bytes, 0x104),
             backup_groups: [le32(bytes, 0x24c), le32(bytes, 0x250)],
             features,
+            blank: Blank::new(inode_size),
             seed: if has(CSUM_SEED) { le32(bytes, 0x270) } else { crc32c(!0, &uuid) },
         })
     }
@@ -342,6 +350,7 @@ pub(super) mod tests {
         assert_eq!(with(0x64, 0x8000_0000), "ext4 ro_compat feature 0x80000000 is not known");
         assert_eq!(with(0x64, 0x400), "the superblock is damaged: an unknown kind of checksum");
         assert_eq!(with(0x38, 0), "the device has no ext4 superblock");
+        assert_eq!(with(0x4c, 0), "ext2 of revision 0 shows times that are not stored");
         assert_eq!(with(0x0, 63), "the superblock is damaged: the number of inodes");
     }
 

@@ -8,7 +8,7 @@ use mounts::Warning;
 use super::tree::{State, Tree, each_inode};
 use super::{Crew, time};
 use crate::engine::stat::{BUFFER, list, subtree};
-use crate::entry::Dir;
+use crate::entry::{Dir, append};
 
 /// Finds the directories that have changed since a time, and lists those and all others that cannot be read from the device.
 /// If all is `quiet`, nothing has changed in the file system.
@@ -39,6 +39,12 @@ pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, quiet: bool)
     for (&index, fault) in &tree.faults {
         let message = format!("has {fault}; what the kernel makes of it is given, and fsck should see to it");
         job.warn(Warning::about(&job.path(&tree.place(index)), message));
+    }
+    // What was moved while the tree was being read has changed both directories. Else it is damage.
+    for (dir, name) in tree.twice.iter().filter(|(dir, _)| tree.nodes[*dir as usize].state == State::Raw) {
+        let mut path = job.path(&tree.place(*dir));
+        append(&mut path, name);
+        job.warn(Warning::about(&path, "is a directory that has another name as well; it is not entered again"));
     }
 
     let mut live: Vec<u32> = (0..tree.nodes.len() as u32).collect();

@@ -30,6 +30,8 @@ pub(super) struct Tree {
     pub(super) names: Vec<Names>,
     /// What is wrong with directories on the device.
     pub(super) faults: HashMap<u32, Fault>,
+    /// Names, and the directories that they are in, that led to a directory which had been found before.
+    pub(super) twice: Vec<(u32, Vec<u8>)>,
     /// The inodes of `nodes`.
     entered: Marks,
 }
@@ -207,12 +209,7 @@ pub(super) fn descend(crew: &Crew<'_>) -> Tree {
                     fresh.push(index);
                     hints.extend(hints.get(&child.dir).and_then(|hint| hint.step(name)).map(|hint| (index, hint)));
                 } else if child.is_sure {
-                    let mut path = job.path(&tree.place(child.dir));
-                    append(&mut path, name);
-                    job.warn(mounts::Warning::about(
-                        &path,
-                        "is a directory that has another name too; it is not entered again",
-                    ));
+                    tree.twice.push((child.dir, name.to_vec()));
                 }
             }
         }

@@ -309,9 +309,14 @@ impl<'a> Shared<'a, '_> {
         let processors = gate::process::processors();
         let asked = self.job.threads.map(|n| n.max(1));
         std::thread::scope(|scope| {
-            let start = |n: usize| (0..n).for_each(|_| drop(scope.spawn(|| Reader::new(self).run(work))));
-            let mut threads = asked.unwrap_or(processors.min(THREADS));
-            start(threads);
+            let start = |n: usize| {
+                let one = || std::thread::Builder::new().spawn_scoped(scope, || Reader::new(self).run(work));
+                (0..n).take_while(|_| one().is_ok()).count()
+            };
+            let mut threads = start(asked.unwrap_or(processors.min(THREADS)));
+            if threads == 0 {
+                return Reader::new(self).run(work);
+            }
             let mut before = (Instant::now(), gate::process::cpu_time());
             while !work.wait(WATCH) {
                 let now = (Instant::now(), gate::process::cpu_time());
@@ -319,9 +324,7 @@ impl<'a> Shared<'a, '_> {
                 let had = (now.0 - before.0) * processors.min(threads) as u32;
                 before = now;
                 if asked.is_none() && threads < THREADS && used < had * 3 / 4 {
-                    let more = threads.min(THREADS - threads);
-                    start(more);
-                    threads += more;
+                    threads += start(threads.min(THREADS - threads));
                 }
             }
         });
@@ -373,10 +376,11 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
             self.view = View::default();
             let mut scan = Scan::new(piece.tree.id, piece.first, piece.last, piece.tree.has_stubs);
             let end = self.piece(&piece.tree, &mut scan, &mut buffer);
-            let end = end.unwrap_or_else(|| match next_inode(&job.top.fd, piece.tree.id, piece.last + 1, &mut buffer) {
-                Ok(Some(next)) => End::Gap(next),
-                Ok(None) | Err(_) => End::Nothing,
-            });
+            let end =
+                end.unwrap_or_else(|| match next_inode(&job.top.fd, piece.tree.id, piece.last + 1, &mut buffer) {
+                    Ok(Some(next)) => End::Gap(next),
+                    Ok(None) | Err(_) => End::Nothing,
+                });
             work.done(piece, &end);
             if job.is_over() {
                 work.stop();
@@ -457,7 +461,8 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
     fn row<'b>(&mut self, tree: &Tree<'a>, row: &Row<'_, 'b>, entries: &mut Vec<Entry<'b>>) {
         let job = self.shared.job;
         let mount = job.top.meta.mount;
-        let meta = row.inode.map(|inode| meta_of(row.ino, &inode, row.xattrs, tree.dev, mount, self.shared.fresh.sector));
+        let meta =
+            row.inode.map(|inode| meta_of(row.ino, &inode, row.xattrs, tree.dev, mount, self.shared.fresh.sector));
         let is_dir = meta.is_some_and(|meta| meta.is_dir());
         let fits = |meta: &Meta| !row.is_whole || meta.nlink as usize == row.links.len();
         let settled = meta.filter(|meta| fits(meta) && !self.shared.fresh.has_changed(meta));

@@ -29,7 +29,7 @@ pub(super) struct Scan {
 
 /// What a scan comes upon.
 pub(super) enum Found<'s, 'b> {
-    /// An inode that has names.
+    /// An inode, or names of one.
     Row(Row<'s, 'b>),
     /// A name that leads to another tree.
     Way(Link<'b>),
@@ -61,7 +61,7 @@ struct Open {
 
 impl Open {
     fn finish<'b>(self, links: &mut Vec<Link<'b>>, each: &mut impl FnMut(Found<'_, 'b>)) {
-        if !links.is_empty() {
+        if !links.is_empty() || self.inode.is_some() {
             let Open { ino, inode, xattrs, is_whole, .. } = self;
             each(Found::Row(Row { ino, inode, links, xattrs, is_whole }));
             links.clear();

@@ -137,8 +137,7 @@ impl Meta {
     }
 
     /// Whether it is what btrfs shows in a snapshot in the place of a subvolume: an empty directory, made anew whenever it
-    /// is looked at, so that its times are those of looking (and
-    /// its btime that of whatever was in the kernel's memory there before).
+    /// is looked at, so that its times say nothing.
     #[inline]
     pub fn is_stub(&self) -> bool {
         const BTRFS_EMPTY_SUBVOL_DIR_OBJECTID: u64 = 2;

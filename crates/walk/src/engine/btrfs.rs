@@ -48,6 +48,10 @@ const MAGIC: u64 = 0x9123_683e;
 /// How much earlier a time may be than the change that it is of: the kernel's clock for files stands still for a tick.
 const TICK: Duration = Duration::from_millis(20);
 
+/// With fewer bytes available than this, writes may have failed. The inodes of the files that they were to are then in the
+/// kernel's memory with other times than in the trees, and statx(2) shows those.
+const FULL: u64 = 16 << 20;
+
 /// Most threads: reading from a disk, there may be so many requests in flight.
 const THREADS: usize = 16;
 
@@ -72,6 +76,11 @@ impl Engine for Btrfs {
         }
         if ground.is_idmapped() {
             return refusal("the mount is idmapped: it shows other owners than are stored; walk another mount of it");
+        }
+        if ground.statfs.available < FULL {
+            return refusal(
+                "the file system is full, and what failed writes did to times is in no tree; make room first",
+            );
         }
         let key = SearchKey {
             tree: 0,

@@ -400,6 +400,8 @@ pub struct Statfs {
     pub magic: u64,
     /// Its block, in bytes (`f_bsize`).
     pub block_size: u64,
+    /// Bytes that somebody other than the superuser could still write.
+    pub available: u64,
     /// Inodes that there are or could be; 0 where the file system does not say.
     pub files: u64,
     /// Of them, free ones.
@@ -423,7 +425,8 @@ pub fn fstatfs(fd: impl AsFd) -> Result<Statfs> {
     // SAFETY: fsid_t is two plain integers, whose names the C library keeps to itself.
     let fsid = unsafe { std::mem::transmute::<libc::fsid_t, [u32; 2]>(s.f_fsid) };
     let (magic, block_size) = (s.f_type as u64, s.f_bsize as u64);
-    Ok(Statfs { magic, block_size, files: s.f_files, files_free: s.f_ffree, fsid })
+    let available = s.f_bavail.saturating_mul(block_size);
+    Ok(Statfs { magic, block_size, available, files: s.f_files, files_free: s.f_ffree, fsid })
 }
 
 /// Makes an open directory the current one. [fchdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)

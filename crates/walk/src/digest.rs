@@ -3,7 +3,8 @@
 //! Each entry is hashed by itself (XXH3, 128 bits), and the hashes are added up. In it: the path below DIR, inode number,
 //! mode, links, owner, group, size, blocks, mtime, ctime, btime, the device that a special file stands for, and the
 //! attributes. Not in it: atime, which the walk itself may move; device and mount numbers, which change at reboot; and what
-//! only some engines see. It finds changes, not attackers: whoever may choose names freely can make two trees agree.
+//! only some engines see; nor the times of a [stub](Meta::is_stub). It finds changes, not attackers: whoever may choose
+//! names freely can make two trees agree.
 
 use std::fmt;
 
@@ -59,8 +60,10 @@ impl fmt::Display for Digest {
 /// What is hashed of an entry besides its name.
 #[inline]
 fn bytes(meta: &Meta) -> [u8; 96] {
-    const NO_BTIME: Time = Time { sec: i64::MIN, nsec: u32::MAX };
-    let btime = meta.btime.unwrap_or(NO_BTIME);
+    const NO_TIME: Time = Time { sec: i64::MIN, nsec: u32::MAX };
+    let btime = meta.btime.unwrap_or(NO_TIME);
+    let (mtime, ctime, btime) =
+        if meta.is_stub() { (NO_TIME, NO_TIME, NO_TIME) } else { (meta.mtime, meta.ctime, btime) };
     let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
     let words: [u64; 12] = [
         meta.ino,
@@ -68,10 +71,10 @@ fn bytes(meta: &Meta) -> [u8; 96] {
         pair(meta.uid, meta.gid),
         meta.size,
         meta.blocks,
-        meta.mtime.sec.cast_unsigned(),
-        meta.ctime.sec.cast_unsigned(),
+        mtime.sec.cast_unsigned(),
+        ctime.sec.cast_unsigned(),
         btime.sec.cast_unsigned(),
-        pair(meta.mtime.nsec, meta.ctime.nsec),
+        pair(mtime.nsec, ctime.nsec),
         // The bits that are hashed are among the lower 32.
         pair(btime.nsec, meta.attributes as u32),
         pair(meta.rdev.major, meta.rdev.minor),

@@ -136,6 +136,16 @@ impl Meta {
         Type::of_mode(self.mode)
     }
 
+    /// Whether it is what btrfs shows in a snapshot in the place of a subvolume: an empty directory, made anew whenever it
+    /// is looked at, so that its times say nothing.
+    #[inline]
+    pub fn is_stub(&self) -> bool {
+        const BTRFS_EMPTY_SUBVOL_DIR_OBJECTID: u64 = 2;
+        self.ino == BTRFS_EMPTY_SUBVOL_DIR_OBJECTID
+            && (self.mode, self.nlink, self.size, self.blocks) == (0o040_755, 1, 0, 0)
+            && self.mtime == self.ctime
+    }
+
     /// Whether it is a directory.
     pub fn is_dir(&self) -> bool {
         self.kind() == Type::Directory

@@ -48,6 +48,10 @@ const MAGIC: u64 = 0x9123_683e;
 /// How much earlier a time may be than the change that it is of: the kernel's clock for files stands still for a tick.
 const TICK: Duration = Duration::from_millis(20);
 
+/// With fewer bytes available than this, writes may have failed. The inodes of the files that they were to are then in the
+/// kernel's memory with other times than in the trees, and statx(2) shows those.
+const FULL: u64 = 16 << 20;
+
 /// Most threads: reading from a disk, there may be so many requests in flight.
 const THREADS: usize = 16;
 
@@ -72,6 +76,11 @@ impl Engine for Btrfs {
         }
         if ground.is_idmapped() {
             return refusal("the mount is idmapped: it shows other owners than are stored; walk another mount of it");
+        }
+        if ground.statfs.available < FULL {
+            return refusal(
+                "the file system is full, and what failed writes did to times is in no tree; make room first",
+            );
         }
         let key = SearchKey {
             tree: 0,
@@ -309,9 +318,14 @@ impl<'a> Shared<'a, '_> {
         let processors = gate::process::processors();
         let asked = self.job.threads.map(|n| n.max(1));
         std::thread::scope(|scope| {
-            let start = |n: usize| (0..n).for_each(|_| drop(scope.spawn(|| Reader::new(self).run(work))));
-            let mut threads = asked.unwrap_or(processors.min(THREADS));
-            start(threads);
+            let start = |n: usize| {
+                let one = || std::thread::Builder::new().spawn_scoped(scope, || Reader::new(self).run(work));
+                (0..n).take_while(|_| one().is_ok()).count()
+            };
+            let mut threads = start(asked.unwrap_or(processors.min(THREADS)));
+            if threads == 0 {
+                return Reader::new(self).run(work);
+            }
             let mut before = (Instant::now(), gate::process::cpu_time());
             while !work.wait(WATCH) {
                 let now = (Instant::now(), gate::process::cpu_time());
@@ -319,9 +333,7 @@ impl<'a> Shared<'a, '_> {
                 let had = (now.0 - before.0) * processors.min(threads) as u32;
                 before = now;
                 if asked.is_none() && threads < THREADS && used < had * 3 / 4 {
-                    let more = threads.min(THREADS - threads);
-                    start(more);
-                    threads += more;
+                    threads += start(threads.min(THREADS - threads));
                 }
             }
         });

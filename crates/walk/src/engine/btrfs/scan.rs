@@ -6,9 +6,8 @@ use gate::Errno;
 use gate::btrfs::{SEARCH_HEAD, SearchKey, tree_search_v2};
 use ondisk::btrfs::{FIRST_INODE, Inode, Key, LAST_INODE, Link, items, kind, links, way_to_root};
 
-/// Bytes that are read at a time. The kernel touches every page that is left of the buffer for each leaf that it copies
-/// from, so that larger ones are slower.
-pub(super) const BUFFER: usize = 64 << 10;
+/// Bytes that are read at a time. From 16 KiB to 1 MiB it makes no difference.
+pub(super) const BUFFER: usize = 128 << 10;
 
 /// No item is longer, with the header before it: leaves have 64 KiB at most.
 const ITEM_MAX: usize = 64 << 10;
@@ -29,7 +28,7 @@ pub(super) struct Scan {
 
 /// What a scan comes upon.
 pub(super) enum Found<'s, 'b> {
-    /// An inode that has names.
+    /// An inode, or names of one.
     Row(Row<'s, 'b>),
     /// A name that leads to another tree.
     Way(Link<'b>),
@@ -61,7 +60,7 @@ struct Open {
 
 impl Open {
     fn finish<'b>(self, links: &mut Vec<Link<'b>>, each: &mut impl FnMut(Found<'_, 'b>)) {
-        if !links.is_empty() {
+        if !links.is_empty() || self.inode.is_some() {
             let Open { ino, inode, xattrs, is_whole, .. } = self;
             each(Found::Row(Row { ino, inode, links, xattrs, is_whole }));
             links.clear();

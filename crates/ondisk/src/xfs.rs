@@ -33,6 +33,11 @@ impl Geometry {
         (group_bits < u64::BITS).then_some(Geometry { block, groups, has_btime, group_bits })
     }
 
+    /// The lowest inode number that a group could have; that of the next group, for inodes of the last one, is an end.
+    pub fn first_of(&self, group: u32) -> u64 {
+        u64::from(group).checked_shl(self.group_bits).unwrap_or(u64::MAX)
+    }
+
     /// The group that an inode is in; a number that is none gives a group that there is not.
     pub fn group_of(&self, ino: u64) -> u32 {
         u32::try_from(ino >> self.group_bits).unwrap_or(u32::MAX)
@@ -141,6 +146,7 @@ mod tests {
         let shape = geometry(4096, 6400, 4, 512).unwrap();
         assert!(shape.has_btime && shape.groups == 4);
         assert_eq!([128, 65535, 65536, 3 << 16 | 5, u64::MAX].map(|ino| shape.group_of(ino)), [0, 0, 1, 3, u32::MAX]);
+        assert_eq!((shape.first_of(0), shape.first_of(3)), (0, 3 << 16));
         assert_eq!(geometry(4096, 8192, 4, 4096).unwrap().group_of(8192), 1);
         assert_eq!(geometry(4096, 1, 4, 4096).unwrap().group_of(3), 3);
     }
@@ -189,7 +195,7 @@ mod tests {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), ino: u64) {
             if let Some(shape) = Geometry::parse(&bytes) {
-                shape.group_of(ino);
+                shape.first_of(shape.group_of(ino));
             }
             for row in bytes.as_chunks::<{ Inode::LEN }>().0 {
                 prop_assert_eq!(Inode::of(row).ino, Inode::ino_of(row));

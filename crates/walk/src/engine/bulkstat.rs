@@ -11,7 +11,7 @@
 //! of what is still being written, which syncfs(2) settles; so the time since which changes count is taken before that.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, SystemTime};
 
 use gate::fs::{CWD, Open, read, readlinkat, syncfs};
@@ -124,41 +124,71 @@ pub fn log_head_lsn(dev: Dev) -> Option<String> {
 pub fn inodes_digest(fd: &Fd, threads: Option<usize>) -> Result<(u128, u64), Errno> {
     let shape = Geometry::parse(&xfs_fsgeometry(fd)?).ok_or(Errno::ENOTTY)?;
     syncfs(fd)?;
-    let next = AtomicU32::new(0);
+    let tour = Tour {
+        fd,
+        at: (0..shape.groups).map(|group| AtomicU64::new(shape.first_of(group))).collect(),
+        ends: (0..shape.groups).map(|group| shape.first_of(group + 1)).collect(),
+    };
+    let next = AtomicUsize::new(0);
     let sum = Mutex::new(Ok((0_u128, 0)));
-    crew(threads, shape.groups as usize, || {
-        let mut buffer = BulkBuffer::new(ROWS);
-        loop {
-            let group = next.fetch_add(1, Relaxed);
-            if group >= shape.groups {
-                return;
-            }
-            let found = group_digest(fd, group, &mut buffer);
-            let mut sum = sum.lock().unwrap_or_else(|e| e.into_inner());
-            *sum = match (*sum, found) {
-                (Ok((digest, count)), Ok((more, inodes))) => Ok((digest.wrapping_add(more), count + inodes)),
-                (Err(e), _) | (_, Err(e)) => Err(e),
-            };
-            if sum.is_err() {
-                return;
-            }
-        }
+    crew(threads, usize::MAX, || {
+        let found = tour.digest(next.fetch_add(1, Relaxed));
+        let mut sum = sum.lock().unwrap_or_else(|e| e.into_inner());
+        *sum = match (*sum, found) {
+            (Ok((digest, count)), Ok((more, inodes))) => Ok((digest.wrapping_add(more), count + inodes)),
+            (Err(e), _) | (_, Err(e)) => Err(e),
+        };
     });
     sum.into_inner().unwrap_or_else(|e| e.into_inner())
 }
 
-/// [`inodes_digest`] of one group.
-fn group_digest(fd: &Fd, group: u32, buffer: &mut BulkBuffer) -> Result<(u128, u64), Errno> {
-    let (mut digest, mut count, mut from) = (0_u128, 0, 0);
-    loop {
-        let next = bulkstat(fd, group, from, ROWS, buffer)?;
-        let rows = buffer.rows();
-        digest = rows.iter().fold(digest, |sum, row| sum.wrapping_add(xxh3_128(&words(&Inode::of(row)))));
-        count += rows.len() as u64;
-        if rows.is_empty() || next <= from {
-            return Ok((digest, count));
+/// All inodes of a file system, for threads that take them by spans of numbers.
+struct Tour<'a> {
+    fd: &'a Fd,
+    /// For each group, where the next span begins.
+    at: Vec<AtomicU64>,
+    /// For each group, where it ends.
+    ends: Vec<u64>,
+}
+
+impl Tour<'_> {
+    /// [`inodes_digest`] of the spans that one thread gets. It begins with a group that others do not begin with.
+    fn digest(&self, first: usize) -> Result<(u128, u64), Errno> {
+        const SPAN: u64 = 8192;
+        let (mut digest, mut count) = (0_u128, 0);
+        let mut buffer = BulkBuffer::new(ROWS);
+        for group in (0..self.at.len()).map(|nth| (first + nth) % self.at.len()) {
+            loop {
+                let mut from = self.at[group].fetch_add(SPAN, Relaxed);
+                if from >= self.ends[group] {
+                    break;
+                }
+                let end = from + SPAN;
+                while from < end {
+                    let most = ROWS.min((end - from) as usize);
+                    let next = bulkstat(self.fd, group as u32, from, most, &mut buffer)?;
+                    let rows = buffer.rows().iter().map(Inode::of);
+                    for inode in rows.take_while(|inode| inode.ino < end) {
+                        digest = digest.wrapping_add(xxh3_128(&words(&inode)));
+                        count += 1;
+                    }
+                    from = match buffer.rows().last().map(Inode::ino_of) {
+                        Some(last) if last < end => next.max(from + 1),
+                        // Up to the first inode there are none, so that nobody need look for them.
+                        Some(_) => {
+                            let first = buffer.rows().first().map_or(end, Inode::ino_of);
+                            self.at[group].fetch_max(first.max(end), Relaxed);
+                            end
+                        }
+                        None => {
+                            self.at[group].fetch_max(self.ends[group], Relaxed);
+                            end
+                        }
+                    };
+                }
+            }
         }
-        from = next;
+        Ok((digest, count))
     }
 }
 

@@ -255,3 +255,56 @@ fn inodes_near(names: &[Name]) -> usize {
     }
     inodes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lists of names that stand for these inodes, and a file system with 65,536 inode numbers to a group.
+    fn some_names(lists: &[Vec<u64>]) -> (Names, Geometry) {
+        let mut bytes = [0; 256];
+        for (at, value) in [(0, 4096_u32), (8, 6400), (12, 4), (24, 512)] {
+            bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+        let list = |inos: &Vec<u64>| inos.iter().map(|&ino| Name::new(ino)).collect();
+        let mut names = Names::default();
+        names.lists = lists.iter().map(list).collect();
+        (names, Geometry::parse(&bytes).unwrap())
+    }
+
+    #[test]
+    fn spans_hold_each_name_once_and_begin_in_different_groups() {
+        let lists = [
+            (0..40_000).map(|n| n * 6).collect(),
+            (0..30_000).map(|n| n * 7).collect(),
+            vec![5; 20_000],
+            Vec::new(),
+            vec![u64::MAX],
+        ];
+        let (names, shape) = some_names(&lists);
+        let all_spans = spans(&names, &shape);
+        let groups: Vec<u32> = all_spans.iter().take(4).map(|&(first, _)| shape.group_of(first)).collect();
+        assert_eq!(groups, [0, 1, 2, 3]);
+        let mut found: Vec<u64> = Vec::new();
+        for &span in &all_spans {
+            let some: Vec<u64> = gather(&names, span).iter().map(|name| name.ino).collect();
+            assert!(some.is_sorted() && some.len() < 60_000);
+            found.extend(some);
+        }
+        let mut all = lists.concat();
+        all.sort_unstable();
+        found.sort_unstable();
+        assert!(found == all);
+        let (nothing, shape) = some_names(&[]);
+        assert!(spans(&nothing, &shape).is_empty());
+    }
+
+    #[test]
+    fn no_more_inodes_are_asked_for_than_there_are_names_near() {
+        let near = |inos: &[u64]| inodes_near(&inos.iter().map(|&ino| Name::new(ino)).collect::<Vec<_>>());
+        assert_eq!(near(&[7]), 1);
+        assert_eq!(near(&[7, 7, 8, 8 + APART]), 3);
+        assert_eq!(near(&[7, 8, 9 + APART, 10 + APART]), 2);
+        assert_eq!(near(&(0..9999).collect::<Vec<_>>()), ROWS);
+    }
+}

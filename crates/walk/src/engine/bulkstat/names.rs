@@ -38,6 +38,12 @@ const IS_DIR: u32 = 1 << 31;
 const PART: u32 = u32::MAX;
 
 impl Name {
+    /// Some name of an inode.
+    #[cfg(test)]
+    pub(super) fn new(ino: u64) -> Name {
+        Name { ino, dir: 0, place: 0 }
+    }
+
     /// Whether it was a directory when its name was read; it has been read as well, if it was to be.
     pub(super) fn is_dir(self) -> bool {
         self.place & IS_DIR != 0
@@ -462,5 +468,39 @@ fn is_dir(job: &Job<'_>, place: &Place, opened: &Opened, entry: &Entry<'_>) -> O
                 None
             }
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BLOCK, Directory, IS_DIR, Names, PART, Pages};
+
+    #[test]
+    fn pages_give_back_names_of_any_length() {
+        let mut pages = Pages::default();
+        let names: Vec<Vec<u8>> = (0..20_000_usize).map(|n| vec![b'a' + (n % 26) as u8; n % 256]).collect();
+        let places: Vec<u64> = names.iter().map(|name| pages.add(name)).collect();
+        assert!(pages.0.len() > 1 && places.is_sorted());
+        assert!(names.iter().zip(places).all(|(name, at)| pages.get(at) == name));
+        assert!(pages.get(u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn a_directory_in_parts_has_one_name() {
+        let mut pages = Pages::default();
+        let (a, b, c) = (pages.add(b"a"), pages.add(b"b"), pages.add(b"c"));
+        let number = BLOCK as u32;
+        let top = Directory { names: a, hash: 1, ..Directory::default() };
+        // The second part of the top, a directory that is named in it, and that directory's second part.
+        let part = Directory { names: b, parent: 0, place: PART, ..top };
+        let below = Directory { names: c, hash: 2, parent: 1, place: IS_DIR, depth: 1 };
+        let its_part = Directory { parent: number, place: PART, ..below };
+        let mut first = vec![top, part];
+        first.resize(BLOCK, Directory::default());
+        let names = Names { lists: Vec::new(), pages: vec![pages], directories: vec![first, vec![below, its_part]] };
+        assert_eq!([0, 1, number, number + 1].map(|dir| names.rel(dir)), [&b""[..], b"", b"b", b"b"]);
+        let place = names.place(number + 1);
+        assert_eq!((place.hash, place.depth), (2, 1));
+        assert_eq!(names.bytes(number, 0), b"c");
     }
 }

@@ -52,7 +52,7 @@ def whole_file(fd):
 
 
 def run_json(argv):
-    """As `run`, for a fathom command with --json: the row, with the calls by gate, and the answer."""
+    """For a fathom command with --json: the row of `run` with the calls by gate; the answer."""
     out = os.memfd_create("out")
     try:
         row = run_into(out, argv)

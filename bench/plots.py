@@ -9,7 +9,8 @@ from math import ceil, floor, log10
 STYLE = """
   .line { stroke: #1a1a1a; fill: none } .paper { fill: #fff } .ink { fill: #1a1a1a }
   .grid { stroke: #1a1a1a; stroke-opacity: .18 } .faint { fill: #1a1a1a; fill-opacity: .65 }
-  text { font: 12px sans-serif } .title { font-size: 15px; font-weight: bold } .small { font-size: 10px }
+  text { font: 12px sans-serif } .title { font-size: 15px; font-weight: bold }
+  .small { font-size: 10px }
   @media (prefers-color-scheme: dark) {
     .paper { fill: #16181c } .ink, .faint { fill: #e8e8e8 } .line, .grid { stroke: #e8e8e8 }
   }
@@ -73,7 +74,8 @@ def bars(title, groups, ours, source, log=False):
         for name, value in by.items():
             style = 'class="ink"' if name in ours else 'class="line" style="fill: url(#hatch)"'
             body.append(text(left - 8, y + 11, name, "ink", "end"))
-            body.append(f'<rect x="{left}" y="{y}" width="{length(value):.1f}" height="13" {style}/>')
+            size = f'width="{length(value):.1f}" height="13"'
+            body.append(f'<rect x="{left}" y="{y}" {size} {style}/>')
             body.append(text(left + length(value) + 6, y + 11, short(value)))
             y += 18
         y += 8
@@ -107,7 +109,8 @@ def lines(title, series, across, up, source):
         along = left + 16 + (right - left - 32) * (log10(x) - first) / (last - first)
         return along, bottom - (bottom - top) * (log10(max(y, 1e-6)) - low) / (high - low)
 
-    body = [text(left, top - 8, up, "faint"), text((left + right) / 2, bottom + 36, across, "faint", "middle")]
+    body = [text(left, top - 8, up, "faint")]
+    body.append(text((left + right) / 2, bottom + 36, across, "faint", "middle"))
     for tick in (n * 10.0**e for e in range(floor(low), ceil(high)) for n in (1, 2, 5)):
         if low <= log10(tick) <= high:
             _, y = place(xs[0], tick)
@@ -118,12 +121,10 @@ def lines(title, series, across, up, source):
     for number, (name, points) in enumerate(series.items()):
         at = [place(x, y) for x, y in sorted(points)]
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in at)
-        dash = DASHES[number % len(DASHES)]
-        body.append(f'<path d="M{path}" class="line" stroke-width="1.6" stroke-dasharray="{dash}"/>')
+        dash = f'stroke-width="1.6" stroke-dasharray="{DASHES[number % len(DASHES)]}"'
         key = top + 10 + 20 * number
-        body.append(
-            f'<path d="M{right + 12} {key}h36" class="line" stroke-width="1.6" stroke-dasharray="{dash}"/>'
-        )
+        body.append(f'<path d="M{path}" class="line" {dash}/>')
+        body.append(f'<path d="M{right + 12} {key}h36" class="line" {dash}/>')
         body += [marker(number, x, y) for x, y in [*at, (right + 30, key)]]
         body.append(text(right + 56, key + 4, name))
     return svg(max(bottom + 48, top + 20 * len(series) + 40), title, source, body)

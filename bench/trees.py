@@ -124,8 +124,8 @@ class Tree:
             yield self.path(directory) + FILE_NAME.format(number - firsts[directory])
 
     def change(self, top, count, seed):
-        """Change the metadata of `count` entries: of ten, four are written to, two get another mode,
-        two are new, one is removed and one renamed."""
+        """Change `count` entries: of ten, four are written to, two get another mode, two are new,
+        one is removed and one renamed."""
         kinds = ["write"] * 4 + ["chmod"] * 2 + ["create"] * 2 + ["unlink", "rename"]
         for index, path in enumerate(self.some_files(count, seed)):
             path = os.path.join(top, path)

@@ -132,7 +132,8 @@ def runner(argv):
     row, answer = run_json(argv)
     if argv[1] == "changed":
         return row | {"engine": answer.get("engine"), "found": found_changed(answer)}
-    return row | {"engine": answer["engine"], "found": answer["entries"], "digest": answer["digest"]}
+    row["found"] = answer["entries"]
+    return row | {key: answer[key] for key in ("engine", "digest")}
 
 
 def found_changed(answer):
@@ -141,7 +142,7 @@ def found_changed(answer):
 
 
 def warmed_up(contenders):
-    """Fill the caches with a run of each engine and of one peer; leave out what does not work here."""
+    """Fill the caches with a run of each engine and of one peer; leave out what cannot work."""
     absent, peer_ran = set(), False
     for contender in contenders:
         ours = contender.argv[1] in ("walk", "changed")
@@ -152,7 +153,7 @@ def warmed_up(contenders):
         try:
             runner(contender.argv)
         except RuntimeError as error:
-            say(f"left out: {contender.name}: {error}")
+            say(f"left out: {contender.name}: {str(error).splitlines()[0]}")
             absent.add(name)
     return [c for c in contenders if c.name.partition("/")[0] not in absent]
 

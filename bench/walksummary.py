@@ -34,11 +34,9 @@ def catalog_ms(by):
     return (by["catalog"]["real"] - by["summary"]["real"]) / by["summary"]["entries"] * 1e9
 
 
-def bytes_beside_names(large, small):
-    """Peak memory by entry, less the names; what does not grow does not count."""
-    more = large["entries"] - small["entries"]
-    names = large["name_bytes"] - small["name_bytes"]
-    return ((large["maxrss"] - small["maxrss"]) * 2**20 - names) / more
+def bytes_beside_names(costs):
+    """All of the peak memory, less the names, by entry."""
+    return (costs["maxrss"] * 2**20 - costs["name_bytes"]) / costs["entries"]
 
 
 def whole(seconds):
@@ -55,7 +53,8 @@ def number(value, digits=2):
 def against(least, ratios):
     """The ratios with those in bold that are too small, and whether none is."""
     met = all(ratio >= least for _, ratio in ratios)
-    shown = (f"{what} {ratio:.2f}" if ratio >= least else f"{what} **{ratio:.2f}**" for what, ratio in ratios)
+    marks = ("" if ratio >= least else "**" for _, ratio in ratios)
+    shown = (f"{what} {mark}{ratio:.2f}{mark}" for mark, (what, ratio) in zip(marks, ratios))
     return ", ".join(shown), met
 
 
@@ -86,7 +85,9 @@ def targets(walks, changed, growth):
             text = f"nothing changed, {fs}: tar -g ÷ changed >= {least}"
             yield text, times(ratio), ratio >= least, count >= ENTRIES
     yield from memory_targets(growth)
-    digests = {c: set().union(*(costs["digest"] for costs in by.values())) for c, by in walks.items()}
+    digests = {
+        c: set().union(*(costs["digest"] for costs in by.values())) for c, by in walks.items()
+    }
     if any(digests.values()):
         wrong = [" ".join(c[1:4]) for c, different in digests.items() if len(different) > 1]
         shown = "not on " + ", ".join(wrong) if wrong else "on all trees"
@@ -95,17 +96,16 @@ def targets(walks, changed, growth):
 
 def memory_targets(growth):
     for fs in dict.fromkeys(c[2] for c in growth):
-        sizes = sorted(c for c in growth if c[2] == fs)
-        small, large = growth[sizes[0]], growth[sizes[-1]]
-        count = sizes[-1][4]
-        for engine in (name for name in engines(large) if name in small):
+        count, case = max((c[4], c) for c in growth if c[2] == fs)
+        large = growth[case]
+        for engine in engines(large):
             if engine in ("stat", "threads"):
                 peak = large[engine]["maxrss"]
                 text = f"{engine}, {fs}: at most {MOST_MIB} MiB at 10 M entries"
                 shown = f"{peak:.0f} MiB at {count:,}"
                 yield text, shown, peak <= MOST_MIB, count >= 10 * ENTRIES
-            elif len(sizes) > 1:
-                bytes_each = bytes_beside_names(large[engine], small[engine])
+            else:
+                bytes_each = bytes_beside_names(large[engine])
                 text = f"{engine}, {fs}: at most {MOST_BYTES} bytes an entry beside the names"
                 shown = f"{bytes_each:.0f} at {count:,}"
                 yield text, shown, bytes_each <= MOST_BYTES, count >= ENTRIES
@@ -201,8 +201,8 @@ def calls_table(walked, walks):
             if any(name in by for by in counted.values())
         ]
         yield from table(["calls per entry", *counted], rows)
-        yield f"By strace, on trees of {next(c[4] for c in walks if c[0] == 'calls'):,} entries, less"
-        yield "what `--version` takes."
+        count = next(c[4] for c in walks if c[0] == "calls")
+        yield f"By strace, on trees of {count:,} entries, less what `--version` takes."
         yield ""
     here = {c: by for c, by in walked.items() if c[1] == "many" and c[3] == "warm"}
     names = ["stat", "threads", *ENGINES.values(), "auto", *PEERS, "nothing"]

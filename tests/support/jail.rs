@@ -86,3 +86,13 @@ pub(crate) fn at_most(command: &mut Command, mib: u64) {
     // SAFETY: between fork and exec it makes one system call, and allocates nothing.
     unsafe { command.pre_exec(install) };
 }
+
+/// Lets the program have no more than so many files open at once.
+pub(crate) fn few_files(command: &mut Command, files: u64) -> &mut Command {
+    let install = move || {
+        let limit = rustix::process::Rlimit { current: Some(files), maximum: Some(files) };
+        Ok(rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?)
+    };
+    // SAFETY: between fork and exec it makes one system call, and allocates nothing.
+    unsafe { command.pre_exec(install) }
+}

@@ -240,3 +240,36 @@ fn told(status: &Statx) -> Entry {
             .collect(),
     }
 }
+
+/// What is left of a census with `-x`: nothing from within directories on another device than its root's.
+pub(crate) fn one_device(census: &Census) -> Census {
+    let (root, first) = census.first_key_value().expect("the root sorts before what is in it");
+    let inside = |path: &[u8]| {
+        let mut above = path;
+        while above.len() > root.len() {
+            let slash = above.iter().rposition(|&b| b == b'/').unwrap();
+            above = &above[..slash.max(root.len())];
+            if census[above].dev != first.dev {
+                return false;
+            }
+        }
+        true
+    };
+    census.iter().filter(|(path, _)| inside(path)).map(|(path, entry)| (path.clone(), entry.clone())).collect()
+}
+
+/// How many directories below `root` a path lies, as find's `%d`.
+pub(crate) fn depth(root: &[u8], path: &[u8]) -> u64 {
+    let below = path.strip_prefix(root).expect("a path begins with its root");
+    below.split(|&b| b == b'/').filter(|piece| !piece.is_empty()).count() as u64
+}
+
+/// Writes out what waits to be written in every file system mounted at or under `top`, so that blocks are allocated.
+pub(crate) fn settle(top: &Path) {
+    let within: BTreeSet<PathBuf> = visible(&top.canonicalize().unwrap()).into_iter().chain([top.to_owned()]).collect();
+    for place in within {
+        if let Ok(file) = fs::File::open(place) {
+            rustix::fs::syncfs(file).unwrap();
+        }
+    }
+}

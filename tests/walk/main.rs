@@ -5,5 +5,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod boundaries;
 mod engines;
+mod remote;
 mod right;
+mod sizes;
+mod writers;

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::reference::{Census, Entry, census};
+use crate::support::reference::{Census, Entry, census, depth, settle};
 use crate::support::run::{Ran, args, exact};
 use crate::support::{fathom, run};
 
@@ -35,11 +35,6 @@ pub(crate) fn walk(top: &Path, engine: &str, more: &[&str]) -> Ran {
 pub(crate) fn summary(top: &Path, engine: &str, more: &[&str]) -> Value {
     let more: Vec<&str> = more.iter().copied().chain(["--json"]).collect();
     walk(top, engine, &more).exits(0).json()
-}
-
-pub(crate) fn digest(top: &Path, engine: &str) -> String {
-    let value = summary(top, engine, &[]);
-    value["result"]["digest"].as_str().unwrap().to_owned()
 }
 
 /// Every field of a line of `--format ndjson`, and no other.
@@ -140,10 +135,6 @@ pub(crate) fn same(given: &Census, expected: &Census, what: &str) {
 pub(crate) fn totals(result: &Value, top: &Path, expected: &Census, what: &str) {
     let kind = |kind: &str| expected.values().filter(|entry| entry.kind == kind).count() as u64;
     let root = top.as_os_str().as_bytes();
-    let depth = |path: &[u8]| match path.strip_prefix(root).unwrap() {
-        b"" => 0,
-        below => (below.split(|&b| b == b'/').filter(|piece| !piece.is_empty()).count()) as u64,
-    };
     let entries = expected.len() as u64;
     let figures = [
         ("entries", entries),
@@ -153,7 +144,7 @@ pub(crate) fn totals(result: &Value, top: &Path, expected: &Census, what: &str) 
         ("other", entries - kind("file") - kind("directory") - kind("symlink")),
         ("bytes", expected.values().map(|entry| entry.size).sum()),
         ("blocks", expected.values().map(|entry| entry.blocks).sum()),
-        ("max_depth", expected.keys().map(|path| depth(path)).max().unwrap()),
+        ("max_depth", expected.keys().map(|path| depth(root, path)).max().unwrap()),
     ];
     for (field, figure) in figures {
         assert_eq!(result[field], figure, "{what}: {field}");
@@ -198,10 +189,8 @@ fn generation(line: &Value, path: &Path) -> Option<u64> {
 /// Holds each engine to the reference and to the others.
 #[track_caller]
 pub(crate) fn every_engine_is_right(top: &Path, engines: &[&str], what: &str) {
+    settle(top);
     let expected = census(top);
-        eprintln!("{what}: {}", expected.len());
-        return;
-    }
     let mut digests = BTreeSet::new();
     for engine in engines {
         let what = format!("{engine} on {what}");

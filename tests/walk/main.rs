@@ -6,8 +6,13 @@
 mod support;
 
 mod boundaries;
+mod compare;
+mod counts;
+mod damaged;
 mod engines;
+mod formats;
 mod remote;
 mod right;
 mod sizes;
+mod usage;
 mod writers;

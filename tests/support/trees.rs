@@ -81,8 +81,8 @@ pub(crate) fn grow(top: &Path, seed: u64, entries: usize) {
     for directory in ["wide", "scattered/a", "scattered/b", "deep"] {
         fs::create_dir_all(top.join(directory)).unwrap();
     }
-    (0..700).for_each(|n| fill("wide", n));
-    (0..150).for_each(|n| ["scattered/a", "scattered/b"].into_iter().for_each(|directory| fill(directory, n)));
+    (0..350).for_each(|n| fill("wide", n));
+    (0..100).for_each(|n| ["scattered/a", "scattered/b"].into_iter().for_each(|directory| fill(directory, n)));
     deep(&top.join("deep"), "down", 60);
     others.extend(directories.into_iter().skip(1));
     for path in &others {

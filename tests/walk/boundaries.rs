@@ -35,6 +35,7 @@ fn mountains(ground: &Path) -> PathBuf {
     bind(file(ext4.join("data"), 7000), file(xfs.join("on a file"), 1));
     bind("/dev/null", file(ext4.join("on a device"), 1));
     still(still(&ext4.join("tree/twice")));
+    still(&xfs.join("tree/last"));
     top
 }
 
@@ -206,7 +207,7 @@ fn names_begin_with_the_directory_as_it_was_given() {
             }
             rustix::process::chdir(top.join("plain")).unwrap();
             let odd = odd_names().into_iter().map(|odd| top.join(name(&odd)));
-            let spelled = [".", "./", "sub", "sub/", "./sub//", "../plain/sub/.", "../-rf", "/proc/self/cwd/sub"];
+            let spelled = [".", "./", "sub", "sub/", "./sub//", "../plain/sub/.", "../-rf"];
             for given in odd.chain(spelled.map(PathBuf::from)) {
                 for engine in ["stat", "threads"] {
                     let lines = objects(&walk(&given, engine, &["--format", "ndjson"]).exits(0));

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::mount::{MountFlags, mount};
 
-use super::right::{engines, every_engine_is_right};
+use super::right::{engines, every_engine_agrees, every_engine_is_right};
 use crate::support::build::{dir, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted, overlay, subvolume};
 use crate::support::reference::census;
@@ -26,9 +26,9 @@ fn on_each(makes: &[Make], seed: u64) {
             let at = ground.join("disk");
             if mounted(*make, &at) {
                 let what = format!("{} with {}, seed {seed}", make.fstype, make.name);
-                grow(&dir(at.join("tree")), seed, 400);
+                grow(&dir(at.join("tree")), seed, 300);
                 every_engine_is_right(&at, engines(make.fstype), &what);
-                every_engine_is_right(&at.join("tree/scattered"), engines(make.fstype), &what);
+                every_engine_agrees(&at.join("tree/scattered"), engines(make.fstype), &what);
             }
         });
     }
@@ -71,7 +71,7 @@ fn the_reference_sees_what_find_sees() {
             });
             let expected: BTreeSet<_> = expected.collect();
             let differ: Vec<_> = expected.symmetric_difference(&found).take(6).collect();
-            assert!(differ.is_empty() && expected.len() > 2000, "{} {differ:#?}", expected.len());
+            assert!(differ.is_empty() && expected.len() > 1500, "{} {differ:#?}", expected.len());
         });
     }
 }

@@ -1,5 +1,6 @@
 //! The very deep, the very wide, the empty and the full; and what may not be read.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -8,10 +9,10 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, unlinkat};
 
 use super::engines::still;
-use super::right::{engines, every_engine_is_right, objects, same, told, walk};
-use crate::support::build::{deep, dir, file};
+use super::right::{engines, every_engine_agrees, every_engine_is_right, objects, same, told, walk};
+use crate::support::build::{bush, deep, dir, file};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, image, mount_image, mounted};
-use crate::support::jail::{as_nobody, at_most, fathom_in};
+use crate::support::jail::{as_nobody, at_most, fathom_in, few_files};
 use crate::support::reference::{Census, census};
 use crate::support::run::{args, path, program};
 use crate::support::trees::grow;
@@ -40,15 +41,15 @@ fn four_thousand_directories_deep() {
         each(&[EXT4[0], XFS[0], BTRFS[0]], |at, engines, what| {
             let last = deep(at, "d", 4000);
             rustix::fs::openat(&last, "at the bottom", OFlags::CREATE | OFlags::WRONLY, Mode::from(0o644)).unwrap();
-            every_engine_is_right(at, engines, what);
+            every_engine_agrees(at, engines, what);
         });
         in_namespace(|ground| {
             let top = still(ground);
-            deep(top, "down", 4000);
+            deep(top, "d", 4000);
             let mut few = fathom(args!["walk", top, "--engine", "threads", "--json"]);
-            let limited = crate::support::jail::few_files(&mut few, 64);
+            let limited = few_files(&mut few, 64);
             assert_eq!(run(limited).exits(0).json()["result"]["max_depth"], 4000, "with 64 open files at most");
-            every_engine_is_right(top, &["stat", "threads"], "tmpfs");
+            every_engine_agrees(top, &["stat", "threads"], "tmpfs");
         });
     }
 }
@@ -69,7 +70,7 @@ fn fifty_thousand_entries_in_one_directory() {
                     fs::hard_link(first, wide.join(format!("entry number {n}"))).unwrap();
                 }
             }
-            every_engine_is_right(at, engines, what);
+            every_engine_agrees(at, engines, what);
         });
     }
 }
@@ -224,8 +225,8 @@ fn an_ordinary_user_on_a_disk() {
 fn memory_stays_small() {
     if require(&DISK) {
         each(&[Make { mkfs: "-N 70000", ..EXT4[0] }, XFS[0], BTRFS[0]], |at, engines, what| {
-            crate::support::build::bush(at, 600, 100);
-            let mut digests = std::collections::BTreeSet::new();
+            bush(at, 600, 100);
+            let mut digests = BTreeSet::new();
             for engine in engines {
                 let mut command = fathom(args!["walk", at, "--engine", engine, "-j", "4", "--json"]);
                 at_most(&mut command, 48);

@@ -82,8 +82,6 @@ fn strace_counts_the_same_for_every_engine() {
             grow(&top, 2, 300);
             all_agree(ground, &top, engines("tmpfs"), &["--top", "5"]);
             all_agree(ground, &top, &["stat"], &["--explain"]);
-            let catalog = ground.join("catalog.parquet");
-            all_agree(ground, &top, &["threads"], &["--catalog", catalog.to_str().unwrap()]);
         });
     }
 }

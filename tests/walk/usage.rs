@@ -73,6 +73,9 @@ fn what_makes_no_sense_is_refused() {
         "walk . --compare --engine stat",
         "walk . --compare --format paths",
         "walk . --catalog",
+        "walk . --top 3 --format paths",
+        "walk . --explain --compare",
+        "walk . --trials 3",
     ];
     for line in senseless {
         let ran = run(&mut fathom(line.split(' '))).refused();

@@ -35,7 +35,7 @@ fn mountains(ground: &Path) -> PathBuf {
     bind(file(ext4.join("data"), 7000), file(xfs.join("on a file"), 1));
     bind("/dev/null", file(ext4.join("on a device"), 1));
     still(still(&ext4.join("tree/twice")));
-    still(&xfs.join("tree/last"));
+    file(still(&xfs.join("tree/last")).join("file"), 1);
     top
 }
 

@@ -15,7 +15,7 @@ use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// System calls for file-system work: a gate for one of these may not be passed by.
-const WATCHED: [&str; 26] = [
+const WATCHED: [&str; 27] = [
     "statx",
     "newfstatat",
     "stat",
@@ -42,6 +42,7 @@ const WATCHED: [&str; 26] = [
     "renameat2",
     "listmount",
     "statmount",
+    "ioctl",
 ];
 
 /// What strace saw is what the gates counted. Its `ioctl` has them all in one.

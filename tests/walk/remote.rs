@@ -46,7 +46,8 @@ fn threads_keep_many_requests_under_way() {
                 (load.most.load(Ordering::Relaxed), load.mean(), load.requests.load(Ordering::Relaxed))
             });
             let [(most, mean, requests), (most_of_threads, mean_of_threads, requests_of_threads)] = loads;
-            assert!(most <= 2 && requests > 2000, "stat: {loads:?}");
+            // That a directory is closed again is said without waiting for an answer.
+            assert!(most <= 4 && requests > 2000, "stat: {loads:?}");
             assert!(most_of_threads >= 16, "{loads:?}");
             assert!(mean_of_threads >= 8.0 * mean, "on the average, so many times as fast: {loads:?}");
             assert!(

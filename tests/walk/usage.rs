@@ -98,8 +98,8 @@ fn an_engine_where_it_cannot_work() {
             ] {
                 for engine in wrong {
                     let ran = walk(at, engine, &[]).refused();
-                    assert!(ran.stderr.contains(kind) && ran.stderr.contains(engine), "why: {ran}");
-                    assert!(ran.stderr.contains("threads") || ran.stderr.contains("auto"), "what would: {ran}");
+                    assert!(ran.stderr.contains(engine) && ran.stderr.contains("it is for"), "{kind}, why: {ran}");
+                    assert!(ran.stderr.contains("--explain"), "what would: {ran}");
                 }
             }
         });
@@ -205,6 +205,7 @@ fn interrupted_it_leaves_nothing_behind() {
                 let arguments = args!["walk", &at, "--catalog", out.join("catalog"), "--engine", "threads"];
                 let mut child = fathom(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
                 while server.load.requests.load(std::sync::atomic::Ordering::Relaxed) < before + 200 {
+                    assert_eq!(child.try_wait().unwrap(), None, "it has ended by itself");
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 // SAFETY: the child has not been waited for.

@@ -214,7 +214,7 @@ fn an_ordinary_user_on_a_disk() {
                 let mut command = program(&here, args!["walk", &tree, "--engine", engines.last().unwrap()]);
                 as_nobody(&mut command);
                 let ran = run(&mut command).refused();
-                assert!(ran.stderr.contains("root") && ran.stderr.contains("threads"), "what would help: {ran}");
+                assert!(ran.stderr.contains("root") && ran.stderr.contains("--explain"), "what would help: {ran}");
             });
         });
     }

@@ -10,6 +10,8 @@ use std::process::Command;
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, mkdirat, openat};
 use rustix::mount::{self, MountFlags, UnmountFlags};
 
+use super::disks::attach;
+
 /// Mounts an empty tmpfs on `at`, which is made where it is missing.
 pub(crate) fn tmpfs(at: impl AsRef<Path>) -> PathBuf {
     let at = at.as_ref();
@@ -124,23 +126,13 @@ pub(crate) fn tool(command: &mut Command) -> Vec<u8> {
     out.stdout
 }
 
-/// A loop device that detaches itself: at once, or when what is mounted from it goes.
-struct Loop(PathBuf);
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
-    }
-}
-
 /// Makes a file system of `kind` (ext4, xfs, btrfs) in a sparse file beside `at`, and mounts it there.
 pub(crate) fn disk(kind: &str, at: &Path) -> PathBuf {
     let image = at.with_extension("image");
     fs::create_dir_all(at).unwrap();
     fs::File::create(&image).unwrap().set_len(400 << 20).unwrap();
     tool(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image));
-    let printed = tool(Command::new("losetup").args(["--find", "--show"]).arg(&image));
-    let device = Loop(PathBuf::from(OsStr::from_bytes(printed.trim_ascii_end())));
+    let device = attach(&image);
     mount::mount(&device.0, at, kind, MountFlags::empty(), None).unwrap();
     at.to_owned()
 }

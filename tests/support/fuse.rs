@@ -105,19 +105,19 @@ fn attend(manner: Manner, mut device: &File, ended: &AtomicBool) {
 }
 
 // Operations of <linux/fuse.h>.
-const LOOKUP: u32 = 1;
-const FORGET: u32 = 2;
-const GETATTR: u32 = 3;
-const STATFS: u32 = 17;
-const INIT: u32 = 26;
-const OPENDIR: u32 = 27;
-const READDIR: u32 = 28;
-const RELEASEDIR: u32 = 29;
-const INTERRUPT: u32 = 36;
-const BATCH_FORGET: u32 = 42;
+pub(super) const LOOKUP: u32 = 1;
+pub(super) const FORGET: u32 = 2;
+pub(super) const GETATTR: u32 = 3;
+pub(super) const STATFS: u32 = 17;
+pub(super) const INIT: u32 = 26;
+pub(super) const OPENDIR: u32 = 27;
+pub(super) const READDIR: u32 = 28;
+pub(super) const RELEASEDIR: u32 = 29;
+pub(super) const INTERRUPT: u32 = 36;
+pub(super) const BATCH_FORGET: u32 = 42;
 
-const PLAIN_FILE: u32 = 0o100_644;
-const DIRECTORY: u32 = 0o040_755;
+pub(super) const PLAIN_FILE: u32 = 0o100_644;
+pub(super) const DIRECTORY: u32 = 0o040_755;
 
 fn answer(manner: Manner, request: &[u8]) -> Option<Vec<u8>> {
     let operation = u32::from_ne_bytes(request[4..8].try_into().unwrap());
@@ -187,7 +187,7 @@ fn long_name(operation: u32, request: &[u8]) -> Result<Vec<u8>, i32> {
 }
 
 /// `struct fuse_attr_out`: inode 1, for everybody.
-fn attributes(mode: u32) -> Vec<u8> {
+pub(super) fn attributes(mode: u32) -> Vec<u8> {
     let mut out = vec![0; 104];
     out[16..24].copy_from_slice(&1_u64.to_ne_bytes());
     out[76..80].copy_from_slice(&mode.to_ne_bytes());
@@ -195,6 +195,6 @@ fn attributes(mode: u32) -> Vec<u8> {
     out
 }
 
-fn words(words: &[u32]) -> Vec<u8> {
+pub(super) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }

@@ -76,3 +76,23 @@ pub(crate) fn jailed(jail: &Path) -> Command {
     }
     command
 }
+
+/// Lets the program have no more than so many MiB of memory of its own (stacks and heaps; not the files that it maps).
+pub(crate) fn at_most(command: &mut Command, mib: u64) {
+    let install = move || {
+        let limit = rustix::process::Rlimit { current: Some(mib << 20), maximum: Some(mib << 20) };
+        Ok(rustix::process::setrlimit(rustix::process::Resource::Data, limit)?)
+    };
+    // SAFETY: between fork and exec it makes one system call, and allocates nothing.
+    unsafe { command.pre_exec(install) };
+}
+
+/// Lets the program have no more than so many files open at once.
+pub(crate) fn few_files(command: &mut Command, files: u64) -> &mut Command {
+    let install = move || {
+        let limit = rustix::process::Rlimit { current: Some(files), maximum: Some(files) };
+        Ok(rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?)
+    };
+    // SAFETY: between fork and exec it makes one system call, and allocates nothing.
+    unsafe { command.pre_exec(install) }
+}

@@ -4,14 +4,17 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub(crate) mod build;
+pub(crate) mod disks;
 pub(crate) mod fuse;
 pub(crate) mod jail;
 pub(crate) mod namespace;
 pub(crate) mod need;
 pub(crate) mod reference;
+pub(crate) mod remote;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod strace;
+pub(crate) mod trees;
 
 pub(crate) use namespace::in_namespace;
 pub(crate) use need::{Need, require};

@@ -1,11 +1,14 @@
 //! What is to be found, worked out without the program under test: from our own reading of mountinfo, and from our own walk.
 
-use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, Statx, StatxAttributes, StatxFlags, StatxTimestamp, openat, statx};
 
 use super::build::mount_id;
 
@@ -117,4 +120,156 @@ pub(crate) fn plain(field: &[u8]) -> Vec<u8> {
 pub(crate) fn inside(jail: &Path, path: &Path) -> PathBuf {
     let bare = path.strip_prefix(jail).unwrap();
     if bare.as_os_str().as_bytes().is_empty() { PathBuf::from("/") } else { Path::new("/").join(bare) }
+}
+
+/// One entry of a tree, as `walk --format ndjson` has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) kind: String,
+    pub(crate) ino: u64,
+    pub(crate) mode: String,
+    pub(crate) nlink: u64,
+    pub(crate) uid: u64,
+    pub(crate) gid: u64,
+    pub(crate) size: u64,
+    pub(crate) blocks: u64,
+    pub(crate) rdev: Option<String>,
+    pub(crate) dev: String,
+    pub(crate) mount: u64,
+    pub(crate) atime: String,
+    pub(crate) mtime: String,
+    pub(crate) ctime: String,
+    pub(crate) btime: Option<String>,
+    pub(crate) attributes: BTreeSet<String>,
+}
+
+/// The entries of a tree by their paths, which begin with its root as it was given.
+pub(crate) type Census = BTreeMap<Vec<u8>, Entry>;
+
+/// Everything at and under `top`, whatever is mounted there. Directories that may not be read, or have gone, are passed over.
+pub(crate) fn census(top: &Path) -> Census {
+    let root = rustix::fs::open(top, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+    let top = top.as_os_str().as_bytes();
+    let mut found = Census::from([(top.to_vec(), entry(&root, c"").expect("the root"))]);
+    let mut unread = vec![Vec::new()];
+    while let Some(beneath) = unread.pop() {
+        let Some(directory) = open_long(root.as_fd(), &beneath) else { continue };
+        for item in Dir::read_from(&directory).unwrap().flatten() {
+            let name = item.file_name();
+            if [c".", c".."].contains(&name) {
+                continue;
+            }
+            let Some(entry) = entry(&directory, name) else { continue };
+            let below = join(&beneath, name.to_bytes());
+            if entry.kind == "directory" {
+                unread.push(below.clone());
+            }
+            found.insert(join(top, &below), entry);
+        }
+    }
+    found
+}
+
+/// `name` in the directory `at`, with one slash between them.
+pub(crate) fn join(at: &[u8], name: &[u8]) -> Vec<u8> {
+    let slash: &[u8] = if at.is_empty() || at.ends_with(b"/") { b"" } else { b"/" };
+    [at, slash, name].concat()
+}
+
+/// Opens a directory below `root` whose path may be longer than any system call takes.
+fn open_long(root: impl AsFd, mut path: &[u8]) -> Option<OwnedFd> {
+    let how = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut here = openat(root, c".", how, Mode::empty()).ok()?;
+    while !path.is_empty() {
+        let piece = if path.len() < 4000 { path.len() } else { path[..4000].iter().rposition(|&b| b == b'/')? };
+        here = openat(&here, OsStr::from_bytes(&path[..piece]), how, Mode::empty()).ok()?;
+        path = path.get(piece + 1..).unwrap_or_default();
+    }
+    Some(here)
+}
+
+fn entry(directory: impl AsFd, name: &CStr) -> Option<Entry> {
+    let how = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
+    let what = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
+    statx(directory, name, how, what).ok().map(|status| told(&status))
+}
+
+/// An entry from what statx(2) says.
+fn told(status: &Statx) -> Entry {
+    let kind = match u32::from(status.stx_mode) & libc::S_IFMT {
+        libc::S_IFREG => "file",
+        libc::S_IFDIR => "directory",
+        libc::S_IFLNK => "symlink",
+        libc::S_IFIFO => "fifo",
+        libc::S_IFSOCK => "socket",
+        libc::S_IFBLK => "block",
+        libc::S_IFCHR => "char",
+        other => panic!("what is {other:o}?"),
+    };
+    let device = ["block", "char"].contains(&kind);
+    let known = |flag| status.stx_mask & StatxFlags::bits(&flag) != 0;
+    let time = |time: StatxTimestamp| format!("{}.{:09}", time.tv_sec, time.tv_nsec);
+    let names = [
+        (StatxAttributes::APPEND, "append"),
+        (StatxAttributes::IMMUTABLE, "immutable"),
+        (StatxAttributes::NODUMP, "nodump"),
+        (StatxAttributes::COMPRESSED, "compressed"),
+        (StatxAttributes::ENCRYPTED, "encrypted"),
+        (StatxAttributes::VERITY, "verity"),
+    ];
+    Entry {
+        kind: kind.to_owned(),
+        ino: status.stx_ino,
+        mode: format!("{:04o}", status.stx_mode & 0o7777),
+        nlink: status.stx_nlink.into(),
+        uid: status.stx_uid.into(),
+        gid: status.stx_gid.into(),
+        size: status.stx_size,
+        blocks: status.stx_blocks,
+        rdev: device.then(|| format!("{}:{}", status.stx_rdev_major, status.stx_rdev_minor)),
+        dev: format!("{}:{}", status.stx_dev_major, status.stx_dev_minor),
+        mount: status.stx_mnt_id,
+        atime: time(status.stx_atime),
+        mtime: time(status.stx_mtime),
+        ctime: time(status.stx_ctime),
+        btime: known(StatxFlags::BTIME).then(|| time(status.stx_btime)),
+        attributes: names
+            .into_iter()
+            .filter(|(flag, _)| status.stx_attributes.contains(*flag))
+            .map(|(_, name)| name.to_owned())
+            .collect(),
+    }
+}
+
+/// What is left of a census with `-x`: nothing from within directories on another device than its root's.
+pub(crate) fn one_device(census: &Census) -> Census {
+    let (root, first) = census.first_key_value().expect("the root sorts before what is in it");
+    let inside = |path: &[u8]| {
+        let mut above = path;
+        while above.len() > root.len() {
+            let slash = above.iter().rposition(|&b| b == b'/').unwrap();
+            above = &above[..slash.max(root.len())];
+            if census[above].dev != first.dev {
+                return false;
+            }
+        }
+        true
+    };
+    census.iter().filter(|(path, _)| inside(path)).map(|(path, entry)| (path.clone(), entry.clone())).collect()
+}
+
+/// How many directories below `root` a path lies, as find's `%d`.
+pub(crate) fn depth(root: &[u8], path: &[u8]) -> u64 {
+    let below = path.strip_prefix(root).expect("a path begins with its root");
+    below.split(|&b| b == b'/').filter(|piece| !piece.is_empty()).count() as u64
+}
+
+/// Writes out what waits to be written in every file system mounted at or under `top`, so that blocks are allocated.
+pub(crate) fn settle(top: &Path) {
+    let within: BTreeSet<PathBuf> = visible(&top.canonicalize().unwrap()).into_iter().chain([top.to_owned()]).collect();
+    for place in within {
+        if let Ok(file) = fs::File::open(place) {
+            rustix::fs::syncfs(file).unwrap();
+        }
+    }
 }

@@ -1,0 +1,237 @@
+//! Each kind of change is told as what it is.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps, XattrFlags, lsetxattr, renameat_with, utimensat};
+
+use super::since::{Change, catalog, changed, expect, on_each_kind, since};
+use crate::support::build::{bush, dir, file, name, odd_names};
+use crate::support::run::calls;
+use crate::support::trees::grow;
+use crate::support::{Need, require};
+
+const DISK: [Need; 2] = [Need::Root, Need::Loop];
+
+/// What is told, but for the directories whose times the changes have changed.
+fn but_for_directories(mut found: BTreeSet<Change>, top: &Path) -> BTreeSet<Change> {
+    found.retain(|(change, path, _)| {
+        change != "changed" || !top.join(path).symlink_metadata().is_ok_and(|s| s.is_dir())
+    });
+    found
+}
+
+#[test]
+fn nothing() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            grow(top, 1, 300);
+            let to = catalog(top, to);
+            let before = fs::read(&to).unwrap();
+            for more in [&["--json"][..], &["--json", "--engine", "stat"], &["--json", "--engine", "threads"]] {
+                let value = changed(top, &to, more).exits(0).json();
+                assert_eq!(value["result"]["unchanged"], true, "{kind}: {value}");
+                assert_eq!(value["result"]["entries"].as_array().unwrap().len(), 0, "{kind}");
+            }
+            for format in ["paths", "paths0", "ndjson", "restic", "borg", "rsync", "tar"] {
+                let ran = changed(top, &to, &["--format", format]).exits(0);
+                assert!(ran.stdout.is_empty(), "{kind}: {ran}");
+            }
+            assert_eq!(fs::read(&to).unwrap(), before);
+        });
+    }
+}
+
+#[test]
+fn nothing_costs_next_to_nothing_where_the_file_system_can_tell() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            bush(top, 20, 200);
+            crate::support::reference::settle(top);
+            let to = catalog(top, to);
+            let value = changed(top, &to, &["--json"]).exits(0).json();
+            let total: u64 = calls(&value["gates"]).values().sum();
+            assert_eq!(value["result"]["unchanged"], true, "{kind}");
+            assert!(kind == "tmpfs" || total < 400, "{kind}: {total} calls: {value}");
+        });
+    }
+}
+
+#[test]
+fn each_kind_of_change() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            for at in [
+                "grows",
+                "mode",
+                "owner",
+                "touched",
+                "attribute",
+                "rewritten",
+                "goes",
+                "moves",
+                "linked",
+                "same",
+                "over",
+                "under",
+            ] {
+                file(top.join("d").join(at), 100);
+            }
+            symlink("one", top.join("d/link")).unwrap();
+            let to = catalog(top, to);
+            let at = |name: &str| top.join("d").join(name);
+            fs::write(at("grows"), [0; 200]).unwrap();
+            fs::set_permissions(at("mode"), Permissions::from_mode(0o600)).unwrap();
+            std::os::unix::fs::chown(at("owner"), Some(7), None).unwrap();
+            let times = Timestamps {
+                last_access: Timespec { tv_sec: 1, tv_nsec: 1 },
+                last_modification: Timespec { tv_sec: 1, tv_nsec: 1 },
+            };
+            utimensat(CWD, at("touched"), &times, AtFlags::empty()).unwrap();
+            lsetxattr(at("attribute"), "trusted.new", b"value", XattrFlags::empty()).unwrap();
+            // As long as it was, and with its old time of change.
+            let status = fs::metadata(at("rewritten")).unwrap();
+            fs::write(at("rewritten"), [1; 100]).unwrap();
+            fs::File::open(at("rewritten")).unwrap().set_modified(status.modified().unwrap()).unwrap();
+            fs::remove_file(at("goes")).unwrap();
+            fs::rename(at("moves"), at("moved")).unwrap();
+            fs::hard_link(at("linked"), at("second name")).unwrap();
+            fs::write(at("new"), "").unwrap();
+            fs::remove_file(at("link")).unwrap();
+            symlink("two", at("link")).unwrap();
+            fs::rename(at("over"), at("under")).unwrap();
+            let found = but_for_directories(since(top, &to), top);
+            let mut expected = expect([
+                ("changed", "d/grows"),
+                ("changed", "d/mode"),
+                ("changed", "d/owner"),
+                ("changed", "d/touched"),
+                ("changed", "d/attribute"),
+                ("changed", "d/rewritten"),
+                ("removed", "d/goes"),
+                ("renamed", "d/moved <- d/moves"),
+                ("changed", "d/linked"),
+                ("added", "d/second name"),
+                ("added", "d/new"),
+                ("changed", "d/link"),
+                ("renamed", "d/under <- d/over"),
+            ]);
+            // Of what another was renamed over, it may be said that it was removed.
+            expected.extend(
+                found.iter().filter(|change| **change == ("removed".to_owned(), "d/under".into(), None)).cloned(),
+            );
+            assert_eq!(found, expected, "{kind}");
+            let whole = since(top, &to);
+            assert!(
+                whole.contains(&("changed".to_owned(), "d".into(), None)),
+                "{kind}: the directory's own times have changed"
+            );
+        });
+    }
+}
+
+#[test]
+fn directories_are_renamed_with_what_is_in_them() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            bush(&top.join("a"), 3, 20);
+            bush(&top.join("b"), 2, 10);
+            dir(top.join("c"));
+            file(top.join("a/d0/inner/deep"), 5);
+            let to = catalog(top, to);
+            fs::rename(top.join("a/d0"), top.join("c/moved")).unwrap();
+            fs::rename(top.join("c/moved/inner"), top.join("c/moved/within")).unwrap();
+            fs::write(top.join("c/moved/f1"), "new contents").unwrap();
+            fs::remove_file(top.join("c/moved/f2")).unwrap();
+            renameat_with(CWD, top.join("a/d1"), CWD, top.join("b/d1"), RenameFlags::EXCHANGE).unwrap();
+            let found = but_for_directories(since(top, &to), top);
+            let expected = expect([
+                ("renamed", "c/moved <- a/d0"),
+                ("renamed", "c/moved/within <- a/d0/inner"),
+                ("changed", "c/moved/f1"),
+                ("removed", "a/d0/f2"),
+                ("renamed", "a/d1 <- b/d1"),
+                ("renamed", "b/d1 <- a/d1"),
+            ]);
+            assert_eq!(found, expected, "{kind}");
+        });
+    }
+}
+
+#[test]
+fn what_comes_into_the_tree_and_leaves_it() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            let outside = dir(top.join("../outside"));
+            bush(&outside.join("comes"), 1, 3);
+            bush(&top.join("leaves"), 1, 3);
+            let to = catalog(top, to);
+            fs::rename(outside.join("comes"), top.join("came")).unwrap();
+            fs::rename(top.join("leaves"), outside.join("left")).unwrap();
+            let found = but_for_directories(since(top, &to), top);
+            let each = |change: &str, at: &str| {
+                let names = ["", "/d0", "/d0/f0", "/d0/f1", "/d0/f2"].map(|below| format!("{at}{below}"));
+                names.map(|name| (change.to_owned(), PathBuf::from(name), None))
+            };
+            let expected: BTreeSet<Change> =
+                each("added", "came").into_iter().chain(each("removed", "leaves")).collect();
+            assert_eq!(found, expected, "{kind}");
+        });
+    }
+}
+
+#[test]
+fn odd_names_are_whole() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            for odd in odd_names() {
+                file(top.join("old").join(name(&odd)), 1);
+            }
+            let to = catalog(top, to);
+            fs::rename(top.join("old"), top.join("new")).unwrap();
+            for odd in odd_names() {
+                file(top.join("added").join(name(&odd)), 1);
+            }
+            let added: BTreeSet<PathBuf> =
+                since(top, &to).into_iter().filter(|(change, ..)| change == "added").map(|(_, path, _)| path).collect();
+            let expected =
+                odd_names().iter().map(|odd| Path::new("added").join(name(odd))).chain(["added".into()]).collect();
+            assert_eq!(added, expected, "{kind}");
+            let ran = changed(top, &to, &["--format", "paths0"]).exits(0);
+            let told: BTreeSet<&[u8]> = ran.stdout.split(|&b| b == 0).collect();
+            for odd in odd_names() {
+                let whole = [b"added/", &odd[..]].concat();
+                assert!(
+                    told.iter().any(|path| path.ends_with(&whole)),
+                    "{kind}: {}",
+                    Path::new(name(&whole)).display()
+                );
+            }
+            let lines = changed(top, &to, &["--format", "ndjson"]).exits(0);
+            for line in lines.stdout.split_inclusive(|&b| b == b'\n') {
+                serde_json::from_slice::<serde_json::Value>(line).unwrap();
+            }
+            assert!(!top.as_os_str().as_bytes().is_empty());
+        });
+    }
+}
+
+#[test]
+fn update_goes_on_from_now() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            grow(top, 1, 50);
+            let to = catalog(top, to);
+            for n in 0..3 {
+                file(top.join(format!("new {n}")), n);
+                let found = changed(top, &to, &["--update", "--json"]).exits(0).json();
+                assert_eq!(found["result"]["added"], 1, "{kind}: {found}");
+                assert_eq!(since(top, &to), BTreeSet::new(), "{kind}, after round {n}");
+            }
+            assert_eq!(fs::read_dir(to.parent().unwrap()).unwrap().count(), 1);
+        });
+    }
+}

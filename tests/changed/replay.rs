@@ -1,0 +1,98 @@
+//! What is told, carried out on what was there, gives what is there now: after thousands of random changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::since::{Change, catalog, changed, changes, on_each_kind, since};
+use crate::support::reference::{Census, Entry, census, settle};
+use crate::support::trees::{Dice, grow, mutate};
+use crate::support::{Need, require};
+
+/// How many rounds; FATHOM_ROUNDS=50 is what counts before a release.
+fn rounds() -> usize {
+    std::env::var("FATHOM_ROUNDS").map_or(5, |rounds| rounds.parse().expect("FATHOM_ROUNDS is a number"))
+}
+
+/// The names below the top; the top itself is `.`.
+fn names(census: &Census, top: &Path) -> BTreeMap<PathBuf, Entry> {
+    let below = |path: &[u8]| {
+        let path = Path::new(std::ffi::OsStr::from_bytes(path)).strip_prefix(top).unwrap();
+        if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() }
+    };
+    census.iter().map(|(path, entry)| (below(path), entry.clone())).collect()
+}
+
+/// Where what was at `old` is now, by what is told of it and of the directories above it; `None` if it was removed.
+fn now(old: &Path, removed: &BTreeSet<&Path>, renamed: &BTreeMap<&Path, &Path>) -> Option<PathBuf> {
+    if removed.contains(old) {
+        return None;
+    }
+    let moved = old.ancestors().find_map(|above| renamed.get(above).map(|to| (above, to)));
+    Some(match moved {
+        Some((above, to)) if above == old => to.to_path_buf(),
+        Some((above, to)) => to.join(old.strip_prefix(above).unwrap()),
+        None => old.to_owned(),
+    })
+}
+
+/// What of an entry must not differ unprovoked. The walk itself moves atimes, and mounting gives other numbers.
+fn lasting(entry: &Entry) -> Entry {
+    Entry { atime: String::new(), dev: String::new(), mount: 0, ..entry.clone() }
+}
+
+fn replay(before: &BTreeMap<PathBuf, Entry>, after: &BTreeMap<PathBuf, Entry>, told: &BTreeSet<Change>, what: &str) {
+    let of = |kind: &'static str| told.iter().filter(move |(change, ..)| change == kind);
+    let removed: BTreeSet<&Path> = of("removed").map(|(_, path, _)| path.as_path()).collect();
+    let renamed: BTreeMap<&Path, &Path> =
+        of("renamed").map(|(_, path, from)| (from.as_deref().unwrap(), path.as_path())).collect();
+    let said: BTreeSet<&Path> = told.iter().map(|(_, path, _)| path.as_path()).collect();
+    let mut replayed: BTreeSet<PathBuf> = of("added").map(|(_, path, _)| path.clone()).collect();
+    for (old, was) in before {
+        let Some(new) = now(old, &removed, &renamed) else { continue };
+        if let Some(is) = after.get(&new) {
+            assert!(
+                lasting(is) == lasting(was) || said.contains(new.as_path()),
+                "{what}: nothing is said of {}\n was {was:?}\n is {is:?}",
+                new.display()
+            );
+        }
+        replayed.insert(new);
+    }
+    let is: BTreeSet<PathBuf> = after.keys().cloned().collect();
+    let differ: Vec<_> = is.symmetric_difference(&replayed).take(6).collect();
+    assert!(differ.is_empty(), "{what}: {differ:?} of {} entries; told {told:?}", is.len());
+    for (_, path, _) in of("changed") {
+        assert!(after.contains_key(path), "{what}: {} is not there", path.display());
+        let same = before.get(path).is_some_and(|was| lasting(was) == lasting(&after[path]));
+        assert!(!same, "{what}: {} has not changed", path.display());
+    }
+}
+
+#[test]
+fn replayed_it_gives_what_is_there() {
+    if require(&[Need::Root, Need::Loop]) {
+        on_each_kind(|top, to, kind| {
+            grow(top, 1, 200);
+            settle(top);
+            let mut dice = Dice::new(9);
+            catalog(top, to);
+            for round in 0..rounds() {
+                settle(top);
+                let before = names(&census(top), top);
+                let many = [1, 30, 1000, 4000][round % 4];
+                let _orphans = mutate(top, &mut dice, many);
+                let what = format!("{kind}, round {round}");
+                settle(top);
+                let told = since(top, to);
+                let after = names(&census(top), top);
+                replay(&before, &after, &told, &what);
+                // The same is told by a plain walk, and while the catalog is written anew.
+                let plain = changes(&changed(top, to, &["--engine", "stat", "--json"]).exits(0).json());
+                assert_eq!(plain, told, "{what}, by stat");
+                let updated = changes(&changed(top, to, &["--update", "--json"]).exits(0).json());
+                assert_eq!(updated, told, "{what}, with --update");
+            }
+        });
+    }
+}

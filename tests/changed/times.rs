@@ -1,0 +1,135 @@
+//! Clocks that tick slowly and go back, and devices that get other numbers.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::mount::{MountFlags, UnmountFlags, unmount};
+
+use super::since::{catalog, changed, expect, on_each_kind, since};
+use crate::support::build::{dir, file, tool};
+use crate::support::disks::{BTRFS, EXT4, XFS, attach, image, mount_image};
+use crate::support::trees::grow;
+use crate::support::{Need, in_namespace, require};
+
+#[test]
+fn what_changes_in_the_tick_of_the_catalog() {
+    if require(&[Need::Root, Need::Loop]) {
+        on_each_kind(|top, to, kind| {
+            let hot = file(top.join("hot"), 10);
+            file(top.join("cold"), 10);
+            for round in 0..10 {
+                let over = AtomicBool::new(false);
+                std::thread::scope(|scope| {
+                    scope.spawn(|| {
+                        let mut n = 0_u8;
+                        while !over.load(Ordering::Relaxed) {
+                            n = n.wrapping_add(1) | 1;
+                            fs::write(&hot, [n; 10]).unwrap();
+                        }
+                        // As soon as the catalog is there, as long as before, and never again.
+                        fs::write(&hot, [0; 10]).unwrap();
+                    });
+                    catalog(top, to);
+                    over.store(true, Ordering::Relaxed);
+                });
+                let found = since(top, to);
+                assert!(
+                    found.contains(&("changed".to_owned(), "hot".into(), None)),
+                    "{kind}, round {round}: {found:?}"
+                );
+                assert!(found.iter().all(|(_, path, _)| path.to_str() != Some("cold")), "{kind}: {found:?}");
+            }
+        });
+    }
+}
+
+/// Each look comes as soon as the change before it: much falls into one tick of the clock.
+#[test]
+fn changes_in_quick_succession() {
+    if require(&[Need::Root, Need::Loop]) {
+        on_each_kind(|top, to, kind| {
+            for n in 0..15 {
+                let path = file(top.join(format!("file {n}")), 10);
+                catalog(top, to);
+                fs::write(&path, [n; 10]).unwrap();
+                let expected = expect([("changed", &*format!("file {n}"))]);
+                assert!(since(top, to).is_superset(&expected), "{kind}, round {n}");
+            }
+        });
+    }
+}
+
+/// The clock was set back, then the file was written: its ctime is older than the catalog's, by years.
+#[test]
+fn a_clock_that_goes_back() {
+    if require(&[Need::Root, Need::Loop, Need::Program("debugfs")]) {
+        in_namespace(|ground| {
+            let (disk, at, to) = (ground.join("image"), dir(ground.join("disk")), ground.join("catalog"));
+            image(EXT4[0], 64, &disk);
+            let mount = || assert!(mount_image(EXT4[0], &disk, &at, MountFlags::NOATIME));
+            mount();
+            for name in ["first", "second", "third"] {
+                file(at.join("tree").join(name), 100);
+            }
+            catalog(&at.join("tree"), &to);
+            fs::write(at.join("tree/second"), [7; 100]).unwrap();
+            unmount(&at, UnmountFlags::empty()).unwrap();
+            for field in ["ctime", "mtime"] {
+                let request = format!("set_inode_field /tree/second {field} 20010203040506");
+                tool(Command::new("debugfs").args(["-w", "-R", &request]).arg(&disk));
+            }
+            mount();
+            assert_eq!(since(&at.join("tree"), &to), expect([("changed", "second")]));
+        });
+    }
+}
+
+/// The same image on another loop device, mounted again: another device number, another mount id, the same files.
+#[test]
+fn a_device_number_that_changes() {
+    if require(&[Need::Root, Need::Loop]) {
+        for make in [EXT4[0], XFS[0], BTRFS[0]] {
+            in_namespace(|ground| {
+                let (disk, at, to) = (ground.join("image"), dir(ground.join("disk")), ground.join("catalog"));
+                image(make, 400, &disk);
+                assert!(mount_image(make, &disk, &at, MountFlags::NOATIME));
+                grow(&dir(at.join("tree")), 1, 100);
+                catalog(&at.join("tree"), &to);
+                unmount(&at, UnmountFlags::empty()).unwrap();
+                let spare = ground.join("spare");
+                fs::File::create(&spare).unwrap().set_len(1 << 20).unwrap();
+                let _in_its_place = [attach(&spare), attach(&spare)];
+                assert!(mount_image(make, &disk, &at, MountFlags::NOATIME));
+                assert_eq!(since(&at.join("tree"), &to), BTreeSet::new(), "{}", make.fstype);
+                fs::rename(at.join("tree/wide"), at.join("tree/narrow")).unwrap();
+                let found = since(&at.join("tree"), &to);
+                let renamed = expect([("renamed", "narrow <- wide")]);
+                assert!(found.is_superset(&renamed) && found.len() <= 3, "{}: {found:?}", make.fstype);
+            });
+        }
+    }
+}
+
+/// A tree with a mount in it: of what is below, the catalog knows as much.
+#[test]
+fn mounts_within_the_tree() {
+    if require(&[Need::Root, Need::Loop]) {
+        on_each_kind(|top, to, kind| {
+            let inner = dir(top.join("inner"));
+            rustix::mount::mount("inner", &inner, "tmpfs", MountFlags::NOATIME, c"mode=755").unwrap();
+            grow(&dir(inner.join("tree")), 1, 50);
+            file(top.join("plain"), 10);
+            catalog(top, to);
+            assert_eq!(since(top, to), BTreeSet::new(), "{kind}");
+            fs::write(inner.join("tree/wide/new"), "").unwrap();
+            let found = since(top, to);
+            assert!(found.is_superset(&expect([("added", "inner/tree/wide/new")])), "{kind}: {found:?}");
+            assert_eq!(found.len(), 2, "{kind}: {found:?}");
+            unmount(&inner, UnmountFlags::DETACH).unwrap();
+            let value = changed(top, to, &["--json"]).json();
+            assert_eq!(value["result"]["unchanged"], false, "{kind}: what was mounted is not there");
+        });
+    }
+}

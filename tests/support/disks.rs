@@ -1,0 +1,153 @@
+//! File systems of many makes, on loop devices, in a test's own mount namespace.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::mount::{self, MountFlags};
+
+use super::build::tool;
+
+/// A loop device that detaches itself: at once, or when what is mounted from it goes.
+#[derive(Debug)]
+pub(crate) struct Loop(pub(crate) PathBuf);
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
+    }
+}
+
+/// A loop device for an image.
+pub(crate) fn attach(image: &Path) -> Loop {
+    let printed = tool(Command::new("losetup").args(["--find", "--show"]).arg(image));
+    Loop(PathBuf::from(OsStr::from_bytes(printed.trim_ascii_end())))
+}
+
+/// A way to make a file system: what it is called in messages, its type, what mkfs is told, and what mount is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Make {
+    pub(crate) name: &'static str,
+    pub(crate) fstype: &'static str,
+    pub(crate) mkfs: &'static str,
+    pub(crate) options: &'static str,
+}
+
+const fn make(name: &'static str, fstype: &'static str, mkfs: &'static str) -> Make {
+    Make { name, fstype, mkfs, options: "" }
+}
+
+/// What mke2fs can turn on and off.
+pub(crate) const EXT4: [Make; 32] = [
+    make("default", "ext4", ""),
+    make("1K blocks", "ext4", "-b 1024"),
+    make("2K blocks", "ext4", "-b 2048"),
+    make("ext2", "ext2", ""),
+    make("ext2 with 1K blocks", "ext2", "-b 1024"),
+    make("ext3", "ext3", ""),
+    make("ext3 with 1K blocks", "ext3", "-b 1024"),
+    make("^metadata_csum", "ext4", "-O ^metadata_csum"),
+    make("uninit_bg", "ext4", "-O ^metadata_csum,uninit_bg"),
+    make("^64bit", "ext4", "-O ^64bit"),
+    make("meta_bg", "ext4", "-O meta_bg,^resize_inode -b 1024"),
+    make("^flex_bg", "ext4", "-O ^flex_bg"),
+    make("many small groups", "ext4", "-b 1024 -g 1024 -O ^flex_bg"),
+    make("packed metadata", "ext4", "-G 64 -E packed_meta_blocks=1"),
+    make("bigalloc", "ext4", "-O bigalloc -C 16384"),
+    make("inline_data", "ext4", "-O inline_data"),
+    make("inline_data in large inodes", "ext4", "-O inline_data -I 1024 -b 1024"),
+    make("^has_journal", "ext4", "-O ^has_journal"),
+    make("casefold", "ext4", "-O casefold"),
+    make("ea_inode", "ext4", "-O ea_inode"),
+    make("inodes of 128 bytes", "ext4", "-I 128"),
+    make("inodes of 1024 bytes", "ext4", "-I 1024"),
+    make("large_dir", "ext4", "-O large_dir -b 1024"),
+    make("fast_commit", "ext4", "-O fast_commit"),
+    make("orphan_file", "ext4", "-O orphan_file"),
+    make("mmp", "ext4", "-O mmp"),
+    make("sparse_super2", "ext4", "-O sparse_super2,^resize_inode"),
+    make("quota and project", "ext4", "-O quota,project"),
+    make("verity and stable_inodes", "ext4", "-O verity,stable_inodes"),
+    make("^extent", "ext4", "-O ^extent,^64bit"),
+    make("^dir_index and ^filetype", "ext4", "-O ^dir_index,^filetype"),
+    make(
+        "much at once",
+        "ext4",
+        "-O bigalloc,inline_data,meta_bg,^resize_inode,orphan_file,ea_inode -b 1024 -C 8192 -I 512",
+    ),
+];
+
+/// What mkfs.xfs can turn on and off.
+pub(crate) const XFS: [Make; 6] = [
+    make("default", "xfs", ""),
+    make("1K blocks", "xfs", "-b size=1024"),
+    make("^reflink, ^rmapbt, ^bigtime", "xfs", "-m reflink=0,rmapbt=0,bigtime=0,inobtcount=0"),
+    make("inodes of 2048 bytes", "xfs", "-i size=2048"),
+    make("12 allocation groups", "xfs", "-d agcount=12"),
+    make("sparse=0 and 64K directory blocks", "xfs", "-i sparse=0 -n size=65536"),
+];
+
+/// What mkfs.btrfs can turn on and off.
+pub(crate) const BTRFS: [Make; 4] = [
+    make("default", "btrfs", ""),
+    Make { options: "compress-force=zstd", ..make("compressed", "btrfs", "") },
+    make("nodes of 64K", "btrfs", "-n 65536"),
+    make("mixed groups, ^no-holes", "btrfs", "--mixed -n 4096 -O ^no-holes"),
+];
+
+/// Makes an image of `size` MiB with a file system in it.
+pub(crate) fn image(make: Make, size: u64, at: &Path) {
+    fs::File::create(at).unwrap().set_len(size << 20).unwrap();
+    let mut mkfs = Command::new(format!("mkfs.{}", make.fstype));
+    tool(mkfs.arg("-q").args(make.mkfs.split_whitespace()).arg(at));
+}
+
+/// Makes a file system in a sparse file beside `at`, and mounts it there. Access times stand still, so that looking changes
+/// nothing. False, and said past the test harness's capture, if the kernel does not know a feature of it.
+pub(crate) fn mounted(make: Make, at: &Path) -> bool {
+    fs::create_dir_all(at).unwrap();
+    let file = at.with_extension("image");
+    image(make, if make.fstype.starts_with("ext") { 128 } else { 1200 }, &file);
+    mount_image(make, &file, at, MountFlags::NOATIME)
+}
+
+/// Mounts an image that [`image`] has made.
+pub(crate) fn mount_image(make: Make, file: &Path, at: &Path, flags: MountFlags) -> bool {
+    let device = attach(file);
+    let options = std::ffi::CString::new(make.options).unwrap();
+    match mount::mount(&device.0, at, make.fstype, flags, options.as_c_str()) {
+        Ok(()) => true,
+        Err(refused) => {
+            // What kernels may be built without. Anything else must mount.
+            assert!(["casefold", "quota and project"].contains(&make.name), "{make:?}: {refused}");
+            let _ = writeln!(std::io::stderr(), "\n*** LEFT OUT {} with {}: {refused}", make.fstype, make.name);
+            false
+        }
+    }
+}
+
+/// Mounts an overlay on `at`, its layers in the directory `parts`, which must not itself be on an overlay.
+pub(crate) fn overlay(parts: &Path, at: &Path) -> PathBuf {
+    for layer in ["lower", "upper", "work"] {
+        fs::create_dir_all(parts.join(layer)).unwrap();
+    }
+    fs::create_dir_all(at).unwrap();
+    let parts = parts.display();
+    let options = format!("lowerdir={parts}/lower,upperdir={parts}/upper,workdir={parts}/work");
+    let options = std::ffi::CString::new(options).unwrap();
+    mount::mount("an overlay", at, "overlay", MountFlags::NOATIME, options.as_c_str()).unwrap();
+    at.to_owned()
+}
+
+/// Makes a btrfs subvolume, or with `of` a snapshot of that one.
+pub(crate) fn subvolume(at: &Path, of: Option<&Path>) -> PathBuf {
+    let mut btrfs = Command::new("btrfs");
+    match of {
+        Some(of) => tool(btrfs.args(["subvolume", "snapshot"]).arg(of).arg(at)),
+        None => tool(btrfs.args(["subvolume", "create"]).arg(at)),
+    };
+    at.to_owned()
+}

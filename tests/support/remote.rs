@@ -1,0 +1,238 @@
+//! A FUSE server of a whole tree, as far away as a machine on a network: each request takes a while, many may be under way at
+//! once, and the server counts how many were. It can refuse some, and it can die.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::mount::{MountFlags, mount};
+
+use super::build;
+use super::fuse::{
+    BATCH_FORGET, DIRECTORY, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, OPENDIR, PLAIN_FILE, READDIR, RELEASEDIR,
+    STATFS, attributes, words,
+};
+
+/// A tree to be served, and how: directories `d0`, `d1`, ... with files `f0`, `f1`, ... in each.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Far {
+    pub(crate) directories: u64,
+    pub(crate) files: u64,
+    /// What each request takes.
+    pub(crate) latency: Duration,
+    /// Paths, such as `d1/f2`, and the error that looking them up gives.
+    pub(crate) lost: Vec<(&'static str, i32)>,
+    /// Directories, such as `d1`, and the error that reading them gives.
+    pub(crate) unreadable: Vec<(&'static str, i32)>,
+    /// The server dies when it has had so many requests.
+    pub(crate) dies_after: Option<u64>,
+}
+
+/// What a server has seen.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    /// The most requests that were under way at once.
+    pub(crate) most: AtomicU64,
+    /// How many were under way when each came, added up: over `requests` it is the mean.
+    sum: AtomicU64,
+    pub(crate) requests: AtomicU64,
+}
+
+impl Load {
+    /// How many requests were under way, on the average of the requests.
+    pub(crate) fn mean(&self) -> f64 {
+        self.sum.load(Ordering::Relaxed) as f64 / self.requests.load(Ordering::Relaxed).max(1) as f64
+    }
+}
+
+/// A running server. It ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) load: Arc<Load>,
+    ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Serves the tree on `at`, which is made where it is missing.
+pub(crate) fn serve_far(far: Far, at: &Path) -> Server {
+    build::dir(at);
+    let device = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/fuse").unwrap();
+    let options = format!("fd={},rootmode={DIRECTORY:o},user_id=0,group_id=0,allow_other", device.as_raw_fd());
+    let options = std::ffi::CString::new(options).unwrap();
+    mount("far", at, "fuse.far", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str()).unwrap();
+    let (load, ended) = (Arc::new(Load::default()), Arc::new(AtomicBool::new(false)));
+    let thread = thread::spawn({
+        let (load, ended) = (Arc::clone(&load), Arc::clone(&ended));
+        move || attend(&far, &device, &load, &ended)
+    });
+    Server { load, ended, thread: Some(thread) }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Takes each request as it comes, and answers it when its time is up: one thread is as good as many.
+fn attend(far: &Far, mut device: &File, load: &Load, ended: &AtomicBool) {
+    let mut request = vec![0; 1 << 17];
+    let mut under_way: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
+    while !ended.load(Ordering::Relaxed) {
+        let now = Instant::now();
+        while under_way.front().is_some_and(|(due, _)| *due <= now) {
+            let (_, reply) = under_way.pop_front().unwrap();
+            let _ = device.write(&reply); // a requester that has gone meanwhile is no fault
+        }
+        let rest = under_way.front().map_or(Duration::from_millis(20), |(due, _)| due.duration_since(now));
+        let rest = Timespec { tv_sec: 0, tv_nsec: rest.subsec_nanos().into() };
+        let _ = poll(&mut [PollFd::new(&device, PollFlags::IN)], Some(&rest));
+        loop {
+            let length = match device.read(&mut request) {
+                Ok(length) => length,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return, // unmounted
+                Err(_) => continue,                                                 // the requester has gone
+            };
+            let Some(reply) = answer(far, &request[..length]) else { continue };
+            under_way.push_back((Instant::now() + far.latency, reply));
+            let count = under_way.len() as u64;
+            load.most.fetch_max(count, Ordering::Relaxed);
+            load.sum.fetch_add(count, Ordering::Relaxed);
+            if Some(load.requests.fetch_add(1, Ordering::Relaxed) + 1) == far.dies_after {
+                return; // and with its device the connection goes
+            }
+        }
+    }
+}
+
+const ROOT: u64 = 1;
+
+/// What an inode number stands for.
+enum Node {
+    Root,
+    Directory(u64),
+    File(u64, u64),
+}
+
+impl Far {
+    fn node(&self, inode: u64) -> Node {
+        let beyond = ROOT + 1 + self.directories;
+        match inode {
+            ROOT => Node::Root,
+            _ if inode < beyond => Node::Directory(inode - ROOT - 1),
+            _ => Node::File((inode - beyond) / self.files, (inode - beyond) % self.files),
+        }
+    }
+
+    fn inode(&self, node: &Node) -> u64 {
+        match *node {
+            Node::Root => ROOT,
+            Node::Directory(d) => ROOT + 1 + d,
+            Node::File(d, f) => ROOT + 1 + self.directories + d * self.files + f,
+        }
+    }
+
+    /// The child with this number, if there are so many.
+    fn child(&self, of: &Node, number: u64) -> Option<Node> {
+        match *of {
+            Node::Root => (number < self.directories).then_some(Node::Directory(number)),
+            Node::Directory(d) => (number < self.files).then_some(Node::File(d, number)),
+            Node::File(..) => None,
+        }
+    }
+
+    fn path(node: &Node) -> String {
+        match node {
+            Node::Root => String::new(),
+            Node::Directory(d) => format!("d{d}"),
+            Node::File(d, f) => format!("d{d}/f{f}"),
+        }
+    }
+
+    /// `struct fuse_attr_out`.
+    fn attributes(&self, node: &Node) -> Vec<u8> {
+        let mut out = attributes(if matches!(node, Node::File(..)) { PLAIN_FILE } else { DIRECTORY });
+        out[0..8].copy_from_slice(&3600_u64.to_ne_bytes()); // for how long they hold
+        out[16..24].copy_from_slice(&self.inode(node).to_ne_bytes());
+        if let Node::File(_, f) = node {
+            out[24..32].copy_from_slice(&f.to_ne_bytes()); // as its size
+        }
+        out
+    }
+
+    fn look_up(&self, within: &Node, wanted: &str) -> Result<Node, i32> {
+        let number = wanted.get(1..).and_then(|digits| digits.parse().ok()).ok_or(libc::ENOENT)?;
+        let node = self.child(within, number).ok_or(libc::ENOENT)?;
+        match self.lost.iter().find(|(path, _)| *path == Far::path(&node)) {
+            Some((_, errno)) => Err(*errno),
+            None => Ok(node),
+        }
+    }
+
+    fn list(&self, within: &Node, from: u64, room: usize) -> Result<Vec<u8>, i32> {
+        if let Some((_, errno)) = self.unreadable.iter().find(|(path, _)| *path == Far::path(within)) {
+            return Err(*errno);
+        }
+        let mut entries = Vec::new();
+        for number in from.. {
+            let Some(child) = self.child(within, number) else { break };
+            let path = Far::path(&child);
+            let name = path.rsplit('/').next().unwrap();
+            // `struct fuse_dirent`: inode, offset of the next, length of the name, type, name, padding.
+            let kind = if matches!(child, Node::File(..)) { libc::DT_REG } else { libc::DT_DIR };
+            let head = [self.inode(&child), number + 1].map(u64::to_ne_bytes).concat();
+            let more = words(&[u32::try_from(name.len()).unwrap(), u32::from(kind)]);
+            let mut record = [&head, &more, name.as_bytes()].concat();
+            record.resize(record.len().next_multiple_of(8), 0);
+            if entries.len() + record.len() > room {
+                break;
+            }
+            entries.extend(record);
+        }
+        Ok(entries)
+    }
+}
+
+fn answer(far: &Far, request: &[u8]) -> Option<Vec<u8>> {
+    const PARALLEL_DIROPS: u32 = 1 << 18;
+    let number = |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().unwrap());
+    let word = |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().unwrap());
+    let (operation, unique, node, body) = (word(4), &request[8..16], number(16), 40);
+    let node = || far.node(node);
+    let result = match operation {
+        FORGET | INTERRUPT | BATCH_FORGET => return None,
+        INIT => Ok(words(&[7, 31, 0, PARALLEL_DIROPS, 0, 4096, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
+        GETATTR => Ok(far.attributes(&node())),
+        STATFS => Ok(words(&[0; 20])),
+        OPENDIR => Ok(words(&[0; 4])),
+        RELEASEDIR => Ok(Vec::new()),
+        READDIR => far.list(&node(), number(body + 8), usize::try_from(word(body + 16)).unwrap()),
+        LOOKUP => {
+            let wanted = request[body..].split(|&b| b == 0).next().unwrap();
+            far.look_up(&node(), &String::from_utf8_lossy(wanted)).map(|node| {
+                // `struct fuse_entry_out`: the inode and a generation, how long both hold, the attributes.
+                let head = [far.inode(&node), 0, 3600, 3600, 0].map(u64::to_ne_bytes).concat();
+                [&head, &far.attributes(&node)[16..]].concat()
+            })
+        }
+        _ => Err(libc::ENOSYS),
+    };
+    let (error, body) = match result {
+        Ok(body) => (0, body),
+        Err(errno) => (-errno, Vec::new()),
+    };
+    let length = u32::try_from(16 + body.len()).unwrap();
+    Some([&length.to_ne_bytes()[..], &error.to_ne_bytes(), unique, &body].concat())
+}

@@ -1,0 +1,76 @@
+//! `--explain` says what is possible and why; `--compare` runs all of it, and they agree.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::engines::still;
+use super::right::{engines, summary};
+use crate::support::build::dir;
+use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
+use crate::support::run::{args, path};
+use crate::support::trees::grow;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+const ALL: [&str; 5] = ["threads", "bulkstat", "btrfs", "ext4", "stat"];
+
+/// The tree on each kind of file system, and the engines there.
+fn on_each_kind(look: impl Fn(&Path, &[&str]) + Sync) {
+    in_namespace(|ground| {
+        for make in [EXT4[0], XFS[0], BTRFS[0]] {
+            let at = ground.join(make.fstype);
+            assert!(mounted(make, &at));
+            grow(&dir(at.join("tree")), 1, 100);
+            look(&at, engines(make.fstype));
+        }
+        let tmpfs = still(&ground.join("tmpfs")).to_owned();
+        grow(&tmpfs, 1, 100);
+        look(&tmpfs, engines("tmpfs"));
+    });
+}
+
+#[test]
+fn every_engine_is_explained() {
+    if require(&[Need::Root, Need::Loop]) {
+        on_each_kind(|at, possible| {
+            let value = summary(at, "auto", &["--explain"]);
+            let explained = value["result"]["explain"].as_array().unwrap();
+            for engine in ALL {
+                let row = explained
+                    .iter()
+                    .find(|row| row["engine"] == engine)
+                    .unwrap_or_else(|| panic!("no {engine}: {value}"));
+                assert_eq!(row["possible"], possible.contains(&engine), "{row}");
+                assert_eq!(path(row, "path"), at);
+                assert!(possible.contains(&engine) || row["why"].as_str().unwrap().len() > 5, "{row}");
+            }
+            let taken = &summary(at, "auto", &[])["result"]["engine"];
+            assert_eq!(taken, &value["result"]["engine"], "what is said is done");
+            assert!(value["result"]["why"].as_str().unwrap().len() > 5, "{value}");
+        });
+    }
+}
+
+#[test]
+fn every_possible_engine_is_compared_and_they_agree() {
+    if require(&[Need::Root, Need::Loop]) {
+        on_each_kind(|at, possible| {
+            let ran = run(&mut fathom(args!["walk", at, "--compare", "--trials", "2", "--json"])).exits(0);
+            let compare = &ran.json()["result"]["compare"];
+            let names = |of: &str| -> BTreeSet<String> {
+                let rows = compare[of].as_array().unwrap().iter();
+                rows.map(|row| row["engine"].as_str().unwrap().to_owned()).collect()
+            };
+            let expected =
+                |can: bool| ALL.into_iter().filter(|e| possible.contains(e) == can).map(str::to_owned).collect();
+            assert_eq!(names("engines"), expected(true));
+            assert!(names("left_out").is_subset(&expected(false)));
+            assert_eq!(compare["agree"], true);
+            let digest = &summary(at, "stat", &[])["result"]["digest"];
+            for engine in compare["engines"].as_array().unwrap() {
+                assert_eq!(&engine["digest"], digest, "{engine}");
+            }
+            let text = run(&mut fathom(args!["walk", at, "--compare", "--trials", "1"])).exits(0);
+            assert!(text.lines().iter().any(|line| line.contains("All agree")), "{text}");
+        });
+    }
+}

@@ -1,0 +1,116 @@
+//! The counts of every engine are true: strace sees the same.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::engines::still;
+use super::right::engines;
+use crate::support::build::dir;
+use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
+use crate::support::run::{args, calls};
+use crate::support::strace::less_start;
+use crate::support::trees::grow;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// System calls for file-system work: a gate for one of these may not be passed by.
+const WATCHED: [&str; 27] = [
+    "statx",
+    "newfstatat",
+    "stat",
+    "lstat",
+    "fstat",
+    "getdents64",
+    "getdents",
+    "open",
+    "openat",
+    "openat2",
+    "close",
+    "chdir",
+    "fchdir",
+    "getcwd",
+    "readlink",
+    "readlinkat",
+    "pread64",
+    "preadv",
+    "statfs",
+    "fstatfs",
+    "syncfs",
+    "fsync",
+    "rename",
+    "renameat2",
+    "listmount",
+    "statmount",
+    "ioctl",
+];
+
+/// What strace saw is what the gates counted. Its `ioctl` has them all in one.
+fn agree(gates: &Value, traced: &BTreeMap<String, (u64, u64)>, what: &str) {
+    let mut counted: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (name, gate) in gates.as_object().unwrap() {
+        let name = if name.starts_with("ioctl:") { "ioctl" } else { name };
+        let sum = counted.entry(name).or_default();
+        *sum = (sum.0 + gate["calls"].as_u64().unwrap(), sum.1 + gate["errors"].as_u64().unwrap());
+    }
+    for name in counted.keys().copied().chain(WATCHED) {
+        let witness = traced.get(name).copied().unwrap_or_default();
+        assert_eq!(counted.get(name).copied().unwrap_or_default(), witness, "{what}: {name} (calls, errors)");
+    }
+}
+
+fn all_agree(ground: &Path, top: &Path, engines: &[&str], more: &[&str]) {
+    for engine in engines.iter().copied().chain(["auto"]) {
+        for jobs in ["1", "3"] {
+            let arguments = args!["walk", top, "--engine", engine, "-j", jobs, "--json"];
+            let traced = less_start(&ground.join("log"), arguments.into_iter().chain(more.iter().map(Into::into)));
+            agree(&traced.ran.exits(0).json()["gates"], &traced.counts, &format!("{engine} -j {jobs} {more:?}"));
+        }
+    }
+}
+
+#[test]
+fn strace_counts_the_same_for_every_engine() {
+    if require(&[Need::Root, Need::Loop, Need::Program("strace")]) {
+        in_namespace(|ground| {
+            for make in [EXT4[0], XFS[0], BTRFS[0]] {
+                let at = ground.join(make.fstype);
+                assert!(mounted(make, &at));
+                grow(&dir(at.join("tree")), 1, 300);
+                all_agree(ground, &at, engines(make.fstype), &[]);
+            }
+            let top = still(&ground.join("tmpfs")).to_owned();
+            grow(&top, 2, 300);
+            all_agree(ground, &top, engines("tmpfs"), &["--top", "5"]);
+            all_agree(ground, &top, &["stat"], &["--explain"]);
+        });
+    }
+}
+
+/// A walk by the file API needs one statx for each entry, and few calls for each directory; one below it far fewer.
+#[test]
+fn no_more_calls_than_needed() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            for make in [EXT4[0], XFS[0], BTRFS[0]] {
+                let at = ground.join(make.fstype);
+                assert!(mounted(make, &at));
+                crate::support::build::bush(&at, 50, 100);
+                for engine in engines(make.fstype) {
+                    let value = run(&mut fathom(args!["walk", &at, "--engine", engine, "--json"])).exits(0).json();
+                    let entries = value["result"]["entries"].as_u64().unwrap();
+                    let directories = value["result"]["directories"].as_u64().unwrap();
+                    let gates = calls(&value["gates"]);
+                    let total: u64 = gates.values().sum();
+                    let most = match *engine {
+                        // openat, close, and getdents64 until it says that there is no more.
+                        "stat" | "threads" => entries + 5 * directories + 50,
+                        "bulkstat" => 5 * directories + entries / 10 + 200,
+                        _ => entries / 10 + 200,
+                    };
+                    assert!(total <= most, "{engine}: {total} calls for {entries} entries: {gates:?}");
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,300 @@
+//! ext4 that is damaged, or was made to do harm: what can be read is told, the rest is warned of, and nothing panics, hangs,
+//! or takes gigabytes.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::mount::{MountFlags, UnmountFlags, unmount};
+use serde_json::Value;
+
+use super::right::{objects, same, walk};
+use crate::support::build::{bush, dir, tool};
+use crate::support::disks::{EXT4, Loop, Make, attach, image, mount_image};
+use crate::support::jail::at_most;
+use crate::support::run::{Ran, args};
+use crate::support::trees::{Dice, grow};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+const DISK: [Need; 3] = [Need::Root, Need::Loop, Need::Program("debugfs")];
+
+fn ext4(name: &str) -> Make {
+    *EXT4.iter().find(|make| make.name == name).unwrap()
+}
+
+/// An image of 24 MiB with a tree in it, not mounted.
+fn whole(make: Make, ground: &Path) -> PathBuf {
+    let (file, at) = (ground.join("whole"), dir(ground.join("whole at")));
+    image(make, 24, &file);
+    assert!(mount_image(make, &file, &at, MountFlags::NOATIME));
+    grow(&dir(at.join("tree")), 1, 200);
+    bush(&dir(at.join("bush")), 20, 20);
+    dir(at.join("a/b/c"));
+    unmount(&at, UnmountFlags::empty()).unwrap();
+    file
+}
+
+/// Runs an engine, which may take a quarter of a gigabyte and must end well: with what there is, or with one clear line.
+fn ends_well(at: &Path, engine: &str, what: &str) -> Option<Value> {
+    let mut command = fathom(args!["walk", at, "--engine", engine, "--json"]);
+    at_most(&mut command, 256);
+    let ran: Ran = run(&mut command);
+    if ran.code() == 2 {
+        ran.refused();
+        return None;
+    }
+    assert!(ran.code() <= 1, "{what}: {ran}");
+    Some(ran.json())
+}
+
+/// Holds the engine to `stat`: where neither found anything wrong, both have seen the same.
+fn no_worse_than_stat(at: &Path, what: &str) {
+    let plain = ends_well(at, "stat", what);
+    let told = ends_well(at, "ext4", what);
+    if let (Some(plain), Some(told)) = (plain, told)
+        && [&plain, &told].iter().all(|value| value["warnings"].as_array().unwrap().is_empty())
+    {
+        if told["result"]["digest"] != plain["result"]["digest"] {
+            let entries = |engine| super::right::told(&objects(&walk(at, engine, &["--format", "ndjson"])));
+            same(&entries("ext4"), &entries("stat"), what);
+            panic!("{what}: the digests differ");
+        }
+    }
+}
+
+/// Mounts a copy of an image, after `harm` has been done to it, and looks. False if the kernel refuses to mount it.
+fn after(make: Make, whole: &Path, what: &str, harm: impl FnOnce(&Path)) -> bool {
+    let (copy, at) = (whole.with_extension("copy"), dir(whole.with_extension("at")));
+    tool(Command::new("cp").arg("--sparse=always").arg(whole).arg(&copy));
+    harm(&copy);
+    let device = attach(&copy);
+    let mounted = rustix::mount::mount(&device.0, &at, make.fstype, MountFlags::RDONLY, c"noload,errors=continue")
+        .or_else(|_| rustix::mount::mount(&device.0, &at, make.fstype, MountFlags::RDONLY, c"errors=continue"));
+    if mounted.is_ok() {
+        no_worse_than_stat(&at, what);
+        unmount(&at, UnmountFlags::DETACH).unwrap();
+    }
+    mounted.is_ok()
+}
+
+/// Overwrites some bytes in places that are in use, other than the first 4 KiB, in which the superblock is.
+fn random_bytes(image: &Path, dice: &mut Dice, places: usize) {
+    let bytes = fs::read(image).unwrap();
+    let used: Vec<usize> =
+        (4..bytes.len() / 1024).filter(|n| bytes[n * 1024..][..1024].iter().any(|&b| b != 0)).collect();
+    let file = OpenOptions::new().write(true).open(image).unwrap();
+    for _ in 0..places {
+        let at = dice.pick(&used) * 1024 + dice.below(1024);
+        let value = match dice.below(4) {
+            0 => vec![0; 1 + dice.below(8)],
+            1 => vec![0xff; 1 + dice.below(8)],
+            _ => dice.roll().to_le_bytes()[..1 + dice.below(8)].to_vec(),
+        };
+        file.write_at(&value, at as u64).unwrap();
+    }
+}
+
+fn rounds_of_random_bytes(make: Make, seed: u64, rounds: u64) {
+    in_namespace(|ground| {
+        let whole = whole(make, ground);
+        let mut mounted = 0;
+        for seed in seed..seed + rounds {
+            let mut dice = Dice::new(seed);
+            let places = [1, 10, 100, 1000][dice.below(4)];
+            let what = format!("{} with random bytes in {places} places, seed {seed}", make.name);
+            mounted += u64::from(after(make, &whole, &what, |copy| random_bytes(copy, &mut dice, places)));
+        }
+        assert!(mounted >= rounds / 3, "only {mounted} of {rounds} could be mounted");
+    });
+}
+
+#[test]
+fn random_bytes_where_checksums_tell() {
+    if require(&DISK) {
+        rounds_of_random_bytes(EXT4[0], 1000, 24);
+        rounds_of_random_bytes(ext4("much at once"), 2000, 12);
+    }
+}
+
+#[test]
+fn random_bytes_where_nothing_tells() {
+    if require(&DISK) {
+        for (make, seed) in [("ext3 with 1K blocks", 3000), ("ext2", 4000), ("^metadata_csum", 5000)] {
+            rounds_of_random_bytes(ext4(make), seed, 16);
+        }
+    }
+}
+
+fn debugfs(image: &Path, request: &str) -> String {
+    let out = Command::new("debugfs").args(["-w", "-R", request]).arg(image).output().unwrap();
+    assert!(out.status.success(), "{request}: {out:?}");
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// Holds that the lies told with debugfs, which keeps checksums right, do no harm.
+#[test]
+fn made_to_do_harm() {
+    if require(&DISK) {
+        let lies: [(&str, &[&str]); 24] = [
+            ("a loop of directories", &["link /a /a/b/c/loop"]),
+            ("a directory in itself", &["link /a/b /a/b/itself"]),
+            ("the root in the tree", &["link <2> /a/b/root"]),
+            ("one directory twice", &["link /bush /a/again"]),
+            (
+                "loops within loops",
+                &["link /a /a/b/one", "link /a/b /a/b/c/two", "link /a/b/c /a/three", "link <2> /a/b/c/four"],
+            ),
+            ("an inode that nobody has", &["link <5000> /a/nobody"]),
+            ("an inode beyond the last", &["ln <4294967295> /a/beyond", "link <999999> /a/beyond too"]),
+            (
+                "inodes of the file system's own",
+                &["link <8> /a/journal", "link <7> /a/resize", "link <1> /a/bad", "link <3> /a/quota"],
+            ),
+            ("an extent out of range", &["sif /bush block[5] 0xfffffff0"]),
+            ("an extent of great length", &["sif /bush block[4] 0x00007fff"]),
+            ("an extent far in", &["sif /bush block[3] 0xffffff00"]),
+            ("too many extents", &["sif /bush block[0] 0xfffff30a"]),
+            ("a tree of extents without end", &["sif /bush block[1] 0x0000ffff"]),
+            ("no magic in the extents", &["sif /bush block[0] 0"]),
+            ("a huge directory", &["sif /bush size 0x7ffffffffffff000"]),
+            ("a huge directory that is an even number of blocks", &["sif /a size 0x1000000000"]),
+            ("an empty directory", &["sif /bush size 0"]),
+            ("a directory of an odd size", &["sif /bush size 1025"]),
+            ("a directory of no type", &["sif /bush mode 0"]),
+            ("a directory that says it is a file", &["sif /bush mode 0100644"]),
+            ("a file that says it is a directory", &["sif /tree/wide mode 0100755", "sif /bush/d0/f0 mode 040755"]),
+            ("a deleted directory", &["sif /a/b links_count 0", "sif /a/b dtime 1"]),
+            ("another inode's flags", &["sif /bush flags 0xffffffff"]),
+            (
+                "blocks beyond counting",
+                &["sif /bush/d0/f0 blocks 0xffffffff", "sif /bush/d0/f0 block_count 0xffffffffffff"],
+            ),
+        ];
+        for make in [EXT4[0], ext4("1K blocks"), ext4("ext3 with 1K blocks"), ext4("inline_data")] {
+            in_namespace(|ground| {
+                let whole = whole(make, ground);
+                for (lie, requests) in lies {
+                    let what = format!("{} with {lie}", make.name);
+                    let mounted = after(make, &whole, &what, |copy| {
+                        for request in requests {
+                            debugfs(copy, request);
+                        }
+                    });
+                    assert!(mounted, "{what}");
+                }
+            });
+        }
+    }
+}
+
+/// The first block of a directory in an image.
+fn block_of(image: &Path, directory: &str, size: u64) -> u64 {
+    let blocks = debugfs(image, &format!("blocks {directory}"));
+    blocks.split_whitespace().next().unwrap().parse::<u64>().unwrap() * size
+}
+
+/// Names that no kernel would write, in a directory without a checksum.
+#[test]
+fn crooked_names() {
+    if require(&DISK) {
+        // Where in the directory's block, and what: `struct ext4_dir_entry_2` is inode, rec_len, name_len, file_type, name.
+        let crooked: [(&str, u64, &[u8]); 12] = [
+            ("a length of nothing", 4 + 24, &[0, 0]),
+            ("a length that leads out", 4 + 24, &[0xff, 0xff]),
+            ("a length that is odd", 4 + 24, &[13, 0]),
+            ("a name longer than its place", 6 + 24, &[255]),
+            ("a name of no length", 6 + 24, &[0]),
+            ("a slash", 8 + 24, b"/"),
+            ("a name of zeros", 8 + 24, &[0, 0]),
+            ("dot again", 6 + 24, b"\x01\x02."),
+            ("dot dot again", 6 + 24, b"\x02\x02.."),
+            ("no type", 7 + 24, &[0]),
+            ("a type that there is not", 7 + 24, &[99]),
+            ("no dot", 8, b"x"),
+        ];
+        for name in ["^metadata_csum", "ext3 with 1K blocks", "ext2"] {
+            let make = ext4(name);
+            in_namespace(|ground| {
+                let whole = whole(make, ground);
+                let size = if name.contains("1K") { 1024 } else { block_size(&whole) };
+                for (what, offset, bytes) in crooked {
+                    after(make, &whole, &format!("{name} with {what}"), |copy| {
+                        for directory in ["/bush/d1", "/a", "/bush"] {
+                            let at = block_of(copy, directory, size);
+                            OpenOptions::new().write(true).open(copy).unwrap().write_at(bytes, at + offset).unwrap();
+                        }
+                    });
+                }
+            });
+        }
+    }
+}
+
+fn block_size(image: &Path) -> u64 {
+    let mut field = [0; 4];
+    File::open(image).unwrap().read_exact_at(&mut field, 1024 + 24).unwrap();
+    1024 << u32::from_le_bytes(field)
+}
+
+/// The superblock and the group descriptors are changed on the device of a file system that is mounted: the kernel has its
+/// own copy, an engine that reads the device has not.
+#[test]
+fn a_superblock_that_lies_after_it_was_mounted() {
+    if require(&DISK) {
+        // Offsets and sizes of fields of `struct ext4_super_block`.
+        let fields = [
+            ("s_inodes_count", 0, 4),
+            ("s_blocks_count_lo", 4, 4),
+            ("s_first_data_block", 20, 4),
+            ("s_log_block_size", 24, 4),
+            ("s_log_cluster_size", 28, 4),
+            ("s_blocks_per_group", 32, 4),
+            ("s_inodes_per_group", 40, 4),
+            ("s_magic", 56, 2),
+            ("s_rev_level", 76, 4),
+            ("s_inode_size", 88, 2),
+            ("s_feature_compat", 92, 4),
+            ("s_feature_incompat", 96, 4),
+            ("s_feature_ro_compat", 100, 4),
+            ("s_reserved_gdt_blocks", 206, 2),
+            ("s_desc_size", 254, 2),
+            ("s_first_meta_bg", 260, 4),
+            ("s_blocks_count_hi", 336, 4),
+            ("s_log_groups_per_flex", 372, 1),
+        ];
+        for make in [EXT4[0], ext4("ext3 with 1K blocks")] {
+            in_namespace(|ground| {
+                let (whole, at) = (whole(make, ground), dir(ground.join("at")));
+                let device: Loop = attach(&whole);
+                rustix::mount::mount(&device.0, &at, make.fstype, MountFlags::RDONLY, None).unwrap();
+                let raw = OpenOptions::new().read(true).write(true).open(&device.0).unwrap();
+                let mut dice = Dice::new(7);
+                for (field, offset, length) in fields {
+                    for value in [0, 1, 0xff, u64::from(u32::MAX), dice.roll(), 0x8000_0000] {
+                        lie(&raw, 1024 + offset, &value.to_le_bytes()[..length], || {
+                            ends_well(&at, "ext4", &format!("{} with {field} {value:#x}", make.name));
+                        });
+                    }
+                }
+                let descriptors = block_size(&whole).max(2048);
+                for _ in 0..40 {
+                    let bytes = dice.roll().to_le_bytes();
+                    lie(&raw, descriptors + 4 * dice.below(32) as u64, &bytes[..4], || {
+                        ends_well(&at, "ext4", &format!("{} with other descriptors", make.name));
+                    });
+                }
+                unmount(&at, UnmountFlags::DETACH).unwrap();
+            });
+        }
+    }
+}
+
+/// Puts bytes there for as long as `look` looks.
+fn lie(file: &File, at: u64, bytes: &[u8], look: impl FnOnce()) {
+    let mut truth = vec![0; bytes.len()];
+    file.read_exact_at(&mut truth, at).unwrap();
+    file.write_all_at(bytes, at).unwrap();
+    look();
+    file.write_all_at(&truth, at).unwrap();
+}

@@ -1,0 +1,144 @@
+//! Every engine gives what the reference sees, on odd trees on many makes of file system.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::mount::{MountFlags, mount};
+
+use super::right::{engines, every_engine_agrees, every_engine_is_right};
+use crate::support::build::{dir, tool};
+use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted, overlay, subvolume};
+use crate::support::reference::census;
+use crate::support::trees::grow;
+use crate::support::{Need, in_namespace, require};
+
+/// A tmpfs whose access times stand still.
+pub(crate) fn still(at: &Path) -> &Path {
+    mount("still", dir(at), "tmpfs", MountFlags::NOATIME, c"mode=755").unwrap();
+    at
+}
+
+/// Grows a tree on each make of file system, and holds every engine to it, from the top and from within.
+fn on_each(makes: &[Make], seed: u64) {
+    for (make, seed) in makes.iter().zip(seed..) {
+        in_namespace(|ground| {
+            let at = ground.join("disk");
+            if mounted(*make, &at) {
+                let what = format!("{} with {}, seed {seed}", make.fstype, make.name);
+                grow(&dir(at.join("tree")), seed, 300);
+                every_engine_is_right(&at, engines(make.fstype), &what);
+                every_engine_agrees(&at.join("tree/scattered"), engines(make.fstype), &what);
+            }
+        });
+    }
+}
+
+const DISK: [Need; 2] = [Need::Root, Need::Loop];
+
+#[test]
+fn the_reference_sees_what_find_sees() {
+    if require(&DISK) {
+        in_namespace(|ground| {
+            let top = still(ground);
+            grow(top, 1, 1000);
+            let format = r"%p\0%y %i %m %n %U %G %s %b %T@\0";
+            let printed = tool(Command::new("find").arg(top).args(["-printf", format]));
+            let mut fields = printed.split(|&b| b == 0);
+            let mut found = BTreeSet::new();
+            while let (Some(path), Some(rest)) = (fields.next(), fields.next()) {
+                found.insert((path.to_vec(), String::from_utf8(rest.to_vec()).unwrap()));
+            }
+            let letter = |kind: &str| match kind {
+                "symlink" => "l".to_owned(),
+                "fifo" => "p".to_owned(),
+                other => other[..1].to_owned(),
+            };
+            let expected = census(top).into_iter().map(|(path, e)| {
+                let mode = u32::from_str_radix(&e.mode, 8).unwrap();
+                let time = format!("{}0", e.mtime);
+                let line = format!(
+                    "{} {} {mode:o} {} {} {} {} {} {time}",
+                    letter(&e.kind),
+                    e.ino,
+                    e.nlink,
+                    e.uid,
+                    e.gid,
+                    e.size,
+                    e.blocks
+                );
+                (path, line)
+            });
+            let expected: BTreeSet<_> = expected.collect();
+            let differ: Vec<_> = expected.symmetric_difference(&found).take(6).collect();
+            assert!(differ.is_empty() && expected.len() > 1500, "{} {differ:#?}", expected.len());
+        });
+    }
+}
+
+// Each in a test of its own, so that they run beside one another.
+
+#[test]
+fn ext4_of_many_makes_first_part() {
+    if require(&DISK) {
+        on_each(&EXT4[..16], 100);
+    }
+}
+
+#[test]
+fn ext4_of_many_makes_second_part() {
+    if require(&DISK) {
+        on_each(&EXT4[16..], 200);
+    }
+}
+
+#[test]
+fn xfs_of_many_makes() {
+    if require(&DISK) {
+        on_each(&XFS, 300);
+    }
+}
+
+#[test]
+fn btrfs_of_many_makes() {
+    if require(&DISK) {
+        on_each(&BTRFS, 400);
+    }
+}
+
+#[test]
+fn btrfs_with_subvolumes_and_snapshots() {
+    if require(&[Need::Root, Need::Loop, Need::Program("btrfs")]) {
+        in_namespace(|ground| {
+            let at = ground.join("disk");
+            assert!(mounted(BTRFS[0], &at));
+            grow(&dir(at.join("tree")), 1, 300);
+            let outer = subvolume(&at.join("tree/outer"), None);
+            grow(&outer, 2, 100);
+            let inner = subvolume(&dir(outer.join("between")).join("inner"), None);
+            grow(&inner, 3, 100);
+            subvolume(&at.join("snapshot"), Some(&outer));
+            subvolume(&at.join("tree/snapshot of a snapshot"), Some(&at.join("snapshot")));
+            for top in [&at, &at.join("tree"), &outer, &outer.join("between"), &inner, &at.join("snapshot")] {
+                every_engine_is_right(top, engines("btrfs"), &format!("btrfs with subvolumes, {}", top.display()));
+            }
+        });
+    }
+}
+
+#[test]
+fn tmpfs_and_overlay() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = still(&ground.join("tmpfs")).to_owned();
+            grow(&top, 500, 1000);
+            every_engine_is_right(&top, engines("tmpfs"), "tmpfs");
+            let parts = still(&ground.join("parts")).to_owned();
+            grow(&dir(parts.join("lower")), 501, 300);
+            let over = overlay(&parts, &ground.join("overlay"));
+            grow(&dir(over.join("more")), 502, 300);
+            every_engine_is_right(&over, engines("overlay"), "overlay");
+            every_engine_is_right(&parts, engines("tmpfs"), "the layers of an overlay");
+        });
+    }
+}

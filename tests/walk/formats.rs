@@ -1,0 +1,242 @@
+//! What is printed: names whole, figures right, and the same as find and du.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::engines::still;
+use super::right::{entry, objects, same, summary, told, walk};
+use crate::support::build::{dir, file, name, odd_names, tool};
+use crate::support::reference::census;
+use crate::support::run::{args, path};
+use crate::support::trees::grow;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// A tree with every odd name, and more.
+fn odd(ground: &Path) -> PathBuf {
+    let top = still(&ground.join("odd")).to_owned();
+    grow(&top, 1, 200);
+    for odd in odd_names() {
+        file(top.join("all").join(name(&odd)), 1);
+    }
+    top
+}
+
+fn find(top: &Path, how: &str) -> BTreeSet<Vec<u8>> {
+    let end = if how == "-print0" { 0 } else { b'\n' };
+    split(&tool(Command::new("find").arg(top).arg(how)), end)
+}
+
+fn split(bytes: &[u8], end: u8) -> BTreeSet<Vec<u8>> {
+    assert_eq!(bytes.last(), Some(&end));
+    bytes[..bytes.len() - 1].split(|&b| b == end).map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn paths_are_those_of_find() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = odd(ground);
+            for engine in ["stat", "threads"] {
+                let ran = walk(&top, engine, &["--format", "paths0"]).exits(0);
+                assert!(ran.stdout.starts_with(&[top.as_os_str().as_bytes(), b"\0"].concat()), "{ran}");
+                assert!(split(&ran.stdout, 0) == find(&top, "-print0"), "{engine} --format paths0");
+                let ran = walk(&top, engine, &["--format", "paths"]).exits(0);
+                assert!(split(&ran.stdout, b'\n') == find(&top, "-print"), "{engine} --format paths");
+            }
+        });
+    }
+}
+
+/// A reader of RFC 4180, of bytes.
+fn records(text: &[u8]) -> Vec<Vec<Vec<u8>>> {
+    let (mut all, mut record, mut field) = (Vec::new(), Vec::new(), Vec::new());
+    let mut rest = text.iter().copied().peekable();
+    let mut quoted = false;
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'"' if quoted && rest.peek() == Some(&b'"') => field.extend(rest.next()),
+            b'"' => quoted = !quoted,
+            b',' if !quoted => record.push(std::mem::take(&mut field)),
+            b'\n' if !quoted => {
+                if field.last() == Some(&b'\r') {
+                    field.pop();
+                }
+                record.push(std::mem::take(&mut field));
+                all.push(std::mem::take(&mut record));
+            }
+            _ => field.push(byte),
+        }
+    }
+    assert!(!quoted && field.is_empty() && record.is_empty(), "the last line has no end");
+    all
+}
+
+#[test]
+fn csv_says_what_ndjson_says() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = odd(ground);
+            let lines = objects(&walk(&top, "stat", &["--format", "ndjson"]).exits(0));
+            same(&told(&lines), &census(&top), "ndjson");
+            let ran = walk(&top, "stat", &["--format", "csv"]).exits(0);
+            let mut rows = records(&ran.stdout).into_iter();
+            let head: Vec<String> =
+                rows.next().unwrap().into_iter().map(|field| String::from_utf8(field).unwrap()).collect();
+            let expected: BTreeSet<&str> =
+                lines.iter().flat_map(|line| line.as_object().unwrap().keys().map(String::as_str)).collect();
+            assert_eq!(head.iter().map(String::as_str).collect::<BTreeSet<_>>(), expected);
+            let by_ino = |ino: &str| {
+                let ino: u64 = ino.parse().unwrap();
+                lines.iter().filter(|line| line["ino"] == ino).collect::<Vec<_>>()
+            };
+            let mut count = 0;
+            for row in rows {
+                count += 1;
+                assert_eq!(row.len(), head.len());
+                let row: BTreeMap<&str, String> = head
+                    .iter()
+                    .map(String::as_str)
+                    .zip(row.iter().map(|field| String::from_utf8_lossy(field).into_owned()))
+                    .collect();
+                let matching = by_ino(&row["ino"]).into_iter().any(|line| {
+                    row.iter().all(|(field, text)| match &line[*field] {
+                        Value::Null => text.is_empty(),
+                        Value::String(value) => value == text,
+                        Value::Array(values) => {
+                            let words: BTreeSet<&str> =
+                                text.split([' ', ',', '|', ';']).filter(|word| !word.is_empty()).collect();
+                            words == values.iter().map(|value| value.as_str().unwrap()).collect()
+                        }
+                        other => serde_json::from_str::<Value>(text).is_ok_and(|value| value == *other),
+                    })
+                });
+                assert!(matching, "{row:?}\n{:#?}", by_ino(&row["ino"]));
+            }
+            assert_eq!(count, lines.len());
+        });
+    }
+}
+
+/// What du(1) says is allocated, in bytes, for each directory.
+fn du(top: &Path) -> BTreeMap<PathBuf, u64> {
+    let printed = tool(Command::new("du").args(["-0", "--block-size=1"]).arg(top));
+    let line = |line: &[u8]| {
+        let tab = line.iter().position(|&b| b == b'\t').unwrap();
+        let figure = std::str::from_utf8(&line[..tab]).unwrap().parse().unwrap();
+        (PathBuf::from(name(&line[tab + 1..])), figure)
+    };
+    split(&printed, 0).iter().map(|found| line(found)).collect()
+}
+
+#[test]
+fn du_says_what_du_says() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let plain = still(&ground.join("plain")).to_owned();
+            for n in 0..40 {
+                file(plain.join(format!("d{}/d{}/file {n}", n % 3, n % 7)), n * 3000);
+            }
+            for (engine, top) in [("stat", &plain), ("threads", &plain), ("stat", &odd(ground))] {
+                let value = walk(top, engine, &["--format", "du", "--json"]).exits(0).json();
+                let mut sums = BTreeMap::new();
+                for line in value["result"]["du"].as_array().unwrap() {
+                    let again = sums.insert(path(line, "path"), line["allocated"].as_u64().unwrap());
+                    assert_eq!(again, None, "{line}");
+                }
+                let expected = du(top);
+                // Hard links are counted once; in which of their directories is anybody's guess.
+                if top == &plain {
+                    assert_eq!(sums, expected, "{engine}");
+                }
+                assert_eq!(sums[top], expected[top], "{engine}");
+                assert!(sums.keys().eq(expected.keys()), "{engine}");
+                let mut once = BTreeSet::new();
+                let files = census(top).into_values().filter(|entry| ["file", "symlink"].contains(&&*entry.kind));
+                let apparent: u64 = files.filter(|entry| once.insert(entry.ino)).map(|entry| entry.size).sum();
+                let root = value["result"]["du"].as_array().unwrap().last().unwrap();
+                assert_eq!((path(root, "path"), root["apparent"].as_u64()), (top.clone(), Some(apparent)), "{engine}");
+                let text = walk(top, engine, &["--format", "du"]).exits(0);
+                let last = format!("{}\t{}\t{}", sums[top].div_ceil(1024), apparent.div_ceil(1024), top.display());
+                assert_eq!(text.lines().last().unwrap(), &last);
+            }
+        });
+    }
+}
+
+#[test]
+fn nothing_raw_reaches_a_terminal_and_nothing_is_mangled_elsewhere() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = still(&ground.join("top")).to_owned();
+            let red = top.join(name(b"\x1b[31mred\xff"));
+            file(red.join("big"), 100_000);
+            for more in [&["--format", "summary", "--top", "3"][..], &["--format", "du", "--top", "3"], &["--explain"]]
+            {
+                let ran = walk(&red, "stat", more).exits(0);
+                assert!(!ran.stdout.contains(&0x1b) && !ran.stderr.contains('\x1b'), "{more:?}: {ran}");
+            }
+            let lines = objects(&walk(&red, "stat", &["--format", "ndjson"]).exits(0));
+            assert_eq!(path(&lines[0], "path"), red);
+        });
+    }
+}
+
+#[test]
+fn the_largest_come_on_top() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = still(&ground.join("top")).to_owned();
+            for n in 1..=30 {
+                file(top.join(format!("d{}/file {n}", n % 3)), n * 10_000);
+            }
+            for engine in ["stat", "threads"] {
+                let value = summary(&top, engine, &["--top", "5"]);
+                let largest = value["result"]["top"].as_array().unwrap();
+                assert_eq!(largest.len(), 5, "{value}");
+                let sizes: Vec<u64> = largest.iter().map(|file| file["bytes"].as_u64().unwrap()).collect();
+                assert_eq!(sizes, [300_000, 290_000, 280_000, 270_000, 260_000], "{value}");
+                assert_eq!(path(&largest[0], "path"), top.join("d0/file 30"));
+            }
+            assert_eq!(summary(&top, "stat", &[])["result"]["top"], Value::Null);
+        });
+    }
+}
+
+#[test]
+fn the_summary_tells_the_figures() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = still(&ground.join("top")).to_owned();
+            grow(&top, 1, 100);
+            let result = &summary(&top, "stat", &[])["result"];
+            let text = String::from_utf8(walk(&top, "stat", &[]).exits(0).stdout).unwrap();
+            let bare = text.replace([',', '_', '\u{202f}'], "");
+            for field in ["entries", "directories"] {
+                assert!(bare.contains(&result[field].to_string()), "no {field} in\n{text}");
+            }
+        });
+    }
+}
+
+#[test]
+fn profile_goes_with_every_format() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = still(&ground.join("top")).to_owned();
+            grow(&dir(top.join("tree")), 1, 20);
+            for format in ["summary", "du", "paths", "paths0", "ndjson", "csv"] {
+                let plain = walk(&top, "stat", &["--format", format]).exits(0);
+                let ran =
+                    run(&mut fathom(args!["walk", &top, "--engine", "stat", "--format", format, "--profile"])).exits(0);
+                assert!(ran.stderr.contains("%Time") && ran.stderr.contains("statx"), "{format}: {ran}");
+                assert!(format == "summary" || ran.stdout == plain.stdout, "{format}: {ran}");
+            }
+            let lines = objects(&walk(&top, "threads", &["--format", "ndjson"]).exits(0));
+            assert!(lines.iter().map(entry).all(|(_, entry)| entry.btime.is_some()));
+        });
+    }
+}

@@ -1,0 +1,18 @@
+//! End-to-end tests of `fathom walk`. Each builds what it needs in a mount namespace of its own, which takes root.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod boundaries;
+mod compare;
+mod counts;
+mod damaged;
+mod engines;
+mod formats;
+mod remote;
+mod right;
+mod sizes;
+mod usage;
+mod writers;

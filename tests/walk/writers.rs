@@ -1,0 +1,213 @@
+//! Trees that have just changed, and trees that change meanwhile.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use super::engines::still;
+use super::right::{engines, entry, objects, same, summary, told, totals, walk};
+use crate::support::build::{dir, file};
+use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
+use crate::support::reference::{Census, census, settle};
+use crate::support::trees::{Dice, grow, mutate};
+use crate::support::{Need, in_namespace, require};
+
+/// How many changes come before each look.
+const CHANGES: usize = 4000;
+
+/// How many rounds of changes: few, so that the tests end soon; FATHOM_ROUNDS=50 is what counts before a release.
+fn rounds() -> usize {
+    std::env::var("FATHOM_ROUNDS").map_or(6, |rounds| rounds.parse().expect("FATHOM_ROUNDS is a number"))
+}
+
+fn rounds_on(make: Make, seed: u64) {
+    in_namespace(|ground| {
+        let at = ground.join("disk");
+        assert!(mounted(make, &at));
+        let top = dir(at.join("tree"));
+        let mut dice = Dice::new(seed);
+        let (plain, special) = (["stat", "threads"], *engines(make.fstype).last().unwrap());
+        for round in 0..rounds() {
+            let _orphans = mutate(&top, &mut dice, CHANGES);
+            // At once, while most of it is in memory only.
+            let what = format!("{special} on {} with {}, seed {seed}, round {round}", make.fstype, make.name);
+            let given = told(&objects(&walk(&top, special, &["--format", "ndjson"]).exits(0)));
+            settle(&top);
+            let expected = census(&top);
+            assert!(expected.len() > 40, "{}", expected.len());
+            same(&given, &expected, &what);
+            let value = summary(&top, special, &[]);
+            totals(&value["result"], &top, &expected, &what);
+            let plain = plain[round % 2];
+            assert_eq!(value["result"]["digest"], summary(&top, plain, &[])["result"]["digest"], "{what}, and {plain}");
+        }
+    });
+}
+
+const DISK: [Need; 2] = [Need::Root, Need::Loop];
+
+#[test]
+fn what_has_just_changed_on_ext4() {
+    if require(&DISK) {
+        rounds_on(EXT4[0], 1);
+    }
+}
+
+#[test]
+fn what_has_just_changed_on_ext4_without_checksums_and_on_ext2() {
+    if require(&DISK) {
+        rounds_on(*EXT4.iter().find(|make| make.name == "ext3 with 1K blocks").unwrap(), 2);
+        rounds_on(*EXT4.iter().find(|make| make.name == "ext2").unwrap(), 3);
+    }
+}
+
+#[test]
+fn what_has_just_changed_on_ext4_with_much_at_once_and_fast_commits() {
+    if require(&DISK) {
+        rounds_on(*EXT4.iter().find(|make| make.name == "much at once").unwrap(), 4);
+        rounds_on(*EXT4.iter().find(|make| make.name == "fast_commit").unwrap(), 5);
+    }
+}
+
+#[test]
+fn what_has_just_changed_on_xfs() {
+    if require(&DISK) {
+        rounds_on(XFS[0], 6);
+    }
+}
+
+#[test]
+fn what_has_just_changed_on_btrfs() {
+    if require(&DISK) {
+        rounds_on(BTRFS[0], 7);
+        rounds_on(BTRFS[1], 8);
+    }
+}
+
+/// Lets two writers do their worst in `busy` for as long as `look` looks.
+fn meanwhile(busy: &Path, look: impl FnOnce()) {
+    struct Ends<'a>(&'a AtomicBool);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let (over, done) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for seed in 0..2 {
+            let (over, done) = (&over, &done);
+            scope.spawn(move || {
+                let mut dice = Dice::new(seed);
+                while !over.load(Ordering::Relaxed) {
+                    let _orphans = mutate(busy, &mut dice, 300);
+                    done.fetch_add(300, Ordering::Relaxed);
+                }
+            });
+        }
+        let _ends = Ends(&over);
+        while done.load(Ordering::Relaxed) < 2000 {
+            thread::yield_now();
+        }
+        look();
+    });
+    assert!(done.load(Ordering::Relaxed) > 3000, "the writers did little");
+}
+
+/// Everything in `calm`, and whatever is called `keep...` in `busy`, was there throughout: it must be given once, and right.
+fn beside_writers(top: &Path, engines: &[&str]) {
+    let (calm, busy) = (dir(top.join("calm")), dir(top.join("busy")));
+    grow(&calm, 1, 200);
+    for d in 0..8 {
+        for f in 0..30 {
+            file(busy.join(format!("keep{d}/keep{f}")), f * 100);
+        }
+    }
+    settle(top);
+    let kept = |path: &[u8]| path.rsplit(|&b| b == b'/').next().unwrap().starts_with(b"keep");
+    let before: Census = census(top).into_iter().filter(|(path, _)| kept(path) || starts(path, &calm)).collect();
+    assert!(before.len() > 1000);
+    meanwhile(&busy, || {
+        for round in 0..6 {
+            for engine in engines {
+                let ran = walk(top, engine, &["--format", "ndjson"]).exits(0);
+                let mut found: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
+                let mut given = Census::new();
+                for (path, entry) in objects(&ran).iter().map(entry) {
+                    *found.entry(path.clone()).or_default() += 1;
+                    given.insert(path, entry);
+                }
+                let what = format!("{engine}, round {round}");
+                for (path, entry) in &before {
+                    let path_shown = path.escape_ascii();
+                    assert_eq!(found.get(path), Some(&1), "{what}: how often {path_shown} is given");
+                    // The times and sizes of the directories in which the writers are change; what they are does not.
+                    let told = &given[path];
+                    let same = if entry.kind == "directory" && !starts(path, &calm) {
+                        (told.ino, &told.kind, &told.mode, &told.btime)
+                            == (entry.ino, &entry.kind, &entry.mode, &entry.btime)
+                    } else {
+                        told == entry
+                    };
+                    assert!(same, "{what}: {path_shown}\n  is {entry:?}\ntold {told:?}");
+                }
+                for path in given.keys() {
+                    let known = before.contains_key(path) || path == top.as_os_str().as_bytes() || starts(path, &busy);
+                    let spare = Path::new(OsStr::from_bytes(path)).ends_with("lost+found");
+                    assert!(known || spare, "{what}: made up: {}", path.escape_ascii());
+                }
+            }
+        }
+    });
+    fs::remove_dir_all(&busy).unwrap();
+}
+
+fn starts(path: &[u8], directory: &Path) -> bool {
+    Path::new(OsStr::from_bytes(path)).starts_with(directory)
+}
+
+fn beside_writers_on(make: Make) {
+    in_namespace(|ground| {
+        let at = ground.join("disk");
+        assert!(mounted(make, &at));
+        beside_writers(&at, engines(make.fstype));
+    });
+}
+
+#[test]
+fn beside_hostile_writers_on_ext4() {
+    if require(&DISK) {
+        beside_writers_on(EXT4[0]);
+    }
+}
+
+#[test]
+fn beside_hostile_writers_on_ext4_without_checksums() {
+    if require(&DISK) {
+        beside_writers_on(*EXT4.iter().find(|make| make.name == "ext3 with 1K blocks").unwrap());
+    }
+}
+
+#[test]
+fn beside_hostile_writers_on_xfs() {
+    if require(&DISK) {
+        beside_writers_on(XFS[0]);
+    }
+}
+
+#[test]
+fn beside_hostile_writers_on_btrfs() {
+    if require(&DISK) {
+        beside_writers_on(BTRFS[0]);
+    }
+}
+
+#[test]
+fn beside_hostile_writers_on_tmpfs() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| beside_writers(still(&ground.join("still")), engines("tmpfs")));
+    }
+}

@@ -109,22 +109,29 @@ fn is_whole(ground: &Ground<'_>) -> bool {
 
 /// About how many entries are below a directory, from some random ways down.
 fn guess(top: &Top) -> u64 {
+    /// At most so many ways, and so many directories read on them in all.
     const WAYS: u32 = 64;
+    const DIRECTORIES: usize = 256;
     // Always the same ways, so that the same tree gives the same plan.
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut buffer = vec![0; BUFFER];
-    let total: f64 = (0..WAYS).map(|_| one_way(top, &mut random, &mut buffer)).sum();
-    (total / f64::from(WAYS)) as u64
+    let (mut total, mut ways, mut left) = (0.0, 0, DIRECTORIES);
+    while ways < WAYS && left > 0 {
+        total += one_way(top, &mut random, &mut buffer, &mut left);
+        ways += 1;
+    }
+    (total / f64::from(ways)) as u64
 }
 
 /// Goes down by a directory chosen at random each time. What is seen at a step counts for all the directories that might
 /// have been chosen in its place.
-fn one_way(top: &Top, random: &mut u64, buffer: &mut [u8]) -> f64 {
+fn one_way(top: &Top, random: &mut u64, buffer: &mut [u8], left: &mut usize) -> f64 {
     const DEEPEST: usize = 64;
     let (mut seen, mut weight) = (0.0, 1.0);
     let mut name = c".".to_owned();
     let mut dir = None;
     for _ in 0..DEEPEST {
+        *left = left.saturating_sub(1);
         let from = dir.as_ref().unwrap_or(&top.fd);
         let Ok(fd) = openat2(from, &name, Open::SCAN, Resolve::NO_XDEV | Resolve::NO_SYMLINKS) else { break };
         let (mut here, mut directories) = (0_u64, 0_u64);

@@ -87,13 +87,14 @@ def sweep(fathom, top, fs, most=None):
 
 
 def walk_contenders(fathom, top, fs, cache, shape, whole):
-    """`whole`: all of them, not only those that the targets are about."""
+    """`whole`: thread by thread as well, and cold not only those that the targets are about."""
     on_many, elsewhere, rest = TRIALS[cache]
     most = on_many if shape == "many" else elsewhere
     contenders = [walk(fathom, top, engine, most=most) for engine in engines_on(fs)]
     contenders += stat_peers(top, most)
-    if whole:
+    if whole or cache == "warm":
         contenders += other_peers(top, rest)
+    if whole:
         contenders += sweep(fathom, top, fs, rest)
     return contenders
 

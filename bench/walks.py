@@ -24,8 +24,11 @@ CHANGED = {"0": 0, "0.1 %": 0.001, "1 %": 0.009}  # how many more are changed, o
 FORMATS = ["summary", "du", "paths", "ndjson", "csv"]
 FIELDS = "%i %D %m %n %U %G %s %b %A@ %C@ %T@ %y %p %l\\n"  # as find -printf has them
 NEVER = "+1000000G"  # no file has such a size: all are examined, none is printed
-SWEEP_TRIALS = 3
-COLD_TRIALS, COLD_SWEEP_TRIALS = 3, 2
+TRIALS = {  # how often at most: who is named in the targets, on many and on other shapes; the rest
+    "warm": (None, 3, 2),
+    "cold": (3, 2, 2),
+}
+FEW_TRIALS = 3
 
 
 def say(text):
@@ -83,21 +86,26 @@ def sweep(fathom, top, fs, most=None):
         yield from peers((f"bfs-4.1/{jobs}", [f"-j{jobs}", top, "-size", NEVER], most))
 
 
-def walk_contenders(fathom, top, fs, cold, whole):
-    """`whole`: all of them, not only those that the targets are about."""
-    most, rest = (COLD_TRIALS, COLD_SWEEP_TRIALS) if cold else (None, SWEEP_TRIALS)
+def walk_contenders(fathom, top, fs, cache, shape, whole):
+    """`whole`: thread by thread as well, and cold not only those that the targets are about."""
+    on_many, elsewhere, rest = TRIALS[cache]
+    most = on_many if shape == "many" else elsewhere
     contenders = [walk(fathom, top, engine, most=most) for engine in engines_on(fs)]
     contenders += stat_peers(top, most)
-    if whole:
+    if whole or cache == "warm":
         contenders += other_peers(top, rest)
+    if whole:
         contenders += sweep(fathom, top, fs, rest)
     return contenders
 
 
 def output_contenders(fathom, top, work):
     argv = [fathom, "walk", top]
-    contenders = [Contender(name, [*argv, "--format", name]) for name in FORMATS]
-    return [*contenders, Contender("catalog", [*argv, "--catalog", join(work, "catalog.parquet")])]
+    catalog = [*argv, "--catalog", join(work, "catalog.parquet")]
+    return [
+        *(Contender(name, [*argv, "--format", name], FEW_TRIALS) for name in FORMATS),
+        Contender("catalog", catalog, FEW_TRIALS),
+    ]
 
 
 def changed_contenders(fathom, top, work):
@@ -105,9 +113,9 @@ def changed_contenders(fathom, top, work):
     return [
         Contender("changed", [fathom, "changed", top, "--since", catalog, "--json"]),
         *peers(
-            ("tar -g", ["-c", "-f", "/dev/null", "-g", state, "-C", top, "."], SWEEP_TRIALS),
-            ("find -cnewer", [top, "-cnewer", join(work, "stamp")], SWEEP_TRIALS),
-            ("rsync -n", ["-n", "-a", f"{top}/", f"{copy}/"], SWEEP_TRIALS),
+            ("tar -g", ["-c", "-f", "/dev/null", "-g", state, "-C", top, "."], FEW_TRIALS),
+            ("find -cnewer", [top, "-cnewer", join(work, "stamp")], FEW_TRIALS),
+            ("rsync -n", ["-n", "-a", f"{top}/", f"{copy}/"], FEW_TRIALS),
         ),
     ]
 
@@ -194,7 +202,7 @@ def walk_case(options, fs, shape):
             ground.remount()
             return runner(argv)
 
-        contenders = walk_contenders(options.fathom, ground.top, fs, False, whole)
+        contenders = walk_contenders(options.fathom, ground.top, fs, "warm", shape, whole)
         contenders = warmed_up(contenders)
         here = {contender.name for contender in contenders}
         row = about("walk", shape, fs, tree)
@@ -206,7 +214,7 @@ def walk_case(options, fs, shape):
             rows += measure(contenders, options.trials, run, warm_up=False, **row)
         if fs != "tmpfs":
             whole_cold = whole and not options.quick
-            contenders = walk_contenders(options.fathom, ground.top, fs, True, whole_cold)
+            contenders = walk_contenders(options.fathom, ground.top, fs, "cold", shape, whole_cold)
             contenders = [contender for contender in contenders if contender.name in here]
             row = about("walk", shape, fs, tree, "cold")
             rows += measure(contenders, options.trials, fresh, warm_up=False, **row)
@@ -295,7 +303,7 @@ def bench_changed(options):
 
 def growth_case(options, fs, count):
     tree = Tree("many", count)
-    most = 1 if count > ENTRIES else SWEEP_TRIALS
+    most = 1 if count > ENTRIES else FEW_TRIALS
 
     def measured(ground):
         contenders = growth_contenders(options.fathom, ground.top, fs, options.work, most)
@@ -320,7 +328,7 @@ def commands():
     fathom, top, work, seen = "fathom", "TOP", "WORK", set()
     for fs in FILE_SYSTEMS:
         for contender in [
-            *walk_contenders(fathom, top, fs, False, True),
+            *walk_contenders(fathom, top, fs, "warm", "many", True),
             *output_contenders(fathom, top, work),
             *growth_contenders(fathom, top, fs, work, None),
             *changed_contenders(fathom, top, work),

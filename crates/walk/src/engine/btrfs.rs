@@ -101,8 +101,9 @@ impl Engine for Btrfs {
 
     fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
         let fd = &job.top.fd;
-        syncfs(fd).map_err(|e| Refusal::of("cannot write out what has changed", e))?;
+        // Before the sync, which may take long: what is written during it need not be all in the trees after it.
         let start = SystemTime::now();
+        syncfs(fd).map_err(|e| Refusal::of("cannot write out what has changed", e))?;
         let refusal = |e| Refusal::of("cannot ask about the subvolume", e);
         let subvolume = subvolume(fd).map_err(refusal)?;
         let sector = fstatfs(fd).map_err(refusal)?.block_size;

@@ -1,11 +1,15 @@
 //! Where entries go.
 
+use crate::engine::{By, Ground};
 use crate::entry::{Dir, Entry};
 
 /// Takes what a walk finds. Each thread of an engine gets a [`Worker`] of its own, so that nobody waits for anybody.
 pub trait Sink: Sync {
     /// A place for one thread to put what it finds; what it has is handed in when it is dropped.
     fn worker(&self) -> Box<dyn Worker + '_>;
+
+    /// A mount is about to be walked. Nothing of it that is handed over later has been read yet.
+    fn begin(&self, _ground: &Ground<'_>, _by: By) {}
 
     /// Whether [`Dir::path`] is looked at.
     fn wants_paths(&self) -> bool {

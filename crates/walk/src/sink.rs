@@ -27,3 +27,32 @@ pub trait Worker {
     /// Takes some of what is in a directory. What is in one directory may come in several pieces, from several threads.
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]);
 }
+
+/// Hands everything to two sinks.
+pub struct Both<'a>(pub &'a dyn Sink, pub &'a dyn Sink);
+
+impl Sink for Both<'_> {
+    fn begin(&self, ground: &Ground<'_>, by: By) {
+        self.0.begin(ground, by);
+        self.1.begin(ground, by);
+    }
+
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new((self.0.worker(), self.1.worker()))
+    }
+
+    fn wants_paths(&self) -> bool {
+        self.0.wants_paths() || self.1.wants_paths()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.is_closed() || self.1.is_closed()
+    }
+}
+
+impl Worker for (Box<dyn Worker + '_>, Box<dyn Worker + '_>) {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        self.0.take(dir, entries);
+        self.1.take(dir, entries);
+    }
+}

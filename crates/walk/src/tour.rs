@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use gate::fs::{Attributes, Open};
+use gate::fs::{At, Attributes, Open, statx};
 use gate::long::open_long;
 use gate::{Errno, Gate};
 use mounts::Warning;
@@ -132,13 +132,7 @@ impl Tour<'_> {
     }
 
     /// Walks one mount, and gives the names at which others lie.
-    fn one(
-        &self,
-        top: &mut Top,
-        from: &Spot,
-        is_first: bool,
-        answer: &mut Answer,
-    ) -> Result<Vec<Crossing>, NoWalk> {
+    fn one(&self, top: &mut Top, from: &Spot, is_first: bool, answer: &mut Answer) -> Result<Vec<Crossing>, NoWalk> {
         let mount = self.mounts.iter().find(|row| row.id == top.meta.mount);
         let ground = Ground::of(top, mount);
         let (by, why) = match self.question.by {

@@ -8,13 +8,13 @@ use report::entries::Form;
 use report::mounts::Look;
 use report::name::printable;
 use report::walk::{Part, Possible, Totals, Walk};
-use walk::{Answer, By, Desk, Explained, Filter, NoWalk, Question, Sink, Summary};
+use walk::{Answer, Both, By, Desk, Explained, Filter, NoWalk, Question, Sink, Summary};
 
 use crate::args::{Engine, Walk as Args, WalkFormat as Format};
 use crate::cmd::mounts::unusable;
 use crate::out::{Done, Failed, Out};
 use crate::progress::watched;
-use sinks::{Both, Largest, Output, Usage, Watched};
+use sinks::{Largest, Output, Usage, Watched};
 
 pub(crate) mod compare;
 mod sinks;
@@ -52,21 +52,25 @@ fn question(args: &Args) -> Result<Question, Failed> {
     let filter = Filter::new(&args.exclude, max_depth).map_err(|e| Failed(format!("--exclude: {e}")))?;
     Ok(Question {
         dirs: args.dirs.iter().map(|dir| dir.as_bytes().to_vec()).collect(),
-        by: match args.engine {
-            Engine::Auto => None,
-            Engine::Threads => Some(By::Threads),
-            Engine::Bulkstat => Some(By::Bulkstat),
-            Engine::Btrfs => Some(By::Btrfs),
-            Engine::Ext4 => Some(By::Ext4),
-            Engine::Stat => Some(By::Stat),
-        },
+        by: by(args.engine),
         threads: args.jobs.map(usize::from),
         one_file_system: args.one_file_system,
         filter,
     })
 }
 
-fn refused(e: NoWalk) -> Failed {
+pub(crate) fn by(engine: Engine) -> Option<By> {
+    match engine {
+        Engine::Auto => None,
+        Engine::Threads => Some(By::Threads),
+        Engine::Bulkstat => Some(By::Bulkstat),
+        Engine::Btrfs => Some(By::Btrfs),
+        Engine::Ext4 => Some(By::Ext4),
+        Engine::Stat => Some(By::Stat),
+    }
+}
+
+pub(crate) fn refused(e: NoWalk) -> Failed {
     match e {
         NoWalk::Unusable(e) => unusable(e),
         NoWalk::Refused { path, by, refusal } => Failed(format!(

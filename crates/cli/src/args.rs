@@ -222,6 +222,7 @@ Examples:
   fathom walk -x / --format paths0        every name, for xargs -0
   fathom walk /srv --format ndjson        every file with all that is known of it, an object a line
   fathom walk /srv --exclude '*.o'        without what ends in .o
+  fathom walk /srv --catalog srv.parquet  and a table of it all, for fathom changed, DuckDB, pandas
   fathom walk /srv --explain              which engine, why, and why not another
   fathom walk /srv --compare              what each engine costs on this tree
 
@@ -260,11 +261,15 @@ pub(crate) struct Walk {
     #[arg(long, value_name = "N", help_heading = "Output", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) top: Option<u32>,
 
+    /// Write a Parquet catalog as well, a row for each entry: for fathom changed, DuckDB, pandas, Spark
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) catalog: Option<OsString>,
+
     /// Walk nothing: print which engine would, why, and whether the others could
-    #[arg(long, help_heading = "Asking", conflicts_with_all = ["format", "top", "compare"])]
+    #[arg(long, help_heading = "Asking", conflicts_with_all = ["format", "top", "catalog", "compare"])]
     pub(crate) explain: bool,
     /// Walk by every engine that can work here, each in a process of its own, and compare them
-    #[arg(long, help_heading = "Asking", conflicts_with_all = ["engine", "format", "top"])]
+    #[arg(long, help_heading = "Asking", conflicts_with_all = ["engine", "format", "top", "catalog"])]
     pub(crate) compare: bool,
     /// With --compare: how often
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare", help_heading = "Asking",

@@ -64,7 +64,7 @@ impl Part {
             fsroot: content.map(|c| c.fsroot.clone()),
             magic: ground.statfs.magic,
             fsid: ground.statfs.fsid,
-            uuid: fs_uuid(&top.fd).ok().flatten(),
+            uuid: fs_uuid(&top.fd).ok().flatten().filter(|uuid| *uuid != [0; 16]),
             dev: top.meta.dev,
             ino: top.meta.ino,
             engine: Some(by.name().to_owned()),

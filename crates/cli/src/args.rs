@@ -78,6 +78,11 @@ pub(crate) enum Command {
     /// system for many at a time (`bulkstat`: XFS, `btrfs`) or read its tables from the device (`ext4`). By default each mount
     /// that the tree crosses is walked by the one that is cheapest there. All give the same answer.
     Walk(Box<Walk>),
+    /// Find what was added, changed, removed or renamed since a catalog (fathom walk --catalog) was written.
+    ///
+    /// Where the file system keeps count of its changes, and has counted none, that is the answer. Else the tree is walked by the
+    /// engine that costs least, with what the catalog's walk left out left out again. Names are relative to DIR.
+    Changed(Changed),
     /// One page on this machine: its mounts, how they were found, and what each way of finding them costs here
     Survey(Survey),
     /// Print completions for a shell
@@ -217,6 +222,7 @@ Examples:
   fathom walk -x / --format paths0        every name, for xargs -0
   fathom walk /srv --format ndjson        every file with all that is known of it, an object a line
   fathom walk /srv --exclude '*.o'        without what ends in .o
+  fathom walk /srv --catalog srv.parquet  and a table of it all, for fathom changed, DuckDB, pandas
   fathom walk /srv --explain              which engine, why, and why not another
   fathom walk /srv --compare              what each engine costs on this tree
 
@@ -255,11 +261,15 @@ pub(crate) struct Walk {
     #[arg(long, value_name = "N", help_heading = "Output", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) top: Option<u32>,
 
+    /// Write a Parquet catalog as well, a row for each entry: for fathom changed, DuckDB, pandas, Spark
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) catalog: Option<OsString>,
+
     /// Walk nothing: print which engine would, why, and whether the others could
-    #[arg(long, help_heading = "Asking", conflicts_with_all = ["format", "top", "compare"])]
+    #[arg(long, help_heading = "Asking", conflicts_with_all = ["format", "top", "catalog", "compare"])]
     pub(crate) explain: bool,
     /// Walk by every engine that can work here, each in a process of its own, and compare them
-    #[arg(long, help_heading = "Asking", conflicts_with_all = ["engine", "format", "top"])]
+    #[arg(long, help_heading = "Asking", conflicts_with_all = ["engine", "format", "top", "catalog"])]
     pub(crate) compare: bool,
     /// With --compare: how often
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare", help_heading = "Asking",
@@ -297,6 +307,70 @@ pub(crate) enum WalkFormat {
     Ndjson,
     /// The same as comma-separated values
     Csv,
+}
+
+const CHANGED_EXAMPLES: &str = concat!(
+    "\
+Examples:
+  fathom walk /srv --catalog /var/lib/srv.parquet        the catalog to begin with
+  fathom changed /srv --since /var/lib/srv.parquet       what is not as it was
+  fathom changed . --since ../c.parquet --update         and a new catalog in the place of the old one
+  cd /srv && fathom changed . --since C --format restic | restic backup --files-from-raw -
+  cd /srv && fathom changed . --since C --format borg | borg create --paths-from-stdin --paths-delimiter '\\0' R::A
+  fathom changed /srv --since C --format rsync | rsync -a --from0 --files-from=- /srv/ BACKUP/
+  fathom changed /srv --since C --format tar | tar -C /srv --no-recursion --null -T - -cf A.tar
+
+",
+    exit!()
+);
+
+/// The flags of `fathom changed`.
+#[derive(Args, Debug)]
+#[command(after_help = exit!(), after_long_help = CHANGED_EXAMPLES)]
+pub(crate) struct Changed {
+    /// The directory that the catalog is of
+    #[arg(value_name = "DIR")]
+    pub(crate) dir: OsString,
+    /// The catalog
+    #[arg(long, value_name = "CATALOG")]
+    pub(crate) since: OsString,
+    /// Write a new catalog in the place of the old one, once all is done
+    #[arg(long)]
+    pub(crate) update: bool,
+
+    /// How to walk, where that must be
+    #[arg(long, value_name = "ENGINE", default_value = "auto", help_heading = "Walking")]
+    pub(crate) engine: Engine,
+    /// Threads to work with [default: as many as are good for the engine]
+    #[arg(short, long, value_name = "N", help_heading = "Walking", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    /// Refuse a catalog that was not made with -x (what was left out of it is left out again without being told)
+    #[arg(short = 'x', long, help_heading = "Walking")]
+    pub(crate) one_file_system: bool,
+
+    /// How to print it
+    #[arg(long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
+    pub(crate) format: ChangedFormat,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ChangedFormat {
+    /// For people: + added, * changed, - removed, > renamed
+    Table,
+    /// A JSON object a line
+    Ndjson,
+    /// Names of what is there, a line each; removed ones left out
+    Paths,
+    /// The same, ended by NUL
+    Paths0,
+    /// For restic backup --files-from-raw
+    Restic,
+    /// For borg create --paths-from-stdin --paths-delimiter '\0'
+    Borg,
+    /// For rsync --from0 --files-from
+    Rsync,
+    /// For tar --no-recursion --null -T
+    Tar,
 }
 
 #[derive(Args, Debug)]

@@ -410,6 +410,20 @@ pub struct Statfs {
     pub fsid: [u32; 2],
 }
 
+/// The UUID of the file system that an open file is on; `None` where it has none.
+/// [FS_IOC_GETFSUUID](https://docs.kernel.org/userspace-api/ioctl/ioctl-number.html), since Linux 6.9
+pub fn fs_uuid(fd: impl AsFd) -> Result<Option<[u8; 16]>> {
+    // _IOR(0x15, 0, struct fsuuid2 of 17 bytes)
+    const FS_IOC_GETFSUUID: c_long = 2 << 30 | 17 << 16 | 0x15 << 8;
+    let mut answered = [0u8; 17];
+    pass(Gate::FsGetfsuuid, || {
+        // SAFETY: the request's size field says 17 bytes, and that is what `answered` has.
+        answer(unsafe { syscall(libc::SYS_ioctl, fd.as_fd().as_raw_fd(), FS_IOC_GETFSUUID, answered.as_mut_ptr()) })
+    })?;
+    let [len, uuid @ ..] = answered;
+    Ok((len == 16).then_some(uuid))
+}
+
 /// The `f_type` of procfs.
 pub const PROC_SUPER_MAGIC: u64 = 0x9fa0;
 

@@ -10,6 +10,7 @@
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
 //! | [`errno`] | error numbers with their names |
 //! | [`fd`] | an owned file descriptor whose close is counted |
+//! | [`file`] | files that are written whole or not at all, and read from any place in them |
 //! | [`fs`] | files and directories: `openat`, `statx`, `newfstatat`, `getdents64`, `readlinkat`, ... |
 //! | [`long`] | the same calls on names longer than `PATH_MAX` |
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
@@ -28,6 +29,7 @@ compile_error!(
 pub mod btrfs;
 pub mod errno;
 pub mod fd;
+pub mod file;
 pub mod fs;
 pub mod long;
 pub mod meter;

@@ -43,6 +43,7 @@ gates! {
     FanotifyMark "fanotify_mark",
     Fchdir "fchdir",
     Fdatasync "fdatasync",
+    FsGetfsuuid "ioctl:FS_IOC_GETFSUUID",
     Fsync "fsync",
     Fstatfs "fstatfs",
     Ftruncate "ftruncate",

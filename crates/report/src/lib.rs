@@ -12,8 +12,10 @@
 //! | [`walk`] | what a walk found |
 //! | [`du`] | what each directory holds |
 //! | [`entries`] | entries, one a line |
+//! | [`changed`] | what has changed, for people and for backup tools |
 #![forbid(unsafe_code)]
 
+pub mod changed;
 pub mod compare;
 pub mod du;
 pub mod entries;

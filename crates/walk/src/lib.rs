@@ -28,11 +28,11 @@ pub mod summary;
 pub mod tour;
 
 pub use digest::Digest;
-pub use engine::{By, Engine, Refusal};
+pub use engine::{By, Engine, Ground, Refusal};
 pub use entry::{Dir, Entry, Meta, Type};
 pub use explain::{Explained, explain};
 pub use filter::Filter;
-pub use job::{Desk, Job};
-pub use sink::{Sink, Worker};
+pub use job::{Desk, Job, Top};
+pub use sink::{Both, Sink, Worker};
 pub use summary::{Summary, Totals};
 pub use tour::{Answer, NoWalk, Part, Question, open_top, walk};

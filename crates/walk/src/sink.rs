@@ -1,11 +1,15 @@
 //! Where entries go.
 
+use crate::engine::{By, Ground};
 use crate::entry::{Dir, Entry};
 
 /// Takes what a walk finds. Each thread of an engine gets a [`Worker`] of its own, so that nobody waits for anybody.
 pub trait Sink: Sync {
     /// A place for one thread to put what it finds; what it has is handed in when it is dropped.
     fn worker(&self) -> Box<dyn Worker + '_>;
+
+    /// A mount is about to be walked. Nothing of it that is handed over later has been read yet.
+    fn begin(&self, _ground: &Ground<'_>, _by: By) {}
 
     /// Whether [`Dir::path`] is looked at.
     fn wants_paths(&self) -> bool {
@@ -22,4 +26,33 @@ pub trait Sink: Sync {
 pub trait Worker {
     /// Takes some of what is in a directory. What is in one directory may come in several pieces, from several threads.
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]);
+}
+
+/// Hands everything to two sinks.
+pub struct Both<'a>(pub &'a dyn Sink, pub &'a dyn Sink);
+
+impl Sink for Both<'_> {
+    fn begin(&self, ground: &Ground<'_>, by: By) {
+        self.0.begin(ground, by);
+        self.1.begin(ground, by);
+    }
+
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new((self.0.worker(), self.1.worker()))
+    }
+
+    fn wants_paths(&self) -> bool {
+        self.0.wants_paths() || self.1.wants_paths()
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.is_closed() || self.1.is_closed()
+    }
+}
+
+impl Worker for (Box<dyn Worker + '_>, Box<dyn Worker + '_>) {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        self.0.take(dir, entries);
+        self.1.take(dir, entries);
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use gate::fs::{Attributes, Open};
+use gate::fs::{At, Attributes, Open, statx};
 use gate::long::open_long;
 use gate::{Errno, Gate};
 use mounts::Warning;
@@ -115,13 +115,14 @@ struct Tour<'a> {
 
 impl Tour<'_> {
     fn go(&self, top: Top, answer: &mut Answer) -> Result<(), NoWalk> {
-        let mut tops = VecDeque::from([top]);
+        let from = Spot { path: top.path.clone(), hash: top.hash, depth: top.depth, name: Vec::new() };
+        let mut tops = VecDeque::from([(top, from)]);
         let mut is_first = true;
-        while let Some(top) = tops.pop_front() {
+        while let Some((mut top, from)) = tops.pop_front() {
             if self.sink.is_closed() {
                 break;
             }
-            let crossings = self.one(&top, is_first, answer)?;
+            let crossings = self.one(&mut top, &from, is_first, answer)?;
             is_first = false;
             for crossing in crossings {
                 tops.extend(self.cross(&top, &crossing));
@@ -131,7 +132,7 @@ impl Tour<'_> {
     }
 
     /// Walks one mount, and gives the names at which others lie.
-    fn one(&self, top: &Top, is_first: bool, answer: &mut Answer) -> Result<Vec<Crossing>, NoWalk> {
+    fn one(&self, top: &mut Top, from: &Spot, is_first: bool, answer: &mut Answer) -> Result<Vec<Crossing>, NoWalk> {
         let mount = self.mounts.iter().find(|row| row.id == top.meta.mount);
         let ground = Ground::of(top, mount);
         let (by, why) = match self.question.by {
@@ -150,11 +151,13 @@ impl Tour<'_> {
                 (by, why)
             }
         };
-        if is_first {
-            let path = if self.sink.wants_paths() { &top.path[..] } else { b"" };
-            let dir = Dir { path, hash: top.hash, depth: top.depth };
-            self.sink.worker().take(&dir, &[Entry { name: b"", meta: top.meta }]);
-        }
+        self.sink.begin(&ground, by);
+        // Looked at again, so that nothing that is handed over was read before the sink knew of the mount.
+        top.meta = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT).map_or(top.meta, |seen| Meta::of(&seen));
+        let top = &*top;
+        let path = if self.sink.wants_paths() { &from.path[..] } else { b"" };
+        let dir = Dir { path, hash: from.hash, depth: from.depth };
+        self.sink.worker().take(&dir, &[Entry { name: &from.name, meta: top.meta }]);
         let crossings = Mutex::new(Vec::new());
         let below = self.below(top, mount);
         let job = Job {
@@ -194,8 +197,8 @@ impl Tour<'_> {
         Below::of(targets.filter(|name| !name.is_empty()))
     }
 
-    /// Hands over what lies at a crossing, and gives the directory to walk on from.
-    fn cross(&self, from: &Top, crossing: &Crossing) -> Option<Top> {
+    /// Gives the directory that lies at a crossing, to be walked; or hands over what lies there, if that is all.
+    fn cross(&self, from: &Top, crossing: &Crossing) -> Option<(Top, Spot)> {
         let Crossing { dir: place, name } = crossing;
         let mut dir_path = from.path.clone();
         if !place.rel.is_empty() {
@@ -225,13 +228,13 @@ impl Tour<'_> {
             }
         };
         let meta = Meta::of(&seen);
-        let mut worker = self.sink.worker();
-        worker.take(&dir, &[Entry { name, meta }]);
+        let hand_over = || self.sink.worker().take(&dir, &[Entry { name, meta }]);
         let hash = digest::below(place.hash, name);
         let depth = place.depth + 1;
         let is_same = self.one_device.is_none_or(|only| only == meta.dev);
         let waits = seen.attributes.contains(Attributes::AUTOMOUNT) && self.one_device.is_some();
         if !meta.is_dir() || !is_same || waits || !self.question.filter.enters(depth) {
+            hand_over();
             return None;
         }
         let opened = gate::fs::openat(&fd_of_dir, &c_name, Open::SCAN);
@@ -239,18 +242,31 @@ impl Tour<'_> {
             Ok(fd) => fd,
             Err(e) => {
                 failed(Gate::Openat, e, "cannot open the directory; what is in it is left out");
+                hand_over();
                 return None;
             }
         };
         // To open it may have set off an automount: what counts is what is there now.
         match Top::of(fd, path.clone(), hash, depth) {
-            Ok(top) => Some(top),
+            Ok(top) => {
+                let from = Spot { path: dir_path, hash: place.hash, depth: place.depth, name: name.clone() };
+                Some((top, from))
+            }
             Err(e) => {
                 failed(Gate::Statx, e, "cannot read the attributes of what is mounted here; it is left out");
+                hand_over();
                 None
             }
         }
     }
+}
+
+/// The directory in which the top of a mount is found, and its name there; DIR itself is found in itself, without a name.
+struct Spot {
+    path: Vec<u8>,
+    hash: u64,
+    depth: u32,
+    name: Vec<u8>,
 }
 
 /// Opens the directory that a crossing is in, through whatever mounts lie on the way by now.

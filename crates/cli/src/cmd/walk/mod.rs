@@ -1,20 +1,23 @@
 //! `fathom walk`: everything under some directories, found by the engine that costs least there.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
+use archive::catalog::{Catalog, Options};
 use mounts::Warning;
 use report::entries::Form;
 use report::mounts::Look;
 use report::name::printable;
 use report::walk::{Part, Possible, Totals, Walk};
-use walk::{Answer, By, Desk, Explained, Filter, NoWalk, Question, Sink, Summary};
+use walk::{Both, By, Desk, Explained, Filter, NoWalk, Question, Sink, Summary};
 
 use crate::args::{Engine, Walk as Args, WalkFormat as Format};
+use crate::cmd::changed::fault;
 use crate::cmd::mounts::unusable;
 use crate::out::{Done, Failed, Out};
 use crate::progress::watched;
-use sinks::{Both, Largest, Output, Usage, Watched};
+use sinks::{Largest, Output, Usage, Watched};
 
 pub(crate) mod compare;
 mod sinks;
@@ -40,7 +43,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         return compare::run(&question, usize::from(args.trials), out);
     }
     match form {
-        Some(form) => lines(&question, form, out),
+        Some(form) => lines(args, &question, form, out),
         None if args.format == Format::Du => usage(args, &question, out),
         None => summary(args, &question, out),
     }
@@ -52,21 +55,25 @@ fn question(args: &Args) -> Result<Question, Failed> {
     let filter = Filter::new(&args.exclude, max_depth).map_err(|e| Failed(format!("--exclude: {e}")))?;
     Ok(Question {
         dirs: args.dirs.iter().map(|dir| dir.as_bytes().to_vec()).collect(),
-        by: match args.engine {
-            Engine::Auto => None,
-            Engine::Threads => Some(By::Threads),
-            Engine::Bulkstat => Some(By::Bulkstat),
-            Engine::Btrfs => Some(By::Btrfs),
-            Engine::Ext4 => Some(By::Ext4),
-            Engine::Stat => Some(By::Stat),
-        },
+        by: by(args.engine),
         threads: args.jobs.map(usize::from),
         one_file_system: args.one_file_system,
         filter,
     })
 }
 
-fn refused(e: NoWalk) -> Failed {
+pub(crate) fn by(engine: Engine) -> Option<By> {
+    match engine {
+        Engine::Auto => None,
+        Engine::Threads => Some(By::Threads),
+        Engine::Bulkstat => Some(By::Bulkstat),
+        Engine::Btrfs => Some(By::Btrfs),
+        Engine::Ext4 => Some(By::Ext4),
+        Engine::Stat => Some(By::Stat),
+    }
+}
+
+pub(crate) fn refused(e: NoWalk) -> Failed {
     match e {
         NoWalk::Unusable(e) => unusable(e),
         NoWalk::Refused { path, by, refusal } => Failed(format!(
@@ -86,22 +93,43 @@ struct Walked {
     seconds: f64,
 }
 
-fn go(question: &Question, sink: &dyn Sink, progress: bool) -> Result<Walked, Failed> {
+fn go(args: &Args, question: &Question, sink: &dyn Sink, progress: bool) -> Result<Walked, Failed> {
     let desk = Desk::default();
-    let in_sight = Watched(sink);
-    let sink = if progress { &in_sight } else { sink };
+    let catalog = args.catalog.as_ref().map(|file| catalog(file, args, question)).transpose()?;
+    let both = catalog.as_ref().map(|catalog| Both(sink, catalog));
+    let whole: &dyn Sink = both.as_ref().map_or(sink, |both| both);
+    let in_sight = Watched(whole);
+    let whole = if progress { &in_sight } else { whole };
     let start = Instant::now();
-    let Answer { parts } = watched(progress, &desk, || walk::walk(question, sink, &desk)).map_err(refused)?;
+    let answer = watched(progress, &desk, || walk::walk(question, whole, &desk)).map_err(refused)?;
+    let warnings = desk.take_warnings();
+    // Where nobody takes the output any more, the walk was not finished, and what is in the catalog is not the tree.
+    if let Some(catalog) = catalog.filter(|_| !sink.is_closed()) {
+        catalog.finish(&answer, warnings.is_empty()).map_err(fault)?;
+    }
     let seconds = start.elapsed().as_secs_f64();
     let part = |part: walk::Part| Part { path: part.path, fstype: part.fstype, engine: part.by.name(), why: part.why };
-    Ok(Walked { parts: parts.into_iter().map(part).collect(), warnings: desk.take_warnings(), seconds })
+    Ok(Walked { parts: answer.parts.into_iter().map(part).collect(), warnings, seconds })
+}
+
+/// `--catalog`
+fn catalog(file: &OsStr, args: &Args, question: &Question) -> Result<Catalog, Failed> {
+    let [dir] = &question.dirs[..] else {
+        return Err(Failed("--catalog is of one DIR; give each a catalog of its own".to_owned()));
+    };
+    let options = Options {
+        excludes: args.exclude.clone(),
+        max_depth: args.max_depth.filter(|_| args.format != Format::Du),
+        one_file_system: args.one_file_system,
+    };
+    Catalog::create(file.as_bytes(), dir, options).map_err(fault)
 }
 
 /// `--format paths`, `paths0`, `ndjson`, `csv`
-fn lines(question: &Question, form: Form, out: &Out) -> Done {
+fn lines(args: &Args, question: &Question, form: Form, out: &Out) -> Done {
     let output = Output::new(form, out);
     // On one terminal, the line that says how far we are and the names would overwrite each other.
-    let walked = go(question, &output, out.progress && !out.on_terminal())?;
+    let walked = go(args, question, &output, out.progress && !out.on_terminal())?;
     output.end()?;
     out.warn(&walked.warnings);
     Ok(walked.warnings.len())
@@ -112,8 +140,8 @@ fn summary(args: &Args, question: &Question, out: &Out) -> Done {
     let totals = Summary::default();
     let largest = args.top.map(|n| Largest::new(n as usize));
     let walked = match &largest {
-        Some(largest) => go(question, &Both(&totals, largest), out.progress),
-        None => go(question, &totals, out.progress),
+        Some(largest) => go(args, question, &Both(&totals, largest), out.progress),
+        None => go(args, question, &totals, out.progress),
     }?;
     let totals = shown(&totals.totals(), walked.seconds);
     let top = largest.map(Largest::files);
@@ -138,8 +166,8 @@ fn usage(args: &Args, question: &Question, out: &Out) -> Done {
     let totals = Summary::default();
     let usage = Usage::new(&question.dirs);
     let mut walked = match out.json {
-        true => go(question, &Both(&totals, &usage), out.progress),
-        false => go(question, &usage, out.progress),
+        true => go(args, question, &Both(&totals, &usage), out.progress),
+        false => go(args, question, &usage, out.progress),
     }?;
     let usage = usage.finish();
     if usage.confused > 0 {

@@ -9,7 +9,7 @@ use ondisk::Dev;
 use report::du::{Directory, Du, Key, Sums};
 use report::entries::{ATTRIBUTES, Form, Lines, Row};
 use report::walk::Large;
-use walk::{Dir, Entry, Meta, Sink, Type, Worker, digest};
+use walk::{By, Dir, Entry, Ground, Meta, Sink, Type, Worker, digest};
 
 use crate::out::{Failed, Out};
 
@@ -17,36 +17,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Two sinks in one.
-pub(super) struct Both<'a>(pub(super) &'a dyn Sink, pub(super) &'a dyn Sink);
-
-impl Sink for Both<'_> {
-    fn worker(&self) -> Box<dyn Worker + '_> {
-        Box::new(BothWorkers(self.0.worker(), self.1.worker()))
-    }
-
-    fn wants_paths(&self) -> bool {
-        self.0.wants_paths() || self.1.wants_paths()
-    }
-
-    fn is_closed(&self) -> bool {
-        self.0.is_closed() || self.1.is_closed()
-    }
-}
-
-struct BothWorkers<'a>(Box<dyn Worker + 'a>, Box<dyn Worker + 'a>);
-
-impl Worker for BothWorkers<'_> {
-    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
-        self.0.take(dir, entries);
-        self.1.take(dir, entries);
-    }
-}
-
 /// A sink whose walk is watched: whoever shows how far it is wants to know where it is.
 pub(super) struct Watched<'a>(pub(super) &'a dyn Sink);
 
 impl Sink for Watched<'_> {
+    fn begin(&self, ground: &Ground<'_>, by: By) {
+        self.0.begin(ground, by);
+    }
+
     fn worker(&self) -> Box<dyn Worker + '_> {
         self.0.worker()
     }

@@ -1,0 +1,52 @@
+//! The catalog: a Parquet file with a row for each entry of a tree. docs/catalog.md says what is in it.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`schema`] | the columns, and how each is encoded |
+//! | [`about`] | what a catalog says of itself |
+//! | [`write`](mod@write) | a sink that writes one |
+//! | [`read`] | reads one back, a column at a time |
+
+use std::fmt;
+
+use parquet::errors::ParquetError;
+
+pub mod about;
+pub mod read;
+pub mod schema;
+pub mod write;
+
+pub use about::{About, Options};
+pub use read::Reader;
+pub use write::Catalog;
+
+/// Why a catalog could not be written, or read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault {
+    /// What was being done.
+    pub doing: &'static str,
+    /// The catalog.
+    pub path: Vec<u8>,
+    /// What happened.
+    pub error: String,
+    /// What would help; empty where nothing is known to.
+    pub next: &'static str,
+}
+
+impl Fault {
+    fn writing(path: &[u8], error: impl fmt::Display) -> Fault {
+        Fault { doing: "cannot write the catalog", path: path.to_vec(), error: error.to_string(), next: "" }
+    }
+
+    fn reading(path: &[u8], error: impl fmt::Display) -> Fault {
+        Fault { doing: "cannot read the catalog", path: path.to_vec(), error: error.to_string(), next: "" }
+    }
+}
+
+/// What went wrong, without the library's name for the kind of it.
+fn plain(error: ParquetError) -> String {
+    match error {
+        ParquetError::External(e) => e.to_string(),
+        other => other.to_string(),
+    }
+}

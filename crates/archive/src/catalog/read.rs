@@ -1,0 +1,270 @@
+//! Reads a catalog back, a column of a row group at a time.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::column::reader::{ColumnReader, get_column_reader};
+use parquet::data_type::ByteArray;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
+
+use super::about::{KEY, Strange, VERSION};
+use super::schema::{COLUMNS, descriptor};
+use super::{About, Fault, plain};
+
+/// A catalog, open for reading.
+#[derive(Debug)]
+pub struct Reader {
+    path: Vec<u8>,
+    file: Arc<Source>,
+    metadata: ParquetMetaData,
+    about: About,
+}
+
+/// The library's way to a file, through the gate.
+#[derive(Debug)]
+struct Source(gate::file::Reader);
+
+impl Length for Source {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+}
+
+impl ChunkReader for Source {
+    type T = io::Cursor<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        /// Page headers are read so; they are a few dozen bytes.
+        const HEADER: u64 = 64 << 10;
+        let len = self.0.len().saturating_sub(start).min(HEADER);
+        Ok(io::Cursor::new(self.get_bytes(start, len as usize)?))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        let short = || ParquetError::EOF("it is cut short".to_owned());
+        if start.checked_add(length as u64).is_none_or(|end| end > self.0.len()) {
+            return Err(short());
+        }
+        let mut bytes = vec![0; length];
+        let read = self.0.read_at(start, &mut bytes);
+        match read {
+            Ok(n) if n == length => Ok(bytes.into()),
+            Ok(_) => Err(short()),
+            Err(e) => Err(ParquetError::External(Box::new(e))),
+        }
+    }
+}
+
+impl Reader {
+    /// Opens a catalog, and sees that it is one of ours, whole, and of a version that is known.
+    ///
+    /// # Errors
+    /// What is the matter with it.
+    pub fn open(path: &[u8]) -> std::result::Result<Reader, Fault> {
+        let make_new =
+            |error: &str| Fault { next: "make a new one with fathom walk --catalog", ..Fault::reading(path, error) };
+        let file = gate::file::Reader::open(path).map_err(|e| Fault::reading(path, e))?;
+        let (mut head, mut tail) = ([0; 4], [0; 4]);
+        let ends = file
+            .len()
+            .checked_sub(4)
+            .map_or(Ok(0), |end| file.read_at(0, &mut head).and_then(|_| file.read_at(end, &mut tail)));
+        ends.map_err(|e| Fault::reading(path, e))?;
+        match (&head, &tail) {
+            (b"PAR1", b"PAR1") if file.len() > 12 => {}
+            (b"PAR1", _) => return Err(make_new("it is cut short")),
+            _ => return Err(make_new("it is no Parquet file")),
+        }
+        let file = Arc::new(Source(file));
+        let damaged = "it is damaged";
+        let metadata = ParquetMetaDataReader::new().parse_and_finish(&*file).map_err(|_| make_new(damaged))?;
+        let pairs = metadata.file_metadata().key_value_metadata();
+        let own =
+            pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY)).and_then(|pair| pair.value.as_deref());
+        let about = match own.map(About::from_json) {
+            None => return Err(make_new("it is a Parquet file, but not a catalog of fathom's")),
+            Some(Err(Strange::Newer(version))) => {
+                let error = format!("it is of version {version}, and this program knows versions up to {VERSION}");
+                return Err(Fault { next: "use a newer fathom, or make a new catalog", ..Fault::reading(path, error) });
+            }
+            Some(Err(Strange::Damaged)) => return Err(make_new(damaged)),
+            Some(Ok(about)) => about,
+        };
+        let reader = Reader { path: path.to_vec(), file, metadata, about };
+        if !reader.is_sound() { Err(make_new(damaged)) } else { Ok(reader) }
+    }
+
+    /// Whether columns and counts are as they must be, so that nobody need ask again.
+    fn is_sound(&self) -> bool {
+        let Ok(wanted) = descriptor() else { return false };
+        let schema = self.metadata.file_metadata().schema_descr();
+        let is_same = schema.num_columns() == COLUMNS.len()
+            && schema.columns().iter().zip(wanted.columns()).all(|(is, wanted)| {
+                is.path() == wanted.path()
+                    && is.physical_type() == wanted.physical_type()
+                    && is.max_def_level() == wanted.max_def_level()
+                    && is.max_rep_level() == wanted.max_rep_level()
+            });
+        let rows = self.metadata.row_groups().iter().map(|group| {
+            let rows = u64::try_from(group.num_rows()).ok()?;
+            let is_whole = group.columns().len() == COLUMNS.len()
+                && group.columns().iter().all(|column| {
+                    column.num_values() == group.num_rows()
+                        && column.data_page_offset() >= 4
+                        && column.dictionary_page_offset().is_none_or(|at| at >= 4)
+                        && column.compressed_size() >= 0
+                });
+            is_whole.then_some(rows)
+        });
+        is_same && rows.sum::<Option<u64>>() == Some(self.about.entries)
+    }
+
+    /// What it says of itself.
+    pub fn about(&self) -> &About {
+        &self.about
+    }
+
+    /// How many row groups it has.
+    pub fn groups(&self) -> usize {
+        self.metadata.num_row_groups()
+    }
+
+    /// How many rows a row group has.
+    pub fn rows(&self, group: usize) -> usize {
+        self.metadata.row_groups().get(group).map_or(0, |group| group.num_rows() as usize)
+    }
+
+    /// What is wrong with it, found while it was being read.
+    fn damaged(&self, error: ParquetError) -> Fault {
+        Fault { next: "make a new one with fathom walk --catalog", ..Fault::reading(&self.path, plain(error)) }
+    }
+
+    fn column(&self, group: usize, name: &str) -> Result<(ColumnReader, usize)> {
+        let absent = || ParquetError::General(format!("it has no column {name} in row group {group}"));
+        let nth = COLUMNS.iter().position(|column| column.name == name).ok_or_else(absent)?;
+        let meta = self.metadata.row_groups().get(group).ok_or_else(absent)?;
+        let (column, rows) = (meta.column(nth), meta.num_rows() as usize);
+        let pages = SerializedPageReader::new(self.file.clone(), column, rows, None)?;
+        Ok((get_column_reader(column.column_descr_ptr(), Box::new(pages)), rows))
+    }
+
+    /// A column of numbers of 32 bits, none missing.
+    ///
+    /// # Errors
+    /// The catalog is damaged, or cannot be read.
+    pub fn numbers32(&self, group: usize, name: &str) -> std::result::Result<Vec<u32>, Fault> {
+        let read = || match self.column(group, name)? {
+            (ColumnReader::Int32ColumnReader(mut from), rows) => {
+                let mut values = Vec::new();
+                read_all(rows, |left| from.read_records(left, None, None, &mut values).map(|(n, ..)| n))?;
+                full(values, rows)
+            }
+            _ => Err(mismatch(name)),
+        };
+        Ok(read().map_err(|e| self.damaged(e))?.into_iter().map(i32::cast_unsigned).collect())
+    }
+
+    /// A column of numbers of 64 bits, none missing.
+    ///
+    /// # Errors
+    /// The catalog is damaged, or cannot be read.
+    pub fn numbers64(&self, group: usize, name: &str) -> std::result::Result<Vec<u64>, Fault> {
+        let read = || match self.column(group, name)? {
+            (ColumnReader::Int64ColumnReader(mut from), rows) => {
+                let mut values = Vec::new();
+                read_all(rows, |left| from.read_records(left, None, None, &mut values).map(|(n, ..)| n))?;
+                full(values, rows)
+            }
+            _ => Err(mismatch(name)),
+        };
+        Ok(read().map_err(|e| self.damaged(e))?.into_iter().map(i64::cast_unsigned).collect())
+    }
+
+    /// A column of numbers of 32 bits, some of which may be missing.
+    ///
+    /// # Errors
+    /// The catalog is damaged, or cannot be read.
+    pub fn maybe32(&self, group: usize, name: &str) -> std::result::Result<Vec<Option<u32>>, Fault> {
+        let read = || match self.column(group, name)? {
+            (ColumnReader::Int32ColumnReader(mut from), rows) => {
+                let (mut values, mut there) = (Vec::new(), Vec::new());
+                read_all(rows, |left| from.read_records(left, Some(&mut there), None, &mut values).map(|(n, ..)| n))?;
+                spread(values, &full(there, rows)?, i32::cast_unsigned)
+            }
+            _ => Err(mismatch(name)),
+        };
+        read().map_err(|e| self.damaged(e))
+    }
+
+    /// A column of numbers of 64 bits, some of which may be missing.
+    ///
+    /// # Errors
+    /// The catalog is damaged, or cannot be read.
+    pub fn maybe64(&self, group: usize, name: &str) -> std::result::Result<Vec<Option<u64>>, Fault> {
+        let read = || match self.column(group, name)? {
+            (ColumnReader::Int64ColumnReader(mut from), rows) => {
+                let (mut values, mut there) = (Vec::new(), Vec::new());
+                read_all(rows, |left| from.read_records(left, Some(&mut there), None, &mut values).map(|(n, ..)| n))?;
+                spread(values, &full(there, rows)?, i64::cast_unsigned)
+            }
+            _ => Err(mismatch(name)),
+        };
+        read().map_err(|e| self.damaged(e))
+    }
+
+    /// A column of names.
+    ///
+    /// # Errors
+    /// The catalog is damaged, or cannot be read.
+    pub fn names(&self, group: usize, name: &str) -> std::result::Result<Vec<ByteArray>, Fault> {
+        let read = || match self.column(group, name)? {
+            (ColumnReader::ByteArrayColumnReader(mut from), rows) => {
+                let mut values = Vec::new();
+                read_all(rows, |left| from.read_records(left, None, None, &mut values).map(|(n, ..)| n))?;
+                full(values, rows)
+            }
+            _ => Err(mismatch(name)),
+        };
+        read().map_err(|e| self.damaged(e))
+    }
+}
+
+fn mismatch(name: &str) -> ParquetError {
+    ParquetError::General(format!("column {name} is of another type"))
+}
+
+/// Reads page after page, until there are no more rows.
+fn read_all(rows: usize, mut read: impl FnMut(usize) -> Result<usize>) -> Result<()> {
+    let mut left = rows;
+    while left > 0 {
+        match read(left)? {
+            0 => break,
+            n => left = left.saturating_sub(n),
+        }
+    }
+    Ok(())
+}
+
+/// As many values as there are rows.
+fn full<T>(values: Vec<T>, rows: usize) -> Result<Vec<T>> {
+    if values.len() == rows { Ok(values) } else { Err(ParquetError::EOF("a column has too few values".to_owned())) }
+}
+
+/// Puts the values that are there into their places.
+fn spread<T, U>(values: Vec<T>, there: &[i16], of: impl Fn(T) -> U) -> Result<Vec<Option<U>>> {
+    let mut values = values.into_iter();
+    there
+        .iter()
+        .map(|&there| match there {
+            0 => Ok(None),
+            _ => values
+                .next()
+                .map(|value| Some(of(value)))
+                .ok_or_else(|| ParquetError::EOF("a column has too few values".to_owned())),
+        })
+        .collect()
+}

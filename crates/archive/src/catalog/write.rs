@@ -1,0 +1,418 @@
+//! Writes a catalog: a sink that anything can walk into.
+//!
+//! ```text
+//! worker ─ chunk ─┐                      ┌─ sort, encode ─┐
+//! worker ─ chunk ─┼─► pool ─ a row group ┤                ├─► file, one at a time
+//! worker ─ chunk ─┘                      └─ sort, encode ─┘
+//! ```
+//!
+//! Each worker fills chunks of its own. Who hands in the chunk that makes a row group complete sorts it and encodes it,
+//! while the others go on; no more than so many do so at once, and the rest wait, so that memory is bounded whatever the number
+//! of threads.
+
+use std::io::BufWriter;
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use gate::file::Writer;
+use parquet::basic::Type;
+use parquet::column::page::PageWriter;
+use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
+use parquet::data_type::ByteArray;
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterPropertiesPtr;
+use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
+use walk::entry::Time;
+use walk::{Answer, By, Dir, Entry, Ground, Meta, Sink, Totals, Worker};
+
+use super::about::{KEY, TICK, now};
+use super::schema::{COLUMNS, Row, Values, descriptor, properties};
+use super::{About, Fault, Options, plain};
+use crate::part::{Last, Parts, relative};
+
+/// Rows of a row group: enough for zstd and for readers, and no more than a few dozen MiB on the way.
+const GROUP: usize = 128 << 10;
+/// Rows that a worker gathers before it hands them in.
+const CHUNK: usize = 4 << 10;
+/// So many row groups are sorted and encoded at once.
+const MOST_AT_ONCE: usize = 4;
+
+/// A catalog being written.
+pub struct Catalog {
+    file: Vec<u8>,
+    root: Vec<u8>,
+    absolute: Option<Vec<u8>>,
+    options: Options,
+    parts: Parts,
+    started: Time,
+    schema: SchemaDescriptor,
+    properties: WriterPropertiesPtr,
+    pool: Mutex<Pool>,
+    room: Condvar,
+    out: Mutex<SerializedFileWriter<BufWriter<Writer>>>,
+}
+
+/// What has been handed in, and how it goes.
+#[derive(Default)]
+struct Pool {
+    chunks: Vec<Chunk>,
+    rows: usize,
+    encoding: usize,
+    totals: Totals,
+    racy: u64,
+    failed: Option<String>,
+}
+
+/// Rows of some directories, in the order in which they came.
+#[derive(Default)]
+struct Chunk {
+    bytes: Vec<u8>,
+    dirs: Vec<(usize, usize)>,
+    rows: Vec<Raw>,
+}
+
+struct Raw {
+    meta: Meta,
+    part: u32,
+    dir: u32,
+    name: (usize, usize),
+}
+
+impl Catalog {
+    /// Makes ready to write the catalog of `dir` (as it is given to the walk) into a file, which appears under its name only
+    /// in [`Catalog::finish`].
+    ///
+    /// # Errors
+    /// The file cannot be written there.
+    pub fn create(file: &[u8], dir: &[u8], options: Options) -> std::result::Result<Catalog, Fault> {
+        let fault = |e: String| Fault::writing(file, e);
+        let writer = Writer::create(file).map_err(|e| Fault::writing(file, e))?;
+        let schema = descriptor().map_err(|e| fault(plain(e)))?;
+        let properties = WriterPropertiesPtr::new(properties());
+        let out = BufWriter::with_capacity(1 << 20, writer);
+        let out = SerializedFileWriter::new(out, schema.root_schema_ptr(), properties.clone());
+        Ok(Catalog {
+            file: file.to_vec(),
+            root: dir.to_vec(),
+            absolute: crate::absolute(dir),
+            options,
+            parts: Parts::new(dir),
+            started: super::about::after_a_tick(now()),
+            schema,
+            properties,
+            pool: Mutex::default(),
+            room: Condvar::new(),
+            out: Mutex::new(out.map_err(|e| fault(plain(e)))?),
+        })
+    }
+
+    /// Writes the rest, and gives the file its name. `complete` says that nothing was skipped.
+    ///
+    /// # Errors
+    /// It could not be written; whatever had the name has it still.
+    pub fn finish(self, answer: &Answer, complete: bool) -> std::result::Result<About, Fault> {
+        self.encode_rest();
+        let finished = now();
+        let pool = self.pool.into_inner().unwrap_or_else(|e| e.into_inner());
+        let fault = |e: String| Fault { next: hint(&e), ..Fault::writing(&self.file, e) };
+        if let Some(error) = pool.failed {
+            return Err(fault(error));
+        }
+        let mut parts = self.parts.all();
+        for walked in &answer.parts {
+            let path = relative(&self.root, &walked.path);
+            if let Some(part) = parts.iter_mut().find(|part| part.engine.is_some() && part.path == path) {
+                part.engine = Some(walked.by.name().to_owned());
+            }
+        }
+        let about = About {
+            root: self.root,
+            absolute: self.absolute,
+            started: self.started,
+            finished,
+            entries: pool.totals.entries,
+            racy: pool.racy,
+            digest: pool.totals.digest.to_string(),
+            complete,
+            options: self.options,
+            parts,
+        };
+        let mut out = self.out.into_inner().unwrap_or_else(|e| e.into_inner());
+        out.append_key_value_metadata(KeyValue::new(KEY.to_owned(), about.to_json()));
+        let written = out.into_inner().map_err(plain).and_then(|buffered| {
+            let writer = buffered.into_inner().map_err(|e| e.into_error().to_string())?;
+            writer.publish().map_err(|e| e.to_string())
+        });
+        written.map_err(fault)?;
+        Ok(about)
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Takes a chunk, and if that completes a row group, encodes it.
+    fn hand_in(&self, chunk: Chunk, totals: &Totals, racy: u64) {
+        let mut pool = self.pool();
+        pool.totals.merge(totals);
+        pool.racy += racy;
+        pool.rows += chunk.rows.len();
+        pool.chunks.push(chunk);
+        if pool.rows >= GROUP && pool.failed.is_none() {
+            let chunks = std::mem::take(&mut pool.chunks);
+            pool.rows = 0;
+            while pool.encoding >= MOST_AT_ONCE {
+                pool = self.room.wait(pool).unwrap_or_else(|e| e.into_inner());
+            }
+            pool.encoding += 1;
+            drop(pool);
+            let rows = sorted(chunks);
+            let columns = (0..COLUMNS.len()).map(|column| self.encode(column, &rows)).collect();
+            drop(rows);
+            self.append(columns);
+            self.pool().encoding -= 1;
+            self.room.notify_one();
+        }
+    }
+
+    /// Encodes what is left, the columns shared among threads: nothing else is going on any more.
+    fn encode_rest(&self) {
+        let chunks = std::mem::take(&mut self.pool().chunks);
+        if chunks.is_empty() {
+            return;
+        }
+        let rows = sorted(chunks);
+        let threads = gate::process::processors().min(COLUMNS.len());
+        let share = |thread: usize| -> Vec<_> {
+            (thread..COLUMNS.len()).step_by(threads).map(|column| (column, self.encode(column, &rows))).collect()
+        };
+        let mut columns: Vec<_> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || share(thread))).collect();
+            let mut all = share(0);
+            all.extend(others.into_iter().flat_map(|other| other.join().unwrap_or_default()));
+            all
+        });
+        columns.sort_by_key(|(column, _)| *column);
+        self.append(columns.into_iter().map(|(_, encoded)| encoded).collect());
+    }
+
+    /// Encodes a column of a row group.
+    fn encode(&self, column: usize, rows: &[Row]) -> Result<(Bytes, ColumnCloseResult)> {
+        encode(self.schema.column(column), self.properties.clone(), COLUMNS[column].values, rows)
+    }
+
+    /// Writes a row group.
+    fn append(&self, columns: Vec<Result<(Bytes, ColumnCloseResult)>>) {
+        let mut out = self.out.lock().unwrap_or_else(|e| e.into_inner());
+        let written = out.next_row_group().and_then(|mut group| {
+            for column in columns {
+                let (bytes, close) = column?;
+                group.append_column(&bytes, close)?;
+            }
+            group.close().map(drop)
+        });
+        drop(out);
+        if let Err(e) = written {
+            self.pool().failed.get_or_insert(plain(e));
+        }
+    }
+}
+
+fn hint(error: &str) -> &'static str {
+    if error.contains("os error 28") { "make room, or write it to another file system" } else { "" }
+}
+
+impl Sink for Catalog {
+    fn begin(&self, ground: &Ground<'_>, by: By) {
+        self.parts.begin(ground, by, true);
+        // What was changed before the catalog was begun is now at rest for certain: it is older than a tick.
+        if let Some(left) = super::about::until(self.started) {
+            std::thread::sleep(left.min(TICK));
+        }
+    }
+
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        let at_rest_before = super::about::before_a_tick(self.started);
+        Box::new(Hand {
+            chunk: Chunk::default(),
+            totals: Totals::default(),
+            racy: 0,
+            at_rest_before,
+            last: None,
+            to: self,
+        })
+    }
+
+    fn is_closed(&self) -> bool {
+        self.pool().failed.is_some()
+    }
+}
+
+struct Hand<'a> {
+    chunk: Chunk,
+    totals: Totals,
+    racy: u64,
+    at_rest_before: Time,
+    last: Option<Last>,
+    to: &'a Catalog,
+}
+
+impl Worker for Hand<'_> {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        if entries.is_empty() {
+            return;
+        }
+        let chunk = &mut self.chunk;
+        let mut keep = |bytes: &[u8]| {
+            let from = chunk.bytes.len();
+            chunk.bytes.extend_from_slice(bytes);
+            (from, from + bytes.len())
+        };
+        let kept_dir = keep(relative(&self.to.root, dir.path));
+        for entry in entries {
+            let name = keep(entry.name);
+            let part = self.to.parts.of(&mut self.last, &entry.meta, dir.path, entry.name);
+            self.totals.add(dir, entry);
+            self.racy += u64::from(entry.meta.ctime >= self.at_rest_before);
+            chunk.rows.push(Raw { meta: entry.meta, part, dir: chunk.dirs.len() as u32, name });
+        }
+        chunk.dirs.push(kept_dir);
+        if chunk.rows.len() >= CHUNK {
+            self.hand_in();
+        }
+    }
+}
+
+impl Hand<'_> {
+    fn hand_in(&mut self) {
+        let (chunk, totals) = (std::mem::take(&mut self.chunk), std::mem::take(&mut self.totals));
+        self.to.hand_in(chunk, &totals, std::mem::take(&mut self.racy));
+    }
+}
+
+impl Drop for Hand<'_> {
+    fn drop(&mut self) {
+        if !self.chunk.rows.is_empty() {
+            self.hand_in();
+        }
+    }
+}
+
+/// The rows of some chunks, sorted by directory, and by name within each.
+fn sorted(chunks: Vec<Chunk>) -> Vec<Row> {
+    let chunks: Vec<(Bytes, Vec<(usize, usize)>, Vec<Raw>)> =
+        chunks.into_iter().map(|chunk| (Bytes::from(chunk.bytes), chunk.dirs, chunk.rows)).collect();
+    // Directories by name: each gets its place among them.
+    let mut dirs: Vec<(Bytes, usize, usize)> = Vec::new();
+    for (nth, (bytes, ranges, _)) in chunks.iter().enumerate() {
+        dirs.extend(ranges.iter().enumerate().map(|(dir, &(from, to))| (bytes.slice(from..to), nth, dir)));
+    }
+    dirs.sort_unstable();
+    let mut ranks: Vec<Vec<u32>> = chunks.iter().map(|(_, ranges, _)| vec![0; ranges.len()]).collect();
+    let mut names: Vec<Bytes> = Vec::new();
+    for (dir, nth, at) in dirs {
+        if names.last() != Some(&dir) {
+            names.push(dir);
+        }
+        ranks[nth][at] = names.len() as u32 - 1;
+    }
+    // One number to sort by: the directory's place, the first eight bytes of the name, and where the row is.
+    let mut order: Vec<(u128, u32)> = Vec::with_capacity(chunks.iter().map(|(_, _, rows)| rows.len()).sum());
+    for (nth, (bytes, _, rows)) in chunks.iter().enumerate() {
+        order.extend(rows.iter().enumerate().map(|(row, raw)| {
+            let name = &bytes[raw.name.0..raw.name.1];
+            let mut head = [0; 8];
+            let len = name.len().min(8);
+            head[..len].copy_from_slice(&name[..len]);
+            let key = u128::from(ranks[nth][raw.dir as usize]) << 96
+                | u128::from(u64::from_be_bytes(head)) << 32
+                | (nth as u128) << 16;
+            (key, row as u32)
+        }));
+    }
+    let chunk_of = |key: u128| (key >> 16) as usize & 0xffff;
+    order.sort_unstable();
+    let name = |&(key, row): &(u128, u32)| {
+        let (bytes, _, rows) = &chunks[chunk_of(key)];
+        let (from, to) = rows[row as usize].name;
+        &bytes[from..to]
+    };
+    // Names that begin alike.
+    for alike in order.chunk_by_mut(|(a, _), (b, _)| a >> 32 == b >> 32) {
+        if alike.len() > 1 {
+            alike.sort_unstable_by(|a, b| name(a).cmp(name(b)));
+        }
+    }
+    let row = |&(key, row): &(u128, u32)| {
+        let (bytes, _, rows) = &chunks[chunk_of(key)];
+        let raw = &rows[row as usize];
+        let dir = names[(key >> 96) as usize].clone();
+        Row { meta: raw.meta, part: raw.part, dir, name: bytes.slice(raw.name.0..raw.name.1) }
+    };
+    order.iter().map(row).collect()
+}
+
+/// Encodes a column into memory.
+fn encode(
+    column: ColumnDescPtr,
+    properties: WriterPropertiesPtr,
+    values: Values,
+    rows: &[Row],
+) -> Result<(Bytes, ColumnCloseResult)> {
+    let mut memory = TrackedWrite::new(Vec::new());
+    let pages: Box<dyn PageWriter + '_> = Box::new(SerializedPageWriter::new(&mut memory));
+    let kind = column.physical_type();
+    let close = match (get_column_writer(column, properties, pages), values) {
+        (ColumnWriter::ByteArrayColumnWriter(mut to), Values::Bytes(of)) => {
+            let values: Vec<ByteArray> = rows.iter().map(|row| of(row).clone().into()).collect();
+            to.write_batch(&values, None, None)?;
+            to.close()?
+        }
+        (ColumnWriter::Int32ColumnWriter(mut to), Values::I32(of)) => {
+            let values: Vec<i32> = rows.iter().map(|row| of(row).cast_signed()).collect();
+            to.write_batch(&values, None, None)?;
+            to.close()?
+        }
+        (ColumnWriter::Int64ColumnWriter(mut to), Values::I64(of)) => {
+            let values: Vec<i64> = rows.iter().map(|row| of(row).cast_signed()).collect();
+            to.write_batch(&values, None, None)?;
+            to.close()?
+        }
+        (ColumnWriter::Int32ColumnWriter(mut to), Values::Maybe32(of)) => {
+            let (values, there) = split(rows, |row| of(row).map(u32::cast_signed));
+            to.write_batch(&values, Some(&there), None)?;
+            to.close()?
+        }
+        (ColumnWriter::Int64ColumnWriter(mut to), Values::Maybe64(of)) => {
+            let (values, there) = split(rows, |row| of(row).map(u64::cast_signed));
+            to.write_batch(&values, Some(&there), None)?;
+            to.close()?
+        }
+        (ColumnWriter::BoolColumnWriter(mut to), Values::MaybeBool(of)) => {
+            let (values, there) = split(rows, of);
+            to.write_batch(&values, Some(&there), None)?;
+            to.close()?
+        }
+        _ => return Err(mismatch(kind)),
+    };
+    Ok((memory.into_inner()?.into(), close))
+}
+
+fn mismatch(kind: Type) -> ParquetError {
+    ParquetError::General(format!("no such values for a column of {kind}"))
+}
+
+/// The values that are there, and for each row whether it has one.
+fn split<T>(rows: &[Row], of: impl Fn(&Row) -> Option<T>) -> (Vec<T>, Vec<i16>) {
+    let mut values = Vec::with_capacity(rows.len());
+    let there = rows.iter().map(|row| {
+        let value = of(row);
+        let is_there = i16::from(value.is_some());
+        values.extend(value);
+        is_there
+    });
+    let there = there.collect();
+    (values, there)
+}

@@ -1,0 +1,154 @@
+//! A sink that holds what is there now against what the catalog says, and keeps what differs.
+
+use std::sync::Mutex;
+
+use walk::{By, Dir, Entry, Ground, Sink, Worker, digest};
+
+use super::index::{Fate, Identity, Index, NO_PART, print};
+use crate::part::{Last, Part, Parts, relative};
+
+/// What is there now and is not as the catalog says.
+#[derive(Default)]
+pub(super) struct Found {
+    bytes: Vec<u8>,
+    dirs: Vec<(usize, usize)>,
+    pub(super) entries: Vec<Differs>,
+}
+
+/// An entry that is not as the catalog says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Differs {
+    pub(super) identity: Identity,
+    pub(super) print: u64,
+    /// What stands for its path, and for its directory's.
+    pub(super) path: u64,
+    pub(super) parent: u64,
+    pub(super) depth: u32,
+    pub(super) is_dir: bool,
+    /// The row that the catalog has for this path, one more than it is; 0 for none.
+    row: u32,
+    dir: u32,
+    name: (usize, u16),
+}
+
+impl Differs {
+    /// The row that the catalog has for this path.
+    pub(super) fn row(&self) -> Option<u32> {
+        self.row.checked_sub(1)
+    }
+}
+
+impl Found {
+    /// The name of an entry below DIR; `.` for DIR itself.
+    pub(super) fn path(&self, entry: &Differs) -> Vec<u8> {
+        let (from, to) = self.dirs[entry.dir as usize];
+        let name = &self.bytes[entry.name.0..entry.name.0 + usize::from(entry.name.1)];
+        super::join(&self.bytes[from..to], name)
+    }
+
+    /// What stands for the name of an entry in another directory.
+    pub(super) fn in_other(&self, entry: &Differs, dir: u64) -> u64 {
+        digest::below(dir, &self.bytes[entry.name.0..entry.name.0 + usize::from(entry.name.1)])
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> (usize, usize) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        (from, self.bytes.len())
+    }
+}
+
+/// The sink.
+pub(super) struct Compare<'a> {
+    index: &'a Index,
+    root: &'a [u8],
+    old_parts: &'a [Part],
+    parts: Parts,
+    found: Mutex<Found>,
+}
+
+impl<'a> Compare<'a> {
+    pub(super) fn new(index: &'a Index, root: &'a [u8], old_parts: &'a [Part]) -> Compare<'a> {
+        Compare { index, root, old_parts, parts: Parts::new(root), found: Mutex::default() }
+    }
+
+    /// What differs.
+    pub(super) fn into_found(self) -> Found {
+        self.found.into_inner().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The number by which the catalog knows a part: that of the same file system at the same place, or else anywhere.
+    fn old_part(&self, number: u32) -> u32 {
+        let Some(part) = self.parts.get(number) else { return NO_PART };
+        let is_same = |old: &&(usize, &Part)| old.1.is_same_file_system(&part);
+        let all: Vec<(usize, &Part)> = self.old_parts.iter().enumerate().collect();
+        let same = all.iter().filter(is_same);
+        let best = same.clone().find(|(_, old)| old.path == part.path).or_else(|| same.clone().next());
+        best.map_or(NO_PART, |&(at, _)| at as u32)
+    }
+}
+
+impl Sink for Compare<'_> {
+    fn begin(&self, ground: &Ground<'_>, by: By) {
+        self.parts.begin(ground, by, false);
+    }
+
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new(Comparer { to: self, last: None, part: (u32::MAX, NO_PART), differing: Vec::new() })
+    }
+}
+
+struct Comparer<'a> {
+    to: &'a Compare<'a>,
+    last: Option<Last>,
+    /// A part's number now, and by the catalog.
+    part: (u32, u32),
+    differing: Vec<(usize, Differs)>,
+}
+
+impl Worker for Comparer<'_> {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        let index = self.to.index;
+        for (nth, entry) in entries.iter().enumerate() {
+            let number = self.to.parts.of(&mut self.last, &entry.meta, dir.path, entry.name);
+            if self.part.0 != number {
+                self.part = (number, self.to.old_part(number));
+            }
+            let identity = Identity::of(self.part.1, &entry.meta);
+            let path = if entry.name.is_empty() { dir.hash } else { digest::below(dir.hash, entry.name) };
+            let print = print(&entry.meta);
+            let row = index.find(path);
+            if let Some(row) = row {
+                let old = &index.rows()[row as usize];
+                if old.identity().is(&identity) && old.is_unchanged(print) {
+                    index.settle(row, Fate::Found);
+                    continue;
+                }
+                index.settle(row, Fate::Doubtful);
+            }
+            let differs = Differs {
+                identity,
+                print,
+                path,
+                parent: dir.hash,
+                depth: entry.depth(dir),
+                is_dir: entry.meta.is_dir(),
+                row: row.map_or(0, |row| row + 1),
+                dir: 0,
+                name: (0, 0),
+            };
+            self.differing.push((nth, differs));
+        }
+        if self.differing.is_empty() {
+            return;
+        }
+        let mut found = self.to.found.lock().unwrap_or_else(|e| e.into_inner());
+        let kept = found.keep(relative(self.to.root, dir.path));
+        let number = found.dirs.len() as u32;
+        found.dirs.push(kept);
+        for (nth, differs) in self.differing.drain(..) {
+            let (from, to) = found.keep(entries[nth].name);
+            found.entries.push(Differs { dir: number, name: (from, (to - from) as u16), ..differs });
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What the catalog says of each entry, small enough for all of them: 41 bytes for each, names left in the file.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use walk::entry::{Time, Type};
+use walk::{Meta, digest};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::catalog::{Fault, Reader};
+
+/// Who a file is, whatever its names: an inode number means one file as long as its generation, or the time at which it was
+/// made, is the same.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Identity {
+    /// Number of the part, by the catalog; `NO_PART` for what the catalog does not have.
+    pub(super) part: u32,
+    pub(super) ino: u64,
+    /// 0 where it is not known.
+    pub(super) generation: u32,
+    /// Of the time at which it was made.
+    pub(super) birth: u32,
+}
+
+/// The part of what is in no part of the catalog.
+pub(super) const NO_PART: u32 = u32::MAX >> 2;
+
+impl Identity {
+    pub(super) fn of(part: u32, meta: &Meta) -> Identity {
+        Identity { part, ino: meta.ino, generation: meta.generation.unwrap_or(0), birth: birth(meta.btime) }
+    }
+
+    /// Whether both are the same file. A generation counts where both are known.
+    pub(super) fn is(&self, other: &Identity) -> bool {
+        let is_generation = self.generation == other.generation || self.generation == 0 || other.generation == 0;
+        (self.part, self.ino, self.birth) == (other.part, other.ino, other.birth) && is_generation
+    }
+}
+
+fn birth(btime: Option<Time>) -> u32 {
+    btime.map_or(0, |t| xxh3_64(&[t.sec.to_le_bytes(), u64::from(t.nsec).to_le_bytes()].concat()) as u32 | 1)
+}
+
+/// What must be the same for an entry to be unchanged, besides its identity. The times are compared, never put in order.
+pub(super) fn print(meta: &Meta) -> u64 {
+    let mut bytes = [0; 40];
+    let words = [
+        u64::from(meta.mode) << 32 | u64::from(meta.mtime.nsec),
+        u64::from(meta.ctime.nsec),
+        meta.mtime.sec.cast_unsigned(),
+        meta.ctime.sec.cast_unsigned(),
+        meta.size,
+    ];
+    for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+        *to = word.to_le_bytes();
+    }
+    xxh3_64(&bytes)
+}
+
+/// A row of the catalog.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Old {
+    /// What stands for its path.
+    pub(super) path: u64,
+    print: u64,
+    ino: u64,
+    generation: u32,
+    birth: u32,
+    /// The part's number, and two bits.
+    part: u32,
+}
+
+const DIRECTORY: u32 = 1 << 31;
+const RACY: u32 = 1 << 30;
+
+impl Old {
+    pub(super) fn new(path: u64, identity: &Identity, print: u64, is_dir: bool, is_racy: bool) -> Old {
+        let bit = |is: bool, bit: u32| if is { bit } else { 0 };
+        let part = identity.part.min(NO_PART) | bit(is_dir, DIRECTORY) | bit(is_racy, RACY);
+        let &Identity { ino, generation, birth, .. } = identity;
+        Old { path, print, ino, generation, birth, part }
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        let &Old { ino, generation, birth, .. } = self;
+        Identity { part: self.part & !(DIRECTORY | RACY), ino, generation, birth }
+    }
+
+    pub(super) fn is_dir(&self) -> bool {
+        self.part & DIRECTORY != 0
+    }
+
+    /// Whether a file that is the same, and looks so, is unchanged for certain.
+    pub(super) fn is_unchanged(&self, print: u64) -> bool {
+        self.print == print && self.part & RACY == 0
+    }
+}
+
+/// What has been found of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Fate {
+    /// Nothing.
+    Missing = 0,
+    /// There is something else at its path, or it is there and has changed.
+    Doubtful = 1,
+    /// It is there, or has moved.
+    Found = 2,
+}
+
+/// Every row of a catalog, by path.
+pub(super) struct Index {
+    rows: Vec<Old>,
+    fates: Vec<AtomicU8>,
+    /// Places in `rows`, one more than they are; 0 is free.
+    slots: Vec<u32>,
+}
+
+impl Index {
+    pub(super) fn new(rows: Vec<Old>) -> Index {
+        let mut slots = vec![0u32; (rows.len() * 2).next_power_of_two().max(2)];
+        let mask = slots.len() - 1;
+        for (at, row) in rows.iter().enumerate() {
+            let mut slot = row.path as usize & mask;
+            while slots[slot] != 0 {
+                slot = (slot + 1) & mask;
+            }
+            slots[slot] = at as u32 + 1;
+        }
+        let fates = rows.iter().map(|_| AtomicU8::new(Fate::Missing as u8)).collect();
+        Index { rows, fates, slots }
+    }
+
+    /// Loads a catalog.
+    pub(super) fn load(reader: &Reader) -> Result<Index, Fault> {
+        let at_rest_before = reader.about().at_rest_before();
+        let mut rows = Vec::new();
+        for group in 0..reader.groups() {
+            let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
+            let (parts, inos) = (reader.numbers32(group, "part")?, reader.numbers64(group, "ino")?);
+            let (modes, sizes) = (reader.numbers32(group, "mode")?, reader.numbers64(group, "size")?);
+            let generations = reader.maybe32(group, "generation")?;
+            let (mtimes, mtimes_ns) = (reader.numbers64(group, "mtime")?, reader.numbers32(group, "mtime_ns")?);
+            let (ctimes, ctimes_ns) = (reader.numbers64(group, "ctime")?, reader.numbers32(group, "ctime_ns")?);
+            let (btimes, btimes_ns) = (reader.maybe64(group, "btime")?, reader.maybe32(group, "btime_ns")?);
+            let time = |sec: u64, nsec: u32| Time { sec: sec.cast_signed(), nsec };
+            let mut dir: (&[u8], u64) = (b"", digest::top(0));
+            rows.reserve(inos.len());
+            for row in 0..inos.len() {
+                if dir.0 != dirs[row].data() {
+                    dir = (dirs[row].data(), hash(dirs[row].data()));
+                }
+                let name = names[row].data();
+                let meta = Meta {
+                    ino: inos[row],
+                    mode: modes[row],
+                    size: sizes[row],
+                    mtime: time(mtimes[row], mtimes_ns[row]),
+                    ctime: time(ctimes[row], ctimes_ns[row]),
+                    btime: btimes[row].zip(btimes_ns[row]).map(|(sec, nsec)| time(sec, nsec)),
+                    generation: generations[row],
+                    ..Meta::default()
+                };
+                let path = if name.is_empty() { dir.1 } else { digest::below(dir.1, name) };
+                let is_dir = Type::of_mode(meta.mode) == Type::Directory;
+                let identity = Identity::of(parts[row], &meta);
+                rows.push(Old::new(path, &identity, print(&meta), is_dir, meta.ctime >= at_rest_before));
+            }
+        }
+        Ok(Index::new(rows))
+    }
+
+    /// Every row, by its number: its place in the catalog.
+    pub(super) fn rows(&self) -> &[Old] {
+        &self.rows
+    }
+
+    /// The row with a path.
+    pub(super) fn find(&self, path: u64) -> Option<u32> {
+        let mask = self.slots.len() - 1;
+        let mut slot = path as usize & mask;
+        loop {
+            let row = self.slots[slot].checked_sub(1)?;
+            if self.rows[row as usize].path == path {
+                return Some(row);
+            }
+            slot = (slot + 1) & mask;
+        }
+    }
+
+    pub(super) fn fate(&self, row: u32) -> Fate {
+        match self.fates[row as usize].load(Ordering::Relaxed) {
+            0 => Fate::Missing,
+            1 => Fate::Doubtful,
+            _ => Fate::Found,
+        }
+    }
+
+    /// Something has been found of a row; what is better than that stays.
+    pub(super) fn settle(&self, row: u32, fate: Fate) {
+        self.fates[row as usize].fetch_max(fate as u8, Ordering::Relaxed);
+    }
+}
+
+/// What stands for a name below DIR.
+pub(super) fn hash(path: &[u8]) -> u64 {
+    let parts = path.split(|&b| b == b'/').filter(|part| !part.is_empty());
+    parts.fold(digest::top(0), digest::below)
+}

@@ -1,0 +1,187 @@
+//! The file systems that a tree is made of, by what stays when device numbers change.
+
+use std::sync::Mutex;
+
+use gate::fs::{Open, fs_uuid, fstatfs};
+use gate::long::open_long;
+use ondisk::Dev;
+use walk::entry::append;
+use walk::{By, Ground, Meta};
+
+use crate::token;
+
+/// A mount, or a subvolume in one, that a tree is made of. All entries of a part have their inode numbers from one space.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Part {
+    /// Where it begins, below DIR; empty for DIR's own.
+    pub path: Vec<u8>,
+    /// Type of the file system, where the mount table says.
+    pub fstype: Option<Vec<u8>>,
+    /// The device or other source, where the mount table says.
+    pub source: Option<Vec<u8>>,
+    /// The part of the file system that is mounted, where the mount table says.
+    pub fsroot: Option<Vec<u8>>,
+    /// Number of the file system's type.
+    pub magic: u64,
+    /// What the file system calls itself in statfs(2).
+    pub fsid: [u32; 2],
+    /// Its UUID, where the kernel gives it.
+    pub uuid: Option<[u8; 16]>,
+    /// `st_dev`, as it was.
+    pub dev: Dev,
+    /// Inode number of the directory at which it begins.
+    pub ino: u64,
+    /// The engine that walked it; `None` for what was not entered, or was found by the way.
+    pub engine: Option<String>,
+    /// What must still be so for nothing to have changed; see [`token`].
+    pub token: Option<String>,
+}
+
+/// `f_type` of btrfs, where each subvolume has inode numbers of its own, and the number of the subvolume is in `f_fsid`.
+pub(crate) const BTRFS_MAGIC: u64 = 0x9123_683e;
+
+impl Part {
+    /// Whether both are of one file system (on btrfs, of one subvolume), so that the same inode number means the same file.
+    pub fn is_same_file_system(&self, other: &Part) -> bool {
+        if self.magic != other.magic {
+            return false;
+        }
+        // The UUID is the best; without it, what statfs says, which on some is but the device's number; at last the source.
+        match (self.uuid, other.uuid) {
+            (Some(a), Some(b)) => a == b && (self.magic != BTRFS_MAGIC || self.fsid == other.fsid),
+            _ if self.fsid != [0; 2] && other.fsid != [0; 2] => self.fsid == other.fsid,
+            _ => self.fstype == other.fstype && self.source == other.source,
+        }
+    }
+
+    pub(crate) fn of_ground(root: &[u8], ground: &Ground<'_>, by: By) -> Part {
+        let top = ground.top;
+        let content = ground.mount.map(|mount| &mount.content);
+        Part {
+            path: relative(root, &top.path).to_vec(),
+            fstype: content.map(|c| c.fstype.clone()),
+            source: content.and_then(|c| c.source.clone()),
+            fsroot: content.map(|c| c.fsroot.clone()),
+            magic: ground.statfs.magic,
+            fsid: ground.statfs.fsid,
+            uuid: fs_uuid(&top.fd).ok().flatten().filter(|uuid| *uuid != [0; 16]),
+            dev: top.meta.dev,
+            ino: top.meta.ino,
+            engine: Some(by.name().to_owned()),
+            token: None,
+        }
+    }
+
+    /// Of a name at which something begins that no job was made for: a subvolume, or what is mounted on a file.
+    fn of_name(root: &[u8], path: &[u8], meta: &Meta) -> Part {
+        let seen = open_long(path, Open::PATH | Open::NOFOLLOW).and_then(|fd| fstatfs(&fd)).ok();
+        Part {
+            path: relative(root, path).to_vec(),
+            magic: seen.map_or(0, |s| s.magic),
+            fsid: seen.map_or([0; 2], |s| s.fsid),
+            dev: meta.dev,
+            ino: meta.ino,
+            ..Part::default()
+        }
+    }
+}
+
+/// A name below `root`, which it begins with.
+pub(crate) fn relative<'a>(root: &[u8], path: &'a [u8]) -> &'a [u8] {
+    let mut rest = path.strip_prefix(root).unwrap_or(path);
+    while let [b'/', tail @ ..] = rest {
+        rest = tail;
+    }
+    rest
+}
+
+/// The parts of a walk, as they come.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    root: Vec<u8>,
+    /// Each with the id of its mount.
+    all: Mutex<Vec<(u64, Part)>>,
+}
+
+impl Parts {
+    pub(crate) fn new(root: &[u8]) -> Parts {
+        Parts { root: root.to_vec(), all: Mutex::default() }
+    }
+
+    /// A mount is about to be walked. With `with_token`, what is dirty in it is written first, and its token taken.
+    pub(crate) fn begin(&self, ground: &Ground<'_>, by: By, with_token: bool) {
+        let mut part = Part::of_ground(&self.root, ground, by);
+        let mut all = self.all.lock().unwrap_or_else(|e| e.into_inner());
+        // What has been read already may have changed since: a token that is taken now would not know.
+        if with_token && !all.iter().any(|(mount, _)| *mount == ground.top.meta.mount) {
+            part.token = token::take(ground);
+        }
+        all.push((ground.top.meta.mount, part));
+    }
+
+    /// The number of the part that an entry is in. `last` is for the caller to keep, one for each thread.
+    pub(crate) fn of(&self, last: &mut Option<Last>, meta: &Meta, dir: &[u8], name: &[u8]) -> u32 {
+        if let Some(last) = last
+            && (last.mount, last.dev) == (meta.mount, meta.dev)
+        {
+            return last.part;
+        }
+        let mut all = self.all.lock().unwrap_or_else(|e| e.into_inner());
+        let known = all.iter().position(|(mount, part)| (*mount, part.dev) == (meta.mount, meta.dev));
+        let part = known.unwrap_or_else(|| {
+            let mut path = dir.to_vec();
+            append(&mut path, name);
+            all.push((meta.mount, Part::of_name(&self.root, &path, meta)));
+            all.len() - 1
+        });
+        let part = u32::try_from(part).unwrap_or(u32::MAX);
+        *last = Some(Last { mount: meta.mount, dev: meta.dev, part });
+        part
+    }
+
+    /// One of them.
+    pub(crate) fn get(&self, number: u32) -> Option<Part> {
+        let all = self.all.lock().unwrap_or_else(|e| e.into_inner());
+        all.get(number as usize).map(|(_, part)| part.clone())
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Part> {
+        self.all.lock().unwrap_or_else(|e| e.into_inner()).iter().map(|(_, part)| part.clone()).collect()
+    }
+}
+
+/// The part that was asked for last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Last {
+    mount: u64,
+    dev: Dev,
+    part: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_below() {
+        for (root, path, rest) in
+            [("/", "/usr", "usr"), (".", "./a/b", "a/b"), ("a", "a", ""), ("a/", "a/b", "b"), ("a", "a/b", "b")]
+        {
+            assert_eq!(relative(root.as_bytes(), path.as_bytes()), rest.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_file_system_is_known_by_what_stays() {
+        let one = Part { magic: 1, fsid: [5, 0], uuid: Some([1; 16]), dev: (8, 1).into(), ..Part::default() };
+        assert!(one.is_same_file_system(&Part { fsid: [6, 0], dev: (8, 2).into(), ..one.clone() }));
+        assert!(!one.is_same_file_system(&Part { uuid: Some([2; 16]), ..one.clone() }));
+        assert!(!one.is_same_file_system(&Part { magic: 2, ..one.clone() }));
+        assert!(one.is_same_file_system(&Part { uuid: None, ..one.clone() }));
+        let subvolume = Part { magic: BTRFS_MAGIC, ..one.clone() };
+        assert!(!subvolume.is_same_file_system(&Part { fsid: [6, 0], ..subvolume.clone() }));
+        let nameless = Part { fsid: [0; 2], uuid: None, source: Some(b"server:/x".to_vec()), ..one };
+        assert!(!nameless.is_same_file_system(&Part { source: None, ..nameless.clone() }));
+    }
+}

@@ -1,0 +1,53 @@
+//! Tokens: what a file system says of itself that must change whenever anything in it does. Where it has not changed, the
+//! verdict is there before anything has been walked.
+//!
+//! A token is taken when all that was dirty has been written, and before anything is read: what is changed during the walk,
+//! or after it, makes another token. Whether two of them are equal is all that is ever asked. Each file here says why nothing
+//! can slip past its token.
+
+use gate::fs::{At, Want, statx, syncfs};
+use walk::{By, Ground};
+
+mod btrfs;
+mod ext4;
+mod xfs;
+
+/// Takes the token of the file system that a directory is on, having had it written first; `None` where it has none.
+pub fn take(ground: &Ground<'_>) -> Option<String> {
+    let of = match ground.statfs.magic {
+        crate::part::BTRFS_MAGIC => btrfs::token,
+        ext4::MAGIC => ext4::token,
+        xfs::MAGIC => xfs::token,
+        _ => return None,
+    };
+    syncfs(&ground.top.fd).ok()?;
+    of(ground)
+}
+
+/// The engine that a token stands in for.
+pub fn engine(token: &str) -> Option<By> {
+    let kind = token.split(' ').next()?;
+    [By::Btrfs, By::Ext4, By::Bulkstat].into_iter().find(|by| by.name() == kind)
+}
+
+/// What ties a count to the time for which it is kept: the boot, and the mount, by an id that no other mount gets as long as
+/// the machine is up. As long as the mount lasts, the file system stays in the kernel, and its counts go on.
+fn this_mount(ground: &Ground<'_>) -> Option<String> {
+    let boot = gate::file::read_kernel(c"/proc/sys/kernel/random/boot_id").ok()?;
+    let seen = statx(&ground.top.fd, c"", At::EMPTY_PATH, Want::MNT_ID_UNIQUE).ok()?;
+    let id = seen.mnt_id.filter(|_| seen.have.contains(Want::MNT_ID_UNIQUE))?;
+    Some(format!("boot {} mount {id}", String::from_utf8_lossy(&boot).trim_end()))
+}
+
+/// The kernel's name of the device that a file system is on, as `sda1`.
+fn device(ground: &Ground<'_>) -> Option<String> {
+    let link = std::ffi::CString::new(format!("/sys/dev/block/{}", ground.top.meta.dev)).ok()?;
+    let target = gate::fs::readlinkat(gate::fs::CWD, &link).ok()?;
+    let name = target.rsplit(|&b| b == b'/').next()?;
+    String::from_utf8(name.to_vec()).ok()
+}
+
+/// What the kernel says in a file.
+fn text(name: String) -> Option<String> {
+    String::from_utf8(gate::file::read_kernel(&std::ffi::CString::new(name).ok()?).ok()?).ok()
+}

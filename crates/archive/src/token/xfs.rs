@@ -1,0 +1,18 @@
+//! XFS: the head of its log.
+//!
+//! Every change to an inode or a directory is logged; syncfs(2) has what is held back written to the log, and waits, so that
+//! the head has moved on past it. It only grows while the file system is mounted: it is made of a number of the block, and one
+//! of the round. It also moves when XFS, within a minute of the last change, marks the log as done with.
+
+use walk::Ground;
+use walk::engine::bulkstat::log_head_lsn;
+
+use super::this_mount;
+
+/// `f_type` of XFS.
+pub(super) const MAGIC: u64 = 0x5846_5342;
+
+pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
+    let mount = this_mount(ground)?;
+    Some(format!("bulkstat {mount} log head {}", log_head_lsn(ground.top.meta.dev)?))
+}

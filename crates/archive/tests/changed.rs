@@ -1,0 +1,351 @@
+//! What has changed, on real directories: each kind of change by itself, and random ones against a model.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use archive::catalog::{About, Catalog, Options, Reader};
+use archive::changed::{Answer, Change, Failure, Question, changed};
+use proptest::prelude::*;
+use walk::{By, Desk, Filter};
+
+fn bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
+}
+
+fn catalog(dir: &Path, file: &Path, options: Options) -> About {
+    let catalog = Catalog::create(&bytes(file), &bytes(dir), options.clone()).unwrap();
+    let question = walk::Question {
+        dirs: vec![bytes(dir)],
+        by: Some(By::Threads),
+        filter: Filter::new(&options.excludes, options.max_depth).unwrap(),
+        ..walk::Question::default()
+    };
+    let answer = walk::walk(&question, &catalog, &Desk::default()).unwrap();
+    catalog.finish(&answer, true).unwrap()
+}
+
+fn since(dir: &Path, file: &Path, update: bool) -> Result<Answer, Failure> {
+    let question =
+        Question { dir: bytes(dir), since: bytes(file), by: Some(By::Threads), update, ..Question::default() };
+    changed(&question, &Desk::default())
+}
+
+/// `sign path` or `> path < from`, without the directories that have changed because of what happened in them.
+fn told(answer: &Answer) -> Vec<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let is_told = |entry: &&archive::changed::Changed| !(entry.is_dir && entry.change == Change::Changed);
+    let line = |entry: &archive::changed::Changed| match entry.change {
+        Change::Added => format!("+ {}", text(&entry.path)),
+        Change::Changed => format!("* {}", text(&entry.path)),
+        Change::Removed => format!("- {}", text(&entry.path)),
+        Change::Renamed => format!("> {} < {}", text(&entry.path), text(entry.from.as_deref().unwrap())),
+    };
+    let mut lines: Vec<String> = answer.entries.iter().filter(is_told).map(line).collect();
+    lines.sort();
+    lines
+}
+
+struct Ground {
+    dir: tempfile::TempDir,
+}
+
+impl Ground {
+    fn new(files: &[&str]) -> Ground {
+        let ground = Ground { dir: tempfile::tempdir().unwrap() };
+        fs::create_dir(ground.dir()).unwrap();
+        for file in files {
+            ground.write(file, "1");
+        }
+        ground
+    }
+    fn dir(&self) -> std::path::PathBuf {
+        self.dir.path().join("tree")
+    }
+    fn file(&self) -> std::path::PathBuf {
+        self.dir.path().join("catalog.parquet")
+    }
+    fn at(&self, name: &str) -> std::path::PathBuf {
+        self.dir().join(name)
+    }
+    fn write(&self, name: &str, text: &str) {
+        fs::create_dir_all(self.at(name).parent().unwrap()).unwrap();
+        fs::write(self.at(name), text).unwrap();
+    }
+    fn catalog(&self) {
+        catalog(&self.dir(), &self.file(), Options::default());
+    }
+    fn told(&self) -> Vec<String> {
+        told(&since(&self.dir(), &self.file(), false).unwrap())
+    }
+}
+
+#[test]
+fn nothing_has_changed() {
+    let ground = Ground::new(&["a/b", "c"]);
+    let about = catalog(&ground.dir(), &ground.file(), Options::default());
+    assert_eq!((about.entries, about.racy), (4, 0), "{about:?}");
+    let answer = since(&ground.dir(), &ground.file(), false).unwrap();
+    assert_eq!((answer.engine, answer.entries), ("threads", vec![]));
+    assert!(answer.why.contains("digest"), "{}", answer.why);
+}
+
+#[test]
+fn each_kind_of_change() {
+    let ground =
+        Ground::new(&["stays", "grows", "goes", "moves", "d/x", "d/e/y", "d/e/z", "swap1", "swap2", "replaced"]);
+    fs::hard_link(ground.at("stays"), ground.at("link")).unwrap();
+    ground.catalog();
+    ground.write("grows", "123");
+    fs::remove_file(ground.at("goes")).unwrap();
+    fs::rename(ground.at("moves"), ground.at("moved")).unwrap();
+    ground.write("comes", "1");
+    fs::rename(ground.at("d"), ground.at("D")).unwrap();
+    ground.write("D/e/z", "22");
+    ground.write("D/e/new", "1");
+    fs::rename(ground.at("swap1"), ground.at("swap")).unwrap();
+    fs::rename(ground.at("swap2"), ground.at("swap1")).unwrap();
+    fs::rename(ground.at("swap"), ground.at("swap2")).unwrap();
+    ground.write("temporary", "1");
+    fs::rename(ground.at("temporary"), ground.at("replaced")).unwrap();
+    let want = [
+        "* D/e/z",
+        "* grows",
+        "* replaced",
+        "+ D/e/new",
+        "+ comes",
+        "- goes",
+        "> D < d",
+        "> moved < moves",
+        "> swap1 < swap2",
+        "> swap2 < swap1",
+    ];
+    assert_eq!(ground.told(), want);
+    let answer = since(&ground.dir(), &ground.file(), true).unwrap();
+    assert_eq!(told(&answer), want);
+    let mut carried: Vec<_> = answer.carried.iter().map(|(path, _)| String::from_utf8(path.clone()).unwrap()).collect();
+    carried.sort();
+    assert_eq!(carried, ["D/e/y", "D/x"]);
+}
+
+#[test]
+fn hard_links_are_names_of_one_file() {
+    let ground = Ground::new(&["a"]);
+    fs::hard_link(ground.at("a"), ground.at("b")).unwrap();
+    ground.catalog();
+    fs::hard_link(ground.at("a"), ground.at("c")).unwrap();
+    assert_eq!(ground.told(), ["* a", "* b", "+ c"]);
+    fs::remove_file(ground.at("b")).unwrap();
+    assert_eq!(ground.told(), ["* a", "> c < b"]);
+}
+
+#[test]
+fn a_change_in_the_tick_of_the_catalog_is_not_missed() {
+    let ground = Ground::new(&["a"]);
+    for round in 0..20 {
+        ground.write("a", &format!("{}", round % 10));
+        ground.catalog();
+        ground.write("a", &format!("{}", (round + 1) % 10));
+        assert!(ground.told().contains(&"* a".to_owned()), "round {round}");
+    }
+}
+
+#[test]
+fn options_are_those_of_the_catalog() {
+    let ground = Ground::new(&["a/b/c", "x.o", "y"]);
+    let options = Options { excludes: vec!["*.o".to_owned()], max_depth: Some(1), one_file_system: false };
+    catalog(&ground.dir(), &ground.file(), options);
+    ground.write("a/b/c", "22");
+    ground.write("x.o", "22");
+    ground.write("y", "22");
+    assert_eq!(ground.told(), ["* y"]);
+}
+
+#[test]
+fn an_update_leaves_a_catalog_of_what_is_there() {
+    let ground = Ground::new(&["a", "b"]);
+    ground.catalog();
+    ground.write("a", "22");
+    let before = fs::metadata(ground.file()).unwrap().ino();
+    assert_eq!(told(&since(&ground.dir(), &ground.file(), true).unwrap()), ["* a"]);
+    assert_ne!(fs::metadata(ground.file()).unwrap().ino(), before);
+    assert!(since(&ground.dir(), &ground.file(), false).unwrap().entries.is_empty());
+    assert_eq!(fs::read_dir(ground.dir.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn catalogs_that_cannot_be_used() {
+    let ground = Ground::new(&["a"]);
+    ground.catalog();
+    let other = tempfile::tempdir().unwrap();
+    let reason = |dir: &Path, file: &Path| match since(dir, file, true) {
+        Err(Failure::Catalog(fault)) => fault.error,
+        other => panic!("{other:?}"),
+    };
+    assert!(reason(other.path(), &ground.file()).contains("another directory"));
+    assert!(reason(Path::new("/proc"), &ground.file()).contains("another file system"));
+    let whole = fs::read(ground.file()).unwrap();
+    let bad = ground.dir.path().join("bad");
+    for (content, why) in [
+        (&b""[..], "no Parquet file"),
+        (b"hello, world, this is no catalog", "no Parquet file"),
+        (&whole[..whole.len() / 2], "cut short"),
+        (&whole[..whole.len() - 1], "cut short"),
+    ] {
+        fs::write(&bad, content).unwrap();
+        assert!(reason(&ground.dir(), &bad).contains(why), "{why}");
+        assert_eq!(fs::read(&bad).unwrap(), content);
+    }
+    assert!(reason(&ground.dir(), &ground.dir.path().join("none")).contains("No such file"));
+    assert!(reason(&ground.dir(), &ground.dir()).contains("directory"));
+}
+
+#[test]
+fn names_of_every_kind_come_back() {
+    let ground = Ground::new(&[]);
+    let names: Vec<Vec<u8>> =
+        (1..=255u8).filter(|&b| b != b'/' && b != b'.').map(|b| vec![b; 1 + usize::from(b) % 40]).collect();
+    for name in &names {
+        fs::write(ground.dir().join(std::ffi::OsStr::from_bytes(name)), b"").unwrap();
+    }
+    ground.catalog();
+    let reader = Reader::open(&bytes(&ground.file())).unwrap();
+    let read: Vec<Vec<u8>> =
+        (0..reader.groups()).flat_map(|g| reader.names(g, "name").unwrap()).map(|n| n.data().to_vec()).collect();
+    let mut want = names;
+    want.push(Vec::new());
+    want.sort();
+    assert_eq!(read, want);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u8, u8),
+    Make(u8),
+    Remove(u8),
+    Rename(u8, u8),
+    Link(u8, u8),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        (any::<u8>(), any::<u8>()).prop_map(|(a, b)| Step::Write(a, b)),
+        any::<u8>().prop_map(Step::Make),
+        any::<u8>().prop_map(Step::Remove),
+        (any::<u8>(), any::<u8>()).prop_map(|(a, b)| Step::Rename(a, b)),
+        (any::<u8>(), any::<u8>()).prop_map(|(a, b)| Step::Link(a, b)),
+    ];
+    proptest::collection::vec(step, 0..30)
+}
+
+/// A name in a small tree of names, so that steps meet.
+fn name(n: u8) -> String {
+    let part = |n: u8| (b'a' + n % 3) as char;
+    match n % 4 {
+        0 => format!("{}", part(n / 4)),
+        1 | 2 => format!("{}/{}", part(n / 4), part(n / 12)),
+        _ => format!("{}/{}/{}", part(n / 4), part(n / 12), part(n / 36)),
+    }
+}
+
+fn take(dir: &Path, steps: &[Step]) {
+    for step in steps {
+        let at = |n: &u8| dir.join(name(*n));
+        let _ = match step {
+            Step::Write(n, len) => fs::write(at(n), vec![b'x'; usize::from(*len)]),
+            Step::Make(n) => fs::create_dir(at(n)),
+            Step::Remove(n) => fs::remove_file(at(n)).or_else(|_| fs::remove_dir_all(at(n))),
+            Step::Rename(a, b) => fs::rename(at(a), at(b)),
+            Step::Link(a, b) => fs::hard_link(at(a), at(b)),
+        };
+    }
+}
+
+/// What is at each path: inode number, and all that must be the same for an entry to be unchanged.
+fn look(dir: &Path, below: &str, into: &mut BTreeMap<String, (u64, bool, [i64; 6])>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let meta = entry.path().symlink_metadata().unwrap();
+        let name = format!("{below}{}", entry.file_name().to_str().unwrap());
+        if meta.is_dir() {
+            look(&entry.path(), &format!("{name}/"), into);
+        }
+        let print =
+            [meta.mode() as i64, meta.size() as i64, meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];
+        into.insert(name, (meta.ino(), meta.is_dir(), print));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// From what was there and what is told, what is there now can be made.
+    #[test]
+    fn what_is_told_leads_from_then_to_now(before in steps(), after in steps()) {
+        let ground = Ground::new(&[]);
+        take(&ground.dir(), &before);
+        let (mut then, mut now) = (BTreeMap::new(), BTreeMap::new());
+        look(&ground.dir(), "", &mut then);
+        ground.catalog();
+        take(&ground.dir(), &after);
+        look(&ground.dir(), "", &mut now);
+        let answer = since(&ground.dir(), &ground.file(), false).unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let mut told: BTreeMap<String, (Change, Option<String>)> = BTreeMap::new();
+        for entry in &answer.entries {
+            let of = (entry.change, entry.from.as_deref().map(text));
+            prop_assert!(told.insert(text(&entry.path), of).is_none(), "{:?} twice", entry);
+        }
+        let carried: Vec<String> = answer.carried.iter().map(|(path, _)| text(path)).collect();
+        // Whatever is there is as it was at its path, or is told of, or was carried along.
+        for (path, is) in &now {
+            let is_same = then.get(path) == Some(is);
+            match told.get(path) {
+                None => prop_assert!(is_same || carried.contains(path), "{path} is not told of: {answer:?}"),
+                Some((Change::Removed, _)) => prop_assert!(false, "{path} is there: {answer:?}"),
+                Some((Change::Added, _)) => prop_assert!(!then.contains_key(path), "{path} was there: {answer:?}"),
+                Some((Change::Renamed, from)) => {
+                    let from = from.as_ref().unwrap();
+                    prop_assert_eq!(then.get(from).map(|was| was.0), Some(is.0));
+                    prop_assert!(now.get(from).is_none_or(|at| at.0 != is.0), "{from} still has it: {answer:?}");
+                }
+                Some((Change::Changed, _)) => prop_assert!(!is_same, "{path} is as it was: {answer:?}"),
+            }
+        }
+        // Whatever was there is there, or told of as gone or renamed, or was below what was renamed.
+        let renamed: Vec<&String> = told.values().filter_map(|(_, from)| from.as_ref()).collect();
+        for path in then.keys().filter(|path| !now.contains_key(*path)) {
+            let is_gone = told.get(path).is_some_and(|(change, _)| *change == Change::Removed);
+            let went_along = renamed.iter().any(|from| path == *from || path.starts_with(&format!("{from}/")));
+            prop_assert!(is_gone || went_along, "nothing is told of {path}: {answer:?}");
+        }
+        for (path, (change, _)) in &told {
+            if *change == Change::Removed {
+                prop_assert!(then.contains_key(path) && !now.contains_key(path), "{path}: {answer:?}");
+            }
+        }
+    }
+
+    /// Whatever becomes of its bytes, a catalog is read or refused.
+    #[test]
+    fn a_damaged_catalog_is_read_or_refused(at in any::<prop::sample::Index>(), byte in any::<u8>(), tail in any::<bool>()) {
+        let ground = Ground::new(&["a/b", "c/d", "e"]);
+        ground.catalog();
+        let mut content = fs::read(ground.file()).unwrap();
+        // Half of the time within the last part, where the library keeps what it believes.
+        let len = content.len();
+        let at = if tail { len - 1 - at.index(len.min(600)) } else { at.index(len) };
+        content[at] ^= byte;
+        fs::write(ground.file(), content).unwrap();
+        let _ = since(&ground.dir(), &ground.file(), false);
+        if let Ok(reader) = Reader::open(&bytes(&ground.file())) {
+            for group in 0..reader.groups() {
+                let _ = (reader.names(group, "dir"), reader.names(group, "name"));
+                let _ = (reader.numbers32(group, "mode"), reader.numbers64(group, "size"));
+                let _ = (reader.maybe32(group, "generation"), reader.maybe64(group, "btime"));
+            }
+        }
+    }
+}

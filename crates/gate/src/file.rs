@@ -1,0 +1,448 @@
+//! Plain files: written so that they appear whole or not at all, and read from any place in them.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use libc::{c_int, c_long, syscall};
+
+use crate::fs::{At, CWD, FileType, Open, Want, openat, pread64, read, readlinkat, statx};
+use crate::long::{c_string, open_long, reach, statx_long};
+use crate::meter::{Gate, answer, pass};
+use crate::{Errno, Fd, Result};
+
+/// Writes to a descriptor. [write(2)](https://man7.org/linux/man-pages/man2/write.2.html)
+pub fn write(fd: impl AsFd, bytes: &[u8]) -> Result<usize> {
+    pass(Gate::Write, || {
+        // SAFETY: the kernel reads at most `bytes.len()` bytes of `bytes`.
+        answer(unsafe { syscall(libc::SYS_write, fd.as_fd().as_raw_fd(), bytes.as_ptr(), bytes.len() as c_long) })
+    })
+}
+
+/// Waits until a file, or what a directory says, is on the disk. [fsync(2)](https://man7.org/linux/man-pages/man2/fsync.2.html)
+pub fn fsync(fd: impl AsFd) -> Result<()> {
+    // SAFETY: no pointers.
+    pass(Gate::Fsync, || answer(unsafe { syscall(libc::SYS_fsync, fd.as_fd().as_raw_fd()) })).map(drop)
+}
+
+/// Gives a file another name. [linkat(2)](https://man7.org/linux/man-pages/man2/link.2.html)
+pub fn linkat(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr, at: At) -> Result<()> {
+    let (from, to) = (from.as_fd().as_raw_fd(), to.as_fd().as_raw_fd());
+    pass(Gate::Linkat, || {
+        // SAFETY: both names are NUL-terminated.
+        answer(unsafe { syscall(libc::SYS_linkat, from, name.as_ptr(), to, new.as_ptr(), at.bits()) })
+    })
+    .map(drop)
+}
+
+/// Renames within a directory; what had the new name is replaced.
+/// [renameat(2)](https://man7.org/linux/man-pages/man2/rename.2.html)
+pub fn renameat(dir: impl AsFd, name: &CStr, new: &CStr) -> Result<()> {
+    let dir = dir.as_fd().as_raw_fd();
+    pass(Gate::Renameat, || {
+        // SAFETY: both names are NUL-terminated. renameat2 without flags is renameat, which newer architectures lack.
+        answer(unsafe { syscall(libc::SYS_renameat2, dir, name.as_ptr(), dir, new.as_ptr(), 0) })
+    })
+    .map(drop)
+}
+
+/// Takes a name away. [unlinkat(2)](https://man7.org/linux/man-pages/man2/unlink.2.html)
+pub fn unlinkat(dir: impl AsFd, name: &CStr) -> Result<()> {
+    pass(Gate::Unlinkat, || {
+        // SAFETY: `name` is NUL-terminated.
+        answer(unsafe { syscall(libc::SYS_unlinkat, dir.as_fd().as_raw_fd(), name.as_ptr(), 0) })
+    })
+    .map(drop)
+}
+
+/// Makes a file that everybody may read and write whom the umask does not keep out; `name` is a directory for an
+/// `O_TMPFILE`.
+fn create(dir: impl AsFd, name: &CStr, how: c_int) -> Result<Fd> {
+    pass(Gate::Openat, || {
+        let how = how | libc::O_WRONLY | libc::O_CLOEXEC;
+        // SAFETY: `name` is NUL-terminated.
+        answer(unsafe { syscall(libc::SYS_openat, dir.as_fd().as_raw_fd(), name.as_ptr(), how, 0o666) })
+    })
+    .map(Fd::take)
+}
+
+/// A file being written. Under its name it appears whole, when it is [published](Writer::publish), and takes the place of
+/// what was there; until then, and if it never is, nothing is to be seen of it. What is no plain file (a device, a fifo, a
+/// descriptor's name as `/dev/stdout`) is written straight.
+#[derive(Debug)]
+pub struct Writer {
+    fd: Fd,
+    whereto: Whereto,
+}
+
+#[derive(Debug)]
+enum Whereto {
+    /// It is what it is.
+    Straight,
+    /// An `O_TMPFILE`, to be linked into the directory.
+    Unnamed { dir: Fd, name: CString },
+    /// Under a temporary name, where there is no `O_TMPFILE`.
+    Named { name: CString, temporary: Temporary },
+}
+
+impl Writer {
+    /// Makes ready to write the file that a name of any length leads to. A symlink is followed, so that it stays.
+    ///
+    /// # Errors
+    /// `EISDIR` for a directory; those of openat(2).
+    pub fn create(path: &[u8]) -> Result<Writer> {
+        /// As many symlinks as the kernel follows.
+        const MOST_LINKS: usize = 40;
+        let is_descriptor = |path: &[u8]| {
+            matches!(path, b"/dev/stdout" | b"/dev/stderr")
+                || [&b"/dev/fd/"[..], b"/proc/self/fd/"].iter().any(|dir| path.starts_with(dir))
+        };
+        let mut path = path.to_vec();
+        for _ in 0..MOST_LINKS {
+            if is_descriptor(&path) {
+                return Ok(Writer { fd: open_long(&path, Open::WRONLY)?, whereto: Whereto::Straight });
+            }
+            let (parent, name) = split(&path);
+            match statx_long(&path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE).map(|s| s.file_type) {
+                Ok(FileType::Symlink) => {
+                    let reach = reach(CWD, &path)?;
+                    let target = readlinkat(reach.dir(), reach.rest())?;
+                    path = if target.starts_with(b"/") { target } else { [parent, &target].concat() };
+                    continue;
+                }
+                Ok(FileType::Directory) => return Err(Errno::EISDIR),
+                Ok(FileType::Regular) | Err(Errno::ENOENT) => {}
+                Ok(_) => return Ok(Writer { fd: open_long(&path, Open::WRONLY)?, whereto: Whereto::Straight }),
+                Err(e) => return Err(e),
+            }
+            if name.is_empty() {
+                return Err(Errno::EISDIR);
+            }
+            let dir = open_long(if parent.is_empty() { b"." } else { parent }, Open::DIRECTORY)?;
+            return Writer::in_dir(dir, c_string(name)?);
+        }
+        Err(Errno::ELOOP)
+    }
+
+    fn in_dir(dir: Fd, name: CString) -> Result<Writer> {
+        match create(&dir, c".", libc::O_TMPFILE) {
+            Ok(fd) => return Ok(Writer { fd, whereto: Whereto::Unnamed { dir, name } }),
+            // File systems and kernels that have none say so in many ways.
+            Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {}
+            Err(e) => return Err(e),
+        }
+        let mut made = None;
+        let temporary = Temporary::make(dir, |dir, name| {
+            made = Some(create(dir, name, libc::O_CREAT | libc::O_EXCL)?);
+            Ok(())
+        })?;
+        let fd = made.ok_or(Errno::EIO)?;
+        Ok(Writer { fd, whereto: Whereto::Named { name, temporary } })
+    }
+
+    /// Waits until all is on the disk, and gives the file its name, in the place of whatever has it.
+    ///
+    /// # Errors
+    /// Nothing is left behind then, and what had the name still has it; unless it is the last step that fails, which is to
+    /// wait until the name is on the disk.
+    pub fn publish(self) -> Result<()> {
+        let Writer { fd, whereto } = self;
+        match whereto {
+            Whereto::Straight => match fsync(&fd) {
+                // Pipes and terminals have nothing to wait for.
+                Err(Errno::EINVAL | Errno::EROFS | Errno::EOPNOTSUPP) => Ok(()),
+                other => other,
+            },
+            Whereto::Unnamed { dir, name } => {
+                fsync(&fd)?;
+                match link(&fd, &dir, &name) {
+                    Ok(()) => fsync(&dir),
+                    Err(Errno::EEXIST) => {
+                        Temporary::make(dir, |dir, temporary| link(&fd, dir, temporary))?.rename(&name)
+                    }
+                    Err(e) => Err(e),
+                }
+            }
+            Whereto::Named { name, temporary } => {
+                fsync(&fd)?;
+                temporary.rename(&name)
+            }
+        }
+    }
+}
+
+impl io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        write(&self.fd, bytes).map_err(|e| io::Error::from_raw_os_error(e.0))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The directory of a name, with its slash, and the last component.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    path.split_at(path.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1))
+}
+
+/// Gives an `O_TMPFILE` a name.
+fn link(fd: &Fd, dir: &Fd, name: &CStr) -> Result<()> {
+    match linkat(fd, c"", dir, name, At::EMPTY_PATH) {
+        // Before Linux 6.10 that needs CAP_DAC_READ_SEARCH; through /proc it does not.
+        Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
+            let own = CString::new(format!("/proc/self/fd/{}", fd.as_raw_fd())).map_err(|_| Errno::EINVAL)?;
+            linkat(CWD, &own, dir, name, At::SYMLINK_FOLLOW)
+        }
+        other => other,
+    }
+}
+
+/// A temporary name in a directory, which goes when this is dropped, or when SIGINT, SIGTERM or SIGHUP ends the process.
+#[derive(Debug)]
+struct Temporary {
+    dir: Fd,
+    name: CString,
+    is_there: bool,
+}
+
+/// A name that must not outlive the process.
+struct Doomed {
+    dir: c_int,
+    name: CString,
+}
+
+/// The temporary name that signals are to take away; null when there is none. What it points to is never freed, since a
+/// signal's handler may be looking at it: that is a few bytes for each file that is written so.
+static DOOMED: AtomicPtr<Doomed> = AtomicPtr::new(std::ptr::null_mut());
+
+impl Temporary {
+    /// Finds a name that is free, and makes it.
+    fn make(dir: Fd, mut make: impl FnMut(&Fd, &CStr) -> Result<()>) -> Result<Temporary> {
+        /// So many names in a row are not taken by chance.
+        const TRIES: u32 = 100;
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        take_away_on_signals();
+        let mut own = Temporary { dir, name: CString::default(), is_there: false };
+        for _ in 0..TRIES {
+            let n = NEXT.fetch_add(1, Ordering::Relaxed);
+            own.name = c_string(format!(".fathom-{:x}-{n:x}", std::process::id()).as_bytes())?;
+            if statx(&own.dir, &own.name, At::SYMLINK_NOFOLLOW, Want::empty()).is_ok() {
+                continue;
+            }
+            // Signals know of the name before it is there: there is no moment in which it is there and they do not.
+            let doomed = Doomed { dir: own.dir.as_raw_fd(), name: own.name.clone() };
+            DOOMED.store(Box::into_raw(Box::new(doomed)), Ordering::SeqCst);
+            match make(&own.dir, &own.name) {
+                Ok(()) => {
+                    own.is_there = true;
+                    return Ok(own);
+                }
+                Err(Errno::EEXIST) => DOOMED.store(std::ptr::null_mut(), Ordering::SeqCst),
+                Err(e) => return Err(e),
+            }
+        }
+        Err(Errno::EEXIST)
+    }
+
+    /// Makes it the name that is wanted, and waits until that is on the disk.
+    fn rename(mut self, to: &CStr) -> Result<()> {
+        renameat(&self.dir, &self.name, to)?;
+        self.is_there = false;
+        fsync(&self.dir)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if self.is_there {
+            let _ = unlinkat(&self.dir, &self.name);
+        }
+        DOOMED.store(std::ptr::null_mut(), Ordering::SeqCst);
+    }
+}
+
+/// Has the temporary name taken away by the signals that end a program, unless they are ignored or somebody else's.
+fn take_away_on_signals() {
+    extern "C" fn on_signal(signal: c_int) {
+        let doomed = DOOMED.swap(std::ptr::null_mut(), Ordering::SeqCst);
+        // SAFETY: values that DOOMED points to are never freed; unlinkat, signal and raise may be called in a handler. The
+        // signal is blocked while its handler runs: it ends the process when this returns.
+        unsafe {
+            if !doomed.is_null() {
+                libc::unlinkat((*doomed).dir, (*doomed).name.as_ptr(), 0);
+            }
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: zero is a valid sigaction; both pointers are to live ones; the handler keeps to what handlers may do.
+        unsafe {
+            let mut now: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &raw mut now);
+            if now.sa_sigaction == libc::SIG_DFL {
+                now.sa_sigaction = on_signal as *const () as usize;
+                now.sa_flags = libc::SA_RESTART;
+                libc::sigaction(signal, &raw const now, std::ptr::null_mut());
+            }
+        }
+    }
+}
+
+/// A file open for reading, with its length as it was then.
+#[derive(Debug)]
+pub struct Reader {
+    fd: Fd,
+    len: u64,
+}
+
+impl Reader {
+    /// Opens a file by a name of any length. What is no plain file has the length 0.
+    ///
+    /// # Errors
+    /// `EISDIR` for a directory; those of openat(2).
+    pub fn open(path: &[u8]) -> Result<Reader> {
+        let fd = open_long(path, Open::NONBLOCK)?;
+        let seen = statx(&fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+        if seen.file_type == FileType::Directory {
+            return Err(Errno::EISDIR);
+        }
+        Ok(Reader { fd, len: seen.size })
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Reads from a place on, as much as there is room for; less only at the end of the file.
+    pub fn read_at(&self, mut offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let mut have = 0;
+        while have < buffer.len() {
+            match pread64(&self.fd, &mut buffer[have..], offset) {
+                Ok(0) => break,
+                Ok(n) => {
+                    have += n;
+                    offset += n as u64;
+                }
+                Err(Errno::EINTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(have)
+    }
+}
+
+/// What the kernel says in a file of /proc or /sys, cut off at 64 KiB.
+pub fn read_kernel(name: &CStr) -> Result<Vec<u8>> {
+    const MOST: usize = 64 << 10;
+    let fd = openat(CWD, name, Open::NONBLOCK)?;
+    let (mut text, mut have) = (vec![0; 4096], 0);
+    loop {
+        let n = read(&fd, &mut text[have..])?;
+        have += n;
+        if n == 0 || have == MOST {
+            text.truncate(have);
+            return Ok(text);
+        }
+        if have == text.len() {
+            text.resize(have * 2, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    fn ground(name: &str) -> std::path::PathBuf {
+        let dir = std::env::temp_dir().join(format!("fathom-gate-{}-{name}", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        dir
+    }
+
+    fn names(dir: &std::path::Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_appears_whole_in_the_place_of_another_or_not_at_all() {
+        let dir = ground("whole");
+        let path = dir.join("out");
+        let create = || Writer::create(path.as_os_str().as_bytes()).unwrap();
+        for content in ["one", "two"] {
+            let mut writer = create();
+            writer.write_all(content.as_bytes()).unwrap();
+            assert!(std::fs::read_to_string(&path).is_ok_and(|now| now == "one") == (content == "two"));
+            writer.publish().unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        }
+        let mut dropped = create();
+        dropped.write_all(b"three").unwrap();
+        drop(dropped);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
+        assert_eq!(names(&dir), ["out"]);
+        assert_eq!(Writer::create(dir.as_os_str().as_bytes()).unwrap_err(), Errno::EISDIR);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn so_does_one_under_a_temporary_name() {
+        let dir = ground("named");
+        let open = || open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
+        let start = || {
+            let (fd, name) = (open(), c"out".to_owned());
+            let mut made = None;
+            let temporary = Temporary::make(fd, |dir, name| {
+                made = Some(create(dir, name, libc::O_CREAT | libc::O_EXCL)?);
+                Ok(())
+            });
+            Writer { fd: made.unwrap(), whereto: Whereto::Named { name, temporary: temporary.unwrap() } }
+        };
+        let mut writer = start();
+        writer.write_all(b"x").unwrap();
+        assert!(names(&dir)[0].starts_with(".fathom-"));
+        writer.publish().unwrap();
+        assert_eq!(names(&dir), ["out"]);
+        drop(start());
+        assert_eq!(names(&dir), ["out"]);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_symlink_stays_and_a_device_is_written_straight() {
+        let dir = ground("link");
+        std::os::unix::fs::symlink("real", dir.join("link")).unwrap();
+        let mut writer = Writer::create(dir.join("link").as_os_str().as_bytes()).unwrap();
+        writer.write_all(b"x").unwrap();
+        writer.publish().unwrap();
+        assert_eq!(std::fs::read_link(dir.join("link")).unwrap().as_os_str(), "real");
+        assert_eq!(std::fs::read(dir.join("real")).unwrap(), b"x");
+        std::fs::remove_dir_all(dir).unwrap();
+        let mut null = Writer::create(b"/dev/null").unwrap();
+        null.write_all(b"x").unwrap();
+        null.publish().unwrap();
+    }
+
+    #[test]
+    fn a_reader_reads_to_the_end() {
+        let reader = Reader::open(b"/proc/self/exe").unwrap();
+        let mut tail = [0; 16];
+        assert_eq!(reader.read_at(reader.len() - 4, &mut tail).unwrap(), 4);
+        assert_eq!(Reader::open(b"/").unwrap_err(), Errno::EISDIR);
+        assert!(read_kernel(c"/proc/sys/kernel/random/boot_id").unwrap().len() > 30);
+    }
+}

@@ -6,11 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::mount::{MountFlags, UnmountFlags, unmount};
+use rustix::mount::MountFlags;
 use serde_json::Value;
 
 use super::right::{objects, same, walk};
-use crate::support::build::{bush, dir, tool};
+use crate::support::build::{bush, dir, tool, unmount, unmount_whole};
 use crate::support::disks::{EXT4, Loop, Make, attach, image, mount_image};
 use crate::support::jail::at_most;
 use crate::support::run::{Ran, args};
@@ -31,7 +31,7 @@ fn whole(make: Make, ground: &Path) -> PathBuf {
     grow(&dir(at.join("tree")), 1, 200);
     bush(&dir(at.join("bush")), 20, 20);
     dir(at.join("a/b/c"));
-    unmount(&at, UnmountFlags::empty()).unwrap();
+    unmount_whole(&at);
     file
 }
 
@@ -73,7 +73,7 @@ fn after(make: Make, whole: &Path, what: &str, harm: impl FnOnce(&Path)) -> bool
         .or_else(|_| rustix::mount::mount(&device.0, &at, make.fstype, MountFlags::RDONLY, c"errors=continue"));
     if mounted.is_ok() {
         no_worse_than_stat(&at, what);
-        unmount(&at, UnmountFlags::DETACH).unwrap();
+        unmount(&at);
     }
     mounted.is_ok()
 }
@@ -284,7 +284,7 @@ fn a_superblock_that_lies_after_it_was_mounted() {
                         ends_well(&at, "ext4", &format!("{} with other descriptors", make.name));
                     });
                 }
-                unmount(&at, UnmountFlags::DETACH).unwrap();
+                unmount(&at);
             });
         }
     }

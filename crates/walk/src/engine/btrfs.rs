@@ -3,8 +3,8 @@
 //!
 //! - The search sees what is in the trees: syncfs(2) first puts everything there. Whatever has changed since, by its ctime
 //!   or mtime, and whatever does not fit together, is looked at singly with statx(2).
-//! - Threads claim pieces of the inode numbers in ascending order ([`work`]). A directory is mostly older than what is in
-//!   it, so it is mostly known by then; one that is not is looked up, upwards to one that is ([`tree`]). So every entry is
+//! - Threads claim pieces of the inode numbers in ascending order (`work.rs`). A directory is mostly older than what is in
+//!   it, so it is mostly known by then; one that is not is looked up, upwards to one that is (`tree.rs`). So every entry is
 //!   handed over at once, and of the whole only the directories are kept.
 //! - Subvolumes are trees of their own. The tree of trees says where they should lie; what is really at those names, statx
 //!   says.

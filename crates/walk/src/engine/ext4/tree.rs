@@ -352,8 +352,7 @@ impl<'a> Scout<'a> {
     /// The names of a directory that lies in its inode.
     fn inline(&mut self, node: u32, inode: &Inode<'_>, tree: &Tree, hints: &Hints<'_>) -> Result<(State, u32), Fault> {
         let rest = inode.inline_value().ok_or(Fault("inline data that are missing"))?;
-        let mut content = [&inode.body()[..], rest].concat();
-        content.truncate(usize::try_from(inode.size()).unwrap_or(usize::MAX));
+        let content = [&inode.body()[..], rest].concat();
         let here = self.here(node, tree, hints);
         let mut names = OnDisk::inline(&content, &self.device.superblock);
         names.by_ref().for_each(|name| self.name(&here, &name, tree));

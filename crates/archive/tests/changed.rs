@@ -1,4 +1,5 @@
 //! What has changed, on real directories: each kind of change by itself, and random ones against a model.
+#![allow(clippy::disallowed_methods, reason = "the tests build and check past the gate")]
 
 use std::collections::BTreeMap;
 use std::fs;

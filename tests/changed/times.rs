@@ -5,10 +5,10 @@ use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::mount::{MountFlags, UnmountFlags, unmount};
+use rustix::mount::MountFlags;
 
 use super::since::{catalog, changed, expect, on_each_kind, since};
-use crate::support::build::{dir, file, tool};
+use crate::support::build::{dir, file, tool, unmount, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, XFS, attach, image, mount_image};
 use crate::support::trees::grow;
 use crate::support::{Need, in_namespace, require};
@@ -75,7 +75,7 @@ fn a_clock_that_goes_back() {
             }
             catalog(&at.join("tree"), &to);
             fs::write(at.join("tree/second"), [7; 100]).unwrap();
-            unmount(&at, UnmountFlags::empty()).unwrap();
+            unmount_whole(&at);
             for field in ["ctime", "mtime"] {
                 let request = format!("set_inode_field /tree/second {field} 20010203040506");
                 tool(Command::new("debugfs").args(["-w", "-R", &request]).arg(&disk));
@@ -97,7 +97,7 @@ fn a_device_number_that_changes() {
                 assert!(mount_image(make, &disk, &at, MountFlags::NOATIME));
                 grow(&dir(at.join("tree")), 1, 100);
                 catalog(&at.join("tree"), &to);
-                unmount(&at, UnmountFlags::empty()).unwrap();
+                unmount_whole(&at);
                 let spare = ground.join("spare");
                 fs::File::create(&spare).unwrap().set_len(1 << 20).unwrap();
                 let _in_its_place = [attach(&spare), attach(&spare)];
@@ -127,7 +127,7 @@ fn mounts_within_the_tree() {
             let found = since(top, to);
             assert!(found.is_superset(&expect([("added", "inner/tree/wide/new")])), "{kind}: {found:?}");
             assert_eq!(found.len(), 2, "{kind}: {found:?}");
-            unmount(&inner, UnmountFlags::DETACH).unwrap();
+            unmount(&inner);
             let value = changed(top, to, &["--json"]).json();
             assert_eq!(value["result"]["unchanged"], false, "{kind}: what was mounted is not there");
         });

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, mkdirat, openat};
 use rustix::mount::{self, MountFlags, UnmountFlags};
@@ -35,6 +36,16 @@ pub(crate) fn bind(from: impl AsRef<Path>, to: impl AsRef<Path>) -> PathBuf {
 /// Takes away the topmost mount of `at`.
 pub(crate) fn unmount(at: impl AsRef<Path>) {
     mount::unmount(at.as_ref(), UnmountFlags::DETACH).unwrap();
+}
+
+/// Takes away the mount of `at` and lets go of what is below it. A command that another test is just starting may for a moment
+/// hold open what this one has open.
+pub(crate) fn unmount_whole(at: &Path) {
+    let started = Instant::now();
+    while let Err(error) = mount::unmount(at, UnmountFlags::empty()) {
+        assert!(started.elapsed() < Duration::from_secs(10), "{}: {error}", at.display());
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Makes a directory and everything above it.

@@ -234,7 +234,7 @@ pub(crate) fn mutate(top: &Path, dice: &mut Dice, changes: usize) -> Vec<File> {
         }
         // A path that has changed since the survey is no fault: the change is then none.
         let fresh = dice.pick(&wood.places).join(format!("{}-{n}", dice.below(1_000_000)));
-        if wood.free.len() < 50 || dice.one_in(4) {
+        if wood.free.len() < 50 || dice.one_in(5) {
             match dice.below(6) {
                 0 => drop(fs::create_dir(&fresh)),
                 1 => drop(symlink("somewhere", &fresh)),

@@ -6,11 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::mount::{MountFlags, UnmountFlags, unmount};
+use rustix::mount::MountFlags;
 use serde_json::Value;
 
-use super::right::{objects, same, walk};
-use crate::support::build::{bush, dir, tool};
+use super::right::{objects, same, told, walk};
+use crate::support::build::{bush, dir, tool, unmount, unmount_whole};
 use crate::support::disks::{EXT4, Loop, Make, attach, image, mount_image};
 use crate::support::jail::at_most;
 use crate::support::run::{Ran, args};
@@ -31,7 +31,7 @@ fn whole(make: Make, ground: &Path) -> PathBuf {
     grow(&dir(at.join("tree")), 1, 200);
     bush(&dir(at.join("bush")), 20, 20);
     dir(at.join("a/b/c"));
-    unmount(&at, UnmountFlags::empty()).unwrap();
+    unmount_whole(&at);
     file
 }
 
@@ -51,14 +51,16 @@ fn ends_well(at: &Path, engine: &str, what: &str) -> Option<Value> {
 /// Holds the engine to `stat`: where neither found anything wrong, both have seen the same.
 fn no_worse_than_stat(at: &Path, what: &str) {
     let plain = ends_well(at, "stat", what);
-    let told = ends_well(at, "ext4", what);
-    if let (Some(plain), Some(told)) = (plain, told)
-        && [&plain, &told].iter().all(|value| value["warnings"].as_array().unwrap().is_empty())
+    let special = ends_well(at, "ext4", what);
+    if let (Some(plain), Some(special)) = (plain, special)
+        && [&plain, &special].iter().all(|value| value["warnings"].as_array().unwrap().is_empty())
     {
-        if told["result"]["digest"] != plain["result"]["digest"] {
-            let entries = |engine| super::right::told(&objects(&walk(at, engine, &["--format", "ndjson"])));
-            same(&entries("ext4"), &entries("stat"), what);
-            panic!("{what}: the digests differ");
+        if special["result"]["digest"] != plain["result"]["digest"] {
+            let entries = |engine| told(&objects(&walk(at, engine, &["--format", "ndjson"])));
+            let (mut given, expected) = (entries("ext4"), entries("stat"));
+            // A name whose letters have changed is listed, and the kernel finds nothing by it: its hash leads elsewhere.
+            given.retain(|path, _| expected.contains_key(path));
+            same(&given, &expected, what);
         }
     }
 }
@@ -73,7 +75,7 @@ fn after(make: Make, whole: &Path, what: &str, harm: impl FnOnce(&Path)) -> bool
         .or_else(|_| rustix::mount::mount(&device.0, &at, make.fstype, MountFlags::RDONLY, c"errors=continue"));
     if mounted.is_ok() {
         no_worse_than_stat(&at, what);
-        unmount(&at, UnmountFlags::DETACH).unwrap();
+        unmount(&at);
     }
     mounted.is_ok()
 }
@@ -284,7 +286,7 @@ fn a_superblock_that_lies_after_it_was_mounted() {
                         ends_well(&at, "ext4", &format!("{} with other descriptors", make.name));
                     });
                 }
-                unmount(&at, UnmountFlags::DETACH).unwrap();
+                unmount(&at);
             });
         }
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::right::{every_engine_is_right, objects, same, told, walk};
-use crate::support::build::{dir, file};
+use crate::support::build::{dir, file, unmount, unmount_whole};
 use crate::support::disks::{EXT4, attach, image};
 use crate::support::reference::{Census, census};
 use crate::support::remote::{Far, serve_far};
@@ -144,7 +144,7 @@ fn a_server_that_dies_meanwhile_ends_only_its_own_part() {
                     }
                     same(&given, &expected, &format!("{engine}, dead after {dies_after}"));
                     drop(server);
-                    crate::support::build::unmount(&at);
+                    unmount(&at);
                 }
             }
         });
@@ -166,7 +166,7 @@ fn a_disk_that_goes_away() {
             for n in 0..200 {
                 file(at.join(format!("d{n}/file")), 10);
             }
-            rustix::mount::unmount(&at, rustix::mount::UnmountFlags::empty()).unwrap();
+            unmount_whole(&at);
             mount(rustix::mount::MountFlags::RDONLY);
             std::fs::OpenOptions::new().write(true).open(&disk).unwrap().set_len(1 << 20).unwrap();
             for engine in ["ext4", "stat", "threads"] {

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, unlinkat};
 
 use super::engines::still;
 use super::right::{engines, every_engine_agrees, every_engine_is_right, objects, same, told, walk};
-use crate::support::build::{bush, deep, dir, file};
+use crate::support::build::{bush, deep, dir, file, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, image, mount_image, mounted};
 use crate::support::jail::{as_nobody, at_most, fathom_in, few_files};
 use crate::support::reference::{Census, census};
@@ -144,7 +144,7 @@ fn mounted_read_only() {
                     assert!(mount_image(make, &disk, &dir(&at), flags));
                     if flags == rustix::mount::MountFlags::NOATIME {
                         grow(&dir(at.join("tree")), 1, 200);
-                        rustix::mount::unmount(&at, rustix::mount::UnmountFlags::empty()).unwrap();
+                        unmount_whole(&at);
                     } else {
                         every_engine_is_right(&at, engines(make.fstype), &format!("{}, read-only", make.fstype));
                     }

@@ -131,7 +131,7 @@ fn beside_writers(top: &Path, engines: &[&str]) {
     let before: Census = census(top).into_iter().filter(|(path, _)| kept(path) || starts(path, &calm)).collect();
     assert!(before.len() > 1000);
     meanwhile(&busy, || {
-        for round in 0..6 {
+        for round in 0..3 {
             for engine in engines {
                 let ran = walk(top, engine, &["--format", "ndjson"]).exits(0);
                 let mut found: BTreeMap<Vec<u8>, usize> = BTreeMap::new();

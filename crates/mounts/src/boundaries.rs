@@ -10,6 +10,7 @@ use gate::btrfs::get_subvol_info;
 use gate::fs::{At, Attributes, FileType, Open, Want, openat, statx};
 use gate::{Fd, Gate};
 use ondisk::Dev;
+use ondisk::btrfs::Subvolume;
 use ondisk::dirent::EntryType;
 
 use crate::Point;
@@ -176,7 +177,7 @@ fn walk(top: &Root, fstype: Option<&[u8]>, hunt: &mut Hunt<'_>, boundaries: &mut
 /// Whether a subvolume was made as a snapshot.
 fn subvolume(dir: &Fd, name: &std::ffi::CStr) -> BoundaryKind {
     let info = openat(dir, name, Open::SCAN).and_then(|subvolume| get_subvol_info(&subvolume));
-    match info.ok().and_then(|info| ondisk::btrfs::is_snapshot(&info)) {
+    match info.ok().and_then(|info| Subvolume::parse(&info)).map(|subvolume| subvolume.is_snapshot()) {
         Some(true) => BoundaryKind::Snapshot,
         Some(false) => BoundaryKind::Subvolume,
         None => BoundaryKind::Device,

@@ -3,8 +3,8 @@
 //!
 //! - The search sees what is in the trees: syncfs(2) first puts everything there. Whatever has changed since, by its ctime
 //!   or mtime, and whatever does not fit together, is looked at singly with statx(2).
-//! - Threads claim pieces of the inode numbers in ascending order ([`work`]). A directory is mostly older than what is in
-//!   it, so it is mostly known by then; one that is not is looked up, upwards to one that is ([`tree`]). So every entry is
+//! - Threads claim pieces of the inode numbers in ascending order (`work.rs`). A directory is mostly older than what is in
+//!   it, so it is mostly known by then; one that is not is looked up, upwards to one that is (`tree.rs`). So every entry is
 //!   handed over at once, and of the whole only the directories are kept.
 //! - Subvolumes are trees of their own. The tree of trees says where they should lie; what is really at those names, statx
 //!   says.
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use gate::btrfs::{SEARCH_HEAD, SearchKey, get_subvol_info, tree_search_v2};
-use gate::fs::{At, Time, fstatfs, statx, syncfs};
+use gate::fs::{At, Statfs, Time, fstatfs, statx, syncfs};
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use ondisk::Dev;
@@ -26,7 +26,7 @@ use ondisk::btrfs::{FIRST_INODE, FS_TREE, Inode, Link, ROOT_TREE, Subvolume, is_
 
 use self::scan::{BUFFER, Found, Row, Scan, next_inode};
 use self::tree::{Tree, View};
-use self::work::{End, Work};
+use self::work::{End, Piece, Work};
 use super::{Engine, Ground, Refusal, stat};
 use crate::digest;
 use crate::entry::{Dir, Entry, Meta, Type};
@@ -49,7 +49,7 @@ const MAGIC: u64 = 0x9123_683e;
 const TICK: Duration = Duration::from_millis(20);
 
 /// With fewer bytes available than this, writes may have failed. The inodes of the files that they were to are then in the
-/// kernel's memory with other times than in the trees, and statx(2) shows those.
+/// kernel's memory with other times than in the trees, and statx(2) shows those: so every entry is looked at singly.
 const FULL: u64 = 16 << 20;
 
 /// Most threads: reading from a disk, there may be so many requests in flight.
@@ -77,11 +77,6 @@ impl Engine for Btrfs {
         if ground.is_idmapped() {
             return refusal("the mount is idmapped: it shows other owners than are stored; walk another mount of it");
         }
-        if ground.statfs.available < FULL {
-            return refusal(
-                "the file system is full, and what failed writes did to times is in no tree; make room first",
-            );
-        }
         let key = SearchKey {
             tree: 0,
             first: (FIRST_INODE, 0, 0),
@@ -101,17 +96,18 @@ impl Engine for Btrfs {
 
     fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
         let fd = &job.top.fd;
-        syncfs(fd).map_err(|e| Refusal::of("cannot write out what has changed", e))?;
+        // Before the sync, which may take long: what is written during it need not be all in the trees after it.
         let start = SystemTime::now();
+        syncfs(fd).map_err(|e| Refusal::of("cannot write out what has changed", e))?;
         let refusal = |e| Refusal::of("cannot ask about the subvolume", e);
         let subvolume = subvolume(fd).map_err(refusal)?;
-        let sector = fstatfs(fd).map_err(refusal)?.block_size;
+        let statfs = fstatfs(fd).map_err(refusal)?;
         let ino = job.top.meta.ino;
         if ino < FIRST_INODE {
             return Ok(()); // what is left of a subvolume in a snapshot is empty
         }
         next_inode(fd, subvolume.tree, FIRST_INODE, &mut [0; SMALL]).map_err(refusal)?;
-        let fresh = fresh(start, sector);
+        let fresh = fresh(start, &statfs);
         let top = Tree::new(subvolume.tree, job.top.meta.dev, has_stubs(&subvolume), ino, job.place(), Some(job.below));
         let shared = Shared { job, fresh, strays: Mutex::default(), settled: Mutex::default() };
         let work = Work::of(shared.trees(top));
@@ -139,10 +135,11 @@ struct Fresh {
     sector: u64,
 }
 
-fn fresh(start: SystemTime, sector: u64) -> Fresh {
-    let from = start - TICK;
-    let from = from.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Fresh { from: Time { sec: from.as_secs().cast_signed(), nsec: from.subsec_nanos() }, sector: sector.max(1) }
+fn fresh(start: SystemTime, statfs: &Statfs) -> Fresh {
+    let from = (start - TICK).duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let from = Time { sec: from.as_secs().cast_signed(), nsec: from.subsec_nanos() };
+    let from = if statfs.available < FULL { Time { sec: i64::MIN, nsec: 0 } } else { from };
+    Fresh { from, sector: statfs.block_size.max(1) }
 }
 
 impl Fresh {
@@ -383,13 +380,15 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         let mut buffer = vec![0; BUFFER];
         while let Some(piece) = work.claim() {
             self.view = View::default();
-            let mut scan = Scan::new(piece.tree.id, piece.first, piece.last, piece.tree.has_stubs);
-            let end = self.piece(&piece.tree, &mut scan, &mut buffer);
-            let end =
-                end.unwrap_or_else(|| match next_inode(&job.top.fd, piece.tree.id, piece.last + 1, &mut buffer) {
+            let end = self.piece(&piece, &mut buffer);
+            let end = match end {
+                Some(end) => end,
+                None => match next_inode(&job.top.fd, piece.tree.id, piece.last + 1, &mut buffer) {
                     Ok(Some(next)) => End::Gap(next),
-                    Ok(None) | Err(_) => End::Nothing,
-                });
+                    Ok(None) => End::Nothing,
+                    Err(_) => End::Rows(0),
+                },
+            };
             work.done(piece, &end);
             if job.is_over() {
                 work.stop();
@@ -398,52 +397,55 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         gate::meter::hand_in();
     }
 
-    /// Reads a piece; `None` when there was nothing in it.
-    fn piece(&mut self, tree: &Tree<'a>, scan: &mut Scan, buffer: &mut [u8]) -> Option<End> {
-        let job = self.shared.job;
+    /// Reads a piece; `None` when there was nothing in it. Where something cannot be read, it is halved again and again, so
+    /// that only that is left out.
+    fn piece(&mut self, piece: &Piece<'a>, buffer: &mut [u8]) -> Option<End> {
+        let (job, tree) = (self.shared.job, &*piece.tree);
         let (mut batch, mut links) = (Vec::new(), Vec::new());
         let (mut rows, mut searches) = (0, 0);
-        let mut unreadable = 0;
-        while !job.is_over() {
-            let count = match scan.fill(&job.top.fd, buffer) {
-                Ok(Some(count)) => count,
-                Ok(None) => break,
-                Err(Errno::ENOENT) => return Some(End::Nothing), // the subvolume has been deleted
-                Err(e) => {
-                    if unreadable == 0 {
-                        let what = "a part of the tree cannot be read; what it tells of is left out";
-                        let from = scan.ino();
-                        let path = job.path(&tree.place(&View::default()));
-                        job.warn(Warning::failed(
-                            &path,
-                            Gate::BtrfsTreeSearchV2,
-                            e,
-                            format!("{what} (tree {}, from inode {from}); the kernel's log says more", tree.id),
-                        ));
+        let mut damage = None;
+        let mut ranges = vec![(piece.first, piece.last)];
+        'ranges: while let Some((first, last)) = ranges.pop() {
+            let mut scan = Scan::new(tree.id, first, last, tree.has_stubs);
+            while !job.is_over() {
+                let count = match scan.fill(&job.top.fd, buffer) {
+                    Ok(Some(count)) => count,
+                    Ok(None) => break,
+                    Err(Errno::ENOENT) => return Some(End::Nothing), // the subvolume has been deleted
+                    Err(e) => {
+                        let at = scan.ino();
+                        damage = damage.or(Some((at, e)));
+                        if at < last {
+                            let middle = at + (last - at) / 2;
+                            ranges.extend([(middle + 1, last), (at, middle)]);
+                        }
+                        continue 'ranges;
                     }
-                    unreadable = (unreadable * 2).max(1);
-                    rows += 1; // there was something
-                    scan.go_to(scan.ino().saturating_add(unreadable));
-                    continue;
+                };
+                let (mut entries, mut names) = (recycle(batch), recycle_links(links));
+                scan.rows(buffer, count, &mut names, |found| match found {
+                    Found::Row(row) => {
+                        rows += 1;
+                        self.row(tree, &row, &mut entries);
+                    }
+                    Found::Way(link) => self.way(tree, link, &mut entries),
+                });
+                self.give(&mut entries);
+                (batch, links) = (recycle(entries), recycle_links(names));
+                searches += 1;
+                if searches >= SEARCHES
+                    && damage.is_none()
+                    && let Some(ino) = scan.between().filter(|&ino| ino <= last)
+                {
+                    return Some(End::Rest(ino));
                 }
-            };
-            unreadable = 0;
-            let (mut entries, mut names) = (recycle(batch), recycle_links(links));
-            scan.rows(buffer, count, &mut names, |found| match found {
-                Found::Row(row) => {
-                    rows += 1;
-                    self.row(tree, &row, &mut entries);
-                }
-                Found::Way(link) => self.way(tree, link, &mut entries),
-            });
-            self.give(&mut entries);
-            (batch, links) = (recycle(entries), recycle_links(names));
-            searches += 1;
-            if searches >= SEARCHES
-                && let Some(ino) = scan.between()
-            {
-                return Some(End::Rest(ino));
             }
+        }
+        if let Some((ino, e)) = damage {
+            let what = "a part of the tree cannot be read; what it tells of is left out";
+            let what = format!("{what} (tree {}, from inode {ino}); the kernel's log says more", tree.id);
+            job.warn(Warning::failed(&job.path(tree.base()), Gate::BtrfsTreeSearchV2, e, what));
+            return Some(End::Rows(rows));
         }
         (rows > 0).then_some(End::Rows(rows))
     }
@@ -481,7 +483,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
             }
             if !is_name(name) {
                 let what = format!("a name of inode {} in tree {} is none; it is left out", row.ino, tree.id);
-                job.warn(Warning::about(&job.path(&tree.place(&View::default())), what));
+                job.warn(Warning::about(&job.path(tree.base()), what));
                 continue;
             }
             self.turn_to(tree, dir, entries);

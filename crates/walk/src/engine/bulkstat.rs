@@ -53,7 +53,7 @@ impl Engine for Bulkstat {
         }
         if ground.is_idmapped() {
             return refuse(
-                "owners are mapped on this mount, and XFS has no bulkstat there; begin at the mount that it shows",
+                "owners are mapped on this mount, and XFS has no bulkstat there; walk where they are as stored",
             );
         }
         let (fd, ino) = (&ground.top.fd, ground.top.meta.ino);

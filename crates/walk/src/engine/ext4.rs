@@ -5,7 +5,7 @@
 //! getdents64(2). So the tables are only ever a hint, and the answer is a plain walk's.
 //!
 //! ```text
-//!   syncfs, note the time
+//!   note the time, syncfs
 //!   tree:   from the top down, level by level: inodes of directories ─► their blocks, sorted by place ─► names
 //!   syncfs, and unless the journal says that nothing was committed since:
 //!           the inodes of the directories once more ─► those that changed meanwhile are listed live
@@ -65,8 +65,9 @@ impl Engine for Ext4 {
         let mount = job.mount.ok_or_else(|| Refusal("the mount table does not say how it is mounted".to_owned()))?;
         let mut device = Device::open(job.top.meta.dev, mount)?;
         let sync = || syncfs(&job.top.fd).map_err(|e| Refusal::of("cannot write out what is dirty", e));
-        sync()?;
+        // Before the sync, which may take long: what is written during it need not be all on the device after it.
         let begun = Moment::now();
+        sync()?;
         let transactions = journal_transactions(job.top.meta.dev);
         device.read_groups().map_err(|e| Refusal::of("cannot read the group descriptors", e))?;
 

@@ -100,12 +100,6 @@ impl Scan {
         (!self.is_over && self.at.1 == 0 && self.long.is_none()).then_some(self.at.0)
     }
 
-    /// Goes on with an inode.
-    pub(super) fn go_to(&mut self, ino: u64) {
-        self.at = (ino, 0, 0);
-        self.long = None;
-    }
-
     /// The inode at which it is.
     pub(super) fn ino(&self) -> u64 {
         self.at.0

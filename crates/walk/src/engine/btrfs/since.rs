@@ -23,7 +23,7 @@ use std::ops::RangeInclusive;
 
 use gate::fs::{At, fstatfs, statx, syncfs};
 use gate::{Fd, Result};
-use ondisk::btrfs::{FIRST_INODE, LAST_INODE, Subvolume};
+use ondisk::btrfs::{FIRST_INODE, Inode, LAST_INODE, Subvolume};
 
 use super::meta_of;
 use super::scan::{BUFFER, Found, Row, Scan};
@@ -84,7 +84,8 @@ pub fn changed_since(fd: &Fd, generation: u64) -> Result<Vec<Change>> {
             let mut names = super::recycle_links(links);
             scan.rows(&buffer, count, &mut names, |found| {
                 let Found::Row(row) = found else { return };
-                let Some(inode) = row.inode.filter(|inode| inode.transid > generation) else { return };
+                let is_wanted = |inode: &Inode| inode.transid > generation && inode.nlink > 0;
+                let Some(inode) = row.inode.filter(is_wanted) else { return };
                 let links = row.links.iter().filter(|link| link.dir != row.ino);
                 let names = links.map(|link| Name { dir: link.dir, name: link.name.to_vec() });
                 match changes.last_mut() {

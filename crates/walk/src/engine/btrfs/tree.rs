@@ -78,6 +78,11 @@ impl<'a> Tree<'a> {
         Tree { id, dev, has_stubs, base, dirs: RwLock::new(dirs) }
     }
 
+    /// Where it begins.
+    pub(super) fn base(&self) -> &Place {
+        &self.base
+    }
+
     /// Turns to a directory, reading where it lies if that is not known yet.
     pub(super) fn turn_to(&self, job: &Job<'a>, fd: impl AsFd, ino: u64, view: &mut View<'a>, buffer: &mut [u8]) {
         let known = self.dirs.read().unwrap_or_else(PoisonError::into_inner).index.get(&ino).copied();

@@ -53,6 +53,26 @@ pub struct Catalog {
     out: Mutex<SerializedFileWriter<BufWriter<Writer>>>,
 }
 
+/// A catalog that is written, and has no name yet. Dropped, it is gone.
+#[derive(Debug)]
+pub struct Sealed {
+    file: Vec<u8>,
+    writer: Writer,
+    about: About,
+}
+
+impl Sealed {
+    /// Waits until it is on the disk, and gives it its name.
+    ///
+    /// # Errors
+    /// It could not be done; whatever had the name has it still.
+    pub fn publish(self) -> std::result::Result<About, Fault> {
+        let fault = |e: gate::Errno| Fault { next: hint(&e.to_string()), ..Fault::writing(&self.file, e) };
+        self.writer.publish().map_err(fault)?;
+        Ok(self.about)
+    }
+}
+
 /// What has been handed in, and how it goes.
 #[derive(Default)]
 struct Pool {
@@ -112,6 +132,14 @@ impl Catalog {
     /// # Errors
     /// It could not be written; whatever had the name has it still.
     pub fn finish(self, answer: &Answer, complete: bool) -> std::result::Result<About, Fault> {
+        self.seal(answer, complete)?.publish()
+    }
+
+    /// Writes the rest. `complete` says that nothing was skipped.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub fn seal(self, answer: &Answer, complete: bool) -> std::result::Result<Sealed, Fault> {
         self.encode_rest();
         let finished = now();
         let pool = self.pool.into_inner().unwrap_or_else(|e| e.into_inner());
@@ -140,12 +168,12 @@ impl Catalog {
         };
         let mut out = self.out.into_inner().unwrap_or_else(|e| e.into_inner());
         out.append_key_value_metadata(KeyValue::new(KEY.to_owned(), about.to_json()));
-        let written = out.into_inner().map_err(plain).and_then(|buffered| {
-            let writer = buffered.into_inner().map_err(|e| e.into_error().to_string())?;
-            writer.publish().map_err(|e| e.to_string())
-        });
-        written.map_err(fault)?;
-        Ok(about)
+        let written = out
+            .into_inner()
+            .map_err(plain)
+            .and_then(|buffered| buffered.into_inner().map_err(|e| e.into_error().to_string()));
+        let writer = written.map_err(fault)?;
+        Ok(Sealed { file: self.file, writer, about })
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool> {

@@ -149,7 +149,14 @@ pub fn to_bytes(form: Form, entries: &[Entry<'_>], carried: &[(&[u8], bool)]) ->
         }
         Form::Paths => there().for_each(|entry| name(&[entry.path, b"\n"])),
         Form::Paths0 => there().for_each(|entry| name(&[entry.path, b"\0"])),
-        Form::Borg | Form::Rsync => all().for_each(|(path, _)| name(&[path, b"\0"])),
+        // borg keeps only directories that it is told of: without those above, their modes would be lost.
+        Form::Borg => {
+            let mut names: Vec<&[u8]> = all().flat_map(|(path, _)| parents(path).chain([path])).collect();
+            names.sort_unstable();
+            names.dedup();
+            names.iter().for_each(|path| name(&[path, b"\0"]));
+        }
+        Form::Rsync => all().for_each(|(path, _)| name(&[path, b"\0"])),
         // restic goes into directories: it is told of one only where it would not hear of it by what is in it.
         Form::Restic => {
             let known: HashSet<&[u8]> = all().flat_map(|(path, _)| parents(path)).collect();
@@ -212,8 +219,9 @@ mod tests {
         let carried: [(&[u8], bool); 2] = [(b"n/f", false), (b"n/d", true)];
         let names = |form| String::from_utf8(to_bytes(form, &entries(), &carried)).unwrap().replace('\0', "|");
         assert_eq!(names(Form::Paths0), ".|-x|a|a/b|e|n|");
-        assert_eq!(names(Form::Borg), ".|-x|a|a/b|e|n|n/f|n/d|");
-        assert_eq!(names(Form::Rsync), names(Form::Borg));
+        assert_eq!(names(Form::Rsync), ".|-x|a|a/b|e|n|n/f|n/d|");
+        let deep = to_bytes(Form::Borg, &[of("d/e/f", Change::Changed, false)], &carried);
+        assert_eq!(String::from_utf8(deep).unwrap().replace('\0', "|"), "d|d/e|d/e/f|n|n/d|n/f|");
         assert_eq!(names(Form::Tar), ".|./-x|a|a/b|e|n|n/f|n/d|");
         assert_eq!(names(Form::Restic), "-x|a/b|e|n/f|n/d|");
     }

@@ -18,7 +18,7 @@ pub mod write;
 
 pub use about::{About, Options};
 pub use read::Reader;
-pub use write::Catalog;
+pub use write::{Catalog, Sealed};
 
 /// Why a catalog could not be written, or read.
 #[derive(Clone, PartialEq, Eq, Debug)]

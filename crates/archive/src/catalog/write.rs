@@ -15,7 +15,6 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use gate::file::Writer;
-use parquet::basic::Type;
 use parquet::column::page::PageWriter;
 use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
 use parquet::data_type::ByteArray;
@@ -23,7 +22,7 @@ use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
-use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
+use parquet::schema::types::SchemaDescriptor;
 use walk::entry::Time;
 use walk::{Answer, By, Dir, Entry, Ground, Meta, Sink, Totals, Worker};
 
@@ -52,6 +51,26 @@ pub struct Catalog {
     pool: Mutex<Pool>,
     room: Condvar,
     out: Mutex<SerializedFileWriter<BufWriter<Writer>>>,
+}
+
+/// A catalog that is written, and has no name yet. Dropped, it is gone.
+#[derive(Debug)]
+pub struct Sealed {
+    file: Vec<u8>,
+    writer: Writer,
+    about: About,
+}
+
+impl Sealed {
+    /// Waits until it is on the disk, and gives it its name.
+    ///
+    /// # Errors
+    /// It could not be done; whatever had the name has it still.
+    pub fn publish(self) -> std::result::Result<About, Fault> {
+        let fault = |e: gate::Errno| Fault { next: hint(&e.to_string()), ..Fault::writing(&self.file, e) };
+        self.writer.publish().map_err(fault)?;
+        Ok(self.about)
+    }
 }
 
 /// What has been handed in, and how it goes.
@@ -113,6 +132,14 @@ impl Catalog {
     /// # Errors
     /// It could not be written; whatever had the name has it still.
     pub fn finish(self, answer: &Answer, complete: bool) -> std::result::Result<About, Fault> {
+        self.seal(answer, complete)?.publish()
+    }
+
+    /// Writes the rest. `complete` says that nothing was skipped.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub fn seal(self, answer: &Answer, complete: bool) -> std::result::Result<Sealed, Fault> {
         self.encode_rest();
         let finished = now();
         let pool = self.pool.into_inner().unwrap_or_else(|e| e.into_inner());
@@ -141,12 +168,12 @@ impl Catalog {
         };
         let mut out = self.out.into_inner().unwrap_or_else(|e| e.into_inner());
         out.append_key_value_metadata(KeyValue::new(KEY.to_owned(), about.to_json()));
-        let written = out.into_inner().map_err(plain).and_then(|buffered| {
-            let writer = buffered.into_inner().map_err(|e| e.into_error().to_string())?;
-            writer.publish().map_err(|e| e.to_string())
-        });
-        written.map_err(fault)?;
-        Ok(about)
+        let written = out
+            .into_inner()
+            .map_err(plain)
+            .and_then(|buffered| buffered.into_inner().map_err(|e| e.into_error().to_string()));
+        let writer = written.map_err(fault)?;
+        Ok(Sealed { file: self.file, writer, about })
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool> {
@@ -160,7 +187,9 @@ impl Catalog {
         pool.racy += racy;
         pool.rows += chunk.rows.len();
         pool.chunks.push(chunk);
-        if pool.rows >= GROUP && pool.failed.is_none() {
+        if pool.failed.is_some() {
+            pool.chunks.clear(); // nobody will want them
+        } else if pool.rows >= GROUP {
             let chunks = std::mem::take(&mut pool.chunks);
             pool.rows = 0;
             while pool.encoding >= MOST_AT_ONCE {
@@ -168,10 +197,8 @@ impl Catalog {
             }
             pool.encoding += 1;
             drop(pool);
-            let rows = sorted(chunks);
-            let columns = (0..COLUMNS.len()).map(|column| self.encode(column, &rows)).collect();
-            drop(rows);
-            self.append(columns);
+            let columns = self.encode((0..COLUMNS.len()).collect(), &Sorted::of(chunks));
+            self.append(columns.map(|columns| columns.into_iter().map(|(_, encoded)| encoded).collect()));
             self.pool().encoding -= 1;
             self.room.notify_one();
         }
@@ -183,32 +210,35 @@ impl Catalog {
         if chunks.is_empty() {
             return;
         }
-        let rows = sorted(chunks);
+        let rows = Sorted::of(chunks);
         let threads = gate::process::processors().min(COLUMNS.len());
-        let share = |thread: usize| -> Vec<_> {
-            (thread..COLUMNS.len()).step_by(threads).map(|column| (column, self.encode(column, &rows))).collect()
-        };
-        let mut columns: Vec<_> = std::thread::scope(|scope| {
+        let share = |thread: usize| self.encode((thread..COLUMNS.len()).step_by(threads).collect(), &rows);
+        let shares: Result<Vec<_>> = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || share(thread))).collect();
-            let mut all = share(0);
-            all.extend(others.into_iter().flat_map(|other| other.join().unwrap_or_default()));
-            all
+            let own = share(0);
+            let died = || Err(ParquetError::General("a thread has died".to_owned()));
+            std::iter::once(own)
+                .chain(others.into_iter().map(|other| other.join().unwrap_or_else(|_| died())))
+                .collect()
         });
-        columns.sort_by_key(|(column, _)| *column);
-        self.append(columns.into_iter().map(|(_, encoded)| encoded).collect());
+        self.append(shares.map(|shares| {
+            let mut columns: Vec<_> = shares.into_iter().flatten().collect();
+            columns.sort_by_key(|(column, _)| *column);
+            columns.into_iter().map(|(_, encoded)| encoded).collect()
+        }));
     }
 
-    /// Encodes a column of a row group.
-    fn encode(&self, column: usize, rows: &[Row]) -> Result<(Bytes, ColumnCloseResult)> {
-        encode(self.schema.column(column), self.properties.clone(), COLUMNS[column].values, rows)
+    /// Encodes some columns of a row group.
+    fn encode(&self, columns: Vec<usize>, rows: &Sorted) -> Result<Vec<(usize, Encoded)>> {
+        encode(&self.schema, &self.properties, columns, rows)
     }
 
     /// Writes a row group.
-    fn append(&self, columns: Vec<Result<(Bytes, ColumnCloseResult)>>) {
+    fn append(&self, columns: Result<Vec<Encoded>>) {
         let mut out = self.out.lock().unwrap_or_else(|e| e.into_inner());
-        let written = out.next_row_group().and_then(|mut group| {
-            for column in columns {
-                let (bytes, close) = column?;
+        let written = columns.and_then(|columns| {
+            let mut group = out.next_row_group()?;
+            for (bytes, close) in columns {
                 group.append_column(&bytes, close)?;
             }
             group.close().map(drop)
@@ -301,107 +331,145 @@ impl Drop for Hand<'_> {
 }
 
 /// The rows of some chunks, sorted by directory, and by name within each.
-fn sorted(chunks: Vec<Chunk>) -> Vec<Row> {
-    let chunks: Vec<(Bytes, Vec<(usize, usize)>, Vec<Raw>)> =
-        chunks.into_iter().map(|chunk| (Bytes::from(chunk.bytes), chunk.dirs, chunk.rows)).collect();
-    // Directories by name: each gets its place among them.
-    let mut dirs: Vec<(Bytes, usize, usize)> = Vec::new();
-    for (nth, (bytes, ranges, _)) in chunks.iter().enumerate() {
-        dirs.extend(ranges.iter().enumerate().map(|(dir, &(from, to))| (bytes.slice(from..to), nth, dir)));
-    }
-    dirs.sort_unstable();
-    let mut ranks: Vec<Vec<u32>> = chunks.iter().map(|(_, ranges, _)| vec![0; ranges.len()]).collect();
-    let mut names: Vec<Bytes> = Vec::new();
-    for (dir, nth, at) in dirs {
-        if names.last() != Some(&dir) {
-            names.push(dir);
-        }
-        ranks[nth][at] = names.len() as u32 - 1;
-    }
-    // One number to sort by: the directory's place, the first eight bytes of the name, and where the row is.
-    let mut order: Vec<(u128, u32)> = Vec::with_capacity(chunks.iter().map(|(_, _, rows)| rows.len()).sum());
-    for (nth, (bytes, _, rows)) in chunks.iter().enumerate() {
-        order.extend(rows.iter().enumerate().map(|(row, raw)| {
-            let name = &bytes[raw.name.0..raw.name.1];
-            let mut head = [0; 8];
-            let len = name.len().min(8);
-            head[..len].copy_from_slice(&name[..len]);
-            let key = u128::from(ranks[nth][raw.dir as usize]) << 96
-                | u128::from(u64::from_be_bytes(head)) << 32
-                | (nth as u128) << 16;
-            (key, row as u32)
-        }));
-    }
-    let chunk_of = |key: u128| (key >> 16) as usize & 0xffff;
-    order.sort_unstable();
-    let name = |&(key, row): &(u128, u32)| {
-        let (bytes, _, rows) = &chunks[chunk_of(key)];
-        let (from, to) = rows[row as usize].name;
-        &bytes[from..to]
-    };
-    // Names that begin alike.
-    for alike in order.chunk_by_mut(|(a, _), (b, _)| a >> 32 == b >> 32) {
-        if alike.len() > 1 {
-            alike.sort_unstable_by(|a, b| name(a).cmp(name(b)));
-        }
-    }
-    let row = |&(key, row): &(u128, u32)| {
-        let (bytes, _, rows) = &chunks[chunk_of(key)];
-        let raw = &rows[row as usize];
-        let dir = names[(key >> 96) as usize].clone();
-        Row { meta: raw.meta, part: raw.part, dir, name: bytes.slice(raw.name.0..raw.name.1) }
-    };
-    order.iter().map(row).collect()
+struct Sorted {
+    chunks: Vec<Frozen>,
+    dirs: Vec<Bytes>,
+    /// The directory's place among `dirs`, the first eight bytes of the name, and the chunk; then the row in it.
+    order: Vec<(u128, u32)>,
 }
 
-/// Encodes a column into memory.
+/// A chunk that no longer grows.
+struct Frozen {
+    bytes: Bytes,
+    dirs: Vec<(usize, usize)>,
+    rows: Vec<Raw>,
+}
+
+/// The chunk of a row, by its key.
+fn chunk_of(key: u128) -> usize {
+    (key & 0xffff_ffff) as usize
+}
+
+impl Sorted {
+    fn of(chunks: Vec<Chunk>) -> Sorted {
+        let freeze = |chunk: Chunk| Frozen { bytes: chunk.bytes.into(), dirs: chunk.dirs, rows: chunk.rows };
+        let chunks: Vec<Frozen> = chunks.into_iter().map(freeze).collect();
+        // Directories by name: each gets its place among them.
+        let mut all: Vec<(Bytes, usize, usize)> = Vec::new();
+        for (nth, chunk) in chunks.iter().enumerate() {
+            all.extend(chunk.dirs.iter().enumerate().map(|(dir, &(from, to))| (chunk.bytes.slice(from..to), nth, dir)));
+        }
+        all.sort_unstable();
+        let mut ranks: Vec<Vec<u32>> = chunks.iter().map(|chunk| vec![0; chunk.dirs.len()]).collect();
+        let mut dirs: Vec<Bytes> = Vec::new();
+        for (dir, nth, at) in all {
+            if dirs.last() != Some(&dir) {
+                dirs.push(dir);
+            }
+            ranks[nth][at] = dirs.len() as u32 - 1;
+        }
+        let mut order = Vec::with_capacity(chunks.iter().map(|chunk| chunk.rows.len()).sum());
+        for (nth, chunk) in chunks.iter().enumerate() {
+            order.extend(chunk.rows.iter().enumerate().map(|(row, raw)| {
+                let name = &chunk.bytes[raw.name.0..raw.name.1];
+                let mut head = [0; 8];
+                let len = name.len().min(8);
+                head[..len].copy_from_slice(&name[..len]);
+                let rank = u128::from(ranks[nth][raw.dir as usize]);
+                (rank << 96 | u128::from(u64::from_be_bytes(head)) << 32 | nth as u128, row as u32)
+            }));
+        }
+        order.sort_unstable();
+        let name = |&(key, row): &(u128, u32)| {
+            let chunk = &chunks[chunk_of(key)];
+            let (from, to) = chunk.rows[row as usize].name;
+            &chunk.bytes[from..to]
+        };
+        // Names that begin alike.
+        for alike in order.chunk_by_mut(|(a, _), (b, _)| a >> 32 == b >> 32) {
+            if alike.len() > 1 {
+                alike.sort_unstable_by(|a, b| name(a).cmp(name(b)));
+            }
+        }
+        Sorted { chunks, dirs, order }
+    }
+
+    fn row(&self, (key, row): (u128, u32)) -> Row {
+        let chunk = &self.chunks[chunk_of(key)];
+        let raw = &chunk.rows[row as usize];
+        let dir = self.dirs[(key >> 96) as usize].clone();
+        Row { meta: raw.meta, part: raw.part, dir, name: chunk.bytes.slice(raw.name.0..raw.name.1) }
+    }
+}
+
+/// A column of a row group, as it stands in the file.
+type Encoded = (Bytes, ColumnCloseResult);
+
+/// Encodes columns into memory, side by side: a few rows at a time, so that each row is brought near only once.
 fn encode(
-    column: ColumnDescPtr,
-    properties: WriterPropertiesPtr,
-    values: Values,
-    rows: &[Row],
-) -> Result<(Bytes, ColumnCloseResult)> {
-    let mut memory = TrackedWrite::new(Vec::new());
-    let pages: Box<dyn PageWriter + '_> = Box::new(SerializedPageWriter::new(&mut memory));
-    let kind = column.physical_type();
-    let close = match (get_column_writer(column, properties, pages), values) {
-        (ColumnWriter::ByteArrayColumnWriter(mut to), Values::Bytes(of)) => {
-            let values: Vec<ByteArray> = rows.iter().map(|row| of(row).clone().into()).collect();
-            to.write_batch(&values, None, None)?;
-            to.close()?
+    schema: &SchemaDescriptor,
+    properties: &WriterPropertiesPtr,
+    columns: Vec<usize>,
+    rows: &Sorted,
+) -> Result<Vec<(usize, Encoded)>> {
+    /// So many rows stay in the processor's second cache.
+    const NEAR: usize = 1 << 10;
+    let mut memory: Vec<_> = columns.iter().map(|_| TrackedWrite::new(Vec::new())).collect();
+    let mut writers: Vec<ColumnWriter<'_>> = columns
+        .iter()
+        .zip(&mut memory)
+        .map(|(&column, memory)| {
+            let pages: Box<dyn PageWriter + '_> = Box::new(SerializedPageWriter::new(memory));
+            get_column_writer(schema.column(column), properties.clone(), pages)
+        })
+        .collect();
+    let mut near = Vec::with_capacity(NEAR);
+    for some in rows.order.chunks(NEAR) {
+        near.clear();
+        near.extend(some.iter().map(|&at| rows.row(at)));
+        for (&column, writer) in columns.iter().zip(&mut writers) {
+            put(writer, COLUMNS[column].values, &near)?;
         }
-        (ColumnWriter::Int32ColumnWriter(mut to), Values::I32(of)) => {
-            let values: Vec<i32> = rows.iter().map(|row| of(row).cast_signed()).collect();
-            to.write_batch(&values, None, None)?;
-            to.close()?
-        }
-        (ColumnWriter::Int64ColumnWriter(mut to), Values::I64(of)) => {
-            let values: Vec<i64> = rows.iter().map(|row| of(row).cast_signed()).collect();
-            to.write_batch(&values, None, None)?;
-            to.close()?
-        }
-        (ColumnWriter::Int32ColumnWriter(mut to), Values::Maybe32(of)) => {
-            let (values, there) = split(rows, |row| of(row).map(u32::cast_signed));
-            to.write_batch(&values, Some(&there), None)?;
-            to.close()?
-        }
-        (ColumnWriter::Int64ColumnWriter(mut to), Values::Maybe64(of)) => {
-            let (values, there) = split(rows, |row| of(row).map(u64::cast_signed));
-            to.write_batch(&values, Some(&there), None)?;
-            to.close()?
-        }
-        (ColumnWriter::BoolColumnWriter(mut to), Values::MaybeBool(of)) => {
-            let (values, there) = split(rows, of);
-            to.write_batch(&values, Some(&there), None)?;
-            to.close()?
-        }
-        _ => return Err(mismatch(kind)),
-    };
-    Ok((memory.into_inner()?.into(), close))
+    }
+    let closed: Vec<ColumnCloseResult> = writers.into_iter().map(ColumnWriter::close).collect::<Result<_>>()?;
+    columns
+        .into_iter()
+        .zip(memory)
+        .zip(closed)
+        .map(|((column, memory), close)| Ok((column, (memory.into_inner()?.into(), close))))
+        .collect()
 }
 
-fn mismatch(kind: Type) -> ParquetError {
-    ParquetError::General(format!("no such values for a column of {kind}"))
+/// Puts the values of some rows into a column.
+fn put(writer: &mut ColumnWriter<'_>, values: Values, rows: &[Row]) -> Result<()> {
+    let written = match (writer, values) {
+        (ColumnWriter::ByteArrayColumnWriter(to), Values::Bytes(of)) => {
+            let values: Vec<ByteArray> = rows.iter().map(|row| of(row).clone().into()).collect();
+            to.write_batch(&values, None, None)
+        }
+        (ColumnWriter::Int32ColumnWriter(to), Values::I32(of)) => {
+            let values: Vec<i32> = rows.iter().map(|row| of(row).cast_signed()).collect();
+            to.write_batch(&values, None, None)
+        }
+        (ColumnWriter::Int64ColumnWriter(to), Values::I64(of)) => {
+            let values: Vec<i64> = rows.iter().map(|row| of(row).cast_signed()).collect();
+            to.write_batch(&values, None, None)
+        }
+        (ColumnWriter::Int32ColumnWriter(to), Values::Maybe32(of)) => {
+            let (values, there) = split(rows, |row| of(row).map(u32::cast_signed));
+            to.write_batch(&values, Some(&there), None)
+        }
+        (ColumnWriter::Int64ColumnWriter(to), Values::Maybe64(of)) => {
+            let (values, there) = split(rows, |row| of(row).map(u64::cast_signed));
+            to.write_batch(&values, Some(&there), None)
+        }
+        (ColumnWriter::BoolColumnWriter(to), Values::MaybeBool(of)) => {
+            let (values, there) = split(rows, of);
+            to.write_batch(&values, Some(&there), None)
+        }
+        _ => Err(ParquetError::General("a column is of another type than its values".to_owned())),
+    };
+    written.map(drop)
 }
 
 /// The values that are there, and for each row whether it has one.

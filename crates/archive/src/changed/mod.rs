@@ -16,7 +16,7 @@ use mounts::Warning;
 use mounts::table::read_either;
 use walk::{Answer as Walked, Both, By, Desk, Filter, Ground, NoWalk, Question as Walk, Summary, Top, open_top, walk};
 
-use crate::catalog::{Catalog, Fault, Reader};
+use crate::catalog::{Catalog, Fault, Reader, Sealed};
 use crate::part::Part;
 use compare::{Compare, Found};
 use index::Index;
@@ -69,7 +69,7 @@ pub struct Changed {
 }
 
 /// What came of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Answer {
     /// The engine that found it, by name.
     pub engine: &'static str,
@@ -82,6 +82,9 @@ pub struct Answer {
     pub carried: Vec<(Vec<u8>, bool)>,
     /// What was skipped or found wrong.
     pub warnings: Vec<Warning>,
+    /// With [`Question::update`], the new catalog, unless the old one is as good: to be published when the answer has been
+    /// taken, since nobody can ask for it again afterwards.
+    pub update: Option<Sealed>,
 }
 
 /// Why there is no answer.
@@ -143,20 +146,20 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
     }
     let index = Index::load(&reader)?;
     let compare = Compare::new(&index, &question.dir, &about.parts);
-    let (walked, warnings) = if question.update {
+    let (walked, warnings, update) = if question.update {
         let catalog = Catalog::create(&question.since, &question.dir, about.options.clone())?;
         let walked = walk_to(&Both(&compare, &catalog))?;
         let warnings = desk.take_warnings();
-        catalog.finish(&walked, warnings.is_empty())?;
-        (walked, warnings)
+        let sealed = catalog.seal(&walked, warnings.is_empty())?;
+        (walked, warnings, Some(sealed))
     } else {
-        (walk_to(&compare)?, desk.take_warnings())
+        (walk_to(&compare)?, desk.take_warnings(), None)
     };
     let found = compare.into_found();
     let outcomes = resolve(&index, &found);
     let (entries, carried) = named(&reader, &index, &found, &outcomes)?;
     let (engine, why) = said(&walked, "entries were compared with the catalog one by one");
-    Ok(Answer { engine, why, entries, carried, warnings })
+    Ok(Answer { engine, why, entries, carried, warnings, update })
 }
 
 fn said(walked: &Walked, how: &str) -> (&'static str, String) {

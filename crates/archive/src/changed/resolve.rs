@@ -58,14 +58,22 @@ pub(super) fn resolve(index: &Index, found: &Found) -> Vec<Outcome> {
         outcomes.push(match row {
             Some(row) if carried.is_none() => Outcome::Renamed(at, row),
             Some(row) if rows[row as usize].is_unchanged(entry.print) => Outcome::Carried(at),
-            None if entry.row().is_none() => Outcome::Added(at),
-            _ => Outcome::Changed(at),
+            Some(_) => Outcome::Changed(at),
+            None => Outcome::Added(at),
         });
         if let Some(row) = row {
             index.settle(row, Fate::Found);
             if entry.is_dir {
                 moved.insert(entry.path, rows[row as usize].path);
             }
+        }
+    }
+    // What is new at a path whose file is nowhere else now has replaced it.
+    for outcome in &mut outcomes {
+        if let Outcome::Added(at) = *outcome
+            && found.entries[at].row().is_some_and(|row| index.fate(row) != Fate::Found)
+        {
+            *outcome = Outcome::Changed(at);
         }
     }
     let is_missing = |&row: &u32| index.fate(row) == Fate::Missing;

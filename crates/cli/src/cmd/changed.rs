@@ -75,6 +75,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         };
         out.talk(format_args!("{what}; {seconds:.3} s by {}: {}", answer.engine, answer.why));
     }
+    // Only now: who did not get the answer can ask again.
+    answer.update.map(|sealed| sealed.publish()).transpose().map_err(fault)?;
     out.warn(&answer.warnings);
     Ok(answer.warnings.len())
 }

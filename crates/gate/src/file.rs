@@ -359,6 +359,7 @@ pub fn read_kernel(name: &CStr) -> Result<Vec<u8>> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the tests look past the gate")]
 mod tests {
     use std::io::Write;
     use std::os::unix::ffi::OsStrExt;

@@ -317,7 +317,8 @@ impl Worker for Hand<'_> {
 
 impl Hand<'_> {
     fn hand_in(&mut self) {
-        let (chunk, totals) = (std::mem::take(&mut self.chunk), std::mem::take(&mut self.totals));
+        let empty = Chunk { rows: Vec::with_capacity(CHUNK + CHUNK / 4), ..Chunk::default() };
+        let (chunk, totals) = (std::mem::replace(&mut self.chunk, empty), std::mem::take(&mut self.totals));
         self.to.hand_in(chunk, &totals, std::mem::take(&mut self.racy));
     }
 }

@@ -38,10 +38,11 @@ pub(super) fn resolve(index: &Index, found: &Found) -> Vec<Outcome> {
     // Rows whose file is no longer at their path, by identity.
     let key = |row: u32| (rows[row as usize].identity().part, rows[row as usize].identity().ino);
     let mut homeless: Vec<u32> = (0..rows.len() as u32).filter(|&row| index.fate(row) != Fate::Found).collect();
-    homeless.sort_by_key(|&row| key(row));
+    homeless.sort_by_key(|&row| (key(row), rows[row as usize].path));
 
-    // From above: the directory before what is in it. `moved` leads from where a directory is to where it was.
-    order.sort_by_key(|&at| found.entries[at].depth);
+    // From above: the directory before what is in it; else in an order that does not depend on who walked. `moved` leads from
+    // where a directory is to where it was.
+    order.sort_by_key(|&at| (found.entries[at].depth, found.entries[at].path));
     let mut moved: HashMap<u64, u64> = HashMap::new();
     for at in order {
         let entry = &found.entries[at];

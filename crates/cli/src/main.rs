@@ -28,6 +28,7 @@ mod progress;
 
 fn main() -> ExitCode {
     gate::process::restore_sigpipe();
+    gate::process::keep_freed_memory();
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => return out::usage(&e),

@@ -210,6 +210,18 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
+/// Has the C library keep memory that was freed, as it does anyway while there is little of it. To give some back it would
+/// first read `/proc/sys/vm/overcommit_memory`, past every gate. [mallopt(3)](https://man7.org/linux/man-pages/man3/mallopt.3.html)
+#[cfg(target_env = "gnu")]
+pub fn keep_freed_memory() {
+    // SAFETY: no pointers; -1 turns trimming off.
+    unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, -1) };
+}
+
+/// Other C libraries do nothing of the kind.
+#[cfg(not(target_env = "gnu"))]
+pub fn keep_freed_memory() {}
+
 /// Lets a closed pipe end the process, as it ends other command-line tools: Rust ignores SIGPIPE at start-up.
 pub fn restore_sigpipe() {
     // SAFETY: the default action is always a valid one.

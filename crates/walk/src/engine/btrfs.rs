@@ -314,6 +314,9 @@ impl<'a> Shared<'a, '_> {
         const WATCH: Duration = Duration::from_millis(5);
         let processors = gate::process::processors();
         let asked = self.job.threads.map(|n| n.max(1));
+        if asked == Some(1) {
+            return Reader::new(self).run(work);
+        }
         std::thread::scope(|scope| {
             let start = |n: usize| {
                 let read = || {

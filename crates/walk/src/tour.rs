@@ -192,7 +192,8 @@ impl Tour<'_> {
     fn below(&self, top: &Top, mount: Option<&Mount>) -> Below {
         let Some(mount) = mount else { return Below::default() };
         let Ok(absolute) = mounts::root::name_of(&top.fd) else { return Below::default() };
-        let others = self.mounts.iter().filter(|other| other.id != mount.id);
+        // What is mounted on another mount lies behind that one.
+        let others = self.mounts.iter().filter(|other| other.parent == mount.id && other.id != mount.id);
         let targets = others.filter_map(|other| mounts::path::below(&absolute, other.target.as_deref()?));
         Below::of(targets.filter(|name| !name.is_empty()))
     }

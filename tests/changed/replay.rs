@@ -108,11 +108,12 @@ fn replayed_it_gives_what_is_there() {
                 let told = since(top, to);
                 let after = names(&census(top), top);
                 replay(&before, &after, &told, &what);
-                // The same is told by a plain walk, and while the catalog is written anew.
+                // So does what a plain walk tells, and what is told while the catalog is written anew. (Of several new names of
+                // one file, any may be the one to which it was renamed.)
                 let plain = changes(&changed(top, to, &["--engine", "stat", "--json"]).exits(0).json());
-                assert_eq!(plain, told, "{what}, by stat");
+                replay(&before, &after, &plain, &format!("{what}, by stat"));
                 let updated = changes(&changed(top, to, &["--update", "--json"]).exits(0).json());
-                assert_eq!(updated, told, "{what}, with --update");
+                replay(&before, &after, &updated, &format!("{what}, with --update"));
             }
         });
     }

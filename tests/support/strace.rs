@@ -1,6 +1,6 @@
 //! strace, the witness for the counts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -50,21 +50,6 @@ pub(crate) fn trace<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item 
     let (asked, failed) = asked.fold((0, 0), |(n, f), line| (n + 1, f + u64::from(line.contains("= -1 "))));
     if let Some((calls, errors)) = counts.get_mut("ioctl") {
         (*calls, *errors) = (*calls - asked, *errors - failed);
-    }
-    // When it gives a thread's memory back, the C library looks at a file of its own; unless the process has ended before.
-    let mut looking = BTreeSet::new();
-    for line in lines.lines() {
-        let Some((thread, call)) = line.split_once(char::is_whitespace) else { continue };
-        let name = call.trim_start().split('(').next().unwrap_or_default();
-        if call.contains("/proc/sys/vm/overcommit_memory") {
-            looking.insert(thread);
-        } else if !looking.contains(thread) || !["read", "close"].contains(&name) {
-            continue;
-        }
-        counts.entry(name.to_owned()).and_modify(|(calls, _)| *calls -= 1);
-        if name == "close" {
-            looking.remove(thread);
-        }
     }
     Traced { ran, counts }
 }

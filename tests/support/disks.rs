@@ -151,3 +151,36 @@ pub(crate) fn subvolume(at: &Path, of: Option<&Path>) -> PathBuf {
     };
     at.to_owned()
 }
+
+/// Adds an encryption key to the file system that `top` is on, and makes the empty directory `at` one whose names and contents
+/// are encrypted with it (<linux/fscrypt.h>). Gives what [`lock`] takes.
+pub(crate) fn encrypt(top: &Path, at: &Path) -> [u8; 80] {
+    const FS_IOC_ADD_ENCRYPTION_KEY: libc::c_ulong = 0xc050_6617;
+    const FS_IOC_SET_ENCRYPTION_POLICY: libc::c_ulong = 0x800c_6613;
+    const IDENTIFIER: u32 = 2;
+    let mut key = vec![0_u8; 80 + 64]; // `struct fscrypt_add_key_arg` and the key itself
+    key[0..4].copy_from_slice(&IDENTIFIER.to_ne_bytes());
+    key[40..44].copy_from_slice(&64_u32.to_ne_bytes());
+    key[80..].fill(7);
+    on(top, FS_IOC_ADD_ENCRYPTION_KEY, &mut key);
+    let mut policy = [0_u8; 24]; // `struct fscrypt_policy_v2`
+    policy[..4].copy_from_slice(&[2, 1, 4, 3]); // version, AES-256-XTS, AES-256-CTS, names padded to 32
+    policy[8..24].copy_from_slice(&key[8..24]);
+    on(at, FS_IOC_SET_ENCRYPTION_POLICY, &mut policy);
+    key[..80].try_into().unwrap()
+}
+
+/// Takes the key away again: names below are then seen only as they are encrypted.
+pub(crate) fn lock(top: &Path, key: &[u8; 80]) {
+    const FS_IOC_REMOVE_ENCRYPTION_KEY: libc::c_ulong = 0xc040_6618;
+    let mut spec = [0_u8; 64]; // `struct fscrypt_remove_key_arg`
+    spec[..24].copy_from_slice(&key[..24]);
+    on(top, FS_IOC_REMOVE_ENCRYPTION_KEY, &mut spec);
+}
+
+fn on(path: &Path, request: libc::c_ulong, argument: &mut [u8]) {
+    let file = fs::File::open(path).unwrap();
+    // SAFETY: the argument is as long as the request's structure, and what follows it.
+    let done = unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&file), request, argument.as_mut_ptr()) };
+    assert_eq!(done, 0, "{request:#x}: {}", std::io::Error::last_os_error());
+}

@@ -8,8 +8,8 @@ use rustix::mount::{MountFlags, mount};
 
 use super::right::{engines, every_engine_agrees, every_engine_is_right};
 use crate::support::build::{dir, tool};
-use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted, overlay, subvolume};
-use crate::support::reference::census;
+use crate::support::disks::{BTRFS, EXT4, Make, XFS, encrypt, lock, mounted, overlay, subvolume};
+use crate::support::reference::{census, settle};
 use crate::support::trees::grow;
 use crate::support::{Need, in_namespace, require};
 
@@ -139,6 +139,30 @@ fn tmpfs_and_overlay() {
             grow(&dir(over.join("more")), 502, 300);
             every_engine_is_right(&over, engines("overlay"), "overlay");
             every_engine_is_right(&parts, engines("tmpfs"), "the layers of an overlay");
+        });
+    }
+}
+
+/// Encrypted names, with the key and without it.
+#[test]
+fn ext4_with_encrypted_directories() {
+    if require(&DISK) {
+        let make = Make { name: "encrypt", mkfs: "-O encrypt", ..EXT4[0] };
+        in_namespace(|ground| {
+            let at = ground.join("disk");
+            assert!(mounted(make, &at));
+            grow(&dir(at.join("open")), 1, 50);
+            let secret = dir(at.join("secret"));
+            let key = encrypt(&at, &secret);
+            grow(&secret, 2, 100);
+            every_engine_is_right(&at, engines("ext4"), "ext4 with encrypted directories");
+            every_engine_is_right(&secret, engines("ext4"), "an encrypted directory");
+            settle(&at);
+            let names: Vec<_> = census(&secret).into_keys().collect();
+            lock(&at, &key);
+            assert!(names.len() > 500 && census(&secret).into_keys().ne(names), "the names are still to be seen");
+            every_engine_is_right(&at, engines("ext4"), "ext4 with encrypted directories, locked");
+            every_engine_is_right(&secret, engines("ext4"), "an encrypted directory, locked");
         });
     }
 }

@@ -10,7 +10,7 @@
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
 //! | [`errno`] | error numbers with their names |
 //! | [`fd`] | an owned file descriptor whose close is counted |
-//! | [`file`] | files that are written whole or not at all, and read from any place in them |
+//! | [`file`](mod@file) | files that are written whole or not at all, and read from any place in them |
 //! | [`fs`] | files and directories: `openat`, `statx`, `newfstatat`, `getdents64`, `readlinkat`, ... |
 //! | [`long`] | the same calls on names longer than `PATH_MAX` |
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |

@@ -201,7 +201,9 @@ impl Job<'_> {
     /// failure: it was not there throughout.
     pub fn failed(&self, place: &Place, name: &[u8], gate: Gate, errno: Errno) {
         let is_gone = matches!(errno, Errno::ENOENT | Errno::ESRCH); // ESRCH: a process, in /proc
-        if is_gone && !(place.rel.is_empty() && name.is_empty()) {
+        // What was found to be a directory has made room for something else.
+        let is_other = matches!(gate, Gate::Openat | Gate::Openat2) && matches!(errno, Errno::ENOTDIR | Errno::ELOOP);
+        if (is_gone || is_other) && !(place.rel.is_empty() && name.is_empty()) {
             return;
         }
         let mut path = self.path(place);

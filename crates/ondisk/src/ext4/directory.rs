@@ -50,7 +50,7 @@ impl<'a> Names<'a> {
         Names { rest: block, inodes: superblock.inodes, typed: superblock.tells_types(), fault: None }
     }
 
-    /// The names in an inode: `content` is its body and, after that, the value of its attribute, up to its size.
+    /// The names in an inode: `content` is its body and, after that, the value of its attribute.
     pub fn inline(content: &'a [u8], superblock: &Superblock) -> Names<'a> {
         Names::in_block(content.get(INLINE_PARENT..).unwrap_or(&[]), superblock)
     }

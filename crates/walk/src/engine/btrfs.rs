@@ -69,7 +69,7 @@ impl Engine for Btrfs {
     fn possible(&self, ground: &Ground<'_>) -> Result<(), Refusal> {
         let refusal = |why: &str| Err(Refusal(why.to_owned()));
         if ground.statfs.magic != MAGIC {
-            return refusal("it is not btrfs");
+            return refusal("it is for btrfs only");
         }
         if ground.mount.is_none() {
             return refusal("the mount table does not have this mount, so that mounts below it would go unseen");
@@ -316,7 +316,11 @@ impl<'a> Shared<'a, '_> {
         let asked = self.job.threads.map(|n| n.max(1));
         std::thread::scope(|scope| {
             let start = |n: usize| {
-                let one = || std::thread::Builder::new().spawn_scoped(scope, || Reader::new(self).run(work));
+                let read = || {
+                    Reader::new(self).run(work);
+                    gate::meter::hand_in();
+                };
+                let one = || std::thread::Builder::new().spawn_scoped(scope, read);
                 (0..n).take_while(|_| one().is_ok()).count()
             };
             let mut threads = start(asked.unwrap_or(processors.min(THREADS)));
@@ -394,7 +398,6 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
                 work.stop();
             }
         }
-        gate::meter::hand_in();
     }
 
     /// Reads a piece; `None` when there was nothing in it. Where something cannot be read, it is halved again and again, so

@@ -46,7 +46,7 @@ impl Engine for Ext4 {
         const EXT4_SUPER_MAGIC: u64 = 0xef53;
         let refuse = |why: &str| Err(Refusal(why.to_owned()));
         if ground.statfs.magic != EXT4_SUPER_MAGIC {
-            return refuse("this is no ext4 file system");
+            return refuse("it is for ext2, ext3 and ext4 only");
         }
         let Some(mount) = ground.mount else {
             return refuse("the mount table does not say how it is mounted");

@@ -101,9 +101,9 @@ fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
         });
         again.concat().into_iter().for_each(|index| found_again[index as usize] = true);
     }
-    for index in 1..tree.nodes.len() {
+    for (index, is_found_again) in found_again.into_iter().enumerate().skip(1) {
         let parent = tree.nodes[index].parent;
-        let is_lost = is_live(tree, parent) && !found_again[index];
+        let is_lost = is_live(tree, parent) && !is_found_again;
         if is_lost || tree.nodes[parent as usize].state == State::Gone {
             tree.nodes[index].state = State::Gone;
         }

@@ -159,7 +159,7 @@ impl Marks {
         let mut at = from;
         while at < from + count {
             let part = self.0.entry(at >> 12).or_insert_with(|| Box::new([0; 64]));
-            let end = ((at >> 12) + 1 << 12).min(from + count);
+            let end = (((at >> 12) + 1) << 12).min(from + count);
             for number in at..end {
                 let (word, bit) = (&mut part[(number >> 6 & 63) as usize], 1 << (number & 63));
                 is_new &= *word & bit == 0;
@@ -352,8 +352,7 @@ impl<'a> Scout<'a> {
     /// The names of a directory that lies in its inode.
     fn inline(&mut self, node: u32, inode: &Inode<'_>, tree: &Tree, hints: &Hints<'_>) -> Result<(State, u32), Fault> {
         let rest = inode.inline_value().ok_or(Fault("inline data that are missing"))?;
-        let mut content = [&inode.body()[..], rest].concat();
-        content.truncate(usize::try_from(inode.size()).unwrap_or(usize::MAX));
+        let content = [&inode.body()[..], rest].concat();
         let here = self.here(node, tree, hints);
         let mut names = OnDisk::inline(&content, &self.device.superblock);
         names.by_ref().for_each(|name| self.name(&here, &name, tree));
@@ -370,7 +369,7 @@ impl<'a> Scout<'a> {
         let mut buffer = std::mem::take(&mut self.buffer);
         for range in claims {
             let mut rest = &spans[range];
-            self.prepare(rest, lies, block_size as u64);
+            prepare(self.device, rest, lies, block_size as u64);
             while !rest.is_empty() {
                 let (count, window) = stretch(rest, lies, GAP, WINDOW / block_size as u64);
                 let (some, others) = rest.split_at(count);
@@ -448,11 +447,6 @@ impl<'a> Scout<'a> {
             self.job.cross(Crossing { dir, name: name.name.to_vec() });
         }
         is_crossing
-    }
-
-    /// Has the kernel begin to read what will be read, if it is not in memory.
-    fn prepare<T>(&self, items: &[T], lies: impl Fn(&T) -> Range<u64> + Copy, unit: u64) {
-        prepare(self.device, items, lies, unit);
     }
 }
 

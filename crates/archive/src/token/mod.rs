@@ -8,7 +8,7 @@
 use gate::fs::{At, Want, statx, syncfs};
 use walk::{By, Ground};
 
-mod btrfs;
+pub(crate) mod btrfs;
 mod ext4;
 mod xfs;
 

@@ -79,6 +79,8 @@ impl Sealed {
 struct Pool {
     chunks: Vec<Chunk>,
     rows: usize,
+    /// Empty ones, to be filled again: memory that one thread takes and another gives back goes to waste.
+    spare: Vec<Chunk>,
     encoding: usize,
     totals: Totals,
     racy: u64,
@@ -200,9 +202,14 @@ impl Catalog {
             pool.rows = 0;
             pool.encoding += 1;
             drop(pool);
-            let columns = self.encode((0..COLUMNS.len()).collect(), &Sorted::of(chunks));
+            let sorted = Sorted::of(chunks);
+            let columns = self.encode((0..COLUMNS.len()).collect(), &sorted);
+            let spare = sorted.into_chunks();
             self.append(columns.map(|columns| columns.into_iter().map(|(_, encoded)| encoded).collect()));
-            self.pool().encoding -= 1;
+            let mut pool = self.pool();
+            pool.encoding -= 1;
+            pool.spare.extend(spare);
+            drop(pool);
             self.room.notify_all();
         }
     }
@@ -320,11 +327,9 @@ impl Worker for Hand<'_> {
 
 impl Hand<'_> {
     fn hand_in(&mut self) {
-        let empty = Chunk {
-            rows: Vec::with_capacity(CHUNK + CHUNK / 4),
-            bytes: Vec::with_capacity(CHUNK * 24),
-            ..Chunk::default()
-        };
+        let spare = self.to.pool().spare.pop();
+        let new = || Chunk { rows: Vec::with_capacity(CHUNK + CHUNK / 4), ..Chunk::default() };
+        let empty = spare.unwrap_or_else(new);
         let (chunk, totals) = (std::mem::replace(&mut self.chunk, empty), std::mem::take(&mut self.totals));
         self.to.hand_in(chunk, &totals, std::mem::take(&mut self.racy));
     }
@@ -348,6 +353,7 @@ struct Sorted {
 /// A chunk that no longer grows.
 struct Frozen {
     bytes: Bytes,
+    dirs: Vec<(usize, usize)>,
     rows: Vec<Raw>,
     /// The place of each of its directories among all.
     ranks: Vec<u32>,
@@ -370,7 +376,7 @@ impl Sorted {
         for (nth, chunk) in chunks.into_iter().enumerate() {
             let (bytes, ranks) = (Bytes::from(chunk.bytes), vec![0; chunk.dirs.len()]);
             all.extend(chunk.dirs.iter().enumerate().map(|(dir, &(from, to))| (bytes.slice(from..to), nth, dir)));
-            frozen.push(Frozen { bytes, rows: chunk.rows, ranks });
+            frozen.push(Frozen { bytes, dirs: chunk.dirs, rows: chunk.rows, ranks });
         }
         all.sort_unstable();
         let mut dirs: Vec<Bytes> = Vec::new();
@@ -414,6 +420,19 @@ impl Sorted {
             from = end;
         }
         Sorted { chunks: frozen, dirs, order }
+    }
+
+    /// The chunks, empty.
+    fn into_chunks(self) -> impl Iterator<Item = Chunk> {
+        drop(self.dirs);
+        self.chunks.into_iter().map(|chunk| {
+            let Frozen { bytes, mut dirs, mut rows, .. } = chunk;
+            let mut bytes = Vec::from(bytes);
+            bytes.clear();
+            dirs.clear();
+            rows.clear();
+            Chunk { bytes, dirs, rows }
+        })
     }
 
     fn row(&self, place: Place) -> Row<'_> {

@@ -3,7 +3,7 @@
 //! btrfs tells the inodes that were written after the generation in the catalog's token, with all their names
 //! ([`since`]). The rest is as it was, but for its path: so the names in the directories among them are held against the rows
 //! that the catalog has of these, and what is below a directory that has come to another path, or is gone, counts as well.
-//! With what these rows and entries give, [`resolve`](super::resolve) comes to what it would with all.
+//! With what these rows and entries give, `resolve` comes to what it would with all.
 //!
 //! Nothing is taken for granted: where there is any doubt, there is no answer, and everything is walked. What has been seen
 //! counts only if the generation is the same before and after.

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps, XattrFlags, lsetxattr, renameat_with, utimensat};
 
-use super::since::{Change, catalog, changed, expect, on_each_kind, since};
+use super::since::{Change, catalog, changed, changes, expect, on_each_kind, since};
 use crate::support::build::{bush, dir, file, name, odd_names};
+use crate::support::disks::subvolume;
+use crate::support::reference::settle;
 use crate::support::run::calls;
 use crate::support::trees::grow;
 use crate::support::{Need, require};
@@ -50,7 +52,7 @@ fn nothing_costs_next_to_nothing_where_the_file_system_can_tell() {
     if require(&DISK) {
         on_each_kind(|top, to, kind| {
             bush(top, 20, 200);
-            crate::support::reference::settle(top);
+            settle(top);
             let to = catalog(top, to);
             let value = changed(top, &to, &["--json"]).exits(0).json();
             let total: u64 = calls(&value["gates"]).values().sum();
@@ -232,6 +234,34 @@ fn update_goes_on_from_now() {
                 assert_eq!(since(top, &to), BTreeSet::new(), "{kind}, after round {n}");
             }
             assert_eq!(fs::read_dir(to.parent().unwrap()).unwrap().count(), 1);
+        });
+    }
+}
+
+/// btrfs tells what was written. A subvolume that has come has a tree of its own, so everything is walked.
+#[test]
+fn on_btrfs_only_what_was_written_is_looked_at() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            if kind != "btrfs" {
+                return;
+            }
+            bush(top, 40, 100);
+            settle(top);
+            let to = catalog(top, to);
+            fs::write(top.join("d7/f7"), "new contents").unwrap();
+            fs::rename(top.join("d8"), top.join("d9/d8")).unwrap();
+            fs::remove_dir_all(top.join("d10")).unwrap();
+            let value = changed(top, &to, &["--json"]).exits(0).json();
+            let total: u64 = calls(&value["gates"]).values().sum();
+            assert!(total < 700, "{total} calls for 4000 entries: {value}");
+            let walked = changed(top, &to, &["--json", "--engine", "stat"]).exits(0).json();
+            assert_eq!(changes(&value), changes(&walked));
+            subvolume(&top.join("d11/subvolume"), None);
+            file(top.join("d11/subvolume/file"), 1);
+            let value = changed(top, &to, &["--json"]).exits(0).json();
+            assert!(!value["result"]["why"].as_str().unwrap().contains("written after"), "{value}");
+            assert!(changes(&value).contains(&("added".to_owned(), "d11/subvolume/file".into(), None)), "{value}");
         });
     }
 }

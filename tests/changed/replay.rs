@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::since::{Change, catalog, changed, changes, on_each_kind, since};
+use super::since::{Change, catalog, changed, changes, on_each_kind};
 use crate::support::reference::{Census, Entry, census, settle};
 use crate::support::trees::{Dice, grow, mutate};
 use crate::support::{Need, require};
@@ -111,12 +111,21 @@ fn replayed_it_gives_what_is_there() {
                 let _orphans = mutate(top, &mut dice, many);
                 let what = format!("{kind}, round {round}");
                 settle(top);
-                let told = since(top, to);
+                let value = changed(top, to, &["--json"]).exits(0).json();
+                let told = changes(&value);
+                if kind == "btrfs" && many < 50 {
+                    let why = value["result"]["why"].as_str().unwrap();
+                    assert!(why.contains("written after generation"), "{what}: {why}");
+                }
                 let after = names(&census(top), top);
                 replay(&before, &after, &told, &what);
                 // The same is told by a plain walk, and while the catalog is written anew.
                 let plain = changes(&changed(top, to, &["--engine", "stat", "--json"]).exits(0).json());
                 equal(&plain, &told, &format!("{what}, by stat"));
+                // Those that were carried along are named for tools that know of no renames.
+                let names = |more: &[&str]| changed(top, to, more).exits(0).stdout;
+                let (best, stat) = (names(&["--format", "tar"]), names(&["--format", "tar", "--engine", "stat"]));
+                assert!(best == stat, "{what}, --format tar");
                 let updated = changes(&changed(top, to, &["--update", "--json"]).exits(0).json());
                 equal(&updated, &told, &format!("{what}, with --update"));
             }

@@ -41,23 +41,24 @@ message entry {
 ";
 
 /// An entry, on its way into the file.
-#[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) meta: Meta,
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'a> {
+    pub(crate) meta: &'a Meta,
     pub(crate) part: u32,
-    pub(crate) dir: Bytes,
-    pub(crate) name: Bytes,
+    /// Names, as pieces of what is shared by many.
+    pub(crate) dir: &'a Bytes,
+    pub(crate) name: (&'a Bytes, usize, usize),
 }
 
 /// Where the values of a column come from.
 #[derive(Clone, Copy)]
 pub(crate) enum Values {
-    Bytes(fn(&Row) -> &Bytes),
-    I32(fn(&Row) -> u32),
-    I64(fn(&Row) -> u64),
-    Maybe32(fn(&Row) -> Option<u32>),
-    Maybe64(fn(&Row) -> Option<u64>),
-    MaybeBool(fn(&Row) -> Option<bool>),
+    Bytes(fn(&Row<'_>) -> Bytes),
+    I32(fn(&Row<'_>) -> u32),
+    I64(fn(&Row<'_>) -> u64),
+    Maybe32(fn(&Row<'_>) -> Option<u32>),
+    Maybe64(fn(&Row<'_>) -> Option<u64>),
+    MaybeBool(fn(&Row<'_>) -> Option<bool>),
 }
 
 /// How a column is encoded; each is what was fastest, or as fast and smaller, over a million entries of a source tree.
@@ -88,8 +89,8 @@ pub(crate) const COLUMNS: [Column; 25] = {
     use Values::{I32, I64, Maybe32, Maybe64, MaybeBool};
     [
         column("part", Plain, I32(|r| r.part)),
-        column("dir", Dictionary, Values::Bytes(|r| &r.dir)),
-        column("name", Plain, Values::Bytes(|r| &r.name)),
+        column("dir", Dictionary, Values::Bytes(|r| r.dir.clone())),
+        column("name", Plain, Values::Bytes(|r| r.name.0.slice(r.name.1..r.name.2))),
         column("ino", Plain, I64(|r| r.meta.ino)),
         column("generation", Raw, Maybe32(|r| r.meta.generation)),
         column("mode", Plain, I32(|r| r.meta.mode)),

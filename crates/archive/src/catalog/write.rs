@@ -31,11 +31,11 @@ use super::schema::{COLUMNS, Row, Values, descriptor, properties};
 use super::{About, Fault, Options, plain};
 use crate::part::{Last, Parts, relative};
 
-/// Rows of a row group: enough for zstd and for readers, and no more than a few dozen MiB on the way.
-const GROUP: usize = 128 << 10;
+/// Rows of a row group: enough for zstd and for readers, and no more than some 16 MiB on the way.
+const GROUP: usize = 64 << 10;
 /// Rows that a worker gathers before it hands them in.
 const CHUNK: usize = 4 << 10;
-/// So many row groups are sorted and encoded at once.
+/// No more row groups are sorted and encoded at once.
 const MOST_AT_ONCE: usize = 4;
 
 /// A catalog being written.
@@ -48,6 +48,7 @@ pub struct Catalog {
     started: Time,
     schema: SchemaDescriptor,
     properties: WriterPropertiesPtr,
+    processors: usize,
     pool: Mutex<Pool>,
     room: Condvar,
     out: Mutex<SerializedFileWriter<BufWriter<Writer>>>,
@@ -78,6 +79,8 @@ impl Sealed {
 struct Pool {
     chunks: Vec<Chunk>,
     rows: usize,
+    /// Empty ones, to be filled again: memory that one thread takes and another gives back goes to waste.
+    spare: Vec<Chunk>,
     encoding: usize,
     totals: Totals,
     racy: u64,
@@ -121,6 +124,7 @@ impl Catalog {
             started: super::about::after_a_tick(now()),
             schema,
             properties,
+            processors: gate::process::processors().max(1),
             pool: Mutex::default(),
             room: Condvar::new(),
             out: Mutex::new(out.map_err(|e| fault(plain(e)))?),
@@ -187,20 +191,26 @@ impl Catalog {
         pool.racy += racy;
         pool.rows += chunk.rows.len();
         pool.chunks.push(chunk);
+        // Who waits has handed in all it had, so that those who wait add a chunk each and no more.
+        while pool.rows >= GROUP && pool.encoding >= MOST_AT_ONCE.min(self.processors) && pool.failed.is_none() {
+            pool = self.room.wait(pool).unwrap_or_else(|e| e.into_inner());
+        }
         if pool.failed.is_some() {
             pool.chunks.clear(); // nobody will want them
         } else if pool.rows >= GROUP {
             let chunks = std::mem::take(&mut pool.chunks);
             pool.rows = 0;
-            while pool.encoding >= MOST_AT_ONCE {
-                pool = self.room.wait(pool).unwrap_or_else(|e| e.into_inner());
-            }
             pool.encoding += 1;
             drop(pool);
-            let columns = self.encode((0..COLUMNS.len()).collect(), &Sorted::of(chunks));
+            let sorted = Sorted::of(chunks);
+            let columns = self.encode((0..COLUMNS.len()).collect(), &sorted);
+            let spare = sorted.into_chunks();
             self.append(columns.map(|columns| columns.into_iter().map(|(_, encoded)| encoded).collect()));
-            self.pool().encoding -= 1;
-            self.room.notify_one();
+            let mut pool = self.pool();
+            pool.encoding -= 1;
+            pool.spare.extend(spare);
+            drop(pool);
+            self.room.notify_all();
         }
     }
 
@@ -211,7 +221,7 @@ impl Catalog {
             return;
         }
         let rows = Sorted::of(chunks);
-        let threads = gate::process::processors().min(COLUMNS.len());
+        let threads = self.processors.min(COLUMNS.len());
         let share = |thread: usize| self.encode((thread..COLUMNS.len()).step_by(threads).collect(), &rows);
         let shares: Result<Vec<_>> = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || share(thread))).collect();
@@ -317,7 +327,9 @@ impl Worker for Hand<'_> {
 
 impl Hand<'_> {
     fn hand_in(&mut self) {
-        let empty = Chunk { rows: Vec::with_capacity(CHUNK + CHUNK / 4), ..Chunk::default() };
+        let spare = self.to.pool().spare.pop();
+        let new = || Chunk { rows: Vec::with_capacity(CHUNK + CHUNK / 4), ..Chunk::default() };
+        let empty = spare.unwrap_or_else(new);
         let (chunk, totals) = (std::mem::replace(&mut self.chunk, empty), std::mem::take(&mut self.totals));
         self.to.hand_in(chunk, &totals, std::mem::take(&mut self.racy));
     }
@@ -335,8 +347,7 @@ impl Drop for Hand<'_> {
 struct Sorted {
     chunks: Vec<Frozen>,
     dirs: Vec<Bytes>,
-    /// The directory's place among `dirs`, the first eight bytes of the name, and the chunk; then the row in it.
-    order: Vec<(u128, u32)>,
+    order: Vec<Place>,
 }
 
 /// A chunk that no longer grows.
@@ -344,62 +355,91 @@ struct Frozen {
     bytes: Bytes,
     dirs: Vec<(usize, usize)>,
     rows: Vec<Raw>,
+    /// The place of each of its directories among all.
+    ranks: Vec<u32>,
 }
 
-/// The chunk of a row, by its key.
-fn chunk_of(key: u128) -> usize {
-    (key & 0xffff_ffff) as usize
+/// Where a row is.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// The first eight bytes of the name.
+    head: u64,
+    chunk: u32,
+    row: u32,
 }
 
 impl Sorted {
     fn of(chunks: Vec<Chunk>) -> Sorted {
-        let freeze = |chunk: Chunk| Frozen { bytes: chunk.bytes.into(), dirs: chunk.dirs, rows: chunk.rows };
-        let chunks: Vec<Frozen> = chunks.into_iter().map(freeze).collect();
         // Directories by name: each gets its place among them.
         let mut all: Vec<(Bytes, usize, usize)> = Vec::new();
-        for (nth, chunk) in chunks.iter().enumerate() {
-            all.extend(chunk.dirs.iter().enumerate().map(|(dir, &(from, to))| (chunk.bytes.slice(from..to), nth, dir)));
+        let mut frozen: Vec<Frozen> = Vec::with_capacity(chunks.len());
+        for (nth, chunk) in chunks.into_iter().enumerate() {
+            let (bytes, ranks) = (Bytes::from(chunk.bytes), vec![0; chunk.dirs.len()]);
+            all.extend(chunk.dirs.iter().enumerate().map(|(dir, &(from, to))| (bytes.slice(from..to), nth, dir)));
+            frozen.push(Frozen { bytes, dirs: chunk.dirs, rows: chunk.rows, ranks });
         }
         all.sort_unstable();
-        let mut ranks: Vec<Vec<u32>> = chunks.iter().map(|chunk| vec![0; chunk.dirs.len()]).collect();
         let mut dirs: Vec<Bytes> = Vec::new();
         for (dir, nth, at) in all {
             if dirs.last() != Some(&dir) {
                 dirs.push(dir);
             }
-            ranks[nth][at] = dirs.len() as u32 - 1;
+            frozen[nth].ranks[at] = dirs.len() as u32 - 1;
         }
-        let mut order = Vec::with_capacity(chunks.iter().map(|chunk| chunk.rows.len()).sum());
-        for (nth, chunk) in chunks.iter().enumerate() {
-            order.extend(chunk.rows.iter().enumerate().map(|(row, raw)| {
+        // Rows by directory: first how many each has, then each row into its place.
+        let mut ends = vec![0usize; dirs.len() + 1];
+        for chunk in &frozen {
+            for raw in &chunk.rows {
+                ends[chunk.ranks[raw.dir as usize] as usize + 1] += 1;
+            }
+        }
+        for dir in 1..ends.len() {
+            ends[dir] += ends[dir - 1];
+        }
+        let mut order = vec![Place::default(); ends[dirs.len()]];
+        for (nth, chunk) in frozen.iter().enumerate() {
+            for (row, raw) in chunk.rows.iter().enumerate() {
                 let name = &chunk.bytes[raw.name.0..raw.name.1];
                 let mut head = [0; 8];
                 let len = name.len().min(8);
                 head[..len].copy_from_slice(&name[..len]);
-                let rank = u128::from(ranks[nth][raw.dir as usize]);
-                (rank << 96 | u128::from(u64::from_be_bytes(head)) << 32 | nth as u128, row as u32)
-            }));
-        }
-        order.sort_unstable();
-        let name = |&(key, row): &(u128, u32)| {
-            let chunk = &chunks[chunk_of(key)];
-            let (from, to) = chunk.rows[row as usize].name;
-            &chunk.bytes[from..to]
-        };
-        // Names that begin alike.
-        for alike in order.chunk_by_mut(|(a, _), (b, _)| a >> 32 == b >> 32) {
-            if alike.len() > 1 {
-                alike.sort_unstable_by(|a, b| name(a).cmp(name(b)));
+                let end = &mut ends[chunk.ranks[raw.dir as usize] as usize];
+                order[*end] = Place { head: u64::from_be_bytes(head), chunk: nth as u32, row: row as u32 };
+                *end += 1;
             }
         }
-        Sorted { chunks, dirs, order }
+        // And by name within each.
+        let name = |place: &Place| {
+            let chunk = &frozen[place.chunk as usize];
+            let (from, to) = chunk.rows[place.row as usize].name;
+            &chunk.bytes[from..to]
+        };
+        let mut from = 0;
+        for &end in &ends[..dirs.len()] {
+            order[from..end].sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| name(a).cmp(name(b))));
+            from = end;
+        }
+        Sorted { chunks: frozen, dirs, order }
     }
 
-    fn row(&self, (key, row): (u128, u32)) -> Row {
-        let chunk = &self.chunks[chunk_of(key)];
-        let raw = &chunk.rows[row as usize];
-        let dir = self.dirs[(key >> 96) as usize].clone();
-        Row { meta: raw.meta, part: raw.part, dir, name: chunk.bytes.slice(raw.name.0..raw.name.1) }
+    /// The chunks, empty.
+    fn into_chunks(self) -> impl Iterator<Item = Chunk> {
+        drop(self.dirs);
+        self.chunks.into_iter().map(|chunk| {
+            let Frozen { bytes, mut dirs, mut rows, .. } = chunk;
+            let mut bytes = Vec::from(bytes);
+            bytes.clear();
+            dirs.clear();
+            rows.clear();
+            Chunk { bytes, dirs, rows }
+        })
+    }
+
+    fn row(&self, place: Place) -> Row<'_> {
+        let chunk = &self.chunks[place.chunk as usize];
+        let raw = &chunk.rows[place.row as usize];
+        let dir = &self.dirs[chunk.ranks[raw.dir as usize] as usize];
+        Row { meta: &raw.meta, part: raw.part, dir, name: (&chunk.bytes, raw.name.0, raw.name.1) }
     }
 }
 
@@ -442,10 +482,10 @@ fn encode(
 }
 
 /// Puts the values of some rows into a column.
-fn put(writer: &mut ColumnWriter<'_>, values: Values, rows: &[Row]) -> Result<()> {
+fn put(writer: &mut ColumnWriter<'_>, values: Values, rows: &[Row<'_>]) -> Result<()> {
     let written = match (writer, values) {
         (ColumnWriter::ByteArrayColumnWriter(to), Values::Bytes(of)) => {
-            let values: Vec<ByteArray> = rows.iter().map(|row| of(row).clone().into()).collect();
+            let values: Vec<ByteArray> = rows.iter().map(|row| of(row).into()).collect();
             to.write_batch(&values, None, None)
         }
         (ColumnWriter::Int32ColumnWriter(to), Values::I32(of)) => {
@@ -474,7 +514,7 @@ fn put(writer: &mut ColumnWriter<'_>, values: Values, rows: &[Row]) -> Result<()
 }
 
 /// The values that are there, and for each row whether it has one.
-fn split<T>(rows: &[Row], of: impl Fn(&Row) -> Option<T>) -> (Vec<T>, Vec<i16>) {
+fn split<T>(rows: &[Row<'_>], of: impl Fn(&Row<'_>) -> Option<T>) -> (Vec<T>, Vec<i16>) {
     let mut values = Vec::with_capacity(rows.len());
     let there = rows.iter().map(|row| {
         let value = of(row);

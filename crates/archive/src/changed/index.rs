@@ -113,6 +113,8 @@ pub(super) struct Index {
     fates: Vec<AtomicU8>,
     /// Places in `rows`, one more than they are; 0 is free.
     slots: Vec<u32>,
+    /// Places in the catalog, if not all of it was loaded; else empty.
+    places: Vec<u32>,
 }
 
 impl Index {
@@ -127,49 +129,33 @@ impl Index {
             slots[slot] = at as u32 + 1;
         }
         let fates = rows.iter().map(|_| AtomicU8::new(Fate::Missing as u8)).collect();
-        Index { rows, fates, slots }
+        Index { rows, fates, slots, places: Vec::new() }
     }
 
     /// Loads a catalog.
     pub(super) fn load(reader: &Reader) -> Result<Index, Fault> {
-        let at_rest_before = reader.about().at_rest_before();
         let mut rows = Vec::new();
         for group in 0..reader.groups() {
-            let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
-            let (parts, inos) = (reader.numbers32(group, "part")?, reader.numbers64(group, "ino")?);
-            let (modes, sizes) = (reader.numbers32(group, "mode")?, reader.numbers64(group, "size")?);
-            let generations = reader.maybe32(group, "generation")?;
-            let (mtimes, mtimes_ns) = (reader.numbers64(group, "mtime")?, reader.numbers32(group, "mtime_ns")?);
-            let (ctimes, ctimes_ns) = (reader.numbers64(group, "ctime")?, reader.numbers32(group, "ctime_ns")?);
-            let (btimes, btimes_ns) = (reader.maybe64(group, "btime")?, reader.maybe32(group, "btime_ns")?);
-            let time = |sec: u64, nsec: u32| Time { sec: sec.cast_signed(), nsec };
-            let mut dir: (&[u8], u64) = (b"", digest::top(0));
-            rows.reserve(inos.len());
-            for row in 0..inos.len() {
-                if dir.0 != dirs[row].data() {
-                    dir = (dirs[row].data(), hash(dirs[row].data()));
-                }
-                let name = names[row].data();
-                let meta = Meta {
-                    ino: inos[row],
-                    mode: modes[row],
-                    size: sizes[row],
-                    mtime: time(mtimes[row], mtimes_ns[row]),
-                    ctime: time(ctimes[row], ctimes_ns[row]),
-                    btime: btimes[row].zip(btimes_ns[row]).map(|(sec, nsec)| time(sec, nsec)),
-                    generation: generations[row],
-                    ..Meta::default()
-                };
-                let path = if name.is_empty() { dir.1 } else { digest::below(dir.1, name) };
-                let is_dir = Type::of_mode(meta.mode) == Type::Directory;
-                let identity = Identity::of(parts[row], &meta);
-                rows.push(Old::new(path, &identity, print(&meta), is_dir, meta.ctime >= at_rest_before));
-            }
+            load(reader, group, 0..reader.rows(group), &mut rows)?;
         }
         Ok(Index::new(rows))
     }
 
-    /// Every row, by its number: its place in the catalog.
+    /// Loads some rows of a catalog, by their places, which rise. Row groups that none of them is in are not read.
+    pub(super) fn load_some(reader: &Reader, places: Vec<u32>) -> Result<Index, Fault> {
+        let mut rows = Vec::new();
+        for (group, first, here) in by_group(reader, &places) {
+            load(reader, group, here.iter().map(|&place| (u64::from(place) - first) as usize), &mut rows)?;
+        }
+        Ok(Index { places, ..Index::new(rows) })
+    }
+
+    /// The place of a row in the catalog.
+    pub(super) fn place(&self, row: u32) -> u32 {
+        self.places.get(row as usize).copied().unwrap_or(row)
+    }
+
+    /// Every row, by its number: its place in the catalog, if all of it was loaded.
     pub(super) fn rows(&self) -> &[Old] {
         &self.rows
     }
@@ -199,6 +185,61 @@ impl Index {
     pub(super) fn settle(&self, row: u32, fate: Fate) {
         self.fates[row as usize].fetch_max(fate as u8, Ordering::Relaxed);
     }
+}
+
+/// Loads rows of a row group, by their places in it.
+fn load(
+    reader: &Reader,
+    group: usize,
+    wanted: impl ExactSizeIterator<Item = usize>,
+    into: &mut Vec<Old>,
+) -> Result<(), Fault> {
+    let at_rest_before = reader.about().at_rest_before();
+    let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
+    let (parts, inos) = (reader.numbers32(group, "part")?, reader.numbers64(group, "ino")?);
+    let (modes, sizes) = (reader.numbers32(group, "mode")?, reader.numbers64(group, "size")?);
+    let generations = reader.maybe32(group, "generation")?;
+    let (mtimes, mtimes_ns) = (reader.numbers64(group, "mtime")?, reader.numbers32(group, "mtime_ns")?);
+    let (ctimes, ctimes_ns) = (reader.numbers64(group, "ctime")?, reader.numbers32(group, "ctime_ns")?);
+    let (btimes, btimes_ns) = (reader.maybe64(group, "btime")?, reader.maybe32(group, "btime_ns")?);
+    let time = |sec: u64, nsec: u32| Time { sec: sec.cast_signed(), nsec };
+    let mut dir: (&[u8], u64) = (b"", digest::top(0));
+    into.reserve(wanted.len());
+    for row in wanted {
+        if dir.0 != dirs[row].data() {
+            dir = (dirs[row].data(), hash(dirs[row].data()));
+        }
+        let name = names[row].data();
+        let meta = Meta {
+            ino: inos[row],
+            mode: modes[row],
+            size: sizes[row],
+            mtime: time(mtimes[row], mtimes_ns[row]),
+            ctime: time(ctimes[row], ctimes_ns[row]),
+            btime: btimes[row].zip(btimes_ns[row]).map(|(sec, nsec)| time(sec, nsec)),
+            generation: generations[row],
+            ..Meta::default()
+        };
+        let path = if name.is_empty() { dir.1 } else { digest::below(dir.1, name) };
+        let is_dir = Type::of_mode(meta.mode) == Type::Directory;
+        let identity = Identity::of(parts[row], &meta);
+        into.push(Old::new(path, &identity, print(&meta), is_dir, meta.ctime >= at_rest_before));
+    }
+    Ok(())
+}
+
+/// Places in a catalog, which rise, by the row groups that they are in: the group, the place of its first row, and those in
+/// it. Groups without any are left out.
+pub(super) fn by_group<'a>(reader: &Reader, places: &'a [u32]) -> impl Iterator<Item = (usize, u64, &'a [u32])> {
+    let (mut left, mut first) = (places, 0u64);
+    let groups = (0..reader.groups()).map(move |group| {
+        let begin = first;
+        first += reader.rows(group) as u64;
+        let (here, later) = left.split_at(left.partition_point(|&place| u64::from(place) < first));
+        left = later;
+        (group, begin, here)
+    });
+    groups.filter(|(.., here)| !here.is_empty())
 }
 
 /// What stands for a name below DIR.

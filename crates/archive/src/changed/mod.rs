@@ -1,11 +1,12 @@
 //! What was added, changed, removed and renamed since a catalog. docs/changed.md says what that means.
 //!
-//! The cheapest way that is sound comes first: what the file system says of itself ([`crate::token`]); then the digest of a
-//! walk, for which no row of the catalog is looked at; and only when something differs, entry by entry.
+//! The cheapest way that is sound comes first: what the file system says of itself ([`crate::token`]), and on btrfs what it
+//! knows to have been written since; then the digest of a walk, for which no row of the catalog is looked at; and only when something differs, entry by entry.
 //!
 //! | room | what is in it |
 //! |---|---|
 //! | `untouched` | the verdict by tokens |
+//! | `written` | what a file system knows to have been written since, and no more, is compared |
 //! | `index` | what the catalog says of each entry, small enough for all of them |
 //! | `compare` | a sink that keeps what differs from that |
 //! | `resolve` | what became of what |
@@ -19,13 +20,14 @@ use walk::{Answer as Walked, Both, By, Desk, Filter, Ground, NoWalk, Question as
 use crate::catalog::{Catalog, Fault, Reader, Sealed};
 use crate::part::Part;
 use compare::{Compare, Found};
-use index::Index;
+use index::{Index, by_group};
 use resolve::{Outcome, resolve};
 
 mod compare;
 mod index;
 mod resolve;
 mod untouched;
+mod written;
 
 /// What is asked.
 #[derive(Clone, Debug, Default)]
@@ -121,6 +123,11 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
     })?;
     if let Some((by, why)) = untouched::untouched(about, &top, &mounts, question.by) {
         return Ok(Answer { engine: by.name(), why, ..Answer::default() });
+    }
+    if let Some(written) = written::written(&reader, question, &top, &mounts)? {
+        let (entries, carried) =
+            named(&reader, &written.index, &written.found, &resolve(&written.index, &written.found))?;
+        return Ok(Answer { engine: By::Btrfs.name(), why: written.why, entries, carried, ..Answer::default() });
     }
     drop(top);
 
@@ -221,27 +228,21 @@ type Named = (Vec<Changed>, Vec<(Vec<u8>, bool)>);
 
 /// Gives outcomes their names. Those of rows are read from the catalog, the row groups that are wanted only.
 fn named(reader: &Reader, index: &Index, found: &Found, outcomes: &[Outcome]) -> Result<Named, Fault> {
-    let mut rows: Vec<u32> = outcomes
+    let mut places: Vec<u32> = outcomes
         .iter()
         .filter_map(|outcome| match *outcome {
-            Outcome::Renamed(_, row) | Outcome::Removed(row) => Some(row),
+            Outcome::Renamed(_, row) | Outcome::Removed(row) => Some(index.place(row)),
             _ => None,
         })
         .collect();
-    rows.sort_unstable();
+    places.sort_unstable();
     let mut names: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
-    let (mut rows, mut first) = (&rows[..], 0u64);
-    for group in 0..reader.groups() {
-        let end = first + reader.rows(group) as u64;
-        let (here, later) = rows.split_at(rows.partition_point(|&row| u64::from(row) < end));
-        if !here.is_empty() {
-            let (dirs, files) = (reader.names(group, "dir")?, reader.names(group, "name")?);
-            for &row in here {
-                let at = (u64::from(row) - first) as usize;
-                names.insert(row, join(dirs[at].data(), files[at].data()));
-            }
+    for (group, first, here) in by_group(reader, &places) {
+        let (dirs, files) = (reader.names(group, "dir")?, reader.names(group, "name")?);
+        for &place in here {
+            let at = (u64::from(place) - first) as usize;
+            names.insert(place, join(dirs[at].data(), files[at].data()));
         }
-        (rows, first) = (later, end);
     }
     let (mut entries, mut carried) = (Vec::new(), Vec::new());
     for outcome in outcomes {
@@ -252,10 +253,10 @@ fn named(reader: &Reader, index: &Index, found: &Found, outcomes: &[Outcome]) ->
         match *outcome {
             Outcome::Added(at) => now(at, Change::Added, None),
             Outcome::Changed(at) => now(at, Change::Changed, None),
-            Outcome::Renamed(at, row) => now(at, Change::Renamed, names.remove(&row)),
+            Outcome::Renamed(at, row) => now(at, Change::Renamed, names.remove(&index.place(row))),
             Outcome::Carried(at) => carried.push((found.path(&found.entries[at]), found.entries[at].is_dir)),
             Outcome::Removed(row) => entries.push(Changed {
-                path: names.remove(&row).unwrap_or_default(),
+                path: names.remove(&index.place(row)).unwrap_or_default(),
                 change: Change::Removed,
                 from: None,
                 is_dir: index.rows()[row as usize].is_dir(),

@@ -6,11 +6,20 @@
 //! parts of their own.
 
 use gate::btrfs::get_subvol_info;
+use ondisk::btrfs::Subvolume;
 use walk::Ground;
 
 pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
     let info = get_subvol_info(&ground.top.fd).ok()?;
-    let subvolume = ondisk::btrfs::Subvolume::parse(&info)?;
-    let uuid = u128::from_be_bytes(subvolume.uuid);
-    Some(format!("btrfs {uuid:032x} tree {} generation {}", subvolume.tree, subvolume.generation))
+    let subvolume = Subvolume::parse(&info)?;
+    Some(format!("{}{}", before_generation(&subvolume), subvolume.generation))
+}
+
+/// The generation in a token, if it is of this subvolume.
+pub(crate) fn generation(token: &str, subvolume: &Subvolume) -> Option<u64> {
+    token.strip_prefix(&before_generation(subvolume))?.parse().ok()
+}
+
+fn before_generation(subvolume: &Subvolume) -> String {
+    format!("btrfs {:032x} tree {} generation ", u128::from_be_bytes(subvolume.uuid), subvolume.tree)
 }

@@ -8,7 +8,7 @@
 use gate::fs::{At, Want, statx, syncfs};
 use walk::{By, Ground};
 
-mod btrfs;
+pub(crate) mod btrfs;
 mod ext4;
 mod xfs;
 
@@ -37,17 +37,4 @@ fn this_mount(ground: &Ground<'_>) -> Option<String> {
     let seen = statx(&ground.top.fd, c"", At::EMPTY_PATH, Want::MNT_ID_UNIQUE).ok()?;
     let id = seen.mnt_id.filter(|_| seen.have.contains(Want::MNT_ID_UNIQUE))?;
     Some(format!("boot {} mount {id}", String::from_utf8_lossy(&boot).trim_end()))
-}
-
-/// The kernel's name of the device that a file system is on, as `sda1`.
-fn device(ground: &Ground<'_>) -> Option<String> {
-    let link = std::ffi::CString::new(format!("/sys/dev/block/{}", ground.top.meta.dev)).ok()?;
-    let target = gate::fs::readlinkat(gate::fs::CWD, &link).ok()?;
-    let name = target.rsplit(|&b| b == b'/').next()?;
-    String::from_utf8(name.to_vec()).ok()
-}
-
-/// What the kernel says in a file.
-fn text(name: String) -> Option<String> {
-    String::from_utf8(gate::file::read_kernel(&std::ffi::CString::new(name).ok()?).ok()?).ok()
 }

@@ -19,14 +19,15 @@
 //! A generation means something within one subvolume only, which is known by its UUID ([`subvolume`]); and nothing after a
 //! file system has been put back to an earlier state: then its generation is smaller than what was noted.
 
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use gate::fs::{At, fstatfs, statx, syncfs};
-use gate::{Fd, Result};
+use gate::{Errno, Fd, Result};
 use ondisk::btrfs::{FIRST_INODE, Inode, LAST_INODE, Subvolume};
 
 use super::meta_of;
-use super::scan::{BUFFER, Found, Row, Scan};
+use super::scan::{BUFFER, Found, Row, Scan, parent_of};
 use crate::entry::Meta;
 
 /// An inode that has changed, or is new.
@@ -70,11 +71,16 @@ pub fn generation(fd: &Fd) -> Result<u64> {
 /// this very moment may have changed again.
 ///
 /// # Errors
-/// Those of [`subvolume`]; `EPERM` without CAP_SYS_ADMIN.
+/// Those of [`subvolume`]; `EPERM` without CAP_SYS_ADMIN; `ENOSPC` when the file system is so full that writes may have
+/// failed: then inodes in the kernel's memory are not as those in the tree.
 pub fn changed_since(fd: &Fd, generation: u64) -> Result<Vec<Change>> {
     let known = subvolume(fd)?;
     let seen = statx(fd, c"", At::EMPTY_PATH, Meta::WANT)?;
-    let (sector, mount) = (fstatfs(fd)?.block_size.max(1), seen.mnt_id.unwrap_or(0));
+    let statfs = fstatfs(fd)?;
+    if statfs.available < super::FULL {
+        return Err(Errno::ENOSPC);
+    }
+    let (sector, mount) = (statfs.block_size.max(1), seen.mnt_id.unwrap_or(0));
     let mut buffer = vec![0; BUFFER];
     let mut links = Vec::new();
     let mut changes = Vec::new();
@@ -100,6 +106,24 @@ pub fn changed_since(fd: &Fd, generation: u64) -> Result<Vec<Change>> {
         }
     }
     Ok(changes)
+}
+
+/// For some directories of a subvolume and all that are above them, the directory that each is in, and its name there.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_ADMIN.
+pub fn parents(fd: &Fd, tree: u64, dirs: impl IntoIterator<Item = u64>) -> Result<HashMap<u64, Name>> {
+    let mut buffer = vec![0; BUFFER];
+    let mut parents = HashMap::new();
+    for dir in dirs {
+        let mut at = dir;
+        while at != FIRST_INODE && !parents.contains_key(&at) {
+            let Some((dir, name)) = parent_of(fd, tree, at, &mut buffer)? else { break };
+            parents.insert(at, Name { dir, name });
+            at = dir;
+        }
+    }
+    Ok(parents)
 }
 
 /// The inodes that were written after a generation. Of what belongs to them, some may lie in leaves that were not, so they

@@ -162,12 +162,34 @@ pub(super) fn sees_ids_as_stored() -> Result<(), Refusal> {
 }
 
 /// Transactions that the journal of the ext4 file system on a device has committed: as long as it does not change, and
-/// syncfs(2) does not change it, nothing in the file system has changed. `None` without a journal in the file system itself.
+/// syncfs(2) does not change it, nothing in the file system has changed. `None` without a journal in the file system itself,
+/// and where one is being committed for long.
+///
+/// A commit wakes those who wait for it in syncfs(2), and then counts itself. It has when its thread sleeps again, waiting for
+/// work (S); within a commit the thread runs, or waits for the disk (D).
 pub fn journal_transactions(dev: Dev) -> Option<u64> {
+    const TRIES: u32 = 50;
+    const PAUSE: Duration = Duration::from_micros(200);
     let name = kernel_name(dev)?;
-    let info = slurp(&c_string(&[b"/proc/fs/jbd2/", &name[..], b"-8/info"].concat()).ok()?)?;
+    let read = |parts: [&[u8]; 3]| slurp(&c_string(&parts.concat()).ok()?);
+    let thread = read([b"/sys/fs/ext4/", &name, b"/journal_task"])?;
+    let is_asleep = || Some(state(&read([b"/proc/", thread.trim_ascii_end(), b"/stat"])?)? == b'S');
+    let mut tries = 0;
+    while !is_asleep()? {
+        tries += 1;
+        if tries > TRIES {
+            return None;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let info = read([b"/proc/fs/jbd2/", &name, b"-8/info"])?;
     let digits = info.split(|b| !b.is_ascii_digit()).next()?;
     std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// The state of a process, from its /proc/PID/stat: it follows the last parenthesis.
+fn state(stat: &[u8]) -> Option<u8> {
+    stat.rsplit(|&b| b == b')').next().filter(|rest| rest.len() < stat.len())?.trim_ascii_start().first().copied()
 }
 
 /// What the kernel calls a device, with `!` for slashes: `sda1`, `dm-0`.
@@ -226,4 +248,17 @@ fn slurp(path: &std::ffi::CStr) -> Option<Vec<u8>> {
     let n = read(&file, &mut text).ok()?;
     text.truncate(n);
     Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_of_a_thread() {
+        assert_eq!(state(b"841 (jbd2/a) S-8) S 2 0"), Some(b'S'));
+        assert_eq!(state(b"841 (jbd2/vda-8) D 2 0"), Some(b'D'));
+        assert_eq!(state(b"841"), None);
+        assert_eq!(state(b""), None);
+    }
 }

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::Value;
-
 use super::methods::whole;
 use crate::support::build::{bush, dir, tmpfs};
 use crate::support::run::{args, calls};
-use crate::support::strace::less_start;
+use crate::support::strace::{agree, less_start};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// Costliest first, as the papers have them.
@@ -92,47 +90,6 @@ fn a_tree_like_s16() {
             assert!(total(&search) < total(&third), "{search:?}\n{third:?}");
             assert!(stats(&search) <= 38 + 10, "one for each mount, and a few more: {search:?}");
         });
-    }
-}
-
-/// System calls for file-system work: a gate for one of these may not be passed by.
-const WATCHED: [&str; 24] = [
-    "statx",
-    "newfstatat",
-    "stat",
-    "lstat",
-    "fstat",
-    "getdents64",
-    "getdents",
-    "open",
-    "openat",
-    "openat2",
-    "close",
-    "chdir",
-    "fchdir",
-    "getcwd",
-    "readlink",
-    "readlinkat",
-    "read",
-    "pread64",
-    "statfs",
-    "fstatfs",
-    "open_tree",
-    "listmount",
-    "statmount",
-    "access",
-];
-
-/// What strace saw is what the gates counted.
-fn agree(gates: &Value, traced: &BTreeMap<String, (u64, u64)>, what: &str) {
-    let gates = gates.as_object().unwrap();
-    let mut counted: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for (name, gate) in gates.iter().filter(|(name, _)| !name.contains(':')) {
-        counted.insert(name, (gate["calls"].as_u64().unwrap(), gate["errors"].as_u64().unwrap()));
-    }
-    for name in counted.keys().copied().chain(WATCHED) {
-        let witness = traced.get(name).copied().unwrap_or_default();
-        assert_eq!(counted.get(name).copied().unwrap_or_default(), witness, "{what}: {name} (calls, errors)");
     }
 }
 

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
+
 use super::run::{Ran, run};
 
 /// Calls and errors of each system call in a run of the program, by strace's names.
@@ -64,4 +66,52 @@ pub(crate) fn less_start<A: Into<OsString>>(log: &Path, args: impl IntoIterator<
         *errors = errors.saturating_sub(fewer_errors);
     }
     traced
+}
+
+/// System calls for file-system work: a gate for one of these may not be passed by.
+const WATCHED: [&str; 30] = [
+    "statx",
+    "newfstatat",
+    "stat",
+    "lstat",
+    "fstat",
+    "getdents64",
+    "getdents",
+    "open",
+    "openat",
+    "openat2",
+    "close",
+    "chdir",
+    "fchdir",
+    "getcwd",
+    "readlink",
+    "readlinkat",
+    "pread64",
+    "preadv",
+    "statfs",
+    "fstatfs",
+    "syncfs",
+    "fsync",
+    "rename",
+    "renameat2",
+    "listmount",
+    "statmount",
+    "ioctl",
+    "read",
+    "open_tree",
+    "access",
+];
+
+/// What strace saw is what the gates counted. Its `ioctl` has them all in one.
+pub(crate) fn agree(gates: &Value, traced: &BTreeMap<String, (u64, u64)>, what: &str) {
+    let mut counted: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (name, gate) in gates.as_object().unwrap() {
+        let name = if name.starts_with("ioctl:") { "ioctl" } else { name };
+        let sum = counted.entry(name).or_default();
+        *sum = (sum.0 + gate["calls"].as_u64().unwrap(), sum.1 + gate["errors"].as_u64().unwrap());
+    }
+    for name in counted.keys().copied().chain(WATCHED) {
+        let witness = traced.get(name).copied().unwrap_or_default();
+        assert_eq!(counted.get(name).copied().unwrap_or_default(), witness, "{what}: {name} (calls, errors)");
+    }
 }

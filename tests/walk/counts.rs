@@ -1,63 +1,15 @@
 //! The counts of every engine are true: strace sees the same.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-
-use serde_json::Value;
 
 use super::engines::still;
 use super::right::engines;
 use crate::support::build::dir;
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
 use crate::support::run::{args, calls};
-use crate::support::strace::less_start;
+use crate::support::strace::{agree, less_start};
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
-
-/// System calls for file-system work: a gate for one of these may not be passed by.
-const WATCHED: [&str; 27] = [
-    "statx",
-    "newfstatat",
-    "stat",
-    "lstat",
-    "fstat",
-    "getdents64",
-    "getdents",
-    "open",
-    "openat",
-    "openat2",
-    "close",
-    "chdir",
-    "fchdir",
-    "getcwd",
-    "readlink",
-    "readlinkat",
-    "pread64",
-    "preadv",
-    "statfs",
-    "fstatfs",
-    "syncfs",
-    "fsync",
-    "rename",
-    "renameat2",
-    "listmount",
-    "statmount",
-    "ioctl",
-];
-
-/// What strace saw is what the gates counted. Its `ioctl` has them all in one.
-fn agree(gates: &Value, traced: &BTreeMap<String, (u64, u64)>, what: &str) {
-    let mut counted: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for (name, gate) in gates.as_object().unwrap() {
-        let name = if name.starts_with("ioctl:") { "ioctl" } else { name };
-        let sum = counted.entry(name).or_default();
-        *sum = (sum.0 + gate["calls"].as_u64().unwrap(), sum.1 + gate["errors"].as_u64().unwrap());
-    }
-    for name in counted.keys().copied().chain(WATCHED) {
-        let witness = traced.get(name).copied().unwrap_or_default();
-        assert_eq!(counted.get(name).copied().unwrap_or_default(), witness, "{what}: {name} (calls, errors)");
-    }
-}
 
 fn all_agree(ground: &Path, top: &Path, engines: &[&str], more: &[&str]) {
     for engine in engines.iter().copied().chain(["auto"]) {

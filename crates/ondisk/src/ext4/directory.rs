@@ -1,6 +1,7 @@
 //! The names in a directory.
 
 use super::{Fault, Superblock, crc32c, le16, le32};
+use crate::dirent::EntryType;
 
 /// What stands before a name.
 const HEADER: usize = 8;
@@ -8,17 +9,6 @@ const HEADER: usize = 8;
 const TAIL: usize = 12;
 /// The parent's number, at the beginning of a directory that lies in its inode.
 const INLINE_PARENT: usize = 4;
-
-/// What a directory entry says of its file's type.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EntryType {
-    /// A directory.
-    Directory,
-    /// The file system does not say.
-    Unknown,
-    /// Anything else.
-    Other,
-}
 
 /// A name in a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

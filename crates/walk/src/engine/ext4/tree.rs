@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Mutex;
 
-use ondisk::ext4::directory::{EntryType, Name, checksum_holds};
+use ondisk::dirent::EntryType;
+use ondisk::ext4::directory::{Name, checksum_holds};
 use ondisk::ext4::{Branch, Fault, Found, Inode, Map, Names as OnDisk};
 
 use super::device::Device;

@@ -15,7 +15,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use gate::btrfs::{SEARCH_HEAD, SearchKey, get_subvol_info, tree_search_v2};
 use gate::fs::{At, Statfs, Time, fstatfs, statx, syncfs};
@@ -27,6 +27,7 @@ use ondisk::btrfs::{FIRST_INODE, FS_TREE, Inode, Link, ROOT_TREE, Subvolume, is_
 use self::scan::{BUFFER, Found, Row, Scan, next_inode};
 use self::tree::{Tree, View};
 use self::work::{End, Piece, Work};
+use super::moment::Moment;
 use super::{Engine, Ground, Refusal, stat};
 use crate::digest;
 use crate::entry::{Dir, Entry, Meta, Type};
@@ -44,9 +45,6 @@ pub struct Btrfs;
 
 /// `BTRFS_SUPER_MAGIC` of statfs(2).
 const MAGIC: u64 = 0x9123_683e;
-
-/// How much earlier a time may be than the change that it is of: the kernel's clock for files stands still for a tick.
-const TICK: Duration = Duration::from_millis(20);
 
 /// With fewer bytes available than this, writes may have failed. The inodes of the files that they were to are then in the
 /// kernel's memory with other times than in the trees, and statx(2) shows those: so every entry is looked at singly.
@@ -97,7 +95,7 @@ impl Engine for Btrfs {
     fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
         let fd = &job.top.fd;
         // Before the sync, which may take long: what is written during it need not be all in the trees after it.
-        let start = SystemTime::now();
+        let start = Moment::now();
         syncfs(fd).map_err(|e| Refusal::of("cannot write out what has changed", e))?;
         let refusal = |e| Refusal::of("cannot ask about the subvolume", e);
         let subvolume = subvolume(fd).map_err(refusal)?;
@@ -107,7 +105,7 @@ impl Engine for Btrfs {
             return Ok(()); // what is left of a subvolume in a snapshot is empty
         }
         next_inode(fd, subvolume.tree, FIRST_INODE, &mut [0; SMALL]).map_err(refusal)?;
-        let fresh = fresh(start, &statfs);
+        let fresh = fresh(&start, &statfs);
         let top = Tree::new(subvolume.tree, job.top.meta.dev, has_stubs(&subvolume), ino, job.place(), Some(job.below));
         let shared = Shared { job, fresh, strays: Mutex::default(), settled: Mutex::default() };
         let work = Work::of(shared.trees(top));
@@ -135,10 +133,8 @@ struct Fresh {
     sector: u64,
 }
 
-fn fresh(start: SystemTime, statfs: &Statfs) -> Fresh {
-    let from = (start - TICK).duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let from = Time { sec: from.as_secs().cast_signed(), nsec: from.subsec_nanos() };
-    let from = if statfs.available < FULL { Time { sec: i64::MIN, nsec: 0 } } else { from };
+fn fresh(start: &Moment, statfs: &Statfs) -> Fresh {
+    let from = if statfs.available < FULL { Time { sec: i64::MIN, nsec: 0 } } else { start.changed_since() };
     Fresh { from, sector: statfs.block_size.max(1) }
 }
 

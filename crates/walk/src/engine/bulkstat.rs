@@ -12,16 +12,16 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, SystemTime};
 
 use gate::fs::{CWD, Open, read, readlinkat, syncfs};
 use gate::long::{c_string, open_long};
 use gate::xfs::{BulkBuffer, XFS_SUPER_MAGIC, xfs_bulkstat, xfs_fsgeometry};
 use gate::{Errno, Fd};
 use ondisk::Dev;
-use ondisk::xfs::{Geometry, Inode, Stamp};
+use ondisk::xfs::{Geometry, Inode};
 use xxhash_rust::xxh3::xxh3_128;
 
+use super::moment::Moment;
 use super::{Engine, Ground, Refusal};
 use crate::job::Job;
 
@@ -68,9 +68,9 @@ impl Engine for Bulkstat {
 
     fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
         let shape = geometry(&job.top.fd)?;
-        let since = recently();
+        let begun = Moment::now();
         syncfs(&job.top.fd).map_err(|e| Refusal::of("syncfs fails", e))?;
-        join::join(job, &names::names(job), &shape, since);
+        join::join(job, &names::names(job), &shape, begun.changed_since());
         Ok(())
     }
 }
@@ -81,14 +81,6 @@ fn geometry(fd: &Fd) -> Result<Geometry, Refusal> {
         other => other.map_err(|e| Refusal::of("XFS_IOC_FSGEOMETRY fails", e))?,
     };
     Geometry::parse(&bytes).ok_or_else(|| Refusal("XFS_IOC_FSGEOMETRY gives nonsense".to_owned()))
-}
-
-/// A bit before now: what changes from now on is given a time that is no earlier, though the kernel's clock for files
-/// advances by ticks.
-fn recently() -> Stamp {
-    const TICKS: Duration = Duration::from_millis(20);
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(TICKS);
-    (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos())
 }
 
 /// [`xfs_bulkstat`], again when a signal came between.

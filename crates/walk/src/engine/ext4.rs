@@ -17,11 +17,11 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gate::fs::{Time, syncfs};
 use gate::process::processors;
 
+use super::moment::Moment;
 use super::{Engine, Ground, Refusal};
 use crate::job::Job;
 use device::Device;
@@ -125,27 +125,6 @@ impl Iterator for Claims<'_> {
     fn next(&mut self) -> Option<Range<usize>> {
         let from = self.next.fetch_add(self.most, Relaxed);
         (from < self.items && !self.job.is_over()).then(|| from..self.items.min(from + self.most))
-    }
-}
-
-/// A moment, by two clocks: the one that the kernel takes times of files from, and one that nobody sets.
-struct Moment {
-    real: Duration,
-    steady: Instant,
-}
-
-impl Moment {
-    fn now() -> Moment {
-        Moment { real: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(), steady: Instant::now() }
-    }
-
-    /// The earliest time that anything can bear that was changed since. The kernel's clock for files goes in steps of up to
-    /// 10 ms, and somebody may have set it back meanwhile.
-    fn changed_since(&self) -> Time {
-        const STEP: Duration = Duration::from_millis(20);
-        let now = Moment::now();
-        let earliest = self.real.min(now.real.saturating_sub(self.steady.elapsed())).saturating_sub(STEP);
-        Time { sec: earliest.as_secs() as i64, nsec: earliest.subsec_nanos() }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::job::{Job, Top};
 pub mod btrfs;
 pub mod bulkstat;
 pub mod ext4;
+mod moment;
 pub mod null;
 mod opened;
 pub mod stat;

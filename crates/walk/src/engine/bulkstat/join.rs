@@ -19,7 +19,7 @@ use crate::job::{Crossing, Job, Place};
 use crate::sink::Worker;
 
 /// Hands over the entries that some names stand for. Whatever has changed at `since` or later is looked at by its name.
-pub(super) fn join(job: &Job<'_>, names: &Names, shape: &Geometry, since: Stamp) {
+pub(super) fn join(job: &Job<'_>, names: &Names, shape: &Geometry, since: Time) {
     let spans = spans(names, shape);
     let next = AtomicUsize::new(0);
     crew(job.threads, spans.len(), || {
@@ -95,7 +95,7 @@ struct Joiner<'a> {
     job: &'a Job<'a>,
     names: &'a Names,
     shape: &'a Geometry,
-    since: Stamp,
+    since: Time,
     worker: Box<dyn Worker + 'a>,
     /// The directory that the batch is of: its number, what stands for its name in digests, its depth.
     dir: Option<(u32, u64, u32)>,
@@ -151,7 +151,8 @@ impl Joiner<'_> {
 
     /// A name has an inode.
     fn found(&mut self, name: Name, inode: &Inode) {
-        let is_recent = inode.ctime >= self.since || inode.mtime >= self.since;
+        let since = (self.since.sec, self.since.nsec);
+        let is_recent = inode.ctime >= since || inode.mtime >= since;
         // What is kept in the inode itself has no blocks, says bulkstat; its attributes may have.
         let hides_blocks = inode.blocks == 0 && inode.attribute_extents > 0;
         if is_recent || hides_blocks {

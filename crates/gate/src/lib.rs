@@ -8,14 +8,19 @@
 //! |---|---|
 //! | [`meter`] | the names of the gates, the counters of each thread, their sum |
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
+//! | [`cache`] | what of a file is in memory: `cachestat`, `mincore` |
+//! | [`clock`] | clocks, and the processor that a thread runs on |
 //! | [`errno`] | error numbers with their names |
+//! | [`extent`] | holes and extents of a file: `lseek`, `fallocate`, `FS_IOC_FIEMAP` |
 //! | [`fd`] | an owned file descriptor whose close is counted |
 //! | [`file`](mod@file) | files that are written whole or not at all, and read from any place in them |
 //! | [`fs`] | files and directories: `openat`, `statx`, `newfstatat`, `getdents64`, `readlinkat`, ... |
+//! | [`interrupt`] | being asked to stop, by one that has something to put away |
 //! | [`long`] | the same calls on names longer than `PATH_MAX` |
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
 //! | [`process`] | children that can be killed, memory shared with them, times used |
+//! | [`scratch`] | files that are made to be experimented on |
 //! | [`xfs`] | bulkstat and the geometry of XFS |
 //!
 //! The functions return the kernel's error number as it was ([`Errno`]). A gate that the kernel does not have answers
@@ -27,15 +32,20 @@ compile_error!(
 );
 
 pub mod btrfs;
+pub mod cache;
+pub mod clock;
 pub mod errno;
+pub mod extent;
 pub mod fd;
 pub mod file;
 pub mod fs;
+pub mod interrupt;
 pub mod long;
 pub mod meter;
 pub mod mount;
 pub mod notify;
 pub mod process;
+pub mod scratch;
 pub mod xfs;
 
 pub use errno::Errno;

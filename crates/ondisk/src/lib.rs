@@ -10,6 +10,7 @@
 //! | [`mnttab`] | lines of /etc/mtab, fstab and the like, and their escapes |
 //! | [`dirent`] | the buffer of getdents64(2) |
 //! | [`fanotify`] | mount events |
+//! | [`fiemap`] | where a file lies |
 //! | [`btrfs`] | what btrfs says of a subvolume |
 //! | [`ext4`] | the superblock, inodes and directories of ext4 |
 //! | [`xfs`] | what XFS says of itself and of its inodes |
@@ -19,6 +20,7 @@ pub mod btrfs;
 pub mod dirent;
 pub mod ext4;
 pub mod fanotify;
+pub mod fiemap;
 pub mod mnttab;
 mod mount;
 pub mod mountinfo;

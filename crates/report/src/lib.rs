@@ -12,6 +12,8 @@
 //! | [`walk`] | what a walk found |
 //! | [`du`] | what each directory holds |
 //! | [`entries`] | entries, one a line |
+//! | [`probe`] | what the experiments on a file system have found |
+//! | [`plot`] | figures of samples, as SVG and PNG |
 //! | [`changed`] | what has changed, for people and for backup tools |
 #![forbid(unsafe_code)]
 
@@ -22,6 +24,8 @@ pub mod entries;
 pub mod json;
 pub mod mounts;
 pub mod name;
+pub mod plot;
+pub mod probe;
 pub mod profile;
 pub mod stats;
 pub mod table;

@@ -81,8 +81,12 @@ fn cluster_truth(place: &Place) -> Option<(Value, String)> {
     }
     /// Of the superblock: the logarithm of the cluster in KiB.
     const LOG_CLUSTER: usize = 0x1c;
-    let device = std::ffi::CString::new(format!("/dev/block/{}", place.device())).ok()?;
-    let device = gate::fs::openat(gate::fs::CWD, &device, gate::fs::Open::NONBLOCK).ok()?;
+    let source = place.mount.as_ref()?.content.source.as_deref()?;
+    let device = gate::long::open_long(source, gate::fs::Open::NONBLOCK).ok()?;
+    let rdev = statx(&device, c"", At::EMPTY_PATH, Want::BASIC_STATS).ok()?.rdev;
+    if ondisk::Dev::from(rdev) != place.device() {
+        return None;
+    }
     let mut superblock = [0; 1024];
     pread64(&device, &mut superblock, ondisk::ext4::superblock::OFFSET).ok().filter(|n| *n == superblock.len())?;
     let log = u32::from_le_bytes(superblock.get(LOG_CLUSTER..LOG_CLUSTER + 4)?.try_into().ok()?);

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::os::fd::AsRawFd;
 
 use gate::file::{read_kernel, unlinkat};
-use gate::fs::{At, CWD, Open, Statfs, Want, fs_uuid, fstatfs, getdents64, openat, statx};
+use gate::fs::{At, CWD, Open, Statfs, Want, fstatfs, getdents64, openat, statx};
 use gate::long::{c_string, open_long};
 use gate::scratch::{flock, mkdirat, open_direct, open_new, open_unnamed, unlinkat_directory};
 use gate::{Errno, Fd, Gate};
@@ -86,11 +86,15 @@ impl Place {
             return Place::open_quietly(&upper)?.readahead();
         }
         if self.is(&[b"btrfs"]) {
-            let uuid = fs_uuid(&self.dir).ok()??;
-            let hex: Vec<String> = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-            let part = |from: usize, to: usize| hex.get(from..to).map(|bytes| bytes.concat()).unwrap_or_default();
-            let name = [part(0, 4), part(4, 6), part(6, 8), part(8, 10), part(10, 16)].join("-");
-            return read(format!("/sys/fs/btrfs/{name}/bdi/read_ahead_kb"));
+            // The kernel names it by its UUID, and under that by its devices.
+            let source = self.mount.as_ref()?.content.source.as_deref()?;
+            let device = source.rsplit(|b| *b == b'/').next()?;
+            let all = open_long(b"/sys/fs/btrfs", Open::SCAN).ok()?;
+            let ours = names(&all).into_iter().find(|uuid| {
+                let path = [uuid.as_bytes(), b"/devices/", device].concat();
+                c_string(&path).is_ok_and(|path| statx(&all, &path, At::empty(), Want::TYPE).is_ok())
+            })?;
+            return read(format!("/sys/fs/btrfs/{}/bdi/read_ahead_kb", ours.to_string_lossy()));
         }
         read(format!("/sys/class/bdi/{}/read_ahead_kb", self.device()))
             .or_else(|| read(format!("/sys/class/bdi/{}-fuseblk/read_ahead_kb", self.device())))

@@ -74,7 +74,11 @@ pub(crate) enum Witness {
 impl Witness {
     /// The way that sees a page of the file that was just read. `None` where neither does.
     pub(crate) fn of(scratch: &Scratch<'_>, len: u64) -> Result<Option<Witness>, Trouble> {
-        read_at(&scratch.file, &mut [0], 0)?;
+        // So that not all of it is in memory: who then sees everything there sees nothing.
+        forget(&scratch.file, len, None)?;
+        let reader = scratch.reopen()?;
+        let _ = fadvise64(&reader, 0, 0, Advice::Random);
+        read_at(&reader, &mut [0], 0)?;
         let page = page_size() as u64;
         if cachestat(&scratch.file, 0, page).is_ok_and(|cached| cached.pages > 0) {
             return Ok(Some(Witness::Cachestat(scratch.reopen()?)));
@@ -83,7 +87,6 @@ impl Witness {
             return Ok(None);
         };
         let mut witness = Witness::Mincore(map, Vec::new());
-        // Who sees everything at once sees nothing.
         Ok((1..len.div_ceil(page).max(2)).contains(&witness.pages(0, len).unwrap_or(0)).then_some(witness))
     }
 

@@ -7,6 +7,7 @@
 //! and fail where the period is long and the peaks are narrow.)
 
 use super::Period;
+use super::peaks::spacing;
 use super::robust::{chance, median, quantile, sorted};
 
 /// How often a period must be seen.
@@ -37,7 +38,31 @@ pub fn comb(samples: &[f64]) -> Option<Period> {
     let hits = teeth.iter().filter(|v| **v >= line).count();
     let odds = chance(teeth.len(), hits, share) * (longest * longest) as f64 / 2.0;
     let clear = score > 0.02 && median(teeth) > quantile(&sorted(samples.iter().copied()), 0.5);
-    (clear && odds < 0.01).then(|| Period { low: period as f64, high: period as f64, phase, confidence: 1.0 - odds })
+    if !clear || odds >= 0.01 {
+        return None;
+    }
+    let found = Period { low: period as f64, high: period as f64, phase, confidence: 1.0 - odds };
+    Some(longer(&samples, &found).unwrap_or(found))
+}
+
+/// A period that is too long for the comb, of which the comb has found only a finer structure: some of the teeth stand as far
+/// above the others as these above the rest, and at one distance. (With large folios each of them begins with a read that takes
+/// a little longer; the windows are as long as several folios.)
+fn longer(samples: &[f64], found: &Period) -> Option<Period> {
+    let period = found.low as usize;
+    let teeth: Vec<f64> = samples.iter().skip(found.phase).step_by(period).copied().collect();
+    let (level, tooth) = (median(samples.iter().copied()), median(teeth.iter().copied()));
+    let line = tooth + (tooth - level);
+    let giants: Vec<usize> = samples
+        .iter()
+        .enumerate()
+        .skip(found.phase)
+        .step_by(period)
+        .filter(|(_, v)| **v > line)
+        .map(|(i, _)| i)
+        .collect();
+    // Where every second one is a giant, the two are of one kind.
+    spacing(&giants).filter(|longer| longer.low >= 3.0 * found.low)
 }
 
 /// The lower quartile of the samples of a phase.

@@ -90,6 +90,44 @@ fn a_block_is_found_in_noise() {
 }
 
 #[test]
+fn a_block_is_found_within_a_page_of_two() {
+    let right = of(100, |dice| {
+        let base = |i: usize| {
+            if i % 16 == 0 {
+                9.0
+            } else if i % 8 == 0 {
+                1.6
+            } else {
+                1.0
+            }
+        };
+        let mut run = || (0..2048).map(|i| dice.time(base(i))).collect::<Vec<_>>();
+        let series = Series::of(Kind::Writes, 256, (0..5).map(|_| run()).collect());
+        judge(&series)[0].inferred == Some(Value::Number(2048.0))
+    });
+    assert!(right >= 99, "{right} of 100");
+}
+
+#[test]
+fn a_period_too_long_for_the_comb_is_not_taken_for_what_is_within_it() {
+    let right = of(10, |dice| {
+        let base = |i: usize| {
+            if i % 2048 == 0 {
+                200.0
+            } else if i % 512 == 0 {
+                2.0
+            } else {
+                1.0
+            }
+        };
+        let mut run = || (0..16 * 1024).map(|i| dice.time(base(i))).collect::<Vec<_>>();
+        let series = Series::of(Kind::Blocks, 4096, (0..3).map(|_| run()).collect());
+        judge(&series)[0].inferred == Some(Value::Number(2048.0))
+    });
+    assert!(right >= 9, "{right} of 10");
+}
+
+#[test]
 fn a_period_is_found_in_noise() {
     for period in [4, 16, 15, 32, 128, 640, 1024] {
         let right = of(10, |dice| {

@@ -54,17 +54,22 @@ impl Mapping {
         if at == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(Mapping { at, len }) }
     }
 
-    /// Which of the file's pages are in memory: the lowest bit of each byte of `pages`, which is made as long as it must be.
+    /// Which pages of a part of the file are in memory: the lowest bit of each byte of `pages`, which is made as long as it must
+    /// be. The part begins with a page, and ends with the mapping at the latest.
     /// [mincore(2)](https://man7.org/linux/man-pages/man2/mincore.2.html)
     ///
     /// # Errors
-    /// Those of mincore(2). For a file that one may neither write nor owns, every page is said to be there.
-    pub fn mincore(&self, pages: &mut Vec<u8>) -> Result<()> {
+    /// `EINVAL` for a part that does not begin with a page. For a file that one may neither write nor owns, every page is said to
+    /// be there.
+    pub fn mincore(&self, offset: usize, len: usize, pages: &mut Vec<u8>) -> Result<()> {
+        let len = len.min(self.len.saturating_sub(offset));
         pages.clear();
-        pages.resize(self.len.div_ceil(page_size()), 0);
+        pages.resize(len.div_ceil(page_size()), 0);
         pass(Gate::Mincore, || {
-            // SAFETY: the mapping is `len` bytes long, and `pages` has a byte for each of its pages.
-            answer(unsafe { syscall(libc::SYS_mincore, self.at, self.len, pages.as_mut_ptr()) })
+            // SAFETY: the part lies within the mapping, and `pages` has a byte for each of its pages.
+            answer(unsafe {
+                syscall(libc::SYS_mincore, self.at.byte_add(offset.min(self.len)), len, pages.as_mut_ptr())
+            })
         })
         .map(drop)
     }
@@ -116,7 +121,7 @@ mod tests {
         let own = openat(CWD, c"/proc/self/exe", Open::empty()).unwrap();
         let map = Mapping::new(&own, page_size() * 4).unwrap();
         let mut pages = Vec::new();
-        map.mincore(&mut pages).unwrap();
+        map.mincore(0, page_size() * 9, &mut pages).unwrap();
         assert_eq!(pages.len(), 4);
         match cachestat(&own, 0, page_size() as u64 * 4) {
             Ok(cached) => assert!(cached.pages <= 4),

@@ -170,6 +170,7 @@ fn allocated(file: &Fd) -> Result<u64, Trouble> {
 fn cluster(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
     const NAME: &str = "cluster";
     const LEAST: u64 = 512;
+    /// A hole of half of it is the largest that is tried.
     const MOST: u64 = 4 << 20;
     let scratch = place.scratch()?;
     let file = &scratch.file;
@@ -188,7 +189,8 @@ fn cluster(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
     // What a map of blocks takes for itself the file pays for as well: only the least is one cluster's.
     let least = grown.iter().copied().min();
     let agree = grown.iter().filter(|bytes| Some(**bytes) == least).count();
-    let punched = punch(desk, file, LEAST, MOST)?;
+    let most = MOST.min(1 << place.room().max(1).ilog2());
+    let punched = punch(desk, file, LEAST, most)?;
     let (value, sure, method) = match (least, punched) {
         (None, None) => {
             let why = "the file takes up nothing more when a byte is written into a hole (st_blocks), and holes give nothing back";
@@ -255,8 +257,12 @@ fn granule(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
     const TRIALS: u64 = 5;
     const LEN: u64 = 8 << 20;
     let scratch = place.scratch()?;
-    fill(desk, &scratch.file, LEN.min(place.room()))?;
-    let Some(mut witness) = Witness::of(&scratch, LEN)? else {
+    let len = LEN.min(place.room()) >> 16 << 16;
+    if len == 0 {
+        return Err(Trouble::Hindered("there is no room for a file of 64 KiB".to_owned()));
+    }
+    fill(desk, &scratch.file, len)?;
+    let Some(mut witness) = Witness::of(&scratch, len)? else {
         return Ok(Finding::unknown(
             Experiment::Block,
             NAME,
@@ -267,14 +273,14 @@ fn granule(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
     let page = page_size() as u64;
     let mut sizes = Vec::new();
     for trial in 0..TRIALS {
-        if !forget(&scratch.file, LEN, Some(&mut witness))? {
+        if !forget(&scratch.file, len, Some(&mut witness))? {
             let why = "the kernel does not forget the file: it is kept in memory, and nowhere else";
             return Ok(Finding::unknown(Experiment::Block, NAME, "bytes", why));
         }
         let reader = random(&scratch)?;
         desk.spend(page, 0)?;
-        read_at(&reader, &mut [0], LEN / (TRIALS + 1) * trial + 777)?;
-        let pages = witness.pages(0, LEN).map_err(Trouble::refused("cannot see what is in memory", Gate::Cachestat))?;
+        read_at(&reader, &mut [0], len / (TRIALS + 1) * trial + 777)?;
+        let pages = witness.pages(0, len).map_err(Trouble::refused("cannot see what is in memory", Gate::Cachestat))?;
         sizes.push(pages * page);
     }
     let (size, agree) = mode(&sizes).unwrap_or_default();

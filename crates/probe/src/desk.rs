@@ -59,8 +59,11 @@ impl Trouble {
             Trouble::Refused { errno: Errno::ENOSPC, .. } => "; make room, or let it use less with --max-bytes",
             Trouble::Refused { errno: Errno::EDQUOT, .. } => "; the quota is used up: let it use less with --max-bytes",
             Trouble::Refused { errno: Errno::EROFS, .. } => "; nothing can be written here: it is read-only",
-            Trouble::Refused { errno: Errno::EACCES | Errno::EPERM, .. } => "; give a directory that you may write in",
+            Trouble::Refused { errno: Errno::EACCES | Errno::EPERM, .. } => {
+                "; give a directory that you may enter and write in"
+            }
             Trouble::Refused { errno: Errno::ENOENT | Errno::ESTALE, .. } => "; is the directory still there?",
+            Trouble::Refused { errno: Errno::ENOTDIR, .. } => "; give a directory",
             _ => "",
         }
     }

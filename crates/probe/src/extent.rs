@@ -46,12 +46,12 @@ fn unit(name: &str) -> &'static str {
 }
 
 fn measure(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>) -> Result<Vec<Finding>, Trouble> {
+    let scratch = place.scratch()?;
     let runs = RUNS.min(place.room() / STEP).min(desk.bytes_left() / STEP);
     if runs < FEWEST {
         return Err(Trouble::Hindered(format!("there is no room for a file of {FEWEST} MiB")));
     }
     desk.go_on(&format!("extent: up to {runs} times a mebibyte is written and waited for, as in the paper"))?;
-    let scratch = place.scratch()?;
     let file = &scratch.file;
     // As in the paper, room is made first; where that cannot be, the file grows as it is written.
     match fallocate(file, Allocate::Room, 0, runs * STEP) {

@@ -126,12 +126,18 @@ impl Place {
         match open_unnamed(&self.dir) {
             Ok(file) => return Ok(Scratch { file, name: None, place: self }),
             Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {}
-            Err(e) => return Err(Trouble::refused(DOING, Gate::Openat)(e)),
+            Err(e) => return Err(Trouble::refused(DOING, Gate::Openat)(self.or_gone(e))),
         }
         let name = self.free_name()?;
-        let file = open_new(&self.dir, &name).map_err(Trouble::refused(DOING, Gate::Openat))?;
+        let file = open_new(&self.dir, &name).map_err(|e| Trouble::refused(DOING, Gate::Openat)(self.or_gone(e)))?;
         let _ = flock(&file); // without locks the next run does not dare to take it away
         Ok(Scratch { file, name: Some(name), place: self })
+    }
+
+    /// What it means that nothing can be made here. Of a directory that was deleted, file systems say what they like.
+    fn or_gone(&self, errno: Errno) -> Errno {
+        let seen = statx(&self.dir, c"", At::EMPTY_PATH, Want::BASIC_STATS);
+        if seen.is_ok_and(|seen| seen.nlink == 0) { Errno::ENOENT } else { errno }
     }
 
     /// A new, empty directory.

@@ -50,13 +50,13 @@ fn beside(finding: Finding, truth: Option<(Value, String)>) -> Finding {
 }
 
 fn measure(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>) -> Result<Vec<Finding>, Trouble> {
+    let scratch = place.scratch()?;
     // Written once and read as often as there are trials, and once for the windows.
     let len = LEN.min(place.room()).min(desk.bytes_left() / (2 + TRIALS as u64)) >> 20 << 20;
     if len < LEAST {
         return Err(Trouble::Hindered(format!("there is no room for a file of {} MiB", LEAST >> 20)));
     }
     desk.go_on(&format!("readahead: writing a file of {} MiB to read", len >> 20))?;
-    let scratch = place.scratch()?;
     fill(desk, &scratch.file, len)?;
     let mut witness = Witness::of(&scratch, len)?;
     if !forget(&scratch.file, len, witness.as_mut())? {
@@ -109,14 +109,11 @@ fn seen(
         desk.spend(part, 0)?;
         let mut buffer = vec![0; page];
         let mut cached = Vec::new();
-        let mut have = 0;
+        let (mut have, end) = (0, len / page as u64);
         for at in (0..part).step_by(page) {
             pread64(&reader, &mut buffer, at).map_err(Trouble::refused("cannot read the file", Gate::Pread64))?;
-            // Pages before the read one are there already: only what is ahead need be counted.
-            let ahead = witness
-                .pages(at, len - at)
-                .map_err(Trouble::refused("cannot see what is in memory", Gate::Cachestat))?;
-            have = (at / page as u64 + ahead).max(have);
+            let reach = witness.reach(have, end);
+            have = reach.map_err(Trouble::refused("cannot see what is in memory", Gate::Cachestat))?;
             cached.push(have as f64);
         }
         let pages: Vec<u64> = cached.iter().map(|v| *v as u64).collect();

@@ -1,6 +1,7 @@
 //! What several experiments do to a file.
 
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use gate::cache::{Mapping, cachestat, page_size};
 use gate::file::fsync;
@@ -95,13 +96,47 @@ impl Witness {
         match self {
             Witness::Cachestat(fd) => cachestat(fd, offset, len).map(|cached| cached.pages),
             Witness::Mincore(map, pages) => {
-                map.mincore(pages)?;
                 let page = page_size() as u64;
-                let (from, to) = (offset / page, (offset + len).div_ceil(page));
-                let part = pages.iter().skip(from as usize).take((to - from) as usize);
-                Ok(part.filter(|page| **page & 1 != 0).count() as u64)
+                let from = offset / page * page;
+                map.mincore(from as usize, (offset + len - from) as usize, pages)?;
+                Ok(pages.iter().filter(|page| **page & 1 != 0).count() as u64)
             }
         }
+    }
+
+    /// How many pages of a file of `end` pages are in memory without a gap, of which `have` are known to be; those that are just
+    /// being read count.
+    pub(crate) fn reach(&mut self, have: u64, end: u64) -> Result<u64, Errno> {
+        if let Witness::Cachestat(_) = self {
+            return self.reach_now(have, end);
+        }
+        // mincore does not count a page before its bytes have come: it is given time to, and asked until no more do.
+        let mut last = have;
+        let mut wait = Duration::from_micros(50);
+        loop {
+            std::thread::sleep(wait);
+            let now = self.reach_now(last, end)?;
+            if now == last {
+                return Ok(now);
+            }
+            (last, wait) = (now, Duration::from_millis(2));
+        }
+    }
+
+    fn reach_now(&mut self, mut have: u64, end: u64) -> Result<u64, Errno> {
+        let page = page_size() as u64;
+        // As a rule none has come since: one page is asked for, and only then more and more.
+        let mut part = 1;
+        while have < end {
+            let asked = part.min(end - have);
+            let there = self.pages(have * page, asked * page)?;
+            have += there;
+            if there < asked {
+                break;
+            }
+            part = (part * 8).min(4096);
+        }
+        Ok(have)
     }
 
     /// Its name.
@@ -125,7 +160,7 @@ pub(crate) fn forget(fd: &Fd, len: u64, witness: Option<&mut Witness>) -> Result
         if witness.as_mut().is_none_or(|witness| witness.pages(0, len) == Ok(0)) {
             return Ok(true);
         }
-        std::thread::sleep(std::time::Duration::from_millis(u64::from(attempt)));
+        std::thread::sleep(Duration::from_millis(u64::from(attempt)));
         if gate::interrupt::asked().is_some() {
             return Err(Trouble::Interrupted);
         }

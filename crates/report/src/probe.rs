@@ -210,14 +210,16 @@ impl Probe<'_> {
             last = found.experiment;
         }
         let mut text = table.to_text(look.width, look.color);
-        for found in &self.experiments {
-            // Why nothing was found is worth a line in any case.
-            if methods || found.inferred.is_none() {
-                let source = found.truth_source.filter(|_| methods);
-                let source = source.map_or(String::new(), |source| format!(" (the kernel: {source})"));
-                let line = format!("{}: {}{source}", found.name, found.method);
-                let _ = write!(text, "\n{}\n", wrap(&line, look.width.unwrap_or(usize::MAX)));
-            }
+        // Why nothing was found is worth a line in any case; one reason often stands for several.
+        let told = |found: &&Experiment| methods || found.inferred.is_none();
+        let told: Vec<&Experiment> = self.experiments.iter().filter(told).collect();
+        for group in told.chunk_by(|a, b| a.method == b.method) {
+            let names: Vec<&str> = group.iter().map(|found| found.name).collect();
+            let method = group.first().map_or("", |found| found.method);
+            let source = group.first().and_then(|found| found.truth_source).filter(|_| methods);
+            let source = source.map_or(String::new(), |source| format!(" (the kernel: {source})"));
+            let line = format!("{}: {method}{source}", names.join(", "));
+            let _ = write!(text, "\n{}\n", wrap(&line, look.width.unwrap_or(usize::MAX)));
         }
         text
     }

@@ -8,7 +8,7 @@ use gate::file::{Reader, Writer};
 use gate::fs::Open;
 use probe::cache::How;
 use probe::infer::series::{combined, judge, marks};
-use probe::{Answer, Finding, Kind, Limits, Measured, Price, Question, Series, Trouble};
+use probe::{Answer, Finding, Kind, Limits, Measured, Price, Question, Series};
 use report::mounts::Look;
 use report::plot::{Figure, png, svg};
 use report::probe::{Experiment, Probe, Value, prices_csv};
@@ -71,13 +71,7 @@ fn measure(args: &Args, dir: &[u8], out: &Out) -> Result<Answer, Failed> {
     let answer = probe::run(&question, &mut |what| progress.at(|| what.to_owned()));
     drop(progress);
     drop(held); // who was asked to stop ends here, with everything put away
-    answer.map_err(|why| {
-        let next = match why {
-            Trouble::Refused { .. } => "give a directory that is there and that you may enter",
-            _ => "",
-        };
-        Failed::at("cannot probe", dir, why, next)
-    })
+    answer.map_err(|why| Failed::at("cannot probe", dir, why, ""))
 }
 
 fn experiments(asked: &[Which]) -> Vec<probe::Experiment> {

@@ -35,7 +35,7 @@ pub(crate) fn trace<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item 
             counts.insert((*name).to_owned(), (calls, errors.first().map_or(0, |errors| errors.parse().unwrap())));
         }
     }
-    for (number, name) in [("0x1c9", "statmount"), ("0x1ca", "listmount")] {
+    for (number, name) in [("0x1c3", "cachestat"), ("0x1c9", "statmount"), ("0x1ca", "listmount")] {
         let begins = format!("syscall_{number}(");
         let resumes = format!("syscall_{number} resumed");
         let calls = lines.lines().filter(|line| line.contains(&begins)).count() as u64;

@@ -151,16 +151,21 @@ impl Witness {
 /// Has the kernel forget what it has of a file in memory; whether that is seen to be so. Pages that are just being written, or
 /// that a processor still has in hand, stay: then it is asked again.
 pub(crate) fn forget(fd: &Fd, len: u64, witness: Option<&mut Witness>) -> Result<bool, Trouble> {
-    const TRIES: u32 = 50;
-    let mut witness = witness;
-    for attempt in 0..TRIES {
+    /// So often in a row without any page having gone: then none will. Some 120 ms.
+    const PATIENCE: u64 = 16;
+    let (mut witness, mut last, mut unchanged) = (witness, u64::MAX, 0);
+    while unchanged < PATIENCE {
         sync(fd)?;
-        fadvise64(fd, 0, 0, Advice::DontNeed)
-            .map_err(Trouble::refused("cannot drop the file from memory", Gate::Fadvise64))?;
-        if witness.as_mut().is_none_or(|witness| witness.pages(0, len) == Ok(0)) {
+        let told = fadvise64(fd, 0, 0, Advice::DontNeed);
+        told.map_err(Trouble::refused("cannot drop the file from memory", Gate::Fadvise64))?;
+        let Some(witness) = &mut witness else { return Ok(true) };
+        let left = witness.pages(0, len).map_err(Trouble::refused("cannot see what is in memory", Gate::Cachestat))?;
+        if left == 0 {
             return Ok(true);
         }
-        std::thread::sleep(Duration::from_millis(u64::from(attempt)));
+        unchanged = if left < last { 0 } else { unchanged + 1 };
+        last = left;
+        std::thread::sleep(Duration::from_millis(unchanged));
         if gate::interrupt::asked().is_some() {
             return Err(Trouble::Interrupted);
         }

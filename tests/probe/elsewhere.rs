@@ -8,6 +8,7 @@ use super::right::probed;
 use super::{finding, inferred};
 use crate::support::build::{dir, tmpfs, tool};
 use crate::support::disks::{EXT4, attach, mounted, overlay};
+use crate::support::jail::refuse;
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -37,6 +38,21 @@ fn an_overlay_reads_by_the_rules_of_what_it_lies_on() {
             assert_eq!(*inferred(&value, "page-cache-granule"), json!(4096));
             let steady = finding(&value, "readahead-steady");
             assert!(steady["agrees"] != false && steady["truth"].is_number(), "{steady}");
+        });
+    }
+}
+
+#[test]
+fn where_nobody_says_how_a_file_lies_the_device_s_reads_are_counted() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let at = ground.join("at");
+            assert!(mounted(EXT4[0], &at));
+            let mut command = fathom(args!["probe", &at, "extent", "--json"]);
+            refuse(&mut command, &[u32::try_from(libc::SYS_ioctl).unwrap()], libc::EOPNOTSUPP);
+            let value = run(&mut command).exits(0).json();
+            let reads = inferred(&value, "device-reads-per-mebibyte").as_u64();
+            assert!(reads.is_some_and(|reads| (1..=256).contains(&reads)), "{value}");
         });
     }
 }

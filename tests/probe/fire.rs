@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::names;
 use crate::support::build::{dir, tmpfs, tool};
-use crate::support::disks::{EXT4, Make, image, mount_image};
+use crate::support::disks::{BTRFS, EXT4, Make, image, mount_image, mounted};
 use crate::support::jail::{as_nobody, fathom_in};
 use crate::support::run::{args, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -45,6 +45,24 @@ fn a_disk_that_is_full_or_tiny() {
 }
 
 #[test]
+fn a_quota_that_is_used_up() {
+    if require(&[Need::Root, Need::Loop, Need::Program("btrfs")]) {
+        in_namespace(|ground| {
+            let disk = ground.join("disk");
+            assert!(mounted(BTRFS[0], &disk));
+            let at = crate::support::disks::subvolume(&disk.join("at"), None);
+            tool(Command::new("btrfs").args(["quota", "enable"]).arg(&disk));
+            tool(Command::new("btrfs").args(["qgroup", "limit", "1M"]).arg(&at));
+            let ran = run(&mut fathom(args!["probe", &at, "readahead", "extent", "--json"])).exits(1);
+            let value = ran.json();
+            assert!(value["warnings"].as_array().unwrap().iter().all(|warning| warning["errno"] == "EDQUOT"), "{ran}");
+            assert!(ran.stderr.contains("quota"), "{ran}");
+            assert!(names(&at).is_empty());
+        });
+    }
+}
+
+#[test]
 fn no_permission() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
@@ -67,7 +85,7 @@ fn a_directory_that_is_deleted() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let disk = ground.join("disk");
-            assert!(crate::support::disks::mounted(EXT4[0], &disk));
+            assert!(mounted(EXT4[0], &disk));
             let at = dir(disk.join("at"));
             let script = "cd \"$0\" && rmdir \"$0\" && exec \"$1\" probe . block --json";
             let mut shell = Command::new("sh");

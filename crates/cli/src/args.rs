@@ -464,9 +464,12 @@ pub(crate) struct Survey {
     /// Where to begin
     #[arg(default_value = "/", value_name = "DIR")]
     pub(crate) dir: OsString,
-    /// How long one run of one method may take before it is stopped
+    /// How long one run of one method, and the experiments on one file system, may take before they are stopped
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(crate) limit: Duration,
+    /// Draw what the experiments on each file system measured into a directory, as SVG and PNG
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plot: Option<OsString>,
 }
 
 #[derive(Args, Debug)]

@@ -54,11 +54,8 @@ fn measure(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>) -> Resu
     desk.go_on(&format!("extent: up to {runs} times a mebibyte is written and waited for, as in the paper"))?;
     let file = &scratch.file;
     // As in the paper, room is made first; where that cannot be, the file grows as it is written.
-    match fallocate(file, Allocate::Room, 0, runs * STEP) {
-        Err(e @ (Errno::ENOSPC | Errno::EDQUOT)) => {
-            return Err(Trouble::refused("cannot make room for the file", Gate::Fallocate)(e));
-        }
-        Ok(()) | Err(_) => {}
+    if let Err(e @ (Errno::ENOSPC | Errno::EDQUOT)) = fallocate(file, Allocate::Room, 0, runs * STEP) {
+        return Err(Trouble::refused("cannot make room for the file", Gate::Fallocate)(e));
     }
     let mut bytes = vec![0; STEP as usize];
     let mut waits = Vec::new();

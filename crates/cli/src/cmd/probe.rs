@@ -20,10 +20,7 @@ use crate::progress::Progress;
 const SCHEMA: &str = "fathom.probe/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Done {
-    for dir in args.plot.iter().chain(&args.csv) {
-        let opened = gate::long::open_long(dir.as_bytes(), Open::DIRECTORY);
-        opened.map_err(|e| Failed::at("cannot write into", dir.as_bytes(), e, "give a directory that is there"))?;
-    }
+    args.plot.iter().chain(&args.csv).try_for_each(|dir| is_there(dir))?;
     let dir = args.dir.as_deref().map(OsStr::as_bytes);
     let answer = match (&args.replay, dir) {
         (Some(file), _) => replay(file.as_bytes())?,
@@ -41,13 +38,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         }
     }
     if let Some(into) = &args.plot {
-        for series in &answer.series {
-            let figure = figure(series);
-            let name = series.file_name();
-            let stem = name.trim_end_matches(".csv");
-            keep(into, &format!("{stem}.svg"), svg(&figure).as_bytes())?;
-            keep(into, &format!("{stem}.png"), &png(&figure))?;
-        }
+        answer.series.iter().try_for_each(|series| draw(into, "", series))?;
     }
     if out.json {
         out.envelope(SCHEMA, &shown, &warnings)?;
@@ -57,6 +48,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     }
     out.warn(&warnings);
     Ok(warnings.len())
+}
+
+/// Refuses a directory for the output that is none, before anything is measured for it.
+pub(crate) fn is_there(dir: &OsStr) -> Result<(), Failed> {
+    let opened = gate::long::open_long(dir.as_bytes(), Open::DIRECTORY);
+    opened.map(drop).map_err(|e| Failed::at("cannot write into", dir.as_bytes(), e, "give a directory that is there"))
 }
 
 fn measure(args: &Args, dir: &[u8], out: &Out) -> Result<Answer, Failed> {
@@ -109,6 +106,15 @@ fn replay(path: &[u8]) -> Result<Answer, Failed> {
     let measured =
         judge(&series).into_iter().map(|finding| Measured { finding, seconds: 0.0, moved: Default::default() });
     Ok(Answer { measured: measured.collect(), series: vec![series], ..Answer::default() })
+}
+
+/// Draws a series into a directory, twice, under a name that begins with `prefix`.
+pub(crate) fn draw(dir: &OsStr, prefix: &str, series: &Series) -> Result<(), Failed> {
+    let figure = figure(series);
+    let name = series.file_name();
+    let stem = name.trim_end_matches(".csv");
+    keep(dir, &format!("{prefix}{stem}.svg"), svg(&figure).as_bytes())?;
+    keep(dir, &format!("{prefix}{stem}.png"), &png(&figure))
 }
 
 /// Writes a file of the output, whole or not at all.
@@ -174,7 +180,7 @@ fn price(price: &Price) -> report::probe::Price {
 }
 
 /// A series as the paper draws it.
-pub(crate) fn figure(series: &Series) -> Figure {
+fn figure(series: &Series) -> Figure {
     let step = series.step;
     let (title, y) = match series.kind {
         Kind::Reads => (format!("Reads of {step} bytes, without readahead"), "ns for each read"),

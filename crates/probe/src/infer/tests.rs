@@ -93,9 +93,9 @@ fn a_block_is_found_in_noise() {
 fn a_block_is_found_within_a_page_of_two() {
     let right = of(100, |dice| {
         let base = |i: usize| {
-            if i % 16 == 0 {
+            if i.is_multiple_of(16) {
                 9.0
-            } else if i % 8 == 0 {
+            } else if i.is_multiple_of(8) {
                 1.6
             } else {
                 1.0
@@ -112,9 +112,9 @@ fn a_block_is_found_within_a_page_of_two() {
 fn a_period_too_long_for_the_comb_is_not_taken_for_what_is_within_it() {
     let right = of(10, |dice| {
         let base = |i: usize| {
-            if i % 2048 == 0 {
+            if i.is_multiple_of(2048) {
                 200.0
-            } else if i % 512 == 0 {
+            } else if i.is_multiple_of(512) {
                 2.0
             } else {
                 1.0

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::right::probed;
 use super::{finding, inferred};
 use crate::support::build::{dir, tmpfs, tool};
-use crate::support::disks::{EXT4, attach, mounted, overlay};
+use crate::support::disks::{EXT4, Make, XFS, attach, image, mounted, overlay};
 use crate::support::jail::refuse;
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -19,8 +19,42 @@ fn tmpfs_has_blocks_and_no_cache() {
             let at = tmpfs(ground.join("at"));
             let value = probed(&at, &["block", "readahead", "cache"]);
             assert_eq!(*inferred(&value, "allocation-block"), json!(4096));
-            for name in ["page-cache-granule", "readahead-steady", "cache-capacity"] {
+            for name in ["page-cache-granule", "readahead-steady", "cache-capacity", "direct-io-alignment"] {
                 assert!(inferred(&value, name).is_null(), "{name}: {value}");
+            }
+        });
+    }
+}
+
+#[test]
+fn what_statfs_does_not_say_is_not_held_against_it() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let at = dir(ground.join("at"));
+            let huge = rustix::mount::mount("huge", &at, "tmpfs", rustix::mount::MountFlags::empty(), c"huge=always");
+            // Kernels may be built without huge pages.
+            if huge.is_ok() {
+                let value = probed(&at, &["block"]);
+                assert!(finding(&value, "allocation-block")["agrees"].is_null());
+            }
+        });
+    }
+}
+
+#[test]
+fn blocks_larger_than_a_page_are_kept_whole_in_memory() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let (at, file) = (dir(ground.join("at")), ground.join("image"));
+            let make = Make { mkfs: "-b size=16384", ..XFS[0] };
+            image(make, 600, &file);
+            let device = attach(&file);
+            // Only Linux since 6.12 mounts it.
+            if rustix::mount::mount(&device.0, &at, "xfs", rustix::mount::MountFlags::empty(), None).is_ok() {
+                let value = probed(&at, &["block"]);
+                for name in ["allocation-block", "cluster", "page-cache-granule"] {
+                    assert_eq!(*inferred(&value, name), json!(16384), "{name}: {value}");
+                }
             }
         });
     }

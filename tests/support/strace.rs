@@ -69,7 +69,7 @@ pub(crate) fn less_start<A: Into<OsString>>(log: &Path, args: impl IntoIterator<
 }
 
 /// System calls for file-system work: a gate for one of these may not be passed by.
-const WATCHED: [&str; 30] = [
+const WATCHED: [&str; 42] = [
     "statx",
     "newfstatat",
     "stat",
@@ -100,6 +100,18 @@ const WATCHED: [&str; 30] = [
     "read",
     "open_tree",
     "access",
+    "fadvise64",
+    "fallocate",
+    "flock",
+    "ftruncate",
+    "lgetxattr",
+    "llistxattr",
+    "lseek",
+    "mincore",
+    "mkdirat",
+    "pwrite64",
+    "unlinkat",
+    "cachestat",
 ];
 
 /// What strace saw is what the gates counted. Its `ioctl` has them all in one.

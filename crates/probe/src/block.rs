@@ -17,6 +17,7 @@ use gate::extent::{Allocate, fallocate, seek_data, seek_hole};
 use gate::fs::{Advice, At, Want, fadvise64, pread64, statx};
 use gate::scratch::{direct_alignment, pwrite64};
 use gate::{Errno, Fd, Gate};
+use ondisk::split_options;
 
 use crate::desk::{Desk, Trouble};
 use crate::finding::{Experiment, Finding, Value};
@@ -62,10 +63,12 @@ pub fn block(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>) -> Re
     Ok(found)
 }
 
-/// What statfs(2) gives as the unit that it counts in.
+/// What statfs(2) gives as the unit that it counts in. A tmpfs with huge pages takes these where it can, and counts small ones.
 fn block_truth(place: &Place) -> Option<(Value, String)> {
     let block = place.statfs.fragment_size;
-    (block > 0).then(|| (block.into(), "statfs(2), f_frsize".to_owned()))
+    let huge = |option: &Vec<u8>| option.starts_with(b"huge=") && option != b"huge=never";
+    let is_huge = place.mount.as_ref().is_some_and(|mount| split_options(&mount.content.options).any(|o| huge(&o)));
+    (block > 0 && !is_huge).then(|| (block.into(), "statfs(2), f_frsize".to_owned()))
 }
 
 /// A page, unless the file system's block is larger and kept whole in memory.
@@ -362,9 +365,9 @@ fn direct(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
     while align <= LEN / 4 {
         let mut memory = Aligned::new(align as usize, 0);
         desk.spend(align, 0)?;
-        // Where nothing is ever forgotten, nothing is to be seen either.
         if !forget(&scratch.file, LEN, witness.as_mut())? {
-            witness = None;
+            let why = "the file is kept in memory, and nowhere else: no read goes past that";
+            return Ok(Finding::unknown(Experiment::Block, NAME, "bytes", why));
         }
         tried += 1;
         let done = matches!(pread64(&reader, memory.bytes(), align), Ok(n) if n as u64 == align);

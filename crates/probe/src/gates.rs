@@ -114,7 +114,7 @@ fn all(place: &Place, desk: &mut Desk<'_>, counts: &[usize], prices: &mut Vec<Pr
     }
     let home = openat(CWD, c".", Open::DIRECTORY);
     let moved = fchdir(fd);
-    let done = warm(place, desk, counts, fd, prices);
+    let done = warm(desk, counts, fd, prices);
     if let (Ok(()), Ok(home)) = (moved, home) {
         let _ = fchdir(&home);
     }
@@ -284,7 +284,6 @@ fn warm(
     desk.go_on("gates: waiting until a byte is on the disk")?;
     let make = |thread: usize| syncs(dir, thread);
     price(desk, 1, "fsync", "after one byte was written", make, prices)?;
-    let _ = place;
     Ok(())
 }
 
@@ -474,9 +473,8 @@ fn cold(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<(
             open_new(fd, name).ok()?;
         }
         let mut gave = [0; CALLS.len() * ROUNDS];
-        for (round, gave) in gave.chunks_exact_mut(CALLS.len()).enumerate() {
-            let _ = round;
-            for (call, gave) in gave.iter_mut().enumerate() {
+        for round in gave.chunks_exact_mut(CALLS.len()) {
+            for (call, gave) in round.iter_mut().enumerate() {
                 if gate::interrupt::asked().is_some() {
                     return None;
                 }

@@ -119,7 +119,7 @@ fn windows(series: &Series, samples: &[f64]) -> Vec<Finding> {
         let why = if shown.len() >= cached.len() && !cached.is_empty() {
             "each read had just its own page fetched: there is no readahead".to_owned()
         } else {
-            format!("in {} reads no three windows were alike", cached.len())
+            format!("in {} reads the windows did not come to one length: {} of them", cached.len(), shown.len())
         };
         return all.map(|name| Finding::unknown(experiment, name, "bytes", why.clone())).into();
     };

@@ -42,7 +42,8 @@ pub struct Readahead {
     pub agree: (usize, usize),
 }
 
-/// Readahead in one file; `None` when fewer than three windows are steady. `end` is the number of pages in the file: the last
+/// Readahead in one file; `None` when fewer than three windows are steady, or fewer than half of those that follow the first
+/// such one: FUSE, when its server is busy, cuts windows short. `end` is the number of pages in the file: the last
 /// window is cut off there, and not counted.
 pub fn readahead(cached: &[u64], end: u64) -> Option<Readahead> {
     let mut windows = windows(cached);
@@ -60,5 +61,11 @@ pub fn readahead(cached: &[u64], end: u64) -> Option<Readahead> {
     let (trigger, _) = mode(&after.iter().skip(1).map(|window| window.left).collect::<Vec<_>>())?;
     let ramp = windows[..=first].iter().map(|window| window.pages).collect();
     let initial = windows.first()?.pages;
-    (agree >= 3).then_some(Readahead { initial, ramp, steady, trigger, agree: (agree, after.len()) })
+    (agree >= 3 && agree * 2 >= after.len()).then_some(Readahead {
+        initial,
+        ramp,
+        steady,
+        trigger,
+        agree: (agree, after.len()),
+    })
 }

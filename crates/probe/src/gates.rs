@@ -224,13 +224,7 @@ fn each<'a>(names: Vec<CString>, call: impl Fn(&CStr) -> Result<(), Errno> + 'a)
 }
 
 /// The calls that look at files, and those that make and take away, in a directory of our own, which is also the current one.
-fn warm(
-    place: &Place,
-    desk: &mut Desk<'_>,
-    counts: &[usize],
-    dir: &Fd,
-    prices: &mut Vec<Price>,
-) -> Result<(), Trouble> {
+fn warm(desk: &mut Desk<'_>, counts: &[usize], dir: &Fd, prices: &mut Vec<Price>) -> Result<(), Trouble> {
     let names = |thread: usize| -> Vec<CString> { (0..FILES).filter_map(|file| name(thread, file).ok()).collect() };
     let prefixed = |prefix: &str, thread: usize| -> Vec<CString> {
         (0..FILES).filter_map(|file| CString::new(format!("{prefix}{thread}-{file}")).ok()).collect()

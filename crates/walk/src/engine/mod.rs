@@ -10,6 +10,7 @@ use crate::job::{Job, Top};
 
 pub mod btrfs;
 pub mod bulkstat;
+mod crew;
 pub mod ext4;
 mod moment;
 pub mod null;

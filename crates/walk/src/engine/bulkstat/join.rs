@@ -10,7 +10,7 @@ use gate::fs::{Attributes, Time};
 use gate::xfs::BulkBuffer;
 use ondisk::xfs::{Geometry, Inode, Stamp};
 
-use super::crew::crew;
+use crate::engine::crew::crew;
 use super::names::{Name, Names};
 use super::{ROWS, bulkstat};
 use crate::engine::stat::subtree;

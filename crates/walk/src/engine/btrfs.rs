@@ -27,11 +27,11 @@ use self::scan::{BUFFER, Found, Row, Scan, next_inode};
 use self::tree::{Tree, View};
 use self::work::{End, Piece, Work};
 use super::crew::crew;
-use super::moment::Moment;
 use super::{Engine, Ground, Refusal, stat};
 use crate::digest;
 use crate::entry::{Dir, Entry, Meta, Type};
 use crate::job::{Below, Crossing, Job, Place};
+use crate::moment::Moment;
 use crate::sink::Worker;
 
 mod scan;

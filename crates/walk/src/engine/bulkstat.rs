@@ -22,9 +22,9 @@ use ondisk::xfs::{Geometry, Inode};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::crew::crew;
-use super::moment::Moment;
 use super::{Engine, Ground, Refusal};
 use crate::job::Job;
+use crate::moment::Moment;
 
 mod join;
 mod names;

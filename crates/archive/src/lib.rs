@@ -4,15 +4,19 @@
 //! |---|---|
 //! | [`catalog`] | a Parquet file with a row for each entry: written, read |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
+//! | [`gather`](mod@gather) | everything that is to be known of a tree before any of it is read |
 //! | [`input`] | reads an archive, from wherever it comes |
 //! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
+//! | [`rows`] | a whole tree in memory, small |
 //! | [`token`] | what a file system says of itself that changes whenever anything in it does |
 #![forbid(unsafe_code)]
 
 pub mod catalog;
 pub mod changed;
+pub mod gather;
 pub mod input;
 pub mod part;
+pub mod rows;
 pub mod token;
 
 use gate::fs::Open;

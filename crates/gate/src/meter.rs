@@ -57,6 +57,7 @@ gates! {
     Listmount "listmount",
     Listxattrat "listxattrat",
     Llistxattr "llistxattr",
+    Lseek "lseek",
     Mount "mount",
     Newfstatat "newfstatat",
     OpenTree "open_tree",

@@ -13,6 +13,9 @@
 //! | [`du`] | what each directory holds |
 //! | [`entries`] | entries, one a line |
 //! | [`changed`] | what has changed, for people and for backup tools |
+//! | [`list`] | members of archives |
+//! | [`time`] | times of day |
+//! | [`verify`] | whether an archive is whole |
 #![forbid(unsafe_code)]
 
 pub mod changed;
@@ -20,9 +23,12 @@ pub mod compare;
 pub mod du;
 pub mod entries;
 pub mod json;
+pub mod list;
 pub mod mounts;
 pub mod name;
 pub mod profile;
 pub mod stats;
 pub mod table;
+pub mod time;
+pub mod verify;
 pub mod walk;

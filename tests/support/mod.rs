@@ -9,6 +9,7 @@ pub(crate) mod fuse;
 pub(crate) mod jail;
 pub(crate) mod namespace;
 pub(crate) mod need;
+pub(crate) mod pack;
 pub(crate) mod reference;
 pub(crate) mod remote;
 pub(crate) mod run;

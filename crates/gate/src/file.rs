@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use libc::{c_int, c_long, syscall};
 
-use crate::fs::{At, CWD, FileType, Open, Want, openat, pread64, read, readlinkat, statx};
+use crate::fs::{At, CWD, FileType, Open, Statx, Want, openat, pread64, read, readlinkat, statx};
 use crate::long::{c_string, open_long, reach, statx_long};
 use crate::meter::{Gate, answer, pass};
 use crate::{Errno, Fd, Result};
@@ -125,6 +125,26 @@ impl Writer {
         Err(Errno::ELOOP)
     }
 
+    /// Makes ready to write to standard output, whatever that is, from where it stands.
+    ///
+    /// # Errors
+    /// `EBADF` when it is closed.
+    pub fn stdout() -> Result<Writer> {
+        // SAFETY: no pointers; the number that comes back is of a descriptor that nobody else has.
+        let own = answer(unsafe { syscall(libc::SYS_fcntl, libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 3) })?;
+        Ok(Writer { fd: Fd::take(own), whereto: Whereto::Straight })
+    }
+
+    /// What statx(2) says of the file that is being written: it may have no name yet.
+    pub fn statx(&self) -> Result<Statx> {
+        statx(&self.fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)
+    }
+
+    /// Whether it is written straight, so that whoever looks sees it come.
+    pub fn is_straight(&self) -> bool {
+        matches!(self.whereto, Whereto::Straight)
+    }
+
     fn in_dir(dir: Fd, name: CString) -> Result<Writer> {
         match create(&dir, c".", libc::O_TMPFILE) {
             Ok(fd) => return Ok(Writer { fd, whereto: Whereto::Unnamed { dir, name } }),
@@ -205,6 +225,7 @@ struct Temporary {
     dir: Fd,
     name: CString,
     is_there: bool,
+    doom: &'static AtomicPtr<Doomed>,
 }
 
 /// A name that must not outlive the process.
@@ -213,9 +234,10 @@ struct Doomed {
     name: CString,
 }
 
-/// The temporary name that signals are to take away; null when there is none. What it points to is never freed, since a
-/// signal's handler may be looking at it: that is a few bytes for each file that is written so.
-static DOOMED: AtomicPtr<Doomed> = AtomicPtr::new(std::ptr::null_mut());
+/// The temporary names that signals are to take away; null where there is none. What they point to is never freed, since a
+/// signal's handler may be looking at it: that is a few bytes for each file that is written so. No command writes more files
+/// at once than there is room for here.
+static DOOMED: [AtomicPtr<Doomed>; 4] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4];
 
 impl Temporary {
     /// Finds a name that is free, and makes it.
@@ -224,7 +246,9 @@ impl Temporary {
         const TRIES: u32 = 100;
         static NEXT: AtomicU32 = AtomicU32::new(0);
         take_away_on_signals();
-        let mut own = Temporary { dir, name: CString::default(), is_there: false };
+        let free = |doom: &&AtomicPtr<Doomed>| doom.load(Ordering::SeqCst).is_null();
+        let doom = DOOMED.iter().find(free).ok_or(Errno::EMFILE)?;
+        let mut own = Temporary { dir, name: CString::default(), is_there: false, doom };
         for _ in 0..TRIES {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
             own.name = c_string(format!(".fathom-{:x}-{n:x}", std::process::id()).as_bytes())?;
@@ -233,13 +257,13 @@ impl Temporary {
             }
             // Signals know of the name before it is there: there is no moment in which it is there and they do not.
             let doomed = Doomed { dir: own.dir.as_raw_fd(), name: own.name.clone() };
-            DOOMED.store(Box::into_raw(Box::new(doomed)), Ordering::SeqCst);
+            doom.store(Box::into_raw(Box::new(doomed)), Ordering::SeqCst);
             match make(&own.dir, &own.name) {
                 Ok(()) => {
                     own.is_there = true;
                     return Ok(own);
                 }
-                Err(Errno::EEXIST) => DOOMED.store(std::ptr::null_mut(), Ordering::SeqCst),
+                Err(Errno::EEXIST) => doom.store(std::ptr::null_mut(), Ordering::SeqCst),
                 Err(e) => return Err(e),
             }
         }
@@ -259,19 +283,20 @@ impl Drop for Temporary {
         if self.is_there {
             let _ = unlinkat(&self.dir, &self.name);
         }
-        DOOMED.store(std::ptr::null_mut(), Ordering::SeqCst);
+        self.doom.store(std::ptr::null_mut(), Ordering::SeqCst);
     }
 }
 
 /// Has the temporary name taken away by the signals that end a program, unless they are ignored or somebody else's.
 fn take_away_on_signals() {
     extern "C" fn on_signal(signal: c_int) {
-        let doomed = DOOMED.swap(std::ptr::null_mut(), Ordering::SeqCst);
         // SAFETY: values that DOOMED points to are never freed; unlinkat, signal and raise may be called in a handler. The
         // signal is blocked while its handler runs: it ends the process when this returns.
         unsafe {
-            if !doomed.is_null() {
-                libc::unlinkat((*doomed).dir, (*doomed).name.as_ptr(), 0);
+            for doomed in DOOMED.iter().map(|doom| doom.swap(std::ptr::null_mut(), Ordering::SeqCst)) {
+                if !doomed.is_null() {
+                    libc::unlinkat((*doomed).dir, (*doomed).name.as_ptr(), 0);
+                }
             }
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);

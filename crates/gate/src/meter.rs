@@ -51,6 +51,7 @@ gates! {
     Getdents64 "getdents64",
     Linkat "linkat",
     Listmount "listmount",
+    Lseek "lseek",
     Mount "mount",
     Newfstatat "newfstatat",
     OpenTree "open_tree",

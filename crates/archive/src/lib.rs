@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`catalog`] | a Parquet file with a row for each entry: written, read |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
+//! | [`dump`](mod@dump) | trees into an archive |
 //! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
 //! | [`token`] | what a file system says of itself that changes whenever anything in it does |
 #![forbid(unsafe_code)]
 
 pub mod catalog;
 pub mod changed;
+pub mod dump;
 pub mod part;
 pub mod token;
 

@@ -57,6 +57,7 @@ impl Plan {
         for row in 0..rows.len() {
             let meta = rows.meta(row);
             if meta.nlink > 1 && !meta.is_dir() {
+                // A number is a file's own in its part of the tree only; the device tells parts apart while they are mounted.
                 match first.entry((meta.dev, meta.ino)) {
                     std::collections::hash_map::Entry::Vacant(free) => drop(free.insert(row)),
                     std::collections::hash_map::Entry::Occupied(known) => plan.set(row, Step::Link(*known.get())),
@@ -131,7 +132,7 @@ impl Plan {
             entries.extend(pairs.iter().flat_map(|(old, new)| [(Code::R, &old[..]), (Code::T, &new[..])]));
         }
         for child in rows.children(row) {
-            let code = match (rows.meta(child).kind(), self.step(child)) {
+            let code = match (rows.kind(child), self.step(child)) {
                 (Type::Socket, _) => continue,
                 (Type::Directory, _) => Code::D,
                 (_, Step::Whole | Step::Link(_)) => Code::Y,
@@ -139,7 +140,7 @@ impl Plan {
             };
             entries.push((code, rows.name(child)));
         }
-        Some(dumpdir::encode(&entries))
+        Some(dumpdir::encode(entries))
     }
 }
 
@@ -154,6 +155,11 @@ impl Hashes {
     /// Room for so many rows, none known.
     pub fn new(rows: usize) -> Hashes {
         Hashes { all: vec![[0; 32]; rows], known: vec![0; rows.div_ceil(64)] }
+    }
+
+    /// Whether there is no room for any.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
     }
 
     /// Keeps one. Where there is no room, nobody wants them.

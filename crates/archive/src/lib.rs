@@ -6,7 +6,9 @@
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
 //! | [`dump`](mod@dump) | trees into an archive |
 //! | [`input`] | reads an archive, from wherever it comes |
+//! | [`gather`](mod@gather) | everything that is to be known of a tree before any of it is read |
 //! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
+//! | [`rows`] | a whole tree in memory, small |
 //! | [`token`] | what a file system says of itself that changes whenever anything in it does |
 #![forbid(unsafe_code)]
 
@@ -14,7 +16,9 @@ pub mod catalog;
 pub mod changed;
 pub mod dump;
 pub mod input;
+pub mod gather;
 pub mod part;
+pub mod rows;
 pub mod token;
 
 use gate::fs::Open;

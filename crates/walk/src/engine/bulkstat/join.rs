@@ -10,9 +10,9 @@ use gate::fs::{Attributes, Time};
 use gate::xfs::BulkBuffer;
 use ondisk::xfs::{Geometry, Inode};
 
-use super::crew::crew;
 use super::names::{Name, Names};
 use super::{ROWS, bulkstat};
+use crate::engine::crew::crew;
 use crate::engine::stat::subtree;
 use crate::entry::{Dir, Entry, Meta, time};
 use crate::job::{Crossing, Job, Place};

@@ -15,8 +15,8 @@
 pub mod catalog;
 pub mod changed;
 pub mod dump;
-pub mod input;
 pub mod gather;
+pub mod input;
 pub mod part;
 pub mod rows;
 pub mod token;

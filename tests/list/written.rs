@@ -58,7 +58,11 @@ pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
     ));
     all.push((
         Member {
-            acl_default: list("user::rwx\nuser::r-x\ngroup:54321:rwx\nmask::rwx\nother::---\n".replace("user::r-x", "group::r-x").as_str()),
+            acl_default: list(
+                "user::rwx\nuser::r-x\ngroup:54321:rwx\nmask::rwx\nother::---\n"
+                    .replace("user::r-x", "group::r-x")
+                    .as_str(),
+            ),
             ..of(b"d/default/", Kind::Directory)
         },
         Vec::new(),
@@ -70,7 +74,8 @@ pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
         let stored = text.len() as u64 + map.data();
         all.push((Member { size: 10 << 20, stored, sparse: Some(map.clone()), ..plain(path, b"") }, data));
     }
-    let hole = Member { size: 1 << 20, stored: 512, sparse: Some(Map::default()), ..plain("d/nothing but a hole", b"") };
+    let hole =
+        Member { size: 1 << 20, stored: 512, sparse: Some(Map::default()), ..plain("d/nothing but a hole", b"") };
     all.push((hole, Vec::new()));
     let mut walked = Vec::new();
     for part in deep.split_inclusive(|&byte| byte == b'/') {
@@ -173,10 +178,16 @@ fn extracted_by(command: &[&str]) {
             let out = disk("ext4", &ground.join("out"));
             fs::write(ground.join("archive.tar"), archive()).unwrap();
             let mut tar = Command::new(command[0]);
-            tar.args(&command[1..]).arg("-xpf").arg(ground.join("archive.tar")).arg("-C").arg(&out).env("LC_ALL", "C.UTF-8");
+            tar.args(&command[1..])
+                .arg("-xpf")
+                .arg(ground.join("archive.tar"))
+                .arg("-C")
+                .arg(&out)
+                .env("LC_ALL", "C.UTF-8");
             let done = tar.output().unwrap();
             // GNU tar does not know how names that are no UTF-8 are marked in pax records, and takes them all the same.
-            let expected = ["implausibly old time stamp", "in the future", "unknown extended header keyword 'hdrcharset'"];
+            let expected =
+                ["implausibly old time stamp", "in the future", "unknown extended header keyword 'hdrcharset'"];
             let said = String::from_utf8_lossy(&done.stderr).into_owned();
             let unexpected = said.lines().find(|line| !expected.iter().any(|expected| line.contains(expected)));
             assert_eq!(unexpected, None);

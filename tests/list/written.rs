@@ -7,12 +7,13 @@ use std::path::Path;
 use std::process::Command;
 
 use ondisk::pax::sparse::Map;
-use ondisk::pax::{Kind, Member};
+use ondisk::pax::{Kind, Member, trailer};
 use ondisk::{Dev, Time};
 
 use crate::support::build::{disk, name, tool};
 use crate::support::pack::{end, plain, push, sum};
-use crate::support::{Need, in_namespace, require};
+use crate::support::run::{args, exact};
+use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// A member of every kind, with all that can be said of it, and its data.
 pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
@@ -94,7 +95,10 @@ pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
         }
         member.ctime = Some(time(1_400_000_000, 100));
         if member.kind == Kind::File {
-            member.blake3 = Some(sum(data));
+            let mut stored = Vec::new();
+            member.sparse.iter().for_each(|map| map.encode(member.size, &mut stored));
+            stored.extend_from_slice(data);
+            member.blake3 = Some(sum(&stored));
         }
     }
     all
@@ -103,7 +107,14 @@ pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
 /// The archive of [`members`].
 pub(super) fn archive() -> Vec<u8> {
     let mut archive = Vec::new();
-    members().iter().for_each(|(member, data)| push(&mut archive, member, data));
+    for (mut member, data) in members() {
+        let is_large = member.path == b"d/far from now";
+        let blake3 = if is_large { member.blake3.take() } else { None };
+        push(&mut archive, &member, &data);
+        if let Some(blake3) = blake3 {
+            trailer(&blake3, &mut archive);
+        }
+    }
     end(&mut archive);
     archive
 }
@@ -205,4 +216,44 @@ fn gnu_tar_extracts_it() {
 #[test]
 fn bsdtar_extracts_it() {
     extracted_by(&["bsdtar", "--numeric-owner", "--xattrs", "--acls", "-S"]);
+}
+
+#[test]
+fn python_lists_it() {
+    const SCRIPT: &str = "
+import os, sys, tarfile
+for m in tarfile.open(sys.argv[1], errorlevel=2):
+    name = os.fsencode(m.name).hex()
+    print(name, m.size if m.isreg() else 0, int(m.uid), int(m.gid), m.mode, os.fsencode(m.linkname).hex() or '-')
+";
+    if require(&[Need::Program("python3")]) {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("archive.tar");
+        fs::write(&path, archive()).unwrap();
+        let printed = tool(Command::new("python3").args(["-c", SCRIPT]).arg(path));
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let expected = members().into_iter().map(|(member, _)| {
+            let path = hex(member.path.strip_suffix(b"/").unwrap_or(&member.path));
+            let link = if member.link.is_empty() { "-".to_owned() } else { hex(&member.link) };
+            let Member { size, uid, gid, mode, .. } = member;
+            format!("{path} {size} {uid} {gid} {mode} {link}")
+        });
+        let printed = String::from_utf8(printed).unwrap();
+        assert!(printed.lines().eq(expected), "{printed}");
+    }
+}
+
+#[test]
+fn we_read_what_we_write() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("archive.tar");
+    fs::write(&path, archive()).unwrap();
+    let listed = run(&mut fathom(args!["list", &path, "--json"])).exits(0).json();
+    let found: Vec<_> = listed["result"]["members"].as_array().unwrap().iter().map(|row| exact(row, "path")).collect();
+    let expected: Vec<_> = members().into_iter().map(|(member, _)| member.path).collect();
+    assert_eq!(found, expected);
+    let files = members().iter().filter(|(member, _)| member.kind == Kind::File).count();
+    let verified = run(&mut fathom(args!["verify", &path, "--json"])).exits(0).json();
+    assert_eq!(verified["result"]["right"], files);
+    assert_eq!(verified["result"]["whole"], true);
 }

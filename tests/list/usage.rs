@@ -125,6 +125,11 @@ fn what_is_compressed_with_zstd() {
             let cut = run(&mut fathom(args!["verify", &named])).exits(1);
             assert!(cut.stderr.contains("what is compressed is cut short"), "{cut}");
         }
+        // A window that takes more memory than an archive is to take.
+        let from_stdin = fs::File::open(&plain).unwrap();
+        fs::write(&named, tool(Command::new("zstd").args(["-q", "--long=27", "-c"]).stdin(from_stdin))).unwrap();
+        let refused = run(&mut fathom(args!["list", &named])).refused();
+        assert!(refused.stderr.contains("zstd -dc --long=31"), "{refused}");
     }
 }
 

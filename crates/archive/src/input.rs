@@ -478,6 +478,10 @@ impl Source {
                 (None, io::ErrorKind::UnexpectedEof) => {
                     Failure::Damaged { at: place, what: "what is compressed is cut short".to_owned() }
                 }
+                (None, _) if e.to_string().contains("too much memory") => Failure::NoArchive {
+                    what: "what is compressed wants a window of over 8 MiB",
+                    next: "give it to fathom's standard input by zstd -dc --long=31",
+                },
                 (None, _) => Failure::Damaged { at: place, what: format!("what is compressed cannot be read ({e})") },
             }),
         }

@@ -329,13 +329,16 @@ impl Other {
                 n => have += n,
             }
         }
-        let equal = self.buffer[..have].iter().zip(said).position(|(is, said)| is != said);
-        Ok(equal.or((have < said.len()).then_some(have)).map(|at| offset + at as u64))
+        if self.buffer[..have] == *said {
+            return Ok(None);
+        }
+        let different = self.buffer[..have].iter().zip(said).position(|(is, said)| is != said);
+        Ok(Some(offset + different.unwrap_or(have) as u64))
     }
 
     /// The first place in a hole of the archive's at which there is not a zero. Holes of the file's are not read.
     fn zeros(&mut self, hole: Range<u64>) -> Result<Option<u64>, Errno> {
-        const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
         let mut at = hole.start;
         while at < hole.end {
             at = match lseek(&self.fd, at, Whence::Data) {

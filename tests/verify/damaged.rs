@@ -58,6 +58,16 @@ fn one_that_is_whole() {
 }
 
 #[test]
+fn two_one_after_the_other() {
+    let place = tempfile::tempdir().unwrap();
+    let (archive, _) = five();
+    let value = verify(place.path(), &[&archive[..], &archive].concat(), 1);
+    assert_eq!(counts(&value), [5, 4, 1, 0]);
+    assert!(value["warnings"][0]["message"].as_str().unwrap().contains("something follows the end"));
+    verify(place.path(), &[&archive[..], &[0; 4 << 20]].concat(), 0);
+}
+
+#[test]
 fn a_byte_of_the_data_of_each() {
     let place = tempfile::tempdir().unwrap();
     let (whole, starts) = five();

@@ -39,6 +39,8 @@ pub struct Answer {
     pub bytes: u64,
     /// What is wrong.
     pub warnings: Vec<Warning>,
+    /// Warnings that there were too many of.
+    untold: u64,
 }
 
 /// More warnings than this nobody reads, and the worst archive could give millions.
@@ -102,6 +104,13 @@ pub fn verify(
         }
     }
     answer.bytes = input.place();
+    if input.is_followed() {
+        let what = "something follows the end, and is no part of the archive: two archives, one after the other?";
+        answer.warnings.push(Warning::about(name, what));
+    }
+    if answer.untold > 0 {
+        answer.warnings.push(Warning::general(format!("and {} more of these warnings", answer.untold)));
+    }
     Ok(answer)
 }
 
@@ -109,6 +118,8 @@ impl Answer {
     fn warn(&mut self, warning: Warning) {
         if self.warnings.len() < MOST_WARNINGS {
             self.warnings.push(warning);
+        } else {
+            self.untold += 1;
         }
     }
 }

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub(crate) mod build;
+pub(crate) mod census;
 pub(crate) mod disks;
 pub(crate) mod fuse;
 pub(crate) mod jail;

@@ -5,12 +5,14 @@
 //! | [`catalog`] | a Parquet file with a row for each entry: written, read |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
 //! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
+//! | [`restore`](mod@restore) | a tree made from archives |
 //! | [`token`] | what a file system says of itself that changes whenever anything in it does |
 #![forbid(unsafe_code)]
 
 pub mod catalog;
 pub mod changed;
 pub mod part;
+pub mod restore;
 pub mod token;
 
 use gate::fs::Open;

@@ -56,8 +56,20 @@ impl Drop for Progress {
     }
 }
 
-/// Does some work, and says meanwhile how far a walk is. A thread of its own looks, so that the walk is not held up.
+/// Does some work, and says meanwhile how far a walk is.
 pub(crate) fn watched<T>(wanted: bool, desk: &walk::Desk, work: impl FnOnce() -> T) -> T {
+    let far = |seconds: f64| {
+        let (entries, path) = desk.far();
+        let rate = entries as f64 / seconds;
+        let place = if path.is_empty() { String::new() } else { format!(", at {}", printable(&path)) };
+        format!("{entries} entries, {rate:.0} entries/s{place}")
+    };
+    shown(wanted, far, work)
+}
+
+/// Does some work, and shows meanwhile how far it is, which `far` says when it is told for how many seconds it has gone on. A
+/// thread of its own looks, so that the work is not held up.
+pub(crate) fn shown<T>(wanted: bool, far: impl Fn(f64) -> String + Send, work: impl FnOnce() -> T) -> T {
     const EVERY: Duration = Duration::from_millis(100);
     if !wanted {
         return work();
@@ -68,12 +80,7 @@ pub(crate) fn watched<T>(wanted: bool, desk: &walk::Desk, work: impl FnOnce() ->
             let mut progress = Progress::new(true);
             while end.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 let seconds = progress.start.elapsed().as_secs_f64();
-                progress.at(|| {
-                    let (entries, path) = desk.far();
-                    let rate = entries as f64 / seconds;
-                    let place = if path.is_empty() { String::new() } else { format!(", at {}", printable(&path)) };
-                    format!("{entries} entries, {rate:.0} entries/s{place}")
-                });
+                progress.at(|| far(seconds));
             }
         });
         let done = work();

@@ -13,6 +13,7 @@
 //! | [`du`] | what each directory holds |
 //! | [`entries`] | entries, one a line |
 //! | [`changed`] | what has changed, for people and for backup tools |
+//! | [`restore`] | what was restored |
 #![forbid(unsafe_code)]
 
 pub mod changed;
@@ -23,6 +24,7 @@ pub mod json;
 pub mod mounts;
 pub mod name;
 pub mod profile;
+pub mod restore;
 pub mod stats;
 pub mod table;
 pub mod walk;

@@ -3,6 +3,7 @@
 pub(crate) mod changed;
 pub(crate) mod mounts;
 pub(crate) mod paper;
+pub(crate) mod restore;
 pub(crate) mod survey;
 pub(crate) mod walk;
 pub(crate) mod watch;

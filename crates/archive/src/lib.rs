@@ -1,9 +1,10 @@
-//! What is kept of a tree, to be looked at later: its catalog, and what has changed since.
+//! What is kept of a tree, to be looked at later: archives of it, its catalog, and what has changed since.
 //!
 //! | room | what is in it |
 //! |---|---|
 //! | [`catalog`] | a Parquet file with a row for each entry: written, read |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
+//! | [`input`] | reads an archive, from wherever it comes |
 //! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
 //! | [`restore`](mod@restore) | a tree made from archives |
 //! | [`token`] | what a file system says of itself that changes whenever anything in it does |
@@ -11,6 +12,7 @@
 
 pub mod catalog;
 pub mod changed;
+pub mod input;
 pub mod part;
 pub mod restore;
 pub mod token;

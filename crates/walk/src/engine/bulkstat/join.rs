@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use gate::Gate;
 use gate::fs::{Attributes, Time};
 use gate::xfs::BulkBuffer;
-use ondisk::xfs::{Geometry, Inode, Stamp};
+use ondisk::xfs::{Geometry, Inode};
 
 use super::crew::crew;
 use super::names::{Name, Names};
 use super::{ROWS, bulkstat};
 use crate::engine::stat::subtree;
-use crate::entry::{Dir, Entry, Meta};
+use crate::entry::{Dir, Entry, Meta, time};
 use crate::job::{Crossing, Job, Place};
 use crate::sink::Worker;
 
@@ -217,7 +217,6 @@ impl Joiner<'_> {
 
     fn meta(&self, inode: &Inode) -> Meta {
         let top = &self.job.top.meta;
-        let time = |(sec, nsec): Stamp| Time { sec, nsec };
         let mut attributes = Attributes::empty();
         attributes.set(Attributes::IMMUTABLE, inode.xflags & Inode::IMMUTABLE != 0);
         attributes.set(Attributes::APPEND, inode.xflags & Inode::APPEND != 0);

@@ -184,7 +184,8 @@ fn what_is_read_only_is_changed_by_its_owner() {
             file(top.join("a/closed/file"), 1);
             file(top.join("a/gone/deep/file"), 1);
             file(top.join("b/file"), 1);
-            let close = |path: &str, mode| fs::set_permissions(top.join(path), fs::Permissions::from_mode(mode)).unwrap();
+            let close =
+                |path: &str, mode| fs::set_permissions(top.join(path), fs::Permissions::from_mode(mode)).unwrap();
             for path in ["a/closed", "a/gone/deep", "a/gone", "a", "b"] {
                 close(path, 0o555);
             }
@@ -221,7 +222,8 @@ fn a_deep_tree_comes_and_goes() {
             archives.push(increment(&top, ground, 1));
             let copy = ground.join("copy");
             restore(&archives[..1], &copy, &[]).exits(0);
-            let depth = tool(Command::new("find").arg(&copy).args(["-name", "a directory with a name", "-printf", "x"]));
+            let depth =
+                tool(Command::new("find").arg(&copy).args(["-name", "a directory with a name", "-printf", "x"]));
             assert_eq!(depth.len(), 1000);
             let ran = restore(&archives, &copy, &["--json"]).exits(0);
             assert_eq!(ran.json()["result"]["removed"], 1001);

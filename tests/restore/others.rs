@@ -25,7 +25,9 @@ enum Maker {
 fn archive(maker: Maker, top: &Path, to: &Path) {
     let mut command = Command::new(if maker == Maker::Bsd { "bsdtar" } else { "tar" });
     match maker {
-        Maker::GnuPax => command.args(["--format=posix", "--xattrs", "--xattrs-include=*", "--acls", "--sparse", "--warning=none"]),
+        Maker::GnuPax => {
+            command.args(["--format=posix", "--xattrs", "--xattrs-include=*", "--acls", "--sparse", "--warning=none"])
+        }
         Maker::Gnu => command.args(["--format=gnu", "--sparse", "--warning=none"]),
         Maker::Bsd => command.args(["--format=pax", "--xattrs", "--acls"]),
     };
@@ -149,7 +151,10 @@ fn an_ordinary_user_gets_what_he_can_have() {
             let ran = run(restore.arg("--json"));
             let value = ran.json();
             assert_eq!(ran.code(), 1, "{ran}");
-            assert_eq!((value["warnings"][0]["gate"].as_str(), value["result"]["skipped"].as_u64()), (Some("mknodat"), Some(1)));
+            assert_eq!(
+                (value["warnings"][0]["gate"].as_str(), value["result"]["skipped"].as_u64()),
+                (Some("mknodat"), Some(1))
+            );
             assert_eq!(value["result"]["files"], 2);
         });
     }
@@ -164,7 +169,13 @@ fn owners_go_by_name_unless_told_otherwise() {
             let to = ground.join("archive");
             let owned = |arg: &[&str]| {
                 let mut tar = Command::new("tar");
-                tool(tar.args(["--owner=root:54321", "--group=nobody-knows:54322", "-cf"]).arg(&to).arg("-C").arg(&top).arg("file"));
+                tool(
+                    tar.args(["--owner=root:54321", "--group=nobody-knows:54322", "-cf"])
+                        .arg(&to)
+                        .arg("-C")
+                        .arg(&top)
+                        .arg("file"),
+                );
                 let copy = dir(ground.join("copy"));
                 run(fathom(args!["restore", &to, "-C", &copy]).args(arg)).exits(0);
                 let seen = copy.join("file").symlink_metadata().unwrap();
@@ -181,7 +192,12 @@ fn archives_of_every_form_are_read() {
     if require(&[Need::Root, Need::Program("zstd"), Need::Program("bsdtar")]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
-            let far = [&"d/".repeat(20), "file with a name that is long enough for more than one header of the oldest kind of archive", &"x".repeat(60)].concat();
+            let far = [
+                &"d/".repeat(20),
+                "file with a name that is long enough for more than one header of the oldest kind of archive",
+                &"x".repeat(60),
+            ]
+            .concat();
             file(top.join("short"), 5000);
             symlink("short", top.join("link")).unwrap();
             let to = ground.join("archive");

@@ -25,7 +25,8 @@ fn some_names_only() {
             file(top.join("d0/deep/er/file"), 3);
             let archive = archived(&top, &ground.join("archive"));
             let names = |to: &Path| census(to).len() - 1;
-            for (paths, count) in [(&["d0/deep/er"][..], 4), (&["./d1/", "d2/f0"], 6), (&["--", "d0"], 7), (&["."], 15)] {
+            for (paths, count) in [(&["d0/deep/er"][..], 4), (&["./d1/", "d2/f0"], 6), (&["--", "d0"], 7), (&["."], 15)]
+            {
                 let to = tempfile::tempdir_in(ground).unwrap();
                 run(fathom(args!["restore", &archive, "-C", to.path()]).args(paths)).exits(0);
                 assert_eq!(names(to.path()), count, "{paths:?}");
@@ -116,7 +117,8 @@ fn every_call_is_counted() {
             bush(&top, 5, 20);
             fs::hard_link(top.join("d0/f0"), top.join("d1/link")).unwrap();
             let archive = archived(&top, &ground.join("archive"));
-            let traced = less_start(&ground.join("log"), args!["restore", &archive, "-C", dir(ground.join("to")), "--json"]);
+            let traced =
+                less_start(&ground.join("log"), args!["restore", &archive, "-C", dir(ground.join("to")), "--json"]);
             let gates = &traced.ran.json()["gates"];
             agree(gates, &traced.counts, "restore");
             let calls: u64 = gates.as_object().unwrap().values().map(|gate| gate["calls"].as_u64().unwrap()).sum();

@@ -85,7 +85,12 @@ pub(crate) fn alike(one: &Census, other: &Census, less: impl Fn(&Path, &mut Entr
     let only = |a: &Census, b: &Census| {
         names(a).iter().filter(|name| !b.contains_key(*name)).map(|name| shown(name)).collect::<Vec<_>>()
     };
-    assert!(names(one) == names(other), "only in the one: {:?}\nonly in the other: {:?}", only(one, other), only(other, one));
+    assert!(
+        names(one) == names(other),
+        "only in the one: {:?}\nonly in the other: {:?}",
+        only(one, other),
+        only(other, one)
+    );
     for (path, entry) in one {
         let (mut entry, mut twin) = (entry.clone(), other[path].clone());
         less(path, &mut entry);

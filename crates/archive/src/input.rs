@@ -338,7 +338,11 @@ impl Input {
     pub fn contents<'a>(&'a mut self, member: &'a Member) -> Contents<'a> {
         let whole = Extent { offset: 0, len: self.left };
         let extents = member.sparse.as_ref().map(|map| map.extents());
-        Contents { input: self, current: if extents.is_none() { whole } else { Extent::default() }, extents: extents.unwrap_or_default() }
+        Contents {
+            input: self,
+            current: if extents.is_none() { whole } else { Extent::default() },
+            extents: extents.unwrap_or_default(),
+        }
     }
 
     /// Passes over what is left of the current member's data.
@@ -437,8 +441,12 @@ impl Input {
         }
         let (what, next) = match block {
             [0x1f, 0x8b, ..] => ("it is compressed with gzip", "give it to fathom's standard input by gzip -dc"),
-            [b'B', b'Z', b'h', ..] => ("it is compressed with bzip2", "give it to fathom's standard input by bzip2 -dc"),
-            [0xfd, b'7', b'z', b'X', b'Z', ..] => ("it is compressed with xz", "give it to fathom's standard input by xz -dc"),
+            [b'B', b'Z', b'h', ..] => {
+                ("it is compressed with bzip2", "give it to fathom's standard input by bzip2 -dc")
+            }
+            [0xfd, b'7', b'z', b'X', b'Z', ..] => {
+                ("it is compressed with xz", "give it to fathom's standard input by xz -dc")
+            }
             _ => (NO_TAR, ""),
         };
         Failure::NoArchive { what, next }

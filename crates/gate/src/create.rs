@@ -138,9 +138,7 @@ pub fn utimensat(dir: impl AsFd, name: &CStr, atime: Option<Time>, mtime: Option
     let at = At::SYMLINK_NOFOLLOW.bits();
     pass(Gate::Utimensat, || {
         // SAFETY: `name` is NUL-terminated, and `times` are two live timespecs.
-        answer(unsafe {
-            syscall(libc::SYS_utimensat, dir.as_fd().as_raw_fd(), name.as_ptr(), times.as_ptr(), at)
-        })
+        answer(unsafe { syscall(libc::SYS_utimensat, dir.as_fd().as_raw_fd(), name.as_ptr(), times.as_ptr(), at) })
     })
     .map(drop)
 }
@@ -176,9 +174,7 @@ pub fn fsetxattr(fd: impl AsFd, name: &CStr, value: &[u8]) -> Result<()> {
 pub fn lsetxattr(path: &CStr, name: &CStr, value: &[u8]) -> Result<()> {
     pass(Gate::Lsetxattr, || {
         // SAFETY: both names are NUL-terminated, and the kernel reads `value.len()` bytes of `value`.
-        answer(unsafe {
-            syscall(libc::SYS_lsetxattr, path.as_ptr(), name.as_ptr(), value.as_ptr(), value.len(), 0)
-        })
+        answer(unsafe { syscall(libc::SYS_lsetxattr, path.as_ptr(), name.as_ptr(), value.as_ptr(), value.len(), 0) })
     })
     .map(drop)
 }

@@ -324,7 +324,10 @@ mod tests {
         assert_eq!((inode.generation, inode.transid, inode.size, inode.nbytes), (1, 2, 3, 4));
         assert_eq!((inode.nlink, inode.uid, inode.gid, inode.mode), (5, 6, 7, 8));
         assert_eq!((inode.rdev, inode.flags), (9, 10));
-        assert_eq!((inode.atime.sec, inode.ctime.sec, inode.mtime.sec, inode.otime), (11, 12, 13, Time { sec: 14, nsec: 15 }));
+        assert_eq!(
+            (inode.atime.sec, inode.ctime.sec, inode.mtime.sec, inode.otime),
+            (11, 12, 13, Time { sec: 14, nsec: 15 })
+        );
         assert_eq!(Inode::parse(&data[..159]), None);
     }
 

@@ -5,9 +5,7 @@
 
 use std::ffi::CStr;
 
-use gate::create::{
-    fchmod, fchownat, fremovexattr, fsetxattr, futimens, in_proc, lremovexattr, lsetxattr, utimensat,
-};
+use gate::create::{fchmod, fchownat, fremovexattr, fsetxattr, futimens, in_proc, lremovexattr, lsetxattr, utimensat};
 use gate::fs::{Statx, Time};
 use gate::long::c_string;
 use gate::xattr::{fgetxattr, flistxattr};
@@ -111,7 +109,12 @@ impl Late {
 fn own(on: On<'_>, uid: u32, gid: u32, path: &[u8], remarks: &mut Remarks) -> bool {
     let done = on.own(uid, gid);
     if let Err(e) = done {
-        remarks.warn_once(path, Gate::Fchownat, e, "its owner cannot be set, so that it has no set-user-id bits either");
+        remarks.warn_once(
+            path,
+            Gate::Fchownat,
+            e,
+            "its owner cannot be set, so that it has no set-user-id bits either",
+        );
     }
     done.is_ok()
 }
@@ -135,7 +138,7 @@ fn time(time: ondisk::Time) -> Time {
 
 impl Rights {
     /// The mode that a member gets: who is not its owner makes no program that runs in another's name.
-    fn mode(&self, member: &Member) -> u32 {
+    pub(super) fn mode(&self, member: &Member) -> u32 {
         let is_owned = self.is_root || (member.uid == self.uid && member.gid == self.gid);
         member.mode & if is_owned { 0o7777 } else { 0o7777 & !SET_ID }
     }
@@ -207,10 +210,14 @@ impl Restorer<'_> {
     fn owner(&mut self, member: &Member) -> Option<(u32, u32)> {
         if self.rights.is_root {
             let (uid, gid) = (member.uid, member.gid);
-            return Some((self.owners.user(&member.uname).unwrap_or(uid), self.owners.group(&member.gname).unwrap_or(gid)));
+            return Some((
+                self.owners.user(&member.uname).unwrap_or(uid),
+                self.owners.group(&member.gname).unwrap_or(gid),
+            ));
         }
         if (member.uid, member.gid) != (self.rights.uid, self.rights.gid) {
-            self.remarks.note("what is restored belongs to you, and not to the owners that the archive names: that takes root");
+            self.remarks
+                .note("what is restored belongs to you, and not to the owners that the archive names: that takes root");
         }
         None
     }
@@ -219,7 +226,9 @@ impl Restorer<'_> {
         for (name, value) in member.xattrs.iter().filter(|(name, _)| which(name)) {
             let is_user = name.starts_with(b"user.");
             if !is_user && !self.rights.is_root {
-                self.remarks.note("extended attributes other than user.*, capabilities among them, are left out: they take root");
+                self.remarks.note(
+                    "extended attributes other than user.*, capabilities among them, are left out: they take root",
+                );
                 continue;
             }
             // The others are those of the system itself, such as access control lists, which have records of their own.

@@ -162,11 +162,16 @@ impl Restorer<'_> {
         if let Some(first) = first_missing {
             let first = String::from_utf8_lossy(first).escape_debug().to_string();
             let others = if missing > 1 { format!(" and {} others", missing - 1) } else { String::new() };
-            let what = format!("'{first}'{others} should be in it from an earlier archive of the chain: is one missing?");
+            let what =
+                format!("'{first}'{others} should be in it from an earlier archive of the chain: is one missing?");
             self.remarks.warn(if path.is_empty() { b"." } else { path }, Trouble::because(what));
         }
         for entry in present.iter().filter(|entry| !entry.stays) {
-            let whole = if path.is_empty() { entry.name.to_bytes().to_vec() } else { [path, b"/", entry.name.to_bytes()].concat() };
+            let whole = if path.is_empty() {
+                entry.name.to_bytes().to_vec()
+            } else {
+                [path, b"/", entry.name.to_bytes()].concat()
+            };
             self.counts.removed += remove(&here, &entry.name, &whole, &mut self.remarks);
             self.linked = None;
         }
@@ -206,7 +211,8 @@ fn list(here: &Rc<Fd>) -> Result<Vec<Present>, Trouble> {
 /// carries out none.
 pub(super) fn traced(archives: &[Vec<u8>]) -> Vec<Renames> {
     let of = |(at, archive): (usize, &Vec<u8>)| {
-        let is_plain = || statx_long(archive, At::empty(), Want::TYPE).is_ok_and(|seen| seen.file_type == FileType::Regular);
+        let is_plain =
+            || statx_long(archive, At::empty(), Want::TYPE).is_ok_and(|seen| seen.file_type == FileType::Regular);
         if at == 0 || archive == b"-" || !is_plain() {
             return None;
         }

@@ -62,9 +62,21 @@ impl Restorer<'_> {
                 Err(Errno::ENOENT) => {}
                 Err(Errno::ELOOP | Errno::ENOTDIR) => match unlinkat(here, name) {
                     Ok(()) | Err(Errno::ENOENT | Errno::EISDIR) => {}
-                    Err(e) => return Err(Trouble::of(Gate::Unlinkat, e, "not restored: what has its name cannot be taken away")),
+                    Err(e) => {
+                        return Err(Trouble::of(
+                            Gate::Unlinkat,
+                            e,
+                            "not restored: what has its name cannot be taken away",
+                        ));
+                    }
                 },
-                Err(e) => return Err(Trouble::of(Gate::Openat2, e, "not restored: the directory that is there cannot be opened")),
+                Err(e) => {
+                    return Err(Trouble::of(
+                        Gate::Openat2,
+                        e,
+                        "not restored: the directory that is there cannot be opened",
+                    ));
+                }
             }
             match mkdirat(here, name, 0o700) {
                 Ok(()) => match open_beneath(here.as_fd(), name.to_bytes(), Open::SCAN) {
@@ -145,7 +157,8 @@ impl Restorer<'_> {
 
     pub(super) fn symlink(&mut self, path: &[u8], name: &CStr, member: &Member) -> Result<(), Trouble> {
         let here = self.here()?;
-        let target = c_string(&member.link).map_err(|e| Trouble::of(Gate::Symlinkat, e, "there is a NUL in its target"))?;
+        let target =
+            c_string(&member.link).map_err(|e| Trouble::of(Gate::Symlinkat, e, "there is a NUL in its target"))?;
         self.into_place(&here, name, |here, name| symlinkat(&target, here, name), Gate::Symlinkat)?;
         self.give(On::Name(&here, name), path, member, true, false);
         self.counts.symlinks += 1;
@@ -178,7 +191,8 @@ impl Restorer<'_> {
         let here = self.here()?;
         let missing = |e| {
             let shown = String::from_utf8_lossy(&target).escape_debug().to_string();
-            let what = format!("not restored: it is another name of '{shown}', which is not there; restore that one too");
+            let what =
+                format!("not restored: it is another name of '{shown}', which is not there; restore that one too");
             Trouble::of(Gate::Linkat, e, what)
         };
         let from = match &self.linked {

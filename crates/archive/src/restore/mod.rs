@@ -137,7 +137,12 @@ impl Desk {
 pub fn restore(question: &Question, desk: &Desk, say: &mut dyn FnMut(Step<'_>)) -> Result<Answer, Box<Stopped>> {
     let stopped = |fault| Box::new(Stopped { fault, answer: Answer::default() });
     let mut chosen = Chosen::new(&question.paths).map_err(|(path, why)| {
-        stopped(Fault { doing: "cannot restore", path, error: why.to_owned(), next: "give the name as fathom list has it" })
+        stopped(Fault {
+            doing: "cannot restore",
+            path,
+            error: why.to_owned(),
+            next: "give the name as fathom list has it",
+        })
     })?;
     let dir = open_long(&question.dir, Open::DIRECTORY | Open::NONBLOCK).map_err(|errno| {
         let next = match errno {
@@ -243,7 +248,10 @@ impl Remarks {
     /// Warns of the first of a kind only.
     fn warn_once(&mut self, path: &[u8], gate: Gate, errno: Errno, what: &'static str) {
         if self.said.insert((Some(errno), what)) {
-            self.warn(path, Trouble::of(gate, errno, format!("{what}; of others for which the same holds, nothing is said")));
+            self.warn(
+                path,
+                Trouble::of(gate, errno, format!("{what}; of others for which the same holds, nothing is said")),
+            );
         }
     }
 
@@ -256,7 +264,8 @@ impl Remarks {
 
     fn into_parts(mut self) -> (Vec<Warning>, Vec<String>) {
         if self.left_out > 0 {
-            self.warnings.push(Warning::general(format!("and {} more warnings, for which there was no room", self.left_out)));
+            self.warnings
+                .push(Warning::general(format!("and {} more warnings, for which there was no room", self.left_out)));
         }
         (self.warnings, self.notes)
     }
@@ -281,7 +290,6 @@ struct Rights {
 }
 
 struct Restorer<'a> {
-    question: &'a Question,
     desk: &'a Desk,
     top: Rc<Fd>,
     top_doing: Doing,
@@ -299,7 +307,6 @@ struct Restorer<'a> {
     has_unnamed: bool,
     /// Whether an archive was restored before this one.
     is_later: bool,
-    buffer: Vec<u8>,
 }
 
 impl Drop for Restorer<'_> {
@@ -309,17 +316,15 @@ impl Drop for Restorer<'_> {
 }
 
 impl<'a> Restorer<'a> {
-    fn new(question: &'a Question, top: Rc<Fd>, chosen: Chosen, desk: &'a Desk) -> Restorer<'a> {
+    fn new(question: &Question, top: Rc<Fd>, chosen: Chosen, desk: &'a Desk) -> Restorer<'a> {
         /// The clock that files go by lags behind the time of day by less than this.
         const TICK: Duration = Duration::from_millis(20);
-        const BUFFER: usize = 1 << 20;
         let since = (SystemTime::now() - TICK).duration_since(UNIX_EPOCH).unwrap_or_default();
         // Members have the permissions that the archive says, from their first moment.
         let umask = gate::create::umask(0);
         let is_root = gate::process::is_root();
         let (uid, gid) = gate::process::ids();
         Restorer {
-            question,
             desk,
             top_doing: Doing { late: None, inherits: inherits(&top) },
             trail: Trail::new(Rc::clone(&top)),
@@ -333,7 +338,6 @@ impl<'a> Restorer<'a> {
             linked: None,
             has_unnamed: true,
             is_later: false,
-            buffer: vec![0; BUFFER],
         }
     }
 
@@ -437,8 +441,9 @@ impl<'a> Restorer<'a> {
                 }
                 Err(Errno::ENOENT) => {
                     let mode = self.rights.plain_directory | if self.rights.is_root { 0 } else { 0o700 };
-                    gate::create::mkdirat(&here, &c_name, mode)
-                        .map_err(|e| Trouble::of(Gate::Mkdirat, e, "not restored: a directory above it cannot be made"))?;
+                    gate::create::mkdirat(&here, &c_name, mode).map_err(|e| {
+                        Trouble::of(Gate::Mkdirat, e, "not restored: a directory above it cannot be made")
+                    })?;
                     let fd = open_beneath(here.as_fd(), name, Open::SCAN).map_err(on_the_way)?;
                     (fd, Doing { late: None, inherits: above_inherits })
                 }

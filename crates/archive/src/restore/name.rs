@@ -108,9 +108,8 @@ impl Chosen {
 
     /// Whether a directory that is to be renamed may hold anything that was chosen, as things were before this archive.
     pub(super) fn has_in(&self, dir: &[u8]) -> bool {
-        let is_within = |path: &[u8], dir: &[u8]| {
-            dir.is_empty() || matches!(path.strip_prefix(dir), Some([] | [b'/', ..]))
-        };
+        let is_within =
+            |path: &[u8], dir: &[u8]| dir.is_empty() || matches!(path.strip_prefix(dir), Some([] | [b'/', ..]));
         let names = self.turn.checked_sub(1).and_then(|before| self.names.get(before)).or(self.names.last());
         let may = |path: &Vec<u8>| is_within(path, dir) || is_within(dir, path);
         self.given.is_empty() || names.is_some_and(|names| names.keys().any(may))
@@ -167,7 +166,9 @@ mod tests {
     #[test]
     fn a_chosen_path_takes_what_is_below_it() {
         let mut some = chosen(&["a/b/", "x", "never"]);
-        for (path, is_taken) in [("a/b", true), ("a/b/c", true), ("a/bc", false), ("a", false), ("x", true), ("xy", false)] {
+        for (path, is_taken) in
+            [("a/b", true), ("a/b/c", true), ("a/bc", false), ("a", false), ("x", true), ("xy", false)]
+        {
             assert_eq!(some.takes(path.as_bytes()), is_taken, "{path}");
         }
         assert_eq!(some.missed(), [b"never".to_vec()]);
@@ -183,9 +184,15 @@ mod tests {
         };
         let mut some = chosen(&["now/x", "into", "swap1"]);
         let swap = [("swap1", "\0"), ("swap2", "swap1"), ("\0", "swap2")];
-        some.trace(&[renames(&[]), renames(&[("first", "then")]), renames(&[("then", "now"), ("from", "into/it")]), renames(&swap)]);
+        some.trace(&[
+            renames(&[]),
+            renames(&[("first", "then")]),
+            renames(&[("then", "now"), ("from", "into/it")]),
+            renames(&swap),
+        ]);
         let taken = |some: &mut Chosen| {
-            ["first/x", "then/x", "now/x", "then/y", "into/z", "from/z", "swap1", "swap2"].map(|path| some.takes(path.as_bytes()))
+            ["first/x", "then/x", "now/x", "then/y", "into/z", "from/z", "swap1", "swap2"]
+                .map(|path| some.takes(path.as_bytes()))
         };
         assert_eq!(taken(&mut some), [true, false, false, false, true, true, false, true]);
         some.next_archive();

@@ -56,7 +56,8 @@ fn numbers(text: &[u8]) -> HashMap<Vec<u8>, u32> {
 mod tests {
     #[test]
     fn lines_of_passwd() {
-        let numbers = super::numbers(b"root:x:0:0:root:/root:/bin/sh\n# a comment\nme:x:1000:1000::/:\nme:x:7:\nbad:x:no\n");
+        let numbers =
+            super::numbers(b"root:x:0:0:root:/root:/bin/sh\n# a comment\nme:x:1000:1000::/:\nme:x:7:\nbad:x:no\n");
         assert_eq!((numbers.get(&b"root"[..]), numbers.get(&b"me"[..]), numbers.len()), (Some(&0), Some(&1000), 2));
     }
 }

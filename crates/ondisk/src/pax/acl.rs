@@ -163,7 +163,15 @@ mod tests {
     #[test]
     fn what_is_none() {
         for bad in [
-            "user", "user:", "user::q", "who::r--", "user:joe:r--", "mask:1:r--", "user:4294967296:r--", "group:1", "user:1:r--:x:y:z,,q",
+            "user",
+            "user:",
+            "user::q",
+            "who::r--",
+            "user:joe:r--",
+            "mask:1:r--",
+            "user:4294967296:r--",
+            "group:1",
+            "user:1:r--:x:y:z,,q",
         ] {
             assert_eq!(to_binary(bad.as_bytes(), unknown), None, "{bad}");
         }

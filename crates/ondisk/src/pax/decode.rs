@@ -260,25 +260,33 @@ impl Decoder {
             letter => Kind::Unknown(letter),
         };
         let link = match kind {
-            Kind::Link | Kind::Symlink => {
-                records.link.or(link.take()).unwrap_or_else(|| text(&block[LINK]).to_vec())
-            }
+            Kind::Link | Kind::Symlink => records.link.or(link.take()).unwrap_or_else(|| text(&block[LINK]).to_vec()),
             _ => Vec::new(),
         };
         let id = |said: Option<u32>, field: Range<usize>| match said {
             Some(id) => Ok(id),
-            None => number(&block[field]).and_then(|id| u32::try_from(id).ok()).ok_or(fault("a header has an owner, group or device number that is no number, or is too large")),
+            None => number(&block[field])
+                .and_then(|id| u32::try_from(id).ok())
+                .ok_or(fault("a header has an owner, group or device number that is no number, or is too large")),
         };
-        let own = |said: Option<Vec<u8>>, field: Range<usize>| said.unwrap_or_else(|| if is_ustar { text(&block[field]).to_vec() } else { Vec::new() });
-        let seconds = |field: &[u8]| number(field).map(|sec| Time { sec, nsec: 0 }).ok_or(fault("a header has a time that is no number"));
+        let own = |said: Option<Vec<u8>>, field: Range<usize>| {
+            said.unwrap_or_else(|| if is_ustar { text(&block[field]).to_vec() } else { Vec::new() })
+        };
+        let seconds = |field: &[u8]| {
+            number(field).map(|sec| Time { sec, nsec: 0 }).ok_or(fault("a header has a time that is no number"))
+        };
         // Zeros in these two mean that it does not say.
-        let old = |field: &[u8]| if is_gnu && field.iter().any(|&byte| byte != 0) { seconds(field).map(Some) } else { Ok(None) };
+        let old = |field: &[u8]| {
+            if is_gnu && field.iter().any(|&byte| byte != 0) { seconds(field).map(Some) } else { Ok(None) }
+        };
         let rdev = match kind {
             Kind::Char | Kind::Block => Dev { major: id(records.major, MAJOR)?, minor: id(records.minor, MINOR)? },
             _ => Dev::default(),
         };
         let stored = match block[TYPE] {
-            letter if Member::has_data(kind) || matches!(letter, 0 | b'0' | b'7' | b'D') => records.size.unwrap_or(size),
+            letter if Member::has_data(kind) || matches!(letter, 0 | b'0' | b'7' | b'D') => {
+                records.size.unwrap_or(size)
+            }
             _ => 0,
         };
         let mut member = Box::new(Member {
@@ -435,8 +443,7 @@ mod tests {
     }
 
     fn time() -> impl Strategy<Value = Time> {
-        (prop_oneof![-9i64..9, any::<i64>()], 0..1_000_000_000u32)
-            .prop_map(|(sec, nsec)| Time { sec, nsec })
+        (prop_oneof![-9i64..9, any::<i64>()], 0..1_000_000_000u32).prop_map(|(sec, nsec)| Time { sec, nsec })
     }
 
     prop_compose! {
@@ -540,7 +547,8 @@ mod tests {
 
     #[test]
     fn checksums_stand_before_or_behind() {
-        let file = |path: &[u8], blake3| Member { path: path.to_vec(), stored: 3, size: 3, blake3, ..Member::default() };
+        let file =
+            |path: &[u8], blake3| Member { path: path.to_vec(), stored: 3, size: 3, blake3, ..Member::default() };
         let mut archive = Vec::new();
         for (path, before) in [(b"a", Some([7; 32])), (b"b", None)] {
             header(&file(path, before), &mut archive);
@@ -549,7 +557,8 @@ mod tests {
         trailer(&[9; 32], &mut archive);
         end(&mut archive);
         let events = read(&archive).unwrap();
-        let [Event::Member { member: a, at: 0, .. }, Event::Member { member: b, at: 2048, .. }, Event::Checksum(sum)] = &events[..]
+        let [Event::Member { member: a, at: 0, .. }, Event::Member { member: b, at: 2048, .. }, Event::Checksum(sum)] =
+            &events[..]
         else {
             panic!("{events:?}")
         };
@@ -572,7 +581,10 @@ mod tests {
         let mut spoilt = file;
         spoilt[0] ^= 1;
         assert_eq!(fault(&with(&[&file, &spoilt])), Fault { at: 512, what: "the checksum of a header is wrong" });
-        assert_eq!(fault(&with(&[&records(b'x', b"10 path=\0\n"), &file])), Fault { at: 512, what: "a name has a NUL in it" });
+        assert_eq!(
+            fault(&with(&[&records(b'x', b"10 path=\0\n"), &file])),
+            Fault { at: 512, what: "a name has a NUL in it" }
+        );
         assert_eq!(fault(&with(&[&file, &records(b'x', b"5 a=\n9 b=\n")])).at, 512 + 512 + 5);
         assert_eq!(fault(&with(&[&records(b'x', b"5 a=\n"), &records(b'x', b"5 a=\n")])).at, 1024);
         assert!(fault(&with(&[&records(b'x', b"5 a=\n")])).what.contains("before the member"));

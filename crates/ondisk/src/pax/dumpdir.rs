@@ -109,7 +109,17 @@ mod tests {
     #[test]
     fn what_is_none() {
         for bad in [
-            &b""[..], b"Ya\0", b"Ya", b"Qa\0\0", b"Y\0\0", b"Ya/b\0\0", b"D..\0\0", b"Ra\0\0", b"Ta\0\0", b"Ra\0Yb\0\0", b"\0\0",
+            &b""[..],
+            b"Ya\0",
+            b"Ya",
+            b"Qa\0\0",
+            b"Y\0\0",
+            b"Ya/b\0\0",
+            b"D..\0\0",
+            b"Ra\0\0",
+            b"Ta\0\0",
+            b"Ra\0Yb\0\0",
+            b"\0\0",
             b"Ya\0\0Yb\0\0",
         ] {
             assert!(entries(bad).is_none(), "{bad:?}");

@@ -257,7 +257,11 @@ fn name(value: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
 
 fn number(value: &[u8]) -> Result<Option<u64>, &'static str> {
     let number = decimal(value).filter(|&number| i64::try_from(number).is_ok());
-    if value.is_empty() { Ok(None) } else { number.map(Some).ok_or("a record has a number that is none, or is too large") }
+    if value.is_empty() {
+        Ok(None)
+    } else {
+        number.map(Some).ok_or("a record has a number that is none, or is too large")
+    }
 }
 
 fn id(value: &[u8]) -> Result<Option<u32>, &'static str> {

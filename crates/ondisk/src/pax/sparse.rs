@@ -118,7 +118,8 @@ impl Text {
             }
             match byte {
                 b'0'..=b'9' => {
-                    let larger = self.number.unwrap_or(0).checked_mul(10).and_then(|n| n.checked_add((byte - b'0').into()));
+                    let larger =
+                        self.number.unwrap_or(0).checked_mul(10).and_then(|n| n.checked_add((byte - b'0').into()));
                     self.number = Some(larger.ok_or("a sparse file's map has a number that is too large")?);
                 }
                 b'\n' => {
@@ -203,8 +204,17 @@ mod tests {
     #[test]
     fn maps_that_cannot_be() {
         for bad in [
-            "1\n5\n", "x", "\n", "-1\n", "2\n10\n5\n12\n5\n", "2\n10\n5\n0\n5\n", "1\n9223372036854775807\n1\n",
-            "1\n18446744073709551615\n18446744073709551615\n", "99999999999999999999\n", "1048578\n", "1\n1\n1 \n",
+            "1\n5\n",
+            "x",
+            "\n",
+            "-1\n",
+            "2\n10\n5\n12\n5\n",
+            "2\n10\n5\n0\n5\n",
+            "1\n9223372036854775807\n1\n",
+            "1\n18446744073709551615\n18446744073709551615\n",
+            "99999999999999999999\n",
+            "1048578\n",
+            "1\n1\n1 \n",
         ] {
             assert!(read(bad.as_bytes()).is_err(), "{bad}");
         }

@@ -151,7 +151,7 @@ impl Joiner<'_> {
 
     /// A name has an inode.
     fn found(&mut self, name: Name, inode: &Inode) {
-        let since = (self.since.sec, self.since.nsec);
+        let since = ondisk::Time { sec: self.since.sec, nsec: self.since.nsec };
         let is_recent = inode.ctime >= since || inode.mtime >= since;
         // What is kept in the inode itself has no blocks, says bulkstat; its attributes may have.
         let hides_blocks = inode.blocks == 0 && inode.attribute_extents > 0;

@@ -3,9 +3,8 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, symlink};
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -28,6 +27,7 @@ def info(name, kind=tarfile.REGTYPE, size=0, link="", pax=None):
     t = tarfile.TarInfo(name)
     t.type, t.size, t.linkname, t.mode = kind, size, link, 0o6777
     t.pax_headers = pax or {}
+    t.devmajor, t.devminor = 1, 3
     return t
 def block(name, kind=b"0", size=0, link=b"", sizetext=None):
     h = bytearray(512)
@@ -129,7 +129,7 @@ const CASES: [Case; 31] = [
     ),
     case("a hard link to itself", 0, "", r#"members(info("h", size=4), info("h", tarfile.LNKTYPE, link="./h"))"#),
     case("the directory itself", 1, "is none", r#"members(info(".", size=4), info("./", tarfile.SYMTYPE, link=OUT))"#),
-    case("no name", 2, "", r#"raw(extended((b"path", b"")), block(b"", b"0", 0))"#),
+    case("no name", 1, "no name", r#"raw(extended((b"path", b"")), block(b"", b"0", 0))"#),
     case("a NUL in a name", 2, "NUL", r#"raw(extended((b"path", b"a\0b")), block(b"x"))"#),
     case("a NUL in a target", 2, "NUL", r#"raw(extended((b"linkpath", b"a\0b")), block(b"x", b"2"))"#),
     case("a newline in a name", 0, "", r#"raw(extended((b"path", b"a\nb")), block(b"x"))"#),
@@ -143,7 +143,7 @@ const CASES: [Case; 31] = [
     case("a size that overflows", 2, "byte", r#"raw(extended((b"size", b"99999999999999999999999")), block(b"x"))"#),
     case("a size that nearly does", 2, "byte", r#"raw(extended((b"size", b"18446744073709551615")), block(b"x"))"#),
     case("a size beyond the end", 2, "cut short", r#"raw(block(b"x", sizetext=b"77777777777\0"))"#),
-    case("a size of 2^95", 2, "byte", r#"raw(block(b"x", sizetext=b"\x80" + b"\x7f" * 11))"#),
+    case("a size of 2^95", 2, "cannot read", r#"raw(block(b"x", sizetext=b"\x80" + b"\x7f" * 11))"#),
     case("a checksum that lies", 2, "no tar", r#"b = bytearray(block(b"x")); b[0] = 0x79; raw(bytes(b))"#),
     case(
         "headers of headers",
@@ -208,19 +208,19 @@ impl Scene {
     }
 }
 
-/// Runs a command, and gives its status, what it said, and how much memory it used at most, in KiB.
-fn measured(command: &mut Command, log: &Path) -> (ExitStatus, String, i64) {
-    let mut child = command.stdout(Stdio::null()).stderr(File::create(log).unwrap()).spawn().unwrap();
-    let pid = libc::pid_t::try_from(child.id()).unwrap();
-    let mut status = 0;
-    // SAFETY: zero is a valid rusage, and both pointers are to live variables; nobody else waits for the child.
-    let usage = unsafe {
-        let mut usage = std::mem::zeroed::<libc::rusage>();
-        assert_eq!(libc::wait4(pid, &raw mut status, 0, &raw mut usage), pid);
-        usage
-    };
-    let _ = child.stdin.take();
-    (ExitStatus::from_raw(status), fs::read_to_string(log).unwrap(), usage.ru_maxrss)
+/// Runs a command, and gives its status, what it said, and how much memory it used at most, in KiB. What a process has before it
+/// becomes another counts as well, and that of the tests is large: so it is a small one that starts it.
+fn measured(command: &Command) -> (i32, String, i64) {
+    const STARTER: &str = r#"
+import resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+sys.stderr.buffer.write(done.stderr)
+print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"#;
+    let mut starter = Command::new("python3");
+    let ran = run(starter.args(["-c", STARTER]).arg(command.get_program()).args(command.get_args())).exits(0);
+    let printed = String::from_utf8(ran.stdout).unwrap();
+    let (status, memory) = printed.trim_end().split_once(' ').unwrap();
+    (status.parse().unwrap(), ran.stderr, memory.parse().unwrap())
 }
 
 #[test]
@@ -232,14 +232,14 @@ fn nothing_outside_is_touched() {
                 scene.write(case.script);
                 for more in [&[][..], &["--dry-run"]] {
                     let mut restore = fathom(args!["restore", &scene.archive, "-C", &scene.to]);
-                    let (status, said, memory) = measured(restore.args(more), &ground.join("log"));
+                    let (status, said, memory) = measured(restore.args(more));
                     let what = format!("{} {more:?}: {status}, {memory} KiB: {said}", case.name);
                     assert!(!said.contains("panicked") && memory < MOST, "{what}");
                     if more.is_empty() {
-                        assert_eq!(status.code(), Some(case.status), "{what}");
+                        assert_eq!(status, case.status, "{what}");
                         assert!(said.contains(case.said), "{what}");
                     } else {
-                        assert!(status.code().is_some_and(|code| code <= 2), "{what}");
+                        assert!((0..=2).contains(&status), "{what}");
                     }
                     scene.holds(&what);
                 }
@@ -332,10 +332,10 @@ fn depth_costs_little() {
             in_namespace(|ground| {
                 let scene = Scene::new(ground);
                 scene.write(&format!(r#"raw(extended((b"path", b"d/" * {depth} + b"f")), block(b"x"))"#));
-                let mut restore = fathom(args!["restore", &scene.archive, "-C", &scene.to]);
-                let (ended, said, memory) = measured(&mut restore, &ground.join("log"));
+                let restore = fathom(args!["restore", &scene.archive, "-C", &scene.to]);
+                let (ended, said, memory) = measured(&restore);
                 let what = format!("{depth} deep: {ended}, {memory} KiB: {said}");
-                assert!(ended.code() == Some(status) && memory < MOST && said.len() < 10_000, "{what}");
+                assert!(ended == status && memory < MOST && said.len() < 10_000, "{what}");
                 scene.holds(&what);
             });
         }
@@ -348,9 +348,9 @@ fn many_warnings_cost_little() {
         in_namespace(|ground| {
             let scene = Scene::new(ground);
             scene.write(r#"raw(*(extended((b"path", b"../" * 30000)) + block(b"x") for n in range(3000)))"#);
-            let mut restore = fathom(args!["restore", &scene.archive, "-C", &scene.to, "--json"]);
-            let (status, said, memory) = measured(&mut restore, &ground.join("log"));
-            assert!(status.code() == Some(1) && memory < MOST, "{status}, {memory} KiB: {said}");
+            let restore = fathom(args!["restore", &scene.archive, "-C", &scene.to, "--json"]);
+            let (status, said, memory) = measured(&restore);
+            assert!(status == 1 && memory < MOST, "{status}, {memory} KiB: {said}");
             scene.holds("many warnings");
         });
     }
@@ -370,13 +370,13 @@ fn a_directory_that_somebody_swaps_for_a_symlink_leads_nowhere() {
             scene.write(
                 r#"raw(*[extended((b"GNU.dumpdir", dumpdir(b"Db", b"R" + b"a/b", b"Ta/e", b"Ra/e", b"Ta/b"))) + block(b"a/", b"5") + extended((b"GNU.dumpdir", dumpdir())) + block(b"a/b/", b"5") + block(b"a/b/kept") + block(b"a/b/d/also kept")] * 40)"#,
             );
-            for inner in ["a", "b", "d"] {
+            for inner in ["a", "b"] {
                 symlink(&scene.outside, scene.outside.parent().unwrap().join(format!("symlink-{inner}"))).unwrap();
             }
             let is_over = AtomicBool::new(false);
             let mut runs = 0;
             std::thread::scope(|scope| {
-                for (at, link) in [("a", "symlink-a"), ("a/b", "symlink-b"), ("a/b/d", "symlink-d")] {
+                for (at, link) in [("a", "symlink-a"), ("a/b", "symlink-b")] {
                     let (at, link, is_over) = (scene.to.join(at), ground.join(link), &is_over);
                     scope.spawn(move || {
                         while !is_over.load(Ordering::Relaxed) {

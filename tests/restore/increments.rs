@@ -60,15 +60,15 @@ fn the_tree_of_each_increment_comes_back() {
                     symlink("../d3", top.join("renamed/f3x")).unwrap();
                 },
                 &|| {
-                    // They take each other's names.
+                    fs::set_permissions(top.join("renamed"), fs::Permissions::from_mode(0o700)).unwrap();
+                    tool(Command::new("setfattr").args(["-n", "user.x", "-v", "y"]).arg(top.join("renamed")));
+                    chown(top.join("renamed/deep"), Some(7), Some(8)).unwrap();
+                },
+                &|| {
+                    // They take each other's names. After that, GNU tar does it again in every increment: so this is the last.
                     fs::rename(top.join("renamed"), top.join("t")).unwrap();
                     fs::rename(top.join("new"), top.join("renamed")).unwrap();
                     fs::rename(top.join("t"), top.join("new")).unwrap();
-                },
-                &|| {
-                    fs::set_permissions(top.join("new"), fs::Permissions::from_mode(0o700)).unwrap();
-                    tool(Command::new("setfattr").args(["-n", "user.x", "-v", "y"]).arg(top.join("new")));
-                    chown(top.join("new/deep"), Some(7), Some(8)).unwrap();
                 },
             ];
             for (number, change) in rounds.iter().enumerate() {
@@ -91,7 +91,8 @@ fn the_tree_of_each_increment_comes_back() {
             restore(&archives, &some, &["--", "new/deep", "./renamed/sub/"]).exits(0);
             let whole = census(&top);
             for (name, entry) in census(&some) {
-                let (mut entry, mut twin) = (entry, whole[&name].clone());
+                let twin = whole.get(&name).unwrap_or_else(|| panic!("{}", name.display()));
+                let (mut entry, mut twin) = (entry, twin.clone());
                 if name.starts_with("new/deep") || name.starts_with("renamed/sub") {
                     less(&name, &mut entry);
                     less(&name, &mut twin);
@@ -119,7 +120,7 @@ fn a_dry_run_says_what_is_then_done() {
             let copy = dir(ground.join("copy"));
             let before = census(&copy);
             let ran = restore(&archives, &copy, &["--dry-run"]).exits(0);
-            assert_eq!(census(&copy), before);
+            alike(&census(&copy), &before, less);
             let lines = ran.lines();
             for line in ["directory .", "file d0/f1", "rename d0 -> e", "remove d1", "remove e/f1", "symlink s -> e"] {
                 assert!(lines.contains(&line), "{line}: {ran}");
@@ -215,7 +216,7 @@ fn a_deep_tree_comes_and_goes() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
-            crate::support::build::deep(&dir(top.join("deep")), "a directory with a name", 1000);
+            crate::support::build::deep(&dir(top.join("deep")), "a directory with a name", 150);
             dir(top.join("stays"));
             let mut archives = vec![increment(&top, ground, 0)];
             tool(Command::new("rm").arg("-r").arg(top.join("deep")));
@@ -224,9 +225,9 @@ fn a_deep_tree_comes_and_goes() {
             restore(&archives[..1], &copy, &[]).exits(0);
             let depth =
                 tool(Command::new("find").arg(&copy).args(["-name", "a directory with a name", "-printf", "x"]));
-            assert_eq!(depth.len(), 1000);
+            assert_eq!(depth.len(), 150);
             let ran = restore(&archives, &copy, &["--json"]).exits(0);
-            assert_eq!(ran.json()["result"]["removed"], 1001);
+            assert_eq!(ran.json()["result"]["removed"], 151);
             alike(&census(&top), &census(&copy), less);
         });
     }

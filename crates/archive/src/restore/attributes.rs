@@ -157,11 +157,12 @@ impl Restorer<'_> {
         }
         self.xattrs(on, path, member, |name| name != CAPABILITY);
         if !is_symlink {
-            let has_list = self.list(on, path, ACCESS, member.acl_access.as_deref());
-            if !has_list && inherits {
+            let listed = self.list(on, path, ACCESS, member.acl_access.as_deref());
+            if listed.is_none() && inherits {
                 self.unlist(on, path, ACCESS);
             }
-            if !is_exact || has_list || inherits || mode & 0o7000 != 0 {
+            mode = listed.map_or(mode, |listed| mode & 0o7000 | listed);
+            if !is_exact || inherits || mode & 0o7000 != 0 {
                 chmod(on, mode, path, &mut self.remarks);
             }
         }
@@ -192,15 +193,16 @@ impl Restorer<'_> {
             }
         }
         self.xattrs(on, path, member, |_| true);
-        let has_access = self.list(on, path, ACCESS, member.acl_access.as_deref());
+        let listed = self.list(on, path, ACCESS, member.acl_access.as_deref());
         self.list(on, path, DEFAULT, member.acl_default.as_deref());
-        if has_access {
+        if listed.is_some() {
             // The list has set the mode; for now, it is still to be worked in.
             chmod(on, 0o700, path, &mut self.remarks);
         }
+        let mode = self.rights.mode(member);
         Late {
             owner: self.owner(member),
-            mode: Some(self.rights.mode(member)),
+            mode: Some(listed.map_or(mode, |listed| mode & 0o7000 | listed)),
             atime: member.atime.map(time),
             mtime: Some(time(member.mtime)),
         }
@@ -231,7 +233,8 @@ impl Restorer<'_> {
                 );
                 continue;
             }
-            // The others are those of the system itself, such as access control lists, which have records of their own.
+            // The others are the system's: access control lists, which have records of their own, and what a file system
+            // is told by them (btrfs.*).
             let what = match name {
                 _ if is_user => "its extended attributes user.* cannot be set",
                 name if name.starts_with(b"trusted.") => "its extended attributes trusted.* cannot be set",
@@ -244,24 +247,22 @@ impl Restorer<'_> {
         }
     }
 
-    /// Sets an access control list, if there is one; whether it is set.
-    fn list(&mut self, on: On<'_>, path: &[u8], which: &CStr, text: Option<&[u8]>) -> bool {
-        let Some(text) = text else { return false };
+    /// Sets an access control list, if there is one; gives the permissions that it makes.
+    fn list(&mut self, on: On<'_>, path: &[u8], which: &CStr, text: Option<&[u8]>) -> Option<u32> {
+        let text = text?;
         let id = |who, name: &[u8]| match who {
             Who::User => self.owners.user(name),
             Who::Group => self.owners.group(name),
         };
         let Some(binary) = to_binary(text, id) else {
             self.remarks.warn(path, Trouble::because("its access control list cannot be read, and is left out"));
-            return false;
+            return None;
         };
-        match on.set(which, &binary) {
-            Ok(()) => true,
-            Err(e) => {
-                self.remarks.warn_once(path, set_gate(on), e, "its access control list cannot be set");
-                false
-            }
+        if let Err(e) = on.set(which, &binary) {
+            self.remarks.warn_once(path, set_gate(on), e, "its access control list cannot be set");
+            return None;
         }
+        permissions(&binary)
     }
 
     /// Takes an extended attribute away.
@@ -274,6 +275,22 @@ impl Restorer<'_> {
             }
         }
     }
+}
+
+/// The permissions that go with an access control list, as the kernel has both. The mode in an archive of bsdtar is another one:
+/// it has the owning group's, and not the mask.
+fn permissions(list: &[u8]) -> Option<u32> {
+    const VERSION: usize = 4;
+    const OWNER: u16 = 0x01;
+    const OWNING_GROUP: u16 = 0x04;
+    const MASK: u16 = 0x10;
+    const OTHER: u16 = 0x20;
+    let (entries, _) = list.get(VERSION..)?.as_chunks::<8>();
+    let of = |wanted: u16| {
+        let mut found = entries.iter().filter(|[a, b, ..]| u16::from_le_bytes([*a, *b]) == wanted);
+        found.next().map(|[_, _, a, b, ..]| u32::from(u16::from_le_bytes([*a, *b])) & 7)
+    };
+    Some(of(OWNER)? << 6 | of(MASK).or(of(OWNING_GROUP))? << 3 | of(OTHER)?)
 }
 
 fn set_gate(on: On<'_>) -> Gate {

@@ -14,7 +14,7 @@ use gate::{Errno, Fd, Gate};
 use ondisk::dirent::{EntryType, entries};
 use ondisk::pax::dumpdir::{self, Code};
 
-use super::name::{Renames, clean, split};
+use super::name::{Renames, after, clean, split};
 use super::remove::remove;
 use super::{Restorer, Trouble, on_the_way};
 use crate::input::Input;
@@ -94,11 +94,18 @@ impl Restorer<'_> {
         let old_dir = match open_beneath(self.top.as_fd(), old_dir, Open::SCAN) {
             // Nothing in it was chosen that was there.
             Err(Errno::ENOENT) if !self.chosen.is_all() => return Ok(()),
+            Err(Errno::ENOENT) if open_beneath(self.top.as_fd(), &to, Open::PATH | Open::DIRECTORY).is_ok() => {
+                return Ok(());
+            }
             other => other.map_err(|e| failed(Gate::Openat2, e))?,
         };
         let names = c_string(old).and_then(|old| Ok((old, c_string(new)?))).map_err(|e| failed(Gate::Renameat2, e))?;
         let seen = match statx(&old_dir, &names.0, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS) {
             Err(Errno::ENOENT) if !self.chosen.is_all() => return Ok(()),
+            // GNU tar also tells of directories that came along with the one that they are in.
+            Err(Errno::ENOENT) if open_beneath(self.top.as_fd(), &to, Open::PATH | Open::DIRECTORY).is_ok() => {
+                return Ok(());
+            }
             other => other.map_err(|e| failed(Gate::Statx, e))?,
         };
         if seen.file_type != FileType::Directory {
@@ -149,10 +156,9 @@ impl Restorer<'_> {
             match (code, at.and_then(|at| present.get_mut(at))) {
                 (Code::Y, Some(entry)) => entry.stays = !entry.is_directory,
                 (Code::D, Some(entry)) => entry.stays = entry.is_directory,
-                (Code::N, Some(entry)) if !entry.is_directory => entry.stays = true,
-                (Code::N, entry) => {
-                    // A directory is not what was there, but nothing comes in its place either.
-                    entry.into_iter().for_each(|entry| entry.stays = true);
+                // Of a directory, GNU tar says so now and then.
+                (Code::N, Some(entry)) => entry.stays = true,
+                (Code::N, None) => {
                     missing += 1;
                     first_missing.get_or_insert(name);
                 }
@@ -222,7 +228,8 @@ pub(super) fn traced(archives: &[Vec<u8>]) -> Vec<Renames> {
     archives.iter().enumerate().map(|each| of(each).unwrap_or_default()).collect()
 }
 
-/// The renames of a directory.
+/// The renames that a dumpdir tells of. Of directories that came along with the one that they are in, GNU tar tells as well: those
+/// are left out.
 pub(super) fn pairs(text: &[u8]) -> Renames {
     let mut renames = Renames::new();
     let mut from = Vec::new();
@@ -231,7 +238,12 @@ pub(super) fn pairs(text: &[u8]) -> Renames {
     for (code, name) in dumpdir::entries(text).into_iter().flatten() {
         match code {
             Code::R => from = key(name),
-            Code::T => renames.push((std::mem::take(&mut from), key(name))),
+            Code::T => {
+                let (old, new) = (std::mem::take(&mut from), key(name));
+                if renames.iter().fold(old.clone(), after) != new {
+                    renames.push((old, new));
+                }
+            }
             Code::X | Code::Y | Code::N | Code::D => {}
         }
     }

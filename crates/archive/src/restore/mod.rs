@@ -357,13 +357,15 @@ impl<'a> Restorer<'a> {
             input.check();
         }
         let mut before = Vec::new();
+        let mut is_begun = self.is_later;
         loop {
             let next = input.next();
             if input.verdict() == Some(Verdict::Wrong) {
                 let what = "its contents are not what was dumped, by their checksum: the archive is damaged";
                 self.remarks.warn(&before, Trouble::because(what));
             }
-            let Some(member) = next.map_err(|e| unread(archive, &e, true))? else { break };
+            let Some(member) = next.map_err(|e| unread(archive, &e, is_begun))? else { break };
+            is_begun = true;
             self.desk.count_member();
             let done = match taken(&member, &mut self.chosen, &mut self.remarks) {
                 Ok(Some(path)) => self.member(&path, &member, &mut input),

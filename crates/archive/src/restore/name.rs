@@ -123,6 +123,14 @@ impl Chosen {
     }
 }
 
+/// The name that what has this name has after a rename.
+pub(super) fn after(name: Vec<u8>, (old, new): &(Vec<u8>, Vec<u8>)) -> Vec<u8> {
+    match name.strip_prefix(&old[..]) {
+        Some(rest @ ([] | [b'/', ..])) => [new, rest].concat(),
+        _ => name,
+    }
+}
+
 /// The names that what has these names had before a rename.
 fn before(names: HashMap<Vec<u8>, usize>, (old, new): &(Vec<u8>, Vec<u8>)) -> HashMap<Vec<u8>, usize> {
     let mut were = HashMap::new();

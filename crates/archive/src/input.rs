@@ -17,8 +17,6 @@ const CHUNK: usize = 256 << 10;
 /// The largest window that what is compressed may want, as a power of two: 8 MiB, which is what levels up to 19 have.
 const WINDOW_LOG: u32 = 23;
 
-const NO_TAR: &str = "it is no tar archive";
-
 /// Why an archive cannot be read, or not further.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
@@ -105,7 +103,6 @@ pub struct Input {
     filling: u64,
     /// Where the current member begins.
     at: u64,
-    is_first: bool,
     is_over: bool,
     check: Option<Check>,
 }
@@ -191,35 +188,37 @@ impl Input {
             }
         }
         head.truncate(have);
-        if head.is_empty() {
-            return Err(Failure::NoArchive { what: "it is empty", next: "" });
-        }
-        let (source, buffer) = match (&head[..], stream, seen) {
-            ([0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..0x60, 0x2a, 0x4d, 0x18, ..], mut stream, _) => {
-                stream.head = io::Cursor::new(head);
-                let whole = zstd::stream::read::Decoder::new(stream).and_then(|mut decoder| {
-                    decoder.window_log_max(WINDOW_LOG)?;
-                    Ok(Box::new(decoder))
-                });
-                let no_memory = |_| Failure::Call { gate: Gate::Read, errno: Errno::ENOMEM };
-                (Source::Zstd(whole.map_err(no_memory)?), Vec::new())
+        let source = if is_zstd(&head) {
+            stream.head = io::Cursor::new(std::mem::take(&mut head));
+            let mut source = Source::zstd(stream)?;
+            head.resize(BLOCK, 0);
+            let mut have = 0;
+            while have < head.len() {
+                match source.read(&mut head[have..], 0)? {
+                    0 => break,
+                    n => have += n,
+                }
             }
-            (head, ..) if head.len() < BLOCK => return Err(Failure::NoArchive { what: NO_TAR, next: "" }),
-            (_, Stream { fd: Some(fd), .. }, Some(seen)) if seen.file_type == FileType::Regular => {
-                (Source::File { fd, at: have as u64, len: seen.size }, head)
+            head.truncate(have);
+            source
+        } else {
+            match (stream.fd, seen) {
+                (Some(fd), Some(seen)) if seen.file_type == FileType::Regular => {
+                    Source::File { fd, at: have as u64, len: seen.size }
+                }
+                (fd, _) => Source::Stream(Stream { fd, ..stream }),
             }
-            (_, stream, _) => (Source::Stream(stream), head),
         };
+        is_archive(&head)?;
         Ok(Input {
             source,
-            buffer,
+            buffer: head,
             from: 0,
             place: 0,
             decoder: Decoder::new(),
             left: 0,
             filling: 0,
             at: 0,
-            is_first: true,
             is_over: false,
             check: None,
         })
@@ -279,8 +278,7 @@ impl Input {
             let Some(block) = self.block()? else {
                 return self.ended_early();
             };
-            let event = self.decoder.push(&block).map_err(|fault| self.fault(fault, &block))?;
-            self.is_first = false;
+            let event = self.decoder.push(&block)?;
             if let Some(check) = self.check.as_mut().filter(|_| is_data) {
                 check.hasher.update(&block);
             }
@@ -433,27 +431,40 @@ impl Input {
     fn cut(&self, missing: u64) -> Failure {
         Failure::Damaged { at: self.place, what: format!("it is cut short, and at least {missing} bytes are missing") }
     }
+}
 
-    /// What a fault means: at the very beginning, that it is no archive.
-    fn fault(&self, fault: Fault, block: &[u8; BLOCK]) -> Failure {
-        if !self.is_first {
-            return fault.into();
-        }
-        let (what, next) = match block {
-            [0x1f, 0x8b, ..] => ("it is compressed with gzip", "give it to fathom's standard input by gzip -dc"),
-            [b'B', b'Z', b'h', ..] => {
-                ("it is compressed with bzip2", "give it to fathom's standard input by bzip2 -dc")
-            }
-            [0xfd, b'7', b'z', b'X', b'Z', ..] => {
-                ("it is compressed with xz", "give it to fathom's standard input by xz -dc")
-            }
-            _ => (NO_TAR, ""),
-        };
-        Failure::NoArchive { what, next }
+/// Whether something begins as what zstd writes does.
+fn is_zstd(head: &[u8]) -> bool {
+    matches!(head, [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..0x60, 0x2a, 0x4d, 0x18, ..])
+}
+
+/// Sees whether something begins as an archive does.
+fn is_archive(head: &[u8]) -> Result<(), Failure> {
+    let block = head.first_chunk::<BLOCK>();
+    if block.is_some_and(|block| Decoder::new().push(block).is_ok()) {
+        return Ok(());
     }
+    let (what, next) = match head {
+        [] => ("it is empty", ""),
+        [0x1f, 0x8b, ..] => ("it is compressed with gzip", "give it to fathom's standard input by gzip -dc"),
+        [b'B', b'Z', b'h', ..] => ("it is compressed with bzip2", "give it to fathom's standard input by bzip2 -dc"),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => {
+            ("it is compressed with xz", "give it to fathom's standard input by xz -dc")
+        }
+        _ => ("it is no tar archive", ""),
+    };
+    Err(Failure::NoArchive { what, next })
 }
 
 impl Source {
+    fn zstd(stream: Stream) -> Result<Source, Failure> {
+        let decoder = zstd::stream::read::Decoder::new(stream).and_then(|mut decoder| {
+            decoder.window_log_max(WINDOW_LOG)?;
+            Ok(Source::Zstd(Box::new(decoder)))
+        });
+        decoder.map_err(|_| Failure::Call { gate: Gate::Read, errno: Errno::ENOMEM })
+    }
+
     fn read(&mut self, buffer: &mut [u8], place: u64) -> Result<usize, Failure> {
         match self {
             Source::File { fd, at, .. } => {

@@ -92,6 +92,15 @@ pub(crate) enum Command {
     /// The first archive is laid over what is in DIR and takes nothing away. Each increment after it renames and removes what was
     /// renamed and removed before it was made.
     Restore(Restore),
+    /// List what is in archives, as tar -tv does.
+    ///
+    /// Any tar archive is read (pax, GNU tar's, ustar, v7), plain or compressed with zstd. Times are in UTC.
+    List(List),
+    /// See whether an archive is whole: every header, the checksum of every file, and the end.
+    ///
+    /// What fathom dump writes has a checksum (BLAKE3) of the data of each file; archives of other programs have only those of
+    /// the headers. What is damaged is named, and what follows it is looked at, too.
+    Verify(Verify),
     /// One page on this machine: its mounts, how they were found, and what each way of finding them costs here
     Survey(Survey),
     /// Print completions for a shell
@@ -421,6 +430,55 @@ pub(crate) struct Restore {
     /// Print what would be done, a line for each member, and touch nothing
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
+}
+
+const LIST_EXAMPLES: &str = concat!(
+    "\
+Examples:
+  fathom list srv.tar                     every member, a line each
+  fathom list srv.0.tar.zst srv.1.tar.zst of a dump and its increment, compressed
+  fathom list srv.tar -- srv/www          what is at or under srv/www
+  ssh host cat srv.tar | fathom list -    from standard input
+  fathom list srv.tar --json              with all that is known of each
+
+",
+    exit!()
+);
+
+/// The flags of `fathom list`.
+#[derive(Args, Debug)]
+#[command(after_help = exit!(), after_long_help = LIST_EXAMPLES)]
+pub(crate) struct List {
+    /// Archives; - is standard input
+    #[arg(required = true, value_name = "ARCHIVE")]
+    pub(crate) archives: Vec<OsString>,
+    /// Only these members, and what is under them
+    #[arg(last = true, value_name = "PATH")]
+    pub(crate) paths: Vec<OsString>,
+}
+
+const VERIFY_EXAMPLES: &str = concat!(
+    "\
+Examples:
+  fathom verify srv.tar.zst               whether it is whole
+  fathom verify srv.tar --against /       and whether /srv is still as it says
+  ssh host cat srv.tar | fathom verify -  from standard input
+
+",
+    exit!()
+);
+
+/// The flags of `fathom verify`.
+#[derive(Args, Debug)]
+#[command(after_help = exit!(), after_long_help = VERIFY_EXAMPLES)]
+pub(crate) struct Verify {
+    /// The archive; - is standard input
+    #[arg(value_name = "ARCHIVE")]
+    pub(crate) archive: OsString,
+    /// Compare each member with what has its name below DIR: type, mode, owner, size, time, contents, links, attributes.
+    /// What is there and in no member is not looked for
+    #[arg(long, value_name = "DIR")]
+    pub(crate) against: Option<OsString>,
 }
 
 #[derive(Args, Debug)]

@@ -67,6 +67,7 @@ gates! {
     Lsetxattr "lsetxattr",
     Mkdirat "mkdirat",
     Mknodat "mknodat",
+    Lseek "lseek",
     Mount "mount",
     Newfstatat "newfstatat",
     OpenTree "open_tree",

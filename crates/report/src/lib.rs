@@ -14,6 +14,9 @@
 //! | [`entries`] | entries, one a line |
 //! | [`changed`] | what has changed, for people and for backup tools |
 //! | [`restore`] | what was restored |
+//! | [`list`] | members of archives |
+//! | [`time`] | times of day |
+//! | [`verify`] | whether an archive is whole |
 #![forbid(unsafe_code)]
 
 pub mod changed;
@@ -21,10 +24,13 @@ pub mod compare;
 pub mod du;
 pub mod entries;
 pub mod json;
+pub mod list;
 pub mod mounts;
 pub mod name;
 pub mod profile;
 pub mod restore;
 pub mod stats;
 pub mod table;
+pub mod time;
+pub mod verify;
 pub mod walk;

@@ -589,7 +589,7 @@ mod tests {
         assert_eq!(fault(&with(&[&records(b'x', b"5 a=\n"), &records(b'x', b"5 a=\n")])).at, 1024);
         assert!(fault(&with(&[&records(b'x', b"5 a=\n")])).what.contains("before the member"));
         assert!(fault(&with(&[&file, &[0; BLOCK], &file])).what.contains("single block"));
-        assert!(fault(&with(&[&records(b'x', b"28 size=9223372036854775807\n"), &file])).what.contains("longer"));
+        assert!(fault(&with(&[&records(b'x', b"28 size=9223372036854775807\n"), &file])).what.contains("cut"));
         assert!(fault(&with(&[&records(b'x', b"28 size=9223372036854775808\n"), &file])).what.contains("too large"));
         assert!(fault(&with(&[&records(b'g', b"8 path=a\n")])).what.contains("record"));
         assert!(fault(&with(&[&records(b'g', b"9 path=a\n")])).what.contains("global"));

@@ -49,7 +49,7 @@ impl Map {
         let end = offset.saturating_add(len).min(i64::MAX.unsigned_abs());
         let (is_full, so_far) = (self.0.len() == Map::MOST, self.end());
         match self.0.last_mut() {
-            _ if end <= so_far => {}
+            _ if end <= so_far.max(offset) => {}
             Some(last) if offset <= so_far || is_full => last.len = end - last.offset,
             _ => self.0.push(Extent { offset, len: end - offset }),
         }

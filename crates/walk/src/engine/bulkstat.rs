@@ -21,15 +21,13 @@ use ondisk::Dev;
 use ondisk::xfs::{Geometry, Inode};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::moment::Moment;
+use super::crew::crew;
 use super::{Engine, Ground, Refusal};
 use crate::job::Job;
+use crate::moment::Moment;
 
-mod crew;
 mod join;
 mod names;
-
-use crew::crew;
 
 /// Inodes that are asked for at a time: the kernel reads ahead for as many.
 const ROWS: usize = 1024;

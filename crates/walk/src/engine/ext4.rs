@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use gate::fs::syncfs;
 use gate::process::processors;
 
-use super::moment::Moment;
 use super::{Engine, Ground, Refusal};
 use crate::job::Job;
+use crate::moment::Moment;
 use device::Device;
 
 mod device;

@@ -10,9 +10,9 @@ use gate::fs::{Attributes, Time};
 use gate::xfs::BulkBuffer;
 use ondisk::xfs::{Geometry, Inode};
 
-use super::crew::crew;
 use super::names::{Name, Names};
 use super::{ROWS, bulkstat};
+use crate::engine::crew::crew;
 use crate::engine::stat::subtree;
 use crate::entry::{Dir, Entry, Meta, time};
 use crate::job::{Crossing, Job, Place};
@@ -151,8 +151,7 @@ impl Joiner<'_> {
 
     /// A name has an inode.
     fn found(&mut self, name: Name, inode: &Inode) {
-        let since = ondisk::Time { sec: self.since.sec, nsec: self.since.nsec };
-        let is_recent = inode.ctime >= since || inode.mtime >= since;
+        let is_recent = time(inode.ctime).max(time(inode.mtime)) >= self.since;
         // What is kept in the inode itself has no blocks, says bulkstat; its attributes may have.
         let hides_blocks = inode.blocks == 0 && inode.attribute_extents > 0;
         if is_recent || hides_blocks {

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::build::{dir, file, tmpfs, tool};
+use crate::support::build::{bind, dir, file, tmpfs, tool};
 use crate::support::census::{Entry, alike, census};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
 use crate::support::jail::{as_nobody, fathom_in};
@@ -39,10 +39,15 @@ fn archive(maker: Maker, top: &Path, to: &Path) {
 fn less(maker: Maker) -> impl Fn(&Path, &mut Entry) {
     move |_, entry| {
         entry.atime = (0, 0); // tools read what they archive
-        if maker != Maker::Bsd && [libc::S_IFIFO, libc::S_IFCHR, libc::S_IFBLK].contains(&(entry.mode & libc::S_IFMT)) {
-            entry.link = None; // GNU tar archives each name of a fifo or a device for itself
-        }
         entry.xattrs.remove(OsStr::new("btrfs.compression")); // no attribute of the file: it comes with the directory
+        // Of a device, both archive each name for itself; GNU tar of a fifo, too.
+        let kind = entry.mode & libc::S_IFMT;
+        if [libc::S_IFCHR, libc::S_IFBLK].contains(&kind) || (maker != Maker::Bsd && kind == libc::S_IFIFO) {
+            entry.link = None;
+        }
+        if maker == Maker::Bsd && entry.mtime.0 < 0 {
+            entry.mtime = (0, 0); // bsdtar writes -1 s and 1 ns as -1.000000001
+        }
         if maker == Maker::Gnu {
             entry.mtime.1 = 0;
             entry.xattrs.clear();
@@ -87,7 +92,9 @@ fn everything_is_as_it_was() {
                 tree(&top);
                 if maker == Maker::Bsd {
                     // bsdtar gives sparse files the names that their headers have room for.
-                    for (name, _) in census(&top).iter().filter(|(name, entry)| entry.size > 1 << 19 && name.as_os_str().len() > 90) {
+                    for (name, _) in
+                        census(&top).iter().filter(|(name, entry)| entry.size > 1 << 19 && name.as_os_str().len() > 90)
+                    {
                         let _ = fs::remove_file(top.join(name));
                     }
                 }
@@ -165,12 +172,16 @@ fn owners_go_by_name_unless_told_otherwise() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
-            chown(file(top.join("file"), 1), Some(0), Some(0)).unwrap();
+            for (name, line) in [("passwd", "root:x:0:0::/:\nsomebody:x:4321:1::/:\n"), ("group", "root:x:0:\n")] {
+                fs::write(ground.join(name), line).unwrap();
+                bind(ground.join(name), Path::new("/etc").join(name));
+            }
+            file(top.join("file"), 1);
             let to = ground.join("archive");
             let owned = |arg: &[&str]| {
                 let mut tar = Command::new("tar");
                 tool(
-                    tar.args(["--owner=root:54321", "--group=nobody-knows:54322", "-cf"])
+                    tar.args(["--owner=somebody:54321", "--group=nobody-knows:54322", "-cf"])
                         .arg(&to)
                         .arg("-C")
                         .arg(&top)
@@ -181,7 +192,7 @@ fn owners_go_by_name_unless_told_otherwise() {
                 let seen = copy.join("file").symlink_metadata().unwrap();
                 (seen.uid(), seen.gid())
             };
-            assert_eq!(owned(&[]), (0, 54322));
+            assert_eq!(owned(&[]), (4321, 54322));
             assert_eq!(owned(&["--numeric-owner"]), (54321, 54322));
         });
     }

@@ -369,7 +369,13 @@ impl<'a> Restorer<'a> {
             self.desk.count_member();
             let done = match taken(&member, &mut self.chosen, &mut self.remarks) {
                 Ok(Some(path)) => self.member(&path, &member, &mut input),
-                Ok(None) => Ok(()),
+                Ok(None) => {
+                    // What was chosen may come along with a directory that was not.
+                    if let Some(dumpdir) = member.dumpdir.as_deref().filter(|_| self.is_later) {
+                        self.renames(&member.path, dumpdir);
+                    }
+                    Ok(())
+                }
                 Err(trouble) => Err(Halt::One(trouble)),
             };
             match done {

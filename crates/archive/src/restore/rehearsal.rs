@@ -90,7 +90,7 @@ impl Rehearsal<'_> {
             desk.count_member();
             match taken(&member, &mut self.chosen, &mut self.remarks) {
                 Ok(Some(path)) => self.member(&path, &member),
-                Ok(None) => {}
+                Ok(None) => self.renames(&member),
                 Err(trouble) => {
                     self.counts.skipped += 1;
                     self.remarks.warn(&member.path, trouble);
@@ -116,21 +116,19 @@ impl Rehearsal<'_> {
         if member.kind == Kind::File {
             counts.bytes += member.sparse.as_ref().map_or(member.size, |map| map.data());
         }
-        let dumpdir = member.dumpdir.as_deref().filter(|_| self.is_later);
-        if let Some(text) = dumpdir {
-            self.renames(text);
-        }
+        self.renames(member);
         let other = matches!(member.kind, Kind::Symlink | Kind::Link).then_some(&member.link[..]);
         (self.say)(Step { what, path, other });
         if self.has_later {
             self.made.insert(key(path), member.kind == Kind::Directory);
         }
-        if let Some(text) = dumpdir {
+        if let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later) {
             self.purge(path, text);
         }
     }
 
-    fn renames(&mut self, text: &[u8]) {
+    fn renames(&mut self, member: &Member) {
+        let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later) else { return };
         for (from, to) in pairs(text).iter().filter(|(from, _)| from == b"\0" || self.chosen.has_in(from)) {
             (self.say)(Step { what: "rename", path: from, other: Some(to) });
             self.counts.renamed += 1;

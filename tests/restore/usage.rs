@@ -2,17 +2,20 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::support::build::{bush, dir, file, tmpfs, tool};
-use crate::support::census::census;
+use crate::support::census::{Entry, alike, census};
+use crate::support::jail::refuse;
 use crate::support::run::args;
 use crate::support::strace::{agree, less_start};
+use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 fn archived(top: &Path, to: &Path) -> PathBuf {
-    tool(Command::new("tar").args(["--format=posix", "-cf"]).arg(to).arg("-C").arg(top).arg("."));
+    tool(Command::new("tar").args(["--format=posix", "--sparse", "-cf"]).arg(to).arg("-C").arg(top).arg("."));
     to.to_owned()
 }
 
@@ -124,6 +127,114 @@ fn every_call_is_counted() {
             let calls: u64 = gates.as_object().unwrap().values().map(|gate| gate["calls"].as_u64().unwrap()).sum();
             // Of an empty file: openat, fchownat, utimensat, linkat, close.
             assert!(calls < 100 * 5 + 6 * 12 + 60, "{calls} calls: {gates}");
+        });
+    }
+}
+
+/// Python that makes an archive of its own: `A` is its name.
+fn by_python(script: &str, to: &Path) -> PathBuf {
+    let head = "import io, sys, tarfile\nA = sys.argv[1]\n";
+    tool(Command::new("python3").args(["-c", &format!("{head}{script}")]).arg(to));
+    to.to_owned()
+}
+
+#[test]
+fn times_are_exact() {
+    if require(&[Need::Root, Need::Program("python3")]) {
+        in_namespace(|ground| {
+            let script = r#"
+with tarfile.open(A, "w", format=tarfile.PAX_FORMAT) as t:
+    for name, kind in ("d", tarfile.DIRTYPE), ("d/f", tarfile.REGTYPE), ("d/l", tarfile.SYMTYPE), ("d/p", tarfile.FIFOTYPE):
+        m = tarfile.TarInfo(name)
+        m.type, m.linkname, m.mode, m.pax_headers = kind, "x", 0o755, {"mtime": "-1.5", "atime": "1234567890.123456789"}
+        t.addfile(m)"#;
+            let archive = by_python(script, &ground.join("archive"));
+            for _ in 0..2 {
+                let to = dir(ground.join("to"));
+                run(&mut fathom(args!["restore", &archive, "-C", &to])).exits(0);
+                for name in ["d", "d/f", "d/l", "d/p"] {
+                    // Not by the census: it would read the directory.
+                    let seen = to.join(name).symlink_metadata().unwrap();
+                    let times = ((seen.mtime(), seen.mtime_nsec()), (seen.atime(), seen.atime_nsec()));
+                    assert_eq!(times, ((-2, 500_000_000), (1_234_567_890, 123_456_789)), "{name}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_directory_that_is_entered_again_keeps_its_times() {
+    if require(&[Need::Root, Need::Program("python3")]) {
+        in_namespace(|ground| {
+            let script = r#"
+with tarfile.open(A, "w") as t:
+    for name, kind in ("a", tarfile.DIRTYPE), ("b", tarfile.DIRTYPE), ("a/f", tarfile.REGTYPE), ("b/g", tarfile.REGTYPE), ("a/h", tarfile.REGTYPE):
+        m = tarfile.TarInfo(name)
+        m.type, m.mode, m.mtime = kind, 0o755, 1000
+        t.addfile(m)"#;
+            let archive = by_python(script, &ground.join("archive"));
+            let to = dir(ground.join("to"));
+            run(&mut fathom(args!["restore", &archive, "-C", &to])).exits(0);
+            for name in ["a", "b"] {
+                assert_eq!(to.join(name).metadata().unwrap().mtime(), 1000, "{name}");
+            }
+        });
+    }
+}
+
+#[test]
+fn damaged_contents_are_told_of() {
+    if require(&[Need::Root, Need::Program("python3")]) {
+        in_namespace(|ground| {
+            let script = r#"
+with tarfile.open(A, "w", format=tarfile.PAX_FORMAT) as t:
+    for name, sum in ("right", "c2e7b03a3c9f4ed5ccfbfd24a4a5a2bfd7a1bf4f3cd5d9c1d7c4d0e1e5a0b0c1"), ("unsaid", None):
+        m = tarfile.TarInfo(name)
+        m.size = 4
+        m.pax_headers = {"comment": "blake3=" + sum} if sum else {}
+        t.addfile(m, io.BytesIO(b"abcd"))"#;
+            let archive = by_python(script, &ground.join("archive"));
+            let ran = run(&mut fathom(args!["restore", &archive, "-C", dir(ground.join("to"))])).exits(1);
+            assert!(ran.stderr.contains("'right'") && !ran.stderr.contains("'unsaid'"), "{ran}");
+        });
+    }
+}
+
+#[test]
+fn a_kernel_without_openat2_is_no_hindrance() {
+    const OPENAT2: u32 = 437;
+    if require(&[Need::Root, Need::Program("python3")]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            grow(&top, 3, 100);
+            // Sockets are in no archive.
+            let archive = archived(&top, &ground.join("archive"));
+            let outside = dir(ground.join("outside"));
+            let script = r#"
+with tarfile.open(A, "w") as t:
+    for name, kind in ("l", tarfile.SYMTYPE), ("l/evil", tarfile.REGTYPE), ("l/d", tarfile.DIRTYPE), ("d/e/f", tarfile.REGTYPE):
+        m = tarfile.TarInfo(name)
+        m.type, m.linkname = kind, "../outside"
+        t.addfile(m)"#;
+            let evil = by_python(script, &ground.join("evil"));
+            for (errno, place) in [(libc::ENOSYS, "one"), (libc::EPERM, "two")] {
+                let to = dir(ground.join(place));
+                let restore = |archive: &Path| {
+                    let mut restore = fathom(args!["restore", archive, "-C", &to]);
+                    refuse(&mut restore, &[OPENAT2], errno);
+                    run(&mut restore)
+                };
+                restore(&archive).exits(0);
+                let less = |_: &Path, entry: &mut Entry| {
+                    (entry.atime, entry.link) = ((0, 0), None);
+                    entry.xattrs.clear();
+                    entry.data.clear();
+                };
+                alike(&census(&top), &census(&to), less);
+                restore(&evil).exits(1);
+                assert!(census(&outside).len() == 1 && to.join("d/e/f").is_file());
+            }
         });
     }
 }

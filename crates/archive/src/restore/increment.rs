@@ -34,9 +34,10 @@ impl Restorer<'_> {
         let (mut temporary, mut from) = (None, None);
         for (code, name) in entries {
             let done = match code {
-                Code::X => clean(if name.is_empty() { b"." } else { name })
-                    .map_err(refused)
-                    .and_then(|dir| Ok(temporary = Some(self.free_name(&dir.path)?))),
+                Code::X => {
+                    let dir = clean(if name.is_empty() { b"." } else { name }).map_err(refused);
+                    dir.and_then(|dir| self.free_name(&dir.path)).map(|free| temporary = Some(free))
+                }
                 Code::R => {
                     from = Some(name);
                     continue;
@@ -231,6 +232,10 @@ pub(super) fn traced(archives: &[Vec<u8>]) -> Vec<Renames> {
 /// The renames that a dumpdir tells of. Of directories that came along with the one that they are in, GNU tar tells as well: those
 /// are left out.
 pub(super) fn pairs(text: &[u8]) -> Renames {
+    /// More than these are not kept; only names that were chosen are looked for by them.
+    const MOST: usize = 100_000;
+    /// With more than these, nobody looks which go without saying: that takes time with their square.
+    const FEW: usize = 1000;
     let mut renames = Renames::new();
     let mut from = Vec::new();
     // No name has a NUL in it, so that it can be that of the temporary directory.
@@ -240,7 +245,8 @@ pub(super) fn pairs(text: &[u8]) -> Renames {
             Code::R => from = key(name),
             Code::T => {
                 let (old, new) = (std::mem::take(&mut from), key(name));
-                if renames.iter().fold(old.clone(), after) != new {
+                let is_known = renames.len() < FEW && renames.iter().fold(old.clone(), after) == new;
+                if !is_known && renames.len() < MOST {
                     renames.push((old, new));
                 }
             }

@@ -129,13 +129,13 @@ impl Restorer<'_> {
             }
         }
         self.give(On::Open(fresh.fd()), path, member, is_exact, inherits);
-        self.into_place(&here, name, |here, name| fresh.publish(here, name), Gate::Linkat)?;
+        self.put(&here, name, |here, name| fresh.publish(here, name), Gate::Linkat)?;
         self.counts.files += 1;
         Ok(())
     }
 
     /// Gives something its name, in the place of whatever has it.
-    fn into_place(
+    fn put(
         &self,
         here: &Fd,
         name: &CStr,
@@ -159,7 +159,7 @@ impl Restorer<'_> {
         let here = self.here()?;
         let target =
             c_string(&member.link).map_err(|e| Trouble::of(Gate::Symlinkat, e, "there is a NUL in its target"))?;
-        self.into_place(&here, name, |here, name| symlinkat(&target, here, name), Gate::Symlinkat)?;
+        self.put(&here, name, |here, name| symlinkat(&target, here, name), Gate::Symlinkat)?;
         self.give(On::Name(&here, name), path, member, true, false);
         self.counts.symlinks += 1;
         Ok(())
@@ -175,7 +175,7 @@ impl Restorer<'_> {
             _ => Node::Fifo,
         };
         let mode = self.rights.mode(member) & 0o777;
-        self.into_place(&here, name, |here, name| mknodat(here, name, node, mode), Gate::Mknodat)?;
+        self.put(&here, name, |here, name| mknodat(here, name, node, mode), Gate::Mknodat)?;
         self.give(On::Name(&here, name), path, member, true, inherits);
         self.counts.other += 1;
         Ok(())
@@ -214,7 +214,7 @@ impl Restorer<'_> {
             Err(Errno::EEXIST) if same(here) => Ok(()),
             other => other,
         };
-        let done = self.into_place(&here, name, make, Gate::Linkat);
+        let done = self.put(&here, name, make, Gate::Linkat);
         done.map_err(|trouble| match trouble.errno {
             Some(e @ Errno::ENOENT) => missing(e),
             _ => trouble,

@@ -81,7 +81,7 @@ impl Chosen {
         let mut all = Vec::new();
         for renames in renames.iter().rev() {
             all.push(names.clone());
-            names = renames.iter().rev().fold(names, |names, rename| before(names, rename));
+            names = renames.iter().rev().fold(names, before);
         }
         all.reverse();
         self.names = all;

@@ -10,10 +10,12 @@ pub(crate) mod fuse;
 pub(crate) mod jail;
 pub(crate) mod namespace;
 pub(crate) mod need;
+pub(crate) mod pack;
 pub(crate) mod reference;
 pub(crate) mod remote;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod snapshot;
 pub(crate) mod strace;
 pub(crate) mod trees;
 

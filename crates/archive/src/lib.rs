@@ -4,8 +4,9 @@
 //! |---|---|
 //! | [`catalog`] | a Parquet file with a row for each entry: written, read |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
-//! | [`gather`](mod@gather) | everything that is to be known of a tree before any of it is read |
+//! | [`dump`](mod@dump) | trees into an archive |
 //! | [`input`] | reads an archive, from wherever it comes |
+//! | [`gather`](mod@gather) | everything that is to be known of a tree before any of it is read |
 //! | [`list`] | goes through archives |
 //! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
 //! | [`restore`](mod@restore) | a tree made from archives |
@@ -16,6 +17,7 @@
 
 pub mod catalog;
 pub mod changed;
+pub mod dump;
 pub mod gather;
 pub mod input;
 pub mod list;

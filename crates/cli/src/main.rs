@@ -12,6 +12,7 @@
 //! | [`cmd::walk`] | `fathom walk` |
 //! | [`cmd::changed`] | `fathom changed` |
 //! | [`cmd::restore`] | `fathom restore` |
+//! | [`cmd::dump`] | `fathom dump` |
 //! | [`cmd::list`] | `fathom list` |
 //! | [`cmd::verify`] | `fathom verify` |
 //! | [`cmd::survey`] | `fathom survey` |
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         args::Command::Walk(args) => cmd::walk::run(args, &out),
         args::Command::Changed(args) => cmd::changed::run(args, &out),
         args::Command::Restore(args) => cmd::restore::run(args, &out),
+        args::Command::Dump(args) => cmd::dump::run(args, &out),
         args::Command::List(args) => cmd::list::run(args, &out),
         args::Command::Verify(args) => cmd::verify::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),

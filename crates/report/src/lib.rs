@@ -12,16 +12,18 @@
 //! | [`walk`] | what a walk found |
 //! | [`du`] | what each directory holds |
 //! | [`entries`] | entries, one a line |
+//! | [`dump`] | what was dumped, and its map |
+//! | [`time`] | times of day |
 //! | [`changed`] | what has changed, for people and for backup tools |
 //! | [`restore`] | what was restored |
 //! | [`list`] | members of archives |
-//! | [`time`] | times of day |
 //! | [`verify`] | whether an archive is whole |
 #![forbid(unsafe_code)]
 
 pub mod changed;
 pub mod compare;
 pub mod du;
+pub mod dump;
 pub mod entries;
 pub mod json;
 pub mod list;

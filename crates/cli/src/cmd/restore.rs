@@ -12,7 +12,7 @@ use report::restore::{Restored, Step};
 use crate::args::Restore as Args;
 use crate::cmd::changed::fault;
 use crate::out::{Done, Out};
-use crate::progress::shown;
+use crate::progress::watch;
 
 const SCHEMA: &str = "fathom.restore/1";
 
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
             said = out.data(step.to_line().as_bytes());
         }
     };
-    let done = shown(out.progress, far, || restore(&question, &desk, &mut say));
+    let done = watch(out.progress, far, || restore(&question, &desk, &mut say));
     said?;
     let (answer, stopped) = match done {
         Ok(answer) => (answer, None),

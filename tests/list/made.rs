@@ -111,7 +111,11 @@ fn is_right(row: &Value, meta: &fs::Metadata, at: &Path, is_fine: bool) {
     // Where there is an access control list, bsdtar has the group's own bits, the kernel the mask's.
     let bits = |mode: u32| mode & if row["acl"] == true { 0o7707 } else { 0o7777 };
     assert_eq!(bits(u32::from_str_radix(row["mode"].as_str().unwrap(), 8).unwrap()), bits(meta.mode()), "{what}");
-    assert_eq!((row["uid"].as_u64(), row["gid"].as_u64()), (Some(meta.uid().into()), Some(meta.gid().into())), "{what}");
+    assert_eq!(
+        (row["uid"].as_u64(), row["gid"].as_u64()),
+        (Some(meta.uid().into()), Some(meta.gid().into())),
+        "{what}"
+    );
     assert_eq!(row["size"], if kind.is_file() { meta.len() } else { 0 }, "{what}");
     let fine = format!("{}.{:09}", meta.mtime(), meta.mtime_nsec());
     let said = row["mtime"].as_str().unwrap();
@@ -151,7 +155,8 @@ fn of(rich: Rich, is_fine: bool, commands: &[&str]) {
                 assert!(found.keys().eq(there.keys()), "{line}: {:?}", found.keys());
                 found.iter().for_each(|(path, row)| is_right(row, &there[path], &at, is_fine));
                 if line.contains("sparse") || line.contains("-S") {
-                    let sparse = |path: &[u8]| found[path]["sparse"] == true && found[path]["stored"].as_u64() < Some(1 << 20);
+                    let sparse =
+                        |path: &[u8]| found[path]["sparse"] == true && found[path]["stored"].as_u64() < Some(1 << 20);
                     assert!(sparse(b"top/sparse") && sparse(b"top/hole"), "{line}");
                 }
                 let verified = run(&mut fathom(args!["verify", &archive, "--against", &at, "--json"])).exits(0).json();
@@ -183,11 +188,19 @@ fn of_gnu_tar() {
             "tar --format=posix -g SNAPSHOT",
         ],
     );
-    of(Rich::Attributes, true, &["tar --format=posix --numeric-owner --xattrs --acls", "tar --xattrs --acls -S --format=posix"]);
+    of(
+        Rich::Attributes,
+        true,
+        &["tar --format=posix --numeric-owner --xattrs --acls", "tar --xattrs --acls -S --format=posix"],
+    );
 }
 
 #[test]
 fn of_bsdtar() {
     of(Rich::Large, false, &["bsdtar --format=gnutar"]);
-    of(Rich::Attributes, true, &["bsdtar --format=pax --acls --xattrs", "bsdtar --format=pax --acls --xattrs --read-sparse"]);
+    of(
+        Rich::Attributes,
+        true,
+        &["bsdtar --format=pax --acls --xattrs", "bsdtar --format=pax --acls --xattrs --read-sparse"],
+    );
 }

@@ -20,17 +20,23 @@ enum Maker {
     GnuPax,
     Gnu,
     Bsd,
+    Fathom,
 }
 
 /// Archives what is in `top`.
 fn archive(maker: Maker, top: &Path, to: &Path) {
+    if maker == Maker::Fathom {
+        let ran = run(fathom(args!["dump", ".", "-o", to]).current_dir(top));
+        assert!(ran.stderr.lines().all(|line| !line.starts_with("fathom: ") || line.contains("socket")), "{ran}");
+        return;
+    }
     let mut command = Command::new(if maker == Maker::Bsd { "bsdtar" } else { "tar" });
     match maker {
         Maker::GnuPax => {
             command.args(["--format=posix", "--xattrs", "--xattrs-include=*", "--acls", "--sparse", "--warning=none"])
         }
         Maker::Gnu => command.args(["--format=gnu", "--sparse", "--warning=none"]),
-        Maker::Bsd => command.args(["--format=pax", "--xattrs", "--acls"]),
+        Maker::Bsd | Maker::Fathom => command.args(["--format=pax", "--xattrs", "--acls"]),
     };
     tool(command.arg("-cf").arg(to).arg("-C").arg(top).arg("."));
 }
@@ -42,8 +48,11 @@ fn less(maker: Maker) -> impl Fn(&Path, &mut Entry) {
         entry.xattrs.remove(OsStr::new("btrfs.compression")); // no attribute of the file: it comes with the directory
         // Of a device, both archive each name for itself; GNU tar of a fifo, too.
         let kind = entry.mode & libc::S_IFMT;
-        if [libc::S_IFCHR, libc::S_IFBLK].contains(&kind) || (maker != Maker::Bsd && kind == libc::S_IFIFO) {
-            entry.link = None;
+        let is_device = [libc::S_IFCHR, libc::S_IFBLK].contains(&kind);
+        match maker {
+            Maker::Gnu | Maker::GnuPax if is_device || kind == libc::S_IFIFO => entry.link = None,
+            Maker::Bsd if is_device => entry.link = None,
+            _ => {}
         }
         if maker == Maker::Bsd && entry.mtime.0 < 0 {
             entry.mtime = (0, 0); // bsdtar writes -1 s and 1 ns as -1.000000001
@@ -86,7 +95,7 @@ fn restored(archive: &Path, to: &Path) -> PathBuf {
 #[test]
 fn everything_is_as_it_was() {
     if require(&[Need::Root, Need::Program("bsdtar"), Need::Program("setcap"), Need::Program("setfacl")]) {
-        for maker in [Maker::GnuPax, Maker::Gnu, Maker::Bsd] {
+        for maker in [Maker::GnuPax, Maker::Gnu, Maker::Bsd, Maker::Fathom] {
             in_namespace(|ground| {
                 let top = tmpfs(ground.join("top"));
                 tree(&top);
@@ -117,9 +126,11 @@ fn so_it_is_on_disks() {
                 mounted(make, &ground.join("disk"));
                 let top = dir(ground.join("disk/top"));
                 tree(&top);
-                archive(Maker::GnuPax, &top, &ground.join("archive"));
-                let copy = restored(&ground.join("archive"), &ground.join("disk/copy"));
-                alike(&census(&top), &census(&copy), less(Maker::GnuPax));
+                for maker in [Maker::GnuPax, Maker::Fathom] {
+                    archive(maker, &top, &ground.join("archive"));
+                    let copy = restored(&ground.join("archive"), &ground.join(format!("disk/{maker:?}")));
+                    alike(&census(&top), &census(&copy), less(maker));
+                }
             });
         }
     }

@@ -35,16 +35,16 @@ mod users;
 mod window;
 mod write;
 
-pub use member::member_name;
-pub use plan::{Hashes, Plan, Step};
-pub use write::Map;
 use crate::catalog::{Fault, Options, write_rows};
 use crate::gather::{self, Gather, Gathered, gather};
 use crate::rows::Rows;
+pub use member::member_name;
 use output::Output;
+pub use plan::{Hashes, Plan, Step};
 use read::{Load, Reader};
 use users::Users;
 use window::{Stopped, Window};
+pub use write::Map;
 use write::{Kept, Writer};
 
 /// What is asked.
@@ -114,12 +114,7 @@ impl From<NoWalk> for Failure {
 ///
 /// # Errors
 /// Nothing is left behind then; if it is the catalog that cannot be written, the archive is there.
-pub fn dump(
-    question: &Question,
-    desk: &Desk,
-    progress: &Progress,
-    map: Option<Map<'_>>,
-) -> Result<Answer, Failure> {
+pub fn dump(question: &Question, desk: &Desk, progress: &Progress, map: Option<Map<'_>>) -> Result<Answer, Failure> {
     // First of all, so that what cannot be written is known before hours of reading.
     let mut output = Output::create(question.archive.as_deref())?;
     let (mut rows, gathered) = gather(&asked(question), desk)?;

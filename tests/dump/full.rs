@@ -54,6 +54,11 @@ pub(crate) fn by_bsdtar(archive: &Path, to: &Path) -> PathBuf {
     to.to_owned()
 }
 
+/// The names in an archive, by GNU tar, which has nothing to say but that names are no UTF-8 where they are none.
+pub(crate) fn listed(archive: &Path) -> Vec<u8> {
+    quiet(Command::new("tar").args(["--warning=no-unknown-keyword", "--quoting-style=escape", "-tf"]).arg(archive))
+}
+
 /// Runs a tool that has nothing to say.
 pub(crate) fn quiet(command: &mut Command) -> Vec<u8> {
     let out = command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null()).output().unwrap();
@@ -87,9 +92,7 @@ fn comes_through(make: Option<Make>, is_large: bool) {
         let warnings = value["warnings"].as_array().unwrap();
         assert_eq!(warnings.len(), 1, "{ran}");
         assert!(warnings[0]["path"].as_str().unwrap().ends_with("tree/kinds/socket"), "{ran}");
-        let listed = quiet(
-            Command::new("tar").args(["--warning=no-unknown-keyword", "--quoting-style=escape", "-tf"]).arg(&archive),
-        );
+        let listed = listed(&archive);
         assert_eq!(listed.split(|&b| b == b'\n').count() - 1, expected.len());
         quiet(Command::new("bsdtar").arg("-tf").arg(&archive));
         same(&expected, &snapshot(&by_gnu_tar(&archive, &at.join("gnu")).join("tree")), "GNU tar");

@@ -10,6 +10,7 @@
 
 pub mod catalog;
 pub mod changed;
+pub mod increment;
 pub mod part;
 pub mod token;
 

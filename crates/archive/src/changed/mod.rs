@@ -24,7 +24,7 @@ use index::{Index, by_group};
 use resolve::{Outcome, resolve};
 
 mod compare;
-mod index;
+pub(crate) mod index;
 mod resolve;
 mod untouched;
 mod written;

@@ -12,12 +12,15 @@
 //! | [`walk`] | what a walk found |
 //! | [`du`] | what each directory holds |
 //! | [`entries`] | entries, one a line |
+//! | [`dump`] | what was dumped, and its map |
+//! | [`time`] | times of day |
 //! | [`changed`] | what has changed, for people and for backup tools |
 #![forbid(unsafe_code)]
 
 pub mod changed;
 pub mod compare;
 pub mod du;
+pub mod dump;
 pub mod entries;
 pub mod json;
 pub mod mounts;
@@ -25,4 +28,5 @@ pub mod name;
 pub mod profile;
 pub mod stats;
 pub mod table;
+pub mod time;
 pub mod walk;

@@ -1,6 +1,7 @@
 //! The commands, each thin: they ask an engine and show what it answers.
 
 pub(crate) mod changed;
+pub(crate) mod dump;
 pub(crate) mod mounts;
 pub(crate) mod paper;
 pub(crate) mod survey;

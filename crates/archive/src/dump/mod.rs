@@ -299,7 +299,8 @@ fn copy(
 ) -> Result<Kept, Fault> {
     let hashes = std::mem::take(&mut plan.hashes);
     progress.begin(rows, plan);
-    let work = Work { rows, plan, users: &Users::read(), desk };
+    let users = Users::read();
+    let work = Work { rows, plan, users: &users, desk };
     let mut writer = Writer::new(work, output, progress, map, hashes);
     match threads.unwrap_or_else(gate::process::processors) {
         1 => alone(work, &mut writer),
@@ -310,7 +311,7 @@ fn copy(
     Ok(kept)
 }
 
-fn alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Fault> {
+fn alone(work: Work<'_>, writer: &mut Writer<'_, '_>) -> Result<(), Fault> {
     let mut reader = Reader::new(work);
     let mut load = Load::default();
     let mut failed = None;
@@ -332,7 +333,7 @@ fn alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Fault> {
     }
 }
 
-fn together(work: Work<'_>, writer: &mut Writer<'_>, readers: usize) -> Result<(), Fault> {
+fn together(work: Work<'_>, writer: &mut Writer<'_, '_>, readers: usize) -> Result<(), Fault> {
     let window = Window::new(work.rows.len());
     std::thread::scope(|scope| {
         for _ in 0..readers {

@@ -27,11 +27,11 @@ pub(crate) struct Kept {
 }
 
 /// The ordered end of the pipeline.
-pub(crate) struct Writer<'a> {
+pub(crate) struct Writer<'a, 'm> {
     work: Work<'a>,
     output: &'a mut Output,
     progress: &'a Progress,
-    map: Option<Map<'a>>,
+    map: Option<Map<'m>>,
     names: Names<'a>,
     /// For links, once there is one.
     reader: Option<Reader<'a>>,
@@ -41,14 +41,14 @@ pub(crate) struct Writer<'a> {
     pub(crate) kept: Kept,
 }
 
-impl<'a> Writer<'a> {
+impl<'a, 'm> Writer<'a, 'm> {
     pub(crate) fn new(
         work: Work<'a>,
         output: &'a mut Output,
         progress: &'a Progress,
-        map: Option<Map<'a>>,
+        map: Option<Map<'m>>,
         hashes: Hashes,
-    ) -> Writer<'a> {
+    ) -> Writer<'a, 'm> {
         Writer {
             work,
             output,

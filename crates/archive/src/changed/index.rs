@@ -218,12 +218,15 @@ fn load(
     let (mtimes, mtimes_ns) = (reader.numbers64(group, "mtime")?, reader.numbers32(group, "mtime_ns")?);
     let (ctimes, ctimes_ns) = (reader.numbers64(group, "ctime")?, reader.numbers32(group, "ctime_ns")?);
     let (btimes, btimes_ns) = (reader.maybe64(group, "btime")?, reader.maybe32(group, "btime_ns")?);
+    let tops = reader.numbers32(group, "top")?;
     let time = |sec: u64, nsec: u32| Time { sec: sec.cast_signed(), nsec };
-    let mut dir: (&[u8], u64) = (b"", digest::top(0));
+    let mut dir: (u32, &[u8], u64) = (0, b"", digest::top(0));
+    let mut inside = 0;
     into.reserve(wanted.len());
     for row in wanted {
-        if dir.0 != dirs[row].data() {
-            dir = (dirs[row].data(), hash(dirs[row].data()));
+        if (dir.0, dir.1) != (tops[row], dirs[row].data()) {
+            *children.entry(dir.2).or_default() += std::mem::take(&mut inside);
+            dir = (tops[row], dirs[row].data(), hash(tops[row], dirs[row].data()));
         }
         let name = names[row].data();
         let meta = Meta {
@@ -237,15 +240,16 @@ fn load(
             ..Meta::default()
         };
         let path = if name.is_empty() {
-            dir.1
+            dir.2
         } else {
-            *children.entry(dir.1).or_default() += 1;
-            digest::below(dir.1, name)
+            inside += 1;
+            digest::below(dir.2, name)
         };
         let is_dir = Type::of_mode(meta.mode) == Type::Directory;
         let identity = Identity::of(parts[row], &meta);
         into.push(Old::new(path, &identity, print(&meta), is_dir, meta.ctime >= at_rest_before));
     }
+    *children.entry(dir.2).or_default() += inside;
     Ok(())
 }
 
@@ -263,8 +267,8 @@ pub(crate) fn by_group<'a>(reader: &Reader, places: &'a [u32]) -> impl Iterator<
     groups.filter(|(.., here)| !here.is_empty())
 }
 
-/// What stands for a name below DIR.
-pub(crate) fn hash(path: &[u8]) -> u64 {
+/// What stands for a name below a DIR.
+pub(crate) fn hash(top: u32, path: &[u8]) -> u64 {
     let parts = path.split(|&b| b == b'/').filter(|part| !part.is_empty());
-    parts.fold(digest::top(0), digest::below)
+    parts.fold(digest::top(top as usize), digest::below)
 }

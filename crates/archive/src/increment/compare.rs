@@ -6,7 +6,7 @@ use walk::digest;
 
 use super::moves::{Dir, Moves, OldName, Step, moves};
 use crate::catalog::Fault;
-use crate::changed::index::{Identity, Index, NO_PART};
+use crate::changed::index::{Fate as Known, Identity, Index, NO_PART};
 
 /// An entry as it is now.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,10 @@ pub(super) struct Outcome {
     pub(super) rows: Vec<u32>,
     /// The renames before all else. Their tops are rows.
     pub(super) steps: Vec<Step>,
+    /// How many directories have another name, or are in another directory.
+    pub(super) renamed: u64,
+    /// How many rows of the catalog have nothing in their place any more, and are nowhere else.
+    pub(super) removed: u64,
 }
 
 /// Compares the entries `0..len`, which `entry` gives. `top` gives what stands for the name of a top, by its row; `names` the
@@ -77,7 +81,7 @@ pub(super) fn compare<'a>(
     let mut rows = vec![0; len as usize];
     // Of each directory, how much of what was in it still is, and whether there is anything else about it.
     let (mut stays, mut is_touched) = (vec![0; kept.len()], vec![false; kept.len()]);
-    let mut linked = HashSet::new();
+    let (mut linked, mut renamed) = (HashSet::new(), 0);
     for row in 0..len {
         let entry = entry(row);
         let parent = entry.parent.and_then(|parent| now.place(parent));
@@ -85,12 +89,15 @@ pub(super) fn compare<'a>(
             Some(parent) => kept[parent].map(|dir| digest::below(dir, entry.name)),
             None => Some(top(row)),
         };
+        let in_its_place = at_its_path.and_then(|path| then.find(path));
         let is_there = if let Some(at) = now.place(row).filter(|_| entry.is_dir) {
             let is_there = kept[at].is_some() && kept[at] == at_its_path;
             let old = kept[at].and_then(|was| then.find(was));
             let is_same = old.is_some_and(|old| then.rows()[old as usize].is_unchanged(entry.print));
             is_touched[at] |= parent.is_none() || !is_there || !is_same;
+            renamed += u64::from(kept[at].is_some() && !is_there);
             rows[row as usize] = old.map_or(0, |old| old + 1);
+            old.into_iter().for_each(|old| then.settle(old, Known::Found));
             fates.push(Fate::Kept);
             is_there
         } else {
@@ -98,7 +105,7 @@ pub(super) fn compare<'a>(
                 let old = &then.rows()[old as usize];
                 !old.is_dir() && old.identity().is(&entry.identity) && old.is_unchanged(entry.print)
             };
-            let old = at_its_path.and_then(|path| then.find(path)).filter(is_same);
+            let old = in_its_place.filter(is_same);
             rows[row as usize] = old.map_or(0, |old| old + 1);
             fates.push(if old.is_some() { Fate::Kept } else { Fate::Dumped });
             if old.is_none() && entry.nlink > 1 {
@@ -106,6 +113,7 @@ pub(super) fn compare<'a>(
             }
             old.is_some()
         };
+        in_its_place.into_iter().for_each(|old| then.settle(old, Known::Found));
         if let Some(parent) = parent {
             stays[parent] += u32::from(is_there);
             is_touched[parent] |= !is_there;
@@ -119,7 +127,8 @@ pub(super) fn compare<'a>(
         };
     }
     link(len, entry, &linked, &mut fates);
-    Ok(Outcome { fates, rows, steps })
+    let removed = (0..then.rows().len() as u32).filter(|&row| then.fate(row) != Known::Found).count() as u64;
+    Ok(Outcome { fates, rows, steps, renamed, removed })
 }
 
 /// Makes further names of what is kept of those entries that must be dumped and are the same.

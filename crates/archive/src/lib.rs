@@ -5,6 +5,7 @@
 //! | [`catalog`] | a Parquet file with a row for each entry: written, read |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
 //! | [`dump`](mod@dump) | trees into an archive |
+//! | [`increment`] | what an archive needs hold, when there are older ones |
 //! | [`input`] | reads an archive, from wherever it comes |
 //! | [`gather`](mod@gather) | everything that is to be known of a tree before any of it is read |
 //! | [`list`] | goes through archives |
@@ -19,6 +20,7 @@ pub mod catalog;
 pub mod changed;
 pub mod dump;
 pub mod gather;
+pub mod increment;
 pub mod input;
 pub mod list;
 pub mod part;

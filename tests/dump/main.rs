@@ -5,9 +5,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod changes;
 mod counts;
 mod everything;
 mod full;
 mod hostile;
+mod increments;
+mod levels;
 mod same;
 mod usage;

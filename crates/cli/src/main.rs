@@ -11,6 +11,7 @@
 //! | [`cmd::watch`] | `fathom mounts --watch` |
 //! | [`cmd::walk`] | `fathom walk` |
 //! | [`cmd::changed`] | `fathom changed` |
+//! | [`cmd::restore`] | `fathom restore` |
 //! | [`cmd::dump`] | `fathom dump` |
 //! | [`cmd::list`] | `fathom list` |
 //! | [`cmd::verify`] | `fathom verify` |
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         args::Command::Mounts(args) => cmd::mounts::run(args, &out),
         args::Command::Walk(args) => cmd::walk::run(args, &out),
         args::Command::Changed(args) => cmd::changed::run(args, &out),
+        args::Command::Restore(args) => cmd::restore::run(args, &out),
         args::Command::Dump(args) => cmd::dump::run(args, &out),
         args::Command::List(args) => cmd::list::run(args, &out),
         args::Command::Verify(args) => cmd::verify::run(args, &out),

@@ -15,6 +15,7 @@
 //! | [`dump`] | what was dumped, and its map |
 //! | [`time`] | times of day |
 //! | [`changed`] | what has changed, for people and for backup tools |
+//! | [`restore`] | what was restored |
 //! | [`list`] | members of archives |
 //! | [`verify`] | whether an archive is whole |
 #![forbid(unsafe_code)]
@@ -29,6 +30,7 @@ pub mod list;
 pub mod mounts;
 pub mod name;
 pub mod profile;
+pub mod restore;
 pub mod stats;
 pub mod table;
 pub mod time;

@@ -7,6 +7,7 @@ use std::time::Instant;
 use archive::catalog::{Fault, Options};
 use archive::dump::{Answer, Failure, Line, Progress, Question, dump};
 use archive::gather::Gather;
+use archive::increment::levels::Level;
 use gate::file::Writer;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
@@ -44,7 +45,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let question = Question {
         sources: args.sources.iter().map(|source| source.as_bytes().to_vec()).collect(),
         archive,
+        since: bytes(&args.since),
         catalog: bytes(&args.catalog),
+        level: args.level.zip(bytes(&args.state)).map(|(number, state)| Level { number, state }),
         gather: gathering(args.gather),
         threads: args.jobs.map(usize::from),
         options: Options { excludes: args.exclude.clone(), max_depth: None, one_file_system: args.one_file_system },
@@ -85,6 +88,8 @@ fn tell(question: &Question, answer: &Answer, seconds: f64, out: &Out) -> Result
         gather: first.map_or(Gather::Combined, |part| part.gather).name(),
         engine: first.map(|part| part.engine.name()),
         why: first.map_or(NO_DIRECTORY, |part| &part.why),
+        level: question.level.as_ref().map(|level| level.number),
+        since: answer.since.as_deref(),
         counts: Some(Counts {
             entries,
             dumped,
@@ -118,7 +123,10 @@ fn explain(args: &Args, out: &Out) -> Done {
     let asked = gathering(args.gather);
     let mut rows = Vec::new();
     for Explained { path, plan, .. } in &explained {
-        let can = |by: By| plan.engines.iter().any(|(engine, possible)| *engine == by && possible.is_ok());
+        // To ask for each attribute by itself is possible everywhere.
+        let can = |by: By| {
+            by == By::PerCall || plan.engines.iter().any(|(engine, possible)| *engine == by && possible.is_ok())
+        };
         // What a mount does not offer falls back to the next better way.
         let fallen = |gather: Gather| gather.engines().iter().copied().find(|by| can(*by));
         let taken = asked.map_or(Some(plan.by), fallen);

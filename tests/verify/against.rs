@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::build::{dir, disk, file, name, tool};
+use crate::support::build::{bind, dir, disk, file, name, tool};
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -22,7 +22,7 @@ fn tree(top: &Path) {
     tool(Command::new("mkfifo").arg(top.join("fifo")));
     tool(Command::new("mknod").arg(top.join("device")).args(["c", "1", "3"]));
     tool(Command::new("setfattr").args(["-n", "user.a", "-v", "1"]).arg(top.join("d/file")));
-    tool(Command::new("setfacl").args(["-m", "u:12345:r"]).arg(top.join(name(b"d/\xff"))));
+    tool(Command::new("setfacl").args(["-m", "u:12345:r,u:nobody:x"]).arg(top.join(name(b"d/\xff"))));
 }
 
 fn verify(at: &Path, code: i32) -> Value {
@@ -56,6 +56,10 @@ fn what_is_not_as_it_was_is_told_of() {
     let programs = ["tar", "setfattr", "setfacl", "mkfs.ext4"].map(Need::Program);
     if require(&[&[Need::Root, Need::Loop], &programs[..]].concat()) {
         in_namespace(|ground| {
+            // Names in access control lists are looked up.
+            let passwd = ground.join("passwd");
+            fs::write(&passwd, "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n").unwrap();
+            bind(&passwd, "/etc/passwd");
             let at = disk("ext4", &ground.join("disk"));
             let top = dir(at.join("tree/top"));
             tree(&top);

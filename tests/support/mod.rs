@@ -4,15 +4,18 @@
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses its own part")]
 
 pub(crate) mod build;
+pub(crate) mod census;
 pub(crate) mod disks;
 pub(crate) mod fuse;
 pub(crate) mod jail;
 pub(crate) mod namespace;
 pub(crate) mod need;
+pub(crate) mod pack;
 pub(crate) mod reference;
 pub(crate) mod remote;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod snapshot;
 pub(crate) mod strace;
 pub(crate) mod trees;
 

@@ -286,8 +286,12 @@ bitflags! {
     pub struct Resolve: u64 {
         /// Fail with `EXDEV` where the name leads into another mount.
         const NO_XDEV = 0x01;
+        /// Fail with `ELOOP` where any component is a link of /proc that leads by no name.
+        const NO_MAGICLINKS = 0x02;
         /// Fail with `ELOOP` where any component is a symlink.
         const NO_SYMLINKS = 0x04;
+        /// Fail with `EXDEV` where the name leads out of the directory that it begins at.
+        const BENEATH = 0x08;
     }
 }
 
@@ -380,6 +384,34 @@ pub fn pread64(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
             syscall(libc::SYS_pread64, fd, buffer.as_mut_ptr(), buffer.len() as c_long, offset as c_long)
         })
     })
+}
+
+/// What [`lseek`] looks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whence {
+    /// The next byte that is in no hole.
+    Data,
+    /// The next hole; the end of the file counts as one.
+    Hole,
+    /// The byte at the offset itself.
+    Set,
+}
+
+/// Moves to a place in a file, and says where that is. [lseek(2)](https://man7.org/linux/man-pages/man2/lseek.2.html)
+///
+/// # Errors
+/// `ENXIO` at or after the end of the file, and for [`Whence::Data`] also when nothing but a hole follows.
+pub fn lseek(fd: impl AsFd, offset: u64, whence: Whence) -> Result<u64> {
+    let whence = match whence {
+        Whence::Data => libc::SEEK_DATA,
+        Whence::Hole => libc::SEEK_HOLE,
+        Whence::Set => libc::SEEK_SET,
+    };
+    pass(Gate::Lseek, || {
+        // SAFETY: no pointers.
+        answer(unsafe { syscall(libc::SYS_lseek, fd.as_fd().as_raw_fd(), offset as c_long, c_long::from(whence)) })
+    })
+    .map(|at| at as u64)
 }
 
 /// What [`fadvise64`] is told.

@@ -29,7 +29,7 @@ use self::work::{End, Piece, Work};
 use super::crew::crew;
 use super::{Engine, Ground, Refusal, stat};
 use crate::digest;
-use crate::entry::{Dir, Entry, Meta, Type};
+use crate::entry::{Dir, Entry, Meta, Type, time};
 use crate::job::{Below, Crossing, Job, Place};
 use crate::moment::Moment;
 use crate::sink::Worker;
@@ -140,10 +140,6 @@ impl Fresh {
     fn has_changed(&self, meta: &Meta) -> bool {
         meta.ctime >= self.from || meta.mtime >= self.from
     }
-}
-
-fn time((sec, nsec): (i64, u32)) -> Time {
-    Time { sec, nsec }
 }
 
 /// What statx(2) would say of an inode.

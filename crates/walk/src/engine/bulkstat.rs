@@ -189,13 +189,13 @@ fn words(inode: &Inode) -> [u8; 80] {
         inode.ino,
         pair(inode.generation, u32::from(inode.mode)),
         pair(inode.uid, inode.gid),
-        pair(inode.nlink, inode.btime.1),
+        pair(inode.nlink, inode.btime.nsec),
         inode.size,
         inode.blocks,
-        inode.mtime.0.cast_unsigned(),
-        inode.ctime.0.cast_unsigned(),
-        inode.btime.0.cast_unsigned(),
-        pair(inode.mtime.1, inode.ctime.1),
+        inode.mtime.sec.cast_unsigned(),
+        inode.ctime.sec.cast_unsigned(),
+        inode.btime.sec.cast_unsigned(),
+        pair(inode.mtime.nsec, inode.ctime.nsec),
     ];
     let mut bytes = [0; 80];
     for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {

@@ -41,7 +41,7 @@ fn prices_are_a_table_for_others() {
     let value = run(&mut fathom(args!["probe", ground.path(), "gates", "--json"])).json();
     let prices = value["result"]["prices"].as_array().unwrap();
     for gate in
-        ["getppid", "statx", "newfstatat", "openat+close", "getdents64", "renameat", "unlinkat", "fsync", "pread64"]
+        ["getppid", "statx", "newfstatat", "openat+close", "getdents64", "renameat2", "unlinkat", "fsync", "pread64"]
     {
         let of = prices.iter().find(|price| price["gate"] == gate).unwrap_or_else(|| panic!("no {gate}: {value}"));
         let [low, ns, high] = ["low", "ns", "high"].map(|field| of[field].as_f64().unwrap());

@@ -1,17 +1,33 @@
-//! What is kept of a tree, to be looked at later: its catalog, and what has changed since.
+//! What is kept of a tree, to be looked at later: archives of it, its catalog, and what has changed since.
 //!
 //! | room | what is in it |
 //! |---|---|
 //! | [`catalog`] | a Parquet file with a row for each entry: written, read |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
+//! | [`dump`](mod@dump) | trees into an archive |
+//! | [`increment`] | what an archive needs hold, when there are older ones |
+//! | [`input`] | reads an archive, from wherever it comes |
+//! | [`gather`](mod@gather) | everything that is to be known of a tree before any of it is read |
+//! | [`list`] | goes through archives |
 //! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
+//! | [`restore`](mod@restore) | a tree made from archives |
+//! | [`rows`] | a whole tree in memory, small |
 //! | [`token`] | what a file system says of itself that changes whenever anything in it does |
+//! | [`verify`](mod@verify) | whether an archive is whole, and whether a tree is as it says |
 #![forbid(unsafe_code)]
 
 pub mod catalog;
 pub mod changed;
+pub mod dump;
+pub mod gather;
+pub mod increment;
+pub mod input;
+pub mod list;
 pub mod part;
+pub mod restore;
+pub mod rows;
 pub mod token;
+pub mod verify;
 
 use gate::fs::Open;
 

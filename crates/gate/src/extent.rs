@@ -1,41 +1,11 @@
-//! Where the data of a file lies: holes in it, and its extents on the device.
+//! Where a file lies on the device: room that is made for it, holes, extents.
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use libc::{c_int, c_long, syscall};
+use libc::{c_long, syscall};
 
 use crate::meter::{Gate, answer, pass};
 use crate::{Errno, Result};
-
-fn lseek(fd: impl AsFd, from: u64, whence: c_int) -> Result<u64> {
-    pass(Gate::Lseek, || {
-        // SAFETY: no pointers.
-        answer(unsafe { syscall(libc::SYS_lseek, fd.as_fd().as_raw_fd(), from as c_long, c_long::from(whence)) })
-    })
-    .map(|at| at as u64)
-}
-
-/// Where the next data begins, from a place on; `None` when there is none.
-/// [lseek(2)](https://man7.org/linux/man-pages/man2/lseek.2.html), `SEEK_DATA`
-///
-/// # Errors
-/// `EINVAL` where the file system cannot say.
-pub fn seek_data(fd: impl AsFd, from: u64) -> Result<Option<u64>> {
-    match lseek(fd, from, libc::SEEK_DATA) {
-        Ok(at) => Ok(Some(at)),
-        Err(Errno::ENXIO) => Ok(None),
-        Err(e) => Err(e),
-    }
-}
-
-/// Where the next hole begins, from a place on; the end of the file counts as one.
-/// [lseek(2)](https://man7.org/linux/man-pages/man2/lseek.2.html), `SEEK_HOLE`
-///
-/// # Errors
-/// `ENXIO` at or behind the end; `EINVAL` where the file system cannot say.
-pub fn seek_hole(fd: impl AsFd, from: u64) -> Result<u64> {
-    lseek(fd, from, libc::SEEK_HOLE)
-}
 
 /// What [`fallocate`] does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use libc::{c_int, c_long, syscall};
 
-use crate::fs::{At, CWD, FileType, Open, Want, openat, pread64, read, readlinkat, statx};
+use crate::fs::{At, CWD, FileType, Open, Statx, Want, openat, pread64, read, readlinkat, statx};
 use crate::long::{c_string, open_long, reach, statx_long};
 use crate::meter::{Gate, answer, pass};
 use crate::{Errno, Fd, Result};
@@ -36,13 +36,13 @@ pub fn linkat(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr, at: At) -
     .map(drop)
 }
 
-/// Renames within a directory; what had the new name is replaced.
-/// [renameat(2)](https://man7.org/linux/man-pages/man2/rename.2.html)
-pub fn renameat(dir: impl AsFd, name: &CStr, new: &CStr) -> Result<()> {
-    let dir = dir.as_fd().as_raw_fd();
-    pass(Gate::Renameat, || {
-        // SAFETY: both names are NUL-terminated. renameat2 without flags is renameat, which newer architectures lack.
-        answer(unsafe { syscall(libc::SYS_renameat2, dir, name.as_ptr(), dir, new.as_ptr(), 0) })
+/// Gives a file another name in the place of the one that it has; what had the new name is replaced.
+/// [renameat2(2)](https://man7.org/linux/man-pages/man2/rename.2.html)
+pub fn renameat2(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr) -> Result<()> {
+    let (from, to) = (from.as_fd().as_raw_fd(), to.as_fd().as_raw_fd());
+    pass(Gate::Renameat2, || {
+        // SAFETY: both names are NUL-terminated. Without flags it is renameat, which newer architectures lack.
+        answer(unsafe { syscall(libc::SYS_renameat2, from, name.as_ptr(), to, new.as_ptr(), 0) })
     })
     .map(drop)
 }
@@ -56,15 +56,81 @@ pub fn unlinkat(dir: impl AsFd, name: &CStr) -> Result<()> {
     .map(drop)
 }
 
-/// Makes a file that everybody may read and write whom the umask does not keep out; `name` is a directory for an
-/// `O_TMPFILE`.
-fn create(dir: impl AsFd, name: &CStr, how: c_int) -> Result<Fd> {
+/// A file that everybody may read and write whom the umask does not keep out.
+const FOR_ALL: u32 = 0o666;
+
+/// Makes a file, its permissions less the umask; `name` is a directory for an `O_TMPFILE`.
+fn create(dir: impl AsFd, name: &CStr, how: c_int, mode: u32) -> Result<Fd> {
     pass(Gate::Openat, || {
         let how = how | libc::O_WRONLY | libc::O_CLOEXEC;
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_openat, dir.as_fd().as_raw_fd(), name.as_ptr(), how, 0o666) })
+        answer(unsafe { syscall(libc::SYS_openat, dir.as_fd().as_raw_fd(), name.as_ptr(), how, mode) })
     })
     .map(Fd::take)
+}
+
+/// Makes an `O_TMPFILE`; `None` where there is none.
+fn unnamed(dir: impl AsFd, mode: u32) -> Result<Option<Fd>> {
+    match create(dir, c".", libc::O_TMPFILE, mode) {
+        Ok(fd) => Ok(Some(fd)),
+        // File systems and kernels that have none say so in many ways.
+        Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Makes a file under a temporary name.
+fn named(dir: Fd, mode: u32) -> Result<(Fd, Temporary)> {
+    let mut made = None;
+    let temporary = Temporary::anyhow(dir, |dir, name| {
+        made = Some(create(dir, name, libc::O_CREAT | libc::O_EXCL, mode)?);
+        Ok(())
+    })?;
+    Ok((made.ok_or(Errno::EIO)?, temporary))
+}
+
+/// A new file that gets its name when it is whole: until then nothing is to be seen of it, and nothing is left of it when
+/// the process ends. Unlike a [`Writer`] it is made in an open directory, and waits for no disk.
+#[derive(Debug)]
+pub struct Fresh {
+    fd: Fd,
+    temporary: Option<Temporary>,
+}
+
+impl Fresh {
+    /// Makes one with the permissions `mode`, less the umask, for a directory: an `O_TMPFILE`. `Ok(None)` where there is
+    /// none of these.
+    pub fn unnamed(dir: &Fd, mode: u32) -> Result<Option<Fresh>> {
+        Ok(unnamed(dir, mode)?.map(|fd| Fresh { fd, temporary: None }))
+    }
+
+    /// Makes one under a temporary name, which signals take away but a SIGKILL does not. Only its owner may do anything
+    /// with it.
+    pub fn named(dir: &Fd) -> Result<Fresh> {
+        let (fd, temporary) = named(openat(dir, c".", Open::PATH | Open::DIRECTORY)?, 0o600)?;
+        Ok(Fresh { fd, temporary: Some(temporary) })
+    }
+
+    /// The file, open for writing.
+    pub fn fd(&self) -> &Fd {
+        &self.fd
+    }
+
+    /// Gives it its name, in the directory that it was made for.
+    ///
+    /// # Errors
+    /// `EEXIST` or another when something has the name already. The file is still there then, and can be given a name once
+    /// that one has gone.
+    pub fn publish(&mut self, dir: &Fd, name: &CStr) -> Result<()> {
+        match &mut self.temporary {
+            None => link(&self.fd, dir, name),
+            Some(temporary) => {
+                renameat2(&temporary.dir, &temporary.name, dir, name)?;
+                temporary.is_there = false;
+                Ok(())
+            }
+        }
+    }
 }
 
 /// A file being written. Under its name it appears whole, when it is [published](Writer::publish), and takes the place of
@@ -125,19 +191,31 @@ impl Writer {
         Err(Errno::ELOOP)
     }
 
+    /// Makes ready to write to standard output, whatever that is, from where it stands.
+    ///
+    /// # Errors
+    /// `EBADF` when it is closed.
+    pub fn stdout() -> Result<Writer> {
+        // SAFETY: no pointers; the number that comes back is of a descriptor that nobody else has.
+        let own = answer(unsafe { syscall(libc::SYS_fcntl, libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 3) })?;
+        Ok(Writer { fd: Fd::take(own), whereto: Whereto::Straight })
+    }
+
+    /// What statx(2) says of the file that is being written: it may have no name yet.
+    pub fn statx(&self) -> Result<Statx> {
+        statx(&self.fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)
+    }
+
+    /// Whether it is written straight, so that whoever looks sees it come.
+    pub fn is_straight(&self) -> bool {
+        matches!(self.whereto, Whereto::Straight)
+    }
+
     fn in_dir(dir: Fd, name: CString) -> Result<Writer> {
-        match create(&dir, c".", libc::O_TMPFILE) {
-            Ok(fd) => return Ok(Writer { fd, whereto: Whereto::Unnamed { dir, name } }),
-            // File systems and kernels that have none say so in many ways.
-            Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {}
-            Err(e) => return Err(e),
+        if let Some(fd) = unnamed(&dir, FOR_ALL)? {
+            return Ok(Writer { fd, whereto: Whereto::Unnamed { dir, name } });
         }
-        let mut made = None;
-        let temporary = Temporary::make(dir, |dir, name| {
-            made = Some(create(dir, name, libc::O_CREAT | libc::O_EXCL)?);
-            Ok(())
-        })?;
-        let fd = made.ok_or(Errno::EIO)?;
+        let (fd, temporary) = named(dir, FOR_ALL)?;
         Ok(Writer { fd, whereto: Whereto::Named { name, temporary } })
     }
 
@@ -158,13 +236,11 @@ impl Writer {
                 fsync(&fd)?;
                 match link(&fd, &dir, &name) {
                     Ok(()) => fsync(&dir),
-                    Err(Errno::EEXIST) => {
-                        Temporary::make(dir, |dir, temporary| link(&fd, dir, temporary))?.rename(&name)
-                    }
+                    Err(Errno::EEXIST) => replace(&fd, dir, &name),
                     Err(e) => Err(e),
                 }
             }
-            Whereto::Named { name, temporary } => {
+            Whereto::Named { name, mut temporary } => {
                 fsync(&fd)?;
                 temporary.rename(&name)
             }
@@ -199,12 +275,41 @@ fn link(fd: &Fd, dir: &Fd, name: &CStr) -> Result<()> {
     }
 }
 
+/// Gives an `O_TMPFILE` a name that something has, whose place it takes. On the way it has a temporary name, always the same
+/// one for the same file: what a process has left there that was killed just then goes when the file is written again. Who else
+/// writes the same file at the same time may take that name away: then it is done once more.
+fn replace(fd: &Fd, dir: Fd, name: &CStr) -> Result<()> {
+    const TRIES: u32 = 100;
+    // FNV-1a: a name of its own for each file, that is no longer than names may be.
+    let hash = name
+        .to_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let mut temporary = Temporary::named(dir, c_string(format!(".fathom-{hash:016x}").as_bytes())?)?;
+    for _ in 0..TRIES {
+        match temporary.make(|dir, name| link(fd, dir, name)) {
+            Ok(()) => {}
+            Err(Errno::EEXIST) => {
+                let _ = unlinkat(&temporary.dir, &temporary.name);
+                continue;
+            }
+            Err(e) => return Err(e),
+        }
+        match temporary.rename(name) {
+            Err(Errno::ENOENT) => {}
+            other => return other,
+        }
+    }
+    Err(Errno::EEXIST)
+}
+
 /// A temporary name in a directory, which goes when this is dropped, or when SIGINT, SIGTERM or SIGHUP ends the process.
 #[derive(Debug)]
 struct Temporary {
     dir: Fd,
     name: CString,
     is_there: bool,
+    doom: &'static AtomicPtr<Doomed>,
 }
 
 /// A name that must not outlive the process.
@@ -213,42 +318,57 @@ struct Doomed {
     name: CString,
 }
 
-/// The temporary name that signals are to take away; null when there is none. What it points to is never freed, since a
-/// signal's handler may be looking at it: that is a few bytes for each file that is written so.
-static DOOMED: AtomicPtr<Doomed> = AtomicPtr::new(std::ptr::null_mut());
+/// The temporary names that signals are to take away; null where there is none. What they point to is never freed, since a
+/// signal's handler may be looking at it: that is a few bytes for each file that is written so. No command writes more files
+/// at once than there is room for here.
+static DOOMED: [AtomicPtr<Doomed>; 4] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4];
 
 impl Temporary {
+    /// A name that nothing has yet.
+    fn named(dir: Fd, name: CString) -> Result<Temporary> {
+        take_away_on_signals();
+        let free = |doom: &&AtomicPtr<Doomed>| doom.load(Ordering::SeqCst).is_null();
+        let doom = DOOMED.iter().find(free).ok_or(Errno::EMFILE)?;
+        Ok(Temporary { dir, name, is_there: false, doom })
+    }
+
     /// Finds a name that is free, and makes it.
-    fn make(dir: Fd, mut make: impl FnMut(&Fd, &CStr) -> Result<()>) -> Result<Temporary> {
+    fn anyhow(dir: Fd, mut make: impl FnMut(&Fd, &CStr) -> Result<()>) -> Result<Temporary> {
         /// So many names in a row are not taken by chance.
         const TRIES: u32 = 100;
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        take_away_on_signals();
-        let mut own = Temporary { dir, name: CString::default(), is_there: false };
+        let mut own = Temporary::named(dir, CString::default())?;
         for _ in 0..TRIES {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
             own.name = c_string(format!(".fathom-{:x}-{n:x}", std::process::id()).as_bytes())?;
             if statx(&own.dir, &own.name, At::SYMLINK_NOFOLLOW, Want::empty()).is_ok() {
                 continue;
             }
-            // Signals know of the name before it is there: there is no moment in which it is there and they do not.
-            let doomed = Doomed { dir: own.dir.as_raw_fd(), name: own.name.clone() };
-            DOOMED.store(Box::into_raw(Box::new(doomed)), Ordering::SeqCst);
-            match make(&own.dir, &own.name) {
-                Ok(()) => {
-                    own.is_there = true;
-                    return Ok(own);
-                }
-                Err(Errno::EEXIST) => DOOMED.store(std::ptr::null_mut(), Ordering::SeqCst),
+            match own.make(&mut make) {
+                Ok(()) => return Ok(own),
+                Err(Errno::EEXIST) => {}
                 Err(e) => return Err(e),
             }
         }
         Err(Errno::EEXIST)
     }
 
+    /// Has something made under the name.
+    fn make(&mut self, make: impl FnOnce(&Fd, &CStr) -> Result<()>) -> Result<()> {
+        // Signals know of the name before it is there: there is no moment in which it is there and they do not.
+        let doomed = Doomed { dir: self.dir.as_raw_fd(), name: self.name.clone() };
+        self.doom.store(Box::into_raw(Box::new(doomed)), Ordering::SeqCst);
+        let made = make(&self.dir, &self.name);
+        self.is_there = made.is_ok();
+        if !self.is_there {
+            self.doom.store(std::ptr::null_mut(), Ordering::SeqCst);
+        }
+        made
+    }
+
     /// Makes it the name that is wanted, and waits until that is on the disk.
-    fn rename(mut self, to: &CStr) -> Result<()> {
-        renameat(&self.dir, &self.name, to)?;
+    fn rename(&mut self, to: &CStr) -> Result<()> {
+        renameat2(&self.dir, &self.name, &self.dir, to)?;
         self.is_there = false;
         fsync(&self.dir)
     }
@@ -259,19 +379,20 @@ impl Drop for Temporary {
         if self.is_there {
             let _ = unlinkat(&self.dir, &self.name);
         }
-        DOOMED.store(std::ptr::null_mut(), Ordering::SeqCst);
+        self.doom.store(std::ptr::null_mut(), Ordering::SeqCst);
     }
 }
 
 /// Has the temporary name taken away by the signals that end a program, unless they are ignored or somebody else's.
 fn take_away_on_signals() {
     extern "C" fn on_signal(signal: c_int) {
-        let doomed = DOOMED.swap(std::ptr::null_mut(), Ordering::SeqCst);
         // SAFETY: values that DOOMED points to are never freed; unlinkat, signal and raise may be called in a handler. The
         // signal is blocked while its handler runs: it ends the process when this returns.
         unsafe {
-            if !doomed.is_null() {
-                libc::unlinkat((*doomed).dir, (*doomed).name.as_ptr(), 0);
+            for doomed in DOOMED.iter().map(|doom| doom.swap(std::ptr::null_mut(), Ordering::SeqCst)) {
+                if !doomed.is_null() {
+                    libc::unlinkat((*doomed).dir, (*doomed).name.as_ptr(), 0);
+                }
             }
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
@@ -391,6 +512,15 @@ mod tests {
             writer.publish().unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
+        // What somebody who was killed has left in the way goes.
+        let hash = b"out"
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        std::fs::write(dir.join(format!(".fathom-{hash:016x}")), b"left behind").unwrap();
+        let mut again = create();
+        again.write_all(b"two").unwrap();
+        again.publish().unwrap();
+        assert_eq!(names(&dir), ["out"]);
         let mut dropped = create();
         dropped.write_all(b"three").unwrap();
         drop(dropped);
@@ -405,13 +535,8 @@ mod tests {
         let dir = ground("named");
         let open = || open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
         let start = || {
-            let (fd, name) = (open(), c"out".to_owned());
-            let mut made = None;
-            let temporary = Temporary::make(fd, |dir, name| {
-                made = Some(create(dir, name, libc::O_CREAT | libc::O_EXCL)?);
-                Ok(())
-            });
-            Writer { fd: made.unwrap(), whereto: Whereto::Named { name, temporary: temporary.unwrap() } }
+            let (fd, temporary) = named(open(), FOR_ALL).unwrap();
+            Writer { fd, whereto: Whereto::Named { name: c"out".to_owned(), temporary } }
         };
         let mut writer = start();
         writer.write_all(b"x").unwrap();
@@ -420,6 +545,25 @@ mod tests {
         assert_eq!(names(&dir), ["out"]);
         drop(start());
         assert_eq!(names(&dir), ["out"]);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_fresh_file_gets_its_name_when_it_is_whole() {
+        let dir = ground("fresh");
+        let fd = open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
+        let both = || [Fresh::unnamed(&fd, 0o640).unwrap().unwrap(), Fresh::named(&fd).unwrap()];
+        for (fresh, name) in both().iter_mut().zip([c"one", c"two"]) {
+            write(fresh.fd(), b"x").unwrap();
+            fresh.publish(&fd, name).unwrap();
+        }
+        drop(both());
+        assert_eq!(names(&dir), ["one", "two"]);
+        let mut late = Fresh::unnamed(&fd, 0o600).unwrap().unwrap();
+        assert_eq!(late.publish(&fd, c"one"), Err(Errno::EEXIST));
+        unlinkat(&fd, c"one").unwrap();
+        late.publish(&fd, c"one").unwrap();
+        assert_eq!(std::fs::read(dir.join("one")).unwrap(), b"");
         std::fs::remove_dir_all(dir).unwrap();
     }
 

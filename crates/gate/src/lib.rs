@@ -10,8 +10,9 @@
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
 //! | [`cache`] | what of a file is in memory: `cachestat`, `mincore` |
 //! | [`clock`] | clocks, and the processor that a thread runs on |
+//! | [`create`] | files, directories, links and their attributes made: `mkdirat`, `fchownat`, `utimensat`, ... |
 //! | [`errno`] | error numbers with their names |
-//! | [`extent`] | holes and extents of a file: `lseek`, `fallocate`, `FS_IOC_FIEMAP` |
+//! | [`extent`] | room for a file, holes, extents: `fallocate`, `FS_IOC_FIEMAP` |
 //! | [`fd`] | an owned file descriptor whose close is counted |
 //! | [`file`](mod@file) | files that are written whole or not at all, and read from any place in them |
 //! | [`fs`] | files and directories: `openat`, `statx`, `newfstatat`, `getdents64`, `readlinkat`, ... |
@@ -21,6 +22,7 @@
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
 //! | [`process`] | children that can be killed, memory shared with them, times used |
 //! | [`scratch`] | files that are made to be experimented on |
+//! | [`xattr`] | extended attributes: `listxattrat`, `getxattrat`, `flistxattr`, ... |
 //! | [`xfs`] | bulkstat and the geometry of XFS |
 //!
 //! The functions return the kernel's error number as it was ([`Errno`]). A gate that the kernel does not have answers
@@ -34,6 +36,7 @@ compile_error!(
 pub mod btrfs;
 pub mod cache;
 pub mod clock;
+pub mod create;
 pub mod errno;
 pub mod extent;
 pub mod fd;
@@ -46,6 +49,7 @@ pub mod mount;
 pub mod notify;
 pub mod process;
 pub mod scratch;
+pub mod xattr;
 pub mod xfs;
 
 pub use errno::Errno;

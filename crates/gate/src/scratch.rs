@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd};
 
-use libc::{c_int, c_long, syscall};
+use libc::{c_int, syscall};
 
 use crate::meter::{Gate, answer, pass};
 use crate::{Fd, Result};
@@ -44,25 +44,6 @@ pub fn open_direct(dir: impl AsFd, name: &CStr) -> Result<Fd> {
     open(dir, name, libc::O_DIRECT)
 }
 
-/// Writes at a place in a file. [pwrite(2)](https://man7.org/linux/man-pages/man2/pwrite.2.html)
-pub fn pwrite64(fd: impl AsFd, bytes: &[u8], offset: u64) -> Result<usize> {
-    pass(Gate::Pwrite64, || {
-        // SAFETY: the kernel reads at most `bytes.len()` bytes of `bytes`.
-        answer(unsafe {
-            let fd = fd.as_fd().as_raw_fd();
-            syscall(libc::SYS_pwrite64, fd, bytes.as_ptr(), bytes.len() as c_long, offset as c_long)
-        })
-    })
-}
-
-/// Makes a file shorter or longer; what it grows by is a hole.
-/// [ftruncate(2)](https://man7.org/linux/man-pages/man2/truncate.2.html)
-pub fn ftruncate(fd: impl AsFd, len: u64) -> Result<()> {
-    // SAFETY: no pointers.
-    pass(Gate::Ftruncate, || answer(unsafe { syscall(libc::SYS_ftruncate, fd.as_fd().as_raw_fd(), len as c_long) }))
-        .map(drop)
-}
-
 /// Locks an open file for this process alone, without waiting; the lock goes with the last descriptor.
 /// [flock(2)](https://man7.org/linux/man-pages/man2/flock.2.html)
 ///
@@ -72,28 +53,6 @@ pub fn flock(fd: impl AsFd) -> Result<()> {
     pass(Gate::Flock, || {
         // SAFETY: no pointers.
         answer(unsafe { syscall(libc::SYS_flock, fd.as_fd().as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })
-    })
-    .map(drop)
-}
-
-/// Makes a directory that nobody else may look into.
-/// [mkdirat(2)](https://man7.org/linux/man-pages/man2/mkdir.2.html)
-pub fn mkdirat(dir: impl AsFd, name: &CStr) -> Result<()> {
-    pass(Gate::Mkdirat, || {
-        // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_mkdirat, dir.as_fd().as_raw_fd(), name.as_ptr(), 0o700) })
-    })
-    .map(drop)
-}
-
-/// Takes an empty directory away. [unlinkat(2)](https://man7.org/linux/man-pages/man2/unlink.2.html), `AT_REMOVEDIR`
-///
-/// # Errors
-/// `ENOTEMPTY` where something is in it.
-pub fn unlinkat_directory(dir: impl AsFd, name: &CStr) -> Result<()> {
-    pass(Gate::Unlinkat, || {
-        // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_unlinkat, dir.as_fd().as_raw_fd(), name.as_ptr(), libc::AT_REMOVEDIR) })
     })
     .map(drop)
 }
@@ -118,36 +77,10 @@ pub fn direct_alignment(fd: impl AsFd) -> Result<Option<(u32, u32)>> {
     Ok((buffer[MASK] & STATX_DIOALIGN != 0).then_some((buffer[MEMORY], buffer[OFFSET])))
 }
 
-/// The names of the extended attributes of a file, into `names`; gives how many bytes they take.
-/// [llistxattr(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html)
-///
-/// # Errors
-/// `EOPNOTSUPP` where the file system has none; `ERANGE` when there is too little room.
-pub fn llistxattr(path: &CStr, names: &mut [u8]) -> Result<usize> {
-    pass(Gate::Llistxattr, || {
-        // SAFETY: `path` is NUL-terminated, and the kernel writes at most `names.len()` bytes.
-        answer(unsafe { syscall(libc::SYS_llistxattr, path.as_ptr(), names.as_mut_ptr(), names.len() as c_long) })
-    })
-}
-
-/// An extended attribute of a file, into `value`; gives how many bytes it takes.
-/// [lgetxattr(2)](https://man7.org/linux/man-pages/man2/getxattr.2.html)
-///
-/// # Errors
-/// `ENODATA` where it has no such attribute; `ERANGE` when there is too little room.
-pub fn lgetxattr(path: &CStr, attribute: &CStr, value: &mut [u8]) -> Result<usize> {
-    pass(Gate::Lgetxattr, || {
-        // SAFETY: both names are NUL-terminated, and the kernel writes at most `value.len()` bytes.
-        answer(unsafe {
-            let (path, attribute) = (path.as_ptr(), attribute.as_ptr());
-            syscall(libc::SYS_lgetxattr, path, attribute, value.as_mut_ptr(), value.len() as c_long)
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::create::{ftruncate, pwrite64};
     use crate::fs::{CWD, Open, openat};
 
     #[test]

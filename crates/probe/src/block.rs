@@ -13,9 +13,10 @@
 use std::os::fd::AsFd;
 
 use gate::cache::{Aligned, page_size};
-use gate::extent::{Allocate, fallocate, seek_data, seek_hole};
-use gate::fs::{Advice, At, Want, fadvise64, pread64, statx};
-use gate::scratch::{direct_alignment, pwrite64};
+use gate::create::pwrite64;
+use gate::extent::{Allocate, fallocate};
+use gate::fs::{Advice, At, Want, Whence, fadvise64, lseek, pread64, statx};
+use gate::scratch::direct_alignment;
 use gate::{Errno, Fd, Gate};
 use ondisk::split_options;
 
@@ -115,8 +116,11 @@ fn allocation(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
         sync(file)?;
         let refused = |gate| Trouble::refused("cannot see where the data lies", gate);
         // The data that holds the byte: from the last hole before it on.
-        let from = seek_data(file, at - at % (4 << 20)).map_err(refused(Gate::Lseek))?;
-        let to = seek_hole(file, at).map_err(refused(Gate::Lseek))?;
+        let from = match lseek(file, at - at % (4 << 20), Whence::Data) {
+            Err(Errno::ENXIO) => None, // nothing but a hole
+            other => Some(other.map_err(refused(Gate::Lseek))?),
+        };
+        let to = lseek(file, at, Whence::Hole).map_err(refused(Gate::Lseek))?;
         lengths.extend(from.filter(|from| *from <= at).map(|from| to.saturating_sub(from)));
     }
     let unknown = |why: &str| Ok(Finding::unknown(Experiment::Block, NAME, "bytes", why));

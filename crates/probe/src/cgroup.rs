@@ -2,10 +2,10 @@
 
 use std::ffi::CString;
 
+use gate::create::{mkdirat, unlinkat_directory};
 use gate::file::{read_kernel, write};
 use gate::fs::{CWD, Open, getdents64, openat};
 use gate::long::{c_string, open_long};
-use gate::scratch::{mkdirat, unlinkat_directory};
 use gate::{Errno, Result};
 use ondisk::{Mount, split_options};
 
@@ -108,7 +108,7 @@ impl Group {
             }
         }
         let name = [PREFIX, format!("{:x}", std::process::id()).as_bytes()].concat();
-        mkdirat(&parent, &c_string(&name)?)?;
+        mkdirat(&parent, &c_string(&name)?, 0o755)?;
         let own = Own { version: self.version, dir: [dir, b"/", &name].concat() };
         own.set(self.version.limit_file(), limit.to_string().as_bytes())?;
         Ok(own)

@@ -4,18 +4,20 @@
 //! names and inodes without taking anything from anybody else, the cold calls are made in a group of their own (cgroup), which is
 //! then emptied. Files that the directory already has are not touched, save that it is read once where nothing can be written.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use gate::clock::empty_call;
-use gate::file::{fsync, renameat, unlinkat};
+use gate::create::pwrite64;
+use gate::file::{fsync, renameat2, unlinkat};
 use gate::fs::{
     Advice, At, CWD, Open, Want, fadvise64, fchdir, getdents64, newfstatat, openat, pread64, statx, syncfs,
 };
-use gate::scratch::{lgetxattr, llistxattr, open_new, pwrite64};
+use gate::scratch::open_new;
+use gate::xattr::{lgetxattr, llistxattr};
 use gate::{Errno, Fd, Gate};
 use mounts::compare::alone;
 
@@ -256,19 +258,19 @@ fn warm(desk: &mut Desk<'_>, counts: &[usize], dir: &Fd, prices: &mut Vec<Price>
             |t| each(prefixed("no-", t), |n| miss(dir, n)),
             prices,
         )?;
-        price(
-            desk,
-            threads,
-            "llistxattr",
-            "a file without any",
-            |t| each(names(t), |n| llistxattr(n, &mut [0; 256]).map(drop)),
-            prices,
-        )?;
-        let absent = |n: &CStr| match lgetxattr(n, c"user.fathom", &mut [0; 256]) {
-            Err(Errno::ENODATA) => Ok(()),
-            other => other.map(drop),
+        let listed = |t| {
+            let all = RefCell::default();
+            each(names(t), move |n| llistxattr(n, &mut all.borrow_mut()))
         };
-        price(desk, threads, "lgetxattr", "one that is not there", move |t| each(names(t), absent), prices)?;
+        price(desk, threads, "llistxattr", "a file without any", listed, prices)?;
+        let absent = |t| {
+            let value = RefCell::default();
+            each(names(t), move |n| match lgetxattr(n, c"user.fathom", &mut value.borrow_mut()) {
+                Err(Errno::ENODATA) => Ok(()),
+                other => other,
+            })
+        };
+        price(desk, threads, "lgetxattr", "one that is not there", absent, prices)?;
         price(desk, threads, "getdents64", "an entry", |_| entries(dir), prices)?;
     }
     for &threads in counts {
@@ -320,7 +322,7 @@ fn changes(
     prices: &mut Vec<Price>,
 ) -> Result<(), Trouble> {
     for (part, gate, what) in
-        [(0, "openat+close", "a new file"), (1, "renameat", "to a new name"), (2, "unlinkat", "a file")]
+        [(0, "openat+close", "a new file"), (1, "renameat2", "to a new name"), (2, "unlinkat", "a file")]
     {
         let make = |thread: usize| -> Box<Batch<'_>> {
             let (new, renamed) = (prefixed("new-", thread), prefixed("renamed-", thread));
@@ -333,7 +335,7 @@ fn changes(
                     Ok(())
                 };
                 timed(0, &|i| open_new(dir, &new[i]).map(drop))?;
-                timed(1, &|i| renameat(dir, &new[i], &renamed[i]))?;
+                timed(1, &|i| renameat2(dir, &new[i], dir, &renamed[i]))?;
                 timed(2, &|i| unlinkat(dir, &renamed[i]))?;
                 Ok((costs[part], new.len() as u64))
             })

@@ -3,10 +3,11 @@
 use std::ffi::CString;
 use std::os::fd::AsRawFd;
 
+use gate::create::{mkdirat, unlinkat_directory};
 use gate::file::{read_kernel, unlinkat};
 use gate::fs::{At, CWD, Open, Statfs, Want, fstatfs, getdents64, openat, statx};
 use gate::long::{c_string, open_long};
-use gate::scratch::{flock, mkdirat, open_direct, open_new, open_unnamed, unlinkat_directory};
+use gate::scratch::{flock, open_direct, open_new, open_unnamed};
 use gate::{Errno, Fd, Gate};
 use mounts::table::{Door, Table};
 use ondisk::{Dev, Mount, split_options};
@@ -146,7 +147,7 @@ impl Place {
     /// The call that failed.
     pub fn scratch_dir(&self) -> Result<ScratchDir<'_>, Trouble> {
         let name = self.free_name()?;
-        mkdirat(&self.dir, &name)
+        mkdirat(&self.dir, &name, 0o700)
             .map_err(Trouble::refused("cannot make a directory to experiment in", Gate::Mkdirat))?;
         let mut made = ScratchDir { dir: None, name, place: self };
         let dir = openat(&self.dir, &made.name, Open::SCAN);

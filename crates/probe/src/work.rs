@@ -4,9 +4,9 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use gate::cache::{Mapping, cachestat, page_size};
+use gate::create::{ftruncate, pwrite64};
 use gate::file::fsync;
 use gate::fs::{Advice, fadvise64, pread64};
-use gate::scratch::{ftruncate, pwrite64};
 use gate::{Errno, Fd, Gate};
 
 use crate::desk::{Desk, Trouble};

@@ -12,21 +12,31 @@
 //! | [`walk`] | what a walk found |
 //! | [`du`] | what each directory holds |
 //! | [`entries`] | entries, one a line |
+//! | [`dump`] | what was dumped, and its map |
+//! | [`time`] | times of day |
 //! | [`probe`] | what the experiments on a file system have found |
 //! | [`plot`] | figures of samples, as SVG and PNG |
 //! | [`changed`] | what has changed, for people and for backup tools |
+//! | [`restore`] | what was restored |
+//! | [`list`] | members of archives |
+//! | [`verify`] | whether an archive is whole |
 #![forbid(unsafe_code)]
 
 pub mod changed;
 pub mod compare;
 pub mod du;
+pub mod dump;
 pub mod entries;
 pub mod json;
+pub mod list;
 pub mod mounts;
 pub mod name;
 pub mod plot;
 pub mod probe;
 pub mod profile;
+pub mod restore;
 pub mod stats;
 pub mod table;
+pub mod time;
+pub mod verify;
 pub mod walk;

@@ -1,9 +1,13 @@
 //! The commands, each thin: they ask an engine and show what it answers.
 
 pub(crate) mod changed;
+pub(crate) mod dump;
+pub(crate) mod list;
 pub(crate) mod mounts;
 pub(crate) mod paper;
 pub(crate) mod probe;
+pub(crate) mod restore;
 pub(crate) mod survey;
+pub(crate) mod verify;
 pub(crate) mod walk;
 pub(crate) mod watch;

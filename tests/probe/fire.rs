@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::names;
 use crate::support::build::{dir, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, image, mount_image, mounted};
-use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::jail::{as_nobody, fathom_in, furnish, jailed};
 use crate::support::run::{args, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -129,6 +129,21 @@ fn whoever_is_stopped_leaves_nothing() {
                 assert!(names(place).is_empty(), "{:?}", names(place));
             }
             crate::support::build::unmount(&at);
+        });
+    }
+}
+
+#[test]
+fn without_proc_files_have_names_and_go_all_the_same() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let jail = tmpfs(ground.join("jail"));
+            furnish(&jail);
+            let at = dir(jail.join("at"));
+            let mut command = jailed(&jail);
+            let ran = run(command.args(["probe", "/at", "block", "--json"]));
+            assert_eq!(*super::inferred(&ran.json(), "allocation-block"), serde_json::json!(4096), "{ran}");
+            assert!(names(&at).is_empty());
         });
     }
 }

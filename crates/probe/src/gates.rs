@@ -55,6 +55,8 @@ type Batch<'a> = dyn FnMut(Clock) -> Result<(f64, u64), Errno> + 'a;
 
 /// Files that each thread has.
 const FILES: usize = 128;
+/// More threads than these say nothing new, and want a file each for every call.
+const MOST_THREADS: usize = 16;
 /// How long one call is priced, on one number of threads.
 const EACH: Duration = Duration::from_millis(120);
 /// A price wants at least so many batches.
@@ -63,7 +65,7 @@ const BATCHES: usize = 5;
 /// All of it.
 pub fn gates(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<Vec<Finding>, Trouble> {
     desk.go_on("gates: what an empty call costs")?;
-    let threads = gate::process::processors();
+    let threads = gate::process::processors().min(MOST_THREADS);
     let mut counts = vec![1];
     if threads > 1 {
         counts.push(threads);
@@ -114,11 +116,11 @@ fn all(place: &Place, desk: &mut Desk<'_>, counts: &[usize], prices: &mut Vec<Pr
             }
         }
     }
-    let home = openat(CWD, c".", Open::DIRECTORY);
-    let moved = fchdir(fd);
+    // Some calls take a path, and no directory: they begin at the current one. Who cannot go back does not go there.
+    let home = openat(CWD, c".", Open::DIRECTORY | Open::PATH).ok().filter(|_| fchdir(fd).is_ok());
     let done = warm(desk, counts, fd, prices);
-    if let (Ok(()), Ok(home)) = (moved, home) {
-        let _ = fchdir(&home);
+    if let Some(home) = home {
+        fchdir(&home).map_err(Trouble::refused("cannot go back to the current directory", Gate::Fchdir))?;
     }
     done?;
     drop(dir);

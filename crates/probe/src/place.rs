@@ -125,7 +125,13 @@ impl Place {
             return Err(Trouble::refused(DOING, Gate::Openat)(Errno::EROFS));
         }
         match open_unnamed(&self.dir) {
-            Ok(file) => return Ok(Scratch { file, name: None, place: self }),
+            Ok(file) => {
+                let unnamed = Scratch { file, name: None, place: self };
+                // Where there is no /proc, what has no name cannot be opened a second time.
+                if unnamed.reopen().is_ok() {
+                    return Ok(unnamed);
+                }
+            }
             Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {}
             Err(e) => return Err(Trouble::refused(DOING, Gate::Openat)(self.or_gone(e))),
         }

@@ -121,7 +121,9 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
         error: e,
         next: "",
     })?;
-    if let Some((by, why)) = untouched::untouched(about, std::slice::from_ref(&top), &mounts, |by| question.by.is_none_or(|only| only == by)) {
+    if let Some((by, why)) =
+        untouched::untouched(about, std::slice::from_ref(&top), &mounts, |by| question.by.is_none_or(|only| only == by))
+    {
         return Ok(Answer { engine: by.name(), why, ..Answer::default() });
     }
     if let Some(written) = written::written(&reader, question, &top, &mounts)? {

@@ -35,18 +35,18 @@ mod users;
 mod window;
 mod write;
 
-pub use member::member_name;
-pub use plan::{Hashes, Plan, Step};
-pub use write::Map;
 use crate::catalog::{Fault, Options, write_rows};
 use crate::gather::{self, Gather, Gathered, gather};
 use crate::increment::levels::Level;
 use crate::increment::{Base, spare_unseen};
 use crate::rows::Rows;
+pub use member::member_name;
 use output::Output;
+pub use plan::{Hashes, Plan, Step};
 use read::{Load, Reader};
 use users::Users;
 use window::{Stopped, Window};
+pub use write::Map;
 use write::{Kept, Writer};
 
 /// What is asked.
@@ -122,12 +122,7 @@ impl From<NoWalk> for Failure {
 ///
 /// # Errors
 /// Nothing is left behind then; if it is the catalog that cannot be written, the archive is there.
-pub fn dump(
-    question: &Question,
-    desk: &Desk,
-    progress: &Progress,
-    map: Option<Map<'_>>,
-) -> Result<Answer, Failure> {
+pub fn dump(question: &Question, desk: &Desk, progress: &Progress, map: Option<Map<'_>>) -> Result<Answer, Failure> {
     let chain = Chain::of(question)?;
     // Before anything is gathered, so that what cannot be written is known before hours of reading.
     let output = Output::create(question.archive.as_deref())?;
@@ -174,9 +169,8 @@ fn everything(
     kept.amended.iter().for_each(|(row, meta)| rows.set_meta(*row, meta));
     let warnings = desk.take_warnings();
     if let Some(catalog) = &chain.catalog {
-        let is_kept = |row| {
-            plan.step(row) != Step::LeftOut && !plan.is_blind(row) && kept.missing.binary_search(&row).is_err()
-        };
+        let is_kept =
+            |row| plan.step(row) != Step::LeftOut && !plan.is_blind(row) && kept.missing.binary_search(&row).is_err();
         let hash = |row| match plan.step(row) {
             Step::Link(to) => kept.hashes.get(row).or(kept.hashes.get(to)),
             _ => kept.hashes.get(row),
@@ -184,7 +178,8 @@ fn everything(
         let sealed = write_rows(catalog, &rows, question.options.clone(), warnings.is_empty(), is_kept, hash)?;
         chain.forget_higher()?;
         sealed.publish()?;
-        let lacks = |row: usize| plan.step(row) == Step::Unchanged && rows.kind(row) == Type::File && hash(row).is_none();
+        let lacks =
+            |row: usize| plan.step(row) == Step::Unchanged && rows.kind(row) == Type::File && hash(row).is_none();
         if (0..rows.len()).any(lacks) {
             notes.push("the catalog has no checksums of some files, as it goes on from one that has none".to_owned());
         }

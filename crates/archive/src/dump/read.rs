@@ -10,12 +10,12 @@ use ondisk::pax::sparse::{Extent, Map};
 use ondisk::pax::{self, Kind, Member, acl};
 use walk::{Desk, Meta, Type};
 
+use super::Work;
 use super::holes;
 use super::member::{Names, member};
 use super::places::Places;
 use super::plan::{Plan, Step};
 use super::users::Users;
-use super::Work;
 use super::window::Stopped;
 use crate::rows::Rows;
 
@@ -310,9 +310,12 @@ impl<'a> Reader<'a> {
         if data.len() <= size {
             data.resize(size + 1, 0);
         }
+        // Where a hole was looked for, and none is, it no longer stands at its beginning.
+        let is_moved = meta.blocks.saturating_mul(512) < meta.size;
         let mut have = 0;
         while have < size.max(1) {
-            match read(fd, &mut data[have..=size]) {
+            let rest = &mut data[have..=size];
+            match if is_moved { pread64(fd, rest, have as u64) } else { read(fd, rest) } {
                 Ok(0) => break,
                 Ok(n) => have += n,
                 Err(Errno::EINTR) => {}
@@ -472,7 +475,9 @@ impl<'a> Reader<'a> {
             Errno::ELOOP | Errno::ENXIO | Errno::EINVAL | Errno::EISDIR => {
                 "has become something else before it could be read; it is left out, dump it again"
             }
-            Errno::EACCES | Errno::EPERM => "cannot be read, and is left out; run as root, or leave it out with --exclude",
+            Errno::EACCES | Errno::EPERM => {
+                "cannot be read, and is left out; run as root, or leave it out with --exclude"
+            }
             Errno::EIO | Errno::EUCLEAN => "cannot be read, and is left out; the kernel's log says more",
             Errno::ENOKEY => "cannot be read, and is left out; it is encrypted, and its key is not there",
             _ => "cannot be read, and is left out",
@@ -490,7 +495,9 @@ impl<'a> Reader<'a> {
             std::cmp::Ordering::Greater => {
                 format!("has grown from {} to {} bytes while it was read; the rest is left out", meta.size, now.size)
             }
-            std::cmp::Ordering::Equal => "was changed while it was read, and may be neither as before nor as after".into(),
+            std::cmp::Ordering::Equal => {
+                "was changed while it was read, and may be neither as before nor as after".into()
+            }
         };
         self.warn(row, message);
     }

@@ -220,7 +220,8 @@ impl<'a> Directories<'a> {
         for (&row, (top, name)) in homes.iter().zip(names(&homes)?) {
             let (path, identity) = (then.rows()[row as usize].path, then.rows()[row as usize].identity());
             let same = self.homeless.get(&identity.key()).into_iter().flatten();
-            let mut free = same.filter(|(at, _)| self.dirs[*at as usize].was.is_none() && self.tops[*at as usize] == top);
+            let mut free =
+                same.filter(|(at, _)| self.dirs[*at as usize].was.is_none() && self.tops[*at as usize] == top);
             if let Some(&(at, _)) = free.find(|(_, now)| now.is(&identity))
                 && !old.contains_key(&path)
             {

@@ -86,7 +86,8 @@ impl Base {
     /// # Errors
     /// It cannot be read or written.
     pub fn copy_to(&self, path: &[u8]) -> Result<(), Fault> {
-        let read = |doing| move |e: gate::Errno| Fault { doing, path: self.path.clone(), error: e.to_string(), next: "" };
+        let read =
+            |doing| move |e: gate::Errno| Fault { doing, path: self.path.clone(), error: e.to_string(), next: "" };
         let write = |e: String| Fault::writing(path, e);
         let identity = |path: &[u8]| statx_long(path, At::empty(), Want::BASIC_STATS).map(|seen| (seen.dev, seen.ino));
         if identity(path).is_ok() && identity(path) == identity(&self.path) {
@@ -113,11 +114,8 @@ impl Base {
     pub fn plan(&self, rows: &Rows, with_hashes: bool) -> Result<Plan, Fault> {
         self.is_of(rows)?;
         let index = Index::load(&self.reader)?;
-        let parts: Vec<u32> = rows
-            .parts()
-            .iter()
-            .map(|part| part.among(&self.reader.about().parts).unwrap_or(NO_PART))
-            .collect();
+        let parts: Vec<u32> =
+            rows.parts().iter().map(|part| part.among(&self.reader.about().parts).unwrap_or(NO_PART)).collect();
         let entry = |row: u32| {
             let row = row as usize;
             let meta = rows.meta(row);

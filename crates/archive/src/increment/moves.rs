@@ -77,7 +77,8 @@ pub(super) fn moves(
     }
     ready.reverse(); // taken from the end
     let kept = dirs.iter().zip(unmoved).map(|(dir, unmoved)| dir.was.filter(|_| *unmoved)).collect();
-    let mut tree = Tree { dirs, tops, old, was_dir, kept, moved: HashMap::new(), came: HashMap::new(), steps: Vec::new() };
+    let mut tree =
+        Tree { dirs, tops, old, was_dir, kept, moved: HashMap::new(), came: HashMap::new(), steps: Vec::new() };
 
     // Those that something is in the way of, in order, and by the place that they are to come to.
     let mut waiting: BTreeSet<u32> = BTreeSet::new();

@@ -34,7 +34,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         return Err(Failed("--json and -o - both want standard output".to_owned()));
     }
     if archive.as_deref() == Some(b"-") && out.on_terminal() {
-        return Err(Failed("an archive is nothing for a terminal; give -o FILE, or pipe it to where it is to go".to_owned()));
+        return Err(Failed(
+            "an archive is nothing for a terminal; give -o FILE, or pipe it to where it is to go".to_owned(),
+        ));
     }
     if args.explain {
         return explain(args, out);
@@ -48,11 +50,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         level: args.level.zip(bytes(&args.state)).map(|(number, state)| Level { number, state }),
         gather: gathering(args.gather),
         threads: args.jobs.map(usize::from),
-        options: Options {
-            excludes: args.exclude.clone(),
-            max_depth: None,
-            one_file_system: args.one_file_system,
-        },
+        options: Options { excludes: args.exclude.clone(), max_depth: None, one_file_system: args.one_file_system },
         own: map.iter().cloned().collect(),
     };
     let mut list = map.map(|path| List::create(&path)).transpose()?;
@@ -125,7 +123,10 @@ fn explain(args: &Args, out: &Out) -> Done {
     let asked = gathering(args.gather);
     let mut rows = Vec::new();
     for Explained { path, plan, .. } in &explained {
-        let can = |by: By| plan.engines.iter().any(|(engine, possible)| *engine == by && possible.is_ok());
+        // To ask for each attribute by itself is possible everywhere.
+        let can = |by: By| {
+            by == By::PerCall || plan.engines.iter().any(|(engine, possible)| *engine == by && possible.is_ok())
+        };
         // What a mount does not offer falls back to the next better way.
         let fallen = |gather: Gather| gather.engines().iter().copied().find(|by| can(*by));
         let taken = asked.map_or(Some(plan.by), fallen);

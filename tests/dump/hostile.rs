@@ -230,3 +230,59 @@ fn interrupted_it_leaves_nothing_behind() {
         });
     }
 }
+
+/// A directory's dumpdir comes before its files: it tells of a file that then cannot be read. GNU tar keeps the older copy of it,
+/// and the next increment tries again.
+#[test]
+fn what_was_told_of_and_could_not_be_read_stays_as_it_was() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let (tree, out) = (dir(ground.join("tree")), dir(ground.join("out")));
+            for name in ["f", "g", "gone"] {
+                fs::write(tree.join(name), b"old").unwrap();
+            }
+            fs::set_permissions(&out, fs::Permissions::from_mode(0o777)).unwrap();
+            let here = fathom_in(&ground.join("bin"));
+            let catalog = out.join("catalog");
+            let restored = dir(ground.join("restored"));
+            let round = |nth: u32, code: i32| {
+                let archive = out.join(format!("{nth}.tar"));
+                let mut arguments = args!["dump", "tree", "-o", &archive, "--catalog", &catalog].to_vec();
+                if nth > 0 {
+                    arguments.extend(args!["--since", &catalog]);
+                }
+                let mut command = program(&here, arguments);
+                as_nobody(command.current_dir(ground));
+                run(&mut command).exits(code);
+                quiet(
+                    Command::new("tar")
+                        .args(["--listed-incremental=/dev/null", "-xpf"])
+                        .arg(archive)
+                        .arg("-C")
+                        .arg(&restored),
+                );
+            };
+            let content = |name: &str| fs::read_to_string(restored.join("tree").join(name)).ok();
+            round(0, 0);
+            assert_eq!(content("f").as_deref(), Some("old"));
+            for name in ["f", "g"] {
+                fs::write(tree.join(name), b"new").unwrap();
+            }
+            fs::write(tree.join("fresh"), b"new").unwrap();
+            fs::remove_file(tree.join("gone")).unwrap();
+            let closed = |mode| {
+                ["f", "fresh"]
+                    .map(|name| fs::set_permissions(tree.join(name), fs::Permissions::from_mode(mode)).unwrap())
+            };
+            closed(0o600);
+            round(1, 1);
+            let seen = ["f", "g", "gone", "fresh"].map(content);
+            assert_eq!(seen, [Some("old".to_owned()), Some("new".to_owned()), None, None]);
+            // Nothing but the permission to read is given back: it is dumped, though its contents are as they were.
+            closed(0o644);
+            round(2, 0);
+            assert_eq!(["f", "fresh"].map(content), [Some("new".to_owned()), Some("new".to_owned())]);
+            same(&snapshot(&tree), &snapshot(&restored.join("tree")), "in the end");
+        });
+    }
+}

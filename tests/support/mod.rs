@@ -1,14 +1,16 @@
 //! What the end-to-end tests share: a private mount namespace, things to mount in it, the program under test, and what it
 //! must find, worked out without it.
 
-#![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses its own part")]
 
 pub(crate) mod build;
+pub(crate) mod census;
 pub(crate) mod disks;
 pub(crate) mod fuse;
 pub(crate) mod jail;
 pub(crate) mod namespace;
 pub(crate) mod need;
+pub(crate) mod pack;
 pub(crate) mod reference;
 pub(crate) mod remote;
 pub(crate) mod run;

@@ -538,6 +538,10 @@ impl<'a> Hand<'a> {
     }
 
     fn pack(&mut self, meta: &Meta, dir: &[u8], name: &[u8]) -> Packed {
+        // Of what is made anew whenever it is looked at, the times are those of the look.
+        let none = Time::default();
+        let still = Meta { atime: none, mtime: none, ctime: none, ..*meta };
+        let meta = if meta.is_stub() { &still } else { meta };
         let part = self.to.parts.of(&mut self.last, meta, dir, name);
         let class = Class::of(meta, part);
         let number = match self.class {

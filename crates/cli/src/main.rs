@@ -11,7 +11,10 @@
 //! | [`cmd::watch`] | `fathom mounts --watch` |
 //! | [`cmd::walk`] | `fathom walk` |
 //! | [`cmd::changed`] | `fathom changed` |
+//! | [`cmd::restore`] | `fathom restore` |
 //! | [`cmd::dump`] | `fathom dump` |
+//! | [`cmd::list`] | `fathom list` |
+//! | [`cmd::verify`] | `fathom verify` |
 //! | [`cmd::survey`] | `fathom survey` |
 //! | [`cmd::paper`] | `fathom completions`, `fathom man` |
 //! | [`out`] | output: data, talk, warnings, profile, exit status |
@@ -40,7 +43,10 @@ fn main() -> ExitCode {
         args::Command::Mounts(args) => cmd::mounts::run(args, &out),
         args::Command::Walk(args) => cmd::walk::run(args, &out),
         args::Command::Changed(args) => cmd::changed::run(args, &out),
+        args::Command::Restore(args) => cmd::restore::run(args, &out),
         args::Command::Dump(args) => cmd::dump::run(args, &out),
+        args::Command::List(args) => cmd::list::run(args, &out),
+        args::Command::Verify(args) => cmd::verify::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
         args::Command::Completions(args) => cmd::paper::completions(args, &out),
         args::Command::Man(args) => cmd::paper::man(args),

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`meter`] | the names of the gates, the counters of each thread, their sum |
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
+//! | [`create`] | files, directories, links and their attributes made: `mkdirat`, `fchownat`, `utimensat`, ... |
 //! | [`errno`] | error numbers with their names |
 //! | [`fd`] | an owned file descriptor whose close is counted |
 //! | [`file`](mod@file) | files that are written whole or not at all, and read from any place in them |
@@ -28,6 +29,7 @@ compile_error!(
 );
 
 pub mod btrfs;
+pub mod create;
 pub mod errno;
 pub mod fd;
 pub mod file;

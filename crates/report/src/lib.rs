@@ -15,6 +15,9 @@
 //! | [`dump`] | what was dumped, and its map |
 //! | [`time`] | times of day |
 //! | [`changed`] | what has changed, for people and for backup tools |
+//! | [`restore`] | what was restored |
+//! | [`list`] | members of archives |
+//! | [`verify`] | whether an archive is whole |
 #![forbid(unsafe_code)]
 
 pub mod changed;
@@ -23,10 +26,13 @@ pub mod du;
 pub mod dump;
 pub mod entries;
 pub mod json;
+pub mod list;
 pub mod mounts;
 pub mod name;
 pub mod profile;
+pub mod restore;
 pub mod stats;
 pub mod table;
 pub mod time;
+pub mod verify;
 pub mod walk;

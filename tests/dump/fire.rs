@@ -148,6 +148,7 @@ fn names(at: &Path) -> Vec<String> {
 fn is_sound(archive: &Path) {
     let listed = Command::new("tar").arg("-tf").arg(archive).stdin(Stdio::null()).output().unwrap();
     assert!(listed.status.success(), "{}: {}", archive.display(), String::from_utf8_lossy(&listed.stderr));
+    run(&mut fathom(args!["verify", archive, "-q"])).exits(0);
 }
 
 /// How many kills; FATHOM_KILLS=300 is what counts before a release.
@@ -175,7 +176,7 @@ fn killed_at_any_moment() {
             command
         };
         let mut dice = Dice::new(5);
-        let (mut number, mut whole) = (0, 0);
+        let (mut number, mut whole, mut between, mut left) = (0, 0, 0, 0);
         // How long one takes, the first one of all too.
         let mut takes = Duration::from_millis(200);
         for round in 0..kills() {
@@ -190,6 +191,7 @@ fn killed_at_any_moment() {
             }
             if fs::read(&catalog).ok() == before {
                 // It is as if it had not been: the next one goes on from the same catalog, and takes its place.
+                between += usize::from(is_there);
                 let _ = fs::remove_file(archive(number));
             } else {
                 assert!(is_there, "round {round}: the catalog goes on from an archive that is not there");
@@ -197,6 +199,7 @@ fn killed_at_any_moment() {
                 whole += 1;
             }
             number += 1;
+            left += names(&out).iter().filter(|name| name.starts_with('.')).count();
             if round % 6 == 5 {
                 let start = Instant::now();
                 run(&mut dump(number)).exits(0);
@@ -209,6 +212,7 @@ fn killed_at_any_moment() {
             }
             change(&tree, &mut dice, 3);
         }
+        eprintln!("{whole} of {} came through, {between} without the catalog; {left} left something behind", kills());
         assert!(whole > 0 && whole < kills(), "{whole} of {} came through: no kill was in time", kills());
         assert!(ground.exists());
     });

@@ -198,11 +198,12 @@ fn directories_are_renamed_and_not_dumped_again() {
         rename("elsewhere/d", "d");
         rename("elsewhere", "d/a");
         told(&series.round("into what was in it"), &[("renamed", 2), ("files", 0), ("removed", 0)]);
+        // Not in the place of a file, which GNU tar would have to remove before.
         fs::write(tree.join("f"), b"f").unwrap();
         series.round("a file");
         fs::remove_file(tree.join("f")).unwrap();
         rename("x", "f");
-        told(&series.round("in the place of a file"), &[("renamed", 1), ("files", 0), ("removed", 0)]);
+        told(&series.round("in the place of a file"), &[("renamed", 0), ("files", 20)]);
     });
 }
 

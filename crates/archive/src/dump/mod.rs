@@ -169,9 +169,8 @@ fn everything(
     kept.amended.iter().for_each(|(row, meta)| rows.set_meta(*row, meta));
     let warnings = desk.take_warnings();
     if let Some(catalog) = &chain.catalog {
-        let is_kept = |row| {
-            plan.step(row) != Step::LeftOut && !plan.is_blind(row) && kept.missing.binary_search(&row).is_err()
-        };
+        let is_kept =
+            |row| plan.step(row) != Step::LeftOut && !plan.is_blind(row) && kept.missing.binary_search(&row).is_err();
         let hash = |row| match plan.step(row) {
             Step::Link(to) => kept.hashes.get(row).or(kept.hashes.get(to)),
             _ => kept.hashes.get(row),

@@ -1,7 +1,6 @@
 //! A member's headers, written. The same member gives the same bytes, everywhere and always: nothing of the machine, the
 //! process or the time of day is in them.
 
-use std::fmt::Write;
 use std::ops::Range;
 
 use super::field::{

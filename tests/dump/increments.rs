@@ -198,11 +198,12 @@ fn directories_are_renamed_and_not_dumped_again() {
         rename("elsewhere/d", "d");
         rename("elsewhere", "d/a");
         told(&series.round("into what was in it"), &[("renamed", 2), ("files", 0), ("removed", 0)]);
+        // Not in the place of a file, which GNU tar would have to remove before.
         fs::write(tree.join("f"), b"f").unwrap();
         series.round("a file");
         fs::remove_file(tree.join("f")).unwrap();
         rename("x", "f");
-        told(&series.round("in the place of a file"), &[("renamed", 1), ("files", 0), ("removed", 0)]);
+        told(&series.round("in the place of a file"), &[("renamed", 0), ("files", 20)]);
     });
 }
 
@@ -236,7 +237,11 @@ fn only_what_has_changed_is_dumped() {
         series.round("a third name");
         fs::rename(tree.join("d4"), tree.join("d6")).unwrap();
         told(&series.round("a rename"), &[("files", 0), ("links", 0), ("renamed", 1)]);
-        let ran = dump(&tree, &ground.join("last.tar"), &["--since", series.catalog.to_str().unwrap(), "--catalog", "/dev/null"]);
+        let ran = dump(
+            &tree,
+            &ground.join("last.tar"),
+            &["--since", series.catalog.to_str().unwrap(), "--catalog", "/dev/null"],
+        );
         assert!(!ran.exits(0).stderr.contains("checksums"));
     });
 }
@@ -294,7 +299,8 @@ fn several_sources() {
         let mut number = 0;
         let mut round = || {
             let archive = ground.join(format!("{number}.tar"));
-            let mut arguments = args!["dump", "one", "two", "three", "-o", archive, "--catalog", catalog, "--json"].to_vec();
+            let mut arguments =
+                args!["dump", "one", "two", "three", "-o", archive, "--catalog", catalog, "--json"].to_vec();
             if number > 0 {
                 arguments.extend(args!["--since", catalog]);
             }

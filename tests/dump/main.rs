@@ -8,6 +8,7 @@ mod support;
 mod changes;
 mod counts;
 mod everything;
+mod fire;
 mod full;
 mod hostile;
 mod increments;

@@ -169,9 +169,8 @@ fn everything(
     kept.amended.iter().for_each(|(row, meta)| rows.set_meta(*row, meta));
     let warnings = desk.take_warnings();
     if let Some(catalog) = &chain.catalog {
-        let is_kept = |row| {
-            plan.step(row) != Step::LeftOut && !plan.is_blind(row) && kept.missing.binary_search(&row).is_err()
-        };
+        let is_kept =
+            |row| plan.step(row) != Step::LeftOut && !plan.is_blind(row) && kept.missing.binary_search(&row).is_err();
         let hash = |row| match plan.step(row) {
             Step::Link(to) => kept.hashes.get(row).or(kept.hashes.get(to)),
             _ => kept.hashes.get(row),
@@ -247,7 +246,8 @@ impl Chain {
         };
         let base = since.as_deref().map(|since| Base::open(since, &question.sources)).transpose()?;
         let alone = question.level.as_ref().filter(|level| level.number > 0 && since.is_none());
-        let note = alone.map(|level| format!("there is no dump of a level below {}: everything is dumped", level.number));
+        let note =
+            alone.map(|level| format!("there is no dump of a level below {}: everything is dumped", level.number));
         Ok(Chain { since, base, catalog, level: question.level.clone(), note })
     }
 

@@ -13,8 +13,10 @@
 //! | [`du`] | what each directory holds |
 //! | [`entries`] | entries, one a line |
 //! | [`changed`] | what has changed, for people and for backup tools |
+//! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod changed;
 pub mod compare;
 pub mod du;

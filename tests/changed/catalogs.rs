@@ -214,14 +214,16 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// The Python of the virtual environment that tools/setup makes beside what is built.
-fn python() -> Option<std::path::PathBuf> {
+/// The Python of the virtual environment that tools/setup makes beside what is built, if it has some modules.
+fn python(modules: &str) -> Option<std::path::PathBuf> {
     let built = Path::new(env!("CARGO_BIN_EXE_fathom")).parent()?.parent()?;
     let python = built.join("venv/bin/python");
-    if python.is_file() {
+    let mut import = Command::new(&python);
+    import.args(["-c", &format!("import {modules}")]).stderr(Stdio::null());
+    if python.is_file() && import.status().is_ok_and(|status| status.success()) {
         return Some(python);
     }
-    let wanted = format!("DuckDB ({}, from tools/setup test)", python.display());
+    let wanted = format!("{modules} ({}, from tools/setup test)", python.display());
     assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "a test needs {wanted}");
     let _ = writeln!(std::io::stderr(), "\n*** SKIPPED a test of catalogs: it needs {wanted}");
     None
@@ -236,7 +238,7 @@ for row in rows.fetchall():
 
 #[test]
 fn duckdb_reads_what_is_there() {
-    let Some(python) = python() else { return };
+    let Some(python) = python("duckdb") else { return };
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let (top, to) = (tmpfs(ground.join("top")), ground.join("catalog.parquet"));
@@ -288,5 +290,40 @@ fn kind(kind: &str) -> u32 {
         "socket" => libc::S_IFSOCK,
         "block" => libc::S_IFBLK,
         _ => libc::S_IFCHR,
+    }
+}
+
+/// The examples of docs/catalog.md, in one of its languages.
+fn examples(language: &str) -> Vec<&'static str> {
+    let text = include_str!("../../docs/catalog.md");
+    let begin = format!("```{language}\n");
+    let blocks = text.split(&begin[..]).skip(1).filter_map(|rest| Some(rest.split_once("```")?.0));
+    blocks.filter(|block| !block.contains("spark.read")).collect()
+}
+
+#[test]
+fn the_examples_of_the_docs_work() {
+    let Some(python) = python("duckdb, pandas, pyarrow") else { return };
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = dir(tmpfs(ground.join("top")).join("directory"));
+            bush(&top, 3, 20);
+            file(top.join("the largest.txt"), 123_456);
+            catalog(&top, &ground.join("c.parquet"));
+            let ran = |script: &str| {
+                let printed = tool(Command::new(&python).args(["-c", script]).current_dir(ground));
+                String::from_utf8(printed).unwrap()
+            };
+            for example in examples("sql") {
+                for query in example.split(';').filter(|query| !query.trim().is_empty()) {
+                    let printed = ran(&format!("import duckdb\nprint(duckdb.sql(\"\"\"{query}\"\"\"))"));
+                    assert!(!query.contains("size DESC") || printed.contains("the largest.txt"), "{query}\n{printed}");
+                    assert!(!printed.trim().is_empty(), "{query}");
+                }
+            }
+            let [pandas] = examples("python")[..] else { panic!("one example for pandas") };
+            let printed = ran(pandas);
+            assert!(printed.contains("the largest.txt") && printed.contains("123456"), "{printed}");
+        });
     }
 }

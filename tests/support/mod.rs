@@ -13,6 +13,7 @@ pub(crate) mod reference;
 pub(crate) mod remote;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod snapshot;
 pub(crate) mod strace;
 pub(crate) mod trees;
 

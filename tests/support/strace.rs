@@ -35,7 +35,8 @@ pub(crate) fn trace<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item 
             counts.insert((*name).to_owned(), (calls, errors.first().map_or(0, |errors| errors.parse().unwrap())));
         }
     }
-    for (number, name) in [("0x1c9", "statmount"), ("0x1ca", "listmount")] {
+    let unknown = [("0x1c9", "statmount"), ("0x1ca", "listmount"), ("0x1d0", "getxattrat"), ("0x1d1", "listxattrat")];
+    for (number, name) in unknown {
         let begins = format!("syscall_{number}(");
         let resumes = format!("syscall_{number} resumed");
         let calls = lines.lines().filter(|line| line.contains(&begins)).count() as u64;
@@ -69,7 +70,7 @@ pub(crate) fn less_start<A: Into<OsString>>(log: &Path, args: impl IntoIterator<
 }
 
 /// System calls for file-system work: a gate for one of these may not be passed by.
-const WATCHED: [&str; 30] = [
+const WATCHED: [&str; 36] = [
     "statx",
     "newfstatat",
     "stat",
@@ -100,6 +101,12 @@ const WATCHED: [&str; 30] = [
     "read",
     "open_tree",
     "access",
+    "listxattrat",
+    "getxattrat",
+    "llistxattr",
+    "lgetxattr",
+    "flistxattr",
+    "fgetxattr",
 ];
 
 /// What strace saw is what the gates counted. Its `ioctl` has them all in one.

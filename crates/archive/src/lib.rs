@@ -1,16 +1,24 @@
-//! What is kept of a tree, to be looked at later: its catalog, and what has changed since.
+//! What is kept of a tree, to be looked at later: archives of it, its catalog, and what has changed since.
 //!
 //! | room | what is in it |
 //! |---|---|
 //! | [`catalog`] | a Parquet file with a row for each entry: written, read |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
+//! | [`dump`](mod@dump) | trees into an archive |
+//! | [`input`] | reads an archive, from wherever it comes |
+//! | [`gather`](mod@gather) | everything that is to be known of a tree before any of it is read |
 //! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
+//! | [`rows`] | a whole tree in memory, small |
 //! | [`token`] | what a file system says of itself that changes whenever anything in it does |
 #![forbid(unsafe_code)]
 
 pub mod catalog;
 pub mod changed;
+pub mod dump;
+pub mod gather;
+pub mod input;
 pub mod part;
+pub mod rows;
 pub mod token;
 
 use gate::fs::Open;

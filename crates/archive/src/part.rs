@@ -1,6 +1,6 @@
 //! The file systems that a tree is made of, by what stays when device numbers change.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use gate::fs::{Open, fs_uuid, fstatfs};
 use gate::long::open_long;
@@ -13,6 +13,8 @@ use crate::token;
 /// A mount, or a subvolume in one, that a tree is made of. All entries of a part have their inode numbers from one space.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Part {
+    /// The number of the DIR that it was come upon in.
+    pub top: u32,
     /// Where it begins, below DIR; empty for DIR's own.
     pub path: Vec<u8>,
     /// Type of the file system, where the mount table says.
@@ -58,6 +60,7 @@ impl Part {
         let top = ground.top;
         let content = ground.mount.map(|mount| &mount.content);
         Part {
+            top: 0,
             path: relative(root, &top.path).to_vec(),
             fstype: content.map(|c| c.fstype.clone()),
             source: content.and_then(|c| c.source.clone()),
@@ -98,25 +101,52 @@ pub(crate) fn relative<'a>(root: &[u8], path: &'a [u8]) -> &'a [u8] {
 /// The parts of a walk, as they come.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    root: Vec<u8>,
+    /// Each DIR, as it was given.
+    roots: Vec<Vec<u8>>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// The DIR that is being walked, by its number.
+    top: usize,
     /// Each with the id of its mount.
-    all: Mutex<Vec<(u64, Part)>>,
+    parts: Vec<(u64, Part)>,
 }
 
 impl Parts {
-    pub(crate) fn new(root: &[u8]) -> Parts {
-        Parts { root: root.to_vec(), all: Mutex::default() }
+    pub(crate) fn new(roots: Vec<Vec<u8>>) -> Parts {
+        Parts { roots, known: Mutex::default() }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn root(&self, top: usize) -> &[u8] {
+        self.roots.get(top).map_or(b"", |root| root)
+    }
+
+    /// What comes from now on is in another DIR.
+    pub(crate) fn turn_to(&self, top: usize) {
+        self.known().top = top;
     }
 
     /// A mount is about to be walked. With `with_token`, what is dirty in it is written first, and its token taken.
     pub(crate) fn begin(&self, ground: &Ground<'_>, by: By, with_token: bool) {
-        let mut part = Part::of_ground(&self.root, ground, by);
-        let mut all = self.all.lock().unwrap_or_else(|e| e.into_inner());
-        // What has been read already may have changed since: a token that is taken now would not know.
-        if with_token && !all.iter().any(|(mount, _)| *mount == ground.top.meta.mount) {
-            part.token = token::take(ground);
-        }
-        all.push((ground.top.meta.mount, part));
+        let mut known = self.known();
+        let top = known.top;
+        let mut part = Part { top: top as u32, ..Part::of_ground(self.root(top), ground, by) };
+        let mount = ground.top.meta.mount;
+        // What has been read already may have changed since: a token that is taken now would not know. One that was taken
+        // before that does.
+        let before = known.parts.iter().find(|(other, before)| *other == mount && before.dev == part.dev);
+        part.token = match before {
+            Some((_, before)) => before.token.clone(),
+            None if with_token && !known.parts.iter().any(|(other, _)| *other == mount) => token::take(ground),
+            None => None,
+        };
+        known.parts.push((mount, part));
     }
 
     /// The number of the part that an entry is in. `last` is for the caller to keep, one for each thread.
@@ -126,13 +156,14 @@ impl Parts {
         {
             return last.part;
         }
-        let mut all = self.all.lock().unwrap_or_else(|e| e.into_inner());
-        let known = all.iter().position(|(mount, part)| (*mount, part.dev) == (meta.mount, meta.dev));
-        let part = known.unwrap_or_else(|| {
+        let mut known = self.known();
+        let place = known.parts.iter().position(|(mount, part)| (*mount, part.dev) == (meta.mount, meta.dev));
+        let part = place.unwrap_or_else(|| {
             let mut path = dir.to_vec();
             append(&mut path, name);
-            all.push((meta.mount, Part::of_name(&self.root, &path, meta)));
-            all.len() - 1
+            let part = Part { top: known.top as u32, ..Part::of_name(self.root(known.top), &path, meta) };
+            known.parts.push((meta.mount, part));
+            known.parts.len() - 1
         });
         let part = u32::try_from(part).unwrap_or(u32::MAX);
         *last = Some(Last { mount: meta.mount, dev: meta.dev, part });
@@ -141,13 +172,16 @@ impl Parts {
 
     /// One of them.
     pub(crate) fn get(&self, number: u32) -> Option<Part> {
-        let all = self.all.lock().unwrap_or_else(|e| e.into_inner());
-        all.get(number as usize).map(|(_, part)| part.clone())
+        self.known().parts.get(number as usize).map(|(_, part)| part.clone())
     }
 
-    /// All of them.
-    pub(crate) fn all(&self) -> Vec<Part> {
-        self.all.lock().unwrap_or_else(|e| e.into_inner()).iter().map(|(_, part)| part.clone()).collect()
+    /// All of them. `by` are the engines that have walked those that were begun, in that order: it may have been another one in
+    /// the end.
+    pub(crate) fn all(&self, by: impl IntoIterator<Item = By>) -> Vec<Part> {
+        let mut all: Vec<Part> = self.known().parts.iter().map(|(_, part)| part.clone()).collect();
+        let begun = all.iter_mut().filter(|part| part.engine.is_some());
+        begun.zip(by).for_each(|(part, by)| part.engine = Some(by.name().to_owned()));
+        all
     }
 }
 

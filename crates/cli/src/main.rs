@@ -12,6 +12,7 @@
 //! | [`cmd::walk`] | `fathom walk` |
 //! | [`cmd::changed`] | `fathom changed` |
 //! | [`cmd::account`] | `fathom account` |
+//! | [`cmd::dump`] | `fathom dump` |
 //! | [`cmd::survey`] | `fathom survey` |
 //! | [`cmd::paper`] | `fathom completions`, `fathom man` |
 //! | [`out`] | output: data, talk, warnings, profile, exit status |
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         args::Command::Walk(args) => cmd::walk::run(args, &out),
         args::Command::Changed(args) => cmd::changed::run(args, &out),
         args::Command::Account(args) => cmd::account::run(args, &out),
+        args::Command::Dump(args) => cmd::dump::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
         args::Command::Completions(args) => cmd::paper::completions(args, &out),
         args::Command::Man(args) => cmd::paper::man(args),

@@ -4,6 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use report::mounts::size;
 use report::name::printable;
 
 /// A line on stderr that says where we are. It appears after a second, and only on a terminal.
@@ -56,8 +57,59 @@ impl Drop for Progress {
     }
 }
 
-/// Does some work, and says meanwhile how far a walk is. A thread of its own looks, so that the walk is not held up.
+/// Does some work, and says meanwhile how far a walk is.
 pub(crate) fn watched<T>(wanted: bool, desk: &walk::Desk, work: impl FnOnce() -> T) -> T {
+    watch(wanted, |seconds| walked(desk, seconds), work)
+}
+
+/// Does some work, and says meanwhile how far a dump is.
+pub(crate) fn watched_dump<T>(
+    wanted: bool,
+    desk: &walk::Desk,
+    progress: &archive::dump::Progress,
+    work: impl FnOnce() -> T,
+) -> T {
+    // When the reading began, and how long after the beginning.
+    let began = std::cell::Cell::new(None);
+    let say = move |seconds: f64| {
+        let Some(far) = progress.far() else { return format!("gathering: {}", walked(desk, seconds)) };
+        let from = began.get().unwrap_or(seconds);
+        began.set(Some(from));
+        let ((entries, all_entries), (bytes, all_bytes)) = (far.entries, far.bytes);
+        let rate = bytes as f64 / (seconds - from).max(0.1);
+        let left = match all_bytes.saturating_sub(bytes) as f64 / rate {
+            left if left.is_finite() => format!(", about {} left", lasting(left)),
+            _ => String::new(),
+        };
+        format!(
+            "{entries} of {all_entries} entries, {} of about {}, {}/s{left}",
+            size(bytes),
+            size(all_bytes.max(bytes)),
+            size(rate as u64)
+        )
+    };
+    watch(wanted, say, work)
+}
+
+fn walked(desk: &walk::Desk, seconds: f64) -> String {
+    let (entries, path) = desk.far();
+    let rate = entries as f64 / seconds;
+    let place = if path.is_empty() { String::new() } else { format!(", at {}", printable(&path)) };
+    format!("{entries} entries, {rate:.0} entries/s{place}")
+}
+
+/// Some seconds, as people say it.
+fn lasting(seconds: f64) -> String {
+    match seconds as u64 {
+        s @ 0..100 => format!("{s} s"),
+        s @ 100..6000 => format!("{} min", s.div_ceil(60)),
+        s => format!("{} h {} min", s / 3600, s / 60 % 60),
+    }
+}
+
+/// Does some work, and says meanwhile what there is to say after so many seconds. A thread of its own looks, so that the work
+/// is not held up.
+fn watch<T>(wanted: bool, say: impl Fn(f64) -> String + Send, work: impl FnOnce() -> T) -> T {
     const EVERY: Duration = Duration::from_millis(100);
     if !wanted {
         return work();
@@ -68,12 +120,7 @@ pub(crate) fn watched<T>(wanted: bool, desk: &walk::Desk, work: impl FnOnce() ->
             let mut progress = Progress::new(true);
             while end.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 let seconds = progress.start.elapsed().as_secs_f64();
-                progress.at(|| {
-                    let (entries, path) = desk.far();
-                    let rate = entries as f64 / seconds;
-                    let place = if path.is_empty() { String::new() } else { format!(", at {}", printable(&path)) };
-                    format!("{entries} entries, {rate:.0} entries/s{place}")
-                });
+                progress.at(|| say(seconds));
             }
         });
         let done = work();

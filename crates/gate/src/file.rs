@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use libc::{c_int, c_long, syscall};
 
-use crate::fs::{At, CWD, FileType, Open, Want, openat, pread64, read, readlinkat, statx};
+use crate::fs::{At, CWD, FileType, Open, Statx, Want, openat, pread64, read, readlinkat, statx};
 use crate::long::{c_string, open_long, reach, statx_long};
 use crate::meter::{Gate, answer, pass};
 use crate::{Errno, Fd, Result};
@@ -125,6 +125,26 @@ impl Writer {
         Err(Errno::ELOOP)
     }
 
+    /// Makes ready to write to standard output, whatever that is, from where it stands.
+    ///
+    /// # Errors
+    /// `EBADF` when it is closed.
+    pub fn stdout() -> Result<Writer> {
+        // SAFETY: no pointers; the number that comes back is of a descriptor that nobody else has.
+        let own = answer(unsafe { syscall(libc::SYS_fcntl, libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 3) })?;
+        Ok(Writer { fd: Fd::take(own), whereto: Whereto::Straight })
+    }
+
+    /// What statx(2) says of the file that is being written: it may have no name yet.
+    pub fn statx(&self) -> Result<Statx> {
+        statx(&self.fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)
+    }
+
+    /// Whether it is written straight, so that whoever looks sees it come.
+    pub fn is_straight(&self) -> bool {
+        matches!(self.whereto, Whereto::Straight)
+    }
+
     fn in_dir(dir: Fd, name: CString) -> Result<Writer> {
         match create(&dir, c".", libc::O_TMPFILE) {
             Ok(fd) => return Ok(Writer { fd, whereto: Whereto::Unnamed { dir, name } }),
@@ -133,7 +153,7 @@ impl Writer {
             Err(e) => return Err(e),
         }
         let mut made = None;
-        let temporary = Temporary::make(dir, |dir, name| {
+        let temporary = Temporary::anyhow(dir, |dir, name| {
             made = Some(create(dir, name, libc::O_CREAT | libc::O_EXCL)?);
             Ok(())
         })?;
@@ -158,13 +178,11 @@ impl Writer {
                 fsync(&fd)?;
                 match link(&fd, &dir, &name) {
                     Ok(()) => fsync(&dir),
-                    Err(Errno::EEXIST) => {
-                        Temporary::make(dir, |dir, temporary| link(&fd, dir, temporary))?.rename(&name)
-                    }
+                    Err(Errno::EEXIST) => replace(&fd, dir, &name),
                     Err(e) => Err(e),
                 }
             }
-            Whereto::Named { name, temporary } => {
+            Whereto::Named { name, mut temporary } => {
                 fsync(&fd)?;
                 temporary.rename(&name)
             }
@@ -199,12 +217,41 @@ fn link(fd: &Fd, dir: &Fd, name: &CStr) -> Result<()> {
     }
 }
 
+/// Gives an `O_TMPFILE` a name that something has, whose place it takes. On the way it has a temporary name, always the same
+/// one for the same file: what a process has left there that was killed just then goes when the file is written again. Who else
+/// writes the same file at the same time may take that name away: then it is done once more.
+fn replace(fd: &Fd, dir: Fd, name: &CStr) -> Result<()> {
+    const TRIES: u32 = 100;
+    // FNV-1a: a name of its own for each file, that is no longer than names may be.
+    let hash = name
+        .to_bytes()
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let mut temporary = Temporary::named(dir, c_string(format!(".fathom-{hash:016x}").as_bytes())?)?;
+    for _ in 0..TRIES {
+        match temporary.make(|dir, name| link(fd, dir, name)) {
+            Ok(()) => {}
+            Err(Errno::EEXIST) => {
+                let _ = unlinkat(&temporary.dir, &temporary.name);
+                continue;
+            }
+            Err(e) => return Err(e),
+        }
+        match temporary.rename(name) {
+            Err(Errno::ENOENT) => {}
+            other => return other,
+        }
+    }
+    Err(Errno::EEXIST)
+}
+
 /// A temporary name in a directory, which goes when this is dropped, or when SIGINT, SIGTERM or SIGHUP ends the process.
 #[derive(Debug)]
 struct Temporary {
     dir: Fd,
     name: CString,
     is_there: bool,
+    doom: &'static AtomicPtr<Doomed>,
 }
 
 /// A name that must not outlive the process.
@@ -213,41 +260,56 @@ struct Doomed {
     name: CString,
 }
 
-/// The temporary name that signals are to take away; null when there is none. What it points to is never freed, since a
-/// signal's handler may be looking at it: that is a few bytes for each file that is written so.
-static DOOMED: AtomicPtr<Doomed> = AtomicPtr::new(std::ptr::null_mut());
+/// The temporary names that signals are to take away; null where there is none. What they point to is never freed, since a
+/// signal's handler may be looking at it: that is a few bytes for each file that is written so. No command writes more files
+/// at once than there is room for here.
+static DOOMED: [AtomicPtr<Doomed>; 4] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 4];
 
 impl Temporary {
+    /// A name that nothing has yet.
+    fn named(dir: Fd, name: CString) -> Result<Temporary> {
+        take_away_on_signals();
+        let free = |doom: &&AtomicPtr<Doomed>| doom.load(Ordering::SeqCst).is_null();
+        let doom = DOOMED.iter().find(free).ok_or(Errno::EMFILE)?;
+        Ok(Temporary { dir, name, is_there: false, doom })
+    }
+
     /// Finds a name that is free, and makes it.
-    fn make(dir: Fd, mut make: impl FnMut(&Fd, &CStr) -> Result<()>) -> Result<Temporary> {
+    fn anyhow(dir: Fd, mut make: impl FnMut(&Fd, &CStr) -> Result<()>) -> Result<Temporary> {
         /// So many names in a row are not taken by chance.
         const TRIES: u32 = 100;
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        take_away_on_signals();
-        let mut own = Temporary { dir, name: CString::default(), is_there: false };
+        let mut own = Temporary::named(dir, CString::default())?;
         for _ in 0..TRIES {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
             own.name = c_string(format!(".fathom-{:x}-{n:x}", std::process::id()).as_bytes())?;
             if statx(&own.dir, &own.name, At::SYMLINK_NOFOLLOW, Want::empty()).is_ok() {
                 continue;
             }
-            // Signals know of the name before it is there: there is no moment in which it is there and they do not.
-            let doomed = Doomed { dir: own.dir.as_raw_fd(), name: own.name.clone() };
-            DOOMED.store(Box::into_raw(Box::new(doomed)), Ordering::SeqCst);
-            match make(&own.dir, &own.name) {
-                Ok(()) => {
-                    own.is_there = true;
-                    return Ok(own);
-                }
-                Err(Errno::EEXIST) => DOOMED.store(std::ptr::null_mut(), Ordering::SeqCst),
+            match own.make(&mut make) {
+                Ok(()) => return Ok(own),
+                Err(Errno::EEXIST) => {}
                 Err(e) => return Err(e),
             }
         }
         Err(Errno::EEXIST)
     }
 
+    /// Has something made under the name.
+    fn make(&mut self, make: impl FnOnce(&Fd, &CStr) -> Result<()>) -> Result<()> {
+        // Signals know of the name before it is there: there is no moment in which it is there and they do not.
+        let doomed = Doomed { dir: self.dir.as_raw_fd(), name: self.name.clone() };
+        self.doom.store(Box::into_raw(Box::new(doomed)), Ordering::SeqCst);
+        let made = make(&self.dir, &self.name);
+        self.is_there = made.is_ok();
+        if !self.is_there {
+            self.doom.store(std::ptr::null_mut(), Ordering::SeqCst);
+        }
+        made
+    }
+
     /// Makes it the name that is wanted, and waits until that is on the disk.
-    fn rename(mut self, to: &CStr) -> Result<()> {
+    fn rename(&mut self, to: &CStr) -> Result<()> {
         renameat(&self.dir, &self.name, to)?;
         self.is_there = false;
         fsync(&self.dir)
@@ -259,19 +321,20 @@ impl Drop for Temporary {
         if self.is_there {
             let _ = unlinkat(&self.dir, &self.name);
         }
-        DOOMED.store(std::ptr::null_mut(), Ordering::SeqCst);
+        self.doom.store(std::ptr::null_mut(), Ordering::SeqCst);
     }
 }
 
 /// Has the temporary name taken away by the signals that end a program, unless they are ignored or somebody else's.
 fn take_away_on_signals() {
     extern "C" fn on_signal(signal: c_int) {
-        let doomed = DOOMED.swap(std::ptr::null_mut(), Ordering::SeqCst);
         // SAFETY: values that DOOMED points to are never freed; unlinkat, signal and raise may be called in a handler. The
         // signal is blocked while its handler runs: it ends the process when this returns.
         unsafe {
-            if !doomed.is_null() {
-                libc::unlinkat((*doomed).dir, (*doomed).name.as_ptr(), 0);
+            for doomed in DOOMED.iter().map(|doom| doom.swap(std::ptr::null_mut(), Ordering::SeqCst)) {
+                if !doomed.is_null() {
+                    libc::unlinkat((*doomed).dir, (*doomed).name.as_ptr(), 0);
+                }
             }
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
@@ -391,6 +454,15 @@ mod tests {
             writer.publish().unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
+        // What somebody who was killed has left in the way goes.
+        let hash = b"out"
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        std::fs::write(dir.join(format!(".fathom-{hash:016x}")), b"left behind").unwrap();
+        let mut again = create();
+        again.write_all(b"two").unwrap();
+        again.publish().unwrap();
+        assert_eq!(names(&dir), ["out"]);
         let mut dropped = create();
         dropped.write_all(b"three").unwrap();
         drop(dropped);
@@ -407,7 +479,7 @@ mod tests {
         let start = || {
             let (fd, name) = (open(), c"out".to_owned());
             let mut made = None;
-            let temporary = Temporary::make(fd, |dir, name| {
+            let temporary = Temporary::anyhow(fd, |dir, name| {
                 made = Some(create(dir, name, libc::O_CREAT | libc::O_EXCL)?);
                 Ok(())
             });

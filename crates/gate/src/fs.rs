@@ -27,6 +27,8 @@ bitflags! {
         const NOFOLLOW = libc::O_NOFOLLOW;
         /// Do not wait for a fifo's other end or a device.
         const NONBLOCK = libc::O_NONBLOCK;
+        /// Reading does not move the access time. For its owner and the superuser; `EPERM` for others.
+        const NOATIME = libc::O_NOATIME;
         /// For writing only.
         const WRONLY = libc::O_WRONLY;
         /// Make it; a file that is there already is an error.
@@ -57,6 +59,26 @@ bitflags! {
     pub struct Want: u32 {
         /// The file's type.
         const TYPE = libc::STATX_TYPE;
+        /// Permission bits.
+        const MODE = libc::STATX_MODE;
+        /// Hard links.
+        const NLINK = libc::STATX_NLINK;
+        /// Owner.
+        const UID = libc::STATX_UID;
+        /// Group.
+        const GID = libc::STATX_GID;
+        /// Last read.
+        const ATIME = libc::STATX_ATIME;
+        /// Last change of the contents.
+        const MTIME = libc::STATX_MTIME;
+        /// Last change of contents or attributes.
+        const CTIME = libc::STATX_CTIME;
+        /// Inode number.
+        const INO = libc::STATX_INO;
+        /// Size.
+        const SIZE = libc::STATX_SIZE;
+        /// What is allocated.
+        const BLOCKS = libc::STATX_BLOCKS;
         /// All that stat(2) gives.
         const BASIC_STATS = libc::STATX_BASIC_STATS;
         /// When the file was made.
@@ -288,6 +310,8 @@ pub fn openat2(dir: impl AsFd, name: &CStr, how: Open, resolve: Resolve) -> Resu
         })
     });
     match opened {
+        // O_NOATIME is refused so: whoever asked for it is to know.
+        Err(Errno::EPERM) if how.contains(Open::NOATIME) => Err(Errno::EPERM),
         Err(Errno::ENOSYS | Errno::EPERM) if !NO_OPENAT2.load(Ordering::Relaxed) => {
             // A filter that does not know openat2 answers EPERM; if openat is refused too, that is the answer.
             let fallen_back = openat(dir, name, how | Open::NOFOLLOW)?;
@@ -356,6 +380,34 @@ pub fn pread64(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
             syscall(libc::SYS_pread64, fd, buffer.as_mut_ptr(), buffer.len() as c_long, offset as c_long)
         })
     })
+}
+
+/// What [`lseek`] looks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whence {
+    /// The next byte that is in no hole.
+    Data,
+    /// The next hole; the end of the file counts as one.
+    Hole,
+    /// The byte at the offset itself.
+    Set,
+}
+
+/// Moves to a place in a file, and says where that is. [lseek(2)](https://man7.org/linux/man-pages/man2/lseek.2.html)
+///
+/// # Errors
+/// `ENXIO` at or after the end of the file, and for [`Whence::Data`] also when nothing but a hole follows.
+pub fn lseek(fd: impl AsFd, offset: u64, whence: Whence) -> Result<u64> {
+    let whence = match whence {
+        Whence::Data => libc::SEEK_DATA,
+        Whence::Hole => libc::SEEK_HOLE,
+        Whence::Set => libc::SEEK_SET,
+    };
+    pass(Gate::Lseek, || {
+        // SAFETY: no pointers.
+        answer(unsafe { syscall(libc::SYS_lseek, fd.as_fd().as_raw_fd(), offset as c_long, c_long::from(whence)) })
+    })
+    .map(|at| at as u64)
 }
 
 /// What [`fadvise64`] is told.

@@ -17,6 +17,7 @@
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
 //! | [`process`] | children that can be killed, memory shared with them, times used |
+//! | [`xattr`] | extended attributes: `listxattrat`, `getxattrat`, `flistxattr`, ... |
 //! | [`xfs`] | bulkstat and the geometry of XFS |
 //!
 //! The functions return the kernel's error number as it was ([`Errno`]). A gate that the kernel does not have answers
@@ -38,6 +39,7 @@ pub mod meter;
 pub mod mount;
 pub mod notify;
 pub mod process;
+pub mod xattr;
 pub mod xfs;
 
 pub use errno::Errno;

@@ -219,6 +219,12 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
+/// Whether files of this owner are this process's own.
+pub fn is_me(uid: u32) -> bool {
+    // SAFETY: geteuid cannot fail and touches no memory.
+    unsafe { libc::geteuid() == uid }
+}
+
 /// Has the C library keep memory that was freed, as it does anyway while there is little of it. To give some back it would
 /// first read `/proc/sys/vm/overcommit_memory`, past every gate. [mallopt(3)](https://man7.org/linux/man-pages/man3/mallopt.3.html)
 #[cfg(target_env = "gnu")]

@@ -3,7 +3,7 @@
 //!
 //! The search's own headers are in this machine's byte order, what is in the items is little-endian.
 
-use crate::{u32_at, u64_at};
+use crate::{Time, u32_at, u64_at};
 
 /// A key, in the order of the trees: (object, type, offset).
 pub type Key = (u64, u8, u64);
@@ -97,9 +97,6 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// A time: seconds since 1970, and nanoseconds.
-pub type Time = (i64, u32);
-
 /// What an `INODE_ITEM` says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inode {
@@ -149,7 +146,7 @@ impl Inode {
     #[inline]
     pub fn parse(data: &[u8]) -> Option<Inode> {
         let data = data.first_chunk::<160>()?;
-        let time = |at| Some((le64(data, at)?.cast_signed(), le32(data, at + 8)?));
+        let time = |at| Some(Time { sec: le64(data, at)?.cast_signed(), nsec: le32(data, at + 8)? });
         Some(Inode {
             generation: le64(data, 0)?,
             transid: le64(data, 8)?,
@@ -327,7 +324,10 @@ mod tests {
         assert_eq!((inode.generation, inode.transid, inode.size, inode.nbytes), (1, 2, 3, 4));
         assert_eq!((inode.nlink, inode.uid, inode.gid, inode.mode), (5, 6, 7, 8));
         assert_eq!((inode.rdev, inode.flags), (9, 10));
-        assert_eq!((inode.atime.0, inode.ctime.0, inode.mtime.0, inode.otime), (11, 12, 13, (14, 15)));
+        assert_eq!(
+            (inode.atime.sec, inode.ctime.sec, inode.mtime.sec, inode.otime),
+            (11, 12, 13, Time { sec: 14, nsec: 15 })
+        );
         assert_eq!(Inode::parse(&data[..159]), None);
     }
 

@@ -12,6 +12,7 @@
 //! | [`fanotify`] | mount events |
 //! | [`btrfs`] | what btrfs says of a subvolume |
 //! | [`ext4`] | the superblock, inodes and directories of ext4 |
+//! | [`pax`] | archives: headers written and read, maps of sparse files, lists of what was in a directory |
 //! | [`xfs`] | what XFS says of itself and of its inodes |
 #![forbid(unsafe_code)]
 
@@ -22,10 +23,13 @@ pub mod fanotify;
 pub mod mnttab;
 mod mount;
 pub mod mountinfo;
+pub mod pax;
 pub mod statmount;
+mod time;
 pub mod xfs;
 
 pub use mount::{Content, Dev, Mount, split_options};
+pub use time::{NoTime, Time};
 
 /// A little- or big-endian integer, as this machine has them, at an offset of a buffer.
 macro_rules! integer_at {

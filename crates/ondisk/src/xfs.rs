@@ -2,7 +2,7 @@
 //! [ioctl_xfs_fsgeometry(2)](https://man7.org/linux/man-pages/man2/ioctl_xfs_fsop_geometry.2.html),
 //! [ioctl_xfs_bulkstat(2)](https://man7.org/linux/man-pages/man2/ioctl_xfs_bulkstat.2.html)
 
-use crate::{Dev, u16_at, u32_at, u64_at};
+use crate::{Dev, Time, u16_at, u32_at, u64_at};
 
 /// The shape of a file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,9 +44,6 @@ impl Geometry {
     }
 }
 
-/// Seconds since 1970 and nanoseconds, as they stand.
-pub type Stamp = (i64, u32);
-
 /// What bulkstat says of an inode. Names of the kernel's fields in brackets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Inode {
@@ -60,13 +57,13 @@ pub struct Inode {
     /// The `FS_XFLAG_*` (`bs_xflags`).
     pub xflags: u32,
     /// Last read.
-    pub atime: Stamp,
+    pub atime: Time,
     /// Last change of the contents.
-    pub mtime: Stamp,
+    pub mtime: Time,
     /// Last change of contents or attributes.
-    pub ctime: Stamp,
+    pub ctime: Time,
     /// When it was made; nothing but zeros where the inode does not say.
-    pub btime: Stamp,
+    pub btime: Time,
     /// Generation.
     pub generation: u32,
     /// Owner.
@@ -105,17 +102,17 @@ impl Inode {
         let half = |at| u16_at(bytes, at).unwrap_or_default();
         let word = |at| u32_at(bytes, at).unwrap_or_default();
         let long = |at| u64_at(bytes, at).unwrap_or_default();
-        let stamp = |sec, nsec| (long(sec).cast_signed(), word(nsec));
+        let time = |sec, nsec| Time { sec: long(sec).cast_signed(), nsec: word(nsec) };
         let rdev = word(100); // as System V packed it
         Inode {
             ino: long(0),
             size: long(8),
             blocks: long(16),
             xflags: long(24) as u32,
-            atime: stamp(32, 80),
-            mtime: stamp(40, 84),
-            ctime: stamp(48, 88),
-            btime: stamp(56, 92),
+            atime: time(32, 80),
+            mtime: time(40, 84),
+            ctime: time(48, 88),
+            btime: time(56, 92),
             generation: word(64),
             uid: word(68),
             gid: word(72),
@@ -184,7 +181,7 @@ mod tests {
         if cfg!(target_endian = "little") {
             let inode = Inode::of(&bytes);
             assert_eq!((inode.ino, inode.size, inode.nlink, inode.mode), (131, 5, 3, 0o060_644));
-            assert_eq!((inode.ctime, inode.generation, inode.uid), ((7, 123), 9, 1000));
+            assert_eq!((inode.ctime, inode.generation, inode.uid), (Time { sec: 7, nsec: 123 }, 9, 1000));
             assert_eq!(inode.rdev, Dev { major: 8, minor: 17 });
             assert_eq!(inode.xflags, Inode::HAS_ATTRIBUTES | Inode::APPEND);
             assert_eq!(inode.attribute_extents, 2);

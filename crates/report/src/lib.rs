@@ -12,6 +12,8 @@
 //! | [`walk`] | what a walk found |
 //! | [`du`] | what each directory holds |
 //! | [`entries`] | entries, one a line |
+//! | [`dump`] | what was dumped, and its map |
+//! | [`time`] | times of day |
 //! | [`changed`] | what has changed, for people and for backup tools |
 //! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
 #![forbid(unsafe_code)]
@@ -20,6 +22,7 @@ pub mod account;
 pub mod changed;
 pub mod compare;
 pub mod du;
+pub mod dump;
 pub mod entries;
 pub mod json;
 pub mod mounts;
@@ -27,4 +30,5 @@ pub mod name;
 pub mod profile;
 pub mod stats;
 pub mod table;
+pub mod time;
 pub mod walk;

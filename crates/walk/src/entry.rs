@@ -5,6 +5,12 @@ use ondisk::Dev;
 
 pub use gate::fs::Time;
 
+/// A time of the disk's as the kernel's calls have it.
+#[inline]
+pub fn time(time: ondisk::Time) -> Time {
+    Time { sec: time.sec, nsec: time.nsec }
+}
+
 /// What kind of file, by `st_mode`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Type {

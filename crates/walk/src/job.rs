@@ -1,7 +1,8 @@
 //! What an engine is given: one mount, from a directory down; and where it says what it meets.
 
 use std::collections::HashMap;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
+use std::os::fd::AsFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -155,6 +156,8 @@ pub struct Job<'a> {
     pub threads: Option<usize>,
     /// With `-x`, the device of DIR: directories on another one are given, and not entered.
     pub one_device: Option<Dev>,
+    /// Whether access times are to stay as they are.
+    pub noatime: bool,
     pub(crate) desk: &'a Desk,
     pub(crate) crossings: &'a Mutex<Vec<Crossing>>,
 }
@@ -256,13 +259,18 @@ impl Job<'_> {
     /// # Errors
     /// `EXDEV` when another mount has come to lie there; those of openat2(2).
     pub fn open(&self, place: &Place) -> Result<Fd, Errno> {
-        use std::os::fd::AsFd;
-        let how = Open::SCAN;
-        let resolve = Resolve::NO_XDEV | Resolve::NO_SYMLINKS;
         if place.rel.is_empty() {
-            return openat2(&self.top.fd, c".", how, resolve);
+            return self.open_in(&self.top.fd, c".");
         }
-        openat2_long(self.top.fd.as_fd(), &place.rel, how, resolve)
+        scan(self.noatime, |how| openat2_long(self.top.fd.as_fd(), &place.rel, how, HERE))
+    }
+
+    /// Opens a directory by its name in another one, as [`Job::open`] does.
+    ///
+    /// # Errors
+    /// As [`Job::open`].
+    pub(crate) fn open_in(&self, dir: impl AsFd, name: &CStr) -> Result<Fd, Errno> {
+        scan(self.noatime, |how| openat2(&dir, name, how, HERE))
     }
 
     /// What statx(2) says of a name in a place, by way of the top: for what is looked at singly.
@@ -270,7 +278,6 @@ impl Job<'_> {
     /// # Errors
     /// Those of statx(2), and of openat(2) where the name is longer than the kernel takes at a time.
     pub fn look(&self, place: &Place, name: &[u8]) -> Result<Statx, Errno> {
-        use std::os::fd::AsFd;
         let mut rel = place.rel.clone();
         append(&mut rel, name);
         let reach = reach(self.top.fd.as_fd(), &rel)?;
@@ -278,8 +285,19 @@ impl Job<'_> {
     }
 }
 
+/// Never into another mount, and never through a symlink.
+pub(crate) const HERE: Resolve = Resolve::NO_XDEV.union(Resolve::NO_SYMLINKS);
+
+/// Opens a directory to be read; with `noatime` so that its access time stays as it is, if that is permitted.
+pub(crate) fn scan(noatime: bool, open: impl Fn(Open) -> Result<Fd, Errno>) -> Result<Fd, Errno> {
+    match open(if noatime { Open::SCAN | Open::NOATIME } else { Open::SCAN }) {
+        Err(Errno::EPERM) if noatime => open(Open::SCAN),
+        other => other,
+    }
+}
+
 /// [`Meta::WANT`] of a name.
-pub(crate) fn look_at(dir: impl std::os::fd::AsFd, name: &std::ffi::CStr) -> Result<Statx, Errno> {
+pub(crate) fn look_at(dir: impl AsFd, name: &CStr) -> Result<Statx, Errno> {
     statx(dir, name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT)
 }
 

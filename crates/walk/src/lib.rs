@@ -7,7 +7,8 @@
 //! | [`sink`] | where entries go |
 //! | [`filter`] | what is left out |
 //! | [`job`] | what an engine is given: one mount, from a directory down |
-//! | [`engine`] | one file per engine: `stat`, `threads`, `bulkstat`, `btrfs`, `ext4` |
+//! | [`engine`] | one file per engine: `stat`, `threads`, `bulkstat`, `btrfs`, `ext4`, `percall` |
+//! | [`moment`] | from when on nothing that was read is believed |
 //! | [`plan`] | which engine, and why |
 //! | [`tour`] | the question itself, [`walk()`]: a job for each mount that the tree crosses |
 //! | [`explain`](mod@explain) | which engine a walk would take, and why, without walking |
@@ -22,6 +23,7 @@ pub mod entry;
 pub mod explain;
 pub mod filter;
 pub mod job;
+pub mod moment;
 pub mod plan;
 pub mod sink;
 pub mod summary;
@@ -33,6 +35,7 @@ pub use entry::{Dir, Entry, Meta, Type};
 pub use explain::{Explained, explain};
 pub use filter::Filter;
 pub use job::{Desk, Job, Top};
+pub use moment::Moment;
 pub use sink::{Both, Sink, Worker};
 pub use summary::{Summary, Totals};
 pub use tour::{Answer, NoWalk, Part, Question, open_top, walk};

@@ -6,14 +6,14 @@
 //! random ways down the tree (Knuth 1975, "Estimating the efficiency of backtrack programs"). A wrong guess costs time,
 //! nothing else.
 
-use gate::fs::{Open, Resolve, getdents64, openat2};
+use gate::fs::{getdents64, openat2};
 use gate::long::c_string;
 use gate::process::processors;
 use ondisk::dirent::{EntryType, entries};
 
 use crate::engine::stat::BUFFER;
 use crate::engine::{By, Ground, Refusal};
-use crate::job::Top;
+use crate::job::{HERE, Top, scan};
 
 /// The engine chosen for a place.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ fn price(by: By) -> Price {
         By::Ext4 => Price { start_ms: 15.0, each_us: 0.15 },
         By::Bulkstat => Price { start_ms: 15.0, each_us: 0.6 },
         By::Btrfs => Price { start_ms: 15.0, each_us: 0.6 },
-        By::Threads | By::Stat => Price { start_ms: 0.0, each_us: 1.0 },
+        By::Threads | By::Stat | By::PerCall => Price { start_ms: 0.0, each_us: 1.0 },
     }
 }
 
@@ -56,24 +56,28 @@ pub fn plan(ground: &Ground<'_>) -> Plan {
 }
 
 fn no_other(ground: &Ground<'_>, engines: &[(By, Result<(), Refusal>)]) -> String {
-    let own = match ground.mount.map(|mount| &mount.content.fstype[..]) {
-        Some(b"ext4" | b"ext3" | b"ext2") => By::Ext4,
-        Some(b"xfs") => By::Bulkstat,
-        Some(b"btrfs") => By::Btrfs,
-        _ => {
-            return "its calls to the file API are shared out among threads; this file system has no other door"
-                .to_owned();
-        }
+    let Some(own) = ground.mount.and_then(|mount| own_of(&mount.content.fstype)) else {
+        return "its calls to the file API are shared out among threads; this file system has no other door".to_owned();
     };
     let refusal = engines.iter().find(|(by, _)| *by == own).and_then(|(_, possible)| possible.as_ref().err());
     format!("{} cannot work here: {}", own.name(), refusal.map_or("", |refusal| &refusal.0))
+}
+
+/// The engine that is for one type of file system only.
+pub(crate) fn own_of(fstype: &[u8]) -> Option<By> {
+    match fstype {
+        b"ext4" | b"ext3" | b"ext2" => Some(By::Ext4),
+        b"xfs" => Some(By::Bulkstat),
+        b"btrfs" => Some(By::Btrfs),
+        _ => None,
+    }
 }
 
 /// Weighs an engine below the file API against `threads`.
 fn weigh(ground: &Ground<'_>, raw: By) -> (By, String) {
     let used = ground.statfs.files.saturating_sub(ground.statfs.files_free);
     let whole = is_whole(ground);
-    let below = if whole && used > 0 { used } else { guess(ground.top) };
+    let below = if whole && used > 0 { used } else { guess(ground) };
     // Of btrfs nobody knows how many inodes it has: there are at least those below the directory.
     let all = used.max(below);
     let inodes = if raw == By::Ext4 { below } else { all };
@@ -108,7 +112,7 @@ fn is_whole(ground: &Ground<'_>) -> bool {
 }
 
 /// About how many entries are below a directory, from some random ways down.
-fn guess(top: &Top) -> u64 {
+fn guess(ground: &Ground<'_>) -> u64 {
     /// At most so many ways, and so many directories read on them in all.
     const WAYS: u32 = 64;
     const DIRECTORIES: usize = 256;
@@ -117,7 +121,7 @@ fn guess(top: &Top) -> u64 {
     let mut buffer = vec![0; BUFFER];
     let (mut total, mut ways, mut left) = (0.0, 0, DIRECTORIES);
     while ways < WAYS && left > 0 {
-        total += one_way(top, &mut random, &mut buffer, &mut left);
+        total += one_way(ground.top, ground.noatime, &mut random, &mut buffer, &mut left);
         ways += 1;
     }
     (total / f64::from(ways)) as u64
@@ -125,7 +129,7 @@ fn guess(top: &Top) -> u64 {
 
 /// Goes down by a directory chosen at random each time. What is seen at a step counts for all the directories that might
 /// have been chosen in its place.
-fn one_way(top: &Top, random: &mut u64, buffer: &mut [u8], left: &mut usize) -> f64 {
+fn one_way(top: &Top, noatime: bool, random: &mut u64, buffer: &mut [u8], left: &mut usize) -> f64 {
     const DEEPEST: usize = 64;
     let (mut seen, mut weight) = (0.0, 1.0);
     let mut name = c".".to_owned();
@@ -133,7 +137,7 @@ fn one_way(top: &Top, random: &mut u64, buffer: &mut [u8], left: &mut usize) -> 
     for _ in 0..DEEPEST {
         *left = left.saturating_sub(1);
         let from = dir.as_ref().unwrap_or(&top.fd);
-        let Ok(fd) = openat2(from, &name, Open::SCAN, Resolve::NO_XDEV | Resolve::NO_SYMLINKS) else { break };
+        let Ok(fd) = scan(noatime, |how| openat2(from, &name, how, HERE)) else { break };
         let (mut here, mut directories) = (0_u64, 0_u64);
         while let Ok(n @ 1..) = getdents64(&fd, buffer) {
             for entry in entries(&buffer[..n]) {

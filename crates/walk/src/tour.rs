@@ -16,7 +16,7 @@ use crate::engine::{By, Ground, Refusal};
 use crate::entry::{Dir, Entry, Meta, append};
 use crate::filter::Filter;
 use crate::job::{Below, Crossing, Desk, Job, Place, Top, c_name, look_at};
-use crate::plan::{Plan, plan};
+use crate::plan::{Plan, own_of, plan};
 use crate::sink::Sink;
 
 /// What is asked.
@@ -26,12 +26,17 @@ pub struct Question {
     pub dirs: Vec<Vec<u8>>,
     /// The engine; `None` for the one that is best for each mount.
     pub by: Option<By>,
+    /// Engines of which each mount is walked by the first that can work there. It goes before [`Question::by`], unless it is
+    /// empty.
+    pub in_turn: &'static [By],
     /// Threads; `None` for as many as are good.
     pub threads: Option<usize>,
     /// Stay on the device of each DIR.
     pub one_file_system: bool,
     /// What is left out.
     pub filter: Filter,
+    /// Whether access times are to stay as they are, where that is permitted.
+    pub noatime: bool,
 }
 
 /// A mount that was walked.
@@ -59,6 +64,8 @@ pub struct Answer {
 pub enum NoWalk {
     /// A directory that cannot be walked.
     Unusable(Unusable),
+    /// A pattern that is none, and why.
+    Pattern(String),
     /// The engine that was asked for cannot work in a directory.
     Refused {
         /// The directory.
@@ -134,23 +141,8 @@ impl Tour<'_> {
     /// Walks one mount, and gives the names at which others lie.
     fn one(&self, top: &mut Top, from: &Spot, is_first: bool, answer: &mut Answer) -> Result<Vec<Crossing>, NoWalk> {
         let mount = self.mounts.iter().find(|row| row.id == top.meta.mount);
-        let ground = Ground::of(top, mount);
-        let (by, why) = match self.question.by {
-            Some(by) => match by.engine().possible(&ground) {
-                Ok(()) => (by, "it was asked for".to_owned()),
-                Err(refusal) if is_first => {
-                    return Err(NoWalk::Refused { path: top.path.clone(), by, refusal });
-                }
-                Err(refusal) => {
-                    let Plan { by: chosen, why, .. } = plan(&ground);
-                    (chosen, format!("{} cannot work here ({refusal}); {why}", by.name()))
-                }
-            },
-            None => {
-                let Plan { by, why, .. } = plan(&ground);
-                (by, why)
-            }
-        };
+        let ground = Ground { noatime: self.question.noatime, ..Ground::of(top, mount) };
+        let (by, why) = self.choose(&ground, is_first)?;
         self.sink.begin(&ground, by);
         // Looked at again, so that nothing that is handed over was read before the sink knew of the mount.
         top.meta = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT).map_or(top.meta, |seen| Meta::of(&seen));
@@ -168,6 +160,7 @@ impl Tour<'_> {
             filter: &self.question.filter,
             threads: self.question.threads,
             one_device: self.one_device,
+            noatime: self.question.noatime,
             desk: self.desk,
             crossings: &crossings,
         };
@@ -175,7 +168,7 @@ impl Tour<'_> {
         if self.question.filter.enters(top.depth)
             && let Err(refusal) = by.engine().walk(&job)
         {
-            if self.question.by.is_some() && is_first {
+            if self.question.in_turn.is_empty() && self.question.by.is_some() && is_first {
                 return Err(NoWalk::Refused { path: top.path.clone(), by, refusal });
             }
             part.why = format!("{} could not do it: {refusal}", by.name());
@@ -186,6 +179,26 @@ impl Tour<'_> {
         }
         answer.parts.push(part);
         Ok(crossings.into_inner().unwrap_or_else(|e| e.into_inner()))
+    }
+
+    /// The engine for a mount, and why that one.
+    fn choose(&self, ground: &Ground<'_>, is_first: bool) -> Result<(By, String), NoWalk> {
+        if !self.question.in_turn.is_empty() {
+            return Ok(first_of(self.question.in_turn, ground));
+        }
+        let best = || {
+            let Plan { by, why, .. } = plan(ground);
+            (by, why)
+        };
+        let Some(by) = self.question.by else { return Ok(best()) };
+        match by.engine().possible(ground) {
+            Ok(()) => Ok((by, ASKED_FOR.to_owned())),
+            Err(refusal) if is_first => Err(NoWalk::Refused { path: ground.top.path.clone(), by, refusal }),
+            Err(refusal) => {
+                let (chosen, why) = best();
+                Ok((chosen, format!("{} cannot work here ({refusal}); {why}", by.name())))
+            }
+        }
     }
 
     /// Where other mounts lie below a top, by the table.
@@ -260,6 +273,25 @@ impl Tour<'_> {
             }
         }
     }
+}
+
+const ASKED_FOR: &str = "it was asked for";
+
+/// The first engine that can work in a place, and what keeps the file system's own from it, or else the first. `threads` always
+/// can.
+fn first_of(engines: &[By], ground: &Ground<'_>) -> (By, String) {
+    let own = ground.mount.and_then(|mount| own_of(&mount.content.fstype));
+    let mut why: Option<String> = None;
+    for &by in engines {
+        match by.engine().possible(ground) {
+            Ok(()) => return (by, why.unwrap_or_else(|| ASKED_FOR.to_owned())),
+            Err(refusal) if why.is_none() || own == Some(by) => {
+                why = Some(format!("{} cannot work here: {refusal}", by.name()));
+            }
+            Err(_) => {}
+        }
+    }
+    (By::Threads, why.unwrap_or_else(|| ASKED_FOR.to_owned()))
 }
 
 /// The directory in which the top of a mount is found, and its name there; DIR itself is found in itself, without a name.

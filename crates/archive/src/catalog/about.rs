@@ -27,13 +27,20 @@ pub struct Options {
     pub one_file_system: bool,
 }
 
+/// A directory that a catalog is of, or for the catalog of a dump, a SRC.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Root {
+    /// As it was given: what patterns with a slash were held against.
+    pub path: Vec<u8>,
+    /// Its absolute name, where it is known.
+    pub absolute: Option<Vec<u8>>,
+}
+
 /// What a catalog says of itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct About {
-    /// DIR as it was given: what patterns with a slash were held against.
-    pub root: Vec<u8>,
-    /// DIR's absolute name, where it is known.
-    pub absolute: Option<Vec<u8>>,
+    /// What it is of: one DIR, or each SRC of a dump. The column `top` has their numbers.
+    pub roots: Vec<Root>,
     /// When the walk began. Whatever has a ctime before this less [`TICK`] was at rest when it was read.
     pub started: Time,
     /// When it had ended.
@@ -94,8 +101,7 @@ impl About {
         let time = |t: Time| json!({ "sec": t.sec, "nsec": t.nsec });
         let mut map = Map::new();
         map.insert("version".into(), VERSION.into());
-        put(&mut map, "root", Some(&self.root));
-        put(&mut map, "absolute", self.absolute.as_deref());
+        map.insert("roots".into(), self.roots.iter().map(root_to_json).collect());
         map.insert("started".into(), time(self.started));
         map.insert("finished".into(), time(self.finished));
         map.insert("entries".into(), self.entries.into());
@@ -141,8 +147,7 @@ fn about(map: &Map<String, Value>) -> Option<About> {
     let options = map.get("options")?;
     let excludes = options.get("excludes")?.as_array()?.iter().map(|v| v.as_str().map(str::to_owned));
     Some(About {
-        root: get(map, "root")?,
-        absolute: get(map, "absolute"),
+        roots: map.get("roots")?.as_array()?.iter().map(|root| root_of(root.as_object()?)).collect::<Option<_>>()?,
         started: time("started")?,
         finished: time("finished")?,
         entries: number("entries")?,
@@ -158,8 +163,20 @@ fn about(map: &Map<String, Value>) -> Option<About> {
     })
 }
 
+fn root_to_json(root: &Root) -> Value {
+    let mut map = Map::new();
+    put(&mut map, "path", Some(&root.path));
+    put(&mut map, "absolute", root.absolute.as_deref());
+    Value::Object(map)
+}
+
+fn root_of(map: &Map<String, Value>) -> Option<Root> {
+    Some(Root { path: get(map, "path")?, absolute: get(map, "absolute") })
+}
+
 fn part_to_json(part: &Part) -> Value {
     let mut map = Map::new();
+    map.insert("top".into(), part.top.into());
     put(&mut map, "path", Some(&part.path));
     put(&mut map, "fstype", part.fstype.as_deref());
     put(&mut map, "source", part.source.as_deref());
@@ -179,6 +196,7 @@ fn part_of(map: &Map<String, Value>) -> Option<Part> {
     let number = |key: &str| map.get(key)?.as_u64();
     let (major, minor) = text("dev")?.split_once(':')?;
     Some(Part {
+        top: u32::try_from(number("top")?).ok()?,
         path: get(map, "path")?,
         fstype: get(map, "fstype"),
         source: get(map, "source"),
@@ -224,9 +242,9 @@ mod tests {
             token in any::<Option<String>>(),
         ) {
             let dev = Dev { major, minor: 1 };
-            let part = Part { path: root.clone(), fstype, magic, uuid, dev, token, ..Part::default() };
+            let part = Part { top: major, path: root.clone(), fstype, magic, uuid, dev, token, ..Part::default() };
             let about = About {
-                root,
+                roots: vec![Root { path: root, absolute: None }, Root { path: Vec::new(), absolute: Some(b"/\xff".to_vec()) }],
                 started: Time { sec, nsec },
                 entries,
                 options: Options { excludes, max_depth, one_file_system: true },

@@ -4,7 +4,9 @@
 //! |---|---|
 //! | [`schema`] | the columns, and how each is encoded |
 //! | [`about`] | what a catalog says of itself |
-//! | [`write`](mod@write) | a sink that writes one |
+//! | [`write`](mod@write) | writes one: a sink for a walk |
+//! | [`rows`] | writes one of a tree that is in memory |
+//! | `output` | the file itself, row group by row group |
 //! | [`read`] | reads one back, a column at a time |
 
 use std::fmt;
@@ -12,13 +14,17 @@ use std::fmt;
 use parquet::errors::ParquetError;
 
 pub mod about;
+mod output;
 pub mod read;
+pub mod rows;
 pub mod schema;
 pub mod write;
 
-pub use about::{About, Options};
+pub use about::{About, Options, Root};
+pub use output::Sealed;
 pub use read::Reader;
-pub use write::{Catalog, Sealed};
+pub use rows::write_rows;
+pub use write::Catalog;
 
 /// Why a catalog could not be written, or read.
 #[derive(Clone, PartialEq, Eq, Debug)]

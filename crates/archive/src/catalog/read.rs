@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parquet::column::reader::{ColumnReader, get_column_reader};
-use parquet::data_type::ByteArray;
+use parquet::column::reader::get_column_reader;
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, FixedLenByteArrayType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
@@ -143,128 +143,84 @@ impl Reader {
         Fault { next: "make a new one with fathom walk --catalog", ..Fault::reading(&self.path, plain(error)) }
     }
 
-    fn column(&self, group: usize, name: &str) -> Result<(ColumnReader, usize)> {
+    /// The values of a column that are there, and if `there` is given, for each row whether it has one.
+    fn values<D: DataType>(&self, group: usize, name: &str, mut there: Option<&mut Vec<i16>>) -> Result<Vec<D::T>> {
         let absent = || ParquetError::General(format!("it has no column {name} in row group {group}"));
+        let mismatch = || ParquetError::General(format!("column {name} is of another type"));
         let nth = COLUMNS.iter().position(|column| column.name == name).ok_or_else(absent)?;
         let meta = self.metadata.row_groups().get(group).ok_or_else(absent)?;
         let (column, rows) = (meta.column(nth), meta.num_rows() as usize);
         let pages = SerializedPageReader::new(self.file.clone(), column, rows, None)?;
-        Ok((get_column_reader(column.column_descr_ptr(), Box::new(pages)), rows))
+        let reader = get_column_reader(column.column_descr_ptr(), Box::new(pages));
+        let mut from = D::get_column_reader(reader).ok_or_else(mismatch)?;
+        let (mut values, mut left) = (Vec::new(), rows);
+        while left > 0 {
+            match from.read_records(left, there.as_deref_mut(), None, &mut values)?.0 {
+                0 => break, // no more pages
+                n => left = left.saturating_sub(n),
+            }
+        }
+        let read = there.map_or(values.len(), |there| there.len());
+        if read == rows { Ok(values) } else { Err(too_few()) }
+    }
+
+    /// A column of which every row has a value.
+    fn all<D: DataType, T>(&self, group: usize, name: &str, of: fn(D::T) -> T) -> std::result::Result<Vec<T>, Fault> {
+        let values = self.values::<D>(group, name, None).map_err(|e| self.damaged(e))?;
+        Ok(values.into_iter().map(of).collect())
+    }
+
+    /// A column of which some rows have a value.
+    fn some<D: DataType, T>(
+        &self,
+        group: usize,
+        name: &str,
+        of: fn(D::T) -> Option<T>,
+    ) -> std::result::Result<Vec<Option<T>>, Fault> {
+        let mut there = Vec::new();
+        let values = self.values::<D>(group, name, Some(&mut there)).map_err(|e| self.damaged(e))?;
+        let mut values = values.into_iter();
+        let spread = there.iter().map(|&there| match there {
+            0 => Ok(None),
+            _ => values.next().and_then(of).map(Some).ok_or_else(too_few),
+        });
+        spread.collect::<Result<_>>().map_err(|e| self.damaged(e))
     }
 
     /// A column of numbers of 32 bits, none missing.
     ///
     /// # Errors
-    /// The catalog is damaged, or cannot be read.
+    /// The catalog is damaged, or cannot be read; as for the other columns.
     pub fn numbers32(&self, group: usize, name: &str) -> std::result::Result<Vec<u32>, Fault> {
-        let read = || match self.column(group, name)? {
-            (ColumnReader::Int32ColumnReader(mut from), rows) => {
-                let mut values = Vec::new();
-                read_all(rows, |left| from.read_records(left, None, None, &mut values).map(|(n, ..)| n))?;
-                full(values, rows)
-            }
-            _ => Err(mismatch(name)),
-        };
-        Ok(read().map_err(|e| self.damaged(e))?.into_iter().map(i32::cast_unsigned).collect())
+        self.all::<Int32Type, _>(group, name, i32::cast_unsigned)
     }
 
     /// A column of numbers of 64 bits, none missing.
-    ///
-    /// # Errors
-    /// The catalog is damaged, or cannot be read.
     pub fn numbers64(&self, group: usize, name: &str) -> std::result::Result<Vec<u64>, Fault> {
-        let read = || match self.column(group, name)? {
-            (ColumnReader::Int64ColumnReader(mut from), rows) => {
-                let mut values = Vec::new();
-                read_all(rows, |left| from.read_records(left, None, None, &mut values).map(|(n, ..)| n))?;
-                full(values, rows)
-            }
-            _ => Err(mismatch(name)),
-        };
-        Ok(read().map_err(|e| self.damaged(e))?.into_iter().map(i64::cast_unsigned).collect())
+        self.all::<Int64Type, _>(group, name, i64::cast_unsigned)
     }
 
     /// A column of numbers of 32 bits, some of which may be missing.
-    ///
-    /// # Errors
-    /// The catalog is damaged, or cannot be read.
     pub fn maybe32(&self, group: usize, name: &str) -> std::result::Result<Vec<Option<u32>>, Fault> {
-        let read = || match self.column(group, name)? {
-            (ColumnReader::Int32ColumnReader(mut from), rows) => {
-                let (mut values, mut there) = (Vec::new(), Vec::new());
-                read_all(rows, |left| from.read_records(left, Some(&mut there), None, &mut values).map(|(n, ..)| n))?;
-                spread(values, &full(there, rows)?, i32::cast_unsigned)
-            }
-            _ => Err(mismatch(name)),
-        };
-        read().map_err(|e| self.damaged(e))
+        self.some::<Int32Type, _>(group, name, |n| Some(n.cast_unsigned()))
     }
 
     /// A column of numbers of 64 bits, some of which may be missing.
-    ///
-    /// # Errors
-    /// The catalog is damaged, or cannot be read.
     pub fn maybe64(&self, group: usize, name: &str) -> std::result::Result<Vec<Option<u64>>, Fault> {
-        let read = || match self.column(group, name)? {
-            (ColumnReader::Int64ColumnReader(mut from), rows) => {
-                let (mut values, mut there) = (Vec::new(), Vec::new());
-                read_all(rows, |left| from.read_records(left, Some(&mut there), None, &mut values).map(|(n, ..)| n))?;
-                spread(values, &full(there, rows)?, i64::cast_unsigned)
-            }
-            _ => Err(mismatch(name)),
-        };
-        read().map_err(|e| self.damaged(e))
+        self.some::<Int64Type, _>(group, name, |n| Some(n.cast_unsigned()))
     }
 
     /// A column of names.
-    ///
-    /// # Errors
-    /// The catalog is damaged, or cannot be read.
     pub fn names(&self, group: usize, name: &str) -> std::result::Result<Vec<ByteArray>, Fault> {
-        let read = || match self.column(group, name)? {
-            (ColumnReader::ByteArrayColumnReader(mut from), rows) => {
-                let mut values = Vec::new();
-                read_all(rows, |left| from.read_records(left, None, None, &mut values).map(|(n, ..)| n))?;
-                full(values, rows)
-            }
-            _ => Err(mismatch(name)),
-        };
-        read().map_err(|e| self.damaged(e))
+        self.all::<ByteArrayType, _>(group, name, |name| name)
+    }
+
+    /// The hashes of what is in the files of a row group, where they are known.
+    pub fn hashes(&self, group: usize) -> std::result::Result<Vec<Option<[u8; 32]>>, Fault> {
+        self.some::<FixedLenByteArrayType, _>(group, "blake3", |hash| hash.data().try_into().ok())
     }
 }
 
-fn mismatch(name: &str) -> ParquetError {
-    ParquetError::General(format!("column {name} is of another type"))
-}
-
-/// Reads page after page, until there are no more rows.
-fn read_all(rows: usize, mut read: impl FnMut(usize) -> Result<usize>) -> Result<()> {
-    let mut left = rows;
-    while left > 0 {
-        match read(left)? {
-            0 => break,
-            n => left = left.saturating_sub(n),
-        }
-    }
-    Ok(())
-}
-
-/// As many values as there are rows.
-fn full<T>(values: Vec<T>, rows: usize) -> Result<Vec<T>> {
-    if values.len() == rows { Ok(values) } else { Err(ParquetError::EOF("a column has too few values".to_owned())) }
-}
-
-/// Puts the values that are there into their places.
-fn spread<T, U>(values: Vec<T>, there: &[i16], of: impl Fn(T) -> U) -> Result<Vec<Option<U>>> {
-    let mut values = values.into_iter();
-    there
-        .iter()
-        .map(|&there| match there {
-            0 => Ok(None),
-            _ => values
-                .next()
-                .map(|value| Some(of(value)))
-                .ok_or_else(|| ParquetError::EOF("a column has too few values".to_owned())),
-        })
-        .collect()
+fn too_few() -> ParquetError {
+    ParquetError::EOF("a column has too few values".to_owned())
 }

@@ -37,6 +37,8 @@ message entry {
   required int32 dev_minor (INTEGER(32,false));
   required int64 attributes (INTEGER(64,false));
   optional boolean xattrs;
+  required int32 top (INTEGER(32,false));
+  optional fixed_len_byte_array(32) blake3;
 }
 ";
 
@@ -45,6 +47,10 @@ message entry {
 pub(crate) struct Row<'a> {
     pub(crate) meta: &'a Meta,
     pub(crate) part: u32,
+    /// Number of the DIR that it is under.
+    pub(crate) top: u32,
+    /// Of its contents, where they have been read.
+    pub(crate) blake3: Option<[u8; 32]>,
     /// Names, as pieces of what is shared by many.
     pub(crate) dir: &'a Bytes,
     pub(crate) name: (&'a Bytes, usize, usize),
@@ -59,6 +65,7 @@ pub(crate) enum Values {
     Maybe32(fn(&Row<'_>) -> Option<u32>),
     Maybe64(fn(&Row<'_>) -> Option<u64>),
     MaybeBool(fn(&Row<'_>) -> Option<bool>),
+    MaybeHash(fn(&Row<'_>) -> Option<[u8; 32]>),
 }
 
 /// How a column is encoded; each is what was fastest, or as fast and smaller, over a million entries of a source tree.
@@ -84,9 +91,9 @@ const fn column(name: &'static str, how: How, values: Values) -> Column {
 }
 
 /// The columns, in the order of [`SCHEMA`].
-pub(crate) const COLUMNS: [Column; 25] = {
+pub(crate) const COLUMNS: [Column; 27] = {
     use How::{Dictionary, Plain, Raw};
-    use Values::{I32, I64, Maybe32, Maybe64, MaybeBool};
+    use Values::{I32, I64, Maybe32, Maybe64, MaybeBool, MaybeHash};
     [
         column("part", Plain, I32(|r| r.part)),
         column("dir", Dictionary, Values::Bytes(|r| r.dir.clone())),
@@ -113,6 +120,8 @@ pub(crate) const COLUMNS: [Column; 25] = {
         column("dev_minor", Plain, I32(|r| r.meta.dev.minor)),
         column("attributes", Plain, I64(|r| r.meta.attributes)),
         column("xattrs", Plain, MaybeBool(|r| r.meta.xattrs)),
+        column("top", Plain, I32(|r| r.top)),
+        column("blake3", Raw, MaybeHash(|r| r.blake3)),
     ]
 };
 

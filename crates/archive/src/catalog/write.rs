@@ -10,29 +10,19 @@
 //! while the others go on; no more than so many do so at once, and the rest wait, so that memory is bounded whatever the number
 //! of threads.
 
-use std::io::BufWriter;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use gate::file::Writer;
-use parquet::column::page::PageWriter;
-use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
-use parquet::data_type::ByteArray;
-use parquet::errors::{ParquetError, Result};
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterPropertiesPtr;
-use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
-use parquet::schema::types::SchemaDescriptor;
+use parquet::errors::Result;
 use walk::entry::Time;
-use walk::{Answer, By, Dir, Entry, Ground, Meta, Sink, Totals, Worker};
+use walk::{Answer, By, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker};
 
-use super::about::{KEY, TICK, now};
-use super::schema::{COLUMNS, Row, Values, descriptor, properties};
-use super::{About, Fault, Options, plain};
+use super::about::{TICK, after_a_tick, before_a_tick, now, until};
+use super::output::{Encoded, GROUP, Layout, Output, Sealed};
+use super::schema::{COLUMNS, Row};
+use super::{About, Fault, Options, Root, plain};
 use crate::part::{Last, Parts, relative};
 
-/// Rows of a row group: enough for zstd and for readers, and no more than some 16 MiB on the way.
-const GROUP: usize = 64 << 10;
 /// Rows that a worker gathers before it hands them in.
 const CHUNK: usize = 4 << 10;
 /// No more row groups are sorted and encoded at once.
@@ -40,38 +30,15 @@ const MOST_AT_ONCE: usize = 4;
 
 /// A catalog being written.
 pub struct Catalog {
-    file: Vec<u8>,
-    root: Vec<u8>,
-    absolute: Option<Vec<u8>>,
+    root: Root,
     options: Options,
     parts: Parts,
+    begun: Moment,
     started: Time,
-    schema: SchemaDescriptor,
-    properties: WriterPropertiesPtr,
-    processors: usize,
+    layout: Layout,
     pool: Mutex<Pool>,
     room: Condvar,
-    out: Mutex<SerializedFileWriter<BufWriter<Writer>>>,
-}
-
-/// A catalog that is written, and has no name yet. Dropped, it is gone.
-#[derive(Debug)]
-pub struct Sealed {
-    file: Vec<u8>,
-    writer: Writer,
-    about: About,
-}
-
-impl Sealed {
-    /// Waits until it is on the disk, and gives it its name.
-    ///
-    /// # Errors
-    /// It could not be done; whatever had the name has it still.
-    pub fn publish(self) -> std::result::Result<About, Fault> {
-        let fault = |e: gate::Errno| Fault { next: hint(&e.to_string()), ..Fault::writing(&self.file, e) };
-        self.writer.publish().map_err(fault)?;
-        Ok(self.about)
-    }
+    out: Mutex<Output>,
 }
 
 /// What has been handed in, and how it goes.
@@ -109,25 +76,18 @@ impl Catalog {
     /// # Errors
     /// The file cannot be written there.
     pub fn create(file: &[u8], dir: &[u8], options: Options) -> std::result::Result<Catalog, Fault> {
-        let fault = |e: String| Fault::writing(file, e);
-        let writer = Writer::create(file).map_err(|e| Fault::writing(file, e))?;
-        let schema = descriptor().map_err(|e| fault(plain(e)))?;
-        let properties = WriterPropertiesPtr::new(properties());
-        let out = BufWriter::with_capacity(1 << 20, writer);
-        let out = SerializedFileWriter::new(out, schema.root_schema_ptr(), properties.clone());
+        let (layout, out) = Output::create(file)?;
+        let begun = Moment::now();
         Ok(Catalog {
-            file: file.to_vec(),
-            root: dir.to_vec(),
-            absolute: crate::absolute(dir),
+            root: Root { path: dir.to_vec(), absolute: crate::absolute(dir) },
             options,
-            parts: Parts::new(dir),
-            started: super::about::after_a_tick(now()),
-            schema,
-            properties,
-            processors: gate::process::processors().max(1),
+            parts: Parts::new(vec![dir.to_vec()]),
+            begun,
+            started: after_a_tick(begun.time()),
+            layout,
             pool: Mutex::default(),
             room: Condvar::new(),
-            out: Mutex::new(out.map_err(|e| fault(plain(e)))?),
+            out: Mutex::new(out),
         })
     }
 
@@ -145,39 +105,24 @@ impl Catalog {
     /// It could not be written.
     pub fn seal(self, answer: &Answer, complete: bool) -> std::result::Result<Sealed, Fault> {
         self.encode_rest();
-        let finished = now();
         let pool = self.pool.into_inner().unwrap_or_else(|e| e.into_inner());
-        let fault = |e: String| Fault { next: hint(&e), ..Fault::writing(&self.file, e) };
+        let out = self.out.into_inner().unwrap_or_else(|e| e.into_inner());
         if let Some(error) = pool.failed {
-            return Err(fault(error));
+            return Err(out.fault(error));
         }
-        let mut parts = self.parts.all();
-        for walked in &answer.parts {
-            let path = relative(&self.root, &walked.path);
-            if let Some(part) = parts.iter_mut().find(|part| part.engine.is_some() && part.path == path) {
-                part.engine = Some(walked.by.name().to_owned());
-            }
-        }
-        let about = About {
-            root: self.root,
-            absolute: self.absolute,
-            started: self.started,
-            finished,
+        let started = after_a_tick(self.begun.time()).min(self.started);
+        out.seal(About {
+            roots: vec![self.root],
+            started,
+            finished: now(),
             entries: pool.totals.entries,
-            racy: pool.racy,
+            // The clock has been set back meanwhile: any of them may be.
+            racy: if started < self.started { pool.totals.entries } else { pool.racy },
             digest: pool.totals.digest.to_string(),
             complete,
             options: self.options,
-            parts,
-        };
-        let mut out = self.out.into_inner().unwrap_or_else(|e| e.into_inner());
-        out.append_key_value_metadata(KeyValue::new(KEY.to_owned(), about.to_json()));
-        let written = out
-            .into_inner()
-            .map_err(plain)
-            .and_then(|buffered| buffered.into_inner().map_err(|e| e.into_error().to_string()));
-        let writer = written.map_err(fault)?;
-        Ok(Sealed { file: self.file, writer, about })
+            parts: self.parts.all(answer.parts.iter().map(|walked| walked.by)),
+        })
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool> {
@@ -192,7 +137,7 @@ impl Catalog {
         pool.rows += chunk.rows.len();
         pool.chunks.push(chunk);
         // Who waits has handed in all it had, so that those who wait add a chunk each and no more.
-        while pool.rows >= GROUP && pool.encoding >= MOST_AT_ONCE.min(self.processors) && pool.failed.is_none() {
+        while pool.rows >= GROUP && pool.encoding >= MOST_AT_ONCE.min(self.layout.processors) && pool.failed.is_none() {
             pool = self.room.wait(pool).unwrap_or_else(|e| e.into_inner());
         }
         if pool.failed.is_some() {
@@ -203,7 +148,7 @@ impl Catalog {
             pool.encoding += 1;
             drop(pool);
             let sorted = Sorted::of(chunks);
-            let columns = self.encode((0..COLUMNS.len()).collect(), &sorted);
+            let columns = self.layout.encode((0..COLUMNS.len()).collect(), sorted.order.len(), |nth| sorted.row(nth));
             let spare = sorted.into_chunks();
             self.append(columns.map(|columns| columns.into_iter().map(|(_, encoded)| encoded).collect()));
             let mut pool = self.pool();
@@ -214,45 +159,19 @@ impl Catalog {
         }
     }
 
-    /// Encodes what is left, the columns shared among threads: nothing else is going on any more.
+    /// Encodes what is left: nothing else is going on any more.
     fn encode_rest(&self) {
         let chunks = std::mem::take(&mut self.pool().chunks);
-        if chunks.is_empty() {
-            return;
+        if !chunks.is_empty() {
+            let rows = Sorted::of(chunks);
+            self.append(self.layout.encode_together(rows.order.len(), |nth| rows.row(nth)));
         }
-        let rows = Sorted::of(chunks);
-        let threads = self.processors.min(COLUMNS.len());
-        let share = |thread: usize| self.encode((thread..COLUMNS.len()).step_by(threads).collect(), &rows);
-        let shares: Result<Vec<_>> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || share(thread))).collect();
-            let own = share(0);
-            let died = || Err(ParquetError::General("a thread has died".to_owned()));
-            std::iter::once(own)
-                .chain(others.into_iter().map(|other| other.join().unwrap_or_else(|_| died())))
-                .collect()
-        });
-        self.append(shares.map(|shares| {
-            let mut columns: Vec<_> = shares.into_iter().flatten().collect();
-            columns.sort_by_key(|(column, _)| *column);
-            columns.into_iter().map(|(_, encoded)| encoded).collect()
-        }));
-    }
-
-    /// Encodes some columns of a row group.
-    fn encode(&self, columns: Vec<usize>, rows: &Sorted) -> Result<Vec<(usize, Encoded)>> {
-        encode(&self.schema, &self.properties, columns, rows)
     }
 
     /// Writes a row group.
     fn append(&self, columns: Result<Vec<Encoded>>) {
         let mut out = self.out.lock().unwrap_or_else(|e| e.into_inner());
-        let written = columns.and_then(|columns| {
-            let mut group = out.next_row_group()?;
-            for (bytes, close) in columns {
-                group.append_column(&bytes, close)?;
-            }
-            group.close().map(drop)
-        });
+        let written = columns.and_then(|columns| out.append(columns));
         drop(out);
         if let Err(e) = written {
             self.pool().failed.get_or_insert(plain(e));
@@ -260,21 +179,17 @@ impl Catalog {
     }
 }
 
-fn hint(error: &str) -> &'static str {
-    if error.contains("os error 28") { "make room, or write it to another file system" } else { "" }
-}
-
 impl Sink for Catalog {
     fn begin(&self, ground: &Ground<'_>, by: By) {
         self.parts.begin(ground, by, true);
         // What was changed before the catalog was begun is now at rest for certain: it is older than a tick.
-        if let Some(left) = super::about::until(self.started) {
+        if let Some(left) = until(self.started) {
             std::thread::sleep(left.min(TICK));
         }
     }
 
     fn worker(&self) -> Box<dyn Worker + '_> {
-        let at_rest_before = super::about::before_a_tick(self.started);
+        let at_rest_before = before_a_tick(self.started);
         Box::new(Hand {
             chunk: Chunk::default(),
             totals: Totals::default(),
@@ -310,7 +225,7 @@ impl Worker for Hand<'_> {
             chunk.bytes.extend_from_slice(bytes);
             (from, from + bytes.len())
         };
-        let kept_dir = keep(relative(&self.to.root, dir.path));
+        let kept_dir = keep(relative(&self.to.root.path, dir.path));
         for entry in entries {
             let name = keep(entry.name);
             let part = self.to.parts.of(&mut self.last, &entry.meta, dir.path, entry.name);
@@ -435,93 +350,12 @@ impl Sorted {
         })
     }
 
-    fn row(&self, place: Place) -> Row<'_> {
+    fn row(&self, nth: usize) -> Row<'_> {
+        let place = self.order[nth];
         let chunk = &self.chunks[place.chunk as usize];
         let raw = &chunk.rows[place.row as usize];
         let dir = &self.dirs[chunk.ranks[raw.dir as usize] as usize];
-        Row { meta: &raw.meta, part: raw.part, dir, name: (&chunk.bytes, raw.name.0, raw.name.1) }
+        let name = (&chunk.bytes, raw.name.0, raw.name.1);
+        Row { meta: &raw.meta, part: raw.part, top: 0, blake3: None, dir, name }
     }
-}
-
-/// A column of a row group, as it stands in the file.
-type Encoded = (Bytes, ColumnCloseResult);
-
-/// Encodes columns into memory, side by side: a few rows at a time, so that each row is brought near only once.
-fn encode(
-    schema: &SchemaDescriptor,
-    properties: &WriterPropertiesPtr,
-    columns: Vec<usize>,
-    rows: &Sorted,
-) -> Result<Vec<(usize, Encoded)>> {
-    /// So many rows stay in the processor's second cache.
-    const NEAR: usize = 1 << 10;
-    let mut memory: Vec<_> = columns.iter().map(|_| TrackedWrite::new(Vec::new())).collect();
-    let mut writers: Vec<ColumnWriter<'_>> = columns
-        .iter()
-        .zip(&mut memory)
-        .map(|(&column, memory)| {
-            let pages: Box<dyn PageWriter + '_> = Box::new(SerializedPageWriter::new(memory));
-            get_column_writer(schema.column(column), properties.clone(), pages)
-        })
-        .collect();
-    let mut near = Vec::with_capacity(NEAR);
-    for some in rows.order.chunks(NEAR) {
-        near.clear();
-        near.extend(some.iter().map(|&at| rows.row(at)));
-        for (&column, writer) in columns.iter().zip(&mut writers) {
-            put(writer, COLUMNS[column].values, &near)?;
-        }
-    }
-    let closed: Vec<ColumnCloseResult> = writers.into_iter().map(ColumnWriter::close).collect::<Result<_>>()?;
-    columns
-        .into_iter()
-        .zip(memory)
-        .zip(closed)
-        .map(|((column, memory), close)| Ok((column, (memory.into_inner()?.into(), close))))
-        .collect()
-}
-
-/// Puts the values of some rows into a column.
-fn put(writer: &mut ColumnWriter<'_>, values: Values, rows: &[Row<'_>]) -> Result<()> {
-    let written = match (writer, values) {
-        (ColumnWriter::ByteArrayColumnWriter(to), Values::Bytes(of)) => {
-            let values: Vec<ByteArray> = rows.iter().map(|row| of(row).into()).collect();
-            to.write_batch(&values, None, None)
-        }
-        (ColumnWriter::Int32ColumnWriter(to), Values::I32(of)) => {
-            let values: Vec<i32> = rows.iter().map(|row| of(row).cast_signed()).collect();
-            to.write_batch(&values, None, None)
-        }
-        (ColumnWriter::Int64ColumnWriter(to), Values::I64(of)) => {
-            let values: Vec<i64> = rows.iter().map(|row| of(row).cast_signed()).collect();
-            to.write_batch(&values, None, None)
-        }
-        (ColumnWriter::Int32ColumnWriter(to), Values::Maybe32(of)) => {
-            let (values, there) = split(rows, |row| of(row).map(u32::cast_signed));
-            to.write_batch(&values, Some(&there), None)
-        }
-        (ColumnWriter::Int64ColumnWriter(to), Values::Maybe64(of)) => {
-            let (values, there) = split(rows, |row| of(row).map(u64::cast_signed));
-            to.write_batch(&values, Some(&there), None)
-        }
-        (ColumnWriter::BoolColumnWriter(to), Values::MaybeBool(of)) => {
-            let (values, there) = split(rows, of);
-            to.write_batch(&values, Some(&there), None)
-        }
-        _ => Err(ParquetError::General("a column is of another type than its values".to_owned())),
-    };
-    written.map(drop)
-}
-
-/// The values that are there, and for each row whether it has one.
-fn split<T>(rows: &[Row<'_>], of: impl Fn(&Row<'_>) -> Option<T>) -> (Vec<T>, Vec<i16>) {
-    let mut values = Vec::with_capacity(rows.len());
-    let there = rows.iter().map(|row| {
-        let value = of(row);
-        let is_there = i16::from(value.is_some());
-        values.extend(value);
-        is_there
-    });
-    let there = there.collect();
-    (values, there)
 }

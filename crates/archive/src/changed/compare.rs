@@ -69,7 +69,7 @@ pub(super) struct Compare<'a> {
 
 impl<'a> Compare<'a> {
     pub(super) fn new(index: &'a Index, root: &'a [u8], old_parts: &'a [Part]) -> Compare<'a> {
-        Compare { index, root, old_parts, parts: Parts::new(root), found: Mutex::default() }
+        Compare { index, root, old_parts, parts: Parts::new(vec![root.to_vec()]), found: Mutex::default() }
     }
 
     /// What differs.

@@ -138,6 +138,7 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
             threads: question.threads,
             one_file_system: about.options.one_file_system,
             filter: filter.clone(),
+            ..Walk::default()
         };
         walk(&asked, sink, desk).map_err(Failure::Walk)
     };
@@ -184,7 +185,11 @@ fn is_of(reader: &Reader, question: &Question, top: &Top, mounts: &[ondisk::Moun
     let mount = mounts.iter().find(|mount| mount.id == top.meta.mount);
     let part = Part::of_ground(&question.dir, &Ground::of(top, mount), By::Stat);
     let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).escape_debug().to_string();
-    let known = about.absolute.as_ref().unwrap_or(&about.root);
+    let [root] = &about.roots[..] else {
+        let error = format!("it is of a dump of {} directories or files, and not of one directory", about.roots.len());
+        return Err(refused(error, "make one with fathom walk --catalog"));
+    };
+    let known = root.absolute.as_ref().unwrap_or(&root.path);
     if !old.is_same_file_system(&part) {
         let error = format!(
             "it is of '{}' on {}, and '{}' is now on another file system ({})",
@@ -195,13 +200,13 @@ fn is_of(reader: &Reader, question: &Question, top: &Top, mounts: &[ondisk::Moun
         );
         return Err(refused(error, "give the directory that it is of, or make a new catalog"));
     }
-    let is_same_name = about.absolute.is_some() && crate::absolute(&question.dir) == about.absolute;
+    let is_same_name = root.absolute.is_some() && crate::absolute(&question.dir) == root.absolute;
     if old.ino != part.ino && !is_same_name {
         let error = format!("it is of '{}', which is another directory than '{}'", name(known), name(&question.dir));
         return Err(refused(error, "give the directory that it is of, or make a new catalog"));
     }
-    if about.options.excludes.iter().any(|glob| glob.contains('/')) && about.root != question.dir {
-        let error = format!("its --exclude patterns go by names that begin with '{}'", name(&about.root));
+    if about.options.excludes.iter().any(|glob| glob.contains('/')) && root.path != question.dir {
+        let error = format!("its --exclude patterns go by names that begin with '{}'", name(&root.path));
         return Err(refused(error, "give DIR by that name"));
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! What became of what: of the entries that differ, and the rows of the catalog that were not found, makes what was added,
 //! changed, removed and renamed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::compare::Found;
 use super::index::{Fate, Index};
@@ -23,13 +23,14 @@ pub(super) fn resolve(index: &Index, found: &Found) -> Vec<Outcome> {
     let rows = index.rows();
     let mut outcomes = Vec::new();
 
-    // What is where it was, and the same file, has changed in place. None of that can have moved.
+    // What is where it was, and the same file, has changed in place. None of that is looked for elsewhere.
     let mut order: Vec<usize> = Vec::with_capacity(found.entries.len());
+    let mut in_place: Vec<(usize, u32)> = Vec::new();
     for (at, entry) in found.entries.iter().enumerate() {
         match entry.row().filter(|&row| rows[row as usize].identity().is(&entry.identity)) {
             Some(row) => {
                 index.settle(row, Fate::Found);
-                outcomes.push(Outcome::Changed(at));
+                in_place.push((at, row));
             }
             None => order.push(at),
         }
@@ -69,14 +70,27 @@ pub(super) fn resolve(index: &Index, found: &Found) -> Vec<Outcome> {
             }
         }
     }
+    // Whoever carries a renamed directory away carries with it all that was in it: so what has stayed behind at its path has
+    // been renamed from there to there, and what has taken another's place is new where that was removed.
+    let gone: HashSet<u64> = moved.into_values().collect();
+    let stayed_behind = |at: usize| gone.contains(&found.entries[at].parent);
+    outcomes.extend(in_place.into_iter().map(|(at, row)| match stayed_behind(at) {
+        true => Outcome::Renamed(at, row),
+        false => Outcome::Changed(at),
+    }));
     // What is new at a path whose file is nowhere else now has replaced it.
+    let mut replaced = Vec::new();
     for outcome in &mut outcomes {
         if let Outcome::Added(at) = *outcome
-            && found.entries[at].row().is_some_and(|row| index.fate(row) != Fate::Found)
+            && let Some(row) = found.entries[at].row().filter(|&row| index.fate(row) != Fate::Found)
         {
-            *outcome = Outcome::Changed(at);
+            match stayed_behind(at) {
+                true => replaced.push(Outcome::Removed(row)),
+                false => *outcome = Outcome::Changed(at),
+            }
         }
     }
+    outcomes.append(&mut replaced);
     let is_missing = |&row: &u32| index.fate(row) == Fate::Missing;
     outcomes.extend(homeless.into_iter().filter(is_missing).map(Outcome::Removed));
     outcomes

@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod changed;
+pub(crate) mod dump;
 pub(crate) mod mounts;
 pub(crate) mod paper;
 pub(crate) mod survey;

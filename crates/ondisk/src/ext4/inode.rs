@@ -2,6 +2,7 @@
 
 use super::superblock::{BITS64, DIR_INDEX, HUGE_FILE, INLINE_DATA, LARGEDIR};
 use super::{Superblock, crc32c, le16, le32};
+use crate::Time;
 
 /// The part of an inode that every ext has had, in bytes.
 const OLD_SIZE: usize = 128;
@@ -70,21 +71,10 @@ const S_IFBLK: u16 = 0o060_000;
 const S_IFREG: u16 = 0o100_000;
 const S_IFLNK: u16 = 0o120_000;
 
-/// A time, counted from 1970.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Time {
-    /// Seconds.
-    pub sec: i64,
-    /// Nanoseconds; damaged ones may be a little over 10^9.
-    pub nsec: u32,
-}
-
-impl Time {
-    /// 32 signed bits of seconds, and an extra word of two more bits of seconds and 30 of nanoseconds.
-    #[inline]
-    fn decode(base: u32, extra: u32) -> Time {
-        Time { sec: i64::from(base as i32) + (i64::from(extra & 3) << 32), nsec: extra >> 2 }
-    }
+/// A time: 32 signed bits of seconds, and an extra word of two more bits of seconds and 30 of nanoseconds.
+#[inline]
+fn time(base: u32, extra: u32) -> Time {
+    Time { sec: i64::from(base as i32) + (i64::from(extra & 3) << 32), nsec: extra >> 2 }
 }
 
 /// An inode that is in use, whole as far as can be told, with its meaning under its file system's features.
@@ -226,26 +216,26 @@ impl<'a> Inode<'a> {
     /// Last access.
     #[inline]
     pub fn atime(&self) -> Time {
-        Time::decode(le32(self.old, 0x8), self.extra_word(0x8c).unwrap_or(0))
+        time(le32(self.old, 0x8), self.extra_word(0x8c).unwrap_or(0))
     }
 
     /// Last change of the inode.
     #[inline]
     pub fn ctime(&self) -> Time {
-        Time::decode(le32(self.old, 0xc), self.extra_word(0x84).unwrap_or(0))
+        time(le32(self.old, 0xc), self.extra_word(0x84).unwrap_or(0))
     }
 
     /// Last change of the content.
     #[inline]
     pub fn mtime(&self) -> Time {
-        Time::decode(le32(self.old, 0x10), self.extra_word(0x88).unwrap_or(0))
+        time(le32(self.old, 0x10), self.extra_word(0x88).unwrap_or(0))
     }
 
     /// Birth; `None` where the inode has no room for it.
     #[inline]
     pub fn btime(&self) -> Option<Time> {
         let base = self.extra_word(0x90)?;
-        Some(Time::decode(base, self.extra_word(0x94).unwrap_or(0)))
+        Some(time(base, self.extra_word(0x94).unwrap_or(0)))
     }
 
     /// The device that a special file stands for, major and minor number.
@@ -388,9 +378,9 @@ pub(super) mod tests {
 
     #[test]
     fn times_reach_from_1901_to_2446() {
-        assert_eq!(Time::decode(0x8000_0000, 0), Time { sec: -0x8000_0000, nsec: 0 });
-        assert_eq!(Time::decode(0, 5 << 2), Time { sec: 0, nsec: 5 });
-        assert_eq!(Time::decode(0x7fff_ffff, 3), Time { sec: 0x3_7fff_ffff, nsec: 0 });
+        assert_eq!(time(0x8000_0000, 0), Time { sec: -0x8000_0000, nsec: 0 });
+        assert_eq!(time(0, 5 << 2), Time { sec: 0, nsec: 5 });
+        assert_eq!(time(0x7fff_ffff, 3), Time { sec: 0x3_7fff_ffff, nsec: 0 });
     }
 
     #[test]

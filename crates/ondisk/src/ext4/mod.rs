@@ -20,7 +20,7 @@ pub mod superblock;
 
 pub use directory::Names;
 pub use group::Group;
-pub use inode::{Inode, Time};
+pub use inode::Inode;
 pub use map::{Branch, Found, Map, Run};
 pub use superblock::{Refused, Superblock};
 

@@ -15,7 +15,6 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use gate::btrfs::{SEARCH_HEAD, SearchKey, get_subvol_info, tree_search_v2};
 use gate::fs::{At, Statfs, Time, fstatfs, statx, syncfs};
@@ -27,11 +26,12 @@ use ondisk::btrfs::{FIRST_INODE, FS_TREE, Inode, Link, ROOT_TREE, Subvolume, is_
 use self::scan::{BUFFER, Found, Row, Scan, next_inode};
 use self::tree::{Tree, View};
 use self::work::{End, Piece, Work};
-use super::moment::Moment;
+use super::crew::crew;
 use super::{Engine, Ground, Refusal, stat};
 use crate::digest;
-use crate::entry::{Dir, Entry, Meta, Type};
+use crate::entry::{Dir, Entry, Meta, Type, time};
 use crate::job::{Below, Crossing, Job, Place};
+use crate::moment::Moment;
 use crate::sink::Worker;
 
 mod scan;
@@ -49,9 +49,6 @@ const MAGIC: u64 = 0x9123_683e;
 /// With fewer bytes available than this, writes may have failed. The inodes of the files that they were to are then in the
 /// kernel's memory with other times than in the trees, and statx(2) shows those: so every entry is looked at singly.
 const FULL: u64 = 16 << 20;
-
-/// Most threads: reading from a disk, there may be so many requests in flight.
-const THREADS: usize = 16;
 
 /// Searches in one piece, after which the rest of it is left to others.
 const SEARCHES: u32 = 64;
@@ -109,7 +106,7 @@ impl Engine for Btrfs {
         let top = Tree::new(subvolume.tree, job.top.meta.dev, has_stubs(&subvolume), ino, job.place(), Some(job.below));
         let shared = Shared { job, fresh, strays: Mutex::default(), settled: Mutex::default() };
         let work = Work::of(shared.trees(top));
-        shared.run(&work);
+        crew(job.threads, usize::MAX, || Reader::new(&shared).run(&work));
         shared.settle_strays();
         Ok(())
     }
@@ -143,10 +140,6 @@ impl Fresh {
     fn has_changed(&self, meta: &Meta) -> bool {
         meta.ctime >= self.from || meta.mtime >= self.from
     }
-}
-
-fn time((sec, nsec): (i64, u32)) -> Time {
-    Time { sec, nsec }
 }
 
 /// What statx(2) would say of an inode.
@@ -302,41 +295,6 @@ impl<'a> Shared<'a, '_> {
     fn stray(&self, dir: Place, name: &[u8]) {
         let stray = Crossing { dir, name: name.to_vec() };
         self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(stray);
-    }
-
-    /// Reads all of it, by as many threads as were asked for. Unless that was said, there are as many as processors, and
-    /// more as long as those have little to do: then it is the disk that is waited for.
-    fn run(&self, work: &Work<'a>) {
-        const WATCH: Duration = Duration::from_millis(5);
-        let processors = gate::process::processors();
-        let asked = self.job.threads.map(|n| n.max(1));
-        if asked == Some(1) {
-            return Reader::new(self).run(work);
-        }
-        std::thread::scope(|scope| {
-            let start = |n: usize| {
-                let read = || {
-                    Reader::new(self).run(work);
-                    gate::meter::hand_in();
-                };
-                let one = || std::thread::Builder::new().spawn_scoped(scope, read);
-                (0..n).take_while(|_| one().is_ok()).count()
-            };
-            let mut threads = start(asked.unwrap_or(processors.min(THREADS)));
-            if threads == 0 {
-                return Reader::new(self).run(work);
-            }
-            let mut before = (Instant::now(), gate::process::cpu_time());
-            while !work.wait(WATCH) {
-                let now = (Instant::now(), gate::process::cpu_time());
-                let used = now.1.saturating_sub(before.1);
-                let had = (now.0 - before.0) * processors.min(threads) as u32;
-                before = now;
-                if asked.is_none() && threads < THREADS && used < had * 3 / 4 {
-                    threads += start(threads.min(THREADS - threads));
-                }
-            }
-        });
     }
 
     /// Looks at the names at which something else was found than the tree says. What has not come by its own inode is

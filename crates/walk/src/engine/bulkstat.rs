@@ -21,15 +21,13 @@ use ondisk::Dev;
 use ondisk::xfs::{Geometry, Inode};
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::moment::Moment;
+use super::crew::crew;
 use super::{Engine, Ground, Refusal};
 use crate::job::Job;
+use crate::moment::Moment;
 
-mod crew;
 mod join;
 mod names;
-
-use crew::crew;
 
 /// Inodes that are asked for at a time: the kernel reads ahead for as many.
 const ROWS: usize = 1024;
@@ -191,13 +189,13 @@ fn words(inode: &Inode) -> [u8; 80] {
         inode.ino,
         pair(inode.generation, u32::from(inode.mode)),
         pair(inode.uid, inode.gid),
-        pair(inode.nlink, inode.btime.1),
+        pair(inode.nlink, inode.btime.nsec),
         inode.size,
         inode.blocks,
-        inode.mtime.0.cast_unsigned(),
-        inode.ctime.0.cast_unsigned(),
-        inode.btime.0.cast_unsigned(),
-        pair(inode.mtime.1, inode.ctime.1),
+        inode.mtime.sec.cast_unsigned(),
+        inode.ctime.sec.cast_unsigned(),
+        inode.btime.sec.cast_unsigned(),
+        pair(inode.mtime.nsec, inode.ctime.nsec),
     ];
     let mut bytes = [0; 80];
     for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {

@@ -18,12 +18,12 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use gate::fs::{Time, syncfs};
+use gate::fs::syncfs;
 use gate::process::processors;
 
-use super::moment::Moment;
 use super::{Engine, Ground, Refusal};
 use crate::job::Job;
+use crate::moment::Moment;
 use device::Device;
 
 mod device;
@@ -126,9 +126,4 @@ impl Iterator for Claims<'_> {
         let from = self.next.fetch_add(self.most, Relaxed);
         (from < self.items && !self.job.is_over()).then(|| from..self.items.min(from + self.most))
     }
-}
-
-/// A time as the rest of the walk has it.
-fn time(t: ondisk::ext4::Time) -> Time {
-    Time { sec: t.sec, nsec: t.nsec }
 }

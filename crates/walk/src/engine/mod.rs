@@ -10,10 +10,11 @@ use crate::job::{Job, Top};
 
 pub mod btrfs;
 pub mod bulkstat;
+mod crew;
 pub mod ext4;
-mod moment;
 pub mod null;
 mod opened;
+pub mod percall;
 pub mod stat;
 pub mod threads;
 
@@ -30,10 +31,12 @@ pub enum By {
     Ext4,
     /// statx(2) of every name, by one thread: the plain reference.
     Stat,
+    /// A call for each attribute, by one thread: what `dump --gather percall` measures the others against.
+    PerCall,
 }
 
 impl By {
-    /// All of them.
+    /// All that a walk may be done by.
     pub const ALL: [By; 5] = [By::Threads, By::Bulkstat, By::Btrfs, By::Ext4, By::Stat];
 
     /// Its name: in `--engine`, in the JSON, of its file.
@@ -46,6 +49,7 @@ impl By {
         match self {
             By::Threads => &threads::Threads,
             By::Stat => &stat::Stat,
+            By::PerCall => &percall::PerCall,
             By::Ext4 => &ext4::Ext4,
             By::Bulkstat => &bulkstat::Bulkstat,
             By::Btrfs => &btrfs::Btrfs,
@@ -64,13 +68,15 @@ pub struct Ground<'a> {
     pub statfs: Statfs,
     /// Whether this process is the superuser.
     pub is_root: bool,
+    /// Whether access times are to stay as they are.
+    pub noatime: bool,
 }
 
 impl<'a> Ground<'a> {
     /// Asks what is to be known.
     pub fn of(top: &'a Top, mount: Option<&'a Mount>) -> Ground<'a> {
         let statfs = fstatfs(&top.fd).unwrap_or_default();
-        Ground { top, mount, statfs, is_root: gate::process::is_root() }
+        Ground { top, mount, statfs, is_root: gate::process::is_root(), noatime: false }
     }
 
     /// Whether owners are shown otherwise than they are stored.

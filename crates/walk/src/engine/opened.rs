@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use gate::fs::{Open, Resolve, getdents64, openat2};
+use gate::fs::getdents64;
 use gate::{Errno, Fd};
 
 use crate::job::{Job, Place, c_name};
@@ -61,7 +61,7 @@ impl OpenDirs {
         let fd = match from {
             Some(from) => {
                 let name = c_name(name).ok_or(Errno::EINVAL)?;
-                openat2(&from.fd, &name, Open::SCAN, Resolve::NO_XDEV | Resolve::NO_SYMLINKS)?
+                job.open_in(&from.fd, &name)?
             }
             None => job.open(&place())?,
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use gate::fs::Statx;
 use gate::process::raise_open_files;
-use gate::{Errno, Gate};
+use gate::{Errno, Fd, Gate};
 
 use super::opened::{OpenDirs, Opened};
 use super::{Engine, Ground, Refusal};
@@ -34,11 +34,24 @@ impl Engine for Stat {
     }
 }
 
+/// A way to learn of a name in an open directory what statx(2) says, and whether it has extended attributes.
+pub(super) type Look = fn(&Fd, &CStr) -> Result<(Statx, Option<bool>), Errno>;
+
+/// With one call.
+fn at_once(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
+    Ok((look_at(dir, name)?, None))
+}
+
 /// Bytes of directory entries that are read at a time.
 pub(crate) const BUFFER: usize = 64 << 10;
 
 /// Hands over everything below a place.
 pub(crate) fn subtree(job: &Job<'_>, worker: &mut dyn Worker, place: Place) {
+    subtree_by(at_once, job, worker, place);
+}
+
+/// [`subtree`], by a way to look of one's own.
+pub(super) fn subtree_by(look: Look, job: &Job<'_>, worker: &mut dyn Worker, place: Place) {
     let open = OpenDirs::within(raise_open_files() / 4);
     let mut buffer = vec![0; BUFFER];
     let mut pending = vec![(place, None::<Arc<Opened>>)];
@@ -60,7 +73,7 @@ pub(crate) fn subtree(job: &Job<'_>, worker: &mut dyn Worker, place: Place) {
         };
         let path = if job.wants_paths() { job.path(&place) } else { Vec::new() };
         let dir = Dir { path: &path, hash: place.hash, depth: place.depth };
-        read(job, &place, &dir, &opened, &mut buffer, |entries| {
+        read(look, job, &place, &dir, &opened, &mut buffer, |entries| {
             for entry in entries {
                 if entry.meta.is_dir() && job.filter.enters(dir.depth + 1) && job.enters(entry.meta.dev) {
                     pending.push((place.below(entry.name), open.keep(&opened)));
@@ -77,7 +90,7 @@ pub(crate) fn subtree(job: &Job<'_>, worker: &mut dyn Worker, place: Place) {
 /// Opens a directory, and reads it.
 pub(crate) fn list(job: &Job<'_>, place: &Place, dir: &Dir<'_>, buffer: &mut [u8], each: impl FnMut(&[Entry<'_>])) {
     match OpenDirs::within(0).directory(job, || place.clone(), b"", None) {
-        Ok(opened) => read(job, place, dir, &opened, buffer, each),
+        Ok(opened) => read(at_once, job, place, dir, &opened, buffer, each),
         Err(Errno::EXDEV) => cross_at(job, place),
         Err(e) => job.failed(place, b"", Gate::Openat2, e),
     }
@@ -86,6 +99,7 @@ pub(crate) fn list(job: &Job<'_>, place: &Place, dir: &Dir<'_>, buffer: &mut [u8
 /// Reads a directory, looks at every name, and gives what is in this mount, a buffer at a time. Names at which other mounts
 /// lie, and failures, go to the job.
 fn read(
+    look: Look,
     job: &Job<'_>,
     place: &Place,
     dir: &Dir<'_>,
@@ -105,8 +119,12 @@ fn read(
             if !job.filter.keeps(dir.path, name) {
                 continue;
             }
-            match look_at(opened.fd(), entry.name) {
-                Ok(s) => sort_out(job, || place.clone(), entry.name, &s, &mut found),
+            let known = found.len();
+            match look(opened.fd(), entry.name) {
+                Ok((s, xattrs)) => {
+                    sort_out(job, || place.clone(), entry.name, &s, &mut found);
+                    found.get_mut(known).into_iter().for_each(|new: &mut Entry<'_>| new.meta.xattrs = xattrs);
+                }
                 Err(e) => job.failed(place, name, Gate::Statx, e),
             }
         }

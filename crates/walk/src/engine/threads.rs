@@ -21,12 +21,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::Scope;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use gate::process::{cpu_time, processors, raise_open_files};
+use gate::process::{processors, raise_open_files};
 use gate::{Errno, Gate};
 use ondisk::dirent::entries;
 
+use super::crew::{self, Pace};
 use super::opened::{OpenDirs, Opened};
 use super::stat::{BUFFER, cross_at, sort_out};
 use super::{Engine, Ground, Refusal};
@@ -39,9 +40,7 @@ use crate::sink::Worker;
 #[derive(Clone, Copy, Debug)]
 pub struct Threads;
 
-/// As many requests as are kept in flight where the processors wait for a disk.
-const MOST_ON_DISK: usize = 16;
-/// And where they wait for a server.
+/// As many requests as are kept in flight where the processors wait for a server.
 const MOST_ON_SERVER: usize = 48;
 
 impl Engine for Threads {
@@ -57,7 +56,7 @@ impl Engine for Threads {
         let is_remote = job.mount.is_some_and(|mount| mounts::may_hang(&mount.content.fstype));
         let limit = raise_open_files();
         // Each thread has a directory open, whatever is kept.
-        let most = job.threads.unwrap_or(if is_remote { MOST_ON_SERVER } else { MOST_ON_DISK }).clamp(1, limit / 8 + 1);
+        let most = job.threads.unwrap_or(if is_remote { MOST_ON_SERVER } else { crew::MOST }).clamp(1, limit / 8 + 1);
         let crew = Crew {
             job,
             first: job.threads.unwrap_or_else(processors).min(most),
@@ -68,7 +67,7 @@ impl Engine for Threads {
             news: Condvar::new(),
             idle: AtomicUsize::new(0),
             queued: AtomicUsize::new(0),
-            pace: Mutex::new(Pace { at: Instant::now(), cpu: cpu_time() }),
+            pace: Mutex::new(Pace::new()),
         };
         let (hash, depth) = (job.top.hash, job.top.depth);
         let top = Node { parent: None, name: Box::default(), hash, depth };
@@ -142,12 +141,6 @@ struct Crew<'a> {
 struct Queue {
     tasks: Vec<Task>,
     over: bool,
-}
-
-/// When it was last considered whether more threads would help, and the CPU time that had been used then.
-struct Pace {
-    at: Instant,
-    cpu: Duration,
 }
 
 impl<'a> Crew<'a> {
@@ -314,28 +307,18 @@ impl<'a> Crew<'a> {
     fn grow<'scope, 'env>(&'env self, scope: &'scope Scope<'scope, 'env>) {
         /// A walk that is done in less time than this is not worth a thread.
         const SHORT: Duration = Duration::from_micros(200);
-        /// How long the processors are watched before it is said that they wait.
-        const WATCH: Duration = Duration::from_millis(2);
         let threads = self.threads.load(Relaxed);
         if threads >= self.most {
             return;
         }
         let Ok(mut pace) = self.pace.try_lock() else { return };
-        let wall = pace.at.elapsed();
         let wanted = if threads < self.first {
-            if wall < SHORT {
+            if pace.elapsed() < SHORT {
                 return;
             }
             self.first
         } else {
-            if wall < WATCH {
-                return;
-            }
-            let cpu = cpu_time();
-            let used = (cpu - pace.cpu).as_secs_f64() / wall.as_secs_f64();
-            *pace = Pace { at: Instant::now(), cpu };
-            let could = processors().min(threads) as f64;
-            if used > 0.7 * could || self.idle.load(Relaxed) > 0 {
+            if pace.is_waiting(threads) != Some(true) || self.idle.load(Relaxed) > 0 {
                 return;
             }
             (threads * 2).min(self.most)

@@ -59,6 +59,7 @@ fn question(args: &Args) -> Result<Question, Failed> {
         threads: args.jobs.map(usize::from),
         one_file_system: args.one_file_system,
         filter,
+        ..Question::default()
     })
 }
 
@@ -76,6 +77,7 @@ pub(crate) fn by(engine: Engine) -> Option<By> {
 pub(crate) fn refused(e: NoWalk) -> Failed {
     match e {
         NoWalk::Unusable(e) => unusable(e),
+        NoWalk::Pattern(e) => Failed(format!("--exclude: {e}")),
         NoWalk::Refused { path, by, refusal } => Failed(format!(
             "cannot walk '{}' by {}: {}; give --engine auto, or see --explain",
             printable(&path),

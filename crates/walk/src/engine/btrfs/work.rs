@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use ondisk::btrfs::{FIRST_INODE, LAST_INODE};
 
@@ -113,13 +112,6 @@ impl<'a> Work<'a> {
         state.ahead.clear();
         state.left.clear();
         self.changed.notify_all();
-    }
-
-    /// Waits until all is done, for at most `limit`; whether it is.
-    pub(super) fn wait(&self, limit: Duration) -> bool {
-        let is_done = |state: &mut State<'_>| !(state.busy == 0 && state.ahead.is_empty() && state.left.is_empty());
-        let waited = self.changed.wait_timeout_while(self.state(), limit, is_done);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 }
 

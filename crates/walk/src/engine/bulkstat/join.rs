@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use gate::Gate;
 use gate::fs::{Attributes, Time};
 use gate::xfs::BulkBuffer;
-use ondisk::xfs::{Geometry, Inode, Stamp};
+use ondisk::xfs::{Geometry, Inode};
 
-use super::crew::crew;
 use super::names::{Name, Names};
 use super::{ROWS, bulkstat};
+use crate::engine::crew::crew;
 use crate::engine::stat::subtree;
-use crate::entry::{Dir, Entry, Meta};
+use crate::entry::{Dir, Entry, Meta, time};
 use crate::job::{Crossing, Job, Place};
 use crate::sink::Worker;
 
@@ -151,8 +151,7 @@ impl Joiner<'_> {
 
     /// A name has an inode.
     fn found(&mut self, name: Name, inode: &Inode) {
-        let since = (self.since.sec, self.since.nsec);
-        let is_recent = inode.ctime >= since || inode.mtime >= since;
+        let is_recent = time(inode.ctime).max(time(inode.mtime)) >= self.since;
         // What is kept in the inode itself has no blocks, says bulkstat; its attributes may have.
         let hides_blocks = inode.blocks == 0 && inode.attribute_extents > 0;
         if is_recent || hides_blocks {
@@ -217,7 +216,6 @@ impl Joiner<'_> {
 
     fn meta(&self, inode: &Inode) -> Meta {
         let top = &self.job.top.meta;
-        let time = |(sec, nsec): Stamp| Time { sec, nsec };
         let mut attributes = Attributes::empty();
         attributes.set(Attributes::IMMUTABLE, inode.xflags & Inode::IMMUTABLE != 0);
         attributes.set(Attributes::APPEND, inode.xflags & Inode::APPEND != 0);

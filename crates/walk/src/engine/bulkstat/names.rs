@@ -14,7 +14,7 @@ use gate::process::raise_open_files;
 use gate::{Errno, Gate};
 use ondisk::dirent::{Entry, EntryType, entries};
 
-use super::crew::crew;
+use crate::engine::crew::crew;
 use crate::engine::opened::{OpenDirs, Opened};
 use crate::engine::stat::BUFFER;
 use crate::entry::append;

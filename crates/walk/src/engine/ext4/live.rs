@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use gate::fs::Time;
 use mounts::Warning;
 
+use super::Crew;
 use super::tree::{State, Tree, each_inode};
-use super::{Crew, time};
 use crate::engine::stat::{BUFFER, list, subtree};
-use crate::entry::{Dir, append};
+use crate::entry::{Dir, append, time};
 
 /// Finds the directories that have changed since a time, and lists those and all others that cannot be read from the device.
 /// If all is `quiet`, nothing has changed in the file system.

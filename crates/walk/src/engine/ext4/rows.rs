@@ -7,10 +7,10 @@ use gate::{Errno, Fd, Gate};
 use ondisk::Dev;
 use ondisk::ext4::Inode;
 
+use super::Crew;
 use super::tree::{Item, Names, State, Tree, WINDOW};
-use super::{Crew, time};
 use crate::engine::stat::{cross_at, subtree};
-use crate::entry::{Dir, Entry, Meta, append};
+use crate::entry::{Dir, Entry, Meta, append, time};
 use crate::job::{Crossing, Place, c_name, look_at};
 use crate::sink::Worker;
 

@@ -1,4 +1,4 @@
-//! Threads: one for each processor, and where these turn out to wait for the disk, more.
+//! Threads: one for each processor, and where these turn out to wait for a disk or a server, more.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -6,11 +6,41 @@ use std::time::{Duration, Instant};
 use gate::process::{cpu_time, processors};
 
 /// As many as are of use while a disk is read.
-const MOST: usize = 16;
+pub(super) const MOST: usize = 16;
 /// As many as are started, whatever is asked for.
 const MOST_EVER: usize = 1024;
 /// How long the processors are watched before it is said that they wait.
 const WATCH: Duration = Duration::from_millis(2);
+
+/// When it was last considered whether more threads would help, and the CPU time that had been used then.
+pub(super) struct Pace {
+    at: Instant,
+    cpu: Duration,
+}
+
+impl Pace {
+    pub(super) fn new() -> Pace {
+        Pace { at: Instant::now(), cpu: cpu_time() }
+    }
+
+    /// How long ago that was.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.at.elapsed()
+    }
+
+    /// Whether so many threads leave the processors waiting, for a disk or a server; `None` when they have not been watched
+    /// for long enough to tell.
+    pub(super) fn is_waiting(&mut self, threads: usize) -> Option<bool> {
+        let wall = self.elapsed();
+        if wall < WATCH {
+            return None;
+        }
+        let now = Pace::new();
+        let used = now.cpu.saturating_sub(self.cpu).as_secs_f64() / wall.as_secs_f64();
+        *self = now;
+        Some(used < 0.7 * processors().min(threads) as f64)
+    }
+}
 
 /// Does some work in as many threads as are asked for, or as are good; in no more than there is work for. Each of them does
 /// `work`, which ends when there is nothing left to do.
@@ -32,7 +62,7 @@ pub(super) fn crew(asked: Option<usize>, work_for: usize, work: impl Fn() + Sync
         if threads == 0 {
             return work();
         }
-        let mut pace = (Instant::now(), cpu_time());
+        let mut pace = Pace::new();
         let mut count = ended.lock();
         while *count < threads {
             let waited = ended.news.wait_timeout(count, WATCH).unwrap_or_else(|e| e.into_inner());
@@ -40,10 +70,7 @@ pub(super) fn crew(asked: Option<usize>, work_for: usize, work: impl Fn() + Sync
             if *count > 0 || threads >= most || !waited.1.timed_out() {
                 continue;
             }
-            let now = (Instant::now(), cpu_time());
-            let used = (now.1 - pace.1).as_secs_f64() / (now.0 - pace.0).as_secs_f64();
-            pace = now;
-            if used < 0.7 * processors().min(threads) as f64 {
+            if pace.is_waiting(threads) == Some(true) {
                 threads += (threads..most.min(2 * threads)).take_while(|_| start()).count();
             }
         }

@@ -1,0 +1,370 @@
+//! Dumps: a tree written into an archive, whole or what has changed of it. docs/dump.md says what holds.
+//!
+//! ```text
+//! gather ─► plan ─► readers ─► window ─► writer ─► output      ─► published: archive, then catalog
+//!   rows     step    load       order     kept      file, zstd
+//! ```
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`plan`] | what is to be written, row by row |
+//! | `read` | makes members of rows, reading what they hold |
+//! | `places` | opens what rows are of |
+//! | `holes` | where in a file there is data |
+//! | `member` | what a member's headers say, and its name |
+//! | `users` | names of users and groups |
+//! | `window` | reads ahead of the writer, and keeps the order |
+//! | `write` | writes in order, and keeps account |
+//! | `output` | where an archive goes |
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use gate::fs::{At, FileType, Want};
+use gate::long::statx_long;
+use mounts::Warning;
+use ondisk::Dev;
+use walk::{Desk, Meta, NoWalk, Type};
+
+mod holes;
+mod member;
+mod output;
+mod places;
+pub mod plan;
+mod read;
+mod users;
+mod window;
+mod write;
+
+pub use member::member_name;
+pub use plan::{Hashes, Plan, Step};
+pub use write::Map;
+use crate::catalog::{Fault, Options, write_rows};
+use crate::gather::{self, Gather, Gathered, gather};
+use crate::rows::Rows;
+use output::Output;
+use read::{Load, Reader};
+use users::Users;
+use window::{Stopped, Window};
+use write::{Kept, Writer};
+
+/// What is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// Directories and files, as they were given.
+    pub sources: Vec<Vec<u8>>,
+    /// Where the archive goes; `-` is standard output. `None` to do everything but write it.
+    pub archive: Option<Vec<u8>>,
+    /// Where a catalog goes, if there is to be one.
+    pub catalog: Option<Vec<u8>>,
+    /// The way of gathering; `None` for what is best for each mount.
+    pub gather: Option<Gather>,
+    /// Threads; `None` for as many as are good.
+    pub threads: Option<usize>,
+    /// What is left out.
+    pub options: Options,
+    /// Files that are left out besides: what else is being written.
+    pub own: Vec<Vec<u8>>,
+}
+
+/// What came of a dump.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// The mounts that were gathered.
+    pub parts: Vec<Gathered>,
+    /// Entries that were found.
+    pub entries: u64,
+    /// What came into the archive.
+    pub counts: Counts,
+    /// What was written, compressed if it is.
+    pub archive_bytes: u64,
+    /// Entries of the base that are gone.
+    pub removed: u64,
+    /// Directories of the base that have another name.
+    pub renamed: u64,
+    /// Entries that are as they were in the base.
+    pub unchanged: u64,
+    /// What is worth saying, and no warning.
+    pub notes: Vec<String>,
+    /// What was skipped or found wrong.
+    pub warnings: Vec<Warning>,
+}
+
+/// Why a dump was not done.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// An archive or a catalog that cannot be written or read.
+    Fault(Fault),
+    /// A tree that cannot be walked.
+    Walk(NoWalk),
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Failure {
+        Failure::Fault(fault)
+    }
+}
+
+impl From<NoWalk> for Failure {
+    fn from(no: NoWalk) -> Failure {
+        Failure::Walk(no)
+    }
+}
+
+/// Dumps. The archive appears under its name when it is whole and durable; then, the catalog.
+///
+/// # Errors
+/// Nothing is left behind then; if it is the catalog that cannot be written, the archive is there.
+pub fn dump(
+    question: &Question,
+    desk: &Desk,
+    progress: &Progress,
+    map: Option<Map<'_>>,
+) -> Result<Answer, Failure> {
+    // First of all, so that what cannot be written is known before hours of reading.
+    let mut output = Output::create(question.archive.as_deref())?;
+    let (mut rows, gathered) = gather(&asked(question), desk)?;
+    let mut plan = Plan::full(&rows);
+    let mut notes = stripped(question);
+    notes.extend(leave_out_own(question, &output, &rows, &mut plan));
+    if question.catalog.is_some() && plan.hashes.is_empty() {
+        plan.hashes = Hashes::new(rows.len());
+    }
+    let kept = copy(&rows, &mut plan, desk, &mut output, progress, map, question.threads)?;
+    let archive_bytes = output.publish()?;
+
+    kept.amended.iter().for_each(|(row, meta)| rows.set_meta(*row, meta));
+    let warnings = desk.take_warnings();
+    if let Some(catalog) = &question.catalog {
+        let is_kept = |row| plan.step(row) != Step::LeftOut && kept.missing.binary_search(&row).is_err();
+        let sealed = write_rows(catalog, &rows, question.options.clone(), warnings.is_empty(), is_kept, |row| {
+            kept.hashes.get(row)
+        })?;
+        sealed.publish()?;
+    }
+    Ok(Answer {
+        parts: gathered.parts,
+        entries: rows.len() as u64,
+        counts: kept.counts,
+        archive_bytes,
+        removed: plan.removed,
+        renamed: plan.renamed,
+        unchanged: plan.unchanged(),
+        notes,
+        warnings,
+    })
+}
+
+/// What is asked of the gathering.
+fn asked(question: &Question) -> gather::Question {
+    gather::Question {
+        sources: question.sources.clone(),
+        gather: question.gather,
+        threads: question.threads,
+        one_file_system: question.options.one_file_system,
+        excludes: question.options.excludes.clone(),
+        for_catalog: question.catalog.is_some(),
+    }
+}
+
+/// Says whose names are not what they were given as.
+fn stripped(question: &Question) -> Vec<String> {
+    let mut prefixes: Vec<&[u8]> = question
+        .sources
+        .iter()
+        .map(|path| &path[..path.len() - member_name(path).len()])
+        .filter(|prefix| !prefix.is_empty())
+        .collect();
+    prefixes.sort_unstable();
+    prefixes.dedup();
+    let shown = |prefix: &[u8]| String::from_utf8_lossy(prefix).escape_debug().to_string();
+    prefixes.into_iter().map(|prefix| format!("'{}' is left out of names in the archive", shown(prefix))).collect()
+}
+
+/// Leaves out what is being written: the archive does not hold itself, nor what it takes the place of.
+fn leave_out_own(question: &Question, output: &Output, rows: &Rows, plan: &mut Plan) -> Vec<String> {
+    let paths = question.archive.iter().chain(&question.catalog).chain(&question.own);
+    let named = paths.filter_map(|path| statx_long(path, At::NO_AUTOMOUNT, Want::BASIC_STATS).ok());
+    let own: Vec<(Dev, u64)> = named
+        .chain(output.statx())
+        .filter(|seen| seen.file_type == FileType::Regular)
+        .map(|seen| (seen.dev.into(), seen.ino))
+        .collect();
+    let mut notes = Vec::new();
+    for row in 0..rows.len() {
+        let is_own = |meta: Meta| own.contains(&(meta.dev, meta.ino));
+        if rows.kind(row) == Type::File && is_own(rows.meta(row)) {
+            plan.set(row, Step::LeftOut);
+            let mut path = Vec::new();
+            rows.path(row, &mut path);
+            let path = String::from_utf8_lossy(&path).escape_debug().to_string();
+            notes.push(format!("'{path}' is being written, and is left out"));
+        }
+    }
+    notes
+}
+
+/// What came into the archive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Members.
+    pub dumped: u64,
+    /// Of them, plain files,
+    pub files: u64,
+    /// directories,
+    pub directories: u64,
+    /// symlinks,
+    pub symlinks: u64,
+    /// further names of files,
+    pub links: u64,
+    /// and all else.
+    pub other: u64,
+    /// Sizes of the files together, holes included.
+    pub bytes: u64,
+}
+
+/// A line of the map: what came into the archive, as it is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// What is known of it.
+    pub meta: &'a Meta,
+    /// Whether it is but another name.
+    pub is_link: bool,
+    /// Its name in the archive, without the slash at the end of a directory's.
+    pub path: &'a [u8],
+}
+
+/// How far a dump is, for whoever watches.
+#[derive(Debug, Default)]
+pub struct Progress {
+    entries: AtomicU64,
+    bytes: AtomicU64,
+    all_entries: AtomicU64,
+    all_bytes: AtomicU64,
+}
+
+/// See [`Progress::far`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Far {
+    /// Entries that are done, and all that there are to do.
+    pub entries: (u64, u64),
+    /// Bytes that are written, before they are compressed, and about how many it will be.
+    pub bytes: (u64, u64),
+}
+
+impl Progress {
+    /// How far it is; `None` while it is being found out what there is.
+    pub fn far(&self) -> Option<Far> {
+        let of = |done: &AtomicU64, all: &AtomicU64| (done.load(Relaxed), all.load(Relaxed));
+        let far = Far { entries: of(&self.entries, &self.all_entries), bytes: of(&self.bytes, &self.all_bytes) };
+        (far.entries.1 > 0).then_some(far)
+    }
+
+    /// Says what there is to do.
+    fn begin(&self, rows: &Rows, plan: &Plan) {
+        /// What headers come to, about.
+        const HEADERS: u64 = 3 * 512;
+        let weights = (0..rows.len()).filter_map(|row| Reader::weight(rows, plan, row));
+        let (entries, bytes) = weights.fold((0, 0u64), |(n, sum), bytes| (n + 1, sum.saturating_add(bytes + HEADERS)));
+        self.all_bytes.store(bytes, Relaxed);
+        self.all_entries.store(entries, Relaxed);
+    }
+
+    fn add_entry(&self) {
+        self.entries.fetch_add(1, Relaxed);
+    }
+
+    fn add_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Relaxed);
+    }
+}
+
+/// What is being dumped, as all who work on it see it.
+#[derive(Clone, Copy)]
+pub(crate) struct Work<'a> {
+    pub(crate) rows: &'a Rows,
+    pub(crate) plan: &'a Plan,
+    pub(crate) users: &'a Users,
+    pub(crate) desk: &'a Desk,
+}
+
+/// Reads and writes everything that the plan says; with one thread, in turns.
+fn copy(
+    rows: &Rows,
+    plan: &mut Plan,
+    desk: &Desk,
+    output: &mut Output,
+    progress: &Progress,
+    map: Option<Map<'_>>,
+    threads: Option<usize>,
+) -> Result<Kept, Fault> {
+    let hashes = std::mem::take(&mut plan.hashes);
+    progress.begin(rows, plan);
+    let users = Users::read();
+    let work = Work { rows, plan, users: &users, desk };
+    let mut writer = Writer::new(work, output, progress, map, hashes);
+    match threads.unwrap_or_else(gate::process::processors) {
+        1 => alone(work, &mut writer),
+        readers => together(work, &mut writer, readers),
+    }?;
+    let mut kept = writer.kept;
+    kept.missing.sort_unstable();
+    Ok(kept)
+}
+
+fn alone(work: Work<'_>, writer: &mut Writer<'_, '_>) -> Result<(), Fault> {
+    let mut reader = Reader::new(work);
+    let mut load = Load::default();
+    let mut failed = None;
+    for row in 0..work.rows.len() {
+        let mut hand = |load| {
+            let taken = writer.take(load).map(|bytes| Load::of(Some(bytes)));
+            taken.map_err(|e| {
+                failed = Some(e);
+                Stopped
+            })
+        };
+        if reader.put(row, &mut load, &mut hand).is_err() {
+            break;
+        }
+    }
+    match failed {
+        Some(e) => Err(e),
+        None => writer.take(load).map(drop),
+    }
+}
+
+fn together(work: Work<'_>, writer: &mut Writer<'_, '_>, readers: usize) -> Result<(), Fault> {
+    let window = Window::new(work.rows.len());
+    std::thread::scope(|scope| {
+        for _ in 0..readers {
+            scope.spawn(|| {
+                read(work, &window);
+                gate::meter::hand_in();
+            });
+        }
+        while let Some(load) = window.next() {
+            match writer.take(load) {
+                Ok(bytes) => window.give_back(bytes),
+                Err(e) => {
+                    window.stop();
+                    return Err(e);
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// What each thread does that reads.
+fn read(work: Work<'_>, window: &Window) {
+    let mut reader = Reader::new(work);
+    while let Some((ticket, rows)) = window.take(|row| Reader::weight(work.rows, work.plan, row)) {
+        let mut load = window.empty();
+        for row in rows {
+            if reader.put(row, &mut load, &mut |load| window.hand_in(ticket, load)).is_err() {
+                return;
+            }
+        }
+        window.finish(ticket, load);
+    }
+}

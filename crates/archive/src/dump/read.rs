@@ -1,0 +1,536 @@
+//! Makes members of rows: reads what they hold, and sees whether it stayed as it was meanwhile.
+
+use blake3::Hasher;
+use gate::fs::{At, Open, openat, pread64, read, readlinkat, statx};
+use gate::xattr::{fgetxattr, flistxattr, getxattrat, listxattrat};
+use gate::{Errno, Fd, Gate};
+use mounts::Warning;
+use ondisk::Dev;
+use ondisk::pax::sparse::{Extent, Map};
+use ondisk::pax::{self, Kind, Member, acl};
+use walk::{Desk, Meta, Type};
+
+use super::holes;
+use super::member::{Names, member};
+use super::places::Places;
+use super::plan::{Plan, Step};
+use super::users::Users;
+use super::Work;
+use super::window::Stopped;
+use crate::rows::Rows;
+
+/// Data of at most so many bytes is read before its header is written, so that the header can say what it comes to, and the
+/// reading can be done again. Of more, the header is a promise.
+const WHOLE: u64 = 1 << 20;
+/// Bytes that are handed in at a time.
+pub(crate) const PIECE: usize = 1 << 20;
+/// How often a file is read again that is changed meanwhile.
+const TRIES: u32 = 3;
+
+/// A piece of the archive on its way.
+#[derive(Debug, Default)]
+pub(crate) struct Load {
+    pub(crate) bytes: Vec<u8>,
+    /// The rows that end in it.
+    pub(crate) done: Vec<Done>,
+    /// A row that is to follow: a link to another, of which only the writer knows what came of it.
+    pub(crate) link: Option<usize>,
+}
+
+impl Load {
+    /// An empty one, in memory that was used before.
+    pub(crate) fn of(spare: Option<Vec<u8>>) -> Load {
+        let mut bytes = spare.unwrap_or_default();
+        bytes.clear();
+        Load { bytes, ..Load::default() }
+    }
+}
+
+/// What came of a row.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) row: usize,
+    pub(crate) what: What,
+    /// What is known of the file now, if that is not what the row says.
+    pub(crate) meta: Option<Box<Meta>>,
+}
+
+/// See [`Done`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    /// It is in the archive: so many bytes, and the checksum of what is stored of a file.
+    Member(u64, Option<[u8; 32]>),
+    /// It is in the archive, but not as it ought to be: it must be dumped again.
+    Spoiled(u64),
+    /// Another name of what another row has.
+    Link,
+    /// No archive can hold it.
+    NoMember,
+    /// It is not in the archive.
+    Missing,
+}
+
+/// Takes a load that is full, and gives an empty one.
+pub(crate) type Hand<'h> = &'h mut dyn FnMut(Load) -> Result<Load, Stopped>;
+
+/// One thread's means of making members.
+pub(crate) struct Reader<'a> {
+    rows: &'a Rows,
+    plan: &'a Plan,
+    users: &'a Users,
+    desk: &'a Desk,
+    names: Names<'a>,
+    places: Places<'a>,
+    data: Vec<u8>,
+    attributes: Vec<u8>,
+    value: Vec<u8>,
+    /// A device whose file system has no extended attributes.
+    bare: Option<Dev>,
+    /// Whether access times of everybody's files may be kept.
+    is_root: bool,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(work: Work<'a>) -> Reader<'a> {
+        let Work { rows, plan, users, desk } = work;
+        Reader {
+            rows,
+            plan,
+            users,
+            desk,
+            names: Names::new(rows),
+            places: Places::new(rows),
+            data: Vec::new(),
+            attributes: Vec::new(),
+            value: Vec::new(),
+            bare: None,
+            is_root: gate::process::is_root(),
+        }
+    }
+
+    /// About how many bytes a row comes to; `None` when there is nothing to be done for it.
+    pub(crate) fn weight(rows: &Rows, plan: &Plan, row: usize) -> Option<u64> {
+        match plan.step(row) {
+            Step::Whole => {
+                let meta = rows.meta(row);
+                Some(if meta.kind() == Type::File { meta.size } else { 0 })
+            }
+            Step::Link(_) => Some(0),
+            Step::Unchanged | Step::LeftOut => None,
+        }
+    }
+
+    /// Adds what a row comes to.
+    ///
+    /// # Errors
+    /// Nobody wants any more.
+    pub(crate) fn put(&mut self, row: usize, load: &mut Load, hand: Hand<'_>) -> Result<(), Stopped> {
+        match self.plan.step(row) {
+            Step::Whole => self.whole(row, load, hand)?,
+            Step::Link(_) => {
+                load.link = Some(row);
+                *load = hand(std::mem::take(load))?;
+            }
+            Step::Unchanged | Step::LeftOut => {}
+        }
+        if load.bytes.len() >= PIECE {
+            *load = hand(std::mem::take(load))?;
+        }
+        Ok(())
+    }
+
+    /// Adds a row as a member of its own.
+    ///
+    /// # Errors
+    /// Nobody wants any more.
+    pub(crate) fn whole(&mut self, row: usize, load: &mut Load, hand: Hand<'_>) -> Result<(), Stopped> {
+        let meta = self.rows.meta(row);
+        if meta.kind() == Type::File {
+            return self.file(row, meta, load, hand);
+        }
+        let what = self.other(row, &meta, load);
+        load.done.push(Done { row, what, meta: None });
+        Ok(())
+    }
+
+    /// Adds a link to another row.
+    pub(crate) fn link(&mut self, row: usize, to: usize, load: &mut Load) {
+        let link = self.names.of(to);
+        if let Some(member) = member(&self.rows.meta(row), self.names.of(row), self.users) {
+            pax::header(&Member { kind: Kind::Link, link, size: 0, stored: 0, ..member }, &mut load.bytes);
+        }
+        load.done.push(Done { row, what: What::Link, meta: None });
+    }
+
+    /// What is no plain file.
+    fn other(&mut self, row: usize, meta: &Meta, load: &mut Load) -> What {
+        let Some(mut member) = member(meta, self.names.of(row), self.users) else {
+            let kind = meta.kind().name();
+            self.warn(row, format!("is of the kind '{kind}', which no archive can hold; it is left out"));
+            return What::NoMember;
+        };
+        match member.kind {
+            Kind::Symlink => match self.places.at(row, |dir, name| readlinkat(dir, name)) {
+                Ok(link) => member.link = link,
+                Err(e) => return self.missing(row, Gate::Readlinkat, e),
+            },
+            Kind::Directory => member.dumpdir = self.plan.dumpdir(self.rows, row),
+            _ => {}
+        }
+        self.attributes(row, meta, None, &mut member);
+        pax::header(&member, &mut load.bytes);
+        What::Member(0, None)
+    }
+
+    fn file(&mut self, row: usize, planned: Meta, load: &mut Load, hand: Hand<'_>) -> Result<(), Stopped> {
+        let mut meta = planned;
+        let mut tries = 0;
+        loop {
+            match self.once(row, &mut meta, tries, load, hand)? {
+                Some(what) => {
+                    let meta = (meta != planned).then(|| Box::new(meta));
+                    load.done.push(Done { row, what, meta });
+                    return Ok(());
+                }
+                None => tries += 1,
+            }
+        }
+    }
+
+    /// Reads a file once. `None` if it was changed meanwhile, and is to be read again; `meta` is what it is then held to.
+    fn once(
+        &mut self,
+        row: usize,
+        meta: &mut Meta,
+        tries: u32,
+        load: &mut Load,
+        hand: Hand<'_>,
+    ) -> Result<Option<What>, Stopped> {
+        // An empty file is what is known of it; one that not everybody may read is opened, to see whether we may.
+        if meta.size == 0 && meta.mode & 0o444 == 0o444 && tries == 0 {
+            self.data.clear();
+            return Ok(Some(self.emit(row, meta, None, None, 0, load)));
+        }
+        let fd = match self.open(row, meta) {
+            Ok(fd) => fd,
+            Err(e) => return Ok(Some(self.missing(row, Gate::Openat, e))),
+        };
+        if tries > 0 || meta.size > WHOLE {
+            let now = match look(&fd) {
+                Ok(now) => now,
+                Err(e) => return Ok(Some(self.missing(row, Gate::Statx, e))),
+            };
+            if now.kind() != Type::File {
+                return Ok(Some(self.missing(row, Gate::Openat, Errno::ELOOP)));
+            }
+            if !is_same(&now, meta) {
+                *meta = now;
+            }
+        }
+        let map = match meta.blocks.saturating_mul(512) < meta.size {
+            true => match holes::data(&fd, meta.size) {
+                Ok(map) => map,
+                Err(e) => return Ok(Some(self.missing(row, Gate::Lseek, e))),
+            },
+            false => None,
+        };
+        let stored = map.as_ref().map_or(meta.size, Map::data);
+        if stored > WHOLE {
+            return self.stream(row, fd, meta, map.as_ref(), load, hand).map(Some);
+        }
+        let have = match self.read_whole(&fd, meta, map.as_ref()) {
+            Ok(have) => have,
+            Err(e) => return Ok(Some(self.missing(row, Gate::Read, e))),
+        };
+        let mut extra = Member::default();
+        self.attributes(row, meta, Some(&fd), &mut extra);
+        let now = look(&fd);
+        drop(fd);
+        match now {
+            Ok(now) if is_same(&now, meta) => {}
+            Ok(_) if tries < TRIES => return Ok(None),
+            Ok(now) => self.changed(row, meta, &now),
+            Err(e) => return Ok(Some(self.missing(row, Gate::Statx, e))),
+        }
+        Ok(Some(self.emit(row, meta, map, Some(extra), have, load)))
+    }
+
+    /// Adds a file whose stored data is `self.data`, up to `have`.
+    fn emit(
+        &mut self,
+        row: usize,
+        meta: &Meta,
+        map: Option<Map>,
+        extra: Option<Member>,
+        have: usize,
+        load: &mut Load,
+    ) -> What {
+        let Some(mut member) = member(meta, self.names.of(row), self.users) else { return What::NoMember };
+        match extra {
+            Some(extra) => take(&mut member, extra),
+            None => self.attributes(row, meta, None, &mut member),
+        }
+        let data = self.data.get(..have).unwrap_or_default();
+        let hash = *blake3::hash(data).as_bytes();
+        member.blake3 = Some(hash);
+        member.stored = data.len() as u64;
+        member.sparse = map;
+        pax::header(&member, &mut load.bytes);
+        load.bytes.extend_from_slice(data);
+        fill(&mut load.bytes, data.len());
+        What::Member(meta.size, Some(hash))
+    }
+
+    /// Opens a file, so that its access time stays where that is permitted.
+    fn open(&mut self, row: usize, meta: &Meta) -> Result<Fd, Errno> {
+        const HOW: Open = Open::NOFOLLOW.union(Open::NONBLOCK);
+        let quietly = self.is_root || gate::process::is_me(meta.uid);
+        self.places.at(row, |dir, name| match openat(dir, name, if quietly { HOW | Open::NOATIME } else { HOW }) {
+            Err(Errno::EPERM) if quietly => openat(dir, name, HOW),
+            other => other,
+        })
+    }
+
+    /// Reads into `self.data` what is stored of a file, and how much that is: as much as there should be, if need be with
+    /// zeros at its end.
+    fn read_whole(&mut self, fd: &Fd, meta: &Meta, map: Option<&Map>) -> Result<usize, Errno> {
+        let data = &mut self.data;
+        if let Some(map) = map {
+            data.clear();
+            map.encode(meta.size, data);
+            for extent in map.extents() {
+                let at = data.len();
+                data.resize(at + extent.len as usize, 0);
+                read_at(fd, extent.offset, &mut data[at..])?;
+            }
+            return Ok(data.len());
+        }
+        let size = meta.size as usize;
+        // One more byte tells whether it has grown, and that this was its end.
+        if data.len() <= size {
+            data.resize(size + 1, 0);
+        }
+        let mut have = 0;
+        while have < size.max(1) {
+            match read(fd, &mut data[have..=size]) {
+                Ok(0) => break,
+                Ok(n) => have += n,
+                Err(Errno::EINTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        if have < size {
+            data[have..size].fill(0);
+        }
+        Ok(size)
+    }
+
+    /// Adds a large file, piece by piece.
+    fn stream(
+        &mut self,
+        row: usize,
+        fd: Fd,
+        meta: &Meta,
+        map: Option<&Map>,
+        load: &mut Load,
+        hand: Hand<'_>,
+    ) -> Result<What, Stopped> {
+        let Some(mut member) = member(meta, self.names.of(row), self.users) else { return Ok(What::NoMember) };
+        let whole = [Extent { offset: 0, len: meta.size }];
+        let extents = map.map_or(&whole[..], Map::extents);
+        // A file that cannot be read at all has no place in the archive.
+        let start = extents.first().map_or(0, |extent| extent.offset);
+        if let Err(e) = read_at(&fd, start, &mut [0]) {
+            return Ok(self.missing(row, Gate::Pread64, e));
+        }
+        self.attributes(row, meta, Some(&fd), &mut member);
+        let mut text = Vec::new();
+        if let Some(map) = map {
+            map.encode(meta.size, &mut text);
+            member.stored = text.len() as u64 + map.data();
+            member.sparse = Some(map.clone());
+        }
+        pax::header(&member, &mut load.bytes);
+        load.bytes.extend_from_slice(&text);
+        let mut hasher = Hasher::new();
+        hasher.update(&text);
+        // Where the reading failed, or the file came to its end too soon: from there on there are zeros.
+        let mut failed = None;
+        for extent in extents {
+            let mut at = extent.offset;
+            while at < extent.end() {
+                if load.bytes.len() >= PIECE {
+                    *load = hand(std::mem::take(load))?;
+                }
+                let from = load.bytes.len();
+                let n = (extent.end() - at).min((PIECE - from.min(PIECE - 1)) as u64) as usize;
+                load.bytes.resize(from + n, 0);
+                let piece = &mut load.bytes[from..];
+                if failed.is_none() {
+                    match read_at(&fd, at, piece) {
+                        Ok(have) if have == n => {}
+                        Ok(have) => failed = Some((at + have as u64, None)),
+                        Err(e) => {
+                            piece.fill(0);
+                            failed = Some((at, Some(e)));
+                        }
+                    }
+                }
+                hasher.update(piece);
+                at += n as u64;
+            }
+        }
+        fill(&mut load.bytes, usize::try_from(member.stored % pax::BLOCK as u64).unwrap_or(0));
+        let hash = *hasher.finalize().as_bytes();
+        pax::trailer(&hash, &mut load.bytes);
+        match (failed, look(&fd)) {
+            (Some((at, Some(e))), _) => {
+                let message = format!("cannot be read from byte {at} on: the archive has zeros there; dump it again");
+                self.failed(row, Gate::Pread64, e, message);
+                return Ok(What::Spoiled(meta.size));
+            }
+            (_, Err(e)) => {
+                self.failed(row, Gate::Statx, e, "cannot be looked at after it was read; dump it again".to_owned());
+                return Ok(What::Spoiled(meta.size));
+            }
+            (None, Ok(now)) if is_same(&now, meta) => {}
+            (_, Ok(now)) => self.changed(row, meta, &now),
+        }
+        Ok(What::Member(meta.size, Some(hash)))
+    }
+
+    /// Asks for access control lists and other extended attributes, of an open file or by name.
+    fn attributes(&mut self, row: usize, meta: &Meta, fd: Option<&Fd>, member: &mut Member) {
+        if meta.xattrs == Some(false) || self.bare == Some(meta.dev) {
+            return;
+        }
+        let mut list = std::mem::take(&mut self.attributes);
+        let listed = match fd {
+            Some(fd) => flistxattr(fd, &mut list),
+            None => self.places.at(row, |dir, name| listxattrat(dir, name, &mut list)),
+        };
+        match listed {
+            Ok(()) => {}
+            Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => {
+                self.bare = Some(meta.dev);
+                list.clear();
+            }
+            Err(e) => {
+                let gate = if fd.is_some() { Gate::Flistxattr } else { Gate::Listxattrat };
+                self.failed(row, gate, e, "its extended attributes cannot be read, and are left out".to_owned());
+                list.clear();
+            }
+        }
+        let mut names: Vec<&[u8]> = list.split_inclusive(|&b| b == 0).collect();
+        names.sort_unstable();
+        for name in names {
+            let Ok(attribute) = std::ffi::CStr::from_bytes_with_nul(name) else { continue };
+            let value = &mut self.value;
+            let got = match fd {
+                Some(fd) => fgetxattr(fd, attribute, value),
+                None => self.places.at(row, |dir, name| getxattrat(dir, name, attribute, value)),
+            };
+            let name = attribute.to_bytes();
+            match got {
+                Ok(()) => {}
+                Err(Errno::ENODATA) => continue,
+                Err(e) => {
+                    let gate = if fd.is_some() { Gate::Fgetxattr } else { Gate::Getxattrat };
+                    let name = String::from_utf8_lossy(name).escape_debug().to_string();
+                    let message = format!("its extended attribute '{name}' cannot be read, and is left out");
+                    self.failed(row, gate, e, message);
+                    continue;
+                }
+            }
+            match name {
+                b"system.posix_acl_access" => member.acl_access = acl::to_text(value),
+                b"system.posix_acl_default" => member.acl_default = acl::to_text(value),
+                _ => member.xattrs.push((name.to_vec(), value.clone())),
+            }
+        }
+        self.attributes = list;
+    }
+
+    fn path(&self, row: usize) -> Vec<u8> {
+        let mut path = Vec::new();
+        self.rows.path(row, &mut path);
+        path
+    }
+
+    fn warn(&self, row: usize, message: String) {
+        self.desk.warn(Warning::about(&self.path(row), message));
+    }
+
+    fn failed(&self, row: usize, gate: Gate, errno: Errno, message: String) {
+        self.desk.warn(Warning::failed(&self.path(row), gate, errno, message));
+    }
+
+    /// A row that does not come into the archive.
+    fn missing(&self, row: usize, gate: Gate, errno: Errno) -> What {
+        let message = match errno {
+            Errno::ENOENT | Errno::ESTALE | Errno::ENOTDIR => "has vanished before it could be read; it is left out",
+            Errno::ELOOP | Errno::ENXIO | Errno::EINVAL | Errno::EISDIR => {
+                "has become something else before it could be read; it is left out, dump it again"
+            }
+            Errno::EACCES | Errno::EPERM => "cannot be read, and is left out; run as root, or leave it out with --exclude",
+            Errno::EIO | Errno::EUCLEAN => "cannot be read, and is left out; the kernel's log says more",
+            Errno::ENOKEY => "cannot be read, and is left out; it is encrypted, and its key is not there",
+            _ => "cannot be read, and is left out",
+        };
+        self.failed(row, gate, errno, message.to_owned());
+        What::Missing
+    }
+
+    /// A file that was not left alone while it was read.
+    fn changed(&self, row: usize, meta: &Meta, now: &Meta) {
+        let message = match now.size.cmp(&meta.size) {
+            std::cmp::Ordering::Less => {
+                format!("has shrunk from {} to {} bytes while it was read; the rest is zeros", meta.size, now.size)
+            }
+            std::cmp::Ordering::Greater => {
+                format!("has grown from {} to {} bytes while it was read; the rest is left out", meta.size, now.size)
+            }
+            std::cmp::Ordering::Equal => "was changed while it was read, and may be neither as before nor as after".into(),
+        };
+        self.warn(row, message);
+    }
+}
+
+/// What an open file is now.
+fn look(fd: &Fd) -> Result<Meta, Errno> {
+    statx(fd, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::of(&seen))
+}
+
+/// Whether it is the file that it was, and as it was.
+fn is_same(a: &Meta, b: &Meta) -> bool {
+    (a.ino, a.dev, a.mode, a.size, a.mtime, a.ctime) == (b.ino, b.dev, b.mode, b.size, b.mtime, b.ctime)
+}
+
+/// Reads until there is no more room, or the end.
+fn read_at(fd: &Fd, mut offset: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
+    let mut have = 0;
+    while have < buffer.len() {
+        match pread64(fd, &mut buffer[have..], offset) {
+            Ok(0) => break,
+            Ok(n) => {
+                have += n;
+                offset += n as u64;
+            }
+            Err(Errno::EINTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(have)
+}
+
+/// Fills up with zeros what ends with `len` bytes of data.
+fn fill(bytes: &mut Vec<u8>, len: usize) {
+    bytes.resize(bytes.len() + len.next_multiple_of(pax::BLOCK) - len, 0);
+}
+
+/// Takes over access control lists and extended attributes.
+fn take(member: &mut Member, from: Member) {
+    member.acl_access = from.acl_access;
+    member.acl_default = from.acl_default;
+    member.xattrs = from.xattrs;
+}

@@ -1,0 +1,154 @@
+//! Gathering: everything that is to be known of a tree before any of it is read, by one of four ways, which the 1974 memo on
+//! Multics' backup weighs against each other. All give the same rows.
+//!
+//! | way | calls | engines of [`walk`](mod@walk) |
+//! |---|---|---|
+//! | `percall` | one for each attribute | `percall` |
+//! | `combined` | one for each entry | `threads` |
+//! | `batched` | one for many entries | `bulkstat`, `btrfs` |
+//! | `raw` | none for an entry: the file system's own tables | `ext4` |
+//!
+//! What a mount does not offer falls back to the next better one: from `raw` to `batched`, and from that to `combined`.
+
+use gate::Gate;
+use gate::fs::At;
+use gate::long::statx_long;
+use mounts::root::Unusable;
+use walk::{By, Desk, Filter, Meta, NoWalk, Question as Walk, walk};
+
+use crate::rows::{Gathering, Rows, Source};
+
+/// A way to gather.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Gather {
+    /// One call for each attribute.
+    PerCall,
+    /// One call for each entry.
+    Combined,
+    /// One call for many entries.
+    Batched,
+    /// The file system's own tables.
+    Raw,
+}
+
+impl Gather {
+    /// All of them, costliest first.
+    pub const ALL: [Gather; 4] = [Gather::PerCall, Gather::Combined, Gather::Batched, Gather::Raw];
+
+    /// Its name: in `--gather`, in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Gather::PerCall => "percall",
+            Gather::Combined => "combined",
+            Gather::Batched => "batched",
+            Gather::Raw => "raw",
+        }
+    }
+
+    /// The way that an engine is of.
+    pub fn of(by: By) -> Gather {
+        match by {
+            By::PerCall => Gather::PerCall,
+            By::Threads | By::Stat => Gather::Combined,
+            By::Bulkstat | By::Btrfs => Gather::Batched,
+            By::Ext4 => Gather::Raw,
+        }
+    }
+
+    /// Its engines, and after them those of what it falls back to, in turn.
+    pub fn engines(self) -> &'static [By] {
+        match self {
+            Gather::PerCall => &[By::PerCall],
+            Gather::Combined => &[By::Threads],
+            Gather::Batched => &[By::Bulkstat, By::Btrfs, By::Threads],
+            Gather::Raw => &[By::Ext4, By::Bulkstat, By::Btrfs, By::Threads],
+        }
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// Directories, and files of any kind, as they were given. A symlink is taken itself, unless a slash follows it.
+    pub sources: Vec<Vec<u8>>,
+    /// The way; `None` for what is best for each mount.
+    pub gather: Option<Gather>,
+    /// Threads; `None` for as many as are good.
+    pub threads: Option<usize>,
+    /// Stay on the device of each SRC.
+    pub one_file_system: bool,
+    /// What is left out, as [`Filter::new`] takes it.
+    pub excludes: Vec<String>,
+    /// Whether a catalog is to be made of it: then the file systems are asked for their tokens, what is dirty is written before
+    /// that, and what was at rest when it was read can be told from what was not.
+    pub for_catalog: bool,
+}
+
+/// A mount that was gathered.
+#[derive(Clone, Debug)]
+pub struct Gathered {
+    /// Where it was entered, beginning with SRC as it was given.
+    pub path: Vec<u8>,
+    /// Type of the file system, where the mount table says.
+    pub fstype: Option<Vec<u8>>,
+    /// The way.
+    pub gather: Gather,
+    /// The engine.
+    pub engine: By,
+    /// Why this way.
+    pub why: String,
+}
+
+/// What came of it, beside the rows.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// The mounts that were gathered, in order; of a SRC that is no directory there is none.
+    pub parts: Vec<Gathered>,
+}
+
+/// Gathers. What was skipped is said at the desk.
+///
+/// # Errors
+/// A SRC that is not there or cannot be read; a pattern that is none.
+pub fn gather(question: &Question, desk: &Desk) -> Result<(Rows, Answer), NoWalk> {
+    let filter = Filter::new(&question.excludes, None).map_err(NoWalk::Pattern)?;
+    let looked: Vec<Meta> = question.sources.iter().map(|path| look(path)).collect::<Result<_, _>>()?;
+    let sources = question.sources.iter().zip(&looked).map(|(path, meta)| Source {
+        path: path.clone(),
+        absolute: meta.is_dir().then(|| crate::absolute(path)).flatten(),
+        rows: 0..0,
+    });
+    let is_dir = |number: &u32| looked[*number as usize].is_dir();
+    let (dirs, others): (Vec<u32>, Vec<u32>) = (0..looked.len() as u32).partition(is_dir);
+    let asked = Walk {
+        dirs: dirs.iter().map(|&number| question.sources[number as usize].clone()).collect(),
+        in_turn: question.gather.map_or(&[], Gather::engines),
+        threads: question.threads,
+        one_file_system: question.one_file_system,
+        filter,
+        noatime: true,
+        ..Walk::default()
+    };
+    let gathering = Gathering::new(sources.collect(), dirs, question.for_catalog, desk);
+    for number in others {
+        // Once more, now that the time has been noted from which on changes show.
+        gathering.add(number, &look(&question.sources[number as usize])?);
+    }
+    let walked = walk(&asked, &gathering, desk)?;
+    let parts = walked.parts.into_iter().map(|part| Gathered {
+        path: part.path,
+        fstype: part.fstype,
+        gather: Gather::of(part.by),
+        engine: part.by,
+        why: part.why,
+    });
+    let answer = Answer { parts: parts.collect() };
+    Ok((gathering.finish(&answer), answer))
+}
+
+fn look(path: &[u8]) -> Result<Meta, NoWalk> {
+    let unusable =
+        |errno| Unusable { doing: "cannot read the attributes of", path: path.to_vec(), gate: Gate::Statx, errno };
+    let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
+    seen.map(|seen| Meta::of(&seen)).map_err(|e| NoWalk::Unusable(unusable(e)))
+}

@@ -1,0 +1,143 @@
+//! Rows on their way into a catalog and back.
+#![allow(clippy::disallowed_methods, reason = "the tests build and check past the gate")]
+
+use std::fs;
+use std::os::unix::prelude::*;
+use std::path::Path;
+
+use archive::catalog::{About, Options, Reader, write_rows};
+use archive::changed::{self, changed};
+use archive::gather::{Question, gather};
+use archive::rows::Rows;
+use walk::{By, Desk, Summary};
+
+fn bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
+}
+
+fn tree() -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    for name in ["top/b/x", "top/b/c/y", "top/a", "top/b.z", "other/f", "file"] {
+        let at = place.path().join(name);
+        fs::create_dir_all(at.parent().unwrap()).unwrap();
+        fs::write(at, name).unwrap();
+    }
+    fs::hard_link(place.path().join("top/a"), place.path().join("top/link")).unwrap();
+    fs::create_dir(place.path().join("top/empty")).unwrap();
+    place
+}
+
+fn rows(place: &Path, sources: &[&str]) -> Rows {
+    let sources = sources.iter().map(|name| bytes(&place.join(name))).collect();
+    gather(&Question { sources, for_catalog: true, ..Question::default() }, &Desk::default()).unwrap().0
+}
+
+fn hash(row: usize) -> Option<[u8; 32]> {
+    (row % 3 > 0).then(|| *blake3::hash(&row.to_le_bytes()).as_bytes())
+}
+
+fn write(file: &Path, rows: &Rows, complete: bool, kept: impl Fn(usize) -> bool) -> About {
+    write_rows(&bytes(file), rows, Options::default(), complete, kept, hash).unwrap().publish().unwrap()
+}
+
+/// `top dir/name` of each row, in order.
+fn names(reader: &Reader) -> Vec<String> {
+    let group = |group| {
+        let (dirs, names) = (reader.names(group, "dir").unwrap(), reader.names(group, "name").unwrap());
+        let tops = reader.numbers32(group, "top").unwrap();
+        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let line = |((dir, name), top): ((&_, &_), _)| {
+            let (dir, name): (&parquet::data_type::ByteArray, &parquet::data_type::ByteArray) = (dir, name);
+            format!("{top} {}/{}", text(dir.data()), text(name.data()))
+        };
+        dirs.iter().zip(&names).zip(tops).map(line).collect::<Vec<_>>()
+    };
+    (0..reader.groups()).flat_map(group).collect()
+}
+
+#[test]
+fn a_catalog_of_rows_is_that_of_a_walk() {
+    let place = tree();
+    let (top, file) = (place.path().join("top"), place.path().join("catalog"));
+    let rows = rows(place.path(), &["top"]);
+    let about = write(&file, &rows, true, |_| true);
+    let sum = Summary::default();
+    let walk = walk::Question { dirs: vec![bytes(&top)], by: Some(By::Threads), ..walk::Question::default() };
+    walk::walk(&walk, &sum, &Desk::default()).unwrap();
+    assert_eq!((about.digest.clone(), about.entries), (sum.totals().digest.to_string(), 9));
+    assert!(about.complete && about.racy == 0 && about.parts[0].path.is_empty(), "{about:?}");
+
+    let reader = Reader::open(&bytes(&file)).unwrap();
+    assert_eq!(reader.about(), &about);
+    let expected =
+        ["0 /", "0 /a", "0 /b", "0 b/c", "0 b/c/y", "0 b/x", "0 /b.z", "0 /empty", "0 /link"].map(str::to_owned);
+    assert_eq!(names(&reader), expected);
+    assert_eq!(reader.hashes(0).unwrap(), (0..9).map(hash).collect::<Vec<_>>());
+    let metas: Vec<_> = (0..9).map(|row| rows.meta(row)).collect();
+    assert_eq!(reader.numbers64(0, "ino").unwrap(), metas.iter().map(|meta| meta.ino).collect::<Vec<_>>());
+    assert_eq!(
+        reader.maybe32(0, "btime_ns").unwrap(),
+        metas.iter().map(|meta| meta.btime.map(|t| t.nsec)).collect::<Vec<_>>()
+    );
+
+    let since = |by| {
+        let question = changed::Question { dir: bytes(&top), since: bytes(&file), by, ..Default::default() };
+        changed(&question, &Desk::default()).unwrap().entries
+    };
+    assert_eq!((since(None), since(Some(By::Threads))), (vec![], vec![]));
+    fs::write(top.join("b/x"), "new").unwrap();
+    let told = since(None);
+    assert_eq!(told.iter().map(|entry| &entry.path[..]).collect::<Vec<_>>(), [b"b/x"]);
+}
+
+#[test]
+fn a_catalog_of_several() {
+    let place = tree();
+    let file = place.path().join("catalog");
+    let about = write(&file, &rows(place.path(), &["other", "file", "top/b"]), true, |_| true);
+    let roots: Vec<_> = about.roots.iter().map(|root| (root.path.clone(), root.absolute.is_some())).collect();
+    let path = |name: &str| bytes(&place.path().join(name));
+    assert_eq!(roots, [(path("other"), true), (path("file"), false), (path("top/b"), true)]);
+    let reader = Reader::open(&bytes(&file)).unwrap();
+    assert_eq!(names(&reader), ["0 /", "0 /f", "1 /", "2 /", "2 /c", "2 c/y", "2 /x"]);
+    let begun: Vec<u32> = about.parts.iter().filter(|part| part.engine.is_some()).map(|part| part.top).collect();
+    assert_eq!(begun, [0, 2]);
+    let question = changed::Question { dir: path("other"), since: bytes(&file), ..Default::default() };
+    assert!(changed(&question, &Desk::default()).is_err());
+}
+
+#[test]
+fn what_is_left_out_costs_the_tokens() {
+    let place = tree();
+    let file = place.path().join("catalog");
+    let rows = rows(place.path(), &["top"]);
+    for (complete, left_out) in [(false, usize::MAX), (true, 4)] {
+        let about = write(&file, &rows, complete, |row| row != left_out);
+        assert!(!about.complete && about.parts.iter().all(|part| part.token.is_none()), "{about:?}");
+        let reader = Reader::open(&bytes(&file)).unwrap();
+        assert_eq!(names(&reader).len(), if complete { 8 } else { 9 });
+    }
+}
+
+/// More than a row group of them, so that the last one is not full.
+#[test]
+fn many_row_groups() {
+    let place = tempfile::tempdir().unwrap();
+    let top = place.path().join("top");
+    for n in 0..70 {
+        let dir = top.join(n.to_string());
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("0"), "").unwrap();
+        (1..1000).for_each(|n| fs::hard_link(dir.join("0"), dir.join(n.to_string())).unwrap());
+    }
+    let rows = rows(place.path(), &["top"]);
+    let file = place.path().join("catalog");
+    let about = write(&file, &rows, true, |_| true);
+    assert_eq!((about.entries, rows.len()), (70_071, 70_071));
+    let reader = Reader::open(&bytes(&file)).unwrap();
+    assert_eq!((reader.groups(), reader.rows(0), reader.rows(1)), (2, 65_536, 4_535));
+    let hashes: Vec<_> = (0..2).flat_map(|group| reader.hashes(group).unwrap()).collect();
+    assert!(hashes.into_iter().eq((0..70_071).map(hash)));
+    let first = reader.names(1, "name").unwrap()[0].data().to_vec();
+    assert_eq!(first, rows.name(65_536));
+}

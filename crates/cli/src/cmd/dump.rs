@@ -1,0 +1,227 @@
+//! `fathom dump`: trees into an archive.
+
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use archive::catalog::{Fault, Options};
+use archive::dump::{Answer, Failure, Line, Progress, Question, dump};
+use archive::gather::Gather;
+use gate::file::Writer;
+use gate::fs::{At, FileType, Want};
+use gate::long::statx_long;
+use report::dump::{Counts, Dump, Mapped, Possible, Size};
+use report::mounts::Look;
+use report::name::printable;
+use walk::{By, Desk, Explained, Refusal, Type};
+
+use crate::args::{Dump as Args, Gathering};
+use crate::cmd::changed::fault;
+use crate::cmd::mounts::unusable;
+use crate::cmd::walk::refused;
+use crate::out::{Done, Failed, Out};
+use crate::progress::watched_dump;
+
+const SCHEMA: &str = "fathom.dump/1";
+const NO_DIRECTORY: &str = "no SRC is a directory";
+
+pub(crate) fn run(args: &Args, out: &Out) -> Done {
+    let start = Instant::now();
+    let bytes = |name: &Option<std::ffi::OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
+    let archive = bytes(&args.output).filter(|_| !args.no_output);
+    if out.json && archive.as_deref() == Some(b"-") {
+        return Err(Failed("--json and -o - both want standard output".to_owned()));
+    }
+    if archive.as_deref() == Some(b"-") && out.on_terminal() {
+        return Err(Failed("an archive is nothing for a terminal; give -o FILE, or pipe it to where it is to go".to_owned()));
+    }
+    if args.explain {
+        return explain(args, out);
+    }
+    let map = bytes(&args.map).filter(|_| !args.no_map);
+    let question = Question {
+        sources: args.sources.iter().map(|source| source.as_bytes().to_vec()).collect(),
+        archive,
+        catalog: bytes(&args.catalog),
+        gather: gathering(args.gather),
+        threads: args.jobs.map(usize::from),
+        options: Options {
+            excludes: args.exclude.clone(),
+            max_depth: None,
+            one_file_system: args.one_file_system,
+        },
+        own: map.iter().cloned().collect(),
+    };
+    let mut list = map.map(|path| List::create(&path)).transpose()?;
+    let (desk, progress) = (Desk::default(), Progress::default());
+    let answer = watched_dump(out.progress, &desk, &progress, || {
+        let Some(list) = &mut list else { return dump(&question, &desk, &progress, None) };
+        dump(&question, &desk, &progress, Some(&mut |line| list.add(line)))
+    });
+    let answer = answer.map_err(|failure| match failure {
+        Failure::Fault(e) => fault(e),
+        Failure::Walk(e) => refused(e),
+    })?;
+    list.map(List::publish).transpose()?;
+    tell(&question, &answer, start.elapsed().as_secs_f64(), out)?;
+    out.warn(&answer.warnings);
+    Ok(answer.warnings.len())
+}
+
+pub(crate) fn gathering(gathering: Gathering) -> Option<Gather> {
+    match gathering {
+        Gathering::Auto => None,
+        Gathering::Percall => Some(Gather::PerCall),
+        Gathering::Combined => Some(Gather::Combined),
+        Gathering::Batched => Some(Gather::Batched),
+        Gathering::Raw => Some(Gather::Raw),
+    }
+}
+
+fn tell(question: &Question, answer: &Answer, seconds: f64, out: &Out) -> Result<(), Failed> {
+    let Answer { entries, archive_bytes, removed, renamed, unchanged, .. } = *answer;
+    let archive::dump::Counts { dumped, files, directories, symlinks, links, other, bytes } = answer.counts;
+    let first = answer.parts.first();
+    let shown = Dump {
+        archive: question.archive.as_deref(),
+        gather: first.map_or(Gather::Combined, |part| part.gather).name(),
+        engine: first.map(|part| part.engine.name()),
+        why: first.map_or(NO_DIRECTORY, |part| &part.why),
+        counts: Some(Counts {
+            entries,
+            dumped,
+            files,
+            directories,
+            symlinks,
+            links,
+            other,
+            bytes,
+            archive_bytes,
+            removed,
+            renamed,
+            unchanged,
+        }),
+        seconds: Some(seconds),
+        ..Dump::default()
+    };
+    answer.notes.iter().for_each(|note| out.talk(note));
+    if out.json {
+        return out.envelope(SCHEMA, shown, &answer.warnings);
+    }
+    out.talk(shown.to_text());
+    Ok(())
+}
+
+/// `--explain`
+fn explain(args: &Args, out: &Out) -> Done {
+    let sources = args.sources.iter().map(|source| source.as_bytes().to_vec());
+    let dirs: Vec<Vec<u8>> = sources.filter(|source| is_dir(source)).collect();
+    let explained = walk::explain(&dirs).map_err(unusable)?;
+    let asked = gathering(args.gather);
+    let mut rows = Vec::new();
+    for Explained { path, plan, .. } in &explained {
+        let can = |by: By| plan.engines.iter().any(|(engine, possible)| *engine == by && possible.is_ok());
+        // What a mount does not offer falls back to the next better way.
+        let fallen = |gather: Gather| gather.engines().iter().copied().find(|by| can(*by));
+        let taken = asked.map_or(Some(plan.by), fallen);
+        for gather in Gather::ALL {
+            let own = gather.engines().iter().copied().find(|by| Gather::of(*by) == gather && can(*by));
+            let is_taken = own.is_some() && own == taken;
+            let why = match own {
+                Some(_) if is_taken && asked.is_none() => plan.why.clone(),
+                Some(_) if is_taken => "it was asked for, or is what that falls back to".to_owned(),
+                Some(_) => "it can work here".to_owned(),
+                None => refusals(gather, &plan.engines),
+            };
+            let engine = own.map(By::name);
+            rows.push(Possible { path: path.clone(), gather: gather.name(), engine, possible: own.is_some(), why });
+        }
+    }
+    let first = explained.first();
+    let by = first.map_or(By::Threads, |first| first.plan.by);
+    if out.json {
+        let why = first.map_or(NO_DIRECTORY, |first| &first.plan.why);
+        let gather = asked.unwrap_or(Gather::of(by)).name();
+        let engine = first.map(|_| by.name());
+        out.envelope(SCHEMA, Dump { gather, engine, why, explain: Some(&rows), ..Dump::default() }, &[])?;
+    } else {
+        let look = Look { width: out.width, color: out.color, ..Look::default() };
+        out.data(report::dump::explain_text(&rows, look).as_bytes())?;
+    }
+    Ok(0)
+}
+
+/// Why none of the engines of a way can work.
+fn refusals(gather: Gather, engines: &[(By, Result<(), Refusal>)]) -> String {
+    let own = engines.iter().filter(|(by, _)| Gather::of(*by) == gather);
+    let said: Vec<String> = own.filter_map(|(by, e)| Some(format!("{}: {}", by.name(), e.as_ref().err()?))).collect();
+    said.join("; ")
+}
+
+fn is_dir(path: &[u8]) -> bool {
+    let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE);
+    // What is not there at all is to be said.
+    seen.is_ok_and(|seen| seen.file_type == FileType::Directory) || seen.is_err()
+}
+
+/// The readable list of what was dumped.
+struct List {
+    path: Vec<u8>,
+    /// `None` for standard error.
+    file: Option<Writer>,
+    lines: String,
+}
+
+impl List {
+    fn create(path: &[u8]) -> Result<List, Failed> {
+        let file = if path == b"-" { None } else { Some(Writer::create(path).map_err(|e| cannot(path, e))?) };
+        Ok(List { path: path.to_vec(), file, lines: String::new() })
+    }
+
+    fn add(&mut self, line: &Line<'_>) -> Result<(), Fault> {
+        const ENOUGH: usize = 256 << 10;
+        let meta = line.meta;
+        let kind = match meta.kind() {
+            _ if line.is_link => 'h',
+            Type::File => '-',
+            Type::Directory => 'd',
+            Type::Symlink => 'l',
+            Type::Fifo => 'p',
+            Type::Block => 'b',
+            Type::Char => 'c',
+            Type::Socket => 's',
+            Type::Unknown => '?',
+        };
+        let size = match kind {
+            'b' | 'c' => Size::Device(meta.rdev.major, meta.rdev.minor),
+            _ => Size::Bytes(meta.size),
+        };
+        let (mode, mtime) = (meta.mode & 0o7777, (meta.mtime.sec, meta.mtime.nsec));
+        Mapped { kind, mode, uid: meta.uid, gid: meta.gid, size, mtime, path: line.path }.line(&mut self.lines);
+        if self.lines.len() < ENOUGH {
+            return Ok(());
+        }
+        let flushed = self.flush();
+        flushed.map_err(|e| Fault { doing: DOING, path: self.path.clone(), error: e.to_string(), next: "" })
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let lines = std::mem::take(&mut self.lines);
+        match &mut self.file {
+            Some(file) => file.write_all(lines.as_bytes()),
+            None => std::io::stderr().write_all(lines.as_bytes()),
+        }
+    }
+
+    fn publish(mut self) -> Result<(), Failed> {
+        self.flush().map_err(|e| cannot(&self.path, e))?;
+        let path = self.path;
+        self.file.map_or(Ok(()), |file| file.publish().map_err(|e| cannot(&path, e)))
+    }
+}
+
+const DOING: &str = "cannot write the map";
+
+fn cannot(path: &[u8], error: impl std::fmt::Display) -> Failed {
+    Failed(format!("{DOING} '{}': {error}", printable(path)))
+}

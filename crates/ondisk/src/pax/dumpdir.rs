@@ -1,0 +1,139 @@
+//! What was in a directory when an increment was made: the value of `GNU.dumpdir`. Each name has a letter before it and a
+//! NUL behind it; one more NUL ends them.
+//! [GNU tar's dumpdir](https://www.gnu.org/software/tar/manual/html_section/Dumpdir.html)
+
+/// The longest that is taken, in bytes. A million names of thirty bytes fit.
+pub const MOST: usize = 32 << 20;
+
+/// What is said of a name, by GNU tar's letters.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Code {
+    /// It is in this archive.
+    Y,
+    /// It is there, and not in this archive: an earlier one has it.
+    N,
+    /// It is a directory.
+    D,
+    /// A directory was renamed from this name, which begins where the archive's names do; a [`Code::T`] follows. An empty
+    /// name is that of the temporary directory.
+    R,
+    /// To this one.
+    T,
+    /// A temporary directory is made in this one, for directories that take each other's names.
+    X,
+}
+
+impl Code {
+    /// The letter.
+    pub fn letter(self) -> u8 {
+        match self {
+            Code::Y => b'Y',
+            Code::N => b'N',
+            Code::D => b'D',
+            Code::R => b'R',
+            Code::T => b'T',
+            Code::X => b'X',
+        }
+    }
+
+    fn of(letter: u8) -> Option<Code> {
+        [Code::Y, Code::N, Code::D, Code::R, Code::T, Code::X].into_iter().find(|code| code.letter() == letter)
+    }
+}
+
+/// The value of a `GNU.dumpdir`. No name may have a NUL in it.
+pub fn encode<'a>(entries: impl IntoIterator<Item = (Code, &'a [u8])>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (code, name) in entries {
+        out.push(code.letter());
+        out.extend_from_slice(name);
+        out.push(0);
+    }
+    out.push(0);
+    out
+}
+
+/// The entries of a `GNU.dumpdir`; `None` for bytes that are none: a letter that is not known, a name in a directory that
+/// cannot be one, a rename without its end, or no end.
+pub fn entries(dumpdir: &[u8]) -> Option<Entries<'_>> {
+    let mut entries = Entries { rest: dumpdir };
+    let whole = entries.clone();
+    let mut is_renamed = false;
+    while entries.rest != b"\0" {
+        let (code, name) = entries.next()?;
+        let is_sound = match code {
+            Code::Y | Code::N | Code::D => !name.is_empty() && !name.contains(&b'/') && name != b"." && name != b"..",
+            Code::R | Code::T | Code::X => true,
+        };
+        if !is_sound || is_renamed != (code == Code::T) {
+            return None;
+        }
+        is_renamed = code == Code::R;
+    }
+    (!is_renamed).then_some(whole)
+}
+
+/// See [`entries`].
+#[derive(Clone, Debug)]
+pub struct Entries<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = (Code, &'a [u8]);
+
+    fn next(&mut self) -> Option<(Code, &'a [u8])> {
+        let (&letter, rest) = self.rest.split_first()?;
+        let code = Code::of(letter)?;
+        let end = rest.iter().position(|&byte| byte == 0)?;
+        self.rest = &rest[end + 1..];
+        Some((code, &rest[..end]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn as_gnu_tar_writes_it() {
+        let all: [(Code, &[u8]); 5] =
+            [(Code::Y, b"new"), (Code::N, b"old"), (Code::D, b"sub"), (Code::R, b"top/a"), (Code::T, b"top/b")];
+        let text = encode(all);
+        assert_eq!(text, b"Ynew\0Nold\0Dsub\0Rtop/a\0Ttop/b\0\0");
+        assert!(entries(&text).unwrap().eq(all));
+        assert_eq!(entries(b"\0").unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_is_none() {
+        for bad in [
+            &b""[..],
+            b"Ya\0",
+            b"Ya",
+            b"Qa\0\0",
+            b"Y\0\0",
+            b"Ya/b\0\0",
+            b"D..\0\0",
+            b"Ra\0\0",
+            b"Ta\0\0",
+            b"Ra\0Yb\0\0",
+            b"\0\0",
+            b"Ya\0\0Yb\0\0",
+        ] {
+            assert!(entries(bad).is_none(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100), likely in "[YNDRTXab/.\0]{0,40}") {
+            for text in [&bytes[..], likely.as_bytes()] {
+                if let Some(found) = entries(text) {
+                    prop_assert_eq!(encode(found), text);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! A member's headers, written. The same member gives the same bytes, everywhere and always: nothing of the machine, the
+//! process or the time of day is in them.
+
+use std::fmt::Write;
+use std::ops::Range;
+
+use super::field::{
+    self, Block, GID, GNAME, LINK, MAGIC, MAJOR, MINOR, MODE, MTIME, NAME, POSIX, PREFIX, SIZE, TYPE, UID, UNAME,
+};
+use super::record::{escape, push, push_number};
+use super::{BLOCK, CHECKSUM, Kind, Member};
+
+/// Appends the headers of a member: what the fields of a ustar header have no room for, or say less exactly, in an extended
+/// header; and the ustar header. Its data is to follow, filled up with zeros to whole blocks.
+///
+/// No name may have a NUL in it, and a [`Kind::Unknown`] is written as the letter that it is.
+pub fn header(member: &Member, out: &mut Vec<u8>) {
+    let mut ustar = [0; BLOCK];
+    let start = extended(b'x', out);
+    records(member, &mut ustar, out);
+    let name = beside(&member.path, b"PaxHeaders");
+    finish(start, &name, out);
+    fill(member, &mut ustar);
+    out.extend_from_slice(&ustar);
+}
+
+/// Appends what follows the data of a member whose checksum was not known before it: a global header with nothing but a
+/// comment.
+pub fn trailer(blake3: &[u8; 32], out: &mut Vec<u8>) {
+    let start = extended(b'g', out);
+    push(out, b"comment", &comment(blake3));
+    finish(start, b"GlobalHead/blake3", out);
+}
+
+/// Leaves room for the header of an extended header; gives where it is.
+fn extended(letter: u8, out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.resize(start + BLOCK, 0);
+    out[start + TYPE] = letter;
+    start
+}
+
+/// Ends an extended header: fills in its own header, now that the length of its records is known.
+fn finish(start: usize, name: &[u8], out: &mut Vec<u8>) {
+    let len = out.len() - start - BLOCK;
+    out.resize(start + BLOCK + len.next_multiple_of(BLOCK), 0);
+    if let Some(block) = out[start..].first_chunk_mut::<BLOCK>() {
+        put_name(block, name);
+        for (number, value) in [(MODE, 0o644), (UID, 0), (GID, 0), (SIZE, len as u64), (MTIME, 0)] {
+            field::put(block, number, value);
+        }
+        field::put_bytes(block, MAGIC, POSIX);
+        field::put_sum(block);
+    }
+}
+
+/// Writes the records that are needed. What they give the name or the link of is marked in the header by leaving it out.
+fn records(member: &Member, ustar: &mut Block, out: &mut Vec<u8>) {
+    // The map's presence says that another name is in the ustar header: that of a file as programs see it that know of no
+    // sparse ones.
+    let name = match &member.sparse {
+        Some(_) => beside(&member.path, b"GNUSparseFile.0"),
+        None => member.path.clone(),
+    };
+    let fits = put_name(ustar, &name);
+    let long_path = (member.sparse.is_none() && !fits).then_some(&member.path[..]);
+    let long_link = (member.link.len() > LINK.len()).then_some(&member.link[..]);
+    // A field needs no NUL at its end if it is full, but not all programs know that for these two.
+    let long_uname = (member.uname.len() >= UNAME.len()).then_some(&member.uname[..]);
+    let long_gname = (member.gname.len() >= GNAME.len()).then_some(&member.gname[..]);
+    let sparse_name = member.sparse.as_ref().map(|_| &member.path[..]);
+    let names = [long_path, long_link, long_uname, long_gname, sparse_name];
+    if names.iter().flatten().any(|name| std::str::from_utf8(name).is_err()) {
+        // Without it, names in records are UTF-8, and bsdtar mangles those that are not.
+        push(out, b"hdrcharset", b"BINARY");
+    }
+    let text = |out: &mut Vec<u8>, key: &str, value: Option<&[u8]>| {
+        if let Some(value) = value {
+            push(out, key.as_bytes(), value);
+        }
+    };
+    let large = |out: &mut Vec<u8>, key: &str, field: Range<usize>, value: u64| {
+        if value > field::most(&field) {
+            push_number(out, key, value);
+        }
+    };
+    text(out, "path", long_path);
+    text(out, "linkpath", long_link);
+    large(out, "size", SIZE, member.stored);
+    large(out, "uid", UID, member.uid.into());
+    large(out, "gid", GID, member.gid.into());
+    text(out, "uname", long_uname);
+    text(out, "gname", long_gname);
+    push_number(out, "mtime", member.mtime);
+    for (key, time) in [("atime", member.atime), ("ctime", member.ctime)] {
+        if let Some(time) = time {
+            push_number(out, key, time);
+        }
+    }
+    large(out, "SCHILY.devmajor", MAJOR, member.rdev.major.into());
+    large(out, "SCHILY.devminor", MINOR, member.rdev.minor.into());
+    if member.sparse.is_some() {
+        push(out, b"GNU.sparse.major", b"1");
+        push(out, b"GNU.sparse.minor", b"0");
+        push(out, b"GNU.sparse.name", &member.path);
+        push_number(out, "GNU.sparse.realsize", member.size);
+    }
+    text(out, "SCHILY.acl.access", member.acl_access.as_deref());
+    text(out, "SCHILY.acl.default", member.acl_default.as_deref());
+    for (name, value) in &member.xattrs {
+        let mut key = b"SCHILY.xattr.".to_vec();
+        escape(name, &mut key);
+        push(out, &key, value);
+    }
+    text(out, "GNU.dumpdir", member.dumpdir.as_deref());
+    if let Some(blake3) = &member.blake3 {
+        push(out, b"comment", &comment(blake3));
+    }
+}
+
+/// Fills in a ustar header, as far as its fields have room, beside the name.
+fn fill(member: &Member, ustar: &mut Block) {
+    for (field, value) in [
+        (MODE, member.mode.into()),
+        (UID, member.uid.into()),
+        (GID, member.gid.into()),
+        (SIZE, member.stored),
+        (MTIME, member.mtime.sec.try_into().unwrap_or(0)),
+        (MAJOR, member.rdev.major.into()),
+        (MINOR, member.rdev.minor.into()),
+    ] {
+        field::put(ustar, field, value);
+    }
+    ustar[TYPE] = match member.kind {
+        Kind::File => b'0',
+        Kind::Link => b'1',
+        Kind::Symlink => b'2',
+        Kind::Char => b'3',
+        Kind::Block => b'4',
+        Kind::Directory => b'5',
+        Kind::Fifo => b'6',
+        Kind::Unknown(letter) => letter,
+    };
+    field::put_bytes(ustar, LINK, &member.link);
+    field::put_bytes(ustar, MAGIC, POSIX);
+    for (field, name) in [(UNAME, &member.uname), (GNAME, &member.gname)] {
+        field::put_bytes(ustar, field.start..field.end - 1, name);
+    }
+    field::put_sum(ustar);
+}
+
+/// Puts a name into a header, its directory into the prefix if it is too long; what is too long for both, as far as there
+/// is room, and false.
+fn put_name(block: &mut Block, name: &[u8]) -> bool {
+    if name.len() <= NAME.len() {
+        field::put_bytes(block, NAME, name);
+        return true;
+    }
+    // The slash between goes without saying, and something must follow it.
+    let last = PREFIX.len().min(name.len() - 2);
+    let slash = name[..=last].iter().rposition(|&byte| byte == b'/').filter(|&at| at > 0);
+    match slash.map(|at| (&name[..at], &name[at + 1..])) {
+        Some((prefix, rest)) if rest.len() <= NAME.len() => {
+            field::put_bytes(block, PREFIX, prefix);
+            field::put_bytes(block, NAME, rest);
+            true
+        }
+        _ => {
+            field::put_bytes(block, NAME, name);
+            false
+        }
+    }
+}
+
+/// The name that something about a file has, which goes before it: in a directory beside it.
+fn beside(path: &[u8], dir: &[u8]) -> Vec<u8> {
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    let at = path.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+    [&path[..at], dir, b"/", &path[at..]].concat()
+}
+
+/// The comment that is a checksum.
+fn comment(blake3: &[u8; 32]) -> Vec<u8> {
+    let mut hex = String::with_capacity(64);
+    for byte in blake3 {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    [CHECKSUM, hex.as_bytes()].concat()
+}

@@ -1,0 +1,171 @@
+//! The fields of a header block: where they are, and numbers in them.
+
+use std::ops::Range;
+
+use super::BLOCK;
+
+pub(super) const NAME: Range<usize> = 0..100;
+pub(super) const MODE: Range<usize> = 100..108;
+pub(super) const UID: Range<usize> = 108..116;
+pub(super) const GID: Range<usize> = 116..124;
+pub(super) const SIZE: Range<usize> = 124..136;
+pub(super) const MTIME: Range<usize> = 136..148;
+const SUM: Range<usize> = 148..156;
+pub(super) const TYPE: usize = 156;
+pub(super) const LINK: Range<usize> = 157..257;
+/// `ustar`, NUL and version 00; or, as GNU tar had it before there was pax, `ustar`, two blanks and NUL.
+pub(super) const MAGIC: Range<usize> = 257..265;
+pub(super) const UNAME: Range<usize> = 265..297;
+pub(super) const GNAME: Range<usize> = 297..329;
+pub(super) const MAJOR: Range<usize> = 329..337;
+pub(super) const MINOR: Range<usize> = 337..345;
+pub(super) const PREFIX: Range<usize> = 345..500;
+
+pub(super) const POSIX: &[u8; 8] = b"ustar\x0000";
+pub(super) const GNU: &[u8; 8] = b"ustar  \0";
+
+/// In the place of the prefix, where the magic is GNU's: times, and the first extents of a sparse file.
+pub(super) mod gnu {
+    use std::ops::Range;
+
+    pub(in super::super) const ATIME: Range<usize> = 345..357;
+    pub(in super::super) const CTIME: Range<usize> = 357..369;
+    pub(in super::super) const EXTENTS: Range<usize> = 386..482;
+    pub(in super::super) const IS_EXTENDED: usize = 482;
+    pub(in super::super) const REAL_SIZE: Range<usize> = 483..495;
+    /// In a block of nothing but extents, which follows the header.
+    pub(in super::super) const MORE_EXTENTS: Range<usize> = 0..504;
+    pub(in super::super) const IS_EXTENDED_FURTHER: usize = 504;
+    /// Offset and length of an extent, 12 bytes each.
+    pub(in super::super) const EXTENT: usize = 24;
+}
+
+/// A block, as headers are written into it.
+pub(super) type Block = [u8; BLOCK];
+
+/// The sum over a header with blanks in the place of the sum itself: as POSIX has it, and with signed bytes, as some
+/// programs of old had it.
+fn sums(block: &Block) -> (i64, i64) {
+    let mut sums = (0, 0);
+    for (at, &byte) in block.iter().enumerate() {
+        let byte = if SUM.contains(&at) { b' ' } else { byte };
+        sums.0 += i64::from(byte);
+        sums.1 += i64::from(byte.cast_signed());
+    }
+    sums
+}
+
+/// Whether the sum in a header is right.
+pub(super) fn sum_is_right(block: &Block) -> bool {
+    let (unsigned, signed) = sums(block);
+    number(&block[SUM]).is_some_and(|sum| sum == unsigned || sum == signed)
+}
+
+/// Puts the sum into a header that is otherwise done.
+pub(super) fn put_sum(block: &mut Block) {
+    let sum = sums(block).0.unsigned_abs();
+    put(block, 148..155, sum);
+    block[155] = b' ';
+}
+
+/// Puts a number, in octal with a NUL behind it; the largest that there is room for where that is too small.
+pub(super) fn put(block: &mut Block, field: Range<usize>, value: u64) {
+    let Some((end, digits)) = block.get_mut(field).and_then(<[u8]>::split_last_mut) else { return };
+    *end = 0;
+    let most = u64::MAX >> (u64::BITS as usize).saturating_sub(3 * digits.len());
+    let mut value = value.min(most);
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + (value & 7) as u8;
+        value >>= 3;
+    }
+}
+
+/// Puts as much of some bytes as there is room for.
+pub(super) fn put_bytes(block: &mut Block, field: Range<usize>, bytes: &[u8]) {
+    block[field].iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+}
+
+/// The largest number that [`put`] has room for.
+pub(super) const fn most(field: &Range<usize>) -> u64 {
+    u64::MAX >> (u64::BITS as usize - 3 * (field.end - field.start - 1))
+}
+
+/// The number in a field: octal digits between blanks and NULs, or, as GNU tar has larger ones, two's complement behind a
+/// mark. A blank field is 0.
+pub(super) fn number(field: &[u8]) -> Option<i64> {
+    let (&first, rest) = field.split_first()?;
+    if first & 0x80 != 0 {
+        let sign = if first & 0x40 != 0 { -1 } else { 0 };
+        let start = sign << 6 | i128::from(first & 0x3f);
+        // 12 bytes at most: 95 bits.
+        return i64::try_from(rest.iter().fold(start, |value, &byte| value << 8 | i128::from(byte))).ok();
+    }
+    let is_blank = |byte: &u8| matches!(byte, b' ' | 0);
+    let from = field.iter().position(|byte| !is_blank(byte)).unwrap_or(field.len());
+    let end = field[from..].iter().position(is_blank).map_or(field.len(), |len| from + len);
+    let (digits, tail) = (&field[from..end], &field[end..]);
+    if !tail.iter().all(is_blank) && !tail.starts_with(b"\0") {
+        return None;
+    }
+    digits.iter().try_fold(0i64, |value, &digit| match digit {
+        b'0'..=b'7' => value.checked_mul(8)?.checked_add((digit - b'0').into()),
+        _ => None,
+    })
+}
+
+/// The text in a field: up to the first NUL.
+pub(super) fn text(field: &[u8]) -> &[u8] {
+    field.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_in_all_their_forms() {
+        assert_eq!(number(b"0000644\0"), Some(0o644));
+        assert_eq!(number(b"   644 \0"), Some(0o644));
+        assert_eq!(number(b"00000000017"), Some(0o17));
+        assert_eq!(number(b"\0\0\0\0\0\0\0\0"), Some(0));
+        assert_eq!(number(b"        "), Some(0));
+        assert_eq!(number(b"12\0garbage"), Some(0o12));
+        assert_eq!(number(b"\x80\0\0\0\0\0\0\x02\0\0\0\0"), Some(8 << 30));
+        assert_eq!(number(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe"), Some(-2));
+        assert_eq!(number(b"\x80\0\0\0\xff\0\0\x02\0\0\0\0"), None);
+        for bad in [&b"8"[..], b"-1", b"12 3", b"0x1", b""] {
+            assert_eq!(number(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_cut() {
+        let mut block = [b'x'; BLOCK];
+        put(&mut block, UID, 0o7777777);
+        assert_eq!(&block[UID], b"7777777\0");
+        put(&mut block, UID, most(&UID) + 1);
+        assert_eq!(&block[UID], b"7777777\0");
+        put(&mut block, SIZE, 8 << 30);
+        assert_eq!(number(&block[SIZE]), Some((8 << 30) - 1));
+        assert_eq!(most(&SIZE), (8 << 30) - 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(field in proptest::collection::vec(any::<u8>(), 0..13)) {
+            number(&field);
+        }
+
+        #[test]
+        fn what_is_put_is_there(value in 0..=most(&SIZE)) {
+            let mut block = [0; BLOCK];
+            put(&mut block, SIZE, value);
+            prop_assert_eq!(number(&block[SIZE]), Some(value.cast_signed()));
+            put_sum(&mut block);
+            prop_assert!(sum_is_right(&block));
+            block[SIZE.start] ^= 1;
+            prop_assert!(!sum_is_right(&block));
+        }
+    }
+}

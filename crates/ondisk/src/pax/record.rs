@@ -1,0 +1,426 @@
+//! The records of an extended header: `LENGTH KEY=VALUE` and a newline, the length being that of the whole record.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::Range;
+
+use super::sparse::Map;
+use super::{CHECKSUM, MOST, dumpdir, hex_digit};
+use crate::Time;
+
+/// Adds a record.
+pub(super) fn push(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
+    let rest = key.len() + value.len() + 3; // the blank, the equals sign, the newline
+    let digits = |n: usize| n.to_string().len();
+    // The length counts its own digits, which may make it a digit longer.
+    let len = rest + digits(rest);
+    let len = if digits(len) > digits(rest) { len + 1 } else { len };
+    out.extend_from_slice(len.to_string().as_bytes());
+    for part in [&b" "[..], key, b"=", value, b"\n"] {
+        out.extend_from_slice(part);
+    }
+}
+
+/// Adds a record whose value is a number.
+pub(super) fn push_number(out: &mut Vec<u8>, key: &str, value: impl Display) {
+    push(out, key.as_bytes(), value.to_string().as_bytes());
+}
+
+/// What is wrong with an extended header, and where in it.
+pub(super) type Wrong = (usize, &'static str);
+
+/// A record: its key, and where in the header its value is.
+type Record<'a> = (&'a [u8], Range<usize>);
+
+/// Goes through the records of a header.
+fn each<'a>(text: &'a [u8], mut take: impl FnMut(Record<'a>) -> Result<(), &'static str>) -> Result<(), Wrong> {
+    let mut at = 0;
+    while at < text.len() {
+        let record = first(text, at).ok_or((at, "an extended header has a record whose length is wrong"))?;
+        let end = record.1.end + 1;
+        take(record).map_err(|what| (at, what))?;
+        at = end;
+    }
+    Ok(())
+}
+
+/// The record at a place.
+fn first(text: &[u8], at: usize) -> Option<Record<'_>> {
+    const LONGEST_LENGTH: usize = 10;
+    let rest = text.get(at..)?;
+    let blank = rest.iter().take(LONGEST_LENGTH + 1).position(|&byte| byte == b' ')?;
+    let len = decimal(&rest[..blank])?;
+    let record = rest.get(..usize::try_from(len).ok()?)?;
+    let (b'\n', body) = record.split_last()? else { return None };
+    let body = body.get(blank + 1..)?;
+    let equals = body.iter().position(|&byte| byte == b'=').filter(|&key| key > 0)?;
+    let from = at + blank + 1 + equals + 1;
+    Some((&body[..equals], from..at + record.len() - 1))
+}
+
+/// A decimal number without a sign.
+pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// What holds for every member that does not say otherwise.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Common {
+    pub(super) uid: Option<u32>,
+    pub(super) gid: Option<u32>,
+    pub(super) uname: Option<Vec<u8>>,
+    pub(super) gname: Option<Vec<u8>>,
+    pub(super) mtime: Option<Time>,
+    pub(super) atime: Option<Time>,
+    pub(super) ctime: Option<Time>,
+}
+
+impl Common {
+    /// Takes a record; false for one that is none of these.
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<bool, &'static str> {
+        match key {
+            b"uid" => self.uid = id(value)?,
+            b"gid" => self.gid = id(value)?,
+            b"uname" => self.uname = name(value)?,
+            b"gname" => self.gname = name(value)?,
+            b"mtime" => self.mtime = time(value)?,
+            b"atime" => self.atime = time(value)?,
+            b"ctime" => self.ctime = time(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// What these say, and where they say nothing, what `others` do.
+    pub(super) fn or(self, others: &Common) -> Common {
+        Common {
+            uid: self.uid.or(others.uid),
+            gid: self.gid.or(others.gid),
+            uname: self.uname.or_else(|| others.uname.clone()),
+            gname: self.gname.or_else(|| others.gname.clone()),
+            mtime: self.mtime.or(others.mtime),
+            atime: self.atime.or(others.atime),
+            ctime: self.ctime.or(others.ctime),
+        }
+    }
+}
+
+/// The records of a member's own header.
+#[derive(Debug, Default)]
+pub(super) struct Records {
+    pub(super) common: Common,
+    pub(super) path: Option<Vec<u8>>,
+    pub(super) link: Option<Vec<u8>>,
+    pub(super) size: Option<u64>,
+    pub(super) major: Option<u32>,
+    pub(super) minor: Option<u32>,
+    pub(super) acl_access: Option<Vec<u8>>,
+    pub(super) acl_default: Option<Vec<u8>>,
+    pub(super) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(super) sparse: Sparse,
+    pub(super) dumpdir: Option<Vec<u8>>,
+    pub(super) blake3: Option<[u8; 32]>,
+}
+
+/// What GNU tar says of a sparse file, in the forms that it has had.
+#[derive(Debug, Default)]
+pub(super) struct Sparse {
+    pub(super) major: Option<u64>,
+    pub(super) minor: Option<u64>,
+    pub(super) name: Option<Vec<u8>>,
+    pub(super) size: Option<u64>,
+    /// The map, where the records have it: of the forms 0.0 and 0.1.
+    pub(super) map: Option<Map>,
+    /// An offset whose length is to come.
+    offset: Option<u64>,
+}
+
+impl Records {
+    /// Of an extended header.
+    pub(super) fn parse(mut text: Vec<u8>) -> Result<Records, Wrong> {
+        let mut records = Records::default();
+        let mut names = None;
+        each(&text, |(key, at)| match key {
+            b"GNU.dumpdir" if at.len() > dumpdir::MOST => Err("a dumpdir is longer than is taken"),
+            b"GNU.dumpdir" => {
+                names = Some(at);
+                Ok(())
+            }
+            _ => records.take(key, text.get(at).unwrap_or_default()),
+        })?;
+        if text.len() - names.as_ref().map_or(0, |names| names.len()) > MOST {
+            return Err((0, "an extended header is longer than is taken"));
+        }
+        // It may be long: its bytes are moved rather than copied.
+        records.dumpdir = names.map(|names| {
+            text.truncate(names.end);
+            text.drain(..names.start);
+            text
+        });
+        Ok(records)
+    }
+
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        let text = |value: &[u8]| (!value.is_empty()).then(|| value.to_vec());
+        match key {
+            b"path" => self.path = name(value)?,
+            b"linkpath" => self.link = name(value)?,
+            b"size" => self.size = number(value)?,
+            b"SCHILY.devmajor" => self.major = id(value)?,
+            b"SCHILY.devminor" => self.minor = id(value)?,
+            b"SCHILY.acl.access" => self.acl_access = text(value),
+            b"SCHILY.acl.default" => self.acl_default = text(value),
+            b"GNU.sparse.major" => self.sparse.major = number(value)?,
+            b"GNU.sparse.minor" => self.sparse.minor = number(value)?,
+            b"GNU.sparse.name" => self.sparse.name = name(value)?,
+            b"GNU.sparse.size" | b"GNU.sparse.realsize" => self.sparse.size = number(value)?,
+            b"GNU.sparse.offset" => self.sparse.offset = number(value)?,
+            b"GNU.sparse.numbytes" => self.sparse.extent(number(value)?)?,
+            b"GNU.sparse.map" => self.sparse.list(value)?,
+            b"comment" => self.blake3 = checksum(value).or(self.blake3),
+            _ => {
+                if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
+                    self.xattrs.insert(attribute(unescape(name, |hex| matches!(hex, b'=' | b'%')))?, value.to_vec());
+                } else if let Some(name) = key.strip_prefix(b"LIBARCHIVE.xattr.") {
+                    let value = base64(value).ok_or("an extended attribute is no base64")?;
+                    self.xattrs.entry(attribute(unescape(name, |_| true))?).or_insert(value);
+                } else {
+                    self.common.take(key, value)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Sparse {
+    /// An extent of the form 0.0, each of whose halves is a record.
+    fn extent(&mut self, len: Option<u64>) -> Result<(), &'static str> {
+        let extent = self.offset.take().zip(len).ok_or("a sparse file's map has a length without an offset")?;
+        self.map.get_or_insert_default().push(extent.0, extent.1)
+    }
+
+    /// The map of the form 0.1, which is one record.
+    fn list(&mut self, value: &[u8]) -> Result<(), &'static str> {
+        const NO_NUMBER: &str = "a sparse file's map has something that is no number";
+        let mut map = Map::default();
+        let mut numbers = value.split(|&byte| byte == b',').filter(|part| !part.is_empty()).map(decimal);
+        while let Some(offset) = numbers.next() {
+            let len = numbers.next().ok_or("a sparse file's map has an offset without a length")?;
+            map.push(offset.ok_or(NO_NUMBER)?, len.ok_or(NO_NUMBER)?)?;
+        }
+        self.map = Some(map);
+        Ok(())
+    }
+
+    /// Whether the map is at the beginning of the data.
+    pub(super) fn map_is_in_data(&self) -> bool {
+        self.major.is_some_and(|major| major >= 1)
+    }
+}
+
+/// What a global header says: for every member after it, and of the member before it.
+#[derive(Debug, Default)]
+pub(super) struct Global {
+    pub(super) common: Common,
+    pub(super) blake3: Option<[u8; 32]>,
+}
+
+impl Global {
+    pub(super) fn parse(text: &[u8]) -> Result<Global, Wrong> {
+        let mut global = Global::default();
+        each(text, |(key, at)| {
+            let value = text.get(at).unwrap_or_default();
+            match key {
+                b"comment" => global.blake3 = checksum(value).or(global.blake3),
+                b"path" | b"linkpath" | b"size" => return Err("a global header gives all members one name or size"),
+                _ => {
+                    global.common.take(key, value)?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(global)
+    }
+}
+
+/// A name: nothing, if it is empty.
+fn name(value: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {
+    if value.contains(&0) {
+        return Err("a name has a NUL in it");
+    }
+    Ok((!value.is_empty()).then(|| value.to_vec()))
+}
+
+fn number(value: &[u8]) -> Result<Option<u64>, &'static str> {
+    let number = decimal(value).filter(|&number| i64::try_from(number).is_ok());
+    if value.is_empty() {
+        Ok(None)
+    } else {
+        number.map(Some).ok_or("a record has a number that is none, or is too large")
+    }
+}
+
+fn id(value: &[u8]) -> Result<Option<u32>, &'static str> {
+    let id = number(value)?.map(u32::try_from).transpose();
+    id.map_err(|_| "an owner, group or device number is too large")
+}
+
+fn time(value: &[u8]) -> Result<Option<Time>, &'static str> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    let time = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+    time.map(Some).ok_or("a time is no number, or is too large")
+}
+
+/// The checksum in a comment, if that is what it is.
+fn checksum(comment: &[u8]) -> Option<[u8; 32]> {
+    let digits: &[u8; 64] = comment.strip_prefix(CHECKSUM)?.try_into().ok()?;
+    let mut sum = [0; 32];
+    for (byte, [high, low]) in sum.iter_mut().zip(digits.as_chunks::<2>().0) {
+        *byte = hex_digit(*high)? << 4 | hex_digit(*low)?;
+    }
+    Some(sum)
+}
+
+/// An attribute's name, which cannot be empty or have a NUL in it.
+fn attribute(name: Vec<u8>) -> Result<Vec<u8>, &'static str> {
+    if name.is_empty() || name.contains(&0) { Err("an extended attribute's name cannot be one") } else { Ok(name) }
+}
+
+/// Undoes `%XX`, where it stands for a byte that `is_escaped`.
+fn unescape(name: &[u8], is_escaped: impl Fn(u8) -> bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(name.len());
+    let mut rest = name;
+    while let [first, tail @ ..] = rest {
+        let code = match rest {
+            [b'%', high, low, ..] => hex_digit(*high).zip(hex_digit(*low)).map(|(high, low)| high << 4 | low),
+            _ => None,
+        };
+        match code.filter(|&byte| is_escaped(byte)) {
+            Some(byte) => {
+                out.push(byte);
+                rest = &rest[3..];
+            }
+            None => {
+                out.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    out
+}
+
+/// Writes an attribute's name so that it can be part of a key, as GNU tar does.
+pub(super) fn escape(name: &[u8], key: &mut Vec<u8>) {
+    for &byte in name {
+        match byte {
+            b'%' => key.extend_from_slice(b"%25"),
+            b'=' => key.extend_from_slice(b"%3D"),
+            _ => key.push(byte),
+        }
+    }
+}
+
+/// Undoes base64, with or without what fills it up at its end.
+fn base64(text: &[u8]) -> Option<Vec<u8>> {
+    let text = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
+    let mut out = Vec::with_capacity(text.len() / 4 * 3 + 2);
+    for group in text.chunks(4) {
+        let mut bits = 0u32;
+        for &byte in group {
+            let digit = match byte {
+                b'A'..=b'Z' => byte - b'A',
+                b'a'..=b'z' => byte - b'a' + 26,
+                b'0'..=b'9' => byte - b'0' + 52,
+                b'+' => 62,
+                b'/' => 63,
+                _ => return None,
+            };
+            bits = bits << 6 | u32::from(digit);
+        }
+        let [_, a, b, c] = (bits << (6 * (4 - group.len()))).to_be_bytes();
+        out.extend_from_slice(&[a, b, c][..group.len() - 1]);
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_length_counts_itself() {
+        for len in (0..200).chain(9980..10010) {
+            let mut out = Vec::new();
+            push(&mut out, b"k", &vec![b'v'; len]);
+            assert_eq!(first(&out, 0), Some((&b"k"[..], out.len() - 1 - len..out.len() - 1)));
+        }
+    }
+
+    #[test]
+    fn records_that_are_none() {
+        for bad in [
+            &b"8 a=b\n"[..],
+            b"6 a=b",
+            b" a=b\n",
+            b"6 =ab\n",
+            b"6 abc\n",
+            b"0 a=b\n",
+            b"99999999999 a=b\n",
+            b"-6 a=b\n",
+            b"2 a=b\n",
+        ] {
+            assert!(Records::parse(bad.to_vec()).is_err(), "{bad:?}");
+        }
+        assert!(Records::parse(b"6 a=b\n6 c=d\n".to_vec()).is_ok());
+    }
+
+    #[test]
+    fn attributes_of_both_kinds() {
+        let mut text = Vec::new();
+        push(&mut text, b"LIBARCHIVE.xattr.user.a%20b", b"eHl6IQ");
+        push(&mut text, b"SCHILY.xattr.user.c%3Dd%41", b"\0\n=");
+        push(&mut text, b"SCHILY.xattr.user.e", b"");
+        let records = Records::parse(text).unwrap();
+        let expected: [(&[u8], &[u8]); 3] = [(b"user.a b", b"xyz!"), (b"user.c=d%41", b"\0\n="), (b"user.e", b"")];
+        assert!(records.xattrs.iter().map(|(name, value)| (&name[..], &value[..])).eq(expected));
+    }
+
+    #[test]
+    fn comments_that_are_checksums() {
+        let hex: String = (0..32).map(|n| format!("{n:02x}")).collect();
+        assert_eq!(checksum(format!("blake3={hex}").as_bytes()).unwrap()[31], 31);
+        assert_eq!(checksum(format!("blake3={hex}0").as_bytes()), None);
+        assert_eq!(checksum(b"0123456789abcdef0123456789abcdef01234567"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn names_of_attributes_come_back(name in proptest::collection::vec(1u8.., 1..40)) {
+            let mut key = Vec::new();
+            escape(&name, &mut key);
+            prop_assert!(!key.contains(&b'='));
+            prop_assert_eq!(unescape(&key, |hex| matches!(hex, b'=' | b'%')), name);
+        }
+
+        #[test]
+        fn no_header_makes_it_panic(
+            pieces in proptest::collection::vec((0..12usize, proptest::collection::vec(any::<u8>(), 0..20)), 0..8),
+            tail in proptest::collection::vec(any::<u8>(), 0..20),
+        ) {
+            let keys = ["path", "size", "mtime", "GNU.sparse.map", "GNU.sparse.offset", "GNU.sparse.numbytes", "comment",
+                "SCHILY.xattr.x", "LIBARCHIVE.xattr.%4", "GNU.dumpdir", "uid", "x"];
+            let mut text = Vec::new();
+            pieces.iter().for_each(|(key, value)| push(&mut text, keys[*key].as_bytes(), value));
+            text.extend(tail);
+            let _ = Global::parse(&text);
+            let _ = Records::parse(text);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+use std::fmt;
+use std::str::FromStr;
+
+/// A time of a file: seconds since 1970, rounded down, and nanoseconds beyond them. Written in full it is a decimal
+/// number of seconds, as in the records of an archive.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Time {
+    /// Seconds since the beginning of 1970, UTC.
+    pub sec: i64,
+    /// Nanoseconds, 0 to 999,999,999; damaged ones may be over that.
+    pub nsec: u32,
+}
+
+/// Nanoseconds in a second.
+const SECOND: u32 = 1_000_000_000;
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sec, nsec) = (i128::from(self.sec), self.nsec);
+        // Half a second before 1970 is -1 s and 500,000,000 ns, and is written -0.5.
+        let (sign, sec, nsec) = match (sec < 0, nsec) {
+            (false, _) => ("", sec, nsec),
+            (true, 0) => ("-", -sec, 0),
+            (true, _) => ("-", -sec - 1, SECOND.saturating_sub(nsec)),
+        };
+        if nsec == 0 {
+            return write!(f, "{sign}{sec}");
+        }
+        let digits = format!("{nsec:09}");
+        write!(f, "{sign}{sec}.{}", digits.trim_end_matches('0'))
+    }
+}
+
+/// That a text is no time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoTime;
+
+impl FromStr for Time {
+    type Err = NoTime;
+
+    /// From a decimal number of seconds; what is finer than a nanosecond is rounded down.
+    fn from_str(text: &str) -> Result<Time, NoTime> {
+        let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        if whole.is_empty() || ![whole, fraction].iter().all(|part| part.bytes().all(|b| b.is_ascii_digit())) {
+            return Err(NoTime);
+        }
+        let sec: i128 = whole.parse().map_err(|_| NoTime)?;
+        let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
+        let nsec = digits.fold(0, |nsec, digit| nsec * 10 + u32::from(digit - b'0'));
+        let is_finer = fraction.bytes().skip(9).any(|digit| digit != b'0');
+        let (sec, nsec) = match (is_negative, nsec + u32::from(is_negative && is_finer)) {
+            (false, nsec) => (sec, nsec),
+            (true, 0) => (-sec, 0),
+            (true, nsec) => (-sec - 1, SECOND - nsec),
+        };
+        Ok(Time { sec: i64::try_from(sec).map_err(|_| NoTime)?, nsec })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn decimal_numbers() {
+        let of = |text: &str| text.parse::<Time>().map(|t| (t.sec, t.nsec)).ok();
+        assert_eq!(of("0"), Some((0, 0)));
+        assert_eq!(of("12.5"), Some((12, 500_000_000)));
+        assert_eq!(of("-0.5"), Some((-1, 500_000_000)));
+        assert_eq!(of("-3"), Some((-3, 0)));
+        assert_eq!(of("1.0000000009"), Some((1, 0)));
+        assert_eq!(of("-1.0000000009"), Some((-2, 999_999_999)));
+        assert_eq!(of("-1.9999999999"), Some((-2, 0)));
+        assert_eq!(of("7."), Some((7, 0)));
+        for bad in ["", "-", ".5", "+1", "1e3", "1.-5", "--1", " 1", "99999999999999999999"] {
+            assert_eq!(of(bad), None, "{bad}");
+        }
+        assert_eq!(Time { sec: -1, nsec: 500_000_000 }.to_string(), "-0.5");
+        assert_eq!(Time { sec: 1, nsec: 20 }.to_string(), "1.00000002");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(sec: i64, nsec in 0..SECOND) {
+            let time = Time { sec, nsec };
+            prop_assert_eq!(time.to_string().parse::<Time>(), Ok(time));
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text: String, digits in "-?[0-9]{0,22}[.]?[0-9]{0,12}") {
+            let _ = (text.parse::<Time>(), digits.parse::<Time>());
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! From when on nothing that was read is believed: what may have changed since shows by its change time.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use gate::fs::Time;
+
+/// A moment, by two clocks: the one that the kernel takes times of files from, and one that nobody sets.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    real: Duration,
+    steady: Instant,
+}
+
+impl Moment {
+    /// Now.
+    pub fn now() -> Moment {
+        Moment { real: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(), steady: Instant::now() }
+    }
+
+    /// When it was: by the clock as it was then, or, if somebody has set that back meanwhile, as it goes now.
+    pub fn time(&self) -> Time {
+        time(self.so_far())
+    }
+
+    /// The earliest time that anything can bear that was changed since. The kernel's clock for files goes in steps of up to
+    /// 10 ms.
+    pub(crate) fn changed_since(&self) -> Time {
+        const STEP: Duration = Duration::from_millis(20);
+        time(self.so_far().saturating_sub(STEP))
+    }
+
+    fn so_far(&self) -> Duration {
+        earliest(self.real, Moment::now().real, self.steady.elapsed())
+    }
+}
+
+/// When a moment was, of which the clock said `then`, if it says `now` after so much time.
+fn earliest(then: Duration, now: Duration, elapsed: Duration) -> Duration {
+    then.min(now.saturating_sub(elapsed))
+}
+
+fn time(since_1970: Duration) -> Time {
+    Time { sec: since_1970.as_secs().cast_signed(), nsec: since_1970.subsec_nanos() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_back_moves_the_moment_back() {
+        let at = |hours: u64, minutes: u64| Duration::from_secs(hours * 3600 + minutes * 60);
+        let half_an_hour = at(0, 30);
+        assert_eq!(earliest(at(5, 0), at(5, 30), half_an_hour), at(5, 0));
+        assert_eq!(earliest(at(5, 0), at(4, 30), half_an_hour), at(4, 0), "set back by an hour");
+        assert_eq!(earliest(at(5, 0), at(6, 30), half_an_hour), at(5, 0), "set forward by an hour");
+        assert_eq!(earliest(at(5, 0), at(0, 10), half_an_hour), at(0, 0), "set back to 1970");
+        assert_eq!(time(Duration::new(7, 8)), Time { sec: 7, nsec: 8 });
+    }
+}

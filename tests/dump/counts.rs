@@ -1,0 +1,90 @@
+//! What a dump costs, in calls; and that the counts of them are true.
+
+use std::path::Path;
+
+use super::everything::everything;
+use super::full::NEEDS;
+use crate::support::build::{dir, file, tmpfs};
+use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
+use crate::support::run::{args, calls};
+use crate::support::strace::{agree, less_start};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+fn all_agree(ground: &Path, tree: &Path) {
+    for way in ["percall", "combined", "batched", "raw"] {
+        for jobs in ["1", "3"] {
+            let out = ground.join("archive.tar");
+            let arguments = args!["dump", tree, "-o", out, "--gather", way, "-j", jobs, "--json"];
+            let traced = less_start(&ground.join("log"), arguments);
+            agree(&traced.ran.exits(1).json()["gates"], &traced.counts, &format!("{way} -j {jobs}"));
+        }
+    }
+}
+
+#[test]
+fn strace_counts_the_same() {
+    if require(&NEEDS) && require(&[Need::Program("strace")]) {
+        in_namespace(|ground| {
+            for make in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None] {
+                let at = ground.join(make.map_or("tmpfs", |make| make.fstype));
+                match make {
+                    Some(make) => assert!(mounted(make, &at)),
+                    None => drop(tmpfs(&at)),
+                }
+                let tree = dir(at.join("tree"));
+                everything(&tree, false);
+                all_agree(ground, &tree);
+            }
+        });
+    }
+}
+
+/// A file costs four calls beyond gathering, if it is known to have no extended attributes.
+#[test]
+fn a_small_file_costs_four_calls() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            for make in [EXT4[0], XFS[0]] {
+                let at = ground.join(make.fstype);
+                assert!(mounted(make, &at));
+                let (directories, files) = (20, 100);
+                for d in 0..directories {
+                    (0..files).for_each(|f| drop(file(at.join(format!("tree/d{d}/f{f}")), 100)));
+                }
+                let arguments = args!["dump", at.join("tree"), "-o", ground.join("archive.tar"), "--gather", "raw", "--json"];
+                let gates = calls(&run(&mut fathom(arguments)).exits(0).json()["gates"]);
+                let total: u64 = gates.values().sum();
+                let files = directories * files;
+                for (gate, most) in [("read", files + 20), ("openat", files + 50), ("statx", files + 50)] {
+                    assert!((files..=most).contains(&gates[gate]), "{}: {gate}: {gates:?}", make.fstype);
+                }
+                let beyond = total - 4 * files;
+                assert!(beyond < 10 * directories + 150, "{}: {beyond} calls more: {gates:?}", make.fstype);
+                assert!(!gates.contains_key("flistxattr"), "{gates:?}");
+            }
+        });
+    }
+}
+
+/// `raw` makes at most a fifth of the calls that `percall` makes.
+#[test]
+fn the_ways_differ_in_calls() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let at = ground.join("ext4");
+            assert!(mounted(EXT4[0], &at));
+            for d in 0..20 {
+                (0..100).for_each(|f| drop(file(at.join(format!("tree/d{d}/f{f}")), 100)));
+            }
+            let calls = |way: &str| {
+                let arguments = args!["dump", at.join("tree"), "--no-output", "--gather", way, "--json"];
+                calls(&run(&mut fathom(arguments)).exits(0).json()["gates"]).values().sum::<u64>()
+            };
+            let [percall, combined, raw] = ["percall", "combined", "raw"].map(calls);
+            assert!(raw < combined && combined < percall, "{percall} {combined} {raw}");
+            // Reading the files is the same for all: four calls each.
+            let reading = 4 * 2000;
+            assert!(5 * (raw - reading) < percall - reading, "{percall} {raw}");
+        });
+    }
+}

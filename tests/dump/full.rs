@@ -1,0 +1,220 @@
+//! A full dump, restored by GNU tar and by bsdtar, is the tree that was dumped.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::everything::everything;
+use crate::support::build::{dir, tmpfs, tool};
+use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
+use crate::support::run::{Ran, args};
+use crate::support::snapshot::{Snapshot, same, snapshot};
+use crate::support::trees::grow;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// What tests of dumps need.
+pub(crate) const NEEDS: [Need; 6] = [
+    Need::Root,
+    Need::Loop,
+    Need::Program("tar"),
+    Need::Program("bsdtar"),
+    Need::Program("setfacl"),
+    Need::Program("setcap"),
+];
+
+/// A dump of what is in `source`, as `tree`, with more arguments.
+pub(crate) fn dump(source: &Path, archive: &Path, more: &[&str]) -> Ran {
+    let mut arguments = args!["dump", source.file_name().unwrap(), "-o", archive].to_vec();
+    arguments.extend(more.iter().map(OsString::from));
+    run(fathom(arguments).current_dir(source.parent().unwrap()))
+}
+
+/// An archive restored by GNU tar, in a new directory.
+pub(crate) fn by_gnu_tar(archive: &Path, to: &Path) -> PathBuf {
+    let options = ["--xattrs", "--xattrs-include=*", "--acls", "-p", "--same-owner", "--numeric-owner"];
+    let mut tar = Command::new("tar");
+    tar.args(options).arg("-xf").arg(archive).arg("-C").arg(dir(to));
+    quiet(&mut tar);
+    to.to_owned()
+}
+
+/// An archive restored by bsdtar, in a new directory.
+pub(crate) fn by_bsdtar(archive: &Path, to: &Path) -> PathBuf {
+    quiet(Command::new("bsdtar").arg("--numeric-owner").arg("-xpf").arg(archive).arg("-C").arg(dir(to)));
+    to.to_owned()
+}
+
+/// Runs a tool that has nothing to say.
+pub(crate) fn quiet(command: &mut Command) -> Vec<u8> {
+    let out = command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && said.is_empty(), "{command:?}: {}: {said}", out.status);
+    out.stdout
+}
+
+/// What of a tree is to be found in an archive: all but sockets.
+pub(crate) fn kept(top: &Path) -> Snapshot {
+    snapshot(top).into_iter().filter(|(_, seen)| seen.kind != 's').collect()
+}
+
+/// The tree with everything, on a file system of this make (`None`: tmpfs), comes through whole.
+fn comes_through(make: Option<Make>, is_large: bool) {
+    if !require(&NEEDS) {
+        return;
+    }
+    in_namespace(|ground| {
+        let at = ground.join("disk");
+        match make {
+            Some(make) => assert!(mounted(make, &at)),
+            None => drop(tmpfs(&at)),
+        }
+        let tree = dir(at.join("tree"));
+        everything(&tree, is_large);
+        let expected = kept(&tree);
+        let archive = ground.join("archive.tar");
+        let ran = dump(&tree, &archive, &["--json"]).exits(1);
+        let value = ran.json();
+        let warnings = value["warnings"].as_array().unwrap();
+        assert_eq!(warnings.len(), 1, "{ran}");
+        assert!(warnings[0]["path"].as_str().unwrap().ends_with("tree/kinds/socket"), "{ran}");
+        let listed = quiet(Command::new("tar").args(["--quoting-style=escape", "-tf"]).arg(&archive));
+        assert_eq!(listed.split(|&b| b == b'\n').count() - 1, expected.len());
+        quiet(Command::new("bsdtar").arg("-tf").arg(&archive));
+        same(&expected, &snapshot(&by_gnu_tar(&archive, &at.join("gnu")).join("tree")), "GNU tar");
+        tool(Command::new("rm").arg("-rf").arg(at.join("gnu")));
+        let mut restored = snapshot(&by_bsdtar(&archive, &at.join("bsd")).join("tree"));
+        forgive_bsdtar(&expected, &mut restored);
+        same(&expected, &restored, "bsdtar");
+        // It is as it was, access times and all.
+        same(&expected, &kept(&tree), "the tree itself");
+    });
+}
+
+/// What bsdtar has its own way with, whoever wrote the archive.
+fn forgive_bsdtar(_expected: &Snapshot, _restored: &mut Snapshot) {}
+
+#[test]
+fn everything_comes_through_on_ext4() {
+    comes_through(Some(EXT4[0]), true);
+}
+
+#[test]
+fn everything_comes_through_on_xfs() {
+    comes_through(Some(XFS[0]), true);
+}
+
+#[test]
+fn everything_comes_through_on_btrfs() {
+    comes_through(Some(BTRFS[0]), true);
+}
+
+#[test]
+fn everything_comes_through_on_tmpfs() {
+    comes_through(None, true);
+}
+
+#[test]
+fn trees_that_nobody_would_think_up_come_through() {
+    if require(&NEEDS) {
+        for seed in 1..=3 {
+            in_namespace(|ground| {
+                let at = ground.join("disk");
+                assert!(mounted([EXT4[0], XFS[0], BTRFS[0]][seed % 3], &at));
+                let tree = dir(at.join("tree"));
+                grow(&tree, seed as u64, 300);
+                let expected = kept(&tree);
+                let archive = ground.join("archive.tar");
+                let ran = dump(&tree, &archive, &[]);
+                assert!(ran.code() < 2, "{ran}");
+                quiet(Command::new("bsdtar").arg("-tf").arg(&archive));
+                let restored = by_gnu_tar(&archive, &at.join("gnu")).join("tree");
+                same(&expected, &snapshot(&restored), &format!("GNU tar, seed {seed}"));
+            });
+        }
+    }
+}
+
+#[test]
+fn compressed_or_to_standard_output_it_is_the_same() {
+    if require(&NEEDS) && require(&[Need::Program("zstd")]) {
+        in_namespace(|ground| {
+            let tree = dir(ground.join("tree"));
+            everything(&tree, false);
+            let plain = ground.join("plain.tar");
+            dump(&tree, &plain, &[]).exits(1);
+            let plain = std::fs::read(plain).unwrap();
+            assert_eq!(plain.len() % 10_240, 0);
+            let piped = run(fathom(args!["dump", "tree", "-o", "-"]).current_dir(ground)).exits(1).stdout;
+            assert!(piped == plain, "standard output");
+            let packed = ground.join("packed.tar.zst");
+            dump(&tree, &packed, &[]).exits(1);
+            assert!(tool(Command::new("zstd").args(["-dc"]).arg(&packed)) == plain, "zstd");
+            assert!(std::fs::metadata(&packed).unwrap().len() < plain.len() as u64);
+            quiet(Command::new("tar").args(["--zstd", "-tf"]).arg(&packed));
+            // And what is no file: a fifo.
+            let fifo = ground.join("fifo");
+            tool(Command::new("mkfifo").arg(&fifo));
+            let reader = std::thread::spawn({
+                let fifo = fifo.clone();
+                move || std::fs::read(fifo).unwrap()
+            });
+            dump(&tree, &fifo, &[]).exits(1);
+            assert!(reader.join().unwrap() == plain, "a fifo");
+        });
+    }
+}
+
+#[test]
+fn names_are_those_that_were_given() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let top = dir(ground.join("a"));
+            std::fs::write(dir(top.join("b")).join("f"), b"x").unwrap();
+            std::fs::write(top.join("g"), b"x").unwrap();
+            let listed = |here: &Path, sources: &[&str]| {
+                let archive = ground.join("archive.tar");
+                let mut arguments = args!["dump", "-o", &archive].to_vec();
+                arguments.extend(sources.iter().map(OsString::from));
+                run(fathom(arguments).current_dir(here)).exits(0);
+                let ours = quiet(Command::new("tar").arg("-tf").arg(&archive));
+                // GNU tar says on stderr what it strips.
+                let mut theirs = Command::new("tar");
+                theirs.current_dir(here).args(["--sort=name", "-cf", "-"]).args(sources);
+                let mut list = Command::new("tar");
+                let packed = theirs.stderr(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+                let theirs = list.args(["-tf", "-"]).stdin(packed.stdout.unwrap()).output().unwrap().stdout;
+                let (ours, theirs) = (String::from_utf8(ours).unwrap(), String::from_utf8(theirs).unwrap());
+                assert_eq!(ours, theirs, "{sources:?}");
+            };
+            listed(ground, &["a"]);
+            listed(ground, &["a/"]);
+            listed(ground, &["./a"]);
+            listed(ground, &["a/g", "a/b"]);
+            listed(&top, &["."]);
+            listed(&top, &["b", "g"]);
+            listed(&top.join("b"), &["../g", "../b"]);
+            listed(&top.join("b"), &["../../a"]);
+            listed(ground, &[top.to_str().unwrap()]);
+        });
+    }
+}
+
+/// Deeper than any name that the kernel takes: bsdtar, which goes down step by step, has it back.
+#[test]
+fn names_longer_than_the_kernel_takes() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let tree = dir(ground.join("tree"));
+            let last = crate::support::build::deep(&tree, &"d".repeat(200), 40);
+            let how = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;
+            let file = rustix::fs::openat(&last, "file", how, rustix::fs::Mode::from(0o600)).unwrap();
+            rustix::io::write(&file, b"far down").unwrap();
+            let archive = ground.join("archive.tar");
+            dump(&tree, &archive, &[]).exits(0);
+            let listed = quiet(Command::new("tar").arg("-tf").arg(&archive));
+            assert!(listed.split(|&b| b == b'\n').any(|line| line.len() > 8000 && line.ends_with(b"/file")));
+            let restored = by_bsdtar(&archive, &ground.join("bsd")).join("tree");
+            same(&snapshot(&tree), &snapshot(&restored), "bsdtar");
+        });
+    }
+}

@@ -1,0 +1,219 @@
+//! What is changed, taken away or forbidden while it is dumped.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::full::{NEEDS, by_gnu_tar, dump, quiet};
+use crate::support::build::{dir, file, tmpfs};
+use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
+use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::run::{args, exact, program};
+use crate::support::snapshot::{same, snapshot};
+use crate::support::trees::{Dice, mutate};
+use crate::support::{fathom, in_namespace, require, run};
+
+/// Files that a hostile loop works on: of several sizes, on both sides of what is read at once.
+fn prey(top: &Path) {
+    for d in 0..10 {
+        for f in 0..60 {
+            let size = [10, 5000, 200_000][f % 3] + if f == 0 { 3 << 20 } else { 0 };
+            file(top.join(format!("d{d}/f{f}")), size);
+        }
+    }
+}
+
+/// Does what is worst for whoever reads, until told to stop.
+fn harass(top: &Path, stop: &AtomicBool, seed: u64) {
+    let mut dice = Dice::new(seed);
+    while !stop.load(Ordering::Relaxed) {
+        let at = top.join(format!("d{}/f{}", dice.below(10), dice.below(60)));
+        let open = || OpenOptions::new().write(true).open(&at);
+        let _ = match dice.below(9) {
+            0 => fs::remove_file(&at),
+            1 => open().and_then(|file| file.set_len(dice.below(4 << 20) as u64)),
+            2 => OpenOptions::new().append(true).open(&at).and_then(|mut file| file.write_all(&[b'+'; 70_000])),
+            3 => fs::write(at.with_extension("new"), vec![b'n'; dice.below(300_000)])
+                .and_then(|()| fs::rename(at.with_extension("new"), &at)),
+            4 => fs::set_permissions(&at, fs::Permissions::from_mode(*dice.pick(&[0, 0o600, 0o777]))),
+            5 => fs::remove_file(&at).and_then(|()| symlink("/etc/passwd", &at)),
+            6 => fs::remove_file(&at).and_then(|()| fs::create_dir(&at)),
+            7 => fs::remove_dir(&at),
+            _ => fs::write(&at, vec![b'w'; dice.below(2 << 20)]),
+        };
+    }
+}
+
+#[test]
+fn an_archive_is_sound_whatever_is_done_meanwhile() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let mut wrong = 0;
+            for (round, make) in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None].into_iter().enumerate() {
+                let at = ground.join(format!("{round}"));
+                match make {
+                    Some(make) => assert!(mounted(make, &at)),
+                    None => drop(tmpfs(&at)),
+                }
+                let tree = dir(at.join("tree"));
+                prey(&tree);
+                let stop = AtomicBool::new(false);
+                std::thread::scope(|scope| {
+                    (0..2).for_each(|seed| drop(scope.spawn({
+                        let (tree, stop) = (&tree, &stop);
+                        move || harass(tree, stop, seed)
+                    })));
+                    for nth in 0..8 {
+                        let out = ground.join("archive.tar");
+                        let more = [["-j", "1"], ["-j", "4"]][nth % 2];
+                        let ran = dump(&tree, &out, &[&more[..], &["--json"]].concat());
+                        let value = ran.json();
+                        wrong += ran.code();
+                        let listed = quiet(Command::new("tar").arg("-tf").arg(&out));
+                        let members = listed.split(|&b| b == b'\n').count() as u64 - 1;
+                        assert_eq!(members, value["result"]["dumped"].as_u64().unwrap(), "{ran}");
+                        quiet(Command::new("bsdtar").arg("-tvf").arg(&out).stdout(std::process::Stdio::null()));
+                        by_gnu_tar(&out, &at.join(format!("restored {nth}")));
+                        fs::remove_dir_all(at.join(format!("restored {nth}"))).unwrap();
+                        for warning in value["warnings"].as_array().unwrap() {
+                            assert!(exact(warning, "path").starts_with(b"tree"), "{warning}");
+                        }
+                        // Whatever was there and is neither in the archive nor named has been missed.
+                        let named = value["warnings"].as_array().unwrap().len() as u64;
+                        let entries = value["result"]["entries"].as_u64().unwrap();
+                        assert!(members + named >= entries, "{ran}");
+                    }
+                    stop.store(true, Ordering::Relaxed);
+                });
+            }
+            assert!(wrong > 0, "nothing was ever changed meanwhile");
+        });
+    }
+}
+
+/// After the storm, a dump is the tree again.
+#[test]
+fn random_changes_meanwhile() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let at = ground.join("disk");
+            assert!(mounted(EXT4[0], &at));
+            let tree = dir(at.join("tree"));
+            crate::support::trees::grow(&tree, 11, 500);
+            let stop = AtomicBool::new(false);
+            let out = ground.join("archive.tar");
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut dice = Dice::new(5);
+                    while !stop.load(Ordering::Relaxed) {
+                        drop(mutate(&tree, &mut dice, 100));
+                    }
+                });
+                for _ in 0..10 {
+                    let ran = dump(&tree, &out, &[]);
+                    assert!(ran.code() < 2, "{ran}");
+                    quiet(Command::new("tar").arg("-tf").arg(&out));
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            assert!(dump(&tree, &out, &[]).code() < 2);
+            let restored = by_gnu_tar(&out, &at.join("gnu")).join("tree");
+            same(&super::full::kept(&tree), &snapshot(&restored), "after the storm");
+        });
+    }
+}
+
+#[test]
+fn who_may_not_read_says_so_and_goes_on() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let tree = dir(ground.join("tree"));
+            file(tree.join("open"), 10);
+            file(tree.join("closed"), 10);
+            file(tree.join("none"), 0);
+            file(dir(tree.join("shut")).join("f"), 10);
+            for (what, mode) in [("closed", 0o600), ("none", 0o600), ("shut", 0o700)] {
+                fs::set_permissions(tree.join(what), fs::Permissions::from_mode(mode)).unwrap();
+            }
+            let out = dir(ground.join("out"));
+            fs::set_permissions(&out, fs::Permissions::from_mode(0o777)).unwrap();
+            let here = fathom_in(&ground.join("bin"));
+            let mut command = program(&here, args!["dump", "tree", "-o", out.join("archive.tar"), "--json"]);
+            as_nobody(command.current_dir(ground));
+            let ran = run(&mut command).exits(1);
+            let value = ran.json();
+            let warned: BTreeSet<String> = value["warnings"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|warning| {
+                    assert_eq!(warning["errno"], "EACCES", "{ran}");
+                    assert!(warning["message"].as_str().unwrap().contains("run as root"), "{ran}");
+                    warning["path"].as_str().unwrap().to_owned()
+                })
+                .collect();
+            assert_eq!(warned, ["tree/closed", "tree/none", "tree/shut"].map(str::to_owned).into());
+            let listed = quiet(Command::new("tar").arg("-tf").arg(out.join("archive.tar")));
+            assert_eq!(String::from_utf8(listed).unwrap(), "tree/\ntree/open\ntree/shut/\n");
+        });
+    }
+}
+
+#[test]
+fn no_room_leaves_nothing_behind() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let tree = dir(ground.join("tree"));
+            (0..100).for_each(|n| drop(file(tree.join(format!("f{n}")), 20_000)));
+            let small = dir(ground.join("small"));
+            rustix::mount::mount("small", &small, "tmpfs", rustix::mount::MountFlags::empty(), c"size=1m").unwrap();
+            let within = || fs::read_dir(&small).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
+            for jobs in ["1", "4"] {
+                let ran = dump(&tree, &small.join("archive.tar"), &["-j", jobs]).refused();
+                assert!(ran.stderr.contains("cannot write the archive") && ran.stderr.contains("make room"), "{ran}");
+                assert!(within().is_empty(), "{:?}", within());
+            }
+            // What is there stays.
+            fs::write(small.join("archive.tar"), b"old").unwrap();
+            dump(&tree, &small.join("archive.tar"), &[]).refused();
+            assert_eq!(fs::read(small.join("archive.tar")).unwrap(), b"old");
+            assert_eq!(within(), ["archive.tar"]);
+            // Neither is there room for a catalog: the archive is done, the catalog is not.
+            let _ = fs::write(small.join("filler"), vec![0; 2 << 20]);
+            let out = ground.join("archive.tar");
+            let ran = dump(&tree, &out, &["--catalog", small.join("c.parquet").to_str().unwrap()]).refused();
+            assert!(ran.stderr.contains("cannot write the catalog"), "{ran}");
+            quiet(Command::new("tar").arg("-tf").arg(&out));
+            let full = fathom(args!["dump", &tree, "-o", "-"]).stdout(File::create("/dev/full").unwrap()).output().unwrap();
+            assert_eq!(full.status.code(), Some(2));
+        });
+    }
+}
+
+#[test]
+fn interrupted_it_leaves_nothing_behind() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let tree = dir(ground.join("tree"));
+            (0..2000).for_each(|n| drop(file(tree.join(format!("f{n}")), 50_000)));
+            let out = dir(ground.join("out"));
+            for (signal, wait) in [(libc::SIGINT, 20), (libc::SIGTERM, 40), (libc::SIGKILL, 30)] {
+                let mut child = fathom(args!["dump", &tree, "-o", out.join("archive.tar")]).spawn().unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(wait));
+                // SAFETY: the child has not been waited for.
+                unsafe { libc::kill(child.id().cast_signed(), signal) };
+                let status = child.wait().unwrap();
+                let names: Vec<_> = fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name()).collect();
+                if status.success() {
+                    fs::remove_file(out.join("archive.tar")).unwrap();
+                } else {
+                    assert!(names.is_empty(), "{signal}: {names:?}");
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,164 @@
+//! The same tree gives the same bytes: whatever the gathering, the number of threads, the time of day.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::everything::everything;
+use super::full::{NEEDS, dump};
+use crate::support::build::{bush, dir, file, tmpfs, tool};
+use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
+use crate::support::run::args;
+use crate::support::trees::grow;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+const WAYS: [&str; 5] = ["percall", "combined", "batched", "raw", "auto"];
+
+/// The archive that is made with these arguments.
+fn archive(tree: &Path, out: &Path, more: &[&str]) -> Vec<u8> {
+    let ran = dump(tree, out, more);
+    assert!(ran.code() < 2, "{ran}");
+    std::fs::read(out).unwrap()
+}
+
+/// All ways give one archive.
+fn all_the_same(tree: &Path, out: &Path, what: &str) {
+    let first = archive(tree, out, &[]);
+    assert!(first.len() > 10_240, "{what}");
+    for way in WAYS {
+        for jobs in ["1", "4"] {
+            let other = archive(tree, out, &["--gather", way, "-j", jobs]);
+            let at = first.iter().zip(&other).position(|(a, b)| a != b);
+            assert!(first == other, "{what}: {way} -j {jobs}: differs at {at:?} of {}", first.len());
+        }
+    }
+}
+
+#[test]
+fn all_gatherings_and_any_number_of_threads_give_the_same() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let out = dir(ground.join("out")).join("archive.tar");
+            for make in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None] {
+                let name = make.map_or("tmpfs", |make| make.fstype);
+                let at = ground.join(name);
+                match make {
+                    Some(make) => assert!(mounted(make, &at)),
+                    None => drop(tmpfs(&at)),
+                }
+                let tree = dir(at.join("tree"));
+                everything(&dir(tree.join("everything")), false);
+                grow(&dir(tree.join("grown")), 7, 300);
+                bush(&dir(tree.join("bush")), 20, 100);
+                // Another mount in the midst of it.
+                file(tmpfs(tree.join("everything/empty")).join("f"), 10);
+                all_the_same(&tree, &out, name);
+            }
+        });
+    }
+}
+
+#[test]
+fn the_gathering_that_was_asked_for_is_at_work() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let out = ground.join("archive.tar");
+            for (make, raw, batched) in [(EXT4[0], "raw", "combined"), (XFS[0], "batched", "batched"), (BTRFS[0], "batched", "batched")] {
+                let at = ground.join(make.fstype);
+                assert!(mounted(make, &at));
+                bush(&at, 5, 20);
+                for (asked, got) in [("percall", "percall"), ("combined", "combined"), ("batched", batched), ("raw", raw)] {
+                    let value = dump(&at, &out, &["--gather", asked, "--json", "--exclude", "lost+found"]).exits(0).json();
+                    assert_eq!(value["result"]["gather"], got, "{asked} on {}", make.fstype);
+                    assert!(!value["result"]["why"].as_str().unwrap().is_empty());
+                }
+                let explained = run(&mut fathom(args!["dump", &at, "--explain", "--json"])).exits(0).json();
+                let rows = explained["result"]["explain"].as_array().unwrap();
+                assert_eq!(rows.len(), 4, "{explained}");
+                let is_possible = |way: &str| rows.iter().any(|row| row["gather"] == way && row["possible"] == true);
+                assert!(is_possible("percall") && is_possible("combined"), "{explained}");
+                assert_eq!(is_possible("raw"), raw == "raw", "{explained}");
+                let text = run(&mut fathom(args!["dump", &at, "--explain"])).exits(0);
+                assert!(WAYS[..4].iter().all(|way| text.lines().iter().any(|line| line.contains(way))), "{text:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn what_is_left_out() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let tree = dir(ground.join("tree"));
+            for name in ["keep/a", "keep/a.o", "build/x", "other/deep/build/y"] {
+                file(tree.join(name), 10);
+            }
+            file(tmpfs(tree.join("mounted")).join("f"), 10);
+            let listed = |more: &[&str]| {
+                let out = ground.join("archive.tar");
+                dump(&tree, &out, more).exits(0);
+                String::from_utf8(tool(Command::new("tar").arg("-tf").arg(&out))).unwrap()
+            };
+            let all = listed(&[]);
+            assert!(all.contains("tree/mounted/f\n") && all.contains("tree/keep/a.o\n") && all.contains("tree/build/x\n"));
+            let less = listed(&["--exclude", "*.o", "--exclude", "tree/build", "-x"]);
+            let expected = [
+                "tree/", "tree/keep/", "tree/keep/a", "tree/mounted/", "tree/other/", "tree/other/deep/", "tree/other/deep/build/",
+                "tree/other/deep/build/y",
+            ];
+            assert_eq!(less.lines().collect::<Vec<_>>(), expected);
+        });
+    }
+}
+
+#[test]
+fn the_archive_does_not_hold_itself() {
+    if require(&[Need::Root, Need::Program("tar")]) {
+        in_namespace(|ground| {
+            let tree = dir(ground.join("tree"));
+            file(tree.join("f"), 100);
+            for round in 0..3 {
+                let out = tree.join("own.tar");
+                let map = tree.join("own.map");
+                let catalog = tree.join("own.parquet");
+                let more = ["--map", map.to_str().unwrap(), "--catalog", catalog.to_str().unwrap()];
+                let ran = dump(&tree, &out, &more).exits(0);
+                assert_eq!(ran.stderr.contains("own.tar' is being written"), round > 0, "{ran}");
+                let listed = tool(Command::new("tar").arg("-tf").arg(&out));
+                assert_eq!(String::from_utf8(listed).unwrap(), "tree/\ntree/f\n");
+            }
+        });
+    }
+}
+
+#[test]
+fn the_map_is_what_the_archive_holds() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let tree = dir(ground.join("tree"));
+            everything(&tree, false);
+            let (out, map) = (ground.join("archive.tar"), ground.join("map"));
+            let text = map.to_str().unwrap();
+            dump(&tree, &out, &["--map", text]).exits(1);
+            let listed = tool(Command::new("tar").args(["--quoting-style=escape", "-tf"]).arg(&out));
+            let lines = std::fs::read_to_string(&map).unwrap();
+            assert_eq!(lines.lines().count(), listed.split(|&b| b == b'\n').count() - 1);
+            let has = |end: &str, begin: &str| {
+                let line = lines.lines().find(|line| line.ends_with(end)).unwrap_or_else(|| panic!("{end} in\n{lines}"));
+                assert!(line.starts_with(begin), "{line}");
+            };
+            has(" 1969-12-31T23:59:59.999999999Z tree/owners/time -1", "- 0644 0/0 3 ");
+            has(" tree/owners/4294967294", "- 0644 4294967294/4294967294 6 ");
+            has(" tree/kinds/null", "c 0640 0/0 1,3 ");
+            has(" tree/kinds/fifo", "p 0640 ");
+            has(" tree/kinds/symlink", "l 0777 ");
+            has(" tree/links/a", "d 0755 ");
+            has(" tree/links/b/first", "h 0644 0/0 5000 ");
+            has(" tree/names/new\\nline", "- 0644 ");
+            std::fs::remove_file(&map).unwrap();
+            dump(&tree, &out, &["--map", text, "--no-map"]).exits(1);
+            assert!(!map.exists());
+            let said = dump(&tree, &out, &["--map", "-", "-q"]).exits(1).stderr;
+            assert!(lines.lines().all(|line| said.lines().any(|other| other == line)));
+        });
+    }
+}

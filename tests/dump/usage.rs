@@ -1,0 +1,81 @@
+//! Bad input, and what is said.
+
+use super::full::dump;
+use crate::support::build::{dir, file};
+use crate::support::run::args;
+use crate::support::{fathom, run};
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    file(place.path().join("f"), 1);
+    let senseless = [
+        "dump",
+        "dump f",
+        "dump -o x.tar",
+        "dump f -o",
+        "dump f -o x.tar --nonsense",
+        "dump f -o x.tar --gather nonsense",
+        "dump f -o x.tar -j 0",
+        "dump f -o x.tar --level 10 --state s",
+        "dump f -o x.tar --level 1",
+        "dump f -o x.tar --state s",
+        "dump f -o x.tar --level 1 --state s --since c",
+        "dump f -o x.tar --level 1 --state s --catalog c",
+        "dump f -o x.tar --no-output",
+        "dump f --no-output --catalog c",
+        "dump f -o - --json",
+        "dump f -o x.tar --exclude a[",
+        "dump missing -o x.tar",
+        "dump f missing -o x.tar",
+        "dump f/g -o x.tar",
+        "dump f -o missing/x.tar",
+        "dump f -o .",
+        "dump f -o x.tar --map missing/map",
+    ];
+    for line in senseless {
+        let ran = run(fathom(line.split(' ')).current_dir(place.path())).refused();
+        assert!(ran.stderr.len() > "fathom: ".len() + 5, "{line}: {ran}");
+        assert!(!place.path().join("x.tar").exists(), "{line}");
+    }
+    run(fathom(["dump", "", "-o", "x.tar"]).current_dir(place.path())).refused();
+}
+
+#[test]
+fn what_is_said() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = dir(place.path().join("tree"));
+    file(tree.join("f"), 3000);
+    let out = place.path().join("x.tar");
+    let ran = dump(&tree, &out, &[]).exits(0);
+    assert!(ran.stdout.is_empty(), "{ran}");
+    assert!(ran.stderr.contains("2 entries") && ran.stderr.contains("gathered by"), "{ran}");
+    let ran = dump(&tree, &out, &["-q"]).exits(0);
+    assert!(ran.stderr.is_empty(), "{ran}");
+    let absolute = run(&mut fathom(args!["dump", &tree, "-o", &out])).exits(0);
+    assert!(absolute.stderr.contains("'/' is left out of names"), "{absolute}");
+    let result = dump(&tree, &out, &["--json"]).exits(0).json()["result"].clone();
+    for (field, value) in [("entries", 2), ("dumped", 2), ("files", 1), ("directories", 1), ("bytes", 3000)] {
+        assert_eq!(result[field], value, "{result}");
+    }
+    assert_eq!(result["archive_bytes"].as_u64().unwrap(), std::fs::metadata(&out).unwrap().len());
+    assert_eq!(result["archive"].as_str().unwrap(), out.to_str().unwrap());
+    let nothing = run(fathom(["dump", "tree", "--no-output", "--json"]).current_dir(place.path())).exits(0).json();
+    assert_eq!(nothing["result"]["archive_bytes"], result["archive_bytes"]);
+    assert!(nothing["result"]["archive"].is_null());
+}
+
+#[test]
+fn help_is_short_and_long() {
+    let short = run(&mut fathom(["dump", "-h"])).exits(0);
+    let long = run(&mut fathom(["dump", "--help"])).exits(0);
+    assert!(long.stdout.len() > short.stdout.len());
+    let text = String::from_utf8(long.stdout).unwrap();
+    let words = [
+        "Examples", "Exit status", "--output", "--since", "--catalog", "--level", "--state", "--gather", "percall", "combined",
+        "batched", "raw", "--jobs", "--one-file-system", "--exclude", "--map", "--no-map", "--no-output", "--explain",
+    ];
+    for word in words {
+        assert!(text.contains(word), "no {word} in --help");
+    }
+}

@@ -1,0 +1,102 @@
+//! What can be a SRC, and what is left out.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+
+use archive::gather::{Gather, Question, gather};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use walk::{Desk, NoWalk, Type};
+
+use super::same::{ask, list};
+use crate::support::build::{dir, file, tmpfs};
+use crate::support::{Need, in_namespace, require};
+
+#[test]
+fn several_of_every_kind() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let given = |name: &str| at(name).as_os_str().as_bytes().to_vec();
+    for name in ["b/z", "b/a/x", "b/a.", "b/a-", "a/one", "file"] {
+        file(at(name), 3);
+    }
+    symlink("b", at("link")).unwrap();
+    symlink("nowhere", at("dangling")).unwrap();
+    mknodat(CWD, at("fifo"), FileType::Fifo, Mode::from(0o600), 0).unwrap();
+    let sources = ["fifo", "b", "file", "link", "link/", "a", "dangling", "b/a", "file"].map(given);
+    for way in [None, Some(Gather::PerCall), Some(Gather::Raw)] {
+        let (rows, answer) = ask(&Question { sources: sources.to_vec(), gather: way, ..Question::default() });
+        let relative = |path: &[u8]| String::from_utf8_lossy(&path[place.path().as_os_str().len() + 1..]).into_owned();
+        let found: Vec<String> = list(&rows).iter().map(|(path, _)| relative(path)).collect();
+        let expected = [
+            "fifo", "b", "b/a", "b/a/x", "b/a-", "b/a.", "b/z", "file", "link", "link/", "link/a", "link/a/x",
+            "link/a-", "link/a.", "link/z", "a", "a/one", "dangling", "b/a", "b/a/x", "file",
+        ];
+        assert_eq!(found, expected);
+        let firsts: Vec<usize> = rows.sources().iter().map(|source| source.rows.start).collect();
+        assert_eq!(firsts, [0, 1, 7, 8, 9, 15, 17, 18, 20]);
+        assert!((0..rows.len()).all(|row| rows.sources()[rows.top(row)].rows.contains(&row)));
+        assert_eq!(rows.kind(8), Type::Symlink);
+        assert!(rows.is_dir(9) && rows.sources()[4].absolute.as_deref() == Some(&given("b")[..]));
+        assert_eq!(answer.parts.len(), 4);
+    }
+    let missing = Question { sources: vec![given("b"), given("gone")], ..Question::default() };
+    assert!(matches!(gather(&missing, &Desk::default()), Err(NoWalk::Unusable(e)) if e.path == given("gone")));
+    let nonsense = Question { excludes: vec!["a[".to_owned()], ..missing };
+    assert!(matches!(gather(&nonsense, &Desk::default()), Err(NoWalk::Pattern(_))));
+}
+
+#[test]
+fn what_is_left_out() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            for name in ["keep/a", "keep/b.o", "leave/a"] {
+                file(ground.join(name), 1);
+            }
+            file(tmpfs(ground.join("mount")).join("inside"), 1);
+            let question = Question {
+                sources: vec![ground.as_os_str().as_bytes().to_vec()],
+                excludes: vec!["*.o".to_owned(), format!("{}/leave", ground.display())],
+                one_file_system: true,
+                ..Question::default()
+            };
+            for way in Gather::ALL {
+                let (rows, _) = ask(&Question { gather: Some(way), ..question.clone() });
+                let names: Vec<_> = (0..rows.len()).map(|row| rows.name(row).escape_ascii().to_string()).collect();
+                assert_eq!(names, ["", "keep", "a", "mount"], "{}", way.name());
+            }
+        });
+    }
+}
+
+/// Whoever is not root may not keep the access times of other people's directories; he reads them all the same.
+#[test]
+fn directories_of_others() {
+    let (rows, _) = ask(&Question { sources: vec![b"/usr/share/doc".to_vec()], ..Question::default() });
+    let count = fs::read_dir("/usr/share/doc").unwrap().count();
+    assert_eq!(rows.children(0).count(), count);
+}
+
+#[test]
+fn what_changes_meanwhile_does_no_harm() {
+    let place = tempfile::tempdir().unwrap();
+    let top = dir(place.path().join("top"));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for round in 0..300 {
+                let (from, to) = (top.join(format!("{}", round % 7)), top.join(format!("{}/x", (round + 1) % 7)));
+                file(from.join(format!("{round}/f")), 1);
+                let _ = fs::rename(from.join(format!("{round}")), &to);
+                let _ = fs::remove_dir_all(top.join(format!("{}", (round + 3) % 7)));
+            }
+        });
+        while !writer.is_finished() {
+            let sources = vec![top.as_os_str().as_bytes().to_vec()];
+            let (rows, _) = gather(&Question { sources, ..Question::default() }, &Desk::default()).unwrap();
+            for row in 1..rows.len() {
+                let parent = rows.parent(row).unwrap();
+                assert!(parent < row && row < rows.end(parent) && rows.is_dir(parent));
+            }
+        }
+    });
+}

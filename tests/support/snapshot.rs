@@ -1,0 +1,179 @@
+//! Everything that an archive ought to keep of a tree, seen without the program under test; of names of any length.
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::hash::{DefaultHasher, Hasher};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, SeekFrom, StatxFlags, lgetxattr, llistxattr, openat, readlinkat, seek, statx,
+};
+use rustix::io::{Errno, pread};
+
+/// What is seen of an entry.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Seen {
+    /// The letter that ls(1) has for its type.
+    pub(crate) kind: char,
+    pub(crate) mode: u32,
+    pub(crate) owner: (u32, u32),
+    /// Of plain files.
+    pub(crate) size: u64,
+    pub(crate) mtime: (i64, u32),
+    pub(crate) rdev: (u32, u32),
+    pub(crate) target: Vec<u8>,
+    /// A hash of the blocks that are not all zeros, and of where they are.
+    pub(crate) content: u64,
+    /// Where in a sparse file there is data.
+    pub(crate) data: Vec<(u64, u64)>,
+    pub(crate) attributes: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The first of its names, if it has several in the tree.
+    pub(crate) twin: Option<Vec<u8>>,
+}
+
+/// By name below the top; the top's is empty.
+pub(crate) type Snapshot = BTreeMap<Vec<u8>, Seen>;
+
+/// Looks at a tree. Access times stay where they are.
+pub(crate) fn snapshot(top: &Path) -> Snapshot {
+    let mut all = Snapshot::new();
+    let mut names: BTreeMap<(u32, u32, u64), Vec<Vec<u8>>> = BTreeMap::new();
+    let parent = openat(CWD, top.parent().unwrap(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+    let name = CString::new(top.file_name().unwrap().as_bytes()).unwrap();
+    visit(&parent, &name, Vec::new(), &mut all, &mut names);
+    for twins in names.into_values().filter(|names| names.len() > 1) {
+        let first = twins.iter().min().unwrap().clone();
+        twins.iter().for_each(|name| all.get_mut(name).unwrap().twin = Some(first.clone()));
+    }
+    all
+}
+
+fn visit(
+    dir: &OwnedFd,
+    name: &CString,
+    path: Vec<u8>,
+    all: &mut Snapshot,
+    names: &mut BTreeMap<(u32, u32, u64), Vec<Vec<u8>>>,
+) {
+    let s = statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS).unwrap();
+    let kind = FileType::from_raw_mode(s.stx_mode.into());
+    let proc_name = CString::new([format!("/proc/self/fd/{}/", dir.as_raw_fd()).as_bytes(), name.as_bytes()].concat()).unwrap();
+    let mut seen = Seen {
+        kind: match kind {
+            FileType::RegularFile => '-',
+            FileType::Directory => 'd',
+            FileType::Symlink => 'l',
+            FileType::Fifo => 'p',
+            FileType::Socket => 's',
+            FileType::CharacterDevice => 'c',
+            FileType::BlockDevice => 'b',
+            _ => '?',
+        },
+        mode: u32::from(s.stx_mode) & 0o7777,
+        owner: (s.stx_uid, s.stx_gid),
+        mtime: (s.stx_mtime.tv_sec, s.stx_mtime.tv_nsec),
+        rdev: (s.stx_rdev_major, s.stx_rdev_minor),
+        attributes: attributes(&proc_name),
+        ..Seen::default()
+    };
+    let quietly = OFlags::NOFOLLOW | OFlags::NOATIME | OFlags::NONBLOCK;
+    match kind {
+        FileType::RegularFile => {
+            let file = openat(dir, name, quietly, Mode::empty()).unwrap();
+            seen.size = s.stx_size;
+            let data = data(&file, s.stx_size);
+            seen.content = content(&file, &data);
+            if s.stx_blocks * 512 < s.stx_size {
+                seen.data = data;
+            }
+        }
+        FileType::Symlink => seen.target = readlinkat(dir, name, Vec::new()).unwrap().into_bytes(),
+        FileType::Directory => {
+            let open = openat(dir, name, quietly | OFlags::DIRECTORY, Mode::empty()).unwrap();
+            let entries: Vec<_> = Dir::read_from(&open).unwrap().map(|entry| entry.unwrap().file_name().to_owned()).collect();
+            for entry in entries {
+                if !matches!(entry.as_bytes(), b"." | b"..") {
+                    let below = [&path[..], if path.is_empty() { b"" } else { b"/" }, entry.as_bytes()].concat();
+                    visit(&open, &entry, below, all, names);
+                }
+            }
+        }
+        _ => {}
+    }
+    if kind != FileType::Directory {
+        names.entry((s.stx_dev_major, s.stx_dev_minor, s.stx_ino)).or_default().push(path.clone());
+    }
+    all.insert(path, seen);
+}
+
+fn attributes(path: &CString) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let mut list = vec![0; 1 << 16];
+    let len = match llistxattr(path, &mut list[..]) {
+        Err(Errno::OPNOTSUPP) => 0,
+        len => len.unwrap(),
+    };
+    let names = list[..len].split_inclusive(|&b| b == 0);
+    names
+        .map(|name| {
+            let mut value = vec![0; 1 << 16];
+            let attribute = CString::from_vec_with_nul(name.to_vec()).unwrap();
+            let len = lgetxattr(path, &attribute, &mut value[..]).unwrap();
+            value.truncate(len);
+            (attribute.into_bytes(), value)
+        })
+        .collect()
+}
+
+/// Where there is data.
+fn data(file: impl AsFd, size: u64) -> Vec<(u64, u64)> {
+    let (mut all, mut at) = (Vec::new(), 0);
+    while let Ok(from) = seek(&file, SeekFrom::Data(at)) {
+        at = seek(&file, SeekFrom::Hole(from)).unwrap();
+        all.push((from, at));
+        if at >= size {
+            break;
+        }
+    }
+    all
+}
+
+fn content(file: impl AsFd, data: &[(u64, u64)]) -> u64 {
+    const BLOCK: usize = 4096;
+    let mut hasher = DefaultHasher::new();
+    let mut buffer = [0; BLOCK];
+    for &(from, to) in data {
+        let mut at = from / BLOCK as u64 * BLOCK as u64;
+        while at < to {
+            let mut have = 0;
+            while have < BLOCK {
+                match pread(&file, &mut buffer[have..], at + have as u64).unwrap() {
+                    0 => break,
+                    n => have += n,
+                }
+            }
+            if buffer[..have].iter().any(|&b| b != 0) {
+                hasher.write_u64(at);
+                hasher.write(&buffer[..have]);
+            }
+            at += BLOCK as u64;
+        }
+    }
+    hasher.finish()
+}
+
+/// Says what differs between two.
+pub(crate) fn differences(a: &Snapshot, b: &Snapshot) -> Vec<String> {
+    let names: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
+    let differing = names.into_iter().filter(|name| a.get(*name) != b.get(*name));
+    differing
+        .map(|name| format!("{}:\n  {:?}\n  {:?}", name.escape_ascii(), a.get(name), b.get(name)))
+        .collect()
+}
+
+/// They are the same.
+pub(crate) fn same(a: &Snapshot, b: &Snapshot, what: &str) {
+    let differences = differences(a, b);
+    assert!(differences.is_empty(), "{what}: {} differ\n{}", differences.len(), differences[..differences.len().min(10)].join("\n"));
+}

@@ -454,6 +454,10 @@ pub(crate) struct Dump {
     #[arg(long, help_heading = "Output", conflicts_with = "output")]
     pub(crate) no_output: bool,
 
+    /// Print where the CPU time went, what each gate cost, and what each way of gathering costs here, by the model of the Multics
+    /// memo of 1974 and measured: each gathers the tree once more. Works with one thread
+    #[arg(long, help_heading = "Asking", conflicts_with_all = ["explain", "jobs"])]
+    pub(crate) account: bool,
     /// Dump nothing: print how it would be gathered, why, and whether the other ways are possible
     #[arg(long, help_heading = "Asking", conflicts_with_all = ["catalog", "since", "level", "map"])]
     pub(crate) explain: bool,

@@ -193,12 +193,28 @@ pub fn turn(to: Option<Function>) -> Option<Function> {
     from.map(|(from, _)| from)
 }
 
-/// Whom the calls that this thread makes from now on are made for. Costs next to nothing while no account is open.
+/// [`turn`], for some work only.
 #[inline]
-pub fn about(whom: Whom) {
-    if meter::accounting() {
-        ABOUT.set(whom);
+pub fn during<T>(function: Function, work: impl FnOnce() -> T) -> T {
+    if !meter::accounting() {
+        return work();
     }
+    let before = turn(Some(function));
+    let done = work();
+    turn(before);
+    done
+}
+
+/// Some work whose calls are made for somebody's sake. Costs next to nothing while no account is open.
+#[inline]
+pub fn about<T>(whom: Whom, work: impl FnOnce() -> T) -> T {
+    if !meter::accounting() {
+        return work();
+    }
+    let before = ABOUT.replace(whom);
+    let done = work();
+    ABOUT.set(before);
+    done
 }
 
 /// Books a call.
@@ -256,16 +272,13 @@ mod tests {
         open();
         phase(Function::Information);
         work(ms(20));
-        about(Whom::Directory);
-        crate::fs::getcwd().unwrap();
-        about(Whom::All);
+        about(Whom::Directory, || crate::fs::getcwd().unwrap());
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                turn(Some(Function::Copy));
-                about(Whom::File);
-                crate::fs::getcwd().unwrap();
-                work(ms(40));
-                turn(None);
+                during(Function::Copy, || {
+                    about(Whom::File, || crate::fs::getcwd().unwrap());
+                    work(ms(40));
+                });
             });
             work(ms(10));
         });

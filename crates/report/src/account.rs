@@ -260,7 +260,7 @@ impl Account {
     fn gates_text(&self, look: Look) -> String {
         use Align::{Left, Right};
         /// Calls for an entry from which on a gate is called repeatedly.
-        const REPEATED: f64 = 0.0005;
+        const REPEATED: f64 = 0.005;
         let columns = [("GATE", Left), ("ms/call", Right), ("calls/dir", Right), ("calls/file", Right), ("FOR", Left)];
         let mut table = Table::new(&columns, self.gates.len());
         let (mut others, mut calls) = (0, 0);
@@ -275,7 +275,7 @@ impl Account {
                 format!("{:.6}", row.ms_per_call),
                 format!("{:.3}", row.calls_per_dir),
                 format!("{:.3}", row.calls_per_file),
-                row.function.to_owned(),
+                row.function.trim_start_matches("gate calls for ").to_owned(),
             ];
             table.row(cells, Tone::Plain);
         }

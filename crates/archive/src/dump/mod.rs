@@ -19,6 +19,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use gate::account::{self, Function, Whom, about, during};
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 use mounts::Warning;
@@ -35,16 +36,16 @@ mod users;
 mod window;
 mod write;
 
-pub use member::member_name;
-pub use plan::{Hashes, Plan, Step};
-pub use write::Map;
 use crate::catalog::{Fault, Options, write_rows};
 use crate::gather::{self, Gather, Gathered, gather};
 use crate::rows::Rows;
+pub use member::member_name;
 use output::Output;
+pub use plan::{Hashes, Plan, Step};
 use read::{Load, Reader};
 use users::Users;
 use window::{Stopped, Window};
+pub use write::Map;
 use write::{Kept, Writer};
 
 /// What is asked.
@@ -73,6 +74,8 @@ pub struct Answer {
     pub parts: Vec<Gathered>,
     /// Entries that were found.
     pub entries: u64,
+    /// Of them, directories.
+    pub directories: u64,
     /// What came into the archive.
     pub counts: Counts,
     /// What was written, compressed if it is.
@@ -114,23 +117,22 @@ impl From<NoWalk> for Failure {
 ///
 /// # Errors
 /// Nothing is left behind then; if it is the catalog that cannot be written, the archive is there.
-pub fn dump(
-    question: &Question,
-    desk: &Desk,
-    progress: &Progress,
-    map: Option<Map<'_>>,
-) -> Result<Answer, Failure> {
+pub fn dump(question: &Question, desk: &Desk, progress: &Progress, map: Option<Map<'_>>) -> Result<Answer, Failure> {
     // First of all, so that what cannot be written is known before hours of reading.
     let mut output = Output::create(question.archive.as_deref())?;
+    account::phase(Function::Information);
     let (mut rows, gathered) = gather(&asked(question), desk)?;
+    account::phase(Function::Other);
     let mut plan = Plan::full(&rows);
     let mut notes = stripped(question);
     notes.extend(leave_out_own(question, &output, &rows, &mut plan));
     if question.catalog.is_some() && plan.hashes.is_empty() {
         plan.hashes = Hashes::new(rows.len());
     }
+    account::phase(Function::Write);
     let kept = copy(&rows, &mut plan, desk, &mut output, progress, map, question.threads)?;
     let archive_bytes = output.publish()?;
+    account::phase(Function::Other);
 
     kept.amended.iter().for_each(|(row, meta)| rows.set_meta(*row, meta));
     let warnings = desk.take_warnings();
@@ -144,6 +146,7 @@ pub fn dump(
     Ok(Answer {
         parts: gathered.parts,
         entries: rows.len() as u64,
+        directories: (0..rows.len()).filter(|&row| rows.is_dir(row)).count() as u64,
         counts: kept.counts,
         archive_bytes,
         removed: plan.removed,
@@ -155,7 +158,7 @@ pub fn dump(
 }
 
 /// What is asked of the gathering.
-fn asked(question: &Question) -> gather::Question {
+pub fn asked(question: &Question) -> gather::Question {
     gather::Question {
         sources: question.sources.clone(),
         gather: question.gather,
@@ -303,7 +306,7 @@ fn copy(
     let work = Work { rows, plan, users: &users, desk };
     let mut writer = Writer::new(work, output, progress, map, hashes);
     match threads.unwrap_or_else(gate::process::processors) {
-        1 => alone(work, &mut writer),
+        1 => during(Function::Copy, || alone(work, &mut writer)),
         readers => together(work, &mut writer, readers),
     }?;
     let mut kept = writer.kept;
@@ -317,8 +320,8 @@ fn alone(work: Work<'_>, writer: &mut Writer<'_, '_>) -> Result<(), Fault> {
     let mut failed = None;
     for row in 0..work.rows.len() {
         let mut hand = |load| {
-            let taken = writer.take(load).map(|bytes| Load::of(Some(bytes)));
-            taken.map_err(|e| {
+            let take = || writer.take(load).map(|bytes| Load::of(Some(bytes)));
+            about(Whom::All, || during(Function::Write, take)).map_err(|e| {
                 failed = Some(e);
                 Stopped
             })
@@ -329,7 +332,7 @@ fn alone(work: Work<'_>, writer: &mut Writer<'_, '_>) -> Result<(), Fault> {
     }
     match failed {
         Some(e) => Err(e),
-        None => writer.take(load).map(drop),
+        None => during(Function::Write, || writer.take(load)).map(drop),
     }
 }
 
@@ -338,7 +341,7 @@ fn together(work: Work<'_>, writer: &mut Writer<'_, '_>, readers: usize) -> Resu
     std::thread::scope(|scope| {
         for _ in 0..readers {
             scope.spawn(|| {
-                read(work, &window);
+                during(Function::Copy, || read(work, &window));
                 gate::meter::hand_in();
             });
         }

@@ -1,6 +1,7 @@
 //! Makes members of rows: reads what they hold, and sees whether it stayed as it was meanwhile.
 
 use blake3::Hasher;
+use gate::account::{Whom, about};
 use gate::fs::{At, Open, openat, pread64, read, readlinkat, statx};
 use gate::xattr::{fgetxattr, flistxattr, getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
@@ -10,12 +11,12 @@ use ondisk::pax::sparse::{Extent, Map};
 use ondisk::pax::{self, Kind, Member, acl};
 use walk::{Desk, Meta, Type};
 
+use super::Work;
 use super::holes;
 use super::member::{Names, member};
 use super::places::Places;
 use super::plan::{Plan, Step};
 use super::users::Users;
-use super::Work;
 use super::window::Stopped;
 use crate::rows::Rows;
 
@@ -126,7 +127,10 @@ impl<'a> Reader<'a> {
     /// Nobody wants any more.
     pub(crate) fn put(&mut self, row: usize, load: &mut Load, hand: Hand<'_>) -> Result<(), Stopped> {
         match self.plan.step(row) {
-            Step::Whole => self.whole(row, load, hand)?,
+            Step::Whole => {
+                let whom = if self.rows.is_dir(row) { Whom::Directory } else { Whom::File };
+                about(whom, || self.whole(row, load, hand))?;
+            }
             Step::Link(_) => {
                 load.link = Some(row);
                 *load = hand(std::mem::take(load))?;
@@ -472,7 +476,9 @@ impl<'a> Reader<'a> {
             Errno::ELOOP | Errno::ENXIO | Errno::EINVAL | Errno::EISDIR => {
                 "has become something else before it could be read; it is left out, dump it again"
             }
-            Errno::EACCES | Errno::EPERM => "cannot be read, and is left out; run as root, or leave it out with --exclude",
+            Errno::EACCES | Errno::EPERM => {
+                "cannot be read, and is left out; run as root, or leave it out with --exclude"
+            }
             Errno::EIO | Errno::EUCLEAN => "cannot be read, and is left out; the kernel's log says more",
             Errno::ENOKEY => "cannot be read, and is left out; it is encrypted, and its key is not there",
             _ => "cannot be read, and is left out",
@@ -490,7 +496,9 @@ impl<'a> Reader<'a> {
             std::cmp::Ordering::Greater => {
                 format!("has grown from {} to {} bytes while it was read; the rest is left out", meta.size, now.size)
             }
-            std::cmp::Ordering::Equal => "was changed while it was read, and may be neither as before nor as after".into(),
+            std::cmp::Ordering::Equal => {
+                "was changed while it was read, and may be neither as before nor as after".into()
+            }
         };
         self.warn(row, message);
     }

@@ -11,6 +11,8 @@ use crate::args::Account as Args;
 use crate::cmd::walk::look;
 use crate::out::{Done, Failed, Out};
 
+pub(crate) mod run;
+
 const SCHEMA: &str = "fathom.account/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Done {

@@ -51,7 +51,8 @@ fn a_small_file_costs_four_calls() {
                 for d in 0..directories {
                     (0..files).for_each(|f| drop(file(at.join(format!("tree/d{d}/f{f}")), 100)));
                 }
-                let arguments = args!["dump", at.join("tree"), "-o", ground.join("archive.tar"), "--gather", "raw", "--json"];
+                let arguments =
+                    args!["dump", at.join("tree"), "-o", ground.join("archive.tar"), "--gather", "raw", "--json"];
                 let gates = calls(&run(&mut fathom(arguments)).exits(0).json()["gates"]);
                 let total: u64 = gates.values().sum();
                 let files = directories * files;

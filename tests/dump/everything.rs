@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chownat, lsetxattr, makedev, mknodat, utimensat,
+    AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chownat, lsetxattr, makedev, mknodat,
+    utimensat,
 };
 
 use crate::support::build::{dir, file, name, odd_names, tool};
@@ -126,7 +127,8 @@ fn owners_and_times(top: &Path) {
         fs::set_permissions(at, fs::Permissions::from_mode(mode)).unwrap();
         fs::set_permissions(dir(top.join(format!("dir {mode:o}"))), fs::Permissions::from_mode(mode)).unwrap();
     }
-    let times = [(0, 0), (-1, 999_999_999), (-1_000_000_000, 5), (1 << 31, 123_456_789), (1, 100_000_000), (8_000_000_000, 1)];
+    let times =
+        [(0, 0), (-1, 999_999_999), (-1_000_000_000, 5), (1 << 31, 123_456_789), (1, 100_000_000), (8_000_000_000, 1)];
     for (tv_sec, tv_nsec) in times {
         let time = Timespec { tv_sec, tv_nsec };
         let times = Timestamps { last_access: time, last_modification: time };

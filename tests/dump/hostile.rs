@@ -63,10 +63,12 @@ fn an_archive_is_sound_whatever_is_done_meanwhile() {
                 prey(&tree);
                 let stop = AtomicBool::new(false);
                 std::thread::scope(|scope| {
-                    (0..2).for_each(|seed| drop(scope.spawn({
-                        let (tree, stop) = (&tree, &stop);
-                        move || harass(tree, stop, seed)
-                    })));
+                    (0..2).for_each(|seed| {
+                        drop(scope.spawn({
+                            let (tree, stop) = (&tree, &stop);
+                            move || harass(tree, stop, seed)
+                        }))
+                    });
                     for nth in 0..8 {
                         let out = ground.join("archive.tar");
                         let more = [["-j", "1"], ["-j", "4"]][nth % 2];
@@ -188,7 +190,8 @@ fn no_room_leaves_nothing_behind() {
             let ran = dump(&tree, &out, &["--catalog", small.join("c.parquet").to_str().unwrap()]).refused();
             assert!(ran.stderr.contains("cannot write the catalog"), "{ran}");
             quiet(Command::new("tar").arg("-tf").arg(&out));
-            let full = fathom(args!["dump", &tree, "-o", "-"]).stdout(File::create("/dev/full").unwrap()).output().unwrap();
+            let full =
+                fathom(args!["dump", &tree, "-o", "-"]).stdout(File::create("/dev/full").unwrap()).output().unwrap();
             assert_eq!(full.status.code(), Some(2));
         });
     }

@@ -62,12 +62,17 @@ fn the_gathering_that_was_asked_for_is_at_work() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let out = ground.join("archive.tar");
-            for (make, raw, batched) in [(EXT4[0], "raw", "combined"), (XFS[0], "batched", "batched"), (BTRFS[0], "batched", "batched")] {
+            for (make, raw, batched) in
+                [(EXT4[0], "raw", "combined"), (XFS[0], "batched", "batched"), (BTRFS[0], "batched", "batched")]
+            {
                 let at = ground.join(make.fstype);
                 assert!(mounted(make, &at));
                 bush(&at, 5, 20);
-                for (asked, got) in [("percall", "percall"), ("combined", "combined"), ("batched", batched), ("raw", raw)] {
-                    let value = dump(&at, &out, &["--gather", asked, "--json", "--exclude", "lost+found"]).exits(0).json();
+                for (asked, got) in
+                    [("percall", "percall"), ("combined", "combined"), ("batched", batched), ("raw", raw)]
+                {
+                    let value =
+                        dump(&at, &out, &["--gather", asked, "--json", "--exclude", "lost+found"]).exits(0).json();
                     assert_eq!(value["result"]["gather"], got, "{asked} on {}", make.fstype);
                     assert!(!value["result"]["why"].as_str().unwrap().is_empty());
                 }
@@ -99,10 +104,18 @@ fn what_is_left_out() {
                 String::from_utf8(tool(Command::new("tar").arg("-tf").arg(&out))).unwrap()
             };
             let all = listed(&[]);
-            assert!(all.contains("tree/mounted/f\n") && all.contains("tree/keep/a.o\n") && all.contains("tree/build/x\n"));
+            assert!(
+                all.contains("tree/mounted/f\n") && all.contains("tree/keep/a.o\n") && all.contains("tree/build/x\n")
+            );
             let less = listed(&["--exclude", "*.o", "--exclude", "tree/build", "-x"]);
             let expected = [
-                "tree/", "tree/keep/", "tree/keep/a", "tree/mounted/", "tree/other/", "tree/other/deep/", "tree/other/deep/build/",
+                "tree/",
+                "tree/keep/",
+                "tree/keep/a",
+                "tree/mounted/",
+                "tree/other/",
+                "tree/other/deep/",
+                "tree/other/deep/build/",
                 "tree/other/deep/build/y",
             ];
             assert_eq!(less.lines().collect::<Vec<_>>(), expected);
@@ -143,7 +156,8 @@ fn the_map_is_what_the_archive_holds() {
             let lines = std::fs::read_to_string(&map).unwrap();
             assert_eq!(lines.lines().count(), listed.split(|&b| b == b'\n').count() - 1);
             let has = |end: &str, begin: &str| {
-                let line = lines.lines().find(|line| line.ends_with(end)).unwrap_or_else(|| panic!("{end} in\n{lines}"));
+                let line =
+                    lines.lines().find(|line| line.ends_with(end)).unwrap_or_else(|| panic!("{end} in\n{lines}"));
                 assert!(line.starts_with(begin), "{line}");
             };
             has(" 1969-12-31T23:59:59.999999999Z tree/owners/time -1", "- 0644 0/0 3 ");

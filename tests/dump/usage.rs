@@ -72,8 +72,25 @@ fn help_is_short_and_long() {
     assert!(long.stdout.len() > short.stdout.len());
     let text = String::from_utf8(long.stdout).unwrap();
     let words = [
-        "Examples", "Exit status", "--output", "--since", "--catalog", "--level", "--state", "--gather", "percall", "combined",
-        "batched", "raw", "--jobs", "--one-file-system", "--exclude", "--map", "--no-map", "--no-output", "--explain",
+        "Examples",
+        "Exit status",
+        "--output",
+        "--since",
+        "--catalog",
+        "--level",
+        "--state",
+        "--gather",
+        "percall",
+        "combined",
+        "batched",
+        "raw",
+        "--jobs",
+        "--one-file-system",
+        "--exclude",
+        "--map",
+        "--no-map",
+        "--no-output",
+        "--explain",
     ];
     for word in words {
         assert!(text.contains(word), "no {word} in --help");

@@ -8,7 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, SeekFrom, StatxFlags, lgetxattr, llistxattr, openat, readlinkat, seek, statx,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, SeekFrom, StatxFlags, lgetxattr, llistxattr, openat, readlinkat, seek,
+    statx,
 };
 use rustix::io::{Errno, pread};
 
@@ -59,7 +60,8 @@ fn visit(
 ) {
     let s = statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS).unwrap();
     let kind = FileType::from_raw_mode(s.stx_mode.into());
-    let proc_name = CString::new([format!("/proc/self/fd/{}/", dir.as_raw_fd()).as_bytes(), name.as_bytes()].concat()).unwrap();
+    let proc_name =
+        CString::new([format!("/proc/self/fd/{}/", dir.as_raw_fd()).as_bytes(), name.as_bytes()].concat()).unwrap();
     let mut seen = Seen {
         kind: match kind {
             FileType::RegularFile => '-',
@@ -92,7 +94,8 @@ fn visit(
         FileType::Symlink => seen.target = readlinkat(dir, name, Vec::new()).unwrap().into_bytes(),
         FileType::Directory => {
             let open = openat(dir, name, quietly | OFlags::DIRECTORY, Mode::empty()).unwrap();
-            let entries: Vec<_> = Dir::read_from(&open).unwrap().map(|entry| entry.unwrap().file_name().to_owned()).collect();
+            let entries: Vec<_> =
+                Dir::read_from(&open).unwrap().map(|entry| entry.unwrap().file_name().to_owned()).collect();
             for entry in entries {
                 if !matches!(entry.as_bytes(), b"." | b"..") {
                     let below = [&path[..], if path.is_empty() { b"" } else { b"/" }, entry.as_bytes()].concat();
@@ -167,13 +170,16 @@ fn content(file: impl AsFd, data: &[(u64, u64)]) -> u64 {
 pub(crate) fn differences(a: &Snapshot, b: &Snapshot) -> Vec<String> {
     let names: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
     let differing = names.into_iter().filter(|name| a.get(*name) != b.get(*name));
-    differing
-        .map(|name| format!("{}:\n  {:?}\n  {:?}", name.escape_ascii(), a.get(name), b.get(name)))
-        .collect()
+    differing.map(|name| format!("{}:\n  {:?}\n  {:?}", name.escape_ascii(), a.get(name), b.get(name))).collect()
 }
 
 /// They are the same.
 pub(crate) fn same(a: &Snapshot, b: &Snapshot, what: &str) {
     let differences = differences(a, b);
-    assert!(differences.is_empty(), "{what}: {} differ\n{}", differences.len(), differences[..differences.len().min(10)].join("\n"));
+    assert!(
+        differences.is_empty(),
+        "{what}: {} differ\n{}",
+        differences.len(),
+        differences[..differences.len().min(10)].join("\n")
+    );
 }

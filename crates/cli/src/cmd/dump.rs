@@ -103,6 +103,7 @@ fn ways(question: &Question) -> Vec<(Gather, Result<Took, String>)> {
 
 /// The engine that gathers in this way, if there is one that can.
 fn own_engine(gather: Gather, engines: &[(By, Result<(), Refusal>)]) -> Option<By> {
+    // To ask for each attribute by itself is possible everywhere.
     let can = |by: &By| *by == By::PerCall || engines.iter().any(|(engine, possible)| engine == by && possible.is_ok());
     gather.engines().iter().copied().find(|by| Gather::of(*by) == gather && can(by))
 }

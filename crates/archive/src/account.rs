@@ -27,7 +27,6 @@ pub struct Took {
 pub fn measure(question: &Question, way: Gather) -> Result<Took, String> {
     let question = Question { gather: Some(way), threads: Some(1), for_catalog: false, ..question.clone() };
     account::open();
-    account::phase(Function::Information);
     let gathered = gather(&question, &Desk::default());
     let books = account::close();
     let (rows, answer) = gathered.map_err(|_| "it cannot be gathered any more".to_owned())?;

@@ -11,6 +11,7 @@
 //! What a mount does not offer falls back to the next better one: from `raw` to `batched`, and from that to `combined`.
 
 use gate::Gate;
+use gate::account::{self, Function};
 use gate::fs::At;
 use gate::long::statx_long;
 use mounts::root::Unusable;
@@ -79,6 +80,8 @@ pub struct Question {
     pub one_file_system: bool,
     /// What is left out, as [`Filter::new`] takes it.
     pub excludes: Vec<String>,
+    /// Nothing deeper than this; a SRC itself is at 0.
+    pub max_depth: Option<u32>,
     /// Whether a catalog is to be made of it: then the file systems are asked for their tokens, what is dirty is written before
     /// that, and what was at rest when it was read can be told from what was not.
     pub for_catalog: bool,
@@ -111,7 +114,8 @@ pub struct Answer {
 /// # Errors
 /// A SRC that is not there or cannot be read; a pattern that is none.
 pub fn gather(question: &Question, desk: &Desk) -> Result<(Rows, Answer), NoWalk> {
-    let filter = Filter::new(&question.excludes, None).map_err(NoWalk::Pattern)?;
+    account::phase(Function::Information);
+    let filter = Filter::new(&question.excludes, question.max_depth).map_err(NoWalk::Pattern)?;
     let looked: Vec<Meta> = question.sources.iter().map(|path| look(path)).collect::<Result<_, _>>()?;
     let sources = question.sources.iter().zip(&looked).map(|(path, meta)| Source {
         path: path.clone(),
@@ -143,7 +147,9 @@ pub fn gather(question: &Question, desk: &Desk) -> Result<(Rows, Answer), NoWalk
         why: part.why,
     });
     let answer = Answer { parts: parts.collect() };
-    Ok((gathering.finish(&answer), answer))
+    let rows = gathering.finish(&answer);
+    account::phase(Function::Other);
+    Ok((rows, answer))
 }
 
 fn look(path: &[u8]) -> Result<Meta, NoWalk> {

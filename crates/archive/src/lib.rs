@@ -6,6 +6,7 @@
 //! | [`catalog`] | a Parquet file with a row for each entry: written, read |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
 //! | [`dump`](mod@dump) | trees into an archive |
+//! | [`increment`] | what an archive needs hold, when there are older ones |
 //! | [`input`] | reads an archive, from wherever it comes |
 //! | [`gather`](mod@gather) | everything that is to be known of a tree before any of it is read |
 //! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
@@ -18,6 +19,7 @@ pub mod catalog;
 pub mod changed;
 pub mod dump;
 pub mod gather;
+pub mod increment;
 pub mod input;
 pub mod part;
 pub mod rows;

@@ -56,6 +56,13 @@ impl Part {
         }
     }
 
+    /// The number of this part among those of a catalog: of the same file system at the same place, or else anywhere.
+    pub(crate) fn among(&self, old: &[Part]) -> Option<u32> {
+        let mut same = (0..).zip(old).filter(|(_, old)| old.is_same_file_system(self)).peekable();
+        let any = same.peek().map(|(at, _)| *at);
+        same.find(|(_, old)| (old.top, &old.path) == (self.top, &self.path)).map(|(at, _)| at).or(any)
+    }
+
     pub(crate) fn of_ground(root: &[u8], ground: &Ground<'_>, by: By) -> Part {
         let top = ground.top;
         let content = ground.mount.map(|mount| &mount.content);

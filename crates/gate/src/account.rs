@@ -164,6 +164,11 @@ fn prices() -> Prices {
     }
 }
 
+/// Whether an account is open.
+pub fn is_open() -> bool {
+    meter::accounting()
+}
+
 /// From now on this is what is being done by every thread that does not turn to something else.
 pub fn phase(function: Function) {
     books(|books| {

@@ -40,7 +40,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    fn writing(path: &[u8], error: impl fmt::Display) -> Fault {
+    pub(crate) fn writing(path: &[u8], error: impl fmt::Display) -> Fault {
         Fault { doing: "cannot write the catalog", path: path.to_vec(), error: error.to_string(), next: "" }
     }
 

@@ -77,14 +77,9 @@ impl<'a> Compare<'a> {
         self.found.into_inner().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The number by which the catalog knows a part: that of the same file system at the same place, or else anywhere.
+    /// The number by which the catalog knows a part.
     fn old_part(&self, number: u32) -> u32 {
-        let Some(part) = self.parts.get(number) else { return NO_PART };
-        let is_same = |old: &&(usize, &Part)| old.1.is_same_file_system(&part);
-        let all: Vec<(usize, &Part)> = self.old_parts.iter().enumerate().collect();
-        let same = all.iter().filter(is_same);
-        let best = same.clone().find(|(_, old)| old.path == part.path).or_else(|| same.clone().next());
-        best.map_or(NO_PART, |&(at, _)| at as u32)
+        self.parts.get(number).and_then(|part| part.among(self.old_parts)).unwrap_or(NO_PART)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the catalog says of each entry, small enough for all of them: 41 bytes for each, names left in the file.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use walk::entry::{Time, Type};
@@ -11,26 +12,31 @@ use crate::catalog::{Fault, Reader};
 /// Who a file is, whatever its names: an inode number means one file as long as its generation, or the time at which it was
 /// made, is the same.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     /// Number of the part, by the catalog; `NO_PART` for what the catalog does not have.
-    pub(super) part: u32,
-    pub(super) ino: u64,
+    pub(crate) part: u32,
+    pub(crate) ino: u64,
     /// 0 where it is not known.
-    pub(super) generation: u32,
+    pub(crate) generation: u32,
     /// Of the time at which it was made.
-    pub(super) birth: u32,
+    pub(crate) birth: u32,
 }
 
 /// The part of what is in no part of the catalog.
-pub(super) const NO_PART: u32 = u32::MAX >> 2;
+pub(crate) const NO_PART: u32 = u32::MAX >> 2;
 
 impl Identity {
-    pub(super) fn of(part: u32, meta: &Meta) -> Identity {
+    pub(crate) fn of(part: u32, meta: &Meta) -> Identity {
         Identity { part, ino: meta.ino, generation: meta.generation.unwrap_or(0), birth: birth(meta.btime) }
     }
 
+    /// What is the same for the same file, and nearly always another for another.
+    pub(crate) fn key(&self) -> (u32, u64) {
+        (self.part, self.ino)
+    }
+
     /// Whether both are the same file. A generation counts where both are known.
-    pub(super) fn is(&self, other: &Identity) -> bool {
+    pub(crate) fn is(&self, other: &Identity) -> bool {
         let is_generation = self.generation == other.generation || self.generation == 0 || other.generation == 0;
         (self.part, self.ino, self.birth) == (other.part, other.ino, other.birth) && is_generation
     }
@@ -41,7 +47,7 @@ fn birth(btime: Option<Time>) -> u32 {
 }
 
 /// What must be the same for an entry to be unchanged, besides its identity. The times are compared, never put in order.
-pub(super) fn print(meta: &Meta) -> u64 {
+pub(crate) fn print(meta: &Meta) -> u64 {
     let mut bytes = [0; 40];
     let words = [
         u64::from(meta.mode) << 32 | u64::from(meta.mtime.nsec),
@@ -58,9 +64,9 @@ pub(super) fn print(meta: &Meta) -> u64 {
 
 /// A row of the catalog.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Old {
+pub(crate) struct Old {
     /// What stands for its path.
-    pub(super) path: u64,
+    pub(crate) path: u64,
     print: u64,
     ino: u64,
     generation: u32,
@@ -73,24 +79,24 @@ const DIRECTORY: u32 = 1 << 31;
 const RACY: u32 = 1 << 30;
 
 impl Old {
-    pub(super) fn new(path: u64, identity: &Identity, print: u64, is_dir: bool, is_racy: bool) -> Old {
+    pub(crate) fn new(path: u64, identity: &Identity, print: u64, is_dir: bool, is_racy: bool) -> Old {
         let bit = |is: bool, bit: u32| if is { bit } else { 0 };
         let part = identity.part.min(NO_PART) | bit(is_dir, DIRECTORY) | bit(is_racy, RACY);
         let &Identity { ino, generation, birth, .. } = identity;
         Old { path, print, ino, generation, birth, part }
     }
 
-    pub(super) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> Identity {
         let &Old { ino, generation, birth, .. } = self;
         Identity { part: self.part & !(DIRECTORY | RACY), ino, generation, birth }
     }
 
-    pub(super) fn is_dir(&self) -> bool {
+    pub(crate) fn is_dir(&self) -> bool {
         self.part & DIRECTORY != 0
     }
 
     /// Whether a file that is the same, and looks so, is unchanged for certain.
-    pub(super) fn is_unchanged(&self, print: u64) -> bool {
+    pub(crate) fn is_unchanged(&self, print: u64) -> bool {
         self.print == print && self.part & RACY == 0
     }
 }
@@ -98,7 +104,7 @@ impl Old {
 /// What has been found of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     /// Nothing.
     Missing = 0,
     /// There is something else at its path, or it is there and has changed.
@@ -108,17 +114,20 @@ pub(super) enum Fate {
 }
 
 /// Every row of a catalog, by path.
-pub(super) struct Index {
+pub(crate) struct Index {
     rows: Vec<Old>,
     fates: Vec<AtomicU8>,
     /// Places in `rows`, one more than they are; 0 is free.
     slots: Vec<u32>,
     /// Places in the catalog, if not all of it was loaded; else empty.
     places: Vec<u32>,
+    /// How many of them are in a directory, by what stands for its path.
+    children: HashMap<u64, u32>,
 }
 
 impl Index {
-    pub(super) fn new(rows: Vec<Old>) -> Index {
+    /// Of rows, and of how many are in each directory.
+    pub(crate) fn new(rows: Vec<Old>, children: HashMap<u64, u32>) -> Index {
         let mut slots = vec![0u32; (rows.len() * 2).next_power_of_two().max(2)];
         let mask = slots.len() - 1;
         for (at, row) in rows.iter().enumerate() {
@@ -129,39 +138,45 @@ impl Index {
             slots[slot] = at as u32 + 1;
         }
         let fates = rows.iter().map(|_| AtomicU8::new(Fate::Missing as u8)).collect();
-        Index { rows, fates, slots, places: Vec::new() }
+        Index { rows, fates, slots, places: Vec::new(), children }
     }
 
     /// Loads a catalog.
-    pub(super) fn load(reader: &Reader) -> Result<Index, Fault> {
-        let mut rows = Vec::new();
+    pub(crate) fn load(reader: &Reader) -> Result<Index, Fault> {
+        let (mut rows, mut children) = (Vec::new(), HashMap::new());
         for group in 0..reader.groups() {
-            load(reader, group, 0..reader.rows(group), &mut rows)?;
+            load(reader, group, 0..reader.rows(group), &mut rows, &mut children)?;
         }
-        Ok(Index::new(rows))
+        Ok(Index::new(rows, children))
     }
 
     /// Loads some rows of a catalog, by their places, which rise. Row groups that none of them is in are not read.
-    pub(super) fn load_some(reader: &Reader, places: Vec<u32>) -> Result<Index, Fault> {
-        let mut rows = Vec::new();
+    pub(crate) fn load_some(reader: &Reader, places: Vec<u32>) -> Result<Index, Fault> {
+        let (mut rows, mut children) = (Vec::new(), HashMap::new());
         for (group, first, here) in by_group(reader, &places) {
-            load(reader, group, here.iter().map(|&place| (u64::from(place) - first) as usize), &mut rows)?;
+            let here = here.iter().map(|&place| (u64::from(place) - first) as usize);
+            load(reader, group, here, &mut rows, &mut children)?;
         }
-        Ok(Index { places, ..Index::new(rows) })
+        Ok(Index { places, ..Index::new(rows, children) })
     }
 
     /// The place of a row in the catalog.
-    pub(super) fn place(&self, row: u32) -> u32 {
+    pub(crate) fn place(&self, row: u32) -> u32 {
         self.places.get(row as usize).copied().unwrap_or(row)
     }
 
     /// Every row, by its number: its place in the catalog, if all of it was loaded.
-    pub(super) fn rows(&self) -> &[Old] {
+    pub(crate) fn rows(&self) -> &[Old] {
         &self.rows
     }
 
+    /// How many rows are in the directory that had a path.
+    pub(crate) fn children(&self, path: u64) -> u32 {
+        self.children.get(&path).copied().unwrap_or(0)
+    }
+
     /// The row with a path.
-    pub(super) fn find(&self, path: u64) -> Option<u32> {
+    pub(crate) fn find(&self, path: u64) -> Option<u32> {
         let mask = self.slots.len() - 1;
         let mut slot = path as usize & mask;
         loop {
@@ -173,7 +188,7 @@ impl Index {
         }
     }
 
-    pub(super) fn fate(&self, row: u32) -> Fate {
+    pub(crate) fn fate(&self, row: u32) -> Fate {
         match self.fates[row as usize].load(Ordering::Relaxed) {
             0 => Fate::Missing,
             1 => Fate::Doubtful,
@@ -182,7 +197,7 @@ impl Index {
     }
 
     /// Something has been found of a row; what is better than that stays.
-    pub(super) fn settle(&self, row: u32, fate: Fate) {
+    pub(crate) fn settle(&self, row: u32, fate: Fate) {
         self.fates[row as usize].fetch_max(fate as u8, Ordering::Relaxed);
     }
 }
@@ -193,6 +208,7 @@ fn load(
     group: usize,
     wanted: impl ExactSizeIterator<Item = usize>,
     into: &mut Vec<Old>,
+    children: &mut HashMap<u64, u32>,
 ) -> Result<(), Fault> {
     let at_rest_before = reader.about().at_rest_before();
     let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
@@ -202,12 +218,15 @@ fn load(
     let (mtimes, mtimes_ns) = (reader.numbers64(group, "mtime")?, reader.numbers32(group, "mtime_ns")?);
     let (ctimes, ctimes_ns) = (reader.numbers64(group, "ctime")?, reader.numbers32(group, "ctime_ns")?);
     let (btimes, btimes_ns) = (reader.maybe64(group, "btime")?, reader.maybe32(group, "btime_ns")?);
+    let tops = reader.numbers32(group, "top")?;
     let time = |sec: u64, nsec: u32| Time { sec: sec.cast_signed(), nsec };
-    let mut dir: (&[u8], u64) = (b"", digest::top(0));
+    let mut dir: (u32, &[u8], u64) = (0, b"", digest::top(0));
+    let mut inside = 0;
     into.reserve(wanted.len());
     for row in wanted {
-        if dir.0 != dirs[row].data() {
-            dir = (dirs[row].data(), hash(dirs[row].data()));
+        if (dir.0, dir.1) != (tops[row], dirs[row].data()) {
+            *children.entry(dir.2).or_default() += std::mem::take(&mut inside);
+            dir = (tops[row], dirs[row].data(), hash(tops[row], dirs[row].data()));
         }
         let name = names[row].data();
         let meta = Meta {
@@ -220,17 +239,23 @@ fn load(
             generation: generations[row],
             ..Meta::default()
         };
-        let path = if name.is_empty() { dir.1 } else { digest::below(dir.1, name) };
+        let path = if name.is_empty() {
+            dir.2
+        } else {
+            inside += 1;
+            digest::below(dir.2, name)
+        };
         let is_dir = Type::of_mode(meta.mode) == Type::Directory;
         let identity = Identity::of(parts[row], &meta);
         into.push(Old::new(path, &identity, print(&meta), is_dir, meta.ctime >= at_rest_before));
     }
+    *children.entry(dir.2).or_default() += inside;
     Ok(())
 }
 
 /// Places in a catalog, which rise, by the row groups that they are in: the group, the place of its first row, and those in
 /// it. Groups without any are left out.
-pub(super) fn by_group<'a>(reader: &Reader, places: &'a [u32]) -> impl Iterator<Item = (usize, u64, &'a [u32])> {
+pub(crate) fn by_group<'a>(reader: &Reader, places: &'a [u32]) -> impl Iterator<Item = (usize, u64, &'a [u32])> {
     let (mut left, mut first) = (places, 0u64);
     let groups = (0..reader.groups()).map(move |group| {
         let begin = first;
@@ -242,8 +267,8 @@ pub(super) fn by_group<'a>(reader: &Reader, places: &'a [u32]) -> impl Iterator<
     groups.filter(|(.., here)| !here.is_empty())
 }
 
-/// What stands for a name below DIR.
-pub(super) fn hash(path: &[u8]) -> u64 {
+/// What stands for a name below a DIR.
+pub(crate) fn hash(top: u32, path: &[u8]) -> u64 {
     let parts = path.split(|&b| b == b'/').filter(|part| !part.is_empty());
-    parts.fold(digest::top(0), digest::below)
+    parts.fold(digest::top(top as usize), digest::below)
 }

@@ -24,9 +24,9 @@ use index::{Index, by_group};
 use resolve::{Outcome, resolve};
 
 mod compare;
-mod index;
+pub(crate) mod index;
 mod resolve;
-mod untouched;
+pub(crate) mod untouched;
 mod written;
 
 /// What is asked.
@@ -121,7 +121,9 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
         error: e,
         next: "",
     })?;
-    if let Some((by, why)) = untouched::untouched(about, &top, &mounts, question.by) {
+    if let Some((by, why)) =
+        untouched::untouched(about, std::slice::from_ref(&top), &mounts, |by| question.by.is_none_or(|only| only == by))
+    {
         return Ok(Answer { engine: by.name(), why, ..Answer::default() });
     }
     if let Some(written) = written::written(&reader, question, &top, &mounts)? {

@@ -10,28 +10,36 @@ use walk::{By, Ground, Top};
 use crate::catalog::About;
 use crate::token;
 
-/// The engine that a token stands in for, and why nothing can have changed; `None` when that cannot be said.
+/// The engine that a token stands in for, which must be one that `fits`, and why nothing can have changed; `None` when that cannot be said.
 ///
 /// It can be when every part of the tree has a token, and the same one as when the catalog was made, and no mount has come.
 /// (One that has gone is a part without its token.) Whatever the catalog has entries of without a part that was walked, as a
 /// mount that was not entered, has no token.
-pub(super) fn untouched(about: &About, top: &Top, mounts: &[Mount], by: Option<By>) -> Option<(By, String)> {
+pub(crate) fn untouched(
+    about: &About,
+    tops: &[Top],
+    mounts: &[Mount],
+    fits: impl Fn(By) -> bool,
+) -> Option<(By, String)> {
     let tokens: Vec<&str> = about.parts.iter().map(|part| part.token.as_deref()).collect::<Option<_>>()?;
     let engines: Vec<By> = tokens.iter().map(|token| token::engine(token)).collect::<Option<_>>()?;
-    if by.is_some_and(|by| engines.iter().any(|&engine| engine != by)) {
+    if !engines.iter().all(|&by| fits(by)) {
         return None;
     }
-    let absolute = mounts::root::name_of(&top.fd).ok()?;
-    if !mounts.iter().any(|mount| mount.id == top.meta.mount) {
-        return None; // a table that does not know of this mount knows nothing of those below
-    }
-    let is_known = |name: &[u8]| name.is_empty() || about.parts.iter().any(|part| part.path == name);
-    let mut names = mounts.iter().filter_map(|mount| below(&absolute, mount.target.as_deref()?));
-    if !names.all(is_known) {
-        return None;
+    for (number, top) in (0..).zip(tops) {
+        let absolute = mounts::root::name_of(&top.fd).ok()?;
+        if !mounts.iter().any(|mount| mount.id == top.meta.mount) {
+            return None; // a table that does not know of this mount knows nothing of those below
+        }
+        let is_known =
+            |name: &[u8]| about.parts.iter().any(|part| part.top == number && part.path == name) || name.is_empty();
+        let mut names = mounts.iter().filter_map(|mount| below(&absolute, mount.target.as_deref()?));
+        if !names.all(is_known) {
+            return None;
+        }
     }
     for (part, recorded) in about.parts.iter().zip(&tokens) {
-        let mut path = top.path.clone();
+        let mut path = tops.get(part.top as usize)?.path.clone();
         if !part.path.is_empty() {
             append(&mut path, &part.path);
         }

@@ -125,7 +125,7 @@ fn hand_over(to: &Compare<'_>, root: &[u8], feed: &Feed) {
         }
         let depth = dir.split(|&b| b == b'/').filter(|part| !part.is_empty()).count() as u32;
         let entries: Vec<Entry<'_>> = entries.iter().map(|(name, meta)| Entry { name, meta: *meta }).collect();
-        worker.take(&Dir { path: &path, hash: hash(dir), depth }, &entries);
+        worker.take(&Dir { path: &path, hash: hash(0, dir), depth }, &entries);
     }
 }
 

@@ -38,6 +38,8 @@ mod write;
 
 use crate::catalog::{Fault, Options, write_rows};
 use crate::gather::{self, Gather, Gathered, gather};
+use crate::increment::levels::Level;
+use crate::increment::{Base, spare_unseen};
 use crate::rows::Rows;
 pub use member::member_name;
 use output::Output;
@@ -55,8 +57,12 @@ pub struct Question {
     pub sources: Vec<Vec<u8>>,
     /// Where the archive goes; `-` is standard output. `None` to do everything but write it.
     pub archive: Option<Vec<u8>>,
+    /// The catalog that an increment goes on from.
+    pub since: Option<Vec<u8>>,
     /// Where a catalog goes, if there is to be one.
     pub catalog: Option<Vec<u8>>,
+    /// Says which catalogs these two are.
+    pub level: Option<Level>,
     /// The way of gathering; `None` for what is best for each mount.
     pub gather: Option<Gather>,
     /// Threads; `None` for as many as are good.
@@ -70,11 +76,15 @@ pub struct Question {
 /// What came of a dump.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// The mounts that were gathered.
+    /// The mounts that were gathered, or would have been.
     pub parts: Vec<Gathered>,
+    /// The catalog that it goes on from.
+    pub since: Option<Vec<u8>>,
     /// Entries that were found.
     pub entries: u64,
-    /// Of them, directories.
+    /// Entries that were gathered.
+    pub gathered: u64,
+    /// Of them, directories; counted only for an account.
     pub directories: u64,
     /// What came into the archive.
     pub counts: Counts,
@@ -118,35 +128,69 @@ impl From<NoWalk> for Failure {
 /// # Errors
 /// Nothing is left behind then; if it is the catalog that cannot be written, the archive is there.
 pub fn dump(question: &Question, desk: &Desk, progress: &Progress, map: Option<Map<'_>>) -> Result<Answer, Failure> {
-    // First of all, so that what cannot be written is known before hours of reading.
-    let mut output = Output::create(question.archive.as_deref())?;
-    account::phase(Function::Information);
-    let (mut rows, gathered) = gather(&asked(question), desk)?;
-    account::phase(Function::Other);
-    let mut plan = Plan::full(&rows);
-    let mut notes = stripped(question);
-    notes.extend(leave_out_own(question, &output, &rows, &mut plan));
-    if question.catalog.is_some() && plan.hashes.is_empty() {
+    let chain = Chain::of(question)?;
+    // Before anything is gathered, so that what cannot be written is known before hours of reading.
+    let output = Output::create(question.archive.as_deref())?;
+    let untouched = chain.base.as_ref().and_then(|base| Some((base, base.untouched(question)?)));
+    let mut answer = match untouched {
+        Some((base, (engine, why))) => {
+            let path = question.sources.first().cloned().unwrap_or_default();
+            let part = Gathered { path, fstype: None, gather: Gather::of(engine), engine, why };
+            sources_only(question, &chain, base, output, (desk, progress, map), part)?
+        }
+        None => everything(question, &chain, output, (desk, progress, map))?,
+    };
+    answer.notes.splice(0..0, stripped(question).into_iter().chain(chain.note.clone()));
+    answer.since = chain.since;
+    Ok(answer)
+}
+
+/// Who is to be told how it goes.
+type Watched<'a, 'm> = (&'a Desk, &'a Progress, Option<Map<'m>>);
+
+/// Dumps whatever the plan says.
+fn everything(
+    question: &Question,
+    chain: &Chain,
+    mut output: Output,
+    (desk, progress, map): Watched<'_, '_>,
+) -> Result<Answer, Failure> {
+    let has_catalog = chain.catalog.is_some();
+    let (mut rows, gathered) = gather(&asked(question, has_catalog), desk)?;
+    let skipped = desk.take_warnings();
+    let mut plan = match &chain.base {
+        None => Plan::full(&rows),
+        Some(base) => base.plan(&rows, has_catalog)?,
+    };
+    spare_unseen(&rows, &skipped, &mut plan);
+    skipped.into_iter().for_each(|warning| desk.warn(warning));
+    let mut notes = leave_out_own(question, chain, &output, &rows, &mut plan);
+    if has_catalog && plan.hashes.is_empty() {
         plan.hashes = Hashes::new(rows.len());
     }
-    account::phase(Function::Write);
     let kept = copy(&rows, &mut plan, desk, &mut output, progress, map, question.threads)?;
     let archive_bytes = output.publish()?;
-    account::phase(Function::Other);
 
     kept.amended.iter().for_each(|(row, meta)| rows.set_meta(*row, meta));
     let warnings = desk.take_warnings();
-    if let Some(catalog) = &question.catalog {
-        let is_kept = |row| plan.step(row) != Step::LeftOut && kept.missing.binary_search(&row).is_err();
-        let sealed = write_rows(catalog, &rows, question.options.clone(), warnings.is_empty(), is_kept, |row| {
-            kept.hashes.get(row)
-        })?;
+    if let Some(catalog) = &chain.catalog {
+        let is_kept =
+            |row| plan.step(row) != Step::LeftOut && !plan.is_blind(row) && kept.missing.binary_search(&row).is_err();
+        let hash = |row| kept.hashes.get(row);
+        let sealed = write_rows(catalog, &rows, question.options.clone(), warnings.is_empty(), is_kept, hash)?;
+        chain.forget_higher()?;
         sealed.publish()?;
+        let lacks =
+            |row: usize| plan.step(row) == Step::Unchanged && rows.kind(row) == Type::File && hash(row).is_none();
+        if (0..rows.len()).any(lacks) {
+            notes.push("the catalog has no checksums of some files, as it goes on from one that has none".to_owned());
+        }
     }
     Ok(Answer {
         parts: gathered.parts,
         entries: rows.len() as u64,
-        directories: (0..rows.len()).filter(|&row| rows.is_dir(row)).count() as u64,
+        gathered: rows.len() as u64,
+        directories: if account::is_open() { directories(&rows) } else { 0 },
         counts: kept.counts,
         archive_bytes,
         removed: plan.removed,
@@ -154,18 +198,81 @@ pub fn dump(question: &Question, desk: &Desk, progress: &Progress, map: Option<M
         unchanged: plan.unchanged(),
         notes,
         warnings,
+        ..Answer::default()
     })
 }
 
+/// Dumps nothing but each SRC itself, since nothing has changed since the base.
+fn sources_only(
+    question: &Question,
+    chain: &Chain,
+    base: &Base,
+    mut output: Output,
+    (desk, progress, map): Watched<'_, '_>,
+    part: Gathered,
+) -> Result<Answer, Failure> {
+    let (rows, _) = gather(&gather::Question { max_depth: Some(0), ..asked(question, false) }, desk)?;
+    // Without the names of what is in them: nothing is to be removed.
+    let mut plan = Plan::full(&rows);
+    let kept = copy(&rows, &mut plan, desk, &mut output, progress, map, question.threads)?;
+    let archive_bytes = output.publish()?;
+    if let Some(catalog) = &chain.catalog {
+        chain.forget_higher()?;
+        base.copy_to(catalog)?;
+    }
+    Ok(Answer {
+        parts: vec![part],
+        entries: base.entries(),
+        gathered: rows.len() as u64,
+        directories: if account::is_open() { directories(&rows) } else { 0 },
+        counts: kept.counts,
+        archive_bytes,
+        unchanged: base.entries().saturating_sub(rows.len() as u64),
+        warnings: desk.take_warnings(),
+        ..Answer::default()
+    })
+}
+
+/// The catalogs that a dump goes by.
+struct Chain {
+    since: Option<Vec<u8>>,
+    base: Option<Base>,
+    catalog: Option<Vec<u8>>,
+    level: Option<Level>,
+    note: Option<String>,
+}
+
+impl Chain {
+    fn of(question: &Question) -> Result<Chain, Fault> {
+        let (since, catalog) = match &question.level {
+            Some(level) => (level.base()?, Some(level.catalog())),
+            None => (question.since.clone(), question.catalog.clone()),
+        };
+        let base = since.as_deref().map(|since| Base::open(since, &question.sources)).transpose()?;
+        let alone = question.level.as_ref().filter(|level| level.number > 0 && since.is_none());
+        let note = alone.map(|level| format!("there is no dump of a level below {}: all is dumped", level.number));
+        Ok(Chain { since, base, catalog, level: question.level.clone(), note })
+    }
+
+    fn forget_higher(&self) -> Result<(), Fault> {
+        self.level.as_ref().map_or(Ok(()), Level::forget_higher)
+    }
+}
+
+fn directories(rows: &Rows) -> u64 {
+    (0..rows.len()).filter(|&row| rows.is_dir(row)).count() as u64
+}
+
 /// What is asked of the gathering.
-pub fn asked(question: &Question) -> gather::Question {
+pub fn asked(question: &Question, for_catalog: bool) -> gather::Question {
     gather::Question {
         sources: question.sources.clone(),
         gather: question.gather,
         threads: question.threads,
         one_file_system: question.options.one_file_system,
         excludes: question.options.excludes.clone(),
-        for_catalog: question.catalog.is_some(),
+        for_catalog,
+        max_depth: question.options.max_depth,
     }
 }
 
@@ -184,8 +291,8 @@ fn stripped(question: &Question) -> Vec<String> {
 }
 
 /// Leaves out what is being written: the archive does not hold itself, nor what it takes the place of.
-fn leave_out_own(question: &Question, output: &Output, rows: &Rows, plan: &mut Plan) -> Vec<String> {
-    let paths = question.archive.iter().chain(&question.catalog).chain(&question.own);
+fn leave_out_own(question: &Question, chain: &Chain, output: &Output, rows: &Rows, plan: &mut Plan) -> Vec<String> {
+    let paths = question.archive.iter().chain(&chain.catalog).chain(&question.own);
     let named = paths.filter_map(|path| statx_long(path, At::NO_AUTOMOUNT, Want::BASIC_STATS).ok());
     let own: Vec<(Dev, u64)> = named
         .chain(output.statx())
@@ -300,6 +407,7 @@ fn copy(
     map: Option<Map<'_>>,
     threads: Option<usize>,
 ) -> Result<Kept, Fault> {
+    account::phase(Function::Write);
     let hashes = std::mem::take(&mut plan.hashes);
     progress.begin(rows, plan);
     let users = Users::read();

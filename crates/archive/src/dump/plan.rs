@@ -1,7 +1,7 @@
 //! What is to be written, row by row: everything for a full dump; for an increment, what it finds
 //! ([`crate::increment`]).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ondisk::Dev;
 use ondisk::pax::dumpdir::{self, Code};
@@ -31,7 +31,11 @@ pub struct Plan {
     links: HashMap<usize, usize>,
     /// Whether directories have dumpdirs.
     is_increment: bool,
-    renames: Option<(usize, Vec<(Vec<u8>, Vec<u8>)>)>,
+    /// By the SRC that they are under.
+    renames: HashMap<usize, Vec<(Vec<u8>, Vec<u8>)>>,
+    replacing: HashSet<usize>,
+    blind: HashSet<usize>,
+    unseen: HashMap<usize, Vec<Vec<u8>>>,
     /// Entries of the base that are gone.
     pub removed: u64,
     /// Directories that are renamed in place, with all that is in them.
@@ -88,11 +92,31 @@ impl Plan {
         }
     }
 
-    /// Directories that are renamed before anything else is restored, in this order: old member names and new ones, without
-    /// the slash at the end. They are told in the dumpdir of `carrier`, the first directory of the archive.
-    pub fn set_renames(&mut self, carrier: usize, pairs: Vec<(Vec<u8>, Vec<u8>)>) {
-        self.renamed = pairs.len() as u64;
-        self.renames = Some((carrier, pairs));
+    /// What is renamed before anything else that is under a SRC is restored, in this order: old member names and new ones,
+    /// without the slash at the end. They are told in the dumpdir of the SRC.
+    pub fn set_renames(&mut self, source: usize, pairs: Vec<(Vec<u8>, Vec<u8>)>) {
+        self.renames.insert(source, pairs);
+    }
+
+    /// A directory that is dumped has another one in its place, which is to be removed first.
+    pub fn set_replacing(&mut self, row: usize) {
+        self.replacing.insert(row);
+    }
+
+    /// It is not known what is in a directory: nothing may be removed in it, and the catalog must not have it, so that the next
+    /// increment dumps all of it.
+    pub fn set_blind(&mut self, row: usize) {
+        self.blind.insert(row);
+    }
+
+    /// Whether [`Plan::set_blind`] was said of a row.
+    pub fn is_blind(&self, row: usize) -> bool {
+        self.blind.contains(&row)
+    }
+
+    /// There is something in a directory that could not be looked at: what is restored of it may not be removed.
+    pub fn add_unseen(&mut self, row: usize, name: &[u8]) {
+        self.unseen.entry(row).or_default().push(name.to_vec());
     }
 
     /// What becomes of a row.
@@ -122,23 +146,28 @@ impl Plan {
     /// harm: an older copy stays, as it does for a name that is told of as unchanged, and the catalog has no such file, so that
     /// the next increment tries again. A socket is not named: nothing that was there in its place may stay.
     pub fn dumpdir(&self, rows: &Rows, row: usize) -> Option<Vec<u8>> {
-        if !self.is_increment {
+        if !self.is_increment || self.is_blind(row) {
             return None;
         }
         let mut entries: Vec<(Code, &[u8])> = Vec::new();
-        if let Some((carrier, pairs)) = &self.renames
-            && *carrier == row
-        {
-            entries.extend(pairs.iter().flat_map(|(old, new)| [(Code::R, &old[..]), (Code::T, &new[..])]));
-        }
+        let renames = self.renames.get(&row).into_iter().flatten();
+        entries.extend(renames.flat_map(|(old, new)| [(Code::R, &old[..]), (Code::T, &new[..])]));
+        let from = entries.len();
         for child in rows.children(row) {
             let code = match (rows.kind(child), self.step(child)) {
                 (Type::Socket, _) => continue,
+                // GNU tar removes a directory that has the name of what is dumped as a file.
+                (Type::Directory, _) if self.replacing.contains(&child) => Code::Y,
                 (Type::Directory, _) => Code::D,
                 (_, Step::Whole | Step::Link(_)) => Code::Y,
                 (_, Step::Unchanged | Step::LeftOut) => Code::N,
             };
             entries.push((code, rows.name(child)));
+        }
+        if let Some(unseen) = self.unseen.get(&row) {
+            entries.extend(unseen.iter().map(|name| (Code::N, &name[..])));
+            // GNU tar looks names up in here as in an index.
+            entries[from..].sort_unstable_by_key(|&(_, name)| name);
         }
         Some(dumpdir::encode(entries))
     }

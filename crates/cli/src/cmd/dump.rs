@@ -8,6 +8,7 @@ use archive::account::{Took, measure};
 use archive::catalog::{Fault, Options};
 use archive::dump::{Answer, Failure, Line, Progress, Question, dump};
 use archive::gather::Gather;
+use archive::increment::levels::Level;
 use gate::file::Writer;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
@@ -47,7 +48,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let question = Question {
         sources: args.sources.iter().map(|source| source.as_bytes().to_vec()).collect(),
         archive,
+        since: bytes(&args.since),
         catalog: bytes(&args.catalog),
+        level: args.level.zip(bytes(&args.state)).map(|(number, state)| Level { number, state }),
         gather: gathering(args.gather),
         threads: if args.account { Some(1) } else { args.jobs.map(usize::from) },
         options: Options { excludes: args.exclude.clone(), max_depth: None, one_file_system: args.one_file_system },
@@ -70,7 +73,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let seconds = start.elapsed().as_secs_f64();
     let account = args.account.then(|| {
         let books = gate::account::close();
-        of_run(&books, answer.directories, answer.entries - answer.directories, &ways(&question))
+        of_run(&books, answer.directories, answer.gathered - answer.directories, &ways(&question))
     });
     tell(&question, &answer, seconds, account.as_ref(), out)?;
     out.warn(&answer.warnings);
@@ -96,7 +99,7 @@ fn ways(question: &Question) -> Vec<(Gather, Result<Took, String>)> {
         let mut wanting = engines.filter(|engines| own_engine(gather, engines).is_none());
         wanting.next().map(|engines| refusals(gather, engines))
     };
-    let asked = archive::dump::asked(question);
+    let asked = archive::dump::asked(question, false);
     let measured = |gather| refused(gather).map_or_else(|| measure(&asked, gather), Err);
     Gather::ALL.into_iter().map(|gather| (gather, measured(gather))).collect()
 }
@@ -123,6 +126,8 @@ fn tell(
         gather: first.map_or(Gather::Combined, |part| part.gather).name(),
         engine: first.map(|part| part.engine.name()),
         why: first.map_or(NO_DIRECTORY, |part| &part.why),
+        level: question.level.as_ref().map(|level| level.number),
+        since: answer.since.as_deref(),
         counts: Some(Counts {
             entries,
             dumped,

@@ -1,0 +1,234 @@
+//! What of the tree as it is now is as the catalog says, and what must be dumped for a restore to come to the same.
+
+use std::collections::{HashMap, HashSet};
+
+use walk::digest;
+
+use super::moves::{Dir, Moves, OldName, Step, moves};
+use crate::catalog::Fault;
+use crate::changed::index::{Fate as Known, Identity, Index, NO_PART};
+
+/// An entry as it is now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now<'a> {
+    /// The row of the directory that it is in, which is before its own; `None` for a top.
+    pub(super) parent: Option<u32>,
+    /// Its name there.
+    pub(super) name: &'a [u8],
+    /// Who it is, by the catalog's parts.
+    pub(super) identity: Identity,
+    /// What must be the same for it to be unchanged.
+    pub(super) print: u64,
+    /// Whether it is a directory.
+    pub(super) is_dir: bool,
+    /// Hard links.
+    pub(super) nlink: u32,
+}
+
+/// What becomes of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fate {
+    /// It has been restored already: it is not in the archive.
+    Kept,
+    /// It is in the archive. What a directory had before is kept, but for what is purged.
+    Dumped,
+    /// It is a directory in the archive, and another one is in its place, which is to be purged first.
+    Replaces,
+    /// It is in the archive as a further name of this entry, which is kept.
+    Link(u32),
+}
+
+/// What becomes of all.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// Of each entry.
+    pub(super) fates: Vec<Fate>,
+    /// The row of the catalog that an entry is kept as, one more than it is; 0 for none.
+    pub(super) rows: Vec<u32>,
+    /// The renames before all else. Their tops are rows.
+    pub(super) steps: Vec<Step>,
+    /// How many directories have another name, or are in another directory.
+    pub(super) renamed: u64,
+    /// How many rows of the catalog have nothing in their place any more, and are nowhere else.
+    pub(super) removed: u64,
+}
+
+/// Compares the entries `0..len`, which `entry` gives. `top` gives what stands for the name of a top, by its row; `names` the
+/// names of rows of the catalog, with what stands for the names of their tops.
+///
+/// # Errors
+/// Those of `names`.
+pub(super) fn compare<'a>(
+    len: u32,
+    entry: impl Fn(u32) -> Now<'a>,
+    top: impl Fn(u32) -> u64,
+    then: &Index,
+    names: impl FnOnce(&[u32]) -> Result<Vec<(u64, OldName)>, Fault>,
+) -> Result<Outcome, Fault> {
+    let mut now = Directories::default();
+    for row in 0..len {
+        let entry = entry(row);
+        if entry.is_dir {
+            now.add(row, &entry, || top(row), then);
+        }
+    }
+    let old = now.find_homes(then, names)?;
+    let was_dir = |was| then.find(was).map(|row| then.rows()[row as usize].is_dir());
+    let Moves { kept, is_taken, mut steps } = moves(&now.dirs, &now.unmoved, old, was_dir);
+    steps.iter_mut().for_each(|step| step.top = now.rows[step.top as usize]);
+
+    let mut fates = Vec::with_capacity(len as usize);
+    let mut rows = vec![0; len as usize];
+    // Of each directory, how much of what was in it still is, and whether there is anything else about it.
+    let (mut stays, mut is_touched) = (vec![0; kept.len()], vec![false; kept.len()]);
+    let (mut linked, mut renamed) = (HashSet::new(), 0);
+    for row in 0..len {
+        let entry = entry(row);
+        let parent = entry.parent.and_then(|parent| now.place(parent));
+        let at_its_path = match parent {
+            Some(parent) => kept[parent].map(|dir| digest::below(dir, entry.name)),
+            None => Some(top(row)),
+        };
+        let in_its_place = at_its_path.and_then(|path| then.find(path));
+        let is_there = if let Some(at) = now.place(row).filter(|_| entry.is_dir) {
+            let is_there = kept[at].is_some() && kept[at] == at_its_path;
+            let old = kept[at].and_then(|was| then.find(was));
+            let is_same = old.is_some_and(|old| then.rows()[old as usize].is_unchanged(entry.print));
+            is_touched[at] |= parent.is_none() || !is_there || !is_same;
+            renamed += u64::from(kept[at].is_some() && !is_there);
+            rows[row as usize] = old.map_or(0, |old| old + 1);
+            old.into_iter().for_each(|old| then.settle(old, Known::Found));
+            fates.push(Fate::Kept);
+            is_there
+        } else {
+            let is_same = |&old: &u32| {
+                let old = &then.rows()[old as usize];
+                !old.is_dir() && old.identity().is(&entry.identity) && old.is_unchanged(entry.print)
+            };
+            let old = in_its_place.filter(is_same);
+            rows[row as usize] = old.map_or(0, |old| old + 1);
+            fates.push(if old.is_some() { Fate::Kept } else { Fate::Dumped });
+            if old.is_none() && entry.nlink > 1 {
+                linked.insert(entry.identity.key());
+            }
+            old.is_some()
+        };
+        in_its_place.into_iter().for_each(|old| then.settle(old, Known::Found));
+        if let Some(parent) = parent {
+            stays[parent] += u32::from(is_there);
+            is_touched[parent] |= !is_there;
+        }
+    }
+    for (at, &row) in now.rows.iter().enumerate() {
+        fates[row as usize] = match kept[at] {
+            None if is_taken[at] => Fate::Replaces,
+            Some(was) if !is_touched[at] && stays[at] == then.children(was) => Fate::Kept,
+            _ => Fate::Dumped,
+        };
+    }
+    link(len, entry, &linked, &mut fates);
+    let removed = (0..then.rows().len() as u32).filter(|&row| then.fate(row) != Known::Found).count() as u64;
+    Ok(Outcome { fates, rows, steps, renamed, removed })
+}
+
+/// Makes further names of what is kept of those entries that must be dumped and are the same.
+fn link<'a>(len: u32, entry: impl Fn(u32) -> Now<'a>, linked: &HashSet<(u32, u64)>, fates: &mut [Fate]) {
+    if linked.is_empty() {
+        return;
+    }
+    let of = |wanted: Fate, row: u32, fates: &[Fate]| {
+        let is_wanted = |entry: &Now<'_>| !entry.is_dir && entry.nlink > 1 && linked.contains(&entry.identity.key());
+        Some(row).filter(|&row| fates[row as usize] == wanted).map(&entry).filter(is_wanted)
+    };
+    let mut names: HashMap<(u32, u64), (u32, Identity, u64)> = HashMap::new();
+    for row in 0..len {
+        if let Some(entry) = of(Fate::Kept, row, fates) {
+            names.entry(entry.identity.key()).or_insert((row, entry.identity, entry.print));
+        }
+    }
+    for row in 0..len {
+        if let Some(entry) = of(Fate::Dumped, row, fates)
+            && let Some((kept, identity, print)) = names.get(&entry.identity.key())
+            && identity.is(&entry.identity)
+            && *print == entry.print
+        {
+            fates[row as usize] = Fate::Link(*kept);
+        }
+    }
+}
+
+/// The directories as they are now.
+#[derive(Default)]
+struct Directories<'a> {
+    dirs: Vec<Dir<'a>>,
+    /// Their rows, which rise.
+    rows: Vec<u32>,
+    /// Whether each is where it was, and so is everything above it.
+    unmoved: Vec<bool>,
+    /// What stands for the name of each one's top.
+    tops: Vec<u64>,
+    /// Those that are not, by who they are.
+    homeless: HashMap<(u32, u64), Vec<(u32, Identity)>>,
+}
+
+impl<'a> Directories<'a> {
+    /// The place of a row among the directories.
+    fn place(&self, row: u32) -> Option<usize> {
+        self.rows.binary_search(&row).ok()
+    }
+
+    fn add(&mut self, row: u32, entry: &Now<'a>, top: impl FnOnce() -> u64, then: &Index) {
+        let at = self.dirs.len();
+        let parent = entry.parent.and_then(|parent| self.place(parent));
+        let was = match parent {
+            None => Some(top()),
+            Some(parent) if self.unmoved[parent] => {
+                let path = self.dirs[parent].was.map(|dir| digest::below(dir, entry.name));
+                let is_it = |&row: &u32| {
+                    let old = &then.rows()[row as usize];
+                    old.is_dir() && old.identity().is(&entry.identity)
+                };
+                path.filter(|&path| then.find(path).filter(is_it).is_some())
+            }
+            Some(_) => None,
+        };
+        self.rows.push(row);
+        self.unmoved.push(was.is_some());
+        self.tops.push(parent.map_or(was.unwrap_or_default(), |parent| self.tops[parent]));
+        self.dirs.push(Dir { parent: parent.unwrap_or(at) as u32, name: entry.name, was });
+        if was.is_none() && entry.identity.part != NO_PART {
+            self.homeless.entry(entry.identity.key()).or_default().push((at as u32, entry.identity));
+        }
+    }
+
+    /// Finds where those were that are not where they were, and gives the names that they had.
+    fn find_homes(
+        &mut self,
+        then: &Index,
+        names: impl FnOnce(&[u32]) -> Result<Vec<(u64, OldName)>, Fault>,
+    ) -> Result<HashMap<u64, OldName>, Fault> {
+        if self.homeless.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let taken: HashSet<u64> = self.dirs.iter().filter_map(|dir| dir.was).collect();
+        let rows = then.rows().iter().enumerate();
+        let homes = rows.filter(|(_, old)| {
+            old.is_dir() && self.homeless.contains_key(&old.identity().key()) && !taken.contains(&old.path)
+        });
+        let homes: Vec<u32> = homes.map(|(row, _)| row as u32).collect();
+        let mut old = HashMap::new();
+        for (&row, (top, name)) in homes.iter().zip(names(&homes)?) {
+            let (path, identity) = (then.rows()[row as usize].path, then.rows()[row as usize].identity());
+            let same = self.homeless.get(&identity.key()).into_iter().flatten();
+            let mut free =
+                same.filter(|(at, _)| self.dirs[*at as usize].was.is_none() && self.tops[*at as usize] == top);
+            if let Some(&(at, _)) = free.find(|(_, now)| now.is(&identity))
+                && !old.contains_key(&path)
+            {
+                self.dirs[at as usize].was = Some(path);
+                old.insert(path, name);
+            }
+        }
+        Ok(old)
+    }
+}

@@ -1,0 +1,79 @@
+//! Levels, as dump(8) has them: a dump of level N holds what has changed since the last one of a lower level. A directory keeps
+//! the catalog of the last dump of each level.
+
+use gate::fs::{At, Open, Want, statx};
+use gate::long::open_long;
+use gate::{Errno, Fd};
+use walk::entry::append;
+
+use crate::catalog::Fault;
+
+/// The highest level.
+pub const MOST: u8 = 9;
+
+/// A dump of a level.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Level {
+    /// Which.
+    pub number: u8,
+    /// Where the catalogs are.
+    pub state: Vec<u8>,
+}
+
+impl Level {
+    /// The catalog that it goes on from: that of the highest level below it that there is one of; `None` for a full dump.
+    ///
+    /// # Errors
+    /// The catalogs cannot be looked at.
+    pub fn base(&self) -> Result<Option<Vec<u8>>, Fault> {
+        let dir = self.open()?;
+        for number in (0..self.number).rev() {
+            match statx(&dir, &name(number), At::SYMLINK_NOFOLLOW, Want::TYPE) {
+                Ok(_) => return Ok(Some(self.path(number))),
+                Err(Errno::ENOENT) => {}
+                Err(e) => return Err(self.fault("cannot look for catalogs in", e)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The catalog of this level.
+    pub fn catalog(&self) -> Vec<u8> {
+        self.path(self.number)
+    }
+
+    /// Takes away the catalogs of higher levels, before the one of this level is replaced: they go on from what is then no
+    /// longer the last dump, and the next one of such a level must not.
+    ///
+    /// # Errors
+    /// It could not be done.
+    pub fn forget_higher(&self) -> Result<(), Fault> {
+        let dir = self.open()?;
+        for number in self.number + 1..=MOST {
+            match gate::file::unlinkat(&dir, &name(number)) {
+                Ok(()) | Err(Errno::ENOENT) => {}
+                Err(e) => return Err(self.fault("cannot remove the catalogs of higher levels in", e)),
+            }
+        }
+        gate::file::fsync(&dir).map_err(|e| self.fault("cannot remove the catalogs of higher levels in", e))
+    }
+
+    fn open(&self) -> Result<Fd, Fault> {
+        open_long(&self.state, Open::DIRECTORY).map_err(|e| self.fault("cannot open the directory of catalogs", e))
+    }
+
+    fn path(&self, number: u8) -> Vec<u8> {
+        let mut path = self.state.clone();
+        append(&mut path, name(number).as_bytes());
+        path
+    }
+
+    fn fault(&self, doing: &'static str, error: Errno) -> Fault {
+        let next = if error == Errno::ENOENT { "make the directory first" } else { "" };
+        Fault { doing, path: self.state.clone(), error: error.to_string(), next }
+    }
+}
+
+fn name(number: u8) -> std::ffi::CString {
+    std::ffi::CString::new(format!("level-{number}.parquet")).unwrap_or_default()
+}

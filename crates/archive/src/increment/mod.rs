@@ -1,0 +1,267 @@
+//! What must be dumped so that a restore of the dumps before, and then of this one, gives the tree as it is now. docs/dump.md says
+//! how GNU tar restores an increment, which all of this goes by.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`levels`] | which catalog a dump of a level goes by |
+//! | `compare` | which entries are as the catalog says, and what becomes of each |
+//! | `moves` | which directories can be renamed into their places |
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io::Write;
+
+use gate::file::{Reader, Writer};
+use gate::fs::{At, Want};
+use gate::long::statx_long;
+use mounts::Warning;
+use mounts::table::read_either;
+use ondisk::Dev;
+use walk::entry::append;
+use walk::{By, Top, digest, open_top};
+
+use crate::catalog::{self, Fault, Root};
+use crate::changed::index::{Identity, Index, NO_PART, by_group, print};
+use crate::changed::untouched::untouched;
+use crate::dump::{Hashes, Plan, Question, Step, member_name};
+use crate::gather::Gather;
+use crate::part::Part;
+use crate::rows::Rows;
+use compare::{Fate, Now, Outcome, compare};
+use moves::OldName;
+
+mod compare;
+pub mod levels;
+#[cfg(test)]
+mod model;
+mod moves;
+
+/// What an increment goes on from: the catalog of the dump before.
+pub struct Base {
+    path: Vec<u8>,
+    reader: catalog::Reader,
+}
+
+impl Base {
+    /// Opens a catalog, and sees that a dump of `sources` can go on from it.
+    ///
+    /// # Errors
+    /// It cannot be read, or is of something else.
+    pub fn open(path: &[u8], sources: &[Vec<u8>]) -> Result<Base, Fault> {
+        let base = Base { path: path.to_vec(), reader: catalog::Reader::open(path)? };
+        let roots = &base.reader.about().roots;
+        let is_same = |(root, source): (&Root, &Vec<u8>)| in_archive(&root.path) == in_archive(source);
+        if roots.len() != sources.len() || !roots.iter().zip(sources).all(is_same) {
+            let names: Vec<String> = roots.iter().map(|root| format!("'{}'", shown(&root.path))).collect();
+            let error = format!("it is of {}, and names in the archive begin with that", names.join(", "));
+            return Err(base.refused(error, "give SRC by the same name, or make a full dump"));
+        }
+        Ok(base)
+    }
+
+    fn refused(&self, error: String, next: &'static str) -> Fault {
+        Fault { doing: "cannot go on from the catalog", path: self.path.clone(), error, next }
+    }
+
+    /// Entries that it has.
+    pub fn entries(&self) -> u64 {
+        self.reader.about().entries
+    }
+
+    /// The engine that would have gathered, and why nothing at all can have changed since; `None` when that cannot be said
+    /// without looking.
+    pub fn untouched(&self, question: &Question) -> Option<(By, String)> {
+        let about = self.reader.about();
+        if about.options != question.options || !about.complete {
+            return None;
+        }
+        let tops = question.sources.iter().enumerate().map(|(nth, source)| open_top(source, nth));
+        let tops: Vec<Top> = tops.collect::<Result<_, _>>().ok()?;
+        let anchor = tops.first().map(|top| top.meta.mount).filter(|&id| id != 0);
+        let mounts = read_either(false, anchor).map_or(Vec::new(), |(table, _)| table.mounts);
+        untouched(about, &tops, &mounts, |by| question.gather.is_none_or(|gather| gather == Gather::of(by)))
+    }
+
+    /// Makes a copy of it, unless that would be itself: in the place of what is there, when it is whole and durable.
+    ///
+    /// # Errors
+    /// It cannot be read or written.
+    pub fn copy_to(&self, path: &[u8]) -> Result<(), Fault> {
+        let read =
+            |doing| move |e: gate::Errno| Fault { doing, path: self.path.clone(), error: e.to_string(), next: "" };
+        let write = |e: String| Fault::writing(path, e);
+        let identity = |path: &[u8]| statx_long(path, At::empty(), Want::BASIC_STATS).map(|seen| (seen.dev, seen.ino));
+        if identity(path).is_ok() && identity(path) == identity(&self.path) {
+            return Ok(());
+        }
+        let from = Reader::open(&self.path).map_err(read("cannot read the catalog"))?;
+        let mut to = Writer::create(path).map_err(|e| write(e.to_string()))?;
+        let (mut piece, mut at) = (vec![0; 1 << 20], 0);
+        loop {
+            let n = from.read_at(at, &mut piece).map_err(read("cannot read the catalog"))?;
+            if n == 0 {
+                return to.publish().map_err(|e| write(e.to_string()));
+            }
+            to.write_all(&piece[..n]).map_err(|e| write(e.to_string()))?;
+            at += n as u64;
+        }
+    }
+
+    /// What must be dumped of what there is now. With `with_hashes`, the checksums of what need not be dumped are
+    /// carried over.
+    ///
+    /// # Errors
+    /// The catalog cannot be read, or is of other directories.
+    pub fn plan(&self, rows: &Rows, with_hashes: bool) -> Result<Plan, Fault> {
+        self.is_of(rows)?;
+        let index = Index::load(&self.reader)?;
+        let parts: Vec<u32> =
+            rows.parts().iter().map(|part| part.among(&self.reader.about().parts).unwrap_or(NO_PART)).collect();
+        let entry = |row: u32| {
+            let row = row as usize;
+            let meta = rows.meta(row);
+            Now {
+                parent: rows.parent(row).map(|parent| parent as u32),
+                name: rows.name(row),
+                identity: Identity::of(parts.get(rows.part(row)).copied().unwrap_or(NO_PART), &meta),
+                print: print(&meta),
+                is_dir: meta.is_dir(),
+                nlink: meta.nlink,
+            }
+        };
+        let top = |row: u32| digest::top(rows.top(row as usize));
+        let outcome = compare(rows.len() as u32, entry, top, &index, |wanted| self.names(wanted))?;
+        drop(index);
+        let mut plan = planned(rows, &outcome);
+        if with_hashes {
+            plan.hashes = self.hashes(rows, &plan, outcome.rows)?;
+        }
+        Ok(plan)
+    }
+
+    /// Sees that each SRC is what it was, or at least at the same place.
+    fn is_of(&self, rows: &Rows) -> Result<(), Fault> {
+        let about = self.reader.about();
+        let begins = |parts: &[Part], top: u32| {
+            parts.iter().find(|part| part.top == top && part.path.is_empty() && part.engine.is_some()).cloned()
+        };
+        for ((nth, source), root) in (0..).zip(rows.sources()).zip(&about.roots) {
+            let (Some(old), Some(new)) = (begins(&about.parts, nth), begins(rows.parts(), nth)) else { continue };
+            let is_same_name = root.absolute.is_some() && root.absolute == source.absolute;
+            if !old.is_same_file_system(&new) || old.ino != new.ino && !is_same_name {
+                let error = format!("'{}' is now another directory, or on another file system", shown(&source.path));
+                return Err(self.refused(error, "make a full dump"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of some rows of the catalog, below their SRC, and what stands for that.
+    fn names(&self, wanted: &[u32]) -> Result<Vec<(u64, OldName)>, Fault> {
+        let mut named = Vec::with_capacity(wanted.len());
+        for (group, first, here) in by_group(&self.reader, wanted) {
+            let (dirs, names) = (self.reader.names(group, "dir")?, self.reader.names(group, "name")?);
+            let tops = self.reader.numbers32(group, "top")?;
+            for &place in here {
+                let at = (u64::from(place) - first) as usize;
+                let name = (dirs[at].data().to_vec(), names[at].data().to_vec());
+                named.push((digest::top(tops[at] as usize), name));
+            }
+        }
+        Ok(named)
+    }
+
+    /// The checksums of what is kept, a row group at a time.
+    fn hashes(&self, rows: &Rows, plan: &Plan, kept: Vec<u32>) -> Result<Hashes, Fault> {
+        let mut hashes = Hashes::new(rows.len());
+        let is_kept = |row: usize| plan.step(row) == Step::Unchanged && !rows.is_dir(row);
+        let kept = kept.into_iter().enumerate().filter(|&(row, old)| old > 0 && is_kept(row));
+        let mut pairs: Vec<(u32, u32)> = kept.map(|(row, old)| (old - 1, row as u32)).collect();
+        pairs.sort_unstable();
+        let places: Vec<u32> = pairs.iter().map(|(old, _)| *old).collect();
+        let mut next = pairs.iter();
+        for (group, first, here) in by_group(&self.reader, &places) {
+            let known = self.reader.hashes(group)?;
+            for (old, row) in next.by_ref().take(here.len()) {
+                if let Some(Some(hash)) = known.get((u64::from(*old) - first) as usize) {
+                    hashes.set(*row as usize, *hash);
+                }
+            }
+        }
+        Ok(hashes)
+    }
+}
+
+/// What a name in an archive begins with, for a SRC.
+fn in_archive(path: &[u8]) -> &[u8] {
+    let name = member_name(path);
+    &name[..name.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1)]
+}
+
+fn shown(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).escape_debug().to_string()
+}
+
+/// What is to be done, as it is to be written.
+fn planned(rows: &Rows, outcome: &Outcome) -> Plan {
+    let mut plan = Plan::increment(rows.len());
+    // Of what has several names and is dumped, the first is the file.
+    let mut first: HashMap<(Dev, u64), usize> = HashMap::new();
+    for (row, fate) in outcome.fates.iter().enumerate() {
+        let step = match fate {
+            Fate::Kept => continue,
+            Fate::Link(to) => Step::Link(*to as usize),
+            Fate::Dumped | Fate::Replaces => Step::Whole,
+        };
+        if *fate == Fate::Replaces {
+            plan.set_replacing(row);
+        }
+        let meta = rows.meta(row);
+        let earlier = (step == Step::Whole && meta.nlink > 1 && !meta.is_dir())
+            .then(|| *first.entry((meta.dev, meta.ino)).or_insert(row))
+            .filter(|earlier| *earlier != row);
+        plan.set(row, earlier.map_or(step, Step::Link));
+    }
+    let mut renames: HashMap<usize, Vec<(Vec<u8>, Vec<u8>)>> = HashMap::new();
+    for step in &outcome.steps {
+        let source = step.top as usize;
+        let begin = rows.sources().get(rows.top(source)).map_or(&b""[..], |source| in_archive(&source.path));
+        let member = |path: &[u8]| {
+            let mut name = begin.to_vec();
+            append(&mut name, path);
+            name
+        };
+        renames.entry(source).or_default().push((member(&step.from), member(&step.to)));
+    }
+    renames.into_iter().for_each(|(source, pairs)| plan.set_renames(source, pairs));
+    (plan.removed, plan.renamed) = (outcome.removed, outcome.renamed);
+    plan
+}
+
+/// What could not be looked at is neither removed when this is restored, nor taken for known by the next increment.
+pub(crate) fn spare_unseen(rows: &Rows, skipped: &[Warning], plan: &mut Plan) {
+    let failed = skipped.iter().filter(|skipped| skipped.gate.is_some());
+    let paths: HashSet<&[u8]> = failed.filter_map(|skipped| skipped.path.as_deref()).collect();
+    if paths.is_empty() {
+        return;
+    }
+    let mut within: HashMap<&[u8], BTreeSet<&[u8]>> = HashMap::new();
+    for path in &paths {
+        if let Some(slash) = path.iter().rposition(|&b| b == b'/') {
+            // In a SRC that ends in a slash, or below it.
+            within.entry(&path[..slash]).or_default().insert(&path[slash + 1..]);
+            within.entry(&path[..=slash]).or_default().insert(&path[slash + 1..]);
+        }
+    }
+    let mut path = Vec::new();
+    for row in (0..rows.len()).filter(|&row| rows.is_dir(row)) {
+        rows.path(row, &mut path);
+        if paths.contains(&path[..]) {
+            plan.set(row, Step::Whole);
+            plan.set_blind(row);
+        }
+        if let Some(mut unseen) = within.remove(&path[..]) {
+            unseen.retain(|name| rows.children(row).all(|child| rows.name(child) != *name));
+            unseen.into_iter().for_each(|name| plan.add_unseen(row, name));
+        }
+    }
+}

@@ -15,6 +15,7 @@
 //! | [`dump`] | what was dumped, and its map |
 //! | [`time`] | times of day |
 //! | [`changed`] | what has changed, for people and for backup tools |
+//! | [`nightly`] | what a nightly dump would cost |
 //! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ pub mod entries;
 pub mod json;
 pub mod mounts;
 pub mod name;
+pub mod nightly;
 pub mod profile;
 pub mod stats;
 pub mod table;

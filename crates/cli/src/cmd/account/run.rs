@@ -80,7 +80,7 @@ pub(crate) fn of_run(books: &Books, directories: u64, files: u64, ways: &[(Gathe
     let (information, effect) = (in_gates(Function::Information), in_gates(Function::Effect));
     let other = [copy, write, map, information, effect].iter().fold(total, |left, part| left.saturating_sub(*part));
     let rows = [(COPY, copy), (WRITE, write), (MAP, map), (INFORMATION, information), (EFFECT, effect), (OTHER, other)];
-    let (cheapest, fixed_ms) = cheapest(&lines, ways, &seen).unwrap_or(("none", 0.0));
+    let (cheapest, fixed_ms) = cheapest(&books.lines, ways, &seen).unwrap_or(("none", 0.0));
     let asked: Vec<Gate> =
         books.lines.iter().filter(|line| line.function == Function::Information).map(|line| seen.gate(line)).collect();
     Account {
@@ -203,14 +203,10 @@ impl Seen {
     }
 }
 
-/// The cheapest gate that asks for something and is called for every hundredth entry at least, here or in any of the ways; and
-/// its price.
-fn cheapest(
-    lines: &[(Function, &Line)],
-    ways: &[(Gather, Result<Took, String>)],
-    seen: &Seen,
-) -> Option<(&'static str, f64)> {
-    let here = lines.iter().filter(|(function, _)| *function == Function::Information).map(|(_, line)| *line);
+/// The cheapest gate that gathering asks something of for every hundredth entry at least, here or in any of the ways; and its
+/// price. What is asked of a file that is open already is cheaper, and no price for what is asked by name.
+fn cheapest(lines: &[Line], ways: &[(Gather, Result<Took, String>)], seen: &Seen) -> Option<(&'static str, f64)> {
+    let here = lines.iter().filter(|line| line.function == Function::Information);
     let there = ways.iter().filter_map(|(_, took)| took.as_ref().ok()).flat_map(|took| &took.lines);
     here.chain(there)
         .filter(|line| line.gate != gate::Gate::Close && sum(line).calls * 100 > seen.directories + seen.files)

@@ -200,7 +200,7 @@ def runs(options, which, before, ground, cache, row):
     return measure(contenders, options.trials, one, warm_up=False, **row)
 
 
-def able(every, ready):
+def able(every):
     """Without those that cannot do it here, such as a gathering that would be another one."""
     for tool in every:
         if not tool.name.startswith("dump "):
@@ -213,7 +213,6 @@ def able(every, ready):
             yield tool
         else:
             say(f"left out: {asked}: it is {row['engine']} here")
-    ready()
 
 
 def dump_case(options, fs, shape):
@@ -254,9 +253,11 @@ def dump_case(options, fs, shape):
             tool.keep()
         time.sleep(SOON)
         os.sync()
-        some = list(able(every, nothing))
+        # Before anything else is written to the file system.
+        rows += later("unchanged", "warm", [tool for tool in every if tool.name == "dump"])
+        some = list(able(every))
         cold = [] if fs == "tmpfs" else [t for t in some if not t.slow or options.full]
-        rows += later("unchanged", "warm", some)
+        rows += later("unchanged", "warm", [tool for tool in some if tool.name != "dump"])
         rows += later("unchanged", "cold", cold) if cold else []
         tree.change(top, int(tree.files * CHANGED), 1)
         os.sync()

@@ -59,9 +59,11 @@ fn a_small_file_costs_four_calls() {
                 for (gate, most) in [("read", files + 20), ("openat", files + 50), ("statx", files + 50)] {
                     assert!((files..=most).contains(&gates[gate]), "{}: {gate}: {gates:?}", make.fstype);
                 }
-                let beyond = total - 4 * files;
+                // XFS says of files that they may have attributes when they have room for some.
+                let asked = gates.get("flistxattr").copied().unwrap_or(0);
+                assert!(asked == if make.fstype == "ext4" { 0 } else { files }, "{gates:?}");
+                let beyond = total - 4 * files - asked;
                 assert!(beyond < 10 * directories + 150, "{}: {beyond} calls more: {gates:?}", make.fstype);
-                assert!(!gates.contains_key("flistxattr"), "{gates:?}");
             }
         });
     }

@@ -6,9 +6,12 @@
 mod support;
 
 mod account;
+mod changes;
 mod counts;
 mod everything;
 mod full;
 mod hostile;
+mod increments;
+mod levels;
 mod same;
 mod usage;

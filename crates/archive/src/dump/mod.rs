@@ -176,7 +176,10 @@ fn everything(
     if let Some(catalog) = &chain.catalog {
         let is_kept =
             |row| plan.step(row) != Step::LeftOut && !plan.is_blind(row) && kept.missing.binary_search(&row).is_err();
-        let hash = |row| kept.hashes.get(row);
+        let hash = |row| match plan.step(row) {
+            Step::Link(to) => kept.hashes.get(row).or(kept.hashes.get(to)),
+            _ => kept.hashes.get(row),
+        };
         let sealed = write_rows(catalog, &rows, question.options.clone(), warnings.is_empty(), is_kept, hash)?;
         chain.forget_higher()?;
         sealed.publish()?;
@@ -211,7 +214,9 @@ fn sources_only(
     (desk, progress, map): Watched<'_, '_>,
     part: Gathered,
 ) -> Result<Answer, Failure> {
-    let (rows, _) = gather(&gather::Question { max_depth: Some(0), ..asked(question, false) }, desk)?;
+    // One call each: what to gather them by need not be thought over.
+    let asked = gather::Question { max_depth: Some(0), gather: Some(Gather::Combined), ..asked(question, false) };
+    let (rows, _) = gather(&asked, desk)?;
     // Without the names of what is in them: nothing is to be removed.
     let mut plan = Plan::full(&rows);
     let kept = copy(&rows, &mut plan, desk, &mut output, progress, map, question.threads)?;
@@ -250,7 +255,8 @@ impl Chain {
         };
         let base = since.as_deref().map(|since| Base::open(since, &question.sources)).transpose()?;
         let alone = question.level.as_ref().filter(|level| level.number > 0 && since.is_none());
-        let note = alone.map(|level| format!("there is no dump of a level below {}: all is dumped", level.number));
+        let note =
+            alone.map(|level| format!("there is no dump of a level below {}: everything is dumped", level.number));
         Ok(Chain { since, base, catalog, level: question.level.clone(), note })
     }
 

@@ -1,0 +1,380 @@
+//! Increments: restored in turn after the full dump, they give the tree of each of them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::fs::{XattrFlags, lsetxattr};
+use serde_json::Value;
+
+use super::changes::{change, overwrite_unseen};
+use super::full::{NEEDS, dump, kept, quiet};
+use crate::support::build::{dir, file, tmpfs, tool};
+use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
+use crate::support::reference::settle;
+use crate::support::run::{Ran, args, calls};
+use crate::support::snapshot::{Snapshot, same, snapshot};
+use crate::support::trees::{Dice, grow};
+use crate::support::{fathom, in_namespace, require, run};
+
+/// How many rounds; FATHOM_ROUNDS raises it.
+fn rounds(few: usize) -> usize {
+    std::env::var("FATHOM_ROUNDS").map_or(few, |rounds| rounds.parse().expect("FATHOM_ROUNDS is a number"))
+}
+
+/// A tree that is dumped again and again, and what is restored of it in turn.
+pub(crate) struct Series {
+    pub(crate) tree: PathBuf,
+    pub(crate) catalog: PathBuf,
+    archives: PathBuf,
+    restored: PathBuf,
+    number: usize,
+}
+
+impl Series {
+    /// Of the directory `tree` in `at`; all else is in `ground`. Nothing is dumped yet.
+    pub(crate) fn new(at: &Path, ground: &Path) -> Series {
+        Series {
+            tree: dir(at.join("tree")),
+            catalog: ground.join("catalog"),
+            archives: dir(ground.join("archives")),
+            restored: dir(at.join("restored")),
+            number: 0,
+        }
+    }
+
+    /// The name of the next archive.
+    pub(crate) fn archive(&self) -> PathBuf {
+        self.archives.join(format!("{}.tar", self.number))
+    }
+
+    /// Dumps: first everything, then increments.
+    pub(crate) fn dump(&self, more: &[&str]) -> Ran {
+        let catalog = self.catalog.to_str().unwrap();
+        let since: &[&str] = if self.number == 0 { &[] } else { &["--since", catalog] };
+        dump(&self.tree, &self.archive(), &[since, &["--catalog", catalog, "--json"], more].concat())
+    }
+
+    /// Restores the archive that was dumped last, by GNU tar, over what was restored of those before.
+    pub(crate) fn restore(&mut self) {
+        by_gnu_tar(&self.archive(), &self.restored);
+        self.number += 1;
+    }
+
+    /// The tree is as it is restored.
+    #[track_caller]
+    pub(crate) fn is_restored(&self, what: &str) {
+        same(&kept(&self.tree), &snapshot(&self.restored.join("tree")), what);
+    }
+
+    /// Dumps and restores, and holds that what is restored is the tree. Gives the result.
+    #[track_caller]
+    pub(crate) fn round(&mut self, what: &str) -> Value {
+        let value = self.dump(&[]).exits(0).json();
+        self.restore();
+        self.is_restored(what);
+        value["result"].clone()
+    }
+}
+
+/// Restores an increment, or a full dump, over what is there.
+pub(crate) fn by_gnu_tar(archive: &Path, to: &Path) {
+    let options = ["--listed-incremental=/dev/null", "--xattrs", "--xattrs-include=*", "--acls", "-p", "--same-owner"];
+    let silent = ["--numeric-owner", "--warning=no-timestamp", "--warning=no-unknown-keyword"];
+    quiet(Command::new("tar").args(options).args(silent).arg("-xf").arg(archive).arg("-C").arg(to));
+}
+
+/// Runs on a file system of this make (`None`: tmpfs).
+pub(crate) fn on(make: Option<Make>, look: impl FnOnce(&Path, &Path) + Send) {
+    in_namespace(|ground| {
+        let at = dir(ground.join("disk"));
+        match make {
+            Some(make) => assert!(mounted(make, &at)),
+            None => drop(tmpfs(&at)),
+        }
+        look(&at, ground);
+    });
+}
+
+/// A tree of every kind of file but sockets, which no archive can hold.
+fn grown(tree: &Path, seed: u64) {
+    grow(tree, seed, 120);
+    // What cannot be changed has no place here. (It fails for symlinks and the like.)
+    let _ = Command::new("chattr").args(["-R", "-f", "-i", "-a"]).arg(tree).output();
+    tool(Command::new("find").arg(tree).args(["-type", "s", "-delete"]));
+    // Long chains of directories make each look at the tree slow.
+    fs::remove_dir_all(tree.join("deep")).unwrap();
+    fs::remove_dir_all(tree.join("wide")).unwrap();
+    fs::remove_dir_all(tree.join("scattered")).unwrap();
+}
+
+fn random_rounds(make: Option<Make>, seed: u64, few: usize) {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(make, |at, ground| {
+        let mut series = Series::new(at, ground);
+        grown(&series.tree, seed);
+        settle(at);
+        series.round("the full dump");
+        let mut dice = Dice::new(seed);
+        for round in 0..rounds(few) {
+            let many = [1, 5, 20, 60][round % 4];
+            change(&series.tree, &mut dice, many);
+            series.round(&format!("round {round}"));
+        }
+    });
+}
+
+#[test]
+fn twenty_rounds_of_random_changes_on_ext4() {
+    random_rounds(Some(EXT4[0]), 1, 20);
+}
+
+#[test]
+fn rounds_of_random_changes_on_xfs() {
+    random_rounds(Some(XFS[0]), 2, 8);
+}
+
+#[test]
+fn rounds_of_random_changes_on_btrfs() {
+    random_rounds(Some(BTRFS[0]), 3, 8);
+}
+
+#[test]
+fn rounds_of_random_changes_on_tmpfs() {
+    random_rounds(None, 4, 8);
+}
+
+/// What is told of an increment.
+#[track_caller]
+fn told(result: &Value, wanted: &[(&str, u64)]) {
+    for (what, count) in wanted {
+        assert_eq!(result[*what], *count, "{what}: {result}");
+    }
+}
+
+/// A directory that is renamed costs a rename, not what is in it; also in the place of another one, and out of it.
+#[test]
+fn directories_are_renamed_and_not_dumped_again() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, ground| {
+        let mut series = Series::new(at, ground);
+        let tree = series.tree.clone();
+        for name in ["a", "b/c/d", "old", "new", "x", "y", "outer/inner"] {
+            (0..20).for_each(|n| drop(file(tree.join(name).join(format!("file {n}")), 100)));
+        }
+        settle(at);
+        series.round("the full dump");
+        let rename = |from: &str, to: &str| fs::rename(tree.join(from), tree.join(to)).unwrap();
+        rename("b/c", "elsewhere");
+        rename("a", "elsewhere/a");
+        told(&series.round("two renames"), &[("renamed", 2), ("files", 0), ("removed", 0)]);
+        rename("x", "z");
+        rename("y", "x");
+        rename("z", "y");
+        told(&series.round("two that change places"), &[("renamed", 2), ("files", 0), ("removed", 0)]);
+        fs::remove_dir_all(tree.join("old")).unwrap();
+        rename("new", "old");
+        let result = series.round("the new one in the place of the old one");
+        told(&result, &[("renamed", 1), ("files", 0), ("removed", 20)]);
+        rename("outer/inner", "aside");
+        fs::remove_dir(tree.join("outer")).unwrap();
+        rename("aside", "outer");
+        told(&series.round("out of what it was in, into its place"), &[("renamed", 1), ("files", 0), ("removed", 0)]);
+        rename("elsewhere/d", "d");
+        rename("elsewhere", "d/a");
+        told(&series.round("into what was in it"), &[("renamed", 2), ("files", 0), ("removed", 0)]);
+        fs::write(tree.join("f"), b"f").unwrap();
+        series.round("a file");
+        fs::remove_file(tree.join("f")).unwrap();
+        rename("x", "f");
+        told(&series.round("in the place of a file"), &[("renamed", 1), ("files", 0), ("removed", 0)]);
+    });
+}
+
+/// Whatever stays as it was is not dumped, and what is not dumped has its checksum still.
+#[test]
+fn only_what_has_changed_is_dumped() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, ground| {
+        let mut series = Series::new(at, ground);
+        let tree = series.tree.clone();
+        for d in 0..5 {
+            (0..20).for_each(|n| drop(file(tree.join(format!("d{d}/f{n}")), 1000)));
+        }
+        settle(at);
+        series.round("the full dump");
+        let result = series.round("nothing");
+        told(&result, &[("files", 0), ("directories", 1), ("dumped", 1), ("unchanged", 105), ("entries", 106)]);
+        overwrite_unseen(&tree.join("d1/f1"), b'o');
+        told(&series.round("only the ctime tells"), &[("files", 1), ("directories", 2)]);
+        lsetxattr(tree.join("d2/f2"), "user.x", b"x", XattrFlags::empty()).unwrap();
+        told(&series.round("an extended attribute"), &[("files", 1), ("directories", 2)]);
+        fs::remove_file(tree.join("d3/f3")).unwrap();
+        told(&series.round("a file that goes"), &[("files", 0), ("directories", 2), ("removed", 1)]);
+        fs::hard_link(tree.join("d1/f2"), tree.join("d4/link")).unwrap();
+        told(&series.round("another name"), &[("files", 1), ("links", 1), ("directories", 3)]);
+        // The directory is another one, the file in it the same: it has a name that is restored already.
+        fs::create_dir(tree.join("d5")).unwrap();
+        fs::hard_link(tree.join("d1/f2"), tree.join("d5/third")).unwrap();
+        series.round("a third name");
+        fs::rename(tree.join("d4"), tree.join("d6")).unwrap();
+        told(&series.round("a rename"), &[("files", 0), ("links", 0), ("renamed", 1)]);
+        let ran = dump(&tree, &ground.join("last.tar"), &["--since", series.catalog.to_str().unwrap(), "--catalog", "/dev/null"]);
+        assert!(!ran.exits(0).stderr.contains("checksums"));
+    });
+}
+
+/// Nothing has changed, and the file system says so: nothing is gone through.
+#[test]
+fn that_nothing_has_changed_costs_no_call_for_an_entry() {
+    if !require(&NEEDS) {
+        return;
+    }
+    for make in [EXT4[0], XFS[0], BTRFS[0]] {
+        on(Some(make), |at, ground| {
+            let mut series = Series::new(at, ground);
+            for d in 0..30 {
+                (0..30).for_each(|n| drop(file(series.tree.join(format!("d{d}/f{n}")), 10)));
+            }
+            settle(at);
+            series.dump(&[]).exits(0);
+            by_gnu_tar(&series.archive(), &dir(ground.join("restored")));
+            series.number = 1;
+            let before = fs::read(&series.catalog).unwrap();
+            let value = series.dump(&[]).exits(0).json();
+            let (result, gates) = (&value["result"], calls(&value["gates"]));
+            let total: u64 = gates.values().sum();
+            told(result, &[("dumped", 1), ("entries", 931), ("unchanged", 930), ("removed", 0)]);
+            assert!(result["why"].as_str().unwrap().contains("nothing can have changed"), "{}: {value}", make.fstype);
+            assert!(total < 150, "{}: {total} calls: {gates:?}", make.fstype);
+            assert_eq!(fs::read(&series.catalog).unwrap(), before);
+            // To another name, it is copied.
+            let copy = ground.join("copy");
+            let since = series.catalog.to_str().unwrap();
+            let archive = series.archive();
+            dump(&series.tree, &archive, &["--since", since, "--catalog", copy.to_str().unwrap()]).exits(0);
+            assert_eq!(fs::read(&copy).unwrap(), before);
+            by_gnu_tar(&archive, &ground.join("restored"));
+            same(&kept(&series.tree), &snapshot(&ground.join("restored/tree")), make.fstype);
+            fs::write(series.tree.join("d1/f1"), b"other").unwrap();
+            series.restored = ground.join("restored");
+            told(&series.round("a change"), &[("files", 1)]);
+        });
+    }
+}
+
+/// Directories and files, each a SRC; renames are within one.
+#[test]
+fn several_sources() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, ground| {
+        for name in ["one/a/f", "one/b/g", "two/c/h", "three"] {
+            file(at.join(name), 100);
+        }
+        let (catalog, restored) = (ground.join("catalog"), dir(at.join("restored")));
+        let mut number = 0;
+        let mut round = || {
+            let archive = ground.join(format!("{number}.tar"));
+            let mut arguments = args!["dump", "one", "two", "three", "-o", archive, "--catalog", catalog, "--json"].to_vec();
+            if number > 0 {
+                arguments.extend(args!["--since", catalog]);
+            }
+            number += 1;
+            let value = run(fathom(arguments).current_dir(at)).exits(0).json();
+            by_gnu_tar(&archive, &restored);
+            for name in ["one", "two", "three"] {
+                same(&kept(&at.join(name)), &snapshot(&restored.join(name)), name);
+            }
+            value["result"].clone()
+        };
+        round();
+        fs::rename(at.join("one/a"), at.join("one/z")).unwrap();
+        fs::rename(at.join("two/c"), at.join("two/a")).unwrap();
+        told(&round(), &[("renamed", 2), ("files", 0)]);
+        fs::rename(at.join("one/b"), at.join("two/b")).unwrap();
+        fs::write(at.join("three"), b"3").unwrap();
+        told(&round(), &[("renamed", 0), ("files", 2)]);
+    });
+}
+
+/// What cannot be looked at now is neither taken away from what is restored, nor forgotten.
+#[test]
+fn what_cannot_be_read_stays_as_it_was() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(None, |at, ground| {
+        let tree = dir(at.join("tree"));
+        for name in ["open/f", "closed/g", "closed/below/h", "closed file"] {
+            file(tree.join(name), 100);
+        }
+        tool(Command::new("chown").args(["-R", "1000:1000"]).arg(at));
+        let (catalog, restored) = (at.join("catalog"), dir(at.join("restored")));
+        let exec = crate::support::jail::fathom_in(at);
+        let round = |number: usize| {
+            let archive = at.join(format!("{number}.tar"));
+            let mut command = Command::new(&exec);
+            command.args(args!["dump", "tree", "-o", archive, "--catalog", catalog]).current_dir(at);
+            if number > 0 {
+                command.args(args!["--since", catalog]);
+            }
+            crate::support::jail::as_nobody(&mut command);
+            let ran = run(&mut command);
+            by_gnu_tar(&archive, &restored);
+            ran
+        };
+        let chmod = |name: &str, mode: u32| {
+            fs::set_permissions(tree.join(name), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        };
+        round(0).exits(0);
+        same(&kept(&tree), &snapshot(&restored.join("tree")), "the full dump");
+        chmod("closed", 0);
+        chmod("closed file", 0);
+        fs::write(tree.join("closed/below/h"), b"changed").unwrap();
+        fs::remove_file(tree.join("closed/g")).unwrap();
+        round(1).exits(1);
+        assert_eq!(fs::read(restored.join("tree/closed file")).unwrap().len(), 100);
+        assert_eq!(fs::read(restored.join("tree/closed/below/h")).unwrap().len(), 100);
+        chmod("closed", 0o755);
+        chmod("closed file", 0o644);
+        round(2).exits(0);
+        same(&kept(&tree), &snapshot(&restored.join("tree")), "when it can be read again");
+        assert!(ground.exists());
+    });
+}
+
+/// An increment does not go on from the catalog of something else.
+#[test]
+fn a_catalog_of_something_else_is_refused() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, ground| {
+        file(at.join("one/f"), 1);
+        file(at.join("two/f"), 1);
+        let (catalog, archive) = (ground.join("catalog"), ground.join("a.tar"));
+        run(fathom(args!["dump", "one", "-o", archive, "--catalog", catalog]).current_dir(at)).exits(0);
+        fs::remove_file(&archive).unwrap();
+        let refused = |sources: &[&str]| {
+            let mut command = fathom(args!["dump", "-o", archive, "--since", catalog]);
+            run(command.args(sources).current_dir(at)).refused();
+            assert!(!archive.exists());
+        };
+        refused(&["two"]);
+        refused(&["one", "two"]);
+        refused(&["."]);
+        // By a longer name that is the same in the archive, it goes on.
+        run(fathom(args!["dump", "./../disk/one", "-o", archive, "--since", catalog]).current_dir(at)).exits(2);
+        // Another directory in its place, on another file system.
+        tmpfs(at.join("one"));
+        refused(&["one"]);
+    });
+}

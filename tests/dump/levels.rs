@@ -1,0 +1,82 @@
+//! Levels, as dump(8) has them.
+
+use std::fs;
+use std::path::Path;
+
+use super::full::{NEEDS, kept};
+use super::increments::{by_gnu_tar, on};
+use crate::support::build::{dir, file};
+use crate::support::disks::EXT4;
+use crate::support::reference::settle;
+use crate::support::run::{Ran, args};
+use crate::support::snapshot::{same, snapshot};
+use crate::support::{fathom, require, run};
+
+fn level(at: &Path, state: &Path, archive: &Path, number: usize) -> Ran {
+    let arguments = args!["dump", "tree", "-o", archive, "--level", number.to_string(), "--state", state, "--json"];
+    run(fathom(arguments).current_dir(at))
+}
+
+fn catalogs(state: &Path) -> Vec<usize> {
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+    let number = |name: String| name.strip_prefix("level-")?.strip_suffix(".parquet")?.parse().ok();
+    let mut all: Vec<usize> = fs::read_dir(state).unwrap().map(|entry| number(name(entry.unwrap())).unwrap()).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Each dump of a series is restored by the last one of each lower level, from 0 up, and itself.
+#[test]
+fn a_tower_of_levels() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, ground| {
+        let (tree, state) = (dir(at.join("tree")), dir(ground.join("state")));
+        (0..30).for_each(|n| drop(file(tree.join(format!("d{}/f{n}", n % 3)), 100)));
+        settle(at);
+        // The archives that are wanted to restore: level and number, the levels rising.
+        let mut chain: Vec<(usize, usize)> = Vec::new();
+        for (number, wanted) in [0, 5, 3, 7, 6, 9, 3, 5, 5, 1, 9, 0, 4].into_iter().enumerate() {
+            fs::write(tree.join(format!("d1/new {number}")), b"new").unwrap();
+            let _ = fs::remove_file(tree.join(format!("d2/f{}", number * 3 + 2)));
+            let _ = fs::rename(tree.join(format!("r{}", number / 2)), tree.join(format!("r{}", number / 2 + 1)));
+            file(tree.join(format!("r{}/x{number}", number.div_ceil(2))), 10);
+            let archive = ground.join(format!("{number}.tar"));
+            let value = level(at, &state, &archive, wanted).exits(0).json();
+            chain.retain(|(level, _)| *level < wanted);
+            let since = &value["result"]["since"];
+            match chain.last() {
+                Some((below, _)) => assert!(since.as_str().unwrap().ends_with(&format!("level-{below}.parquet")), "{since}"),
+                None => assert!(since.is_null()),
+            }
+            assert_eq!(value["result"]["level"], wanted);
+            chain.push((wanted, number));
+            assert_eq!(catalogs(&state), chain.iter().map(|(level, _)| *level).collect::<Vec<_>>());
+            let restored = dir(at.join(format!("restored {number}")));
+            chain.iter().for_each(|(_, number)| by_gnu_tar(&ground.join(format!("{number}.tar")), &restored));
+            same(&kept(&tree), &snapshot(&restored.join("tree")), &format!("dump {number}, of level {wanted}"));
+        }
+    });
+}
+
+/// Without a dump of a lower level, everything is dumped; without the directory, or a level, nothing.
+#[test]
+fn what_there_must_be() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, ground| {
+        file(at.join("tree/f"), 1);
+        let archive = ground.join("a.tar");
+        level(at, &ground.join("none"), &archive, 1).refused();
+        assert!(!archive.exists());
+        let state = dir(ground.join("state"));
+        let ran = level(at, &state, &archive, 4).exits(0);
+        assert!(ran.json()["result"]["since"].is_null());
+        assert!(ran.stderr.contains("everything is dumped"), "{ran}");
+        assert_eq!(catalogs(&state), [4]);
+        level(at, &state, &archive, 10).refused();
+        run(&mut fathom(args!["dump", at.join("tree"), "-o", archive, "--level", "1"])).refused();
+    });
+}

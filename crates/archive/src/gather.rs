@@ -139,12 +139,14 @@ pub fn gather(question: &Question, desk: &Desk) -> Result<(Rows, Answer), NoWalk
         gathering.add(number, &look(&question.sources[number as usize])?);
     }
     let walked = walk(&asked, &gathering, desk)?;
-    let parts = walked.parts.into_iter().map(|part| Gathered {
-        path: part.path,
-        fstype: part.fstype,
-        gather: Gather::of(part.by),
-        engine: part.by,
-        why: part.why,
+    let parts = walked.parts.into_iter().map(|part| {
+        let gather = Gather::of(part.by);
+        let why = match question.gather {
+            Some(asked) if asked == gather => "it was asked for".to_owned(),
+            Some(asked) => format!("{} falls back to {}: {}", asked.name(), gather.name(), part.why),
+            None => part.why,
+        };
+        Gathered { path: part.path, fstype: part.fstype, gather, engine: part.by, why }
     });
     let answer = Answer { parts: parts.collect() };
     let rows = gathering.finish(&answer);

@@ -107,6 +107,11 @@ fn the_archive_is_the_same_and_the_tables_go_where_it_does_not() {
             assert!(shown.contains(words), "no {words}: {shown}");
         }
     }
+    let of_a_file =
+        run(&mut fathom(args!["dump", tree.join("d0/f0"), "--no-output", "--account", "--json"])).exits(0).json();
+    for option in of_a_file["result"]["account"]["options"].as_array().unwrap() {
+        assert_eq!((&option["measured"], &option["why"]), (&Value::Null, &"no SRC is a directory".into()), "{option}");
+    }
     run(&mut fathom(args!["dump", dir(&tree), "--no-output", "--account", "-j", "2"])).refused();
     run(&mut fathom(args!["dump", &tree, "--explain", "--account"])).refused();
 }

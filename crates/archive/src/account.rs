@@ -30,6 +30,9 @@ pub fn measure(question: &Question, way: Gather) -> Result<Took, String> {
     let gathered = gather(&question, &Desk::default());
     let books = account::close();
     let (rows, answer) = gathered.map_err(|_| "it cannot be gathered any more".to_owned())?;
+    if answer.parts.is_empty() {
+        return Err("no SRC is a directory".to_owned());
+    }
     if let Some(other) = answer.parts.iter().find(|part| part.gather != way) {
         return Err(format!("{} is gathered by {}: {}", name(&other.path), other.gather.name(), other.why));
     }

@@ -59,7 +59,7 @@ fn sprout(at: &Path, dice: &mut Dice) {
             }
         }
         2 => drop(symlink("nowhere", at)),
-        3 => drop(symlink("/usr", at)),
+        3 => drop(symlink("/nowhere/at/all", at)),
         4 => drop(symlink("..", at)),
         5 => drop(mknodat(CWD, at, FileType::Fifo, Mode::from(0o600), 0)),
         6 => {

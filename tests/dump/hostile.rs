@@ -27,7 +27,8 @@ fn prey(top: &Path) {
     }
 }
 
-/// Does what is worst for whoever reads, until told to stop.
+/// Does what is worst for whoever reads, until told to stop. Symlinks lead to a file in the tree: what is written through them
+/// must not reach anything else.
 fn harass(top: &Path, stop: &AtomicBool, seed: u64) {
     let mut dice = Dice::new(seed);
     while !stop.load(Ordering::Relaxed) {
@@ -41,7 +42,7 @@ fn harass(top: &Path, stop: &AtomicBool, seed: u64) {
             3 => fs::write(at.with_extension("new"), vec![b'n'; dice.below(100_000)])
                 .and_then(|()| fs::rename(at.with_extension("new"), &at)),
             4 => fs::set_permissions(&at, fs::Permissions::from_mode(*dice.pick(&[0, 0o600, 0o777]))),
-            5 => fs::remove_file(&at).and_then(|()| symlink("/etc/passwd", &at)),
+            5 => fs::remove_file(&at).and_then(|()| symlink(top.join("prey"), &at)),
             6 => fs::remove_file(&at).and_then(|()| fs::create_dir(&at)),
             7 => fs::remove_dir(&at),
             _ => fs::write(&at, vec![b'w'; dice.below(300_000)]),

@@ -20,7 +20,7 @@ pub struct Took {
     pub own: Duration,
 }
 
-/// Gathers in one way, with one thread and an [account](gate::account) of its own. Nothing is kept of what is found.
+/// Gathers in one way, with one thread and an [account] of its own. Nothing is kept of what is found.
 ///
 /// # Errors
 /// Why this way is not to be had.

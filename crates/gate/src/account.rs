@@ -1,6 +1,6 @@
 //! What calls, and the CPU time about them, are for: the account of a run, in the manner of the Multics memo of 1974.
 //!
-//! While one is [open](open), each call's CPU time is taken, and booked by what is being done ([`phase`], [`turn`]) and for
+//! While one is [open], each call's CPU time is taken, and booked by what is being done ([`phase`], [`turn`]) and for
 //! whom ([`about`]). Threads have clocks of their own, so that it does not matter how many there are. Taking the time costs
 //! more than many a call: what it costs is measured first, and left out of what is booked.
 

@@ -2,7 +2,7 @@
 //!
 //! Each thread counts in a ledger of its own, without locks or atomics; a thread that ends adds its ledger to the
 //! process's. [`tally`] is the sum of what ended and of the calling thread. Times and the histogram are taken only while
-//! [`set_profiling`] is on, and CPU times while an [account](crate::account) is open: otherwise a call costs one relaxed
+//! [`set_profiling`] is on, and CPU times while an [account] is open: otherwise a call costs one relaxed
 //! load and two additions more than the bare system call.
 
 use std::cell::Cell;

@@ -73,7 +73,18 @@ impl Series {
         let value = self.dump(&[]).exits(0).json();
         self.restore();
         self.is_restored(what);
+        self.is_restored_by_fathom(what);
         value["result"].clone()
+    }
+
+    /// Restores the whole chain by `fathom restore`, and holds that what is restored is the tree.
+    #[track_caller]
+    fn is_restored_by_fathom(&self, what: &str) {
+        let to = dir(self.restored.with_extension("by fathom"));
+        let archives = (0..self.number).map(|number| self.archives.join(format!("{number}.tar")));
+        run(fathom(args!["restore", "--numeric-owner", "-C", &to]).args(archives)).exits(0);
+        same(&kept(&self.tree), &snapshot(&to.join("tree")), &format!("{what}, by fathom restore"));
+        fs::remove_dir_all(to).unwrap();
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) fn less_start<A: Into<OsString>>(log: &Path, args: impl IntoIterator<
 }
 
 /// System calls for file-system work: a gate for one of these may not be passed by.
-const WATCHED: [&str; 36] = [
+const WATCHED: [&str; 52] = [
     "statx",
     "newfstatat",
     "stat",
@@ -112,6 +112,22 @@ const WATCHED: [&str; 36] = [
     "lgetxattr",
     "flistxattr",
     "fgetxattr",
+    "mkdirat",
+    "mknodat",
+    "symlinkat",
+    "linkat",
+    "unlinkat",
+    "fchownat",
+    "fchmod",
+    "fchmodat",
+    "utimensat",
+    "lsetxattr",
+    "fsetxattr",
+    "fremovexattr",
+    "lremovexattr",
+    "ftruncate",
+    "pwrite64",
+    "umask",
 ];
 
 /// What strace saw is what the gates counted. Its `ioctl` has them all in one.

@@ -9,9 +9,12 @@
 //! | [`increment`] | what an archive needs hold, when there are older ones |
 //! | [`input`] | reads an archive, from wherever it comes |
 //! | [`gather`](mod@gather) | everything that is to be known of a tree before any of it is read |
+//! | [`list`] | goes through archives |
 //! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
+//! | [`restore`](mod@restore) | a tree made from archives |
 //! | [`rows`] | a whole tree in memory, small |
 //! | [`token`] | what a file system says of itself that changes whenever anything in it does |
+//! | [`verify`](mod@verify) | whether an archive is whole, and whether a tree is as it says |
 #![forbid(unsafe_code)]
 
 pub mod account;
@@ -21,9 +24,12 @@ pub mod dump;
 pub mod gather;
 pub mod increment;
 pub mod input;
+pub mod list;
 pub mod part;
+pub mod restore;
 pub mod rows;
 pub mod token;
+pub mod verify;
 
 use gate::fs::Open;
 

@@ -89,6 +89,24 @@ pub(crate) enum Command {
     /// written, in the order of their names. The same tree gives the same archive, byte for byte, whatever the gathering and the
     /// number of threads. A file that is changed meanwhile leaves the archive sound; what is wrong then is named in a warning.
     Dump(Box<Dump>),
+    /// Make a tree from archives: a full dump, and its increments in the order in which they were made.
+    ///
+    /// All is made beneath DIR, and nothing outside it is touched, whatever an archive says: names with '..' are refused, and no
+    /// symlink is followed. Owners, modes, times, links, holes, extended attributes and access control lists become as they were;
+    /// owners and devices only for root. The archives of GNU tar and bsdtar are restored as well, plain or compressed with zstd.
+    ///
+    /// The first archive is laid over what is in DIR and takes nothing away. Each increment after it renames and removes what was
+    /// renamed and removed before it was made.
+    Restore(Restore),
+    /// List what is in archives, as tar -tv does.
+    ///
+    /// Any tar archive is read (pax, GNU tar's, ustar, v7), plain or compressed with zstd. Times are in UTC.
+    List(List),
+    /// See whether an archive is whole: every header, the checksum of every file, and the end.
+    ///
+    /// What fathom dump writes has a checksum (BLAKE3) of the data of each file; archives of other programs have only those of
+    /// the headers. What is damaged is named, and what follows it is looked at, too.
+    Verify(Verify),
     /// Say what other gates would save, by the model of the Multics memo of 1974.
     ///
     /// Of each call, the price of the cheapest one is overhead, and the rest useful work. A proposal replaces gates by others:
@@ -475,6 +493,96 @@ pub(crate) enum Gathering {
     Batched,
     /// The file system's own tables, read from the device (ext2, ext3, ext4); else batched
     Raw,
+}
+
+const RESTORE_EXAMPLES: &str = concat!(
+    "\
+Examples:
+  fathom restore full.tar -C /srv                     all of it, beneath /srv
+  fathom restore full.tar monday.tar tuesday.tar      the tree of Tuesday
+  fathom restore full.tar.zst -C /tmp/x home/me       what is under one name
+  fathom restore full.tar monday.tar -- home/me a.tar the same, where a name might be taken for an archive
+  ssh host cat full.tar | fathom restore - -C /srv    from a pipe
+  fathom restore full.tar --dry-run                   what would be done
+
+Behind -- all arguments are PATHs. Without it, those before the first that is no file are archives, and the rest are PATHs; the
+first is an archive always.
+
+",
+    exit!()
+);
+
+/// The flags of `fathom restore`.
+#[derive(Args, Debug)]
+#[command(after_help = exit!(), after_long_help = RESTORE_EXAMPLES,
+          override_usage = "fathom restore [OPTIONS] ARCHIVE... [-C DIR] [[--] PATH...]")]
+pub(crate) struct Restore {
+    /// The archives, in the order in which they were made; - is standard input. A name that is no file is a PATH, if an archive
+    /// stands before it
+    #[arg(required = true, value_name = "ARCHIVE")]
+    pub(crate) archives: Vec<OsString>,
+    /// Restore only what has these names in the archives, and what is below them
+    #[arg(last = true, value_name = "PATH")]
+    pub(crate) paths: Vec<OsString>,
+
+    /// Restore into DIR, which must be there
+    #[arg(short = 'C', long, value_name = "DIR", default_value = ".")]
+    pub(crate) directory: OsString,
+    /// As root: go by the numbers of owners, even where their names are known here
+    #[arg(long)]
+    pub(crate) numeric_owner: bool,
+    /// Print what would be done, a line for each member, and touch nothing
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+}
+
+const LIST_EXAMPLES: &str = concat!(
+    "\
+Examples:
+  fathom list srv.tar                     every member, a line each
+  fathom list srv.0.tar.zst srv.1.tar.zst of a dump and its increment, compressed
+  fathom list srv.tar -- srv/www          what is at or under srv/www
+  ssh host cat srv.tar | fathom list -    from standard input
+  fathom list srv.tar --json              with all that is known of each
+
+",
+    exit!()
+);
+
+/// The flags of `fathom list`.
+#[derive(Args, Debug)]
+#[command(after_help = exit!(), after_long_help = LIST_EXAMPLES)]
+pub(crate) struct List {
+    /// Archives; - is standard input
+    #[arg(required = true, value_name = "ARCHIVE")]
+    pub(crate) archives: Vec<OsString>,
+    /// Only these members, and what is under them
+    #[arg(last = true, value_name = "PATH")]
+    pub(crate) paths: Vec<OsString>,
+}
+
+const VERIFY_EXAMPLES: &str = concat!(
+    "\
+Examples:
+  fathom verify srv.tar.zst               whether it is whole
+  fathom verify srv.tar --against /       and whether /srv is still as it says
+  ssh host cat srv.tar | fathom verify -  from standard input
+
+",
+    exit!()
+);
+
+/// The flags of `fathom verify`.
+#[derive(Args, Debug)]
+#[command(after_help = exit!(), after_long_help = VERIFY_EXAMPLES)]
+pub(crate) struct Verify {
+    /// The archive; - is standard input
+    #[arg(value_name = "ARCHIVE")]
+    pub(crate) archive: OsString,
+    /// Compare each member with what has its name below DIR: type, mode, owner, size, time, contents, links, attributes.
+    /// What is there and in no member is not looked for
+    #[arg(long, value_name = "DIR")]
+    pub(crate) against: Option<OsString>,
 }
 
 const ACCOUNT_EXAMPLES: &str = concat!(

@@ -12,7 +12,10 @@
 //! | [`cmd::walk`] | `fathom walk` |
 //! | [`cmd::changed`] | `fathom changed` |
 //! | [`cmd::account`] | `fathom account` |
+//! | [`cmd::restore`] | `fathom restore` |
 //! | [`cmd::dump`] | `fathom dump` |
+//! | [`cmd::list`] | `fathom list` |
+//! | [`cmd::verify`] | `fathom verify` |
 //! | [`cmd::survey`] | `fathom survey` |
 //! | [`cmd::paper`] | `fathom completions`, `fathom man` |
 //! | [`out`] | output: data, talk, warnings, profile, exit status |
@@ -42,7 +45,10 @@ fn main() -> ExitCode {
         args::Command::Walk(args) => cmd::walk::run(args, &out),
         args::Command::Changed(args) => cmd::changed::run(args, &out),
         args::Command::Account(args) => cmd::account::run(args, &out),
+        args::Command::Restore(args) => cmd::restore::run(args, &out),
         args::Command::Dump(args) => cmd::dump::run(args, &out),
+        args::Command::List(args) => cmd::list::run(args, &out),
+        args::Command::Verify(args) => cmd::verify::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
         args::Command::Completions(args) => cmd::paper::completions(args, &out),
         args::Command::Man(args) => cmd::paper::man(args),

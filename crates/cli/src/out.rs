@@ -94,6 +94,12 @@ impl Out {
         self.data(Envelope { schema, result, gates: &gates, warnings: &warnings }.to_line().as_bytes())
     }
 
+    /// What stands in the envelope before and behind a result that is written as it comes.
+    pub(crate) fn around(&self, schema: &'static str, warnings: &[mounts::Warning]) -> (String, String) {
+        let warnings: Vec<json::Warning> = warnings.iter().map(warning).collect();
+        Envelope { schema, result: (), gates: &gates(&gate::meter::tally()), warnings: &warnings }.around()
+    }
+
     /// Says something on stderr that is neither data nor a warning.
     pub(crate) fn talk(&self, text: impl std::fmt::Display) {
         if !self.quiet {

@@ -109,7 +109,7 @@ fn lasting(seconds: f64) -> String {
 
 /// Does some work, and says meanwhile what there is to say after so many seconds. A thread of its own looks, so that the work
 /// is not held up.
-fn watch<T>(wanted: bool, say: impl Fn(f64) -> String + Send, work: impl FnOnce() -> T) -> T {
+pub(crate) fn watch<T>(wanted: bool, say: impl Fn(f64) -> String + Send, work: impl FnOnce() -> T) -> T {
     const EVERY: Duration = Duration::from_millis(100);
     if !wanted {
         return work();

@@ -36,13 +36,13 @@ pub fn linkat(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr, at: At) -
     .map(drop)
 }
 
-/// Renames within a directory; what had the new name is replaced.
-/// [renameat(2)](https://man7.org/linux/man-pages/man2/rename.2.html)
-pub fn renameat(dir: impl AsFd, name: &CStr, new: &CStr) -> Result<()> {
-    let dir = dir.as_fd().as_raw_fd();
-    pass(Gate::Renameat, || {
-        // SAFETY: both names are NUL-terminated. renameat2 without flags is renameat, which newer architectures lack.
-        answer(unsafe { syscall(libc::SYS_renameat2, dir, name.as_ptr(), dir, new.as_ptr(), 0) })
+/// Gives a file another name in the place of the one that it has; what had the new name is replaced.
+/// [renameat2(2)](https://man7.org/linux/man-pages/man2/rename.2.html)
+pub fn renameat2(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr) -> Result<()> {
+    let (from, to) = (from.as_fd().as_raw_fd(), to.as_fd().as_raw_fd());
+    pass(Gate::Renameat2, || {
+        // SAFETY: both names are NUL-terminated. Without flags it is renameat, which newer architectures lack.
+        answer(unsafe { syscall(libc::SYS_renameat2, from, name.as_ptr(), to, new.as_ptr(), 0) })
     })
     .map(drop)
 }
@@ -56,15 +56,81 @@ pub fn unlinkat(dir: impl AsFd, name: &CStr) -> Result<()> {
     .map(drop)
 }
 
-/// Makes a file that everybody may read and write whom the umask does not keep out; `name` is a directory for an
-/// `O_TMPFILE`.
-fn create(dir: impl AsFd, name: &CStr, how: c_int) -> Result<Fd> {
+/// A file that everybody may read and write whom the umask does not keep out.
+const FOR_ALL: u32 = 0o666;
+
+/// Makes a file, its permissions less the umask; `name` is a directory for an `O_TMPFILE`.
+fn create(dir: impl AsFd, name: &CStr, how: c_int, mode: u32) -> Result<Fd> {
     pass(Gate::Openat, || {
         let how = how | libc::O_WRONLY | libc::O_CLOEXEC;
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_openat, dir.as_fd().as_raw_fd(), name.as_ptr(), how, 0o666) })
+        answer(unsafe { syscall(libc::SYS_openat, dir.as_fd().as_raw_fd(), name.as_ptr(), how, mode) })
     })
     .map(Fd::take)
+}
+
+/// Makes an `O_TMPFILE`; `None` where there is none.
+fn unnamed(dir: impl AsFd, mode: u32) -> Result<Option<Fd>> {
+    match create(dir, c".", libc::O_TMPFILE, mode) {
+        Ok(fd) => Ok(Some(fd)),
+        // File systems and kernels that have none say so in many ways.
+        Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// Makes a file under a temporary name.
+fn named(dir: Fd, mode: u32) -> Result<(Fd, Temporary)> {
+    let mut made = None;
+    let temporary = Temporary::anyhow(dir, |dir, name| {
+        made = Some(create(dir, name, libc::O_CREAT | libc::O_EXCL, mode)?);
+        Ok(())
+    })?;
+    Ok((made.ok_or(Errno::EIO)?, temporary))
+}
+
+/// A new file that gets its name when it is whole: until then nothing is to be seen of it, and nothing is left of it when
+/// the process ends. Unlike a [`Writer`] it is made in an open directory, and waits for no disk.
+#[derive(Debug)]
+pub struct Fresh {
+    fd: Fd,
+    temporary: Option<Temporary>,
+}
+
+impl Fresh {
+    /// Makes one with the permissions `mode`, less the umask, for a directory: an `O_TMPFILE`. `Ok(None)` where there is
+    /// none of these.
+    pub fn unnamed(dir: &Fd, mode: u32) -> Result<Option<Fresh>> {
+        Ok(unnamed(dir, mode)?.map(|fd| Fresh { fd, temporary: None }))
+    }
+
+    /// Makes one under a temporary name, which signals take away but a SIGKILL does not. Only its owner may do anything
+    /// with it.
+    pub fn named(dir: &Fd) -> Result<Fresh> {
+        let (fd, temporary) = named(openat(dir, c".", Open::PATH | Open::DIRECTORY)?, 0o600)?;
+        Ok(Fresh { fd, temporary: Some(temporary) })
+    }
+
+    /// The file, open for writing.
+    pub fn fd(&self) -> &Fd {
+        &self.fd
+    }
+
+    /// Gives it its name, in the directory that it was made for.
+    ///
+    /// # Errors
+    /// `EEXIST` or another when something has the name already. The file is still there then, and can be given a name once
+    /// that one has gone.
+    pub fn publish(&mut self, dir: &Fd, name: &CStr) -> Result<()> {
+        match &mut self.temporary {
+            None => link(&self.fd, dir, name),
+            Some(temporary) => {
+                renameat2(&temporary.dir, &temporary.name, dir, name)?;
+                temporary.is_there = false;
+                Ok(())
+            }
+        }
+    }
 }
 
 /// A file being written. Under its name it appears whole, when it is [published](Writer::publish), and takes the place of
@@ -146,18 +212,10 @@ impl Writer {
     }
 
     fn in_dir(dir: Fd, name: CString) -> Result<Writer> {
-        match create(&dir, c".", libc::O_TMPFILE) {
-            Ok(fd) => return Ok(Writer { fd, whereto: Whereto::Unnamed { dir, name } }),
-            // File systems and kernels that have none say so in many ways.
-            Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {}
-            Err(e) => return Err(e),
+        if let Some(fd) = unnamed(&dir, FOR_ALL)? {
+            return Ok(Writer { fd, whereto: Whereto::Unnamed { dir, name } });
         }
-        let mut made = None;
-        let temporary = Temporary::anyhow(dir, |dir, name| {
-            made = Some(create(dir, name, libc::O_CREAT | libc::O_EXCL)?);
-            Ok(())
-        })?;
-        let fd = made.ok_or(Errno::EIO)?;
+        let (fd, temporary) = named(dir, FOR_ALL)?;
         Ok(Writer { fd, whereto: Whereto::Named { name, temporary } })
     }
 
@@ -310,7 +368,7 @@ impl Temporary {
 
     /// Makes it the name that is wanted, and waits until that is on the disk.
     fn rename(&mut self, to: &CStr) -> Result<()> {
-        renameat(&self.dir, &self.name, to)?;
+        renameat2(&self.dir, &self.name, &self.dir, to)?;
         self.is_there = false;
         fsync(&self.dir)
     }
@@ -477,13 +535,8 @@ mod tests {
         let dir = ground("named");
         let open = || open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
         let start = || {
-            let (fd, name) = (open(), c"out".to_owned());
-            let mut made = None;
-            let temporary = Temporary::anyhow(fd, |dir, name| {
-                made = Some(create(dir, name, libc::O_CREAT | libc::O_EXCL)?);
-                Ok(())
-            });
-            Writer { fd: made.unwrap(), whereto: Whereto::Named { name, temporary: temporary.unwrap() } }
+            let (fd, temporary) = named(open(), FOR_ALL).unwrap();
+            Writer { fd, whereto: Whereto::Named { name: c"out".to_owned(), temporary } }
         };
         let mut writer = start();
         writer.write_all(b"x").unwrap();
@@ -492,6 +545,25 @@ mod tests {
         assert_eq!(names(&dir), ["out"]);
         drop(start());
         assert_eq!(names(&dir), ["out"]);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_fresh_file_gets_its_name_when_it_is_whole() {
+        let dir = ground("fresh");
+        let fd = open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
+        let both = || [Fresh::unnamed(&fd, 0o640).unwrap().unwrap(), Fresh::named(&fd).unwrap()];
+        for (fresh, name) in both().iter_mut().zip([c"one", c"two"]) {
+            write(fresh.fd(), b"x").unwrap();
+            fresh.publish(&fd, name).unwrap();
+        }
+        drop(both());
+        assert_eq!(names(&dir), ["one", "two"]);
+        let mut late = Fresh::unnamed(&fd, 0o600).unwrap().unwrap();
+        assert_eq!(late.publish(&fd, c"one"), Err(Errno::EEXIST));
+        unlinkat(&fd, c"one").unwrap();
+        late.publish(&fd, c"one").unwrap();
+        assert_eq!(std::fs::read(dir.join("one")).unwrap(), b"");
         std::fs::remove_dir_all(dir).unwrap();
     }
 

@@ -286,8 +286,12 @@ bitflags! {
     pub struct Resolve: u64 {
         /// Fail with `EXDEV` where the name leads into another mount.
         const NO_XDEV = 0x01;
+        /// Fail with `ELOOP` where any component is a link of /proc that leads by no name.
+        const NO_MAGICLINKS = 0x02;
         /// Fail with `ELOOP` where any component is a symlink.
         const NO_SYMLINKS = 0x04;
+        /// Fail with `EXDEV` where the name leads out of the directory that it begins at.
+        const BENEATH = 0x08;
     }
 }
 

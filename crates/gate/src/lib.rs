@@ -9,6 +9,7 @@
 //! | [`meter`] | the names of the gates, the counters of each thread, their sum |
 //! | [`account`] | what calls and CPU time are for, for those who ask |
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
+//! | [`create`] | files, directories, links and their attributes made: `mkdirat`, `fchownat`, `utimensat`, ... |
 //! | [`errno`] | error numbers with their names |
 //! | [`fd`] | an owned file descriptor whose close is counted |
 //! | [`file`](mod@file) | files that are written whole or not at all, and read from any place in them |
@@ -30,6 +31,7 @@ compile_error!(
 
 pub mod account;
 pub mod btrfs;
+pub mod create;
 pub mod errno;
 pub mod fd;
 pub mod file;

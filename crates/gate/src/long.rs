@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::fs::{At, CWD, Open, Resolve, Stat, Statx, Want, newfstatat, openat, openat2, statx};
+use crate::fs::{At, CWD, Open, Resolve, Stat, Statx, Want, has_openat2, newfstatat, openat, openat2, statx};
 use crate::{Errno, Fd, Result};
 
 /// The longest name the kernel takes, without its NUL.
@@ -89,4 +89,44 @@ pub fn open_long_no_symlinks(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Res
 pub fn openat2_long(dir: BorrowedFd<'_>, name: &[u8], how: Open, resolve: Resolve) -> Result<Fd> {
     let reach = reach(dir, name)?;
     openat2(reach.dir(), reach.rest(), how, resolve)
+}
+
+/// Opens what is beneath a directory, by a name of any length: no symlink is followed, and no `..`, whatever others do to the
+/// tree meanwhile. Where the kernel has no openat2(2), one component after the other.
+///
+/// # Errors
+/// `ELOOP` or `ENOTDIR` where a symlink is in the way, `EXDEV` for a name that leads out.
+pub fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Result<Fd> {
+    let resolve = Resolve::BENEATH | Resolve::NO_SYMLINKS | Resolve::NO_MAGICLINKS;
+    let components = || name.split(|&b| b == b'/').filter(|part| !part.is_empty() && *part != b".");
+    if components().any(|part| part == b"..") || name.starts_with(b"/") {
+        return Err(Errno::EXDEV);
+    }
+    let place = Open::PATH | Open::DIRECTORY | Open::NOFOLLOW;
+    let mut from: Option<Fd> = None;
+    let mut rest = name;
+    while rest.len() > LONGEST && has_openat2() {
+        let cut = rest[..LONGEST].iter().rposition(|&b| b == b'/').filter(|&at| at > 0).ok_or(Errno::ENAMETOOLONG)?;
+        let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
+        let next = openat2(at, &c_string(&rest[..cut])?, place, resolve)?;
+        if !has_openat2() {
+            break; // it was just found missing, and took more than one component on trust
+        }
+        from = Some(next);
+        rest = &rest[cut + 1..];
+    }
+    if has_openat2() {
+        let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
+        let opened = openat2(at, &c_string(if rest.is_empty() { b"." } else { rest })?, how | Open::NOFOLLOW, resolve);
+        if has_openat2() {
+            return opened;
+        }
+    }
+    let mut parts = components().peekable();
+    let mut here: Option<Fd> = None;
+    while let Some(part) = parts.next() {
+        let how = if parts.peek().is_some() { place } else { how | Open::NOFOLLOW };
+        here = Some(openat(here.as_ref().map_or(dir, |fd| fd.as_fd()), &c_string(part)?, how)?);
+    }
+    here.map_or_else(|| openat(dir, c".", how), Ok)
 }

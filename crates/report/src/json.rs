@@ -60,6 +60,15 @@ pub struct Envelope<'a, R> {
     pub warnings: &'a [Warning],
 }
 
+impl Envelope<'_, ()> {
+    /// The line without its result, which belongs between the two parts: for one that is written as it comes.
+    pub fn around(&self) -> (String, String) {
+        let line = self.to_line();
+        let (before, behind) = line.split_once("null").unwrap_or_default();
+        (before.to_owned(), behind.to_owned())
+    }
+}
+
 impl<R: Serialize> Envelope<'_, R> {
     /// As one line.
     pub fn to_line(&self) -> String {

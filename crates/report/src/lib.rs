@@ -17,6 +17,9 @@
 //! | [`changed`] | what has changed, for people and for backup tools |
 //! | [`nightly`] | what a nightly dump would cost |
 //! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
+//! | [`restore`] | what was restored |
+//! | [`list`] | members of archives |
+//! | [`verify`] | whether an archive is whole |
 #![forbid(unsafe_code)]
 
 pub mod account;
@@ -26,11 +29,14 @@ pub mod du;
 pub mod dump;
 pub mod entries;
 pub mod json;
+pub mod list;
 pub mod mounts;
 pub mod name;
 pub mod nightly;
 pub mod profile;
+pub mod restore;
 pub mod stats;
 pub mod table;
 pub mod time;
+pub mod verify;
 pub mod walk;

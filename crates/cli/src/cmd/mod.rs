@@ -3,8 +3,11 @@
 pub(crate) mod account;
 pub(crate) mod changed;
 pub(crate) mod dump;
+pub(crate) mod list;
 pub(crate) mod mounts;
 pub(crate) mod paper;
+pub(crate) mod restore;
 pub(crate) mod survey;
+pub(crate) mod verify;
 pub(crate) mod walk;
 pub(crate) mod watch;

@@ -297,7 +297,7 @@ impl Decoder {
             gid: id(common.gid, GID)?,
             uname: own(common.uname, UNAME),
             gname: own(common.gname, GNAME),
-            size: stored,
+            size: if Member::has_data(kind) { stored } else { 0 },
             stored,
             mtime: common.mtime.map_or_else(|| seconds(&block[MTIME]), Ok)?,
             atime: common.atime.map_or_else(|| old(&block[gnu::ATIME]), |time| Ok(Some(time)))?,
@@ -305,7 +305,9 @@ impl Decoder {
             rdev,
             acl_access: records.acl_access,
             acl_default: records.acl_default,
-            xattrs: records.xattrs.into_iter().collect(),
+            xattrs: if records.coded_xattrs.is_empty() { records.xattrs } else { records.coded_xattrs }
+                .into_iter()
+                .collect(),
             sparse: None,
             dumpdir: records.dumpdir,
             blake3: records.blake3,

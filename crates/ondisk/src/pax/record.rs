@@ -120,6 +120,8 @@ pub(super) struct Records {
     pub(super) acl_access: Option<Vec<u8>>,
     pub(super) acl_default: Option<Vec<u8>>,
     pub(super) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// The same as bsdtar has them. It writes them in the other form as well, with names that others do not undo.
+    pub(super) coded_xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(super) sparse: Sparse,
     pub(super) dumpdir: Option<Vec<u8>>,
     pub(super) blake3: Option<[u8; 32]>,
@@ -186,7 +188,7 @@ impl Records {
                     self.xattrs.insert(attribute(unescape(name, |hex| matches!(hex, b'=' | b'%')))?, value.to_vec());
                 } else if let Some(name) = key.strip_prefix(b"LIBARCHIVE.xattr.") {
                     let value = base64(value).ok_or("an extended attribute is no base64")?;
-                    self.xattrs.entry(attribute(unescape(name, |_| true))?).or_insert(value);
+                    self.coded_xattrs.insert(attribute(unescape(name, |_| true))?, value);
                 } else {
                     self.common.take(key, value)?;
                 }
@@ -388,8 +390,11 @@ mod tests {
         push(&mut text, b"SCHILY.xattr.user.c%3Dd%41", b"\0\n=");
         push(&mut text, b"SCHILY.xattr.user.e", b"");
         let records = Records::parse(text).unwrap();
-        let expected: [(&[u8], &[u8]); 3] = [(b"user.a b", b"xyz!"), (b"user.c=d%41", b"\0\n="), (b"user.e", b"")];
-        assert!(records.xattrs.iter().map(|(name, value)| (&name[..], &value[..])).eq(expected));
+        let are = |map: &BTreeMap<Vec<u8>, Vec<u8>>, expected: &[(&[u8], &[u8])]| {
+            assert!(map.iter().map(|(name, value)| (&name[..], &value[..])).eq(expected.iter().copied()));
+        };
+        are(&records.xattrs, &[(b"user.c=d%41", b"\0\n="), (b"user.e", b"")]);
+        are(&records.coded_xattrs, &[(b"user.a b", b"xyz!")]);
     }
 
     #[test]

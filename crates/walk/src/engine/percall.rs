@@ -35,11 +35,8 @@ impl Engine for PerCall {
     }
 }
 
-/// Takes a field over from another answer.
-type Take = fn(&mut Statx, Statx);
-
-/// What is asked for, call by call, and what is taken of the answer.
-const FIELDS: [(Want, Take); 12] = [
+/// What is asked for, call by call, and which part of the answer is taken.
+const FIELDS: [(Want, fn(&mut Statx, Statx)); 12] = [
     (Want::MODE, |to, s| to.mode = to.mode & !0o7777 | s.mode & 0o7777),
     (Want::INO, |to, s| to.ino = s.ino),
     (Want::NLINK, |to, s| to.nlink = s.nlink),

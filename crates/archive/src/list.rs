@@ -1,0 +1,75 @@
+//! Goes through archives, member by member.
+
+use mounts::Warning;
+use ondisk::pax::Member;
+
+use crate::input::{Failure, Input};
+
+/// Names that are wanted: members with these names, and what is under them.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    names: Vec<Vec<u8>>,
+    /// Which of them have been met.
+    met: Vec<bool>,
+}
+
+impl Wanted {
+    /// All members, where no names are given. Slashes at the end of a name mean nothing.
+    pub fn new(names: &[Vec<u8>]) -> Wanted {
+        let names: Vec<Vec<u8>> = names.iter().map(|name| bare(name).to_vec()).collect();
+        Wanted { met: vec![false; names.len()], names }
+    }
+
+    /// Whether a member is wanted.
+    pub fn has(&mut self, path: &[u8]) -> bool {
+        let path = bare(path);
+        let mut is_wanted = self.names.is_empty();
+        for (name, met) in self.names.iter().zip(&mut self.met) {
+            if path.strip_prefix(&name[..]).is_some_and(|rest| rest.is_empty() || rest[0] == b'/') {
+                *met = true;
+                is_wanted = true;
+            }
+        }
+        is_wanted
+    }
+
+    /// A warning for each name that no member had.
+    pub fn missing(&self) -> impl Iterator<Item = Warning> {
+        let unmet = self.names.iter().zip(&self.met).filter(|(_, met)| !**met);
+        unmet.map(|(name, _)| Warning::about(name, "no member has this name, nor is any under it"))
+    }
+}
+
+/// A name without the slashes at its end.
+fn bare(name: &[u8]) -> &[u8] {
+    let end = name.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
+    &name[..end]
+}
+
+/// Opens archives, all of them before any is read further.
+///
+/// # Errors
+/// The one that cannot be opened, and why.
+pub fn open(names: &[Vec<u8>]) -> Result<Vec<(&[u8], Input)>, (&[u8], Failure)> {
+    names
+        .iter()
+        .map(|name| Input::open(name).map(|input| (&name[..], input)).map_err(|failure| (&name[..], failure)))
+        .collect()
+}
+
+/// Hands over each wanted member of an archive, with where in it its headers begin. What cannot be read ends it.
+///
+/// # Errors
+/// Why it ends before its end; or what `take` says, which ends it, too.
+pub fn each<E: From<Failure>>(
+    input: &mut Input,
+    wanted: &mut Wanted,
+    mut take: impl FnMut(u64, &Member) -> Result<(), E>,
+) -> Result<(), E> {
+    while let Some(member) = input.next()? {
+        if wanted.has(&member.path) {
+            take(input.at(), &member)?;
+        }
+    }
+    Ok(())
+}

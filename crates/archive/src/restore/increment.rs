@@ -1,0 +1,257 @@
+//! What an increment says of a directory besides its members: which directories were renamed, and what is in it. GNU tar's
+//! `GNU.dumpdir`.
+//!
+//! Only archives after the first rename or take away anything: the first is laid over what is there.
+
+use std::ffi::CString;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+use gate::file::renameat2;
+use gate::fs::{At, FileType, Open, Want, getdents64, statx};
+use gate::long::{c_string, open_beneath, statx_long};
+use gate::{Errno, Fd, Gate};
+use ondisk::dirent::{EntryType, entries};
+use ondisk::pax::dumpdir::{self, Code};
+
+use super::name::{Renames, after, clean, split};
+use super::remove::remove;
+use super::{Restorer, Trouble, on_the_way};
+use crate::input::Input;
+
+/// One name of a directory here.
+struct Present {
+    name: CString,
+    is_directory: bool,
+    /// Whether it stays.
+    stays: bool,
+}
+
+impl Restorer<'_> {
+    /// Carries out the renames, in their order.
+    pub(super) fn renames(&mut self, path: &[u8], text: &[u8]) {
+        let Some(entries) = dumpdir::entries(text) else { return }; // `purge` warns of it
+        let (mut temporary, mut from) = (None, None);
+        for (code, name) in entries {
+            let done = match code {
+                Code::X => {
+                    let dir = clean(if name.is_empty() { b"." } else { name }).map_err(refused);
+                    dir.and_then(|dir| self.free_name(&dir.path)).map(|free| temporary = Some(free))
+                }
+                Code::R => {
+                    from = Some(name);
+                    continue;
+                }
+                Code::T => self.rename(from.unwrap_or_default(), name, temporary.as_deref()),
+                Code::Y | Code::N | Code::D => continue,
+            };
+            if let Err(trouble) = done {
+                self.remarks.warn(if name.is_empty() { path } else { name }, trouble);
+            }
+        }
+    }
+
+    /// A name in a directory that nothing has: that of the temporary directory for renames in a circle.
+    fn free_name(&mut self, dir: &[u8]) -> Result<Vec<u8>, Trouble> {
+        const TRIES: u32 = 1000;
+        let here = open_beneath(self.top.as_fd(), dir, Open::PATH | Open::DIRECTORY).map_err(on_the_way)?;
+        for n in 0..TRIES {
+            let name = format!(".fathom-renamed-{n}");
+            let c_name = c_string(name.as_bytes()).map_err(on_the_way)?;
+            if statx(&here, &c_name, At::SYMLINK_NOFOLLOW, Want::TYPE).is_err() {
+                return Ok(if dir.is_empty() { name.into_bytes() } else { [dir, b"/", name.as_bytes()].concat() });
+            }
+        }
+        Err(Trouble::because("there is no name free for a directory to be renamed to meanwhile"))
+    }
+
+    fn rename(&mut self, from: &[u8], to: &[u8], temporary: Option<&[u8]>) -> Result<(), Trouble> {
+        let whole = |name: &[u8]| match (name, temporary) {
+            (b"", Some(temporary)) => Ok(temporary.to_vec()),
+            (b"", None) => Err(Trouble::because("not renamed: the archive names no temporary directory")),
+            (name, _) => clean(name).map(|name| name.path).map_err(refused),
+        };
+        let (from, to) = (whole(from)?, whole(to)?);
+        if from.is_empty() || to.is_empty() {
+            return Err(Trouble::because("not renamed: it is the directory to restore into"));
+        }
+        let is_temporary = temporary == Some(&from[..]);
+        if !is_temporary && !self.chosen.has_in(&from) {
+            return Ok(());
+        }
+        // What is known of directories on the way goes by their old names.
+        self.leave_all();
+        self.linked = None;
+        let shown = String::from_utf8_lossy(&from).escape_debug().to_string();
+        let failed = |gate, errno| {
+            let next = match errno {
+                Errno::ENOENT => "is an earlier archive of the chain missing?",
+                Errno::ENOTEMPTY | Errno::EEXIST => "something has the new name; restore into an empty directory",
+                _ => "what is in it may be missing under its new name",
+            };
+            Trouble::of(gate, errno, format!("cannot rename the directory '{shown}' to this; {next}"))
+        };
+        let ((old_dir, old), (new_dir, new)) = (split(&from), split(&to));
+        let old_dir = match open_beneath(self.top.as_fd(), old_dir, Open::SCAN) {
+            // Nothing in it was chosen that was there.
+            Err(Errno::ENOENT) if !self.chosen.is_all() => return Ok(()),
+            Err(Errno::ENOENT) if open_beneath(self.top.as_fd(), &to, Open::PATH | Open::DIRECTORY).is_ok() => {
+                return Ok(());
+            }
+            other => other.map_err(|e| failed(Gate::Openat2, e))?,
+        };
+        let names = c_string(old).and_then(|old| Ok((old, c_string(new)?))).map_err(|e| failed(Gate::Renameat2, e))?;
+        let seen = match statx(&old_dir, &names.0, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS) {
+            Err(Errno::ENOENT) if !self.chosen.is_all() => return Ok(()),
+            // GNU tar also tells of directories that came along with the one that they are in.
+            Err(Errno::ENOENT) if open_beneath(self.top.as_fd(), &to, Open::PATH | Open::DIRECTORY).is_ok() => {
+                return Ok(());
+            }
+            other => other.map_err(|e| failed(Gate::Statx, e))?,
+        };
+        if seen.file_type != FileType::Directory {
+            return Err(failed(Gate::Renameat2, Errno::ENOTDIR));
+        }
+        // The directory above the new name may be new itself.
+        self.enter(new_dir)?;
+        let new_dir = self.here()?;
+        let mut done = renameat2(&old_dir, &names.0, &new_dir, &names.1);
+        if done == Err(Errno::EACCES) && !self.rights.is_root {
+            done = self.rename_own(&old_dir, &new_dir, &names);
+        }
+        done.map_err(|e| failed(Gate::Renameat2, e))?;
+        self.counts.renamed += 1;
+        Ok(())
+    }
+
+    /// A user's own directories may be read-only: for the time of a rename, those that it writes to are not.
+    fn rename_own(&self, old_dir: &Fd, new_dir: &Fd, names: &(CString, CString)) -> gate::Result<()> {
+        let itself = open_beneath(old_dir.as_fd(), names.0.to_bytes(), Open::SCAN)?;
+        let mut changed = Vec::new();
+        for dir in [old_dir, new_dir, &itself] {
+            let seen = statx(dir, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
+            if seen.uid == self.rights.uid && seen.mode & 0o700 != 0o700 {
+                gate::create::fchmod(dir, seen.mode | 0o700)?;
+                changed.push((dir, seen.mode));
+            }
+        }
+        let done = renameat2(old_dir, &names.0, new_dir, &names.1);
+        for (dir, mode) in changed.into_iter().rev() {
+            gate::create::fchmod(dir, mode)?;
+        }
+        done
+    }
+
+    /// Takes away what is in a directory, the last on the way, and was not when the increment was made.
+    pub(super) fn purge(&mut self, path: &[u8], text: &[u8]) -> Result<(), Trouble> {
+        let Some(said) = dumpdir::entries(text) else {
+            let what = "what the archive says of its entries cannot be read: nothing in it is taken away";
+            return Err(Trouble::because(what));
+        };
+        let here = self.here()?;
+        let mut present = list(&here)?;
+        present.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        let (mut missing, mut first_missing) = (0_u64, None);
+        for (code, name) in said {
+            let at = present.binary_search_by(|entry| entry.name.to_bytes().cmp(name)).ok();
+            match (code, at.and_then(|at| present.get_mut(at))) {
+                (Code::Y, Some(entry)) => entry.stays = !entry.is_directory,
+                (Code::D, Some(entry)) => entry.stays = entry.is_directory,
+                // Of a directory, GNU tar says so now and then.
+                (Code::N, Some(entry)) => entry.stays = true,
+                (Code::N, None) => {
+                    missing += 1;
+                    first_missing.get_or_insert(name);
+                }
+                (Code::Y | Code::D | Code::R | Code::T | Code::X, _) => {}
+            }
+        }
+        if let Some(first) = first_missing {
+            let first = String::from_utf8_lossy(first).escape_debug().to_string();
+            let others = if missing > 1 { format!(" and {} others", missing - 1) } else { String::new() };
+            let what =
+                format!("'{first}'{others} should be in it from an earlier archive of the chain: is one missing?");
+            self.remarks.warn(if path.is_empty() { b"." } else { path }, Trouble::because(what));
+        }
+        for entry in present.iter().filter(|entry| !entry.stays) {
+            let whole = if path.is_empty() {
+                entry.name.to_bytes().to_vec()
+            } else {
+                [path, b"/", entry.name.to_bytes()].concat()
+            };
+            self.counts.removed += remove(&here, &entry.name, &whole, &mut self.remarks);
+            self.linked = None;
+        }
+        Ok(())
+    }
+}
+
+fn refused(why: &'static str) -> Trouble {
+    Trouble::because(format!("not renamed: {why}"))
+}
+
+/// What is in an open directory.
+fn list(here: &Rc<Fd>) -> Result<Vec<Present>, Trouble> {
+    let failed = |e| Trouble::of(Gate::Getdents64, e, "its entries cannot be read: nothing in it is taken away");
+    let mut buffer = vec![0; 32 << 10];
+    let mut present = Vec::new();
+    // A descriptor of its own, to be read from the beginning.
+    let dir = open_beneath(here.as_fd(), b".", Open::SCAN).map_err(failed)?;
+    loop {
+        let n = getdents64(&dir, &mut buffer).map_err(failed)?;
+        if n == 0 {
+            return Ok(present);
+        }
+        for entry in entries(&buffer[..n.min(buffer.len())]) {
+            let is_directory = match entry.entry_type {
+                EntryType::Directory => true,
+                EntryType::Other => false,
+                EntryType::Unknown => statx(&dir, entry.name, At::SYMLINK_NOFOLLOW, Want::TYPE)
+                    .is_ok_and(|seen| seen.file_type == FileType::Directory),
+            };
+            present.push(Present { name: entry.name.to_owned(), is_directory, stays: false });
+        }
+    }
+}
+
+/// The renames that archives carry out, each in its first directory; none for one that cannot be read twice. The first archive
+/// carries out none.
+pub(super) fn traced(archives: &[Vec<u8>]) -> Vec<Renames> {
+    let of = |(at, archive): (usize, &Vec<u8>)| {
+        let is_plain =
+            || statx_long(archive, At::empty(), Want::TYPE).is_ok_and(|seen| seen.file_type == FileType::Regular);
+        if at == 0 || archive == b"-" || !is_plain() {
+            return None;
+        }
+        let first = Input::open(archive).ok()?.next().ok()??;
+        Some(pairs(first.dumpdir.as_deref()?))
+    };
+    archives.iter().enumerate().map(|each| of(each).unwrap_or_default()).collect()
+}
+
+/// The renames that a dumpdir tells of. Of directories that came along with the one that they are in, GNU tar tells as well: those
+/// are left out.
+pub(super) fn pairs(text: &[u8]) -> Renames {
+    /// More than these are not kept; only names that were chosen are looked for by them.
+    const MOST: usize = 100_000;
+    /// With more than these, nobody looks which go without saying: that takes time with their square.
+    const FEW: usize = 1000;
+    let mut renames = Renames::new();
+    let mut from = Vec::new();
+    // No name has a NUL in it, so that it can be that of the temporary directory.
+    let key = |name: &[u8]| clean(name).map_or(b"\0".to_vec(), |name| name.path);
+    for (code, name) in dumpdir::entries(text).into_iter().flatten() {
+        match code {
+            Code::R => from = key(name),
+            Code::T => {
+                let (old, new) = (std::mem::take(&mut from), key(name));
+                let is_known = renames.len() < FEW && renames.iter().fold(old.clone(), after) == new;
+                if !is_known && renames.len() < MOST {
+                    renames.push((old, new));
+                }
+            }
+            Code::X | Code::Y | Code::N | Code::D => {}
+        }
+    }
+    renames
+}

@@ -1,0 +1,202 @@
+//! `--dry-run`: what would be done, and nothing of it.
+//!
+//! What earlier archives of the same run would have made is kept by name, so that what a later one would take away of it can be
+//! said. What is on the disk goes by its names as they are.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+use gate::Fd;
+use gate::fs::{Open, getdents64};
+use gate::long::open_beneath;
+use ondisk::dirent::{EntryType, entries};
+use ondisk::pax::dumpdir::{self, Code};
+use ondisk::pax::{Kind, Member};
+
+use super::increment::pairs;
+use super::name::Chosen;
+use super::{Answer, Counts, Desk, Question, Remarks, Stopped, missed, taken, unread};
+use crate::input::{Failure, Input};
+
+/// One thing that would be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step<'a> {
+    /// What, in a word: `file`, `remove`.
+    pub what: &'static str,
+    /// The name that it is done to, beneath DIR; empty for DIR itself.
+    pub path: &'a [u8],
+    /// The target of a symlink, the other name of a link, the new name of a directory.
+    pub other: Option<&'a [u8]>,
+}
+
+/// The tree as it would be.
+struct Rehearsal<'a> {
+    top: Rc<Fd>,
+    /// What would have been made, and whether it is a directory, by names in which NUL stands for the slash: so all that is in a
+    /// directory follows it.
+    made: BTreeMap<Vec<u8>, bool>,
+    chosen: Chosen,
+    remarks: Remarks,
+    counts: Counts,
+    is_later: bool,
+    /// Whether there are later archives, for which `made` is kept.
+    has_later: bool,
+    say: &'a mut dyn FnMut(Step<'_>),
+}
+
+/// Says what a restore would do.
+pub(super) fn rehearse(
+    question: &Question,
+    chosen: Chosen,
+    top: Rc<Fd>,
+    desk: &Desk,
+    say: &mut dyn FnMut(Step<'_>),
+) -> Result<Answer, Box<Stopped>> {
+    let mut rehearsal = Rehearsal {
+        top,
+        made: BTreeMap::new(),
+        chosen,
+        remarks: Remarks::default(),
+        counts: Counts::default(),
+        is_later: false,
+        has_later: question.archives.len() > 1,
+        say,
+    };
+    let mut fault = None;
+    for archive in &question.archives {
+        if let Err(failure) = rehearsal.archive(archive, desk) {
+            fault = Some(unread(archive, &failure, false));
+            break;
+        }
+        rehearsal.is_later = true;
+        rehearsal.chosen.next_archive();
+    }
+    let Rehearsal { chosen, mut remarks, counts, .. } = rehearsal;
+    missed(chosen, &mut remarks);
+    let (warnings, notes) = remarks.into_parts();
+    let answer = Answer { counts, warnings, notes };
+    match fault {
+        None => Ok(answer),
+        Some(fault) => Err(Box::new(Stopped { fault, answer })),
+    }
+}
+
+impl Rehearsal<'_> {
+    fn archive(&mut self, archive: &[u8], desk: &Desk) -> Result<(), Failure> {
+        let mut input = Input::open(archive)?;
+        while let Some(member) = input.next()? {
+            desk.count_member();
+            match taken(&member, &mut self.chosen, &mut self.remarks) {
+                Ok(Some(path)) => self.member(&path, &member),
+                Ok(None) => self.renames(&member),
+                Err(trouble) => {
+                    self.counts.skipped += 1;
+                    self.remarks.warn(&member.path, trouble);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn member(&mut self, path: &[u8], member: &Member) {
+        let counts = &mut self.counts;
+        let (what, count) = match member.kind {
+            Kind::File => ("file", &mut counts.files),
+            Kind::Directory => ("directory", &mut counts.directories),
+            Kind::Symlink => ("symlink", &mut counts.symlinks),
+            Kind::Link => ("link", &mut counts.links),
+            Kind::Char => ("character device", &mut counts.other),
+            Kind::Block => ("block device", &mut counts.other),
+            Kind::Fifo => ("fifo", &mut counts.other),
+            Kind::Unknown(_) => ("leave out", &mut counts.skipped),
+        };
+        *count += 1;
+        if member.kind == Kind::File {
+            counts.bytes += member.sparse.as_ref().map_or(member.size, |map| map.data());
+        }
+        self.renames(member);
+        let other = matches!(member.kind, Kind::Symlink | Kind::Link).then_some(&member.link[..]);
+        (self.say)(Step { what, path, other });
+        if self.has_later {
+            self.made.insert(key(path), member.kind == Kind::Directory);
+        }
+        if let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later) {
+            self.purge(path, text);
+        }
+    }
+
+    fn renames(&mut self, member: &Member) {
+        let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later) else { return };
+        for (from, to) in pairs(text).iter().filter(|(from, _)| from == b"\0" || self.chosen.has_in(from)) {
+            (self.say)(Step { what: "rename", path: from, other: Some(to) });
+            self.counts.renamed += 1;
+            let (from, to) = (key(from), key(to));
+            for (old, is_directory) in self.below(&from) {
+                self.made.remove(&old);
+                self.made.insert([&to[..], &old[from.len()..]].concat(), is_directory);
+            }
+        }
+    }
+
+    /// What would have been made under a name and below it.
+    fn below(&self, key: &[u8]) -> Vec<(Vec<u8>, bool)> {
+        let from = self.made.range::<[u8], _>((Bound::Included(key), Bound::Unbounded));
+        let is_below = |name: &[u8]| matches!(name.strip_prefix(key), Some([] | [0, ..]));
+        from.take_while(|(name, _)| name.starts_with(key))
+            .filter(|(name, _)| is_below(name))
+            .map(|(name, is_directory)| (name.clone(), *is_directory))
+            .collect()
+    }
+
+    fn purge(&mut self, path: &[u8], text: &[u8]) {
+        let inside = if path.is_empty() { Vec::new() } else { [&key(path)[..], b"\0"].concat() };
+        let mut present = self.on_disk(path);
+        let from = self.made.range::<[u8], _>((Bound::Included(&inside[..]), Bound::Unbounded));
+        for (name, is_directory) in from.take_while(|(name, _)| name.starts_with(&inside)) {
+            let name = &name[inside.len()..];
+            if !name.is_empty() && !name.contains(&0) {
+                present.insert(name.to_vec(), *is_directory);
+            }
+        }
+        for (code, name) in dumpdir::entries(text).into_iter().flatten() {
+            let stays = match code {
+                Code::Y => present.get(name) == Some(&false),
+                Code::D => present.get(name) == Some(&true),
+                Code::N => true,
+                Code::R | Code::T | Code::X => false,
+            };
+            if stays {
+                present.remove(name);
+            }
+        }
+        for name in present.into_keys() {
+            let whole = if path.is_empty() { name } else { [path, b"/", &name].concat() };
+            (self.say)(Step { what: "remove", path: &whole, other: None });
+            self.counts.removed += 1;
+            for (gone, _) in self.below(&key(&whole)) {
+                self.made.remove(&gone);
+            }
+        }
+    }
+
+    /// What is in a directory now, and whether it is a directory; nothing, where it cannot be read.
+    fn on_disk(&self, path: &[u8]) -> BTreeMap<Vec<u8>, bool> {
+        let mut present = BTreeMap::new();
+        let path = if path.is_empty() { b"." } else { path };
+        let Ok(dir) = open_beneath(self.top.as_fd(), path, Open::SCAN) else { return present };
+        let mut buffer = vec![0; 32 << 10];
+        while let Ok(n @ 1..) = getdents64(&dir, &mut buffer) {
+            for entry in entries(&buffer[..n.min(buffer.len())]) {
+                present.insert(entry.name.to_bytes().to_vec(), entry.entry_type == EntryType::Directory);
+            }
+        }
+        present
+    }
+}
+
+/// A name as the tree of those made has it.
+fn key(path: &[u8]) -> Vec<u8> {
+    path.iter().map(|&b| if b == b'/' { 0 } else { b }).collect()
+}

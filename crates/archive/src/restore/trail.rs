@@ -1,0 +1,141 @@
+//! The way from DIR down to where the work is: a stack of open directories.
+//!
+//! However deep it is, only so many directories are open: those at its end. One that was closed is opened again from the top,
+//! without following a symlink ([`open_beneath`]).
+
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+use gate::Fd;
+use gate::fs::Open;
+use gate::long::open_beneath;
+
+/// So many directories are held open at most.
+const MOST_OPEN: usize = 64;
+/// So many are opened at a time when the way back is long.
+const REOPENED: usize = 32;
+
+/// A stack of directories, each with something to be known of it.
+pub(super) struct Trail<T> {
+    top: Rc<Fd>,
+    /// The names of all levels, with slashes between them.
+    path: Vec<u8>,
+    levels: Vec<Level<T>>,
+    /// All levels from this one on are open, and none before it.
+    first_open: usize,
+}
+
+struct Level<T> {
+    /// Where its name ends in the path.
+    end: usize,
+    fd: Option<Rc<Fd>>,
+    data: T,
+}
+
+impl<T> Trail<T> {
+    pub(super) fn new(top: Rc<Fd>) -> Trail<T> {
+        Trail { top, path: Vec::new(), levels: Vec::new(), first_open: 0 }
+    }
+
+    /// The name of the last level, as seen from the top; empty for the top itself.
+    pub(super) fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// What is known of the last level.
+    pub(super) fn last(&mut self) -> Option<&mut T> {
+        self.levels.last_mut().map(|level| &mut level.data)
+    }
+
+    /// What is left of a directory's name, as seen from the last level, if it is that level or below it.
+    pub(super) fn rest<'a>(&self, dir: &'a [u8]) -> Option<&'a [u8]> {
+        if self.path.is_empty() {
+            return Some(dir);
+        }
+        match dir.strip_prefix(&self.path[..])? {
+            [] => Some(b""),
+            [b'/', rest @ ..] => Some(rest),
+            _ => None,
+        }
+    }
+
+    /// Goes down into an open directory.
+    pub(super) fn push(&mut self, name: &[u8], fd: Rc<Fd>, data: T) {
+        if !self.path.is_empty() {
+            self.path.push(b'/');
+        }
+        self.path.extend_from_slice(name);
+        self.levels.push(Level { end: self.path.len(), fd: Some(fd), data });
+        if self.levels.len() - self.first_open > MOST_OPEN {
+            if let Some(level) = self.levels.get_mut(self.first_open) {
+                level.fd = None;
+            }
+            self.first_open += 1;
+        }
+    }
+
+    /// Goes back up, and gives what was known of the level.
+    pub(super) fn pop(&mut self) -> Option<T> {
+        let level = self.levels.pop()?;
+        self.first_open = self.first_open.min(self.levels.len());
+        self.path.truncate(self.levels.last().map_or(0, |above| above.end));
+        Some(level.data)
+    }
+
+    /// The last level, open.
+    ///
+    /// # Errors
+    /// Those of openat2(2), when it had to be opened again.
+    pub(super) fn here(&mut self) -> gate::Result<Rc<Fd>> {
+        let depth = self.levels.len();
+        match self.levels.last() {
+            None => return Ok(Rc::clone(&self.top)),
+            Some(Level { fd: Some(fd), .. }) => return Ok(Rc::clone(fd)),
+            Some(_) => {}
+        }
+        let first = depth.saturating_sub(REOPENED);
+        let mut above: Option<(Rc<Fd>, usize)> = None;
+        for level in &mut self.levels[first..] {
+            let (from, start) = above.as_ref().map_or((&self.top, 0), |(fd, end)| (fd, end + 1));
+            let name = self.path.get(start..level.end).unwrap_or_default();
+            let fd = Rc::new(open_beneath(from.as_fd(), name, Open::SCAN)?);
+            above = Some((Rc::clone(&fd), level.end));
+            level.fd = Some(fd);
+        }
+        self.first_open = first;
+        above.map(|(fd, _)| fd).ok_or(gate::Errno::ENOENT)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the tests build past the gate")]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
+    use gate::fs::{At, Want, statx};
+    use gate::long::open_long;
+
+    use super::*;
+
+    #[test]
+    fn the_way_back_is_found_however_deep_it_was() {
+        let top = tempfile::tempdir().unwrap();
+        let mut trail = Trail::new(Rc::new(open_long(top.path().as_os_str().as_bytes(), Open::SCAN).unwrap()));
+        let inode = |fd: &Fd| statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS).unwrap().ino;
+        let mut inodes = vec![inode(&trail.here().unwrap())];
+        for n in 0..5000 {
+            let name = format!("d{n}");
+            let here = trail.here().unwrap();
+            gate::create::mkdirat(&here, &gate::long::c_string(name.as_bytes()).unwrap(), 0o700).unwrap();
+            let fd = Rc::new(open_beneath(here.as_fd(), name.as_bytes(), Open::SCAN).unwrap());
+            inodes.push(inode(&fd));
+            trail.push(name.as_bytes(), fd, n);
+        }
+        assert!(trail.levels.iter().filter(|level| level.fd.is_some()).count() <= MOST_OPEN);
+        for n in (0..5000).rev() {
+            assert_eq!(inode(&trail.here().unwrap()), inodes.pop().unwrap());
+            assert_eq!(trail.pop(), Some(n));
+        }
+        assert_eq!((trail.path(), trail.rest(b"x/y")), (&b""[..], Some(&b"x/y"[..])));
+    }
+}

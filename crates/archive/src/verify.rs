@@ -1,0 +1,434 @@
+//! Whether an archive is whole, and whether a tree is as it says.
+//!
+//! Whole: every header's checksum is right, and that of every member's data where there is one, and the archive has its
+//! end. After what is damaged it goes on with the next header that is sound.
+
+use std::ffi::{CStr, CString};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+
+use gate::fs::{At, Open, Resolve, Statx, Want, Whence, lseek, openat, pread64, readlinkat, statx};
+use gate::long::{c_string, open_long, openat2_long};
+use gate::xattr::{getxattrat, listxattrat};
+use gate::{Errno, Fd, Gate};
+use mounts::Warning;
+use ondisk::Time;
+use ondisk::pax::acl::{self, Who};
+use ondisk::pax::{Kind, Member};
+use walk::Type;
+
+use crate::input::{Failure, Input, Verdict};
+use crate::restore::owners::Owners;
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// Members met.
+    pub members: u64,
+    /// Of them, plain files.
+    pub files: u64,
+    /// Files whose data is what its checksum says.
+    pub right: u64,
+    /// Files that have no checksum.
+    pub unsaid: u64,
+    /// Places where the archive is damaged, checksums of data included.
+    pub damaged: u64,
+    /// Members that a tree was compared with.
+    pub compared: u64,
+    /// Of them, those that are otherwise there, or not there.
+    pub different: u64,
+    /// Length of the archive, uncompressed, in bytes: as far as it was read.
+    pub bytes: u64,
+    /// What is wrong.
+    pub warnings: Vec<Warning>,
+    /// Warnings that there were too many of.
+    untold: u64,
+}
+
+/// More warnings than this nobody reads, and the worst archive could give millions.
+const MOST_WARNINGS: usize = 100_000;
+
+/// Reads an archive to its end. `name` is what warnings call it; `watch` is told of each
+/// member: what came of it so far, how far the archive is read, the name.
+///
+/// # Errors
+/// What is no archive at all, and what cannot be read any further.
+pub fn verify(
+    name: &[u8],
+    input: &mut Input,
+    mut against: Option<&mut Tree>,
+    mut watch: impl FnMut(&Answer, u64, &[u8]),
+) -> Result<Answer, Failure> {
+    let mut answer = Answer::default();
+    let mut last: Option<(Vec<u8>, u64)> = None;
+    input.check();
+    loop {
+        let next = input.next();
+        if let (Some((path, at)), Some(verdict)) = (&last, input.verdict()) {
+            match verdict {
+                Verdict::Right => answer.right += 1,
+                Verdict::Unsaid => answer.unsaid += 1,
+                Verdict::Wrong => {
+                    answer.damaged += 1;
+                    let what =
+                        format!("its data is not what was archived: the checksum is wrong (member at byte {at})");
+                    answer.warn(Warning::about(path, what));
+                }
+            }
+        }
+        last = None;
+        let member = match next {
+            Ok(Some(member)) => member,
+            Ok(None) => break,
+            Err(failure @ Failure::Damaged { .. }) => {
+                answer.damaged += 1;
+                answer.warn(Warning::about(name, failure.to_string()));
+                input.recover();
+                continue;
+            }
+            Err(other) => return Err(other),
+        };
+        answer.members += 1;
+        answer.files += u64::from(member.kind == Kind::File);
+        watch(&answer, input.place(), &member.path);
+        last = Some((member.path.clone(), input.at()));
+        if let Some(tree) = &mut against {
+            let mut differences = Vec::new();
+            let compared = tree.compare(input, &member, &mut differences);
+            answer.compared += 1;
+            answer.different += u64::from(!differences.is_empty());
+            differences.into_iter().for_each(|difference| answer.warn(difference));
+            if let Err(failure) = compared {
+                answer.damaged += 1;
+                answer.warn(Warning::about(&member.path, failure.to_string()));
+                input.recover();
+            }
+        }
+    }
+    answer.bytes = input.place();
+    if input.is_followed() {
+        let what = "something follows the end, and is no part of the archive: two archives, one after the other?";
+        answer.warnings.push(Warning::about(name, what));
+    }
+    if answer.untold > 0 {
+        answer.warnings.push(Warning::general(format!("and {} more of these warnings", answer.untold)));
+    }
+    Ok(answer)
+}
+
+impl Answer {
+    fn warn(&mut self, warning: Warning) {
+        if self.warnings.len() < MOST_WARNINGS {
+            self.warnings.push(warning);
+        } else {
+            self.untold += 1;
+        }
+    }
+}
+
+/// A tree to compare with.
+#[derive(Debug)]
+pub struct Tree {
+    top: Fd,
+    /// The directory of the last member, open: the next is mostly in it, too.
+    last: Option<(Vec<u8>, Fd)>,
+    /// Whose names an archive's access control lists may have.
+    owners: Rc<Owners>,
+}
+
+/// A name in an open directory.
+struct Spot<'a> {
+    dir: BorrowedFd<'a>,
+    name: CString,
+}
+
+/// What is different about a member.
+struct Differences<'a> {
+    path: &'a [u8],
+    found: &'a mut Vec<Warning>,
+}
+
+impl Differences<'_> {
+    fn say(&mut self, what: impl Into<String>) {
+        self.found.push(Warning::about(self.path, what));
+    }
+
+    fn failed(&mut self, doing: &str, gate: Gate) -> impl FnMut(Errno) {
+        move |errno| self.found.push(Warning::failed(self.path, gate, errno, doing))
+    }
+
+    fn unless_same<T: PartialEq>(&mut self, is: T, said: T, what: impl Fn(&T, &T) -> String) {
+        if is != said {
+            self.say(what(&is, &said));
+        }
+    }
+}
+
+impl Tree {
+    /// The tree under a directory. Members are looked for below it by their names.
+    ///
+    /// # Errors
+    /// Those of openat(2).
+    pub fn open(dir: &[u8]) -> Result<Tree, Errno> {
+        Ok(Tree { top: open_long(dir, Open::DIRECTORY | Open::PATH)?, last: None, owners: Rc::new(Owners::read()) })
+    }
+
+    /// Where a member's name leads; no symlink on the way is followed.
+    fn spot(&mut self, name: &[u8]) -> Result<Spot<'_>, Errno> {
+        let name = name.strip_suffix(b"/").unwrap_or(name);
+        let at = name.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        let (dir, base) = name.split_at(at);
+        if dir.is_empty() {
+            return Ok(Spot { dir: self.top.as_fd(), name: c_string(base)? });
+        }
+        if self.last.as_ref().is_none_or(|(last, _)| last != dir) {
+            let how = Open::DIRECTORY | Open::PATH;
+            self.last = Some((dir.to_vec(), openat2_long(self.top.as_fd(), dir, how, Resolve::NO_SYMLINKS)?));
+        }
+        let dir = self.last.as_ref().map_or(self.top.as_fd(), |(_, fd)| fd.as_fd());
+        Ok(Spot { dir, name: c_string(base)? })
+    }
+
+    /// Compares a member, the current one of `input`, with what has its name.
+    fn compare(&mut self, input: &mut Input, member: &Member, found: &mut Vec<Warning>) -> Result<(), Failure> {
+        let mut differ = Differences { path: &member.path, found };
+        let owners = Rc::clone(&self.owners);
+        let Some(name) = below(&member.path) else {
+            differ.say("its name leads out of the tree, and is not looked for");
+            return Ok(());
+        };
+        let spot = match self.spot(name) {
+            Ok(spot) => spot,
+            Err(errno) => {
+                differ.failed("cannot reach it in the tree", Gate::Openat2)(errno);
+                return Ok(());
+            }
+        };
+        let is = match spot.statx() {
+            Ok(is) => is,
+            Err(Errno::ENOENT) => {
+                differ.say("it is not in the tree");
+                return Ok(());
+            }
+            Err(errno) => {
+                differ.failed("cannot read its attributes in the tree", Gate::Statx)(errno);
+                return Ok(());
+            }
+        };
+        if member.kind == Kind::Link {
+            let to = below(&member.link).map(|name| self.spot(name).and_then(|spot| spot.statx()));
+            if !matches!(to, Some(Ok(to)) if (to.dev, to.ino) == (is.dev, is.ino)) {
+                differ.say(format!("it is not the same file as '{}'", member.link.escape_ascii()));
+            }
+            return Ok(());
+        }
+        if !attributes(member, &is, &mut differ) {
+            return Ok(());
+        }
+        match member.kind {
+            Kind::Symlink => match readlinkat(spot.dir, &spot.name) {
+                Ok(target) => differ.unless_same(&target[..], &member.link[..], |is, said| {
+                    format!("it leads to '{}', and led to '{}'", is.escape_ascii(), said.escape_ascii())
+                }),
+                Err(errno) => differ.failed("cannot read the symlink in the tree", Gate::Readlinkat)(errno),
+            },
+            Kind::File if is.size == member.size => contents(input, member, &spot, &mut differ)?,
+            _ => {}
+        }
+        let id_of = |who, name: &[u8]| match who {
+            Who::User => owners.user(name),
+            Who::Group => owners.group(name),
+        };
+        extended(member, &spot, id_of, &mut differ);
+        Ok(())
+    }
+}
+
+impl Spot<'_> {
+    fn statx(&self) -> Result<Statx, Errno> {
+        statx(self.dir, &self.name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::BASIC_STATS)
+    }
+}
+
+/// A member's name as it is looked for below a directory: without slashes at its beginning. `None` for one that leads out.
+fn below(name: &[u8]) -> Option<&[u8]> {
+    let from = name.iter().position(|&byte| byte != b'/').unwrap_or(name.len());
+    let name = &name[from..];
+    (!name.is_empty() && !name.contains(&0) && name.split(|&byte| byte == b'/').all(|part| part != b".."))
+        .then_some(name)
+}
+
+/// Compares what statx(2) says. False if it is something else altogether.
+fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool {
+    let said = match member.kind {
+        Kind::File => Type::File,
+        Kind::Symlink => Type::Symlink,
+        Kind::Char => Type::Char,
+        Kind::Block => Type::Block,
+        Kind::Directory => Type::Directory,
+        Kind::Fifo => Type::Fifo,
+        Kind::Link | Kind::Unknown(_) => return false,
+    };
+    let kind = Type::of_mode(is.mode);
+    differ.unless_same(kind, said, |is, said| format!("it is a {}, and was a {}", is.name(), said.name()));
+    if kind != said {
+        return false;
+    }
+    if kind != Type::Symlink {
+        // With an access control list, the group's bits are its mask, and some programs archive the group's own instead.
+        let bits = if member.acl_access.is_some() { 0o7707 } else { 0o7777 };
+        differ.unless_same(is.mode & bits, member.mode & bits, |is, said| {
+            format!("its mode is {is:04o}, and was {said:04o}")
+        });
+    }
+    differ.unless_same((is.uid, is.gid), (member.uid, member.gid), |is, said| {
+        format!("it belongs to {}:{}, and belonged to {}:{}", is.0, is.1, said.0, said.1)
+    });
+    if kind == Type::File {
+        differ.unless_same(is.size, member.size, |is, said| format!("it has {is} bytes, and had {said}"));
+    }
+    if matches!(kind, Type::Char | Type::Block) {
+        differ.unless_same(is.rdev.into(), member.rdev, |is, said| format!("it is the device {is}, and was {said}"));
+    }
+    // Archives of old know of whole seconds only.
+    let nsec = if member.mtime.nsec == 0 { 0 } else { is.mtime.nsec };
+    differ.unless_same(Time { sec: is.mtime.sec, nsec }, member.mtime, |is, said| {
+        format!("it was last written at {is}, and had been at {said} (seconds since 1970)")
+    });
+    true
+}
+
+/// Compares the data of a file with what is in the archive, which is as long.
+fn contents(input: &mut Input, member: &Member, spot: &Spot<'_>, differ: &mut Differences<'_>) -> Result<(), Failure> {
+    let fd = match openat(spot.dir, &spot.name, Open::NOFOLLOW | Open::NONBLOCK) {
+        Ok(fd) => fd,
+        Err(errno) => {
+            differ.failed("cannot open it in the tree", Gate::Openat)(errno);
+            return Ok(());
+        }
+    };
+    let mut other = Other { fd, buffer: Vec::new() };
+    let mut said = input.contents(member);
+    let mut at = 0;
+    loop {
+        let piece = said.next()?;
+        let (offset, bytes) = piece.unwrap_or((member.size, &[]));
+        let different = other.zeros(at..offset).and_then(|zeros| match zeros {
+            None => other.same(offset, bytes),
+            some => Ok(some),
+        });
+        match different {
+            Ok(None) if piece.is_none() => return Ok(()),
+            Ok(None) => at = offset + bytes.len() as u64,
+            Ok(Some(at)) => {
+                differ.say(format!("its contents differ from byte {at} on"));
+                return Ok(());
+            }
+            Err(errno) => {
+                differ.failed("cannot read it in the tree", Gate::Pread64)(errno);
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A file in the tree, open to be compared.
+struct Other {
+    fd: Fd,
+    buffer: Vec<u8>,
+}
+
+impl Other {
+    /// The first place at which there is not what is said.
+    fn same(&mut self, offset: u64, said: &[u8]) -> Result<Option<u64>, Errno> {
+        self.buffer.resize(said.len(), 0);
+        let mut have = 0;
+        while have < said.len() {
+            match pread64(&self.fd, &mut self.buffer[have..], offset + have as u64)? {
+                0 => break,
+                n => have += n,
+            }
+        }
+        if self.buffer[..have] == *said {
+            return Ok(None);
+        }
+        let different = self.buffer[..have].iter().zip(said).position(|(is, said)| is != said);
+        Ok(Some(offset + different.unwrap_or(have) as u64))
+    }
+
+    /// The first place in a hole of the archive's at which there is not a zero. Holes of the file's are not read.
+    fn zeros(&mut self, hole: Range<u64>) -> Result<Option<u64>, Errno> {
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        let mut at = hole.start;
+        while at < hole.end {
+            at = match lseek(&self.fd, at, Whence::Data) {
+                Ok(data) => data.max(at),
+                Err(Errno::ENXIO) => return Ok(None),
+                Err(Errno::EINVAL) => at, // a file system that cannot say
+                Err(errno) => return Err(errno),
+            };
+            let len = hole.end.saturating_sub(at).min(ZEROS.len() as u64);
+            let different = self.same(at, &ZEROS[..len as usize])?;
+            if different.is_some() {
+                return Ok(different);
+            }
+            at += len.max(1);
+        }
+        Ok(None)
+    }
+}
+
+/// Compares extended attributes and access control lists.
+fn extended(member: &Member, spot: &Spot<'_>, id_of: impl Fn(Who, &[u8]) -> Option<u32>, differ: &mut Differences<'_>) {
+    /// Three entries say no more than the mode does, and the kernel keeps no list of them, save a default one.
+    const MINIMAL: usize = 4 + 3 * 8;
+    const ACLS: [&CStr; 2] = [c"system.posix_acl_access", c"system.posix_acl_default"];
+    let (mut names, mut value) = (Vec::new(), Vec::new());
+    match listxattrat(spot.dir, &spot.name, &mut names) {
+        Ok(()) | Err(Errno::EOPNOTSUPP) => {}
+        Err(errno) => {
+            return differ.failed("cannot list its extended attributes in the tree", Gate::Listxattrat)(errno);
+        }
+    }
+    let is_acl = |name: &[u8]| ACLS.iter().any(|acl| acl.to_bytes() == name);
+    for name in names.split(|&byte| byte == 0).filter(|name| !name.is_empty() && !is_acl(name)) {
+        // Security modules give theirs to every file, whether it was archived or not.
+        if member.xattrs.iter().all(|(said, _)| said != name) && name != b"security.selinux" {
+            differ.say(format!("it has an extended attribute '{}', and had none", name.escape_ascii()));
+        }
+    }
+    let mut read = |attribute: &CStr| match getxattrat(spot.dir, &spot.name, attribute, &mut value) {
+        Ok(()) => Ok(Some(value.clone())),
+        Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(None),
+        Err(errno) => Err(errno),
+    };
+    for (name, said) in member.xattrs.iter().filter(|(name, _)| !is_acl(name)) {
+        let Ok(attribute) = c_string(name) else { continue };
+        match read(&attribute) {
+            Ok(Some(is)) if is == *said => {}
+            Ok(Some(_)) => differ.say(format!("its extended attribute '{}' is another", name.escape_ascii())),
+            Ok(None) => differ.say(format!("it has no extended attribute '{}' any more", name.escape_ascii())),
+            Err(errno) => differ.failed("cannot read an extended attribute in the tree", Gate::Getxattrat)(errno),
+        }
+    }
+    for (attribute, said) in ACLS.into_iter().zip([&member.acl_access, &member.acl_default]) {
+        let said = match said.as_deref().map(|text| acl::to_binary(text, &id_of)) {
+            Some(None) => {
+                differ.say("its access control list has names that cannot be compared");
+                continue;
+            }
+            said => said.flatten(),
+        };
+        // Who has none need not be asked for it.
+        let is_listed = names.split(|&byte| byte == 0).any(|name| name == attribute.to_bytes());
+        match if is_listed { read(attribute) } else { Ok(None) } {
+            Ok(is) => {
+                differ.unless_same(is, said.filter(|said| attribute != ACLS[0] || said.len() > MINIMAL), |_, _| {
+                    format!("its access control list ({}) is another", attribute.to_bytes().escape_ascii())
+                })
+            }
+            Err(errno) => differ.failed("cannot read an access control list in the tree", Gate::Getxattrat)(errno),
+        }
+    }
+}

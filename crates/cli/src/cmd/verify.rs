@@ -1,0 +1,51 @@
+//! `fathom verify`: whether an archive is whole, and a tree as it says.
+
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use archive::input::Input;
+use archive::verify::{Tree, verify};
+use report::name::printable;
+use report::verify::Verified;
+
+use crate::args::Verify as Args;
+use crate::cmd::list::unreadable;
+use crate::out::{Done, Failed, Out};
+use crate::progress::Progress;
+
+const SCHEMA: &str = "fathom.verify/1";
+
+pub(crate) fn run(args: &Args, out: &Out) -> Done {
+    let start = Instant::now();
+    let archive = args.archive.as_bytes();
+    let against = args.against.as_deref().map(OsStrExt::as_bytes);
+    let tree = against.map(|dir| Tree::open(dir).map_err(|e| Failed::at("cannot open directory", dir, e, "")));
+    let mut tree = tree.transpose()?;
+    let mut input = Input::open(archive).map_err(|failure| unreadable(archive, &failure))?;
+    let mut progress = Progress::new(out.progress);
+    let answer = verify(archive, &mut input, tree.as_mut(), |far, place, path| {
+        progress.at(|| format!("{} members, {} MiB, at {}", far.members, place >> 20, printable(path)));
+    });
+    drop(progress);
+    let answer = answer.map_err(|failure| unreadable(archive, &failure))?;
+    let verified = Verified {
+        archive,
+        against,
+        members: answer.members,
+        files: answer.files,
+        right: answer.right,
+        unsaid: answer.unsaid,
+        damaged: answer.damaged,
+        compared: answer.compared,
+        different: answer.different,
+        bytes: answer.bytes,
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    if out.json {
+        out.envelope(SCHEMA, verified, &answer.warnings)?;
+    } else {
+        out.data(verified.text().as_bytes())?;
+    }
+    out.warn(&answer.warnings);
+    Ok(answer.warnings.len())
+}

@@ -1,0 +1,418 @@
+//! Archives that mean harm: nothing outside the directory is touched, and the reason is told.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use crate::support::build::{dir, file, tmpfs, tool};
+use crate::support::census::{Census, census};
+use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::run::{args, program};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// Memory that no archive may make it use more of, in KiB.
+const MOST: i64 = 64 << 10;
+
+/// Python that makes an archive of its own forms. `A` is the archive to be written, and `OUT` a directory outside.
+const HEAD: &str = r#"
+import io, os, struct, sys, tarfile
+A, OUT = sys.argv[1], sys.argv[2]
+def info(name, kind=tarfile.REGTYPE, size=0, link="", pax=None):
+    t = tarfile.TarInfo(name)
+    t.type, t.size, t.linkname, t.mode = kind, size, link, 0o6777
+    t.pax_headers = pax or {}
+    t.devmajor, t.devminor = 1, 3
+    return t
+def block(name, kind=b"0", size=0, link=b"", sizetext=None):
+    h = bytearray(512)
+    h[0:len(name)] = name
+    h[100:108] = b"0000777\0"; h[108:116] = b"0000000\0"; h[116:124] = b"0000000\0"
+    h[124:136] = sizetext if sizetext is not None else b"%011o\0" % size
+    h[136:148] = b"00000000000\0"; h[148:156] = b"        "; h[156:157] = kind
+    h[157:157+len(link)] = link; h[257:265] = b"ustar\x0000"
+    h[148:156] = b"%06o\0 " % sum(h)
+    return bytes(h)
+def pad(b): return b + b"\0" * (-len(b) % 512)
+def record(key, value):
+    n = len(key) + len(value) + 3
+    while len(str(n)) + len(key) + len(value) + 3 != n: n = len(str(n)) + len(key) + len(value) + 3
+    return str(n).encode() + b" " + key + b"=" + value + b"\n"
+def extended(*records, kind=b"x"):
+    text = b"".join(record(k, v) for k, v in records)
+    return block(b"pax", kind, len(text)) + pad(text)
+def dumpdir(*entries): return b"".join(e + b"\0" for e in entries) + b"\0"
+END = b"\0" * 1024
+raw = lambda *parts: open(A, "wb").write(b"".join(parts) + END)
+def members(*all):
+    with tarfile.open(A, "w", format=tarfile.PAX_FORMAT) as t:
+        for m in all:
+            t.addfile(m, io.BytesIO(b"evil" * m.size) if m.size else None)
+"#;
+
+/// What is done to whom: a name, how the archive is made, whether another is restored before it, the exit status, and what is in
+/// the warnings.
+struct Case {
+    name: &'static str,
+    script: &'static str,
+    status: i32,
+    said: &'static str,
+}
+
+const fn case(name: &'static str, status: i32, said: &'static str, script: &'static str) -> Case {
+    Case { name, script, status, said }
+}
+
+const CASES: [Case; 31] = [
+    case("absolute name", 0, "slash", r#"members(info(OUT + "/made", size=4), info("/" + OUT + "/made", size=4))"#),
+    case("dots before", 1, "'..'", r#"members(info("../outside/made", size=4), info("x/../../outside/made", size=4))"#),
+    case("dots behind", 1, "'..'", r#"members(info("x", tarfile.DIRTYPE), info("x/..", tarfile.DIRTYPE))"#),
+    case(
+        "through a symlink",
+        1,
+        "symlink",
+        r#"members(info("l", tarfile.SYMTYPE, link=OUT), info("l/made", size=4), info("l/d/", tarfile.DIRTYPE), info("l/kept", size=4))"#,
+    ),
+    case(
+        "through a relative symlink",
+        1,
+        "symlink",
+        r#"members(info("d/l", tarfile.SYMTYPE, link="../../outside"), info("d/l/made", size=4))"#,
+    ),
+    case(
+        "over a symlink to a file",
+        0,
+        "",
+        r#"members(info("l", tarfile.SYMTYPE, link=OUT + "/kept"), info("l", size=4))"#,
+    ),
+    case(
+        "a directory over a symlink",
+        0,
+        "",
+        r#"members(info("l", tarfile.SYMTYPE, link=OUT), info("l/", tarfile.DIRTYPE), info("l/kept", size=4))"#,
+    ),
+    case(
+        "a symlink over a directory and back",
+        1,
+        "symlink",
+        r#"members(info("l/", tarfile.DIRTYPE), info("l", tarfile.SYMTYPE, link=OUT), info("l/kept", size=4),
+                   info("l/", tarfile.DIRTYPE), info("l/kept", size=4), info("l", tarfile.SYMTYPE, link=OUT))"#,
+    ),
+    case(
+        "a hard link to the outside",
+        1,
+        "not there",
+        r#"members(info("h", tarfile.LNKTYPE, link=OUT + "/kept"), info("h", size=4))"#,
+    ),
+    case(
+        "a hard link by dots",
+        1,
+        "'..'",
+        r#"members(info("h", tarfile.LNKTYPE, link="../outside/kept"), info("h", size=4))"#,
+    ),
+    case(
+        "a hard link through a symlink",
+        1,
+        "",
+        r#"members(info("l", tarfile.SYMTYPE, link=OUT), info("h", tarfile.LNKTYPE, link="l/kept"), info("h", size=4))"#,
+    ),
+    case(
+        "a hard link to a symlink to a file",
+        0,
+        "",
+        r#"members(info("l", tarfile.SYMTYPE, link=OUT + "/kept"), info("h", tarfile.LNKTYPE, link="l"), info("h", size=4))"#,
+    ),
+    case("a hard link to itself", 0, "", r#"members(info("h", size=4), info("h", tarfile.LNKTYPE, link="./h"))"#),
+    case("the directory itself", 1, "is none", r#"members(info(".", size=4), info("./", tarfile.SYMTYPE, link=OUT))"#),
+    case("no name", 1, "no name", r#"raw(extended((b"path", b"")), block(b"", b"0", 0))"#),
+    case("a NUL in a name", 2, "NUL", r#"raw(extended((b"path", b"a\0b")), block(b"x"))"#),
+    case("a NUL in a target", 2, "NUL", r#"raw(extended((b"linkpath", b"a\0b")), block(b"x", b"2"))"#),
+    case("a newline in a name", 0, "", r#"raw(extended((b"path", b"a\nb")), block(b"x"))"#),
+    case(
+        "a record longer than its header",
+        2,
+        "cannot read",
+        r#"raw(block(b"pax", b"x", 20) + pad(b"9999 path=x\n"), block(b"x"))"#,
+    ),
+    case(
+        "a record of no length",
+        2,
+        "cannot read",
+        r#"raw(block(b"pax", b"x", 20) + pad(b"0 path=x\n"), block(b"x"))"#,
+    ),
+    case(
+        "a size that overflows",
+        2,
+        "cannot read",
+        r#"raw(extended((b"size", b"99999999999999999999999")), block(b"x"))"#,
+    ),
+    case(
+        "a size that nearly does",
+        2,
+        "cannot read",
+        r#"raw(extended((b"size", b"18446744073709551615")), block(b"x"))"#,
+    ),
+    case("a size beyond the end", 2, "cut short", r#"raw(block(b"x", sizetext=b"77777777777\0"))"#),
+    case("a size of 2^95", 2, "cannot read", r#"raw(block(b"x", sizetext=b"\x80" + b"\x7f" * 11))"#),
+    case("a checksum that lies", 2, "no tar", r#"b = bytearray(block(b"x")); b[0] = 0x79; raw(bytes(b))"#),
+    case(
+        "headers of headers",
+        2,
+        "cannot read",
+        r#"raw(extended((b"path", b"a")) * 3, extended((b"path", b"b"), kind=b"g") * 3, b"garbage" * 512)"#,
+    ),
+    case("an extended header without end", 2, "cannot read", r#"raw(block(b"pax", b"x", 8 << 30))"#),
+    case("a long name without end", 2, "cannot read", r#"raw(block(b"././@LongLink", b"L", 8 << 30))"#),
+    case(
+        "a sparse file of all that there is",
+        0,
+        "",
+        r#"raw(extended((b"GNU.sparse.major", b"1"), (b"GNU.sparse.minor", b"0"), (b"GNU.sparse.realsize", b"9223372036854775807"),
+               (b"GNU.sparse.name", b"s")), block(b"s", size=512), pad(b"1\n9223372036854775807\n0\n"), block(b"t"))"#,
+    ),
+    case(
+        "a sparse map beyond its file",
+        2,
+        "map",
+        r#"raw(extended((b"GNU.sparse.major", b"1"), (b"GNU.sparse.minor", b"0"), (b"GNU.sparse.realsize", b"10"),
+               (b"GNU.sparse.name", b"s")), block(b"s", size=1024), pad(b"1\n9223372036854775800\n512\n"), b"x" * 512)"#,
+    ),
+    case(
+        "a sparse map of millions",
+        2,
+        "map",
+        r#"m = b"100000000\n" + b"0\n0\n" * 20000000
+raw(extended((b"GNU.sparse.major", b"1"), (b"GNU.sparse.minor", b"0"), (b"GNU.sparse.realsize", b"10"),
+               (b"GNU.sparse.name", b"s")), block(b"s", size=len(m)), pad(m))"#,
+    ),
+];
+
+struct Scene {
+    outside: PathBuf,
+    to: PathBuf,
+    archive: PathBuf,
+    before: Census,
+}
+
+impl Scene {
+    fn new(ground: &Path) -> Scene {
+        let outside = dir(ground.join("outside"));
+        file(outside.join("kept"), 10);
+        file(outside.join("d/also kept"), 10);
+        let before = census(&outside);
+        Scene { outside, to: dir(ground.join("to")), archive: ground.join("archive"), before }
+    }
+
+    fn write(&self, script: &str) {
+        tool(Command::new("python3").args(["-c", &format!("{HEAD}\n{script}")]).arg(&self.archive).arg(&self.outside));
+    }
+
+    fn holds(&self, what: &str) {
+        let mut now = census(&self.outside);
+        for (name, entry) in &self.before {
+            if let Some(now) = now.get_mut(name) {
+                now.atime = entry.atime;
+            }
+        }
+        assert_eq!(now, self.before, "{what}: the outside was touched");
+    }
+}
+
+/// Runs a command, and gives its status, what it said, and how much memory it used at most, in KiB. What a process has before it
+/// becomes another counts as well, and that of the tests is large: so it is a small one that starts it.
+fn measured(command: &Command) -> (i32, String, i64) {
+    const STARTER: &str = r#"
+import resource, subprocess, sys
+done = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+sys.stderr.buffer.write(done.stderr)
+print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"#;
+    let mut starter = Command::new("python3");
+    let ran = run(starter.args(["-c", STARTER]).arg(command.get_program()).args(command.get_args())).exits(0);
+    let printed = String::from_utf8(ran.stdout).unwrap();
+    let (status, memory) = printed.trim_end().split_once(' ').unwrap();
+    (status.parse().unwrap(), ran.stderr, memory.parse().unwrap())
+}
+
+#[test]
+fn nothing_outside_is_touched() {
+    if require(&[Need::Root, Need::Program("python3")]) {
+        for case in CASES {
+            in_namespace(|ground| {
+                let scene = Scene::new(ground);
+                scene.write(case.script);
+                for more in [&[][..], &["--dry-run"]] {
+                    let mut restore = fathom(args!["restore", &scene.archive, "-C", &scene.to]);
+                    let (status, said, memory) = measured(restore.args(more));
+                    let what = format!("{} {more:?}: {status}, {memory} KiB: {said}", case.name);
+                    assert!(!said.contains("panicked") && memory < MOST, "{what}");
+                    if more.is_empty() {
+                        assert_eq!(status, case.status, "{what}");
+                        assert!(said.contains(case.said), "{what}");
+                    } else {
+                        assert!((0..=2).contains(&status), "{what}");
+                    }
+                    scene.holds(&what);
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn increments_do_not_reach_out() {
+    // What the dumpdir of the second archive's top says, and what is in the warnings.
+    let cases = [
+        (r#"b"R../outside", b"Ttaken""#, "'..'"),
+        (r#"b"Rd", b"T../outside/given""#, "'..'"),
+        (r#"b"Rd", b"T" + OUT.encode() + b"/given""#, ""),
+        (r#"b"R" + OUT.encode(), b"Ttaken""#, "cannot rename"),
+        (r#"b"Rl/d", b"Ttaken""#, "cannot rename"),
+        (r#"b"Rd", b"Tl/given""#, "symlink"),
+        (r#"b"R.", b"Td/x""#, "restore into"),
+        (r#"b"Rd", b"T.""#, "restore into"),
+        (r#"b"Rd", b"Td/inside/itself""#, "cannot rename"),
+        (r#"b"R", b"Td""#, "temporary"),
+        (r#"b"X../outside", b"Rd", b"T", b"R", b"Te""#, "'..'"),
+        (r#"b"Rl", b"Tm""#, "cannot rename"),
+        (r#"b"Y../outside/kept""#, "cannot be read"),
+        (r#"b"Yl", b"Nkept", b"Dd""#, "'kept'"),
+        (r#"b"Dl", b"Dd""#, ""),
+        (r#"b"Q""#, "cannot be read"),
+    ];
+    if require(&[Need::Root, Need::Program("python3")]) {
+        for (entries, said) in cases {
+            in_namespace(|ground| {
+                let scene = Scene::new(ground);
+                scene.write(r#"members(info("l", tarfile.SYMTYPE, link=OUT), info("d/", tarfile.DIRTYPE), info("d/f", size=4))"#);
+                let full = ground.join("full");
+                fs::rename(&scene.archive, &full).unwrap();
+                scene.write(&format!(r#"raw(extended((b"GNU.dumpdir", dumpdir({entries}))), block(b"./", b"5"))"#));
+                let ran = run(&mut fathom(args!["restore", full, &scene.archive, "-C", &scene.to]));
+                assert!(
+                    ran.code() <= 2 && (said.is_empty() || ran.code() > 0) && ran.stderr.contains(said),
+                    "{entries}: {ran}"
+                );
+                scene.holds(entries);
+            });
+        }
+    }
+}
+
+#[test]
+fn what_was_linked_from_outside_is_not_written_through() {
+    if require(&[Need::Root, Need::Program("python3")]) {
+        in_namespace(|ground| {
+            let scene = Scene::new(ground);
+            fs::hard_link(scene.outside.join("kept"), scene.to.join("f")).unwrap();
+            symlink(scene.outside.join("kept"), scene.to.join("g")).unwrap();
+            scene.write(r#"members(info("f", size=4), info("g", size=4))"#);
+            run(&mut fathom(args!["restore", &scene.archive, "-C", &scene.to])).exits(0);
+            fs::remove_file(scene.to.join("f")).unwrap();
+            scene.holds("a hard link");
+            assert!(scene.to.join("g").symlink_metadata().unwrap().is_file());
+        });
+    }
+}
+
+#[test]
+fn devices_are_not_for_everybody() {
+    if require(&[Need::Root, Need::Program("python3")]) {
+        in_namespace(|ground| {
+            let scene = Scene::new(ground);
+            scene.write(
+                r#"members(info("null", tarfile.CHRTYPE), info("disk", tarfile.BLKTYPE), info("set", size=4), info("fifo", tarfile.FIFOTYPE))"#,
+            );
+            std::os::unix::fs::chown(&scene.to, Some(1000), Some(1000)).unwrap();
+            let mut restore =
+                program(&fathom_in(&ground.join("bin")), args!["restore", &scene.archive, "-C", &scene.to]);
+            as_nobody(&mut restore);
+            let ran = run(&mut restore).exits(1);
+            assert!(ran.stderr.contains("only root"), "{ran}");
+            let found = census(&scene.to);
+            assert_eq!(found.len(), 3, "{found:?}");
+            assert_eq!(found[Path::new("set")].mode & 0o7777, 0o777);
+        });
+    }
+}
+
+#[test]
+fn depth_costs_little() {
+    if require(&[Need::Root, Need::Program("python3")]) {
+        for (depth, status) in [(5_000, 0), (100_000, 0), (600_000, 2)] {
+            in_namespace(|ground| {
+                let scene = Scene::new(ground);
+                scene.write(&format!(r#"raw(extended((b"path", b"d/" * {depth} + b"f")), block(b"x"))"#));
+                let restore = fathom(args!["restore", &scene.archive, "-C", &scene.to]);
+                let (ended, said, memory) = measured(&restore);
+                let what = format!("{depth} deep: {ended}, {memory} KiB: {said}");
+                assert!(ended == status && memory < MOST && said.len() < 10_000, "{what}");
+                scene.holds(&what);
+            });
+        }
+    }
+}
+
+#[test]
+fn many_warnings_cost_little() {
+    if require(&[Need::Root, Need::Program("python3")]) {
+        in_namespace(|ground| {
+            let scene = Scene::new(ground);
+            scene.write(r#"raw(*(extended((b"path", b"../" * 30000)) + block(b"x") for n in range(3000)))"#);
+            let restore = fathom(args!["restore", &scene.archive, "-C", &scene.to, "--json"]);
+            let (status, said, memory) = measured(&restore);
+            assert!(status == 1 && memory < MOST, "{status}, {memory} KiB: {said}");
+            scene.holds("many warnings");
+        });
+    }
+}
+
+#[test]
+fn a_directory_that_somebody_swaps_for_a_symlink_leads_nowhere() {
+    if require(&[Need::Root, Need::Program("python3")]) {
+        in_namespace(|ground| {
+            let ground = tmpfs(ground.join("swap"));
+            let scene = Scene::new(&ground);
+            let full = ground.join("full");
+            scene.write(
+                r#"members(*[m for d in range(40) for m in [info("a/", tarfile.DIRTYPE), info("a/b/", tarfile.DIRTYPE)] + [info("a/b/kept%d" % n, size=4) for n in range(5)] + [info("a/b/link%d" % n, tarfile.LNKTYPE, link="a/b/kept%d" % n) for n in range(5)] + [info("a/b/kept", size=4), info("a/c", size=1)]])"#,
+            );
+            fs::rename(&scene.archive, &full).unwrap();
+            scene.write(
+                r#"raw(*[extended((b"GNU.dumpdir", dumpdir(b"Db", b"R" + b"a/b", b"Ta/e", b"Ra/e", b"Ta/b"))) + block(b"a/", b"5") + extended((b"GNU.dumpdir", dumpdir())) + block(b"a/b/", b"5") + block(b"a/b/kept") + block(b"a/b/d/also kept")] * 40)"#,
+            );
+            for inner in ["a", "b"] {
+                symlink(&scene.outside, scene.outside.parent().unwrap().join(format!("symlink-{inner}"))).unwrap();
+            }
+            let is_over = AtomicBool::new(false);
+            let mut runs = 0;
+            std::thread::scope(|scope| {
+                for (at, link) in [("a", "symlink-a"), ("a/b", "symlink-b")] {
+                    let (at, link, is_over) = (scene.to.join(at), ground.join(link), &is_over);
+                    scope.spawn(move || {
+                        while !is_over.load(Ordering::Relaxed) {
+                            let _ = renameat_with(CWD, &at, CWD, &link, RenameFlags::EXCHANGE);
+                        }
+                    });
+                }
+                let started = Instant::now();
+                while started.elapsed() < Duration::from_secs(5) {
+                    let ran = run(&mut fathom(args!["restore", &full, &scene.archive, "-C", &scene.to]));
+                    assert!(ran.code() <= 2, "{ran}");
+                    runs += 1;
+                }
+                is_over.store(true, Ordering::Relaxed);
+            });
+            assert!(runs > 3, "{runs} runs");
+            // The outside's own directory may have been looked at through the symlinks, never changed.
+            scene.holds("swaps");
+            let mut text = String::new();
+            File::open(scene.outside.join("kept")).unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!((text.as_str(), scene.outside.metadata().unwrap().nlink()), ("xxxxxxxxxx", 3));
+        });
+    }
+}

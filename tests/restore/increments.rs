@@ -1,0 +1,234 @@
+//! Full dumps and increments, as GNU tar writes them, restored in turn: the tree is as it was at the last.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::build::{bush, dir, file, tmpfs, tool};
+use crate::support::census::{Entry, alike, census};
+use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::run::{Ran, args, program};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// An increment of `top`, by GNU tar; the first is a full dump.
+fn increment(top: &Path, ground: &Path, number: usize) -> PathBuf {
+    // GNU tar goes by whole seconds in places.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let to = ground.join(format!("archive {number}"));
+    let mut tar = Command::new("tar");
+    tar.args(["--format=posix", "--xattrs", "--xattrs-include=*", "--acls", "--sparse", "--warning=none", "-g"]);
+    tool(tar.arg(ground.join("snapshot")).arg("-cf").arg(&to).arg("-C").arg(top).arg("."));
+    to
+}
+
+fn restore(archives: &[PathBuf], to: &Path, more: &[&str]) -> Ran {
+    run(fathom(args!["restore", "-C", dir(to)]).args(archives).args(more))
+}
+
+fn less(_: &Path, entry: &mut Entry) {
+    entry.atime = (0, 0);
+}
+
+#[test]
+fn the_tree_of_each_increment_comes_back() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            bush(&top, 4, 4);
+            file(top.join("d0/deep/er/file"), 10);
+            fs::hard_link(top.join("d0/f0"), top.join("d1/link")).unwrap();
+            let mut archives = vec![increment(&top, ground, 0)];
+            let rounds: [&dyn Fn(); 5] = [
+                &|| {
+                    fs::write(top.join("d0/f0"), "new").unwrap();
+                    fs::remove_file(top.join("d0/f1")).unwrap();
+                    fs::remove_dir_all(top.join("d2")).unwrap();
+                    file(top.join("new/sub/file"), 5);
+                },
+                &|| {
+                    fs::rename(top.join("d0"), top.join("renamed")).unwrap();
+                    fs::rename(top.join("d1"), top.join("renamed/moved")).unwrap();
+                    file(top.join("renamed/moved/f0"), 30);
+                },
+                &|| {
+                    // A directory for a file, and the reverse.
+                    fs::remove_dir_all(top.join("d3")).unwrap();
+                    file(top.join("d3"), 7);
+                    fs::remove_file(top.join("renamed/f2")).unwrap();
+                    file(top.join("renamed/f2/inner"), 7);
+                    symlink("../d3", top.join("renamed/f3x")).unwrap();
+                },
+                &|| {
+                    fs::set_permissions(top.join("renamed"), fs::Permissions::from_mode(0o700)).unwrap();
+                    tool(Command::new("setfattr").args(["-n", "user.x", "-v", "y"]).arg(top.join("renamed")));
+                    chown(top.join("renamed/deep"), Some(7), Some(8)).unwrap();
+                },
+                &|| {
+                    // They take each other's names. After that, GNU tar does it again in every increment: so this is the last.
+                    fs::rename(top.join("renamed"), top.join("t")).unwrap();
+                    fs::rename(top.join("new"), top.join("renamed")).unwrap();
+                    fs::rename(top.join("t"), top.join("new")).unwrap();
+                },
+            ];
+            for (number, change) in rounds.iter().enumerate() {
+                change();
+                archives.push(increment(&top, ground, number + 1));
+                let copy = ground.join(format!("copy {number}"));
+                let ran = restore(&archives, &copy, &["--json"]).exits(0);
+                alike(&census(&top), &census(&copy), less);
+                assert_eq!(ran.json()["result"]["renamed"].as_u64() > Some(0), number >= 1, "{ran}");
+            }
+            // What was there already stays, where the first archive is concerned.
+            let copy = dir(ground.join("over"));
+            file(copy.join("d0/mine"), 1);
+            restore(&archives[..1], &copy, &[]).exits(0);
+            assert!(copy.join("d0/mine").exists());
+            restore(&archives[1..2], &copy, &[]).exits(0);
+            assert!(copy.join("d0/mine").exists() && copy.join("d2").exists());
+            // Some of it, by the names that it has at the end.
+            let some = ground.join("some");
+            restore(&archives, &some, &["--", "new/deep", "./renamed/sub/"]).exits(0);
+            let whole = census(&top);
+            for (name, entry) in census(&some) {
+                let twin = whole.get(&name).unwrap_or_else(|| panic!("{}", name.display()));
+                let (mut entry, mut twin) = (entry, twin.clone());
+                if name.starts_with("new/deep") || name.starts_with("renamed/sub") {
+                    less(&name, &mut entry);
+                    less(&name, &mut twin);
+                    assert_eq!(entry, twin, "{}", name.display());
+                }
+            }
+            assert!(some.join("new/deep/er/file").exists() && some.join("renamed/sub/file").exists());
+            assert!(!some.join("new/f0").exists() && !some.join("d3").exists());
+        });
+    }
+}
+
+#[test]
+fn a_dry_run_says_what_is_then_done() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            bush(&top, 2, 2);
+            let mut archives = vec![increment(&top, ground, 0)];
+            fs::rename(top.join("d0"), top.join("e")).unwrap();
+            fs::remove_dir_all(top.join("d1")).unwrap();
+            fs::remove_file(top.join("e/f1")).unwrap();
+            symlink("e", top.join("s")).unwrap();
+            archives.push(increment(&top, ground, 1));
+            let copy = dir(ground.join("copy"));
+            let before = census(&copy);
+            let ran = restore(&archives, &copy, &["--dry-run"]).exits(0);
+            alike(&census(&copy), &before, less);
+            let lines = ran.lines();
+            for line in ["directory .", "file d0/f1", "rename d0 -> e", "remove d1", "remove e/f1", "symlink s -> e"] {
+                assert!(lines.contains(&line), "{line}: {ran}");
+            }
+            let dry = restore(&archives, &copy, &["-n", "--json"]).exits(0).json();
+            let done = restore(&archives, &copy, &["--json"]).exits(0).json();
+            for count in ["files", "directories", "symlinks", "links", "other", "bytes", "renamed", "skipped"] {
+                assert_eq!(dry["result"][count], done["result"][count], "{count}");
+            }
+            assert_eq!(dry["result"]["steps"].as_array().unwrap().len(), lines.len());
+            alike(&census(&top), &census(&copy), less);
+        });
+    }
+}
+
+#[test]
+fn a_chain_with_a_link_missing_is_told_of() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            bush(&top, 1, 2);
+            let mut archives = vec![increment(&top, ground, 0)];
+            file(top.join("d0/second"), 2);
+            archives.push(increment(&top, ground, 1));
+            file(top.join("d0/third"), 3);
+            archives.push(increment(&top, ground, 2));
+            archives.remove(1);
+            let ran = restore(&archives, &ground.join("copy"), &[]).exits(1);
+            assert!(ran.stderr.contains("'second'") && ran.stderr.contains("earlier archive"), "{ran}");
+            archives.insert(1, ground.join("nowhere"));
+            let empty = dir(ground.join("empty"));
+            run(fathom(args!["restore", "-C", &empty]).args(&archives).args(["--", "x"])).refused();
+            assert_eq!(census(&empty).len(), 1);
+        });
+    }
+}
+
+#[test]
+fn what_is_mounted_below_is_not_taken_away() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            bush(&top.join("a"), 2, 2);
+            let mut archives = vec![increment(&top, ground, 0)];
+            fs::remove_dir_all(top.join("a")).unwrap();
+            archives.push(increment(&top, ground, 1));
+            let copy = dir(ground.join("copy"));
+            tmpfs(copy.join("a/d0"));
+            file(copy.join("a/d0/deep/mine"), 1);
+            let ran = restore(&archives, &copy, &[]).exits(1);
+            assert!(ran.stderr.contains("mounted"), "{ran}");
+            assert!(copy.join("a/d0/deep/mine").exists() && !copy.join("a/d1").exists());
+        });
+    }
+}
+
+#[test]
+fn what_is_read_only_is_changed_by_its_owner() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            file(top.join("a/closed/file"), 1);
+            file(top.join("a/gone/deep/file"), 1);
+            file(top.join("b/file"), 1);
+            let close =
+                |path: &str, mode| fs::set_permissions(top.join(path), fs::Permissions::from_mode(mode)).unwrap();
+            for path in ["a/closed", "a/gone/deep", "a/gone", "a", "b"] {
+                close(path, 0o555);
+            }
+            let mut archives = vec![increment(&top, ground, 0)];
+            fs::remove_dir_all(top.join("a/gone")).unwrap();
+            file(top.join("a/closed/new"), 2);
+            fs::rename(top.join("b"), top.join("a/b")).unwrap();
+            close("a/closed", 0o100);
+            archives.push(increment(&top, ground, 1));
+            file(top.join("a/closed/newer"), 2);
+            archives.push(increment(&top, ground, 2));
+            let own = dir(ground.join("own"));
+            chown(&own, Some(1000), Some(1000)).unwrap();
+            let fathom = fathom_in(&ground.join("bin"));
+            let mut restore = program(&fathom, args!["restore", "-C", &own]);
+            restore.args(&archives);
+            as_nobody(&mut restore);
+            run(&mut restore).exits(0);
+            let less = |_: &Path, entry: &mut Entry| (entry.atime, entry.owner) = ((0, 0), (0, 0));
+            alike(&census(&top), &census(&own), less);
+        });
+    }
+}
+
+#[test]
+fn a_deep_tree_comes_and_goes() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            crate::support::build::deep(&dir(top.join("deep")), "a directory with a name", 150);
+            dir(top.join("stays"));
+            let mut archives = vec![increment(&top, ground, 0)];
+            tool(Command::new("rm").arg("-r").arg(top.join("deep")));
+            archives.push(increment(&top, ground, 1));
+            let copy = ground.join("copy");
+            restore(&archives[..1], &copy, &[]).exits(0);
+            let depth =
+                tool(Command::new("find").arg(&copy).args(["-name", "a directory with a name", "-printf", "x"]));
+            assert_eq!(depth.len(), 150);
+            let ran = restore(&archives, &copy, &["--json"]).exits(0);
+            assert_eq!(ran.json()["result"]["removed"], 151);
+            alike(&census(&top), &census(&copy), less);
+        });
+    }
+}

@@ -1,0 +1,240 @@
+//! What GNU tar and bsdtar have written, restored: all of it is as it was.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::build::{bind, dir, file, tmpfs, tool};
+use crate::support::census::{Entry, alike, census};
+use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
+use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::run::{args, program};
+use crate::support::trees::grow;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// The archives that the tools make of a tree: what each keeps of it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Maker {
+    GnuPax,
+    Gnu,
+    Bsd,
+    Fathom,
+}
+
+/// Archives what is in `top`.
+fn archive(maker: Maker, top: &Path, to: &Path) {
+    if maker == Maker::Fathom {
+        let ran = run(fathom(args!["dump", ".", "-o", to]).current_dir(top));
+        assert!(ran.stderr.lines().all(|line| !line.starts_with("fathom: ") || line.contains("socket")), "{ran}");
+        return;
+    }
+    let mut command = Command::new(if maker == Maker::Bsd { "bsdtar" } else { "tar" });
+    match maker {
+        Maker::GnuPax => {
+            command.args(["--format=posix", "--xattrs", "--xattrs-include=*", "--acls", "--sparse", "--warning=none"])
+        }
+        Maker::Gnu => command.args(["--format=gnu", "--sparse", "--warning=none"]),
+        Maker::Bsd | Maker::Fathom => command.args(["--format=pax", "--xattrs", "--acls"]),
+    };
+    tool(command.arg("-cf").arg(to).arg("-C").arg(top).arg("."));
+}
+
+/// What an archive does not hold is made alike.
+fn less(maker: Maker) -> impl Fn(&Path, &mut Entry) {
+    move |_, entry| {
+        entry.atime = (0, 0); // tools read what they archive
+        entry.xattrs.remove(OsStr::new("btrfs.compression")); // no attribute of the file: it comes with the directory
+        // Of a device, both archive each name for itself; GNU tar of a fifo, too.
+        let kind = entry.mode & libc::S_IFMT;
+        let is_device = [libc::S_IFCHR, libc::S_IFBLK].contains(&kind);
+        match maker {
+            Maker::Gnu | Maker::GnuPax if is_device || kind == libc::S_IFIFO => entry.link = None,
+            Maker::Bsd if is_device => entry.link = None,
+            _ => {}
+        }
+        if maker == Maker::Bsd && entry.mtime.0 < 0 {
+            entry.mtime = (0, 0); // bsdtar writes -1 s and 1 ns as -1.000000001
+        }
+        if maker == Maker::Gnu {
+            entry.mtime.1 = 0;
+            entry.xattrs.clear();
+        }
+    }
+}
+
+/// A tree with everything in it.
+fn tree(top: &Path) {
+    grow(top, 7, 400);
+    // Of a socket that has another name, bsdtar archives a link to nothing.
+    let _ = Command::new("find").arg(top).args(["-type", "s", "-delete"]).output();
+    let able = file(top.join("able"), 10);
+    tool(Command::new("setcap").arg("cap_net_raw=ep").arg(&able));
+    fs::set_permissions(file(top.join("set"), 1), fs::Permissions::from_mode(0o6755)).unwrap();
+    dir(top.join("inherits"));
+    tool(Command::new("setfacl").args(["-d", "-m", "u:1234:rwx,g:77:r"]).arg(top.join("inherits")));
+    tool(Command::new("setfacl").args(["-m", "u:1234:rwx"]).arg(file(top.join("inherits/with a list"), 3)));
+    let bare = file(top.join("inherits/bare"), 3);
+    tool(Command::new("setfacl").arg("-b").arg(&bare));
+    fs::set_permissions(&bare, fs::Permissions::from_mode(0o644)).unwrap();
+    dir(top.join("inherits/child"));
+    tool(Command::new("setfacl").arg("-b").arg(top.join("inherits/child")));
+    for n in 0..3 {
+        file(top.join("many names/one"), 100);
+        fs::hard_link(top.join("many names/one"), top.join(format!("many names/{n}"))).unwrap();
+        fs::hard_link(top.join("many names/one"), top.join(format!("0 is before {n}"))).unwrap();
+    }
+}
+
+fn restored(archive: &Path, to: &Path) -> PathBuf {
+    run(&mut fathom(args!["restore", archive, "-C", dir(to)])).exits(0);
+    to.to_owned()
+}
+
+#[test]
+fn everything_is_as_it_was() {
+    if require(&[Need::Root, Need::Program("bsdtar"), Need::Program("setcap"), Need::Program("setfacl")]) {
+        for maker in [Maker::GnuPax, Maker::Gnu, Maker::Bsd, Maker::Fathom] {
+            in_namespace(|ground| {
+                let top = tmpfs(ground.join("top"));
+                tree(&top);
+                if maker == Maker::Bsd {
+                    // bsdtar gives sparse files the names that their headers have room for.
+                    for (name, _) in
+                        census(&top).iter().filter(|(name, entry)| entry.size > 1 << 19 && name.as_os_str().len() > 90)
+                    {
+                        let _ = fs::remove_file(top.join(name));
+                    }
+                }
+                archive(maker, &top, &ground.join("archive"));
+                let copy = restored(&ground.join("archive"), &ground.join("copy"));
+                alike(&census(&top), &census(&copy), less(maker));
+                // And once more, over itself.
+                let copy = restored(&ground.join("archive"), &ground.join("copy"));
+                alike(&census(&top), &census(&copy), less(maker));
+            });
+        }
+    }
+}
+
+#[test]
+fn so_it_is_on_disks() {
+    if require(&[Need::Root, Need::Loop, Need::Program("setcap"), Need::Program("setfacl")]) {
+        for make in [EXT4[0], EXT4[1], XFS[0], BTRFS[0]] {
+            in_namespace(|ground| {
+                mounted(make, &ground.join("disk"));
+                let top = dir(ground.join("disk/top"));
+                tree(&top);
+                for maker in [Maker::GnuPax, Maker::Fathom] {
+                    archive(maker, &top, &ground.join("archive"));
+                    let copy = restored(&ground.join("archive"), &ground.join(format!("disk/{maker:?}")));
+                    alike(&census(&top), &census(&copy), less(maker));
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn an_ordinary_user_gets_what_he_can_have() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            file(top.join("d/plain"), 10);
+            fs::set_permissions(top.join("d/plain"), fs::Permissions::from_mode(0o444)).unwrap();
+            tool(Command::new("setfattr").args(["-n", "user.kept", "-v", "x"]).arg(top.join("d/plain")));
+            fs::set_permissions(file(top.join("set"), 1), fs::Permissions::from_mode(0o6755)).unwrap();
+            symlink("d", top.join("link")).unwrap();
+            fs::set_permissions(top.join("d"), fs::Permissions::from_mode(0o555)).unwrap();
+            archive(Maker::GnuPax, &top, &ground.join("archive"));
+            let own = dir(ground.join("own"));
+            chown(&own, Some(1000), Some(1000)).unwrap();
+            let fathom = fathom_in(&ground.join("bin"));
+            let mut restore = program(&fathom, args!["restore", ground.join("archive"), "-C", &own]);
+            as_nobody(&mut restore);
+            for _ in 0..2 {
+                let ran = run(&mut restore).exits(0);
+                assert_eq!(ran.stderr.matches("belongs to you").count(), 1, "{ran}");
+                let less = |_: &Path, entry: &mut Entry| {
+                    entry.atime = (0, 0);
+                    entry.owner = (1000, 1000);
+                    entry.mode &= !0o6000;
+                };
+                alike(&census(&top), &census(&own), less);
+            }
+            // A device is for root to make: all else is there all the same.
+            tool(Command::new("mknod").arg(top.join("device")).args(["c", "1", "3"]));
+            archive(Maker::GnuPax, &top, &ground.join("archive"));
+            let ran = run(restore.arg("--json"));
+            let value = ran.json();
+            assert_eq!(ran.code(), 1, "{ran}");
+            assert_eq!(
+                (value["warnings"][0]["gate"].as_str(), value["result"]["skipped"].as_u64()),
+                (Some("mknodat"), Some(1))
+            );
+            assert_eq!(value["result"]["files"], 2);
+        });
+    }
+}
+
+#[test]
+fn owners_go_by_name_unless_told_otherwise() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            for (name, line) in [("passwd", "root:x:0:0::/:\nsomebody:x:4321:1::/:\n"), ("group", "root:x:0:\n")] {
+                fs::write(ground.join(name), line).unwrap();
+                bind(ground.join(name), Path::new("/etc").join(name));
+            }
+            file(top.join("file"), 1);
+            let to = ground.join("archive");
+            let owned = |arg: &[&str]| {
+                let mut tar = Command::new("tar");
+                tool(
+                    tar.args(["--owner=somebody:54321", "--group=nobody-knows:54322", "-cf"])
+                        .arg(&to)
+                        .arg("-C")
+                        .arg(&top)
+                        .arg("file"),
+                );
+                let copy = dir(ground.join("copy"));
+                run(fathom(args!["restore", &to, "-C", &copy]).args(arg)).exits(0);
+                let seen = copy.join("file").symlink_metadata().unwrap();
+                (seen.uid(), seen.gid())
+            };
+            assert_eq!(owned(&[]), (4321, 54322));
+            assert_eq!(owned(&["--numeric-owner"]), (54321, 54322));
+        });
+    }
+}
+
+#[test]
+fn archives_of_every_form_are_read() {
+    if require(&[Need::Root, Need::Program("zstd"), Need::Program("bsdtar")]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            let far = [
+                &"d/".repeat(20),
+                "file with a name that is long enough for more than one header of the oldest kind of archive",
+                &"x".repeat(60),
+            ]
+            .concat();
+            file(top.join("short"), 5000);
+            symlink("short", top.join("link")).unwrap();
+            let to = ground.join("archive");
+            for form in ["--format=v7", "--format=oldgnu", "--format=gnu", "--format=ustar", "--format=posix"] {
+                let name = if matches!(form, "--format=v7" | "--format=ustar") { "d/file" } else { &far };
+                let _ = fs::remove_dir_all(top.join("d"));
+                file(top.join(name), 70_000);
+                tool(Command::new("tar").arg(form).arg("-cf").arg(&to).arg("-C").arg(&top).args([".", "--sort=name"]));
+                tool(Command::new("zstd").args(["-qf"]).arg(&to));
+                for archive in [to.clone(), to.with_extension("zst")] {
+                    let copy = restored(&archive, &ground.join(form).join(archive.extension().unwrap_or_default()));
+                    let less = |_: &Path, entry: &mut Entry| (entry.atime, entry.mtime.1) = ((0, 0), 0);
+                    alike(&census(&top), &census(&copy), less);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,240 @@
+//! The command line, and what ends a restore.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::support::build::{bush, dir, file, tmpfs, tool};
+use crate::support::census::{Entry, alike, census};
+use crate::support::jail::refuse;
+use crate::support::run::args;
+use crate::support::strace::{agree, less_start};
+use crate::support::trees::grow;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+fn archived(top: &Path, to: &Path) -> PathBuf {
+    tool(Command::new("tar").args(["--format=posix", "--sparse", "-cf"]).arg(to).arg("-C").arg(top).arg("."));
+    to.to_owned()
+}
+
+#[test]
+fn some_names_only() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            bush(&top, 3, 3);
+            file(top.join("d0/deep/er/file"), 3);
+            let archive = archived(&top, &ground.join("archive"));
+            let names = |to: &Path| census(to).len() - 1;
+            for (paths, count) in [(&["d0/deep/er"][..], 4), (&["./d1/", "d2/f0"], 6), (&["--", "d0"], 7), (&["."], 15)]
+            {
+                let to = tempfile::tempdir_in(ground).unwrap();
+                run(fathom(args!["restore", &archive, "-C", to.path()]).args(paths)).exits(0);
+                assert_eq!(names(to.path()), count, "{paths:?}");
+            }
+            let to = dir(ground.join("to"));
+            let ran = run(&mut fathom(args!["restore", &archive, "-C", &to, "d1", "d9"])).exits(1);
+            assert!(ran.stderr.contains("'d9'"), "{ran}");
+            assert_eq!(names(&to), 4);
+            run(&mut fathom(args!["restore", &archive, "-C", &to, "../x"])).refused();
+        });
+    }
+}
+
+#[test]
+fn what_is_no_archive_is_refused() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let to = dir(ground.join("to"));
+            let text = file(ground.join("text"), 2000);
+            let empty = file(ground.join("empty"), 0);
+            for bad in [ground.join("nowhere"), text, empty, to.clone()] {
+                run(&mut fathom(args!["restore", bad, "-C", &to])).refused();
+            }
+            bush(&ground.join("top"), 1, 1);
+            let archive = archived(&ground.join("top"), &ground.join("archive"));
+            let ran = run(&mut fathom(args!["restore", &archive, "-C", ground.join("missing")])).refused();
+            assert!(ran.stderr.contains("make it first"), "{ran}");
+            // Behind an archive, a name that is no file is one of a member; behind -- it is, file or not.
+            let ran = run(&mut fathom(args!["restore", &archive, ground.join("nowhere"), "-C", &to])).exits(1);
+            assert!(ran.stderr.contains("nowhere"), "{ran}");
+            run(&mut fathom(args!["restore", &archive, ground.join("nowhere"), "-C", &to, "--", "d0"])).refused();
+            assert_eq!(census(&to).len(), 1);
+        });
+    }
+}
+
+#[test]
+fn from_a_pipe() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            bush(&top, 3, 3);
+            file(top.join("large"), 3 << 20);
+            let archive = fs::read(archived(&top, &ground.join("archive"))).unwrap();
+            let to = dir(ground.join("to"));
+            let mut child = fathom(args!["restore", "-", "-C", &to]).stdin(Stdio::piped()).spawn().unwrap();
+            child.stdin.take().unwrap().write_all(&archive).unwrap();
+            assert!(child.wait().unwrap().success());
+            assert_eq!(census(&to).len(), census(&top).len());
+            // One that ends too soon: what came whole is there, and nothing else.
+            let to = dir(ground.join("half"));
+            let mut restore = fathom(args!["restore", "-", "-C", &to]);
+            let mut child = restore.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            child.stdin.take().unwrap().write_all(&archive[..archive.len() / 2]).unwrap();
+            let out = child.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&out.stderr).into_owned();
+            assert_eq!((out.status.code(), said.contains("cut short")), (Some(2), true), "{said}");
+            assert!(!to.join("large").exists());
+        });
+    }
+}
+
+#[test]
+fn a_restore_that_is_stopped_leaves_nothing_half_done() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            file(top.join("large"), 3 << 20);
+            let archive = fs::read(archived(&top, &ground.join("archive"))).unwrap();
+            for signal in ["INT", "TERM", "KILL"] {
+                let to = dir(ground.join(signal));
+                let mut child = fathom(args!["restore", "-", "-C", &to]).stdin(Stdio::piped()).spawn().unwrap();
+                let mut pipe = child.stdin.take().unwrap();
+                pipe.write_all(&archive[..2 << 20]).unwrap();
+                tool(Command::new("kill").arg(format!("-{signal}")).arg(child.id().to_string()));
+                assert!(!child.wait().unwrap().success());
+                assert_eq!(census(&to).len(), 1, "{signal}");
+            }
+        });
+    }
+}
+
+#[test]
+fn every_call_is_counted() {
+    if require(&[Need::Root, Need::Program("strace")]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            bush(&top, 5, 20);
+            fs::hard_link(top.join("d0/f0"), top.join("d1/link")).unwrap();
+            let archive = archived(&top, &ground.join("archive"));
+            let traced =
+                less_start(&ground.join("log"), args!["restore", &archive, "-C", dir(ground.join("to")), "--json"]);
+            let gates = &traced.ran.json()["gates"];
+            agree(gates, &traced.counts, "restore");
+            let calls: u64 = gates.as_object().unwrap().values().map(|gate| gate["calls"].as_u64().unwrap()).sum();
+            // Of an empty file: openat, fchownat, utimensat, linkat, close.
+            assert!(calls < 100 * 5 + 6 * 12 + 60, "{calls} calls: {gates}");
+        });
+    }
+}
+
+/// Python that makes an archive of its own: `A` is its name.
+fn by_python(script: &str, to: &Path) -> PathBuf {
+    let head = "import io, sys, tarfile\nA = sys.argv[1]\n";
+    tool(Command::new("python3").args(["-c", &format!("{head}{script}")]).arg(to));
+    to.to_owned()
+}
+
+#[test]
+fn times_are_exact() {
+    if require(&[Need::Root, Need::Program("python3")]) {
+        in_namespace(|ground| {
+            let script = r#"
+with tarfile.open(A, "w", format=tarfile.PAX_FORMAT) as t:
+    for name, kind in ("d", tarfile.DIRTYPE), ("d/f", tarfile.REGTYPE), ("d/l", tarfile.SYMTYPE), ("d/p", tarfile.FIFOTYPE):
+        m = tarfile.TarInfo(name)
+        m.type, m.linkname, m.mode, m.pax_headers = kind, "x", 0o755, {"mtime": "-1.5", "atime": "1234567890.123456789"}
+        t.addfile(m)"#;
+            let archive = by_python(script, &ground.join("archive"));
+            for _ in 0..2 {
+                let to = dir(ground.join("to"));
+                run(&mut fathom(args!["restore", &archive, "-C", &to])).exits(0);
+                for name in ["d", "d/f", "d/l", "d/p"] {
+                    // Not by the census: it would read the directory.
+                    let seen = to.join(name).symlink_metadata().unwrap();
+                    let times = ((seen.mtime(), seen.mtime_nsec()), (seen.atime(), seen.atime_nsec()));
+                    assert_eq!(times, ((-2, 500_000_000), (1_234_567_890, 123_456_789)), "{name}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn a_directory_that_is_entered_again_keeps_its_times() {
+    if require(&[Need::Root, Need::Program("python3")]) {
+        in_namespace(|ground| {
+            let script = r#"
+with tarfile.open(A, "w") as t:
+    for name, kind in ("a", tarfile.DIRTYPE), ("b", tarfile.DIRTYPE), ("a/f", tarfile.REGTYPE), ("b/g", tarfile.REGTYPE), ("a/h", tarfile.REGTYPE):
+        m = tarfile.TarInfo(name)
+        m.type, m.mode, m.mtime = kind, 0o755, 1000
+        t.addfile(m)"#;
+            let archive = by_python(script, &ground.join("archive"));
+            let to = dir(ground.join("to"));
+            run(&mut fathom(args!["restore", &archive, "-C", &to])).exits(0);
+            for name in ["a", "b"] {
+                assert_eq!(to.join(name).metadata().unwrap().mtime(), 1000, "{name}");
+            }
+        });
+    }
+}
+
+#[test]
+fn damaged_contents_are_told_of() {
+    if require(&[Need::Root, Need::Program("python3")]) {
+        in_namespace(|ground| {
+            let script = r#"
+with tarfile.open(A, "w", format=tarfile.PAX_FORMAT) as t:
+    for name, sum in ("right", "c2e7b03a3c9f4ed5ccfbfd24a4a5a2bfd7a1bf4f3cd5d9c1d7c4d0e1e5a0b0c1"), ("unsaid", None):
+        m = tarfile.TarInfo(name)
+        m.size = 4
+        m.pax_headers = {"comment": "blake3=" + sum} if sum else {}
+        t.addfile(m, io.BytesIO(b"abcd"))"#;
+            let archive = by_python(script, &ground.join("archive"));
+            let ran = run(&mut fathom(args!["restore", &archive, "-C", dir(ground.join("to"))])).exits(1);
+            assert!(ran.stderr.contains("'right'") && !ran.stderr.contains("'unsaid'"), "{ran}");
+        });
+    }
+}
+
+#[test]
+fn a_kernel_without_openat2_is_no_hindrance() {
+    const OPENAT2: u32 = 437;
+    if require(&[Need::Root, Need::Program("python3")]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            grow(&top, 3, 100);
+            // Sockets are in no archive.
+            let archive = archived(&top, &ground.join("archive"));
+            let outside = dir(ground.join("outside"));
+            let script = r#"
+with tarfile.open(A, "w") as t:
+    for name, kind in ("l", tarfile.SYMTYPE), ("l/evil", tarfile.REGTYPE), ("l/d", tarfile.DIRTYPE), ("d/e/f", tarfile.REGTYPE):
+        m = tarfile.TarInfo(name)
+        m.type, m.linkname = kind, "../outside"
+        t.addfile(m)"#;
+            let evil = by_python(script, &ground.join("evil"));
+            for (errno, place) in [(libc::ENOSYS, "one"), (libc::EPERM, "two")] {
+                let to = dir(ground.join(place));
+                let restore = |archive: &Path| {
+                    let mut restore = fathom(args!["restore", archive, "-C", &to]);
+                    refuse(&mut restore, &[OPENAT2], errno);
+                    run(&mut restore)
+                };
+                restore(&archive).exits(0);
+                let less = |_: &Path, entry: &mut Entry| {
+                    (entry.atime, entry.link) = ((0, 0), None);
+                    entry.xattrs.clear();
+                    entry.data.clear();
+                };
+                alike(&census(&top), &census(&to), less);
+                restore(&evil).exits(1);
+                assert!(census(&outside).len() == 1 && to.join("d/e/f").is_file());
+            }
+        });
+    }
+}

@@ -181,7 +181,8 @@ fn killed_at_any_moment() {
         let mut takes = Duration::from_millis(200);
         for round in 0..kills() {
             let before = fs::read(&catalog).ok();
-            let mut child = dump(number).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            let mut child =
+                dump(number).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
             std::thread::sleep(takes.mul_f64(dice.below(1200) as f64 / 1000.0));
             let _ = child.kill();
             child.wait().unwrap();

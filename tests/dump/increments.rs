@@ -237,7 +237,11 @@ fn only_what_has_changed_is_dumped() {
         series.round("a third name");
         fs::rename(tree.join("d4"), tree.join("d6")).unwrap();
         told(&series.round("a rename"), &[("files", 0), ("links", 0), ("renamed", 1)]);
-        let ran = dump(&tree, &ground.join("last.tar"), &["--since", series.catalog.to_str().unwrap(), "--catalog", "/dev/null"]);
+        let ran = dump(
+            &tree,
+            &ground.join("last.tar"),
+            &["--since", series.catalog.to_str().unwrap(), "--catalog", "/dev/null"],
+        );
         assert!(!ran.exits(0).stderr.contains("checksums"));
     });
 }
@@ -295,7 +299,8 @@ fn several_sources() {
         let mut number = 0;
         let mut round = || {
             let archive = ground.join(format!("{number}.tar"));
-            let mut arguments = args!["dump", "one", "two", "three", "-o", archive, "--catalog", catalog, "--json"].to_vec();
+            let mut arguments =
+                args!["dump", "one", "two", "three", "-o", archive, "--catalog", catalog, "--json"].to_vec();
             if number > 0 {
                 arguments.extend(args!["--since", catalog]);
             }

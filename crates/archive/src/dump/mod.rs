@@ -246,7 +246,8 @@ impl Chain {
         };
         let base = since.as_deref().map(|since| Base::open(since, &question.sources)).transpose()?;
         let alone = question.level.as_ref().filter(|level| level.number > 0 && since.is_none());
-        let note = alone.map(|level| format!("there is no dump of a level below {}: everything is dumped", level.number));
+        let note =
+            alone.map(|level| format!("there is no dump of a level below {}: everything is dumped", level.number));
         Ok(Chain { since, base, catalog, level: question.level.clone(), note })
     }
 

@@ -231,7 +231,9 @@ fn planned(rows: &Rows, outcome: &Outcome) -> Plan {
         };
         (member(&step.from), member(&step.to))
     });
-    if let Some(carrier) = rows.sources().iter().map(|source| source.rows.start).find(|&row| row < rows.len() && rows.is_dir(row)) {
+    if let Some(carrier) =
+        rows.sources().iter().map(|source| source.rows.start).find(|&row| row < rows.len() && rows.is_dir(row))
+    {
         plan.set_renames(carrier, renames.collect());
     }
     (plan.removed, plan.renamed) = (outcome.removed, outcome.renamed);

@@ -47,7 +47,9 @@ fn a_tower_of_levels() {
             chain.retain(|(level, _)| *level < wanted);
             let since = &value["result"]["since"];
             match chain.last() {
-                Some((below, _)) => assert!(since.as_str().unwrap().ends_with(&format!("level-{below}.parquet")), "{since}"),
+                Some((below, _)) => {
+                    assert!(since.as_str().unwrap().ends_with(&format!("level-{below}.parquet")), "{since}")
+                }
                 None => assert!(since.is_null()),
             }
             assert_eq!(value["result"]["level"], wanted);

@@ -9,6 +9,7 @@ mod account;
 mod changes;
 mod counts;
 mod everything;
+mod fire;
 mod full;
 mod hostile;
 mod increments;

@@ -278,7 +278,7 @@ fn increments_do_not_reach_out() {
         (r#"b"Rd", b"Td/inside/itself""#, "cannot rename"),
         (r#"b"R", b"Td""#, "temporary"),
         (r#"b"X../outside", b"Rd", b"T", b"R", b"Te""#, "'..'"),
-        (r#"b"Rl", b"Tm""#, "cannot rename"),
+        (r#"b"Rl", b"Tm""#, ""),
         (r#"b"Y../outside/kept""#, "cannot be read"),
         (r#"b"Yl", b"Nkept", b"Dd""#, "'kept'"),
         (r#"b"Dl", b"Dd""#, ""),

@@ -1,6 +1,5 @@
 //! What GNU tar and bsdtar have written, restored: all of it is as it was.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -45,7 +44,6 @@ fn archive(maker: Maker, top: &Path, to: &Path) {
 fn less(maker: Maker) -> impl Fn(&Path, &mut Entry) {
     move |_, entry| {
         entry.atime = (0, 0); // tools read what they archive
-        entry.xattrs.remove(OsStr::new("btrfs.compression")); // no attribute of the file: it comes with the directory
         // Of a device, both archive each name for itself; GNU tar of a fifo, too.
         let kind = entry.mode & libc::S_IFMT;
         let is_device = [libc::S_IFCHR, libc::S_IFBLK].contains(&kind);

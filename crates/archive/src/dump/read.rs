@@ -314,9 +314,12 @@ impl<'a> Reader<'a> {
         if data.len() <= size {
             data.resize(size + 1, 0);
         }
+        // Where a hole was looked for, and none is, it no longer stands at its beginning.
+        let is_moved = meta.blocks.saturating_mul(512) < meta.size;
         let mut have = 0;
         while have < size.max(1) {
-            match read(fd, &mut data[have..=size]) {
+            let rest = &mut data[have..=size];
+            match if is_moved { pread64(fd, rest, have as u64) } else { read(fd, rest) } {
                 Ok(0) => break,
                 Ok(n) => have += n,
                 Err(Errno::EINTR) => {}

@@ -3,7 +3,7 @@
 //! A change of owner takes set-user-id bits and capabilities away, and a mode may take away the right to set attributes. So the
 //! order is: owner, extended attributes, access control lists, mode, capabilities, and at the end the times.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 use gate::create::{fchmod, fchownat, fremovexattr, fsetxattr, futimens, in_proc, lremovexattr, lsetxattr, utimensat};
 use gate::fs::{Statx, Time};
@@ -81,6 +81,14 @@ pub(super) struct Late {
     mode: Option<u32>,
     atime: Option<Time>,
     mtime: Option<Time>,
+    /// What btrfs is told by attributes (`btrfs.compression`): what is made in a directory would get it, too.
+    properties: Vec<(CString, Vec<u8>)>,
+}
+
+/// Whether an attribute is one of those. They mean nothing elsewhere, and are short.
+fn is_property(name: &[u8], value: &[u8]) -> bool {
+    const LONGEST: usize = 64;
+    name.starts_with(b"btrfs.") && name.len() + value.len() < LONGEST
 }
 
 impl Late {
@@ -91,6 +99,7 @@ impl Late {
             mode: is_mode_changed.then_some(seen.mode & 0o7777),
             atime: Some(seen.atime),
             mtime: Some(seen.mtime),
+            properties: Vec::new(),
         }
     }
 
@@ -98,6 +107,9 @@ impl Late {
     pub(super) fn give(&self, dir: &Fd, path: &[u8], remarks: &mut Remarks) {
         let on = On::Open(dir);
         let is_owned = self.owner.is_none_or(|(uid, gid)| own(on, uid, gid, path, remarks));
+        for (name, value) in &self.properties {
+            let _ = on.set(name, value);
+        }
         if let Some(mode) = self.mode {
             chmod(on, if is_owned { mode } else { mode & !SET_ID }, path, remarks);
         }
@@ -167,6 +179,9 @@ impl Restorer<'_> {
             }
         }
         self.xattrs(on, path, member, |name| name == CAPABILITY);
+        for (name, value) in member.xattrs.iter().filter(|(name, value)| is_property(name, value)) {
+            let _ = c_string(name).and_then(|name| on.set(&name, value));
+        }
         times(on, member.atime.map(time), Some(time(member.mtime)), path, &mut self.remarks);
     }
 
@@ -205,6 +220,13 @@ impl Restorer<'_> {
             mode: Some(listed.map_or(mode, |listed| mode & 0o7000 | listed)),
             atime: member.atime.map(time),
             mtime: Some(time(member.mtime)),
+            properties: member
+                .xattrs
+                .iter()
+                .filter(|(name, value)| is_property(name, value))
+                .filter_map(|(name, value)| Some((c_string(name).ok()?, value.clone())))
+                .take(4)
+                .collect(),
         }
     }
 
@@ -227,14 +249,13 @@ impl Restorer<'_> {
     fn xattrs(&mut self, on: On<'_>, path: &[u8], member: &Member, which: impl Fn(&[u8]) -> bool) {
         for (name, value) in member.xattrs.iter().filter(|(name, _)| which(name)) {
             let is_user = name.starts_with(b"user.");
-            if !is_user && !self.rights.is_root {
+            if !is_user && !self.rights.is_root && !is_property(name, value) {
                 self.remarks.note(
                     "extended attributes other than user.*, capabilities among them, are left out: they take root",
                 );
                 continue;
             }
-            // The others are the system's: access control lists, which have records of their own, and what a file system
-            // is told by them (btrfs.*).
+            // The others are the system's: access control lists, which have records of their own, and properties.
             let what = match name {
                 _ if is_user => "its extended attributes user.* cannot be set",
                 name if name.starts_with(b"trusted.") => "its extended attributes trusted.* cannot be set",

@@ -89,35 +89,26 @@ impl Restorer<'_> {
                 Errno::ENOTEMPTY | Errno::EEXIST => "something has the new name; restore into an empty directory",
                 _ => "what is in it may be missing under its new name",
             };
-            Trouble::of(gate, errno, format!("cannot rename the directory '{shown}' to this; {next}"))
+            Trouble::of(gate, errno, format!("cannot rename '{shown}' to this; {next}"))
         };
+        let is_there = |own: &Self, name: &[u8]| open_beneath(own.top.as_fd(), name, Open::PATH | Open::DIRECTORY).is_ok();
         let ((old_dir, old), (new_dir, new)) = (split(&from), split(&to));
         let old_dir = match open_beneath(self.top.as_fd(), old_dir, Open::SCAN) {
-            // Nothing in it was chosen that was there.
-            Err(Errno::ENOENT) if !self.chosen.is_all() => return Ok(()),
-            Err(Errno::ENOENT) if open_beneath(self.top.as_fd(), &to, Open::PATH | Open::DIRECTORY).is_ok() => {
-                return Ok(());
-            }
+            // Nothing in it was chosen that was there; or GNU tar tells of a directory that came along with the one it is in.
+            Err(Errno::ENOENT) if !self.chosen.is_all() || is_there(self, &to) => return Ok(()),
             other => other.map_err(|e| failed(Gate::Openat2, e))?,
         };
         let names = c_string(old).and_then(|old| Ok((old, c_string(new)?))).map_err(|e| failed(Gate::Renameat2, e))?;
         let seen = match statx(&old_dir, &names.0, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS) {
-            Err(Errno::ENOENT) if !self.chosen.is_all() => return Ok(()),
-            // GNU tar also tells of directories that came along with the one that they are in.
-            Err(Errno::ENOENT) if open_beneath(self.top.as_fd(), &to, Open::PATH | Open::DIRECTORY).is_ok() => {
-                return Ok(());
-            }
+            Err(Errno::ENOENT) if !self.chosen.is_all() || is_there(self, &to) => return Ok(()),
             other => other.map_err(|e| failed(Gate::Statx, e))?,
         };
-        if seen.file_type != FileType::Directory {
-            return Err(failed(Gate::Renameat2, Errno::ENOTDIR));
-        }
         // The directory above the new name may be new itself.
         self.enter(new_dir)?;
         let new_dir = self.here()?;
         let mut done = renameat2(&old_dir, &names.0, &new_dir, &names.1);
         if done == Err(Errno::EACCES) && !self.rights.is_root {
-            done = self.rename_own(&old_dir, &new_dir, &names);
+            done = self.rename_own(&old_dir, &new_dir, &names, seen.file_type == FileType::Directory);
         }
         done.map_err(|e| failed(Gate::Renameat2, e))?;
         self.counts.renamed += 1;
@@ -125,10 +116,16 @@ impl Restorer<'_> {
     }
 
     /// A user's own directories may be read-only: for the time of a rename, those that it writes to are not.
-    fn rename_own(&self, old_dir: &Fd, new_dir: &Fd, names: &(CString, CString)) -> gate::Result<()> {
-        let itself = open_beneath(old_dir.as_fd(), names.0.to_bytes(), Open::SCAN)?;
+    fn rename_own(
+        &self,
+        old_dir: &Fd,
+        new_dir: &Fd,
+        names: &(CString, CString),
+        is_directory: bool,
+    ) -> gate::Result<()> {
+        let itself = is_directory.then(|| open_beneath(old_dir.as_fd(), names.0.to_bytes(), Open::SCAN)).transpose()?;
         let mut changed = Vec::new();
-        for dir in [old_dir, new_dir, &itself] {
+        for dir in [Some(old_dir), Some(new_dir), itself.as_ref()].into_iter().flatten() {
             let seen = statx(dir, c"", At::EMPTY_PATH, Want::BASIC_STATS)?;
             if seen.uid == self.rights.uid && seen.mode & 0o700 != 0o700 {
                 gate::create::fchmod(dir, seen.mode | 0o700)?;

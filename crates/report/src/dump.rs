@@ -99,7 +99,8 @@ impl Serialize for Dump<'_> {
         map.serialize_entry("level", &self.level)?;
         entry(&mut map, "since", self.since)?;
         let counts = self.counts.as_ref();
-        let fields: [(&str, fn(&Counts) -> u64); 12] = [
+        type Field = (&'static str, fn(&Counts) -> u64);
+        let fields: [Field; 12] = [
             ("entries", |c| c.entries),
             ("dumped", |c| c.dumped),
             ("files", |c| c.files),

@@ -20,14 +20,15 @@ pub struct Took {
     pub own: Duration,
 }
 
-/// Gathers in one way, with one thread and an [account] of its own. Nothing is kept of what is found.
+/// Gathers in one way, with one thread and an [account] of its own. Nothing is kept of what is found;
+/// what was skipped is said at the desk.
 ///
 /// # Errors
 /// Why this way is not to be had.
-pub fn measure(question: &Question, way: Gather) -> Result<Took, String> {
+pub fn measure(question: &Question, way: Gather, desk: &Desk) -> Result<Took, String> {
     let question = Question { gather: Some(way), threads: Some(1), for_catalog: false, ..question.clone() };
     account::open();
-    let gathered = gather(&question, &Desk::default());
+    let gathered = gather(&question, desk);
     let books = account::close();
     let (rows, answer) = gathered.map_err(|_| "it cannot be gathered any more".to_owned())?;
     if answer.parts.is_empty() {

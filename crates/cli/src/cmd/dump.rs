@@ -24,7 +24,7 @@ use crate::cmd::changed::fault;
 use crate::cmd::mounts::unusable;
 use crate::cmd::walk::{look, refused};
 use crate::out::{Done, Failed, Out};
-use crate::progress::watched_dump;
+use crate::progress::{watched, watched_dump};
 
 const SCHEMA: &str = "fathom.dump/1";
 const NO_DIRECTORY: &str = "no SRC is a directory";
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let seconds = start.elapsed().as_secs_f64();
     let account = args.account.then(|| {
         let books = gate::account::close();
-        of_run(&books, answer.directories, answer.gathered - answer.directories, &ways(&question))
+        of_run(&books, answer.directories, answer.gathered - answer.directories, &ways(&question, out))
     });
     tell(&question, &answer, seconds, account.as_ref(), out)?;
     out.warn(&answer.warnings);
@@ -91,7 +91,7 @@ pub(crate) fn gathering(gathering: Gathering) -> Option<Gather> {
 }
 
 /// What each way of gathering takes on the same tree, or why it is not to be had.
-fn ways(question: &Question) -> Vec<(Gather, Result<Took, String>)> {
+fn ways(question: &Question, out: &Out) -> Vec<(Gather, Result<Took, String>)> {
     let dirs: Vec<Vec<u8>> = question.sources.iter().filter(|source| is_dir(source)).cloned().collect();
     let explained = walk::explain(&dirs).unwrap_or_default();
     let refused = |gather: Gather| {
@@ -100,7 +100,11 @@ fn ways(question: &Question) -> Vec<(Gather, Result<Took, String>)> {
         wanting.next().map(|engines| refusals(gather, engines))
     };
     let asked = archive::dump::asked(question, false);
-    let measured = |gather| refused(gather).map_or_else(|| measure(&asked, gather), Err);
+    let measured = |gather: Gather| {
+        let desk = Desk::default();
+        let once_more = || watched(out.progress, &desk, || measure(&asked, gather, &desk));
+        refused(gather).map_or_else(once_more, Err)
+    };
     Gather::ALL.into_iter().map(|gather| (gather, measured(gather))).collect()
 }
 

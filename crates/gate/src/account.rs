@@ -149,7 +149,7 @@ fn prices() -> Prices {
     let each = |work: &dyn Fn()| {
         let start = thread_cpu_time();
         (0..ROUNDS).for_each(|_| work());
-        (thread_cpu_time() - start) / ROUNDS
+        thread_cpu_time().saturating_sub(start) / ROUNDS
     };
     let nothing = || {
         let start = black_box(thread_cpu_time());

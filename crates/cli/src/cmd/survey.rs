@@ -186,5 +186,5 @@ fn call_seconds(dir: &[u8]) -> f64 {
     for _ in 0..ROUNDS {
         let _ = statx_long(dir, At::empty(), Want::BASIC_STATS);
     }
-    (gate::process::cpu_time() - before).as_secs_f64() / f64::from(ROUNDS)
+    gate::process::cpu_time().saturating_sub(before).as_secs_f64() / f64::from(ROUNDS)
 }

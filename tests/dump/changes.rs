@@ -103,7 +103,7 @@ pub(crate) fn change(top: &Path, dice: &mut Dice, count: usize) {
                 let aside = top.join("aside");
                 if let Some(inner) = below(&dir).into_iter().find(|path| path.is_dir() && !path.is_symlink()) {
                     fs::rename(&inner, &aside).unwrap();
-                    fs::rename(&dir, aside.join(format!("was above {n}"))).unwrap();
+                    fs::rename(&dir, aside.join(format!("was above {}", dice.roll()))).unwrap();
                     fs::rename(&aside, &dir).unwrap();
                 }
             }

@@ -5,9 +5,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod account;
 mod changes;
 mod counts;
 mod everything;
+mod fire;
 mod full;
 mod hostile;
 mod increments;

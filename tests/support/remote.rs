@@ -32,6 +32,10 @@ pub(crate) struct Far {
     pub(crate) lost: Vec<(&'static str, i32)>,
     /// Directories, such as `d1`, and the error that reading them gives.
     pub(crate) unreadable: Vec<(&'static str, i32)>,
+    /// Files, such as `d1/f2`, and the error that reading them gives.
+    pub(crate) broken: Vec<(&'static str, i32)>,
+    /// No read gives more than so many bytes.
+    pub(crate) piece: Option<usize>,
     /// The server dies when it has had so many requests.
     pub(crate) dies_after: Option<u64>,
 }
@@ -172,6 +176,16 @@ impl Far {
         out
     }
 
+    /// Reads a file: as many bytes as its number says, all of them that.
+    fn read(&self, node: &Node, from: u64, room: usize) -> Result<Vec<u8>, i32> {
+        let Node::File(_, f) = node else { return Err(libc::EISDIR) };
+        if let Some((_, errno)) = self.broken.iter().find(|(path, _)| *path == Far::path(node)) {
+            return Err(*errno);
+        }
+        let left = usize::try_from(f.saturating_sub(from)).unwrap();
+        Ok(vec![f.to_le_bytes()[0]; left.min(room).min(self.piece.unwrap_or(usize::MAX))])
+    }
+
     fn look_up(&self, within: &Node, wanted: &str) -> Result<Node, i32> {
         let number = wanted.get(1..).and_then(|digits| digits.parse().ok()).ok_or(libc::ENOENT)?;
         let node = self.child(within, number).ok_or(libc::ENOENT)?;
@@ -207,6 +221,10 @@ impl Far {
 
 fn answer(far: &Far, request: &[u8]) -> Option<Vec<u8>> {
     const PARALLEL_DIROPS: u32 = 1 << 18;
+    const DIRECT_IO: u32 = 1;
+    const OPEN: u32 = 14;
+    const READ: u32 = 15;
+    const RELEASE: u32 = 18;
     let number = |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().unwrap());
     let word = |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().unwrap());
     let (operation, unique, node, body) = (word(4), &request[8..16], number(16), 40);
@@ -218,6 +236,10 @@ fn answer(far: &Far, request: &[u8]) -> Option<Vec<u8>> {
         STATFS => Ok(words(&[0; 20])),
         OPENDIR => Ok(words(&[0; 4])),
         RELEASEDIR => Ok(Vec::new()),
+        // Without the page cache, so that a reader gets what the server gives.
+        OPEN => Ok(words(&[0, 0, DIRECT_IO, 0])),
+        READ => far.read(&node(), number(body + 8), usize::try_from(word(body + 16)).unwrap()),
+        RELEASE => Ok(Vec::new()),
         READDIR => far.list(&node(), number(body + 8), usize::try_from(word(body + 16)).unwrap()),
         LOOKUP => {
             let wanted = request[body..].split(|&b| b == 0).next().unwrap();

@@ -53,6 +53,14 @@ impl Trouble {
         }
     }
 
+    /// The call that failed, if one did, and how.
+    pub fn refusal(&self) -> Option<(Gate, Errno)> {
+        match self {
+            Trouble::Refused { gate, errno, .. } => Some((*gate, *errno)),
+            _ => None,
+        }
+    }
+
     /// What may be done about it.
     fn next(&self) -> &'static str {
         match self {

@@ -133,11 +133,7 @@ impl Finding {
 
     /// Something that cannot be told, since the experiment could not be done.
     pub fn hindered(experiment: Experiment, name: &'static str, unit: &'static str, why: &Trouble) -> Finding {
-        let refused = match why {
-            Trouble::Refused { gate, errno, .. } => Some((*gate, *errno)),
-            _ => None,
-        };
-        Finding { refused, ..Finding::unknown(experiment, name, unit, why.to_string()) }
+        Finding { refused: why.refusal(), ..Finding::unknown(experiment, name, unit, why.to_string()) }
     }
 
     /// Something that was found.

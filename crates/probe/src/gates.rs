@@ -70,10 +70,10 @@ pub fn gates(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Res
     if threads > 1 {
         counts.push(threads);
     }
-    let why = match all(place, desk, &counts, prices) {
+    let (why, refused) = match all(place, desk, &counts, prices) {
         Err(Trouble::Interrupted) => return Err(Trouble::Interrupted),
-        Err(why) => format!("; not all could be priced: {why}"),
-        Ok(()) => String::new(),
+        Err(why) => (format!("; not all could be priced: {why}"), why.refusal()),
+        Ok(()) => (String::new(), None),
     };
     let Some(empty) = prices.iter().find(|price| price.gate == "getppid" && price.threads == 1) else {
         return Ok(vec![Finding::unknown(
@@ -88,7 +88,8 @@ pub fn gates(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Res
         "getppid(2), which does nothing in the kernel, {} times: what every call costs at least{why}",
         empty.calls
     );
-    Ok(vec![Finding::known(Experiment::Gates, "empty-call", "ns", empty.ns.round(), sure, method)])
+    let found = Finding::known(Experiment::Gates, "empty-call", "ns", empty.ns.round(), sure, method);
+    Ok(vec![Finding { refused, ..found }])
 }
 
 fn all(place: &Place, desk: &mut Desk<'_>, counts: &[usize], prices: &mut Vec<Price>) -> Result<(), Trouble> {

@@ -17,11 +17,14 @@
 //! | [`probe`] | what the experiments on a file system have found |
 //! | [`plot`] | figures of samples, as SVG and PNG |
 //! | [`changed`] | what has changed, for people and for backup tools |
+//! | [`nightly`] | what a nightly dump would cost |
+//! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
 //! | [`restore`] | what was restored |
 //! | [`list`] | members of archives |
 //! | [`verify`] | whether an archive is whole |
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod changed;
 pub mod compare;
 pub mod du;
@@ -31,6 +34,7 @@ pub mod json;
 pub mod list;
 pub mod mounts;
 pub mod name;
+pub mod nightly;
 pub mod plot;
 pub mod probe;
 pub mod profile;

@@ -23,6 +23,9 @@ pub enum Step {
     LeftOut,
 }
 
+/// The old name of a directory, and the new one.
+pub type Rename = (Vec<u8>, Vec<u8>);
+
 /// What is to be written, in the order of the rows.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
@@ -31,8 +34,8 @@ pub struct Plan {
     links: HashMap<usize, usize>,
     /// Whether directories have dumpdirs.
     is_increment: bool,
-    /// By the SRC that they are under.
-    renames: HashMap<usize, Vec<(Vec<u8>, Vec<u8>)>>,
+    /// The row whose dumpdir tells of them, and they: old names and new ones.
+    renames: Option<(usize, Vec<Rename>)>,
     replacing: HashSet<usize>,
     blind: HashSet<usize>,
     unseen: HashMap<usize, Vec<Vec<u8>>>,
@@ -92,10 +95,10 @@ impl Plan {
         }
     }
 
-    /// What is renamed before anything else that is under a SRC is restored, in this order: old member names and new ones,
-    /// without the slash at the end. They are told in the dumpdir of the SRC.
-    pub fn set_renames(&mut self, source: usize, pairs: Vec<(Vec<u8>, Vec<u8>)>) {
-        self.renames.insert(source, pairs);
+    /// Directories that are renamed before anything else is restored, in this order: old member names and new ones, without
+    /// the slash at the end. They are told in the dumpdir of `carrier`, the first directory of the archive.
+    pub fn set_renames(&mut self, carrier: usize, pairs: Vec<Rename>) {
+        self.renames = Some((carrier, pairs));
     }
 
     /// A directory that is dumped has another one in its place, which is to be removed first.
@@ -150,7 +153,7 @@ impl Plan {
             return None;
         }
         let mut entries: Vec<(Code, &[u8])> = Vec::new();
-        let renames = self.renames.get(&row).into_iter().flatten();
+        let renames = self.renames.iter().filter(|(carrier, _)| *carrier == row).flat_map(|(_, pairs)| pairs);
         entries.extend(renames.flat_map(|(old, new)| [(Code::R, &old[..]), (Code::T, &new[..])]));
         let from = entries.len();
         for child in rows.children(row) {
@@ -159,8 +162,9 @@ impl Plan {
                 // GNU tar removes a directory that has the name of what is dumped as a file.
                 (Type::Directory, _) if self.replacing.contains(&child) => Code::Y,
                 (Type::Directory, _) => Code::D,
-                (_, Step::Whole | Step::Link(_)) => Code::Y,
-                (_, Step::Unchanged | Step::LeftOut) => Code::N,
+                (_, Step::Unchanged) => Code::N,
+                // What is left out is in no archive, so that it must not be looked for in an earlier one.
+                (_, Step::Whole | Step::Link(_) | Step::LeftOut) => Code::Y,
             };
             entries.push((code, rows.name(child)));
         }

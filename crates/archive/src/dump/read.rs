@@ -1,6 +1,7 @@
 //! Makes members of rows: reads what they hold, and sees whether it stayed as it was meanwhile.
 
 use blake3::Hasher;
+use gate::account::{Whom, about};
 use gate::fs::{At, Open, openat, pread64, read, readlinkat, statx};
 use gate::xattr::{fgetxattr, flistxattr, getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
@@ -126,7 +127,10 @@ impl<'a> Reader<'a> {
     /// Nobody wants any more.
     pub(crate) fn put(&mut self, row: usize, load: &mut Load, hand: Hand<'_>) -> Result<(), Stopped> {
         match self.plan.step(row) {
-            Step::Whole => self.whole(row, load, hand)?,
+            Step::Whole => {
+                let whom = if self.rows.is_dir(row) { Whom::Directory } else { Whom::File };
+                about(whom, || self.whole(row, load, hand))?;
+            }
             Step::Link(_) => {
                 load.link = Some(row);
                 *load = hand(std::mem::take(load))?;
@@ -310,9 +314,12 @@ impl<'a> Reader<'a> {
         if data.len() <= size {
             data.resize(size + 1, 0);
         }
+        // Where a hole was looked for, and none is, it no longer stands at its beginning.
+        let is_moved = meta.blocks.saturating_mul(512) < meta.size;
         let mut have = 0;
         while have < size.max(1) {
-            match read(fd, &mut data[have..=size]) {
+            let rest = &mut data[have..=size];
+            match if is_moved { pread64(fd, rest, have as u64) } else { read(fd, rest) } {
                 Ok(0) => break,
                 Ok(n) => have += n,
                 Err(Errno::EINTR) => {}

@@ -221,18 +221,21 @@ fn planned(rows: &Rows, outcome: &Outcome) -> Plan {
             .filter(|earlier| *earlier != row);
         plan.set(row, earlier.map_or(step, Step::Link));
     }
-    let mut renames: HashMap<usize, Vec<(Vec<u8>, Vec<u8>)>> = HashMap::new();
-    for step in &outcome.steps {
-        let source = step.top as usize;
-        let begin = rows.sources().get(rows.top(source)).map_or(&b""[..], |source| in_archive(&source.path));
+    let renames = outcome.steps.iter().map(|step| {
+        let source = rows.sources().get(rows.top(step.top as usize));
+        let begin = source.map_or(&b""[..], |source| in_archive(&source.path));
         let member = |path: &[u8]| {
             let mut name = begin.to_vec();
             append(&mut name, path);
             name
         };
-        renames.entry(source).or_default().push((member(&step.from), member(&step.to)));
+        (member(&step.from), member(&step.to))
+    });
+    if let Some(carrier) =
+        rows.sources().iter().map(|source| source.rows.start).find(|&row| row < rows.len() && rows.is_dir(row))
+    {
+        plan.set_renames(carrier, renames.collect());
     }
-    renames.into_iter().for_each(|(source, pairs)| plan.set_renames(source, pairs));
     (plan.removed, plan.renamed) = (outcome.removed, outcome.renamed);
     plan
 }

@@ -10,6 +10,10 @@ use super::compare::{Fate, Now, Outcome, compare};
 use crate::changed::index::{Identity, Index, Old};
 
 type Path = Vec<String>;
+/// A directory, and a name in it.
+type Name = (Vec<u8>, Vec<u8>);
+/// The version and the content of what has a path, and all its names.
+type Seen = (Option<u64>, Option<u64>, BTreeSet<Path>);
 
 /// An inode, in the tree that is dumped.
 #[derive(Clone, Debug)]
@@ -30,6 +34,8 @@ struct World {
     clock: u64,
     /// Whether inodes have a time at which they were made.
     has_births: bool,
+    /// Whether directories have other times when what is in them has changed.
+    tells: bool,
     free: Vec<u64>,
 }
 
@@ -40,8 +46,8 @@ const ROOT: usize = 0;
 type Event = (u8, u16, u16);
 
 impl World {
-    fn new(has_births: bool) -> World {
-        let mut world = World { inodes: Vec::new(), clock: 0, has_births, free: Vec::new() };
+    fn new(has_births: bool, tells: bool) -> World {
+        let mut world = World { inodes: Vec::new(), clock: 0, has_births, tells, free: Vec::new() };
         world.make(true);
         world
     }
@@ -73,7 +79,9 @@ impl World {
             Some(inode) => names.insert(name.to_owned(), inode),
             None => names.remove(name),
         };
-        self.touch(dir);
+        if self.tells {
+            self.touch(dir);
+        }
     }
 
     /// Every name, as the directory, the name and the inode; those above before those below.
@@ -343,12 +351,12 @@ impl Restored {
 
     /// Everything: by path, the version, the content, and all names of what is there. Where a directory cannot be told from one
     /// that has its inode number now, what was left of it is passed over.
-    fn census(&self, has_births: bool) -> BTreeMap<Path, (Option<u64>, Option<u64>, BTreeSet<Path>)> {
+    fn census(&self, has_births: bool) -> BTreeMap<Path, Seen> {
         let (mut all, mut names) = (Vec::new(), HashMap::<usize, BTreeSet<Path>>::new());
         let mut dirs = vec![(Path::new(), ROOT)];
         while let Some((path, node)) = dirs.pop() {
             for (name, &below) in self.nodes[node].names.iter().flatten() {
-                dirs.push(([&path[..], &[name.clone()]].concat(), below));
+                dirs.push(([&path[..], std::slice::from_ref(name)].concat(), below));
             }
             names.entry(node).or_default().insert(path.clone());
             all.push((path, node));
@@ -370,7 +378,7 @@ impl Restored {
 }
 
 /// What a catalog of a tree would give.
-fn index(world: &World) -> (Index, Vec<(Vec<u8>, Vec<u8>)>) {
+fn index(world: &World) -> (Index, Vec<Name>) {
     let rows = world.rows();
     let (mut old, mut names, mut children) = (Vec::new(), Vec::new(), HashMap::new());
     let mut paths: Vec<u64> = Vec::new();
@@ -408,8 +416,8 @@ fn plan(then: &World, now: &World) -> Outcome {
     compare(rows.len() as u32, entry, |_| digest::top(0), &index, names_of).unwrap()
 }
 
-fn check(has_births: bool, rounds: &[Vec<Event>]) {
-    let mut world = World::new(has_births);
+fn check(has_births: bool, tells: bool, rounds: &[Vec<Event>]) {
+    let mut world = World::new(has_births, tells);
     let mut restored: Option<Restored> = None;
     for events in rounds {
         let then = world.clone();
@@ -433,10 +441,11 @@ proptest! {
     #[test]
     fn what_is_restored_is_what_there_is(
         has_births: bool,
+        tells: bool,
         grown in proptest::collection::vec((0..2u8, any::<u16>(), any::<u16>()), 0..40),
         rounds in proptest::collection::vec(proptest::collection::vec(any::<Event>(), 0..12), 1..4),
     ) {
         let rounds: Vec<Vec<Event>> = std::iter::once(grown).chain(rounds).collect();
-        check(has_births, &rounds);
+        check(has_births, tells, &rounds);
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! GNU tar renames directories before it looks at anything else of an increment: one after the other, in the tree as it was
 //! then. So the renames are thought through here in that tree, from above: a directory can be kept if the one that it is now
-//! in is kept, and so it comes into that. What is in its way may be about to move itself, so it waits for that. If that does
-//! not help, what is in its way is put into the directory itself, under a name that is free: it can still move on from there,
-//! and if it does not, it is purged, since what has moved is in the archive with the names that are in it.
+//! in is kept, and so it comes into that. A directory in its way may be about to move itself, so it waits for that. If that does
+//! not help, the one in the way is put into the other, under a name that is free: it can still move on from there, and if it
+//! does not, it is purged, since what has moved is in the archive with the names that are in it. What cannot be kept is dumped
+//! anew.
 //!
 //! (GNU tar has a temporary directory for such cases. But it makes it in another place than it renames in when it is told
 //! where to extract, with `-C`.)
@@ -100,8 +101,8 @@ pub(super) fn moves(
         if let Some(other) = tree.make_way(at) {
             // The place that it leaves may be where that wants to be.
             ready.extend(homeless.get(&other).filter(|other| waiting.remove(other)));
+            ready.push(at);
         }
-        ready.push(at);
     }
     let is_taken = (0..dirs.len() as u32).map(|at| tree.is_taken(at)).collect();
     Moves { kept: tree.kept, is_taken, steps: tree.steps }
@@ -145,11 +146,11 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         Some(((dir, name), Some(left)))
     }
 
-    /// Puts what is in a directory's way into that directory; gives what that was.
+    /// Puts the directory that is in another one's way into that one; gives which. Nothing but directories is ever renamed.
     fn make_way(&mut self, at: u32) -> Option<u64> {
         let Dir { parent, name, was } = self.dirs[at as usize];
         let (dir, was) = (self.kept[parent as usize]?, was?);
-        let other = self.occupant(dir, name)?;
+        let other = self.occupant(dir, name).filter(|&other| (self.was_dir)(other) == Some(true))?;
         let (from_dir, from_name) = self.spot(was)?.clone();
         let (mut from, is_within) = self.locate(at, &from_dir, &from_name, other);
         let (to, to_dir) = (self.path(at), self.old_path(parent));

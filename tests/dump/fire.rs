@@ -1,0 +1,340 @@
+//! Whatever happens to a dump, no change is lost: clocks that stand still or go back, devices that get other numbers, kills at any
+//! moment, full disks, and disks that fail.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::mount::MountFlags;
+
+use super::changes::{change, overwrite_unseen};
+use super::full::{NEEDS, dump, kept};
+use super::increments::{Series, by_gnu_tar, on};
+use crate::support::build::{dir, file, tool, unmount_whole};
+use crate::support::disks::{BTRFS, EXT4, XFS, attach, image, mount_image};
+use crate::support::reference::settle;
+use crate::support::remote::{Far, serve_far};
+use crate::support::run::args;
+use crate::support::snapshot::{same, snapshot};
+use crate::support::trees::{Dice, grow};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+#[test]
+fn a_change_that_keeps_time_and_size() {
+    if require(&NEEDS) {
+        for make in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None] {
+            on(make, |at, ground| {
+                let mut series = Series::new(at, ground);
+                let path = file(series.tree.join("d/f"), 3000);
+                series.round("the full dump");
+                for n in 1..5 {
+                    // At once: it may come in the same tick of the clock.
+                    overwrite_unseen(&path, n);
+                    series.round(&format!("change {n}"));
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn what_changes_in_the_tick_of_the_dump() {
+    if require(&NEEDS) {
+        for make in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None] {
+            on(make, |at, ground| {
+                let mut series = Series::new(at, ground);
+                let hot = file(series.tree.join("hot"), 10);
+                file(series.tree.join("cold"), 10);
+                for round in 0..8 {
+                    let over = AtomicBool::new(false);
+                    std::thread::scope(|scope| {
+                        scope.spawn(|| {
+                            let mut n = 0_u8;
+                            while !over.load(Ordering::Relaxed) {
+                                n = n.wrapping_add(1) | 1;
+                                fs::write(&hot, [n; 10]).unwrap();
+                            }
+                            // As soon as the dump is there, as long as before, and never again.
+                            fs::write(&hot, [0; 10]).unwrap();
+                        });
+                        let ran = series.dump(&[]);
+                        over.store(true, Ordering::Relaxed);
+                        assert!(ran.code() < 2, "{ran}");
+                    });
+                    series.restore();
+                    series.round(&format!("round {round}"));
+                }
+            });
+        }
+    }
+}
+
+/// The clock was set back, then files were written: their times are older than the catalog, by years.
+#[test]
+fn a_clock_that_goes_back() {
+    if !require(&NEEDS) || !require(&[Need::Program("debugfs")]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let (disk, at) = (ground.join("image"), dir(ground.join("disk")));
+        image(EXT4[0], 64, &disk);
+        let mount = || assert!(mount_image(EXT4[0], &disk, &at, MountFlags::NOATIME));
+        mount();
+        for name in ["first", "second", "third"] {
+            file(at.join("tree").join(name), 100);
+        }
+        settle(&at);
+        let (catalog, restored) = (ground.join("catalog"), dir(ground.join("restored")));
+        let catalog = catalog.to_str().unwrap();
+        dump(&at.join("tree"), &ground.join("0.tar"), &["--catalog", catalog]).exits(0);
+        by_gnu_tar(&ground.join("0.tar"), &restored);
+        fs::write(at.join("tree/second"), [7; 100]).unwrap();
+        unmount_whole(&at);
+        for field in ["ctime", "mtime"] {
+            let request = format!("set_inode_field /tree/second {field} 20010203040506");
+            tool(Command::new("debugfs").args(["-w", "-R", &request]).arg(&disk));
+        }
+        mount();
+        let more = ["--since", catalog, "--json"];
+        let value = dump(&at.join("tree"), &ground.join("1.tar"), &more).exits(0).json();
+        assert_eq!(value["result"]["files"], 1, "{value}");
+        by_gnu_tar(&ground.join("1.tar"), &restored);
+        same(&kept(&at.join("tree")), &snapshot(&restored.join("tree")), "after the clock went back");
+    });
+}
+
+/// The same image on another loop device, mounted again: another device number, another mount id, the same files.
+#[test]
+fn a_device_number_that_changes() {
+    if !require(&NEEDS) {
+        return;
+    }
+    for make in [EXT4[0], XFS[0], BTRFS[0]] {
+        in_namespace(|ground| {
+            let (disk, at) = (ground.join("image"), dir(ground.join("disk")));
+            image(make, 400, &disk);
+            assert!(mount_image(make, &disk, &at, MountFlags::NOATIME));
+            (0..100).for_each(|n| drop(file(at.join(format!("tree/d{}/f{n}", n % 7)), 100)));
+            settle(&at);
+            let (catalog, restored) = (ground.join("catalog"), dir(ground.join("restored")));
+            let catalog = catalog.to_str().unwrap();
+            dump(&at.join("tree"), &ground.join("0.tar"), &["--catalog", catalog]).exits(0);
+            by_gnu_tar(&ground.join("0.tar"), &restored);
+            unmount_whole(&at);
+            let spare = ground.join("spare");
+            fs::File::create(&spare).unwrap().set_len(1 << 20).unwrap();
+            let _in_its_place = [attach(&spare), attach(&spare)];
+            assert!(mount_image(make, &disk, &at, MountFlags::NOATIME));
+            fs::rename(at.join("tree/d1"), at.join("tree/elsewhere")).unwrap();
+            fs::write(at.join("tree/d2/f2"), b"changed").unwrap();
+            let more = ["--since", catalog, "--json"];
+            let value = dump(&at.join("tree"), &ground.join("1.tar"), &more).exits(0).json();
+            assert_eq!((&value["result"]["files"], &value["result"]["renamed"]), (&1.into(), &1.into()), "{value}");
+            by_gnu_tar(&ground.join("1.tar"), &restored);
+            same(&kept(&at.join("tree")), &snapshot(&restored.join("tree")), make.fstype);
+        });
+    }
+}
+
+/// The names in a directory.
+fn names(at: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(at).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn is_sound(archive: &Path) {
+    let listed = Command::new("tar").arg("-tf").arg(archive).stdin(Stdio::null()).output().unwrap();
+    assert!(listed.status.success(), "{}: {}", archive.display(), String::from_utf8_lossy(&listed.stderr));
+    run(&mut fathom(args!["verify", archive, "-q"])).exits(0);
+}
+
+/// How many kills; FATHOM_KILLS=300 is what counts before a release.
+fn kills() -> usize {
+    std::env::var("FATHOM_KILLS").map_or(60, |kills| kills.parse().expect("FATHOM_KILLS is a number"))
+}
+
+/// At any moment of a dump and of what follows it: what has an archive's name is one, and what the catalog says is in archives.
+#[test]
+fn killed_at_any_moment() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, ground| {
+        let (tree, out) = (dir(at.join("tree")), dir(at.join("out")));
+        let (catalog, restored) = (out.join("catalog"), dir(at.join("restored")));
+        (0..200).for_each(|n| drop(file(tree.join(format!("d{}/f{n}", n % 9)), 3000)));
+        let archive = |number: usize| out.join(format!("{number}.tar"));
+        let dump = |number: usize| {
+            let mut command = fathom(args!["dump", "tree", "-o", archive(number), "--catalog", catalog, "-q"]);
+            if catalog.exists() {
+                command.args(args!["--since", catalog]);
+            }
+            command.current_dir(at);
+            command
+        };
+        let mut dice = Dice::new(5);
+        let (mut number, mut whole, mut between, mut left) = (0, 0, 0, 0);
+        // How long one takes, the first one of all too.
+        let mut takes = Duration::from_millis(200);
+        for round in 0..kills() {
+            let before = fs::read(&catalog).ok();
+            let mut child =
+                dump(number).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(takes.mul_f64(dice.below(1200) as f64 / 1000.0));
+            let _ = child.kill();
+            child.wait().unwrap();
+            let is_there = archive(number).exists();
+            if is_there {
+                is_sound(&archive(number));
+            }
+            if fs::read(&catalog).ok() == before {
+                // It is as if it had not been: the next one goes on from the same catalog, and takes its place.
+                between += usize::from(is_there);
+                let _ = fs::remove_file(archive(number));
+            } else {
+                assert!(is_there, "round {round}: the catalog goes on from an archive that is not there");
+                by_gnu_tar(&archive(number), &restored);
+                whole += 1;
+            }
+            number += 1;
+            left += names(&out).iter().filter(|name| name.starts_with('.')).count();
+            if round % 6 == 5 {
+                let start = Instant::now();
+                run(&mut dump(number)).exits(0);
+                takes = start.elapsed();
+                by_gnu_tar(&archive(number), &restored);
+                same(&kept(&tree), &snapshot(&restored.join("tree")), &format!("round {round}"));
+                number += 1;
+                let others: Vec<String> = names(&out).into_iter().filter(|name| !name.ends_with(".tar")).collect();
+                assert_eq!(others, ["catalog"], "round {round}");
+            }
+            change(&tree, &mut dice, 3);
+        }
+        eprintln!("{whole} of {} came through, {between} without the catalog; {left} left something behind", kills());
+        assert!(whole > 0 && whole < kills(), "{whole} of {} came through: no kill was in time", kills());
+        assert!(ground.exists());
+    });
+}
+
+/// A disk that is full: nothing of the archive is there, and the catalog is the old one; when there is room again, all is well.
+#[test]
+fn no_room_for_the_archive() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, ground| {
+        let (tree, small) = (dir(at.join("tree")), dir(ground.join("small")));
+        rustix::mount::mount("small", &small, "tmpfs", MountFlags::NOATIME, c"size=1m").unwrap();
+        let (catalog, restored) = (ground.join("catalog"), dir(at.join("restored")));
+        let round = |archive: &Path| {
+            let mut command = fathom(args!["dump", "tree", "-o", archive, "--catalog", catalog]);
+            if catalog.exists() {
+                command.args(args!["--since", catalog]);
+            }
+            run(command.current_dir(at))
+        };
+        file(tree.join("f"), 100);
+        round(&small.join("0.tar")).exits(0);
+        by_gnu_tar(&small.join("0.tar"), &restored);
+        let before = fs::read(&catalog).unwrap();
+        let mut dice = Dice::new(1);
+        let noise: Vec<u8> = (0..400_000).flat_map(|_| dice.roll().to_le_bytes()).collect();
+        fs::write(tree.join("large"), noise).unwrap();
+        for name in ["1.tar", "1.tar.zst"] {
+            let ran = round(&small.join(name)).refused();
+            assert!(ran.stderr.contains("No space left") && ran.stderr.contains("make room"), "{ran}");
+        }
+        assert_eq!(names(&small), ["0.tar"]);
+        assert_eq!(fs::read(&catalog).unwrap(), before);
+        round(&ground.join("1.tar")).exits(0);
+        by_gnu_tar(&ground.join("1.tar"), &restored);
+        same(&kept(&tree), &snapshot(&restored.join("tree")), "with room");
+    });
+}
+
+#[test]
+fn no_room_for_the_catalog() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, ground| {
+        let (tree, small) = (dir(at.join("tree")), dir(ground.join("small")));
+        rustix::mount::mount("small", &small, "tmpfs", MountFlags::NOATIME, c"size=512k").unwrap();
+        let (catalog, restored) = (small.join("catalog"), dir(at.join("restored")));
+        let archive = |name: &str| ground.join(name);
+        (0..100).for_each(|n| drop(file(tree.join(format!("f{n}")), 100)));
+        let first = args!["dump", "tree", "-o", archive("0.tar"), "--catalog", catalog];
+        run(fathom(first).current_dir(at)).exits(0);
+        by_gnu_tar(&archive("0.tar"), &restored);
+        let before = fs::read(&catalog).unwrap();
+        let ballast = small.join("ballast");
+        let _ = fs::write(&ballast, vec![b'b'; 1 << 20]);
+        fs::write(tree.join("f1"), b"changed").unwrap();
+        fs::rename(tree.join("f2"), tree.join("g2")).unwrap();
+        let next = |name: &str| {
+            let next = args!["dump", "tree", "-o", archive(name), "--since", catalog, "--catalog", catalog];
+            run(fathom(next).current_dir(at))
+        };
+        let ran = next("1.tar").refused();
+        assert!(ran.stderr.contains("catalog") && ran.stderr.contains("No space left"), "{ran}");
+        // The archive had its name already. It is sound, and not one that the next goes on from.
+        is_sound(&archive("1.tar"));
+        assert_eq!(names(&small), ["ballast", "catalog"]);
+        assert_eq!(fs::read(&catalog).unwrap(), before);
+        fs::remove_file(&ballast).unwrap();
+        fs::remove_file(tree.join("g2")).unwrap();
+        next("2.tar").exits(0);
+        by_gnu_tar(&archive("2.tar"), &restored);
+        same(&kept(&tree), &snapshot(&restored.join("tree")), "with room");
+    });
+}
+
+/// A server that gives a few bytes at a time, and some files not at all until it is mended.
+#[test]
+fn a_source_that_fails_and_is_slow() {
+    if !require(&NEEDS) || !require(&[Need::Fuse]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let at = ground.join("far");
+        let far = Far { directories: 3, files: 200, piece: Some(7), ..Far::default() };
+        let (catalog, restored) = (ground.join("catalog"), dir(ground.join("restored")));
+        let round = |far: &Far, number: usize| {
+            let server = serve_far(far.clone(), &at);
+            let archive = ground.join(format!("{number}.tar"));
+            let mut command = fathom(args!["dump", "far", "-o", archive, "--catalog", catalog, "--json"]);
+            if number > 0 {
+                command.args(args!["--since", catalog]);
+            }
+            let ran = run(command.current_dir(ground));
+            unmount_whole(&at);
+            drop(server);
+            is_sound(&archive);
+            by_gnu_tar(&archive, &restored);
+            ran
+        };
+        let content = |d: usize, f: usize| fs::read(restored.join(format!("far/d{d}/f{f}"))).ok();
+        let is_right = |d: usize, f: usize| content(d, f) == Some(vec![f as u8; f]);
+        let broken = vec![("d0/f9", libc::EIO), ("d2/f150", libc::EIO)];
+        let ran = round(&Far { broken, unreadable: vec![("d1", libc::EIO)], ..far.clone() }, 0).exits(1);
+        let value = ran.json();
+        let warned: Vec<&str> =
+            value["warnings"].as_array().unwrap().iter().map(|warning| warning["path"].as_str().unwrap()).collect();
+        for path in ["far/d0/f9", "far/d2/f150", "far/d1"] {
+            assert!(warned.contains(&path), "{path}: {warned:?}");
+        }
+        assert_eq!((content(0, 9), content(2, 150), content(1, 1)), (None, None, None));
+        for (d, f) in [(0, 199), (2, 151), (2, 0)] {
+            assert!(is_right(d, f), "far/d{d}/f{f}: {:?}: {ran}", content(d, f));
+        }
+        // What was not read is as good as new.
+        let value = round(&far, 1).exits(0).json();
+        assert_eq!(value["result"]["files"], 202, "{value}");
+        assert!((0..3).all(|d| (0..200).all(|f| is_right(d, f))));
+        let value = round(&far, 2).exits(0).json();
+        assert_eq!(value["result"]["files"], 0, "{value}");
+    });
+}

@@ -58,7 +58,7 @@ const WINDOW: Duration = Duration::from_millis(100);
 /// How many there are.
 const WINDOWS: usize = 3;
 /// A look that costs more, in nanoseconds, enters the kernel each time.
-const NO_VDSO: f64 = 100.0;
+pub const NO_VDSO: f64 = 100.0;
 
 /// Finds the clock to go by, and what the others are worth.
 pub fn timer(desk: &mut Desk<'_>) -> Result<Vec<Finding>, Trouble> {

@@ -46,6 +46,14 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         let look = Look { width: out.width, tree: false, color: out.color };
         out.data(shown.to_text(look, out.verbose || args.replay.is_some()).as_bytes())?;
     }
+    let clock = answer.measured.iter().find(|measured| measured.finding.name == "overhead-clock-monotonic-raw");
+    if let Some(probe::Value::Number(ns)) = clock.and_then(|measured| measured.finding.inferred.as_ref())
+        && *ns > probe::timer::NO_VDSO
+    {
+        out.talk(format_args!(
+            "a look at the clock enters the kernel and costs {ns:.0} ns: short calls look long here"
+        ));
+    }
     out.warn(&warnings);
     Ok(warnings.len())
 }

@@ -468,8 +468,8 @@ pub(crate) struct Dump {
     /// Write no list, whatever --map says
     #[arg(long, help_heading = "Output")]
     pub(crate) no_map: bool,
-    /// Do everything but write the archive
-    #[arg(long, help_heading = "Output", conflicts_with = "output")]
+    /// Do everything but write the archive; -o need not be given, and is not written if it is
+    #[arg(long, help_heading = "Output")]
     pub(crate) no_output: bool,
 
     /// Print where the CPU time went, what each gate cost, and what each way of gathering costs here, by the model of the Multics

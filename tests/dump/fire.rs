@@ -2,7 +2,7 @@
 //! moment, full disks, and disks that fail.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::support::reference::settle;
 use crate::support::remote::{Far, serve_far};
 use crate::support::run::args;
 use crate::support::snapshot::{same, snapshot};
-use crate::support::trees::{Dice, grow};
+use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]

@@ -13,7 +13,7 @@ use crate::support::build::{dir, file, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args, calls};
-use crate::support::snapshot::{Snapshot, same, snapshot};
+use crate::support::snapshot::{same, snapshot};
 use crate::support::trees::{Dice, grow};
 use crate::support::{fathom, in_namespace, require, run};
 

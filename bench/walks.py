@@ -25,8 +25,8 @@ FORMATS = ["summary", "du", "paths", "ndjson", "csv"]
 FIELDS = "%i %D %m %n %U %G %s %b %A@ %C@ %T@ %y %p %l\\n"  # as find -printf has them
 NEVER = "+1000000G"  # no file has such a size: all are examined, none is printed
 TRIALS = {  # how often at most: who is named in the targets, on many and on other shapes; the rest
-    "warm": (None, 3, 2),
-    "cold": (3, 2, 2),
+    "warm": (5, 3, 2),
+    "cold": (2, 2, 1),
 }
 FEW_TRIALS = 3
 
@@ -212,7 +212,8 @@ def walk_case(options, fs, shape):
             row = about("output", shape, fs, tree)
             contenders = warmed_up(output_contenders(options.fathom, ground.top, options.work))
             rows += measure(contenders, options.trials, run, warm_up=False, **row)
-        if fs != "tmpfs":
+        # Deep and cold, nothing can be read ahead: minutes for each.
+        if fs != "tmpfs" and (shape != "deep" or options.full):
             whole_cold = whole and not options.quick
             contenders = walk_contenders(options.fathom, ground.top, fs, "cold", shape, whole_cold)
             contenders = [contender for contender in contenders if contender.name in here]

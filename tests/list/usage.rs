@@ -1,1 +1,146 @@
-//! .
+//! What can be said to `fathom list`, and what it says.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use ondisk::Time;
+use ondisk::pax::{Kind, Member};
+
+use super::written;
+use crate::support::build::tool;
+use crate::support::pack::{pack, plain};
+use crate::support::run::{args, path};
+use crate::support::{Need, fathom, require, run};
+
+/// An archive of four members.
+fn small() -> Vec<u8> {
+    let mtime = Time { sec: 1_700_000_000, nsec: 5 };
+    let of = |path: &str, kind, mode, link: &str| {
+        let link = link.into();
+        Member {
+            path: path.into(),
+            kind,
+            mode,
+            link,
+            mtime,
+            uname: b"joe".to_vec(),
+            gname: b"staff".to_vec(),
+            ..Member::default()
+        }
+    };
+    let file = Member { mtime, mode: 0o4755, uid: 7, gid: 70000, ..plain("d/a\x1b[2J", b"data") };
+    pack(&[
+        (of("d/", Kind::Directory, 0o1777, ""), b""),
+        (file, b"data"),
+        (of("d/s", Kind::Symlink, 0o777, "to\nwhere"), b""),
+        (of("d/l", Kind::Link, 0o644, "d/a\x1b[2J"), b""),
+    ])
+}
+
+#[test]
+fn a_line_for_each_member() {
+    let place = tempfile::tempdir().unwrap();
+    let archive = place.path().join("a.tar");
+    fs::write(&archive, small()).unwrap();
+    let expected = "drwxrwxrwt joe/staff         0 2023-11-14 22:13:20 d/\n\
+                    -rwsr-xr-x 7/70000           4 2023-11-14 22:13:20 d/a\x1b[2J\n\
+                    lrwxrwxrwx joe/staff         0 2023-11-14 22:13:20 d/s -> to\nwhere\n\
+                    hrw-r--r-- joe/staff         0 2023-11-14 22:13:20 d/l link to d/a\x1b[2J\n";
+    let listed = run(&mut fathom(args!["list", &archive])).exits(0);
+    assert_eq!(String::from_utf8_lossy(&listed.stdout), expected);
+    assert_eq!(listed.stderr, "");
+    let from_stdin = run(fathom(["list", "-"]).stdin(fs::File::open(&archive).unwrap())).exits(0);
+    assert_eq!(from_stdin.stdout, listed.stdout);
+    let twice = run(&mut fathom(args!["list", &archive, &archive])).exits(0);
+    assert_eq!(twice.stdout, [&listed.stdout[..], &listed.stdout].concat());
+}
+
+#[test]
+fn only_what_is_asked_for() {
+    let place = tempfile::tempdir().unwrap();
+    let archive = place.path().join("a.tar");
+    fs::write(&archive, small()).unwrap();
+    let count = |paths: &[&str], code| {
+        let ran = run(fathom(args!["list", "--json", &archive, "--"]).args(paths)).exits(code);
+        ran.json()["result"]["count"].as_u64().unwrap()
+    };
+    assert_eq!(count(&["d"], 0), 4);
+    assert_eq!(count(&["d/"], 0), 4);
+    assert_eq!(count(&["d/s", "d/l"], 0), 2);
+    assert_eq!(count(&["d/", "nothing"], 1), 4);
+    assert_eq!(count(&["nothing", "d/s/x"], 1), 0);
+}
+
+#[test]
+fn a_producer_ends_in_peace() {
+    let place = tempfile::tempdir().unwrap();
+    let archive = place.path().join("a.tar");
+    fs::write(&archive, [small(), vec![0; 200 << 10]].concat()).unwrap();
+    let mut cat = Command::new("cat").arg(&archive).stdout(Stdio::piped()).spawn().unwrap();
+    run(fathom(["list", "-"]).stdin(cat.stdout.take().unwrap())).exits(0);
+    assert!(cat.wait().unwrap().success());
+}
+
+#[test]
+fn what_is_no_archive_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str, content: &[u8]| {
+        fs::write(place.path().join(name), content).unwrap();
+        place.path().join(name)
+    };
+    for command in ["list", "verify"] {
+        for (file, says) in [
+            (place.path().join("missing"), "No such file or directory (os error 2)"),
+            (place.path().to_owned(), "Is a directory (os error 21)"),
+            (at("empty", b""), "it is empty"),
+            (at("short", b"x"), "it is no tar archive"),
+            (at("text", &[b'x'; 2000]), "it is no tar archive"),
+            (at("gz", b"\x1f\x8b\x08\0\0\0\0\0"), "gzip -dc"),
+            (at("xz", b"\xfd7zXZ\0\0\0"), "xz -dc"),
+            (at("zst", b"\x28\xb5\x2f\xfdxxxx"), "what is compressed cannot be read"),
+        ] {
+            let ran = run(&mut fathom(args![command, &file])).refused();
+            assert!(ran.stderr.contains(says) && ran.stderr.contains(file.to_str().unwrap()), "{ran}");
+        }
+    }
+    run(&mut fathom(["list"])).refused();
+    run(&mut fathom(["verify", "a", "b"])).refused();
+}
+
+#[test]
+fn what_is_compressed_with_zstd() {
+    if require(&[Need::Program("zstd")]) {
+        let place = tempfile::tempdir().unwrap();
+        let (plain, named) = (place.path().join("a.tar"), place.path().join("any name"));
+        fs::write(&plain, written::archive()).unwrap();
+        let expected = run(&mut fathom(args!["list", &plain])).exits(0).stdout;
+        for level in ["-1", "-19", "--ultra", "--long=27"] {
+            let compressed = tool(Command::new("zstd").args(["-q", level, "-c"]).arg(&plain));
+            fs::write(&named, &compressed).unwrap();
+            assert_eq!(run(&mut fathom(args!["list", &named])).exits(0).stdout, expected, "{level}");
+            assert_eq!(run(fathom(["list", "-"]).stdin(fs::File::open(&named).unwrap())).exits(0).stdout, expected);
+            // Every byte is needed: of what is cut short, something is missing.
+            fs::write(&named, &compressed[..compressed.len() - 1]).unwrap();
+            let cut = run(&mut fathom(args!["verify", &named])).exits(1);
+            assert!(cut.stderr.contains("what is compressed is cut short"), "{cut}");
+        }
+        // A window that takes more memory than an archive is to take.
+        let from_stdin = fs::File::open(&plain).unwrap();
+        fs::write(&named, tool(Command::new("zstd").args(["-q", "--long=27", "-c"]).stdin(from_stdin))).unwrap();
+        let refused = run(&mut fathom(args!["list", &named])).refused();
+        assert!(refused.stderr.contains("zstd -dc --long=31"), "{refused}");
+    }
+}
+
+#[test]
+fn a_fifo_is_waited_for() {
+    let place = tempfile::tempdir().unwrap();
+    let fifo = place.path().join("fifo");
+    tool(Command::new("mkfifo").arg(&fifo));
+    let from = fifo.clone();
+    let writer = std::thread::spawn(move || fs::OpenOptions::new().write(true).open(from).unwrap().write_all(&small()));
+    let listed = run(&mut fathom(args!["list", &fifo, "--json"])).exits(0).json();
+    assert_eq!(path(&listed["result"]["members"][0], "path").to_str(), Some("d/"));
+    assert!(writer.join().unwrap().is_ok());
+}

@@ -170,7 +170,7 @@ fn is_there(top: &Path, is_bsdtar: bool) {
         }
         // bsdtar does not undo what stands for an equals sign.
         for (attribute, value) in member.xattrs.iter().filter(|(name, _)| !(is_bsdtar && name.contains(&b'='))) {
-            let mut is = vec![0; 100];
+            let mut is = [0; 100];
             let len = rustix::fs::lgetxattr(&path, &attribute[..], &mut is[..]);
             assert_eq!(len.map(|len| &is[..len]), Ok(&value[..]), "{what}: {}", attribute.escape_ascii());
         }

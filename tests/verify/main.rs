@@ -4,3 +4,6 @@
 
 #[path = "../support/mod.rs"]
 mod support;
+
+mod against;
+mod damaged;

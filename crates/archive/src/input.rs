@@ -104,6 +104,7 @@ pub struct Input {
     /// Where the current member begins.
     at: u64,
     is_over: bool,
+    is_followed: bool,
     check: Option<Check>,
 }
 
@@ -220,6 +221,7 @@ impl Input {
             filling: 0,
             at: 0,
             is_over: false,
+            is_followed: false,
             check: None,
         })
     }
@@ -237,6 +239,11 @@ impl Input {
     /// How far the archive has been read: offset, uncompressed, in bytes.
     pub fn place(&self) -> u64 {
         self.place
+    }
+
+    /// Whether something other than zeros has been seen behind the end.
+    pub fn is_followed(&self) -> bool {
+        self.is_followed
     }
 
     /// What came of the checksum of the member **before** the one that [`Input::next`] gave last; of the last one, once that
@@ -408,13 +415,14 @@ impl Input {
     fn drain(&mut self) -> Result<(), Failure> {
         const MOST: usize = 1 << 20;
         let mut read = 0;
-        while read < MOST {
+        loop {
+            self.is_followed |= self.buffer[self.from..].iter().any(|&byte| byte != 0);
             match self.fill()? {
-                0 => break,
+                0 => return Ok(()),
+                _ if read >= MOST => return Ok(()),
                 n => read += n,
             }
         }
-        Ok(())
     }
 
     fn ended_early(&self) -> Result<Option<Member>, Failure> {
@@ -478,6 +486,10 @@ impl Source {
                 (None, io::ErrorKind::UnexpectedEof) => {
                     Failure::Damaged { at: place, what: "what is compressed is cut short".to_owned() }
                 }
+                (None, _) if e.to_string().contains("too much memory") => Failure::NoArchive {
+                    what: "what is compressed wants a window of over 8 MiB",
+                    next: "give it to fathom's standard input by zstd -dc --long=31",
+                },
                 (None, _) => Failure::Damaged { at: place, what: format!("what is compressed cannot be read ({e})") },
             }),
         }

@@ -50,7 +50,7 @@ fn bare(name: &[u8]) -> &[u8] {
 ///
 /// # Errors
 /// The one that cannot be opened, and why.
-pub fn open<'a>(names: &'a [Vec<u8>]) -> Result<Vec<(&'a [u8], Input)>, (&'a [u8], Failure)> {
+pub fn open(names: &[Vec<u8>]) -> Result<Vec<(&[u8], Input)>, (&[u8], Failure)> {
     names
         .iter()
         .map(|name| Input::open(name).map(|input| (&name[..], input)).map_err(|failure| (&name[..], failure)))

@@ -16,6 +16,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 use mounts::Warning;
@@ -428,7 +429,7 @@ pub(crate) struct Gathering<'a> {
     seed: RandomState,
     common: Mutex<Common>,
     heap: Mutex<Heap>,
-    is_full: Mutex<bool>,
+    is_full: AtomicBool,
 }
 
 impl<'a> Gathering<'a> {
@@ -450,7 +451,7 @@ impl<'a> Gathering<'a> {
             seed: RandomState::new(),
             common: Mutex::default(),
             heap: Mutex::default(),
-            is_full: Mutex::default(),
+            is_full: AtomicBool::new(false),
         }
     }
 
@@ -514,7 +515,7 @@ impl Sink for Gathering<'_> {
     }
 
     fn is_closed(&self) -> bool {
-        *self.is_full.lock().unwrap_or_else(|e| e.into_inner())
+        self.is_full.load(Relaxed)
     }
 }
 
@@ -556,8 +557,7 @@ impl<'a> Hand<'a> {
         let fits = self.to.heap.lock().unwrap_or_else(|e| e.into_inner()).append(&mut self.batch);
         if !fits {
             self.batch = Heap::default();
-            let mut is_full = self.to.is_full.lock().unwrap_or_else(|e| e.into_inner());
-            if !std::mem::replace(&mut *is_full, true) {
+            if !self.to.is_full.swap(true, Relaxed) {
                 let what = format!("more than {} entries cannot be dumped at once; the rest is left out", Heap::MOST);
                 self.to.desk.warn(Warning::general(what));
             }

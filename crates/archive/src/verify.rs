@@ -6,6 +6,7 @@
 use std::ffi::{CStr, CString};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
 
 use gate::fs::{At, Open, Resolve, Statx, Want, Whence, lseek, openat, pread64, readlinkat, statx};
 use gate::long::{c_string, open_long, openat2_long};
@@ -13,10 +14,12 @@ use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use ondisk::Time;
-use ondisk::pax::{Kind, Member, acl};
+use ondisk::pax::acl::{self, Who};
+use ondisk::pax::{Kind, Member};
 use walk::Type;
 
 use crate::input::{Failure, Input, Verdict};
+use crate::restore::owners::Owners;
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +42,8 @@ pub struct Answer {
     pub bytes: u64,
     /// What is wrong.
     pub warnings: Vec<Warning>,
+    /// Warnings that there were too many of.
+    untold: u64,
 }
 
 /// More warnings than this nobody reads, and the worst archive could give millions.
@@ -102,6 +107,13 @@ pub fn verify(
         }
     }
     answer.bytes = input.place();
+    if input.is_followed() {
+        let what = "something follows the end, and is no part of the archive: two archives, one after the other?";
+        answer.warnings.push(Warning::about(name, what));
+    }
+    if answer.untold > 0 {
+        answer.warnings.push(Warning::general(format!("and {} more of these warnings", answer.untold)));
+    }
     Ok(answer)
 }
 
@@ -109,6 +121,8 @@ impl Answer {
     fn warn(&mut self, warning: Warning) {
         if self.warnings.len() < MOST_WARNINGS {
             self.warnings.push(warning);
+        } else {
+            self.untold += 1;
         }
     }
 }
@@ -119,6 +133,8 @@ pub struct Tree {
     top: Fd,
     /// The directory of the last member, open: the next is mostly in it, too.
     last: Option<(Vec<u8>, Fd)>,
+    /// Whose names an archive's access control lists may have.
+    owners: Rc<Owners>,
 }
 
 /// A name in an open directory.
@@ -155,7 +171,7 @@ impl Tree {
     /// # Errors
     /// Those of openat(2).
     pub fn open(dir: &[u8]) -> Result<Tree, Errno> {
-        Ok(Tree { top: open_long(dir, Open::DIRECTORY | Open::PATH)?, last: None })
+        Ok(Tree { top: open_long(dir, Open::DIRECTORY | Open::PATH)?, last: None, owners: Rc::new(Owners::read()) })
     }
 
     /// Where a member's name leads; no symlink on the way is followed.
@@ -177,6 +193,7 @@ impl Tree {
     /// Compares a member, the current one of `input`, with what has its name.
     fn compare(&mut self, input: &mut Input, member: &Member, found: &mut Vec<Warning>) -> Result<(), Failure> {
         let mut differ = Differences { path: &member.path, found };
+        let owners = Rc::clone(&self.owners);
         let Some(name) = below(&member.path) else {
             differ.say("its name leads out of the tree, and is not looked for");
             return Ok(());
@@ -219,7 +236,11 @@ impl Tree {
             Kind::File if is.size == member.size => contents(input, member, &spot, &mut differ)?,
             _ => {}
         }
-        extended(member, &spot, &mut differ);
+        let id_of = |who, name: &[u8]| match who {
+            Who::User => owners.user(name),
+            Who::Group => owners.group(name),
+        };
+        extended(member, &spot, id_of, &mut differ);
         Ok(())
     }
 }
@@ -329,13 +350,16 @@ impl Other {
                 n => have += n,
             }
         }
-        let equal = self.buffer[..have].iter().zip(said).position(|(is, said)| is != said);
-        Ok(equal.or((have < said.len()).then_some(have)).map(|at| offset + at as u64))
+        if self.buffer[..have] == *said {
+            return Ok(None);
+        }
+        let different = self.buffer[..have].iter().zip(said).position(|(is, said)| is != said);
+        Ok(Some(offset + different.unwrap_or(have) as u64))
     }
 
     /// The first place in a hole of the archive's at which there is not a zero. Holes of the file's are not read.
     fn zeros(&mut self, hole: Range<u64>) -> Result<Option<u64>, Errno> {
-        const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
         let mut at = hole.start;
         while at < hole.end {
             at = match lseek(&self.fd, at, Whence::Data) {
@@ -356,7 +380,7 @@ impl Other {
 }
 
 /// Compares extended attributes and access control lists.
-fn extended(member: &Member, spot: &Spot<'_>, differ: &mut Differences<'_>) {
+fn extended(member: &Member, spot: &Spot<'_>, id_of: impl Fn(Who, &[u8]) -> Option<u32>, differ: &mut Differences<'_>) {
     /// Three entries say no more than the mode does, and the kernel keeps no list of them, save a default one.
     const MINIMAL: usize = 4 + 3 * 8;
     const ACLS: [&CStr; 2] = [c"system.posix_acl_access", c"system.posix_acl_default"];
@@ -389,7 +413,7 @@ fn extended(member: &Member, spot: &Spot<'_>, differ: &mut Differences<'_>) {
         }
     }
     for (attribute, said) in ACLS.into_iter().zip([&member.acl_access, &member.acl_default]) {
-        let said = match said.as_deref().map(|text| acl::to_binary(text, |_, _| None)) {
+        let said = match said.as_deref().map(|text| acl::to_binary(text, &id_of)) {
             Some(None) => {
                 differ.say("its access control list has names that cannot be compared");
                 continue;

@@ -30,16 +30,18 @@ impl Moment {
     }
 
     fn so_far(&self) -> Duration {
-        earliest(self.real, Moment::now().real, self.steady.elapsed())
+        // In this order: whatever goes by between the two must not look like a clock that was set back.
+        let elapsed = self.steady.elapsed();
+        earliest(self.real, Moment::now().real, elapsed)
     }
 }
 
-/// When a moment was, of which the clock said `then`, if it says `now` after so much time. The two clocks are not read at once:
-/// that they differ by a little means nothing, and is much less than the step that is allowed for besides.
+/// When a moment was, of which the clock said `then`, if it says `now` after so much time.
 fn earliest(then: Duration, now: Duration, elapsed: Duration) -> Duration {
-    const LITTLE: Duration = Duration::from_millis(5);
-    let again = now.saturating_sub(elapsed);
-    if again + LITTLE < then { again } else { then }
+    /// Less than this is rounding: both clocks are kept by the same counter, and adjusted alike.
+    const ROUNDING: Duration = Duration::from_millis(1);
+    let by_now = now.saturating_sub(elapsed);
+    if by_now + ROUNDING < then { by_now } else { then }
 }
 
 fn time(since_1970: Duration) -> Time {
@@ -57,9 +59,8 @@ mod tests {
         assert_eq!(earliest(at(5, 0), at(5, 30), half_an_hour), at(5, 0));
         assert_eq!(earliest(at(5, 0), at(4, 30), half_an_hour), at(4, 0), "set back by an hour");
         assert_eq!(earliest(at(5, 0), at(6, 30), half_an_hour), at(5, 0), "set forward by an hour");
-        let a_moment = Duration::from_millis(1);
-        assert_eq!(earliest(at(5, 0), at(5, 30) - a_moment, half_an_hour), at(5, 0), "not read at once");
         assert_eq!(earliest(at(5, 0), at(0, 10), half_an_hour), at(0, 0), "set back to 1970");
+        assert_eq!(earliest(at(5, 0), at(5, 30) - Duration::from_nanos(1), half_an_hour), at(5, 0), "rounded");
         assert_eq!(time(Duration::new(7, 8)), Time { sec: 7, nsec: 8 });
     }
 }

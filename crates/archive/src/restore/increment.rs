@@ -91,7 +91,8 @@ impl Restorer<'_> {
             };
             Trouble::of(gate, errno, format!("cannot rename '{shown}' to this; {next}"))
         };
-        let is_there = |own: &Self, name: &[u8]| open_beneath(own.top.as_fd(), name, Open::PATH | Open::DIRECTORY).is_ok();
+        let is_there =
+            |own: &Self, name: &[u8]| open_beneath(own.top.as_fd(), name, Open::PATH | Open::DIRECTORY).is_ok();
         let ((old_dir, old), (new_dir, new)) = (split(&from), split(&to));
         let old_dir = match open_beneath(self.top.as_fd(), old_dir, Open::SCAN) {
             // Nothing in it was chosen that was there; or GNU tar tells of a directory that came along with the one it is in.

@@ -47,7 +47,7 @@ mod attributes;
 mod increment;
 mod make;
 mod name;
-mod owners;
+pub(crate) mod owners;
 mod rehearsal;
 mod remove;
 mod trail;

@@ -6,25 +6,25 @@ use gate::file::Reader;
 
 /// Numbers by names.
 #[derive(Debug, Default)]
-pub(super) struct Owners {
+pub(crate) struct Owners {
     users: HashMap<Vec<u8>, u32>,
     groups: HashMap<Vec<u8>, u32>,
 }
 
 impl Owners {
     /// Reads both files; one that cannot be read knows nobody.
-    pub(super) fn read() -> Owners {
+    pub(crate) fn read() -> Owners {
         let file = |path| numbers(&whole(path).unwrap_or_default());
         Owners { users: file(b"/etc/passwd"), groups: file(b"/etc/group") }
     }
 
     /// The number of a user whose name is known here.
-    pub(super) fn user(&self, name: &[u8]) -> Option<u32> {
+    pub(crate) fn user(&self, name: &[u8]) -> Option<u32> {
         self.users.get(name).copied()
     }
 
     /// The number of a group whose name is known here.
-    pub(super) fn group(&self, name: &[u8]) -> Option<u32> {
+    pub(crate) fn group(&self, name: &[u8]) -> Option<u32> {
         self.groups.get(name).copied()
     }
 }

@@ -305,7 +305,9 @@ impl Decoder {
             rdev,
             acl_access: records.acl_access,
             acl_default: records.acl_default,
-            xattrs: if records.coded_xattrs.is_empty() { records.xattrs } else { records.coded_xattrs }.into_iter().collect(),
+            xattrs: if records.coded_xattrs.is_empty() { records.xattrs } else { records.coded_xattrs }
+                .into_iter()
+                .collect(),
             sparse: None,
             dumpdir: records.dumpdir,
             blake3: records.blake3,

@@ -34,8 +34,11 @@ impl Engine for PerCall {
     }
 }
 
-/// What is asked for, call by call, and which part of the answer is taken.
-const FIELDS: [(Want, fn(&mut Statx, Statx)); 12] = [
+/// What is asked for in a call, and which part of the answer is taken.
+type Field = (Want, fn(&mut Statx, Statx));
+
+/// What is asked for, call by call.
+const FIELDS: [Field; 12] = [
     (Want::MODE, |to, s| to.mode = to.mode & !0o7777 | s.mode & 0o7777),
     (Want::INO, |to, s| to.ino = s.ino),
     (Want::NLINK, |to, s| to.nlink = s.nlink),

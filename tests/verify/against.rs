@@ -1,0 +1,145 @@
+//! An archive against the tree that it is of: each thing that is not as it was is named, and nothing else.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::build::{bind, dir, disk, file, name, tool};
+use crate::support::run::args;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+fn tree(top: &Path) {
+    file(top.join("d/file"), 100_000);
+    file(top.join(name(b"d/\xff")), 10);
+    fs::hard_link(top.join("d/file"), top.join("link")).unwrap();
+    symlink("nowhere", top.join("symlink")).unwrap();
+    let sparse = fs::File::create(top.join("sparse")).unwrap();
+    sparse.set_len(1 << 20).unwrap();
+    sparse.write_all_at(b"data", 500_000).unwrap();
+    tool(Command::new("mkfifo").arg(top.join("fifo")));
+    tool(Command::new("mknod").arg(top.join("device")).args(["c", "1", "3"]));
+    tool(Command::new("setfattr").args(["-n", "user.a", "-v", "1"]).arg(top.join("d/file")));
+    tool(Command::new("setfacl").args(["-m", "u:12345:r,u:nobody:x"]).arg(top.join(name(b"d/\xff"))));
+}
+
+fn verify(at: &Path, code: i32) -> Value {
+    run(&mut fathom(args!["verify", at.join("archive.tar"), "--against", at.join("tree"), "--json"])).exits(code).json()
+}
+
+/// Changes something, and holds that just this is told of; then changes it back.
+fn told(at: &Path, path: &str, message: &str, change: impl FnOnce(&Path)) {
+    let (tree, kept) = (at.join("tree"), at.join("kept"));
+    tool(Command::new("cp").arg("-a").arg(&tree).arg(&kept));
+    change(&tree.join("top"));
+    let value = verify(at, 1);
+    let warnings = value["warnings"].as_array().unwrap();
+    let found = |warning: &Value| {
+        warning["path"] == path && warning["message"].as_str().is_some_and(|said| said.contains(message))
+    };
+    assert!(warnings.iter().any(found), "{path}, {message}: {warnings:#?}");
+    // What lies below goes with it, times of directories and of files that are changed move, and so do other names of a file.
+    let is_beside = |warning: &&Value| {
+        let said = warning["message"].as_str().unwrap();
+        let is_below = warning["path"].as_str().is_some_and(|other| other.starts_with(path));
+        !is_below && !said.contains("last written") && !said.contains("not the same file")
+    };
+    assert!(warnings.iter().find(is_beside).is_none(), "{path}, {message}: {warnings:#?}");
+    fs::remove_dir_all(&tree).unwrap();
+    fs::rename(&kept, &tree).unwrap();
+}
+
+#[test]
+fn what_is_not_as_it_was_is_told_of() {
+    let programs = ["tar", "setfattr", "setfacl", "mkfs.ext4"].map(Need::Program);
+    if require(&[&[Need::Root, Need::Loop], &programs[..]].concat()) {
+        in_namespace(|ground| {
+            // Names in access control lists are looked up.
+            let passwd = ground.join("passwd");
+            fs::write(&passwd, "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n").unwrap();
+            bind(&passwd, "/etc/passwd");
+            let at = disk("ext4", &ground.join("disk"));
+            let top = dir(at.join("tree/top"));
+            tree(&top);
+            let mut tar = Command::new("tar");
+            tar.args(["--format=posix", "--sort=name", "-S", "--xattrs", "--acls", "-cf"]).arg(at.join("archive.tar"));
+            tool(tar.arg("-C").arg(at.join("tree")).arg("top"));
+            let same = verify(&at, 0);
+            assert_eq!((&same["result"]["compared"], &same["result"]["different"]), (&9.into(), &0.into()));
+
+            let told = |path: &str, message: &str, change: &dyn Fn(&Path)| told(&at, path, message, change);
+            told("top/sparse", "it is not in the tree", &|top| fs::remove_file(top.join("sparse")).unwrap());
+            told("top/sparse", "it is a directory, and was a file", &|top| {
+                fs::remove_file(top.join("sparse")).unwrap();
+                dir(top.join("sparse"));
+            });
+            told("top/d/file", "contents differ from byte 70000 on", &|top| {
+                fs::OpenOptions::new()
+                    .write(true)
+                    .open(top.join("d/file"))
+                    .unwrap()
+                    .write_all_at(b"y", 70_000)
+                    .unwrap();
+            });
+            for place in [500_002, 0, 1_048_575] {
+                let message = format!("contents differ from byte {place} on");
+                told("top/sparse", &message, &|top| {
+                    fs::OpenOptions::new()
+                        .write(true)
+                        .open(top.join("sparse"))
+                        .unwrap()
+                        .write_all_at(b"y", place)
+                        .unwrap();
+                });
+            }
+            told("top/d/file", "it has 5 bytes, and had 100000", &|top| {
+                fs::OpenOptions::new().write(true).open(top.join("d/file")).unwrap().set_len(5).unwrap();
+            });
+            told("top/d/", "its mode is 0700", &|top| {
+                fs::set_permissions(top.join("d"), fs::Permissions::from_mode(0o700)).unwrap();
+            });
+            told("top/fifo", "it belongs to 1:2, and belonged to 0:0", &|top| {
+                chown(top.join("fifo"), Some(1), Some(2)).unwrap()
+            });
+            told("top/symlink", "it leads to 'elsewhere', and led to 'nowhere'", &|top| {
+                fs::remove_file(top.join("symlink")).unwrap();
+                symlink("elsewhere", top.join("symlink")).unwrap();
+            });
+            told("top/device", "it is the device 1:5, and was 1:3", &|top| {
+                fs::remove_file(top.join("device")).unwrap();
+                tool(Command::new("mknod").arg(top.join("device")).args(["c", "1", "5"]));
+            });
+            told("top/d/file", "its extended attribute 'user.a' is another", &|top| {
+                tool(Command::new("setfattr").args(["-n", "user.a", "-v", "2"]).arg(top.join("d/file")));
+            });
+            told("top/d/file", "no extended attribute 'user.a' any more", &|top| {
+                tool(Command::new("setfattr").args(["-x", "user.a"]).arg(top.join("d/file")));
+            });
+            told("top/symlink", "extended attribute 'trusted.b', and had none", &|top| {
+                tool(Command::new("setfattr").args(["-h", "-n", "trusted.b", "-v", "2"]).arg(top.join("symlink")));
+            });
+            told("top/d/", "access control list (system.posix_acl_default) is another", &|top| {
+                tool(Command::new("setfacl").args(["-d", "-m", "u:1:r"]).arg(top.join("d")));
+            });
+            told("top/sparse", "last written at 5, and had been", &|top| {
+                tool(Command::new("touch").args(["-d", "@5"]).arg(top.join("sparse")));
+            });
+            told("top/d/", "it is a symlink, and was a directory", &|top| {
+                fs::remove_dir_all(top.join("d")).unwrap();
+                symlink("/", top.join("d")).unwrap();
+            });
+        });
+    }
+}
+
+#[test]
+fn a_tree_that_is_none_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let archive = place.path().join("a.tar");
+    fs::write(&archive, crate::support::pack::pack(&[])).unwrap();
+    run(&mut fathom(args!["verify", &archive, "--against", place.path().join("missing")])).refused();
+    run(&mut fathom(args!["verify", &archive, "--against", &archive])).refused();
+    run(&mut fathom(args!["verify", &archive, "--against", place.path()])).exits(0);
+}

@@ -5,6 +5,9 @@ from collections import defaultdict
 from statistics import mean, median
 
 
+COUNTS = ["stat_calls", "all_calls", "found", "archive_bytes", "mounts", "entries", "name_bytes"]
+
+
 class Costs(dict):
     """What one contender took in one case, over its trials.
 
@@ -17,7 +20,7 @@ class Costs(dict):
         for key in ("real", "user", "sys"):
             if timed:
                 self[key] = (median if key == "real" else mean)(float(r[key]) for r in timed)
-        for key in ("stat_calls", "all_calls", "found", "mounts", "entries", "name_bytes"):
+        for key in COUNTS:
             values = [int(row[key]) for row in rows if row.get(key)]
             if values:
                 self[key] = median(values)

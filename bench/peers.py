@@ -21,7 +21,11 @@ PEERS = {  # name: (what it may be called, how to get it, what it is measured in
     "du": ("du", "Debian package coreutils", "walk"),
     "dust": ("dust", "cargo install --locked du-dust", "walk"),
     "pdu": ("pdu", "cargo install --locked parallel-disk-usage", "walk"),
-    "tar": ("tar", "Debian package tar", "changed"),
+    "tar": ("tar", "Debian package tar", "changed, dump"),
+    "bsdtar": ("bsdtar", "Debian package libarchive-tools", "dump"),
+    "restic": ("restic", "Debian package restic", "dump"),
+    "rustic": ("rustic", "cargo install --locked rustic-rs", "dump"),
+    "borg": ("borg", "Debian package borgbackup", "dump"),
     "rsync": ("rsync", "Debian package rsync", "changed"),
     "strace": ("strace", "Debian package strace", "no contender: it counts the calls of the peers"),
     "mkfs.ext4": ("mkfs.ext4", "Debian package e2fsprogs", "no contender: it makes images"),
@@ -38,7 +42,7 @@ def program(name):
 def version(name):
     if program(name) is None:
         return "not found"
-    option = "--version" if name == "mkfs.btrfs" or not name.startswith("mkfs") else "-V"
+    option = {"restic": "version", "mkfs.ext4": "-V", "mkfs.xfs": "-V"}.get(name, "--version")
     answer = subprocess.run([program(name), option], capture_output=True, text=True)
     return (answer.stdout + answer.stderr).strip().splitlines()[0]
 

@@ -4,9 +4,11 @@
             that has any: 1,000,000 entries are in 36,672 directories
     huge    four directories with all the files
     deep    chains of 200 directories, each with four files
+    small   as many, and every file has data
 
 Of the files one in 16 has data, up to 5,000 bytes, one in 64 is a symbolic link and one in 64 a
-second name of another. The rest are empty.
+second name of another. The rest are empty; in small they have up to 1,500 bytes each, no two alike.
+LargeFiles are a few large ones.
 """
 
 import os
@@ -26,14 +28,17 @@ class Tree:
 
     def __init__(self, shape, entries):
         self.shape, self.entries = shape, entries
+        many = max(1, entries * 36672 // 1_000_000)
         self.directories = {
-            "many": max(1, entries * 36672 // 1_000_000),
+            "many": many,
+            "small": many,
             "huge": HUGE,
             "deep": max(CHAIN, entries // 5),
         }[shape]
         self.files = entries - self.directories - 1
         # Directory i of a cycle has i shares of the files; the others have one share each.
-        self.cycle = range(11) if shape == "many" else [1]
+        self.cycle = range(11) if shape in ("many", "small") else [1]
+        self.data = os.urandom(1 << 16) if shape == "small" else None
         self.starts = [sum(self.cycle[:i]) for i in range(len(self.cycle) + 1)]
         self.shares = self._shares_before(self.directories)
 
@@ -102,19 +107,28 @@ class Tree:
         for number in range(first, end):
             name = FILE_NAME.format(number - first)
             if number % 16 == 3:
-                file = os.open(name, os.O_WRONLY | os.O_CREAT, dir_fd=fd)
-                os.write(file, bytes(1 + number * 37 % 5000))
-                os.close(file)
+                self._write(fd, name, bytes(1 + number * 37 % 5000))
             elif number % 64 == 7:
                 os.symlink("file-000000.dat", name, dir_fd=fd)
             elif number % 64 == 9 and last:
                 os.link(last, name, src_dir_fd=fd, dst_dir_fd=fd)
+            elif self.data:
+                place = number * 4099 % (len(self.data) - 1500)
+                content = self.data[place : place + 1 + number * 37 % 1500]
+                self._write(fd, name, b"%d " % number + content)
+                last = name
             else:
                 os.mknod(name, dir_fd=fd)
                 last = name
         for child in self.children(directory):
             self._build_directory(fd, child)
         os.close(fd)
+
+    @staticmethod
+    def _write(fd, name, content):
+        file = os.open(name, os.O_WRONLY | os.O_CREAT, dir_fd=fd)
+        os.write(file, content)
+        os.close(file)
 
     def some_files(self, count, seed):
         """The paths of `count` files from all over the tree."""
@@ -143,6 +157,31 @@ class Tree:
                 os.rename(path, f"{path}.renamed")
 
 
+class LargeFiles:
+    """Sixteen files of 128 MiB that do not compress, and the directory that they are in."""
+
+    def __init__(self, quick):
+        self.files, self.mebibytes = 16, 4 if quick else 128
+        self.entries = self.files + 1
+
+    def name_bytes(self):
+        return self.files * len(FILE_NAME.format(0))
+
+    def build(self, top):
+        piece = os.urandom(1 << 20)
+        for number in range(self.files):
+            with open(os.path.join(top, FILE_NAME.format(number)), "wb") as file:
+                for at in range(self.mebibytes):
+                    file.write(b"%16d" % (number << 20 | at) + piece[16:])
+
+    def change(self, top, count, seed):
+        """One file in a hundred is none: a hundredth of one is written anew, in its middle."""
+        path = os.path.join(top, FILE_NAME.format(seed % self.files))
+        with open(path, "r+b") as file:
+            file.seek(self.mebibytes << 19)
+            file.write(os.urandom((self.mebibytes << 20) // 100))
+
+
 def mkfs(fs, entries):
     """What makes a file system with room for `entries` entries; its tables written at once."""
     return {
@@ -161,7 +200,7 @@ class Ground:
         if fs == "tmpfs":
             mount("tmpfs", top, "tmpfs", data="nr_inodes=0,size=80%")
         else:
-            mebibytes = 1024 + tree.entries * 8 // 1024
+            mebibytes = 4096 + tree.entries * 8 // 1024
             self.image = Image(scratch, mebibytes, fs, mkfs(fs, tree.entries))
             self.image.mount(top)
         if fs == "ext4":

@@ -51,8 +51,8 @@ fn a_small_file_costs_four_calls() {
                 for d in 0..directories {
                     (0..files).for_each(|f| drop(file(at.join(format!("tree/d{d}/f{f}")), 100)));
                 }
-                // What was changed a moment ago is looked at once more.
-                std::thread::sleep(std::time::Duration::from_millis(50));
+                // What was changed a moment ago, `raw` looks at by name.
+                std::thread::sleep(std::time::Duration::from_millis(1500));
                 let arguments =
                     args!["dump", at.join("tree"), "-o", ground.join("archive.tar"), "--gather", "raw", "--json"];
                 let gates = calls(&run(&mut fathom(arguments)).exits(0).json()["gates"]);

@@ -6,11 +6,12 @@ use std::sync::LazyLock;
 use jsonschema::{Registry, Validator};
 use serde_json::Value;
 
-const SCHEMAS: [(&str, &str); 9] = [
+const SCHEMAS: [(&str, &str); 10] = [
     ("fathom.mounts/1", include_str!("../../docs/schemas/mounts.json")),
     ("fathom.mounts.watch/1", include_str!("../../docs/schemas/watch.json")),
     ("fathom.walk/1", include_str!("../../docs/schemas/walk.json")),
     ("fathom.changed/1", include_str!("../../docs/schemas/changed.json")),
+    ("fathom.account/1", include_str!("../../docs/schemas/account.json")),
     ("fathom.restore/1", include_str!("../../docs/schemas/restore.json")),
     ("fathom.dump/1", include_str!("../../docs/schemas/dump.json")),
     ("fathom.list/1", include_str!("../../docs/schemas/list.json")),

@@ -7,7 +7,7 @@ mod support;
 
 use std::path::Path;
 
-use support::build::{bush, name, tmpfs};
+use support::build::{bush, file, name, tmpfs};
 use support::reference::visible;
 use support::run::{args, path, targets};
 use support::{Need, fathom, in_namespace, require, run};
@@ -47,6 +47,30 @@ fn one_page_on_the_terminal() {
                 assert!(text.contains(word), "no {word}: {ran}");
             }
             assert!(text.contains(ground.join("a/b").to_str().unwrap()), "{ran}");
+        });
+    }
+}
+
+#[test]
+fn what_a_nightly_dump_would_cost() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let root = tmpfs(ground.join("a"));
+            (0..200).for_each(|n| drop(file(root.join(format!("d{}/f{n}", n % 4)), 1000)));
+            std::fs::hard_link(root.join("d0/f0"), root.join("d1/again")).unwrap();
+            tmpfs(root.join("d2/elsewhere"));
+            let value = run(&mut fathom(args!["survey", &root, "--json"])).exits(0).json();
+            let dump = &value["result"]["dump"];
+            assert_eq!(
+                (&dump["gather"], &dump["files"], &dump["bytes"]),
+                (&"combined".into(), &200.into(), &200_000.into())
+            );
+            let calls = |what: &str| dump[what]["calls"].as_u64().unwrap();
+            assert_eq!(calls("unchanged"), dump["calls"].as_u64().unwrap(), "{dump}");
+            assert_eq!(calls("first"), calls("unchanged") + 4 * 200, "{dump}");
+            assert_eq!((&dump["changed"]["files"], &dump["changed"]["bytes"]), (&2.into(), &2000.into()), "{dump}");
+            let text = run(&mut fathom(args!["survey", &root])).exits(0);
+            assert!(String::from_utf8_lossy(&text.stdout).contains("nothing changed"), "{text}");
         });
     }
 }

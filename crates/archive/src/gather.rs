@@ -11,6 +11,7 @@
 //! What a mount does not offer falls back to the next better one: from `raw` to `batched`, and from that to `combined`.
 
 use gate::Gate;
+use gate::account::{self, Function};
 use gate::fs::At;
 use gate::long::statx_long;
 use mounts::root::Unusable;
@@ -113,6 +114,7 @@ pub struct Answer {
 /// # Errors
 /// A SRC that is not there or cannot be read; a pattern that is none.
 pub fn gather(question: &Question, desk: &Desk) -> Result<(Rows, Answer), NoWalk> {
+    account::phase(Function::Information);
     let filter = Filter::new(&question.excludes, question.max_depth).map_err(NoWalk::Pattern)?;
     let looked: Vec<Meta> = question.sources.iter().map(|path| look(path)).collect::<Result<_, _>>()?;
     let sources = question.sources.iter().zip(&looked).map(|(path, meta)| Source {
@@ -147,7 +149,9 @@ pub fn gather(question: &Question, desk: &Desk) -> Result<(Rows, Answer), NoWalk
         Gathered { path: part.path, fstype: part.fstype, gather, engine: part.by, why }
     });
     let answer = Answer { parts: parts.collect() };
-    Ok((gathering.finish(&answer), answer))
+    let rows = gathering.finish(&answer);
+    account::phase(Function::Other);
+    Ok((rows, answer))
 }
 
 fn look(path: &[u8]) -> Result<Meta, NoWalk> {

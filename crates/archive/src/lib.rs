@@ -2,6 +2,7 @@
 //!
 //! | room | what is in it |
 //! |---|---|
+//! | [`account`] | what each way of gathering takes |
 //! | [`catalog`] | a Parquet file with a row for each entry: written, read |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
 //! | [`dump`](mod@dump) | trees into an archive |
@@ -16,6 +17,7 @@
 //! | [`verify`](mod@verify) | whether an archive is whole, and whether a tree is as it says |
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod catalog;
 pub mod changed;
 pub mod dump;

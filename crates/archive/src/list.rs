@@ -46,11 +46,14 @@ fn bare(name: &[u8]) -> &[u8] {
     &name[..end]
 }
 
+/// An archive, and its name.
+pub type Opened<'a> = (&'a [u8], Input);
+
 /// Opens archives, all of them before any is read further.
 ///
 /// # Errors
 /// The one that cannot be opened, and why.
-pub fn open(names: &[Vec<u8>]) -> Result<Vec<(&[u8], Input)>, (&[u8], Failure)> {
+pub fn open(names: &[Vec<u8>]) -> Result<Vec<Opened<'_>>, (&[u8], Failure)> {
     names
         .iter()
         .map(|name| Input::open(name).map(|input| (&name[..], input)).map_err(|failure| (&name[..], failure)))

@@ -107,6 +107,12 @@ pub(crate) enum Command {
     /// What fathom dump writes has a checksum (BLAKE3) of the data of each file; archives of other programs have only those of
     /// the headers. What is damaged is named, and what follows it is looked at, too.
     Verify(Verify),
+    /// Say what other gates would save, by the model of the Multics memo of 1974.
+    ///
+    /// Of each call, the price of the cheapest one is overhead, and the rest useful work. A proposal replaces gates by others:
+    /// fewer calls, the same work. Of FILE are computed today's costs, those of the memo's three proposals (the first only if
+    /// the gates that it replaces are there), and what they save. To meter another command's calls is not built yet.
+    Account(Account),
     /// One page on this machine: its mounts, how they were found, and what each way of finding them costs here
     Survey(Survey),
     /// Print completions for a shell
@@ -466,6 +472,10 @@ pub(crate) struct Dump {
     #[arg(long, help_heading = "Output", conflicts_with = "output")]
     pub(crate) no_output: bool,
 
+    /// Print where the CPU time went, what each gate cost, and what each way of gathering costs here, by the model of the Multics
+    /// memo of 1974 and measured: each gathers the tree once more. Works with one thread
+    #[arg(long, help_heading = "Asking", conflicts_with_all = ["explain", "jobs"])]
+    pub(crate) account: bool,
     /// Dump nothing: print how it would be gathered, why, and whether the other ways are possible
     #[arg(long, help_heading = "Asking", conflicts_with_all = ["catalog", "since", "level", "map"])]
     pub(crate) explain: bool,
@@ -575,6 +585,35 @@ pub(crate) struct Verify {
     pub(crate) against: Option<OsString>,
 }
 
+const ACCOUNT_EXAMPLES: &str = concat!(
+    "\
+Examples:
+  fathom account --model             the memo's own table, and what it prints
+  fathom account --model gates.csv   another, with columns gate, ms_per_call, calls_per_dir,
+                                     calls_per_file (or calls_per_seg), for_effect (yes or no)
+
+",
+    exit!()
+);
+
+/// The flags of `fathom account`.
+#[derive(Args, Debug)]
+#[command(after_help = ACCOUNT_EXAMPLES)]
+pub(crate) struct Account {
+    /// The table of gates; without FILE, the memo's
+    #[arg(long, value_name = "FILE", required = true, num_args = 0..=1)]
+    pub(crate) model: Option<Option<OsString>>,
+    /// Directories and files among what is asked about
+    #[arg(long, value_name = "DIRS:FILES", default_value = "40:60", value_parser = mix)]
+    pub(crate) mix: (f64, f64),
+    /// The percentage of the program's CPU time that goes into calls for information
+    #[arg(long, value_name = "PERCENT", default_value_t = account::memo::SHARE, value_parser = percent)]
+    pub(crate) share: f64,
+    /// The percentage of the system's CPU time that the program uses
+    #[arg(long, value_name = "PERCENT", default_value_t = account::memo::SYSTEM, value_parser = percent)]
+    pub(crate) system: f64,
+}
+
 #[derive(Args, Debug)]
 #[command(
     after_help = concat!("Examples:\n  fathom survey\n  fathom survey /srv --json\n\n", exit!())
@@ -620,6 +659,20 @@ fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "give a time over 0 and under 11 days".to_owned())
 }
 
+/// Two shares, as 40:60.
+fn mix(text: &str) -> Result<(f64, f64), String> {
+    let share = |text: &str| text.trim().parse().ok().filter(|share: &f64| (0.0..=1e9).contains(share));
+    text.split_once(':')
+        .and_then(|(dirs, files)| Some((share(dirs)?, share(files)?)))
+        .filter(|(dirs, files)| dirs + files > 0.0)
+        .ok_or_else(|| "give two shares as 40:60".to_owned())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').trim().parse().ok();
+    number.filter(|share| (0.0..=100.0).contains(share)).ok_or_else(|| "give a number from 0 to 100".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -637,6 +690,19 @@ mod tests {
         assert_eq!(duration("0.5"), Ok(Duration::from_millis(500)));
         for bad in ["", "s", "-1s", "2h", "0", "nan", "inf"] {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shares() {
+        assert_eq!(mix("40:60"), Ok((40.0, 60.0)));
+        assert_eq!(mix("0 : 1"), Ok((0.0, 1.0)));
+        for bad in ["", "40", "0:0", "-1:2", "nan:1", "1:inf", "1:2:3"] {
+            assert!(mix(bad).is_err(), "{bad}");
+        }
+        assert_eq!((percent("51"), percent("51%")), (Ok(51.0), Ok(51.0)));
+        for bad in ["", "-1", "101", "nan", "x"] {
+            assert!(percent(bad).is_err(), "{bad}");
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | [`cmd::watch`] | `fathom mounts --watch` |
 //! | [`cmd::walk`] | `fathom walk` |
 //! | [`cmd::changed`] | `fathom changed` |
+//! | [`cmd::account`] | `fathom account` |
 //! | [`cmd::restore`] | `fathom restore` |
 //! | [`cmd::dump`] | `fathom dump` |
 //! | [`cmd::list`] | `fathom list` |
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         args::Command::Mounts(args) => cmd::mounts::run(args, &out),
         args::Command::Walk(args) => cmd::walk::run(args, &out),
         args::Command::Changed(args) => cmd::changed::run(args, &out),
+        args::Command::Account(args) => cmd::account::run(args, &out),
         args::Command::Restore(args) => cmd::restore::run(args, &out),
         args::Command::Dump(args) => cmd::dump::run(args, &out),
         args::Command::List(args) => cmd::list::run(args, &out),

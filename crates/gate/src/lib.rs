@@ -7,6 +7,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`meter`] | the names of the gates, the counters of each thread, their sum |
+//! | [`account`] | what calls and CPU time are for, for those who ask |
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
 //! | [`create`] | files, directories, links and their attributes made: `mkdirat`, `fchownat`, `utimensat`, ... |
 //! | [`errno`] | error numbers with their names |
@@ -28,6 +29,7 @@ compile_error!(
     "fathom is for 64-bit Linux; the numbers and layouts of its system calls are those of x86-64, arm64 and the like"
 );
 
+pub mod account;
 pub mod btrfs;
 pub mod create;
 pub mod errno;

@@ -2,14 +2,16 @@
 //!
 //! Each thread counts in a ledger of its own, without locks or atomics; a thread that ends adds its ledger to the
 //! process's. [`tally`] is the sum of what ended and of the calling thread. Times and the histogram are taken only while
-//! [`set_profiling`] is on: otherwise a call costs one relaxed load and two additions more than the bare system call.
+//! [`set_profiling`] is on, and CPU times while an [account] is open: otherwise a call costs one relaxed
+//! load and two additions more than the bare system call.
 
 use std::cell::Cell;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::{Errno, Result};
+use crate::process::thread_cpu_time;
+use crate::{Errno, Result, account};
 
 macro_rules! gates {
     ($($variant:ident $name:literal,)*) => {
@@ -97,7 +99,13 @@ const GATES: usize = Gate::ALL.len();
 /// Buckets of a histogram: bucket `b` holds calls of 2^b up to 2^(b+1) nanoseconds; the last one all that took longer.
 pub const BUCKETS: usize = 36;
 
-static PROFILING: AtomicBool = AtomicBool::new(false);
+/// Which of the two bits below are set.
+static WATCHED: AtomicU8 = AtomicU8::new(0);
+/// Each call is timed.
+const PROFILED: u8 = 1;
+/// Each call's CPU time is taken, for an account.
+const ACCOUNTED: u8 = 2;
+
 static ENDED: Mutex<Tally> = Mutex::new(Tally::NONE);
 
 /// What passed one gate.
@@ -284,12 +292,31 @@ thread_local! {
 
 /// Times each call from now on (or no longer).
 pub fn set_profiling(on: bool) {
-    PROFILING.store(on, Ordering::Relaxed);
+    watch(PROFILED, on);
 }
 
 /// Whether calls are being timed.
 pub fn profiling() -> bool {
-    PROFILING.load(Ordering::Relaxed)
+    WATCHED.load(Ordering::Relaxed) & PROFILED != 0
+}
+
+/// Enters each call in the account from now on (or no longer).
+pub(crate) fn set_accounting(on: bool) {
+    watch(ACCOUNTED, on);
+}
+
+/// Whether an account is open.
+#[inline]
+pub(crate) fn accounting() -> bool {
+    WATCHED.load(Ordering::Relaxed) & ACCOUNTED != 0
+}
+
+fn watch(bit: u8, on: bool) {
+    if on {
+        WATCHED.fetch_or(bit, Ordering::Relaxed)
+    } else {
+        WATCHED.fetch_and(!bit, Ordering::Relaxed)
+    };
 }
 
 /// What has passed so far: the calling thread's calls, and those of every thread that has ended.
@@ -310,10 +337,10 @@ pub fn enter(tally: &Tally) {
     LEDGER.with(|ledger| ledger.enter(tally));
 }
 
-/// One call through a gate: counted, and timed while profiling.
+/// One call through a gate: counted, and timed while somebody wants to know.
 #[inline]
 pub(crate) fn pass<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
-    if PROFILING.load(Ordering::Relaxed) {
+    if WATCHED.load(Ordering::Relaxed) != 0 {
         return pass_timed(gate, call);
     }
     let answer = call();
@@ -323,10 +350,16 @@ pub(crate) fn pass<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T>
 
 #[cold]
 fn pass_timed<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
-    let start = Instant::now();
+    let cpu = accounting().then(thread_cpu_time);
+    let start = profiling().then(Instant::now);
     let answer = call();
-    let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let elapsed = start.map(|start| start.elapsed());
+    if let Some(cpu) = cpu {
+        account::enter(gate, thread_cpu_time().saturating_sub(cpu));
+    }
     count(gate, answer.is_err());
+    let Some(elapsed) = elapsed else { return answer };
+    let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
     let bucket = (nanos.max(1).ilog2() as usize).min(BUCKETS - 1);
     let _ = LEDGER.try_with(|ledger| {
         let sum = &ledger.nanos[gate as usize];

@@ -174,9 +174,18 @@ impl Drop for Child {
 
 /// CPU time that all threads of this process have used, in the program and in the kernel.
 pub fn cpu_time() -> Duration {
+    clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// The same of the calling thread alone.
+pub(crate) fn thread_cpu_time() -> Duration {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock(which: libc::clockid_t) -> Duration {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is a live timespec. The clock is always there.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut t) };
+    // SAFETY: `t` is a live timespec. The clocks of CPU time are always there.
+    unsafe { libc::clock_gettime(which, &raw mut t) };
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 

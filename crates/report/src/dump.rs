@@ -2,8 +2,8 @@
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
 
+use crate::account::Account;
 use crate::mounts::{Look, size};
 use crate::name::{entry, printable};
 use crate::table::{Align, Table, Tone, wrap};
@@ -84,7 +84,7 @@ pub struct Dump<'a> {
     /// What it took.
     pub seconds: Option<f64>,
     /// The account.
-    pub account: Option<Value>,
+    pub account: Option<&'a Account>,
     /// What else is possible.
     pub explain: Option<&'a [Possible]>,
 }
@@ -99,7 +99,8 @@ impl Serialize for Dump<'_> {
         map.serialize_entry("level", &self.level)?;
         entry(&mut map, "since", self.since)?;
         let counts = self.counts.as_ref();
-        let fields: [(&str, fn(&Counts) -> u64); 12] = [
+        type Field = (&'static str, fn(&Counts) -> u64);
+        let fields: [Field; 12] = [
             ("entries", |c| c.entries),
             ("dumped", |c| c.dumped),
             ("files", |c| c.files),

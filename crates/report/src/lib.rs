@@ -15,11 +15,14 @@
 //! | [`dump`] | what was dumped, and its map |
 //! | [`time`] | times of day |
 //! | [`changed`] | what has changed, for people and for backup tools |
+//! | [`nightly`] | what a nightly dump would cost |
+//! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
 //! | [`restore`] | what was restored |
 //! | [`list`] | members of archives |
 //! | [`verify`] | whether an archive is whole |
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod changed;
 pub mod compare;
 pub mod du;
@@ -29,6 +32,7 @@ pub mod json;
 pub mod list;
 pub mod mounts;
 pub mod name;
+pub mod nightly;
 pub mod profile;
 pub mod restore;
 pub mod stats;

@@ -80,7 +80,9 @@ impl Lines {
         self.width = self.width.max(owner.len() + 1 + size.len());
         let blanks = self.width - owner.len();
         out.extend_from_slice(&mode_text(member.kind, member.mode));
-        out.extend_from_slice(format!(" {owner}{size:>blanks$} {} ", utc(member.mtime.sec).replace('T', " ")).as_bytes());
+        out.extend_from_slice(
+            format!(" {owner}{size:>blanks$} {} ", utc(member.mtime.sec).replace('T', " ")).as_bytes(),
+        );
         self.name(&member.path, out);
         match member.kind {
             Kind::Symlink => out.extend_from_slice(b" -> "),

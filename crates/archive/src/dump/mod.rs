@@ -19,6 +19,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use gate::account::{self, Function, Whom, about, during};
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 use mounts::Warning;
@@ -81,6 +82,10 @@ pub struct Answer {
     pub since: Option<Vec<u8>>,
     /// Entries that were found.
     pub entries: u64,
+    /// Entries that were gathered.
+    pub gathered: u64,
+    /// Of them, directories; counted only for an account.
+    pub directories: u64,
     /// What came into the archive.
     pub counts: Counts,
     /// What was written, compressed if it is.
@@ -193,6 +198,8 @@ fn everything(
     Ok(Answer {
         parts: gathered.parts,
         entries: rows.len() as u64,
+        gathered: rows.len() as u64,
+        directories: if account::is_open() { directories(&rows) } else { 0 },
         counts: kept.counts,
         archive_bytes,
         removed: plan.removed,
@@ -227,6 +234,8 @@ fn sources_only(
     Ok(Answer {
         parts: vec![part],
         entries: base.entries(),
+        gathered: rows.len() as u64,
+        directories: if account::is_open() { directories(&rows) } else { 0 },
         counts: kept.counts,
         archive_bytes,
         unchanged: base.entries().saturating_sub(rows.len() as u64),
@@ -262,8 +271,12 @@ impl Chain {
     }
 }
 
+fn directories(rows: &Rows) -> u64 {
+    (0..rows.len()).filter(|&row| rows.is_dir(row)).count() as u64
+}
+
 /// What is asked of the gathering.
-fn asked(question: &Question, for_catalog: bool) -> gather::Question {
+pub fn asked(question: &Question, for_catalog: bool) -> gather::Question {
     gather::Question {
         sources: question.sources.clone(),
         gather: question.gather,
@@ -406,13 +419,14 @@ fn copy(
     map: Option<Map<'_>>,
     threads: Option<usize>,
 ) -> Result<Kept, Fault> {
+    account::phase(Function::Write);
     let hashes = std::mem::take(&mut plan.hashes);
     progress.begin(rows, plan);
     let users = Users::read();
     let work = Work { rows, plan, users: &users, desk };
     let mut writer = Writer::new(work, output, progress, map, hashes);
     match threads.unwrap_or_else(gate::process::processors) {
-        1 => alone(work, &mut writer),
+        1 => during(Function::Copy, || alone(work, &mut writer)),
         readers => together(work, &mut writer, readers),
     }?;
     let mut kept = writer.kept;
@@ -426,8 +440,8 @@ fn alone(work: Work<'_>, writer: &mut Writer<'_, '_>) -> Result<(), Fault> {
     let mut failed = None;
     for row in 0..work.rows.len() {
         let mut hand = |load| {
-            let taken = writer.take(load).map(|bytes| Load::of(Some(bytes)));
-            taken.map_err(|e| {
+            let take = || writer.take(load).map(|bytes| Load::of(Some(bytes)));
+            about(Whom::All, || during(Function::Write, take)).map_err(|e| {
                 failed = Some(e);
                 Stopped
             })
@@ -438,7 +452,7 @@ fn alone(work: Work<'_>, writer: &mut Writer<'_, '_>) -> Result<(), Fault> {
     }
     match failed {
         Some(e) => Err(e),
-        None => writer.take(load).map(drop),
+        None => during(Function::Write, || writer.take(load)).map(drop),
     }
 }
 
@@ -447,7 +461,7 @@ fn together(work: Work<'_>, writer: &mut Writer<'_, '_>, readers: usize) -> Resu
     std::thread::scope(|scope| {
         for _ in 0..readers {
             scope.spawn(|| {
-                read(work, &window);
+                during(Function::Copy, || read(work, &window));
                 gate::meter::hand_in();
             });
         }

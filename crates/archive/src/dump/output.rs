@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 
+use gate::account::{self, Function};
 use gate::file::Writer;
 use gate::fs::Statx;
 use zstd::stream::write::Encoder;
@@ -87,7 +88,9 @@ impl Output {
             To::Plain(sink) => sink.publish(),
             To::Zstd(encoder) => encoder.finish()?.publish(),
         };
-        finish().map_err(|e| fault(&self.path, e))
+        let written = finish().map_err(|e| fault(&self.path, e));
+        account::phase(Function::Other);
+        written
     }
 }
 

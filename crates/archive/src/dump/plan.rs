@@ -23,6 +23,9 @@ pub enum Step {
     LeftOut,
 }
 
+/// The old name of a directory, and the new one.
+pub type Rename = (Vec<u8>, Vec<u8>);
+
 /// What is to be written, in the order of the rows.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
@@ -31,7 +34,8 @@ pub struct Plan {
     links: HashMap<usize, usize>,
     /// Whether directories have dumpdirs.
     is_increment: bool,
-    renames: Option<(usize, Vec<(Vec<u8>, Vec<u8>)>)>,
+    /// The row whose dumpdir tells of them, and they: old names and new ones.
+    renames: Option<(usize, Vec<Rename>)>,
     replacing: HashSet<usize>,
     blind: HashSet<usize>,
     unseen: HashMap<usize, Vec<Vec<u8>>>,
@@ -93,7 +97,7 @@ impl Plan {
 
     /// Directories that are renamed before anything else is restored, in this order: old member names and new ones, without
     /// the slash at the end. They are told in the dumpdir of `carrier`, the first directory of the archive.
-    pub fn set_renames(&mut self, carrier: usize, pairs: Vec<(Vec<u8>, Vec<u8>)>) {
+    pub fn set_renames(&mut self, carrier: usize, pairs: Vec<Rename>) {
         self.renames = Some((carrier, pairs));
     }
 

@@ -1,6 +1,7 @@
 //! Makes members of rows: reads what they hold, and sees whether it stayed as it was meanwhile.
 
 use blake3::Hasher;
+use gate::account::{Whom, about};
 use gate::fs::{At, Open, openat, pread64, read, readlinkat, statx};
 use gate::xattr::{fgetxattr, flistxattr, getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
@@ -126,7 +127,10 @@ impl<'a> Reader<'a> {
     /// Nobody wants any more.
     pub(crate) fn put(&mut self, row: usize, load: &mut Load, hand: Hand<'_>) -> Result<(), Stopped> {
         match self.plan.step(row) {
-            Step::Whole => self.whole(row, load, hand)?,
+            Step::Whole => {
+                let whom = if self.rows.is_dir(row) { Whom::Directory } else { Whom::File };
+                about(whom, || self.whole(row, load, hand))?;
+            }
             Step::Link(_) => {
                 load.link = Some(row);
                 *load = hand(std::mem::take(load))?;

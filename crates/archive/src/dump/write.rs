@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use gate::account::{Function, during};
 use walk::{Meta, Type};
 
 use super::member::Names;
@@ -149,7 +150,8 @@ impl<'a, 'm> Writer<'a, 'm> {
             } += 1;
             if let Some(map) = &mut self.map {
                 let meta = meta.as_deref().unwrap_or(&planned);
-                map(&Line { meta, is_link: what == What::Link, path: &self.names.of(row) })?;
+                let line = Line { meta, is_link: what == What::Link, path: &self.names.of(row) };
+                during(Function::Map, || map(&line))?;
             }
         }
         self.progress.add_entry();

@@ -10,6 +10,10 @@ use super::compare::{Fate, Now, Outcome, compare};
 use crate::changed::index::{Identity, Index, Old};
 
 type Path = Vec<String>;
+/// A directory, and a name in it.
+type Name = (Vec<u8>, Vec<u8>);
+/// The version and the content of what has a path, and all its names.
+type Seen = (Option<u64>, Option<u64>, BTreeSet<Path>);
 
 /// An inode, in the tree that is dumped.
 #[derive(Clone, Debug)]
@@ -347,7 +351,7 @@ impl Restored {
 
     /// Everything: by path, the version, the content, and all names of what is there. Where a directory cannot be told from one
     /// that has its inode number now, what was left of it is passed over.
-    fn census(&self, has_births: bool) -> BTreeMap<Path, (Option<u64>, Option<u64>, BTreeSet<Path>)> {
+    fn census(&self, has_births: bool) -> BTreeMap<Path, Seen> {
         let (mut all, mut names) = (Vec::new(), HashMap::<usize, BTreeSet<Path>>::new());
         let mut dirs = vec![(Path::new(), ROOT)];
         while let Some((path, node)) = dirs.pop() {
@@ -374,7 +378,7 @@ impl Restored {
 }
 
 /// What a catalog of a tree would give.
-fn index(world: &World) -> (Index, Vec<(Vec<u8>, Vec<u8>)>) {
+fn index(world: &World) -> (Index, Vec<Name>) {
     let rows = world.rows();
     let (mut old, mut names, mut children) = (Vec::new(), Vec::new(), HashMap::new());
     let mut paths: Vec<u64> = Vec::new();

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
+use archive::account::{Took, measure};
 use archive::catalog::{Fault, Options};
 use archive::dump::{Answer, Failure, Line, Progress, Question, dump};
 use archive::gather::Gather;
@@ -11,17 +12,19 @@ use archive::increment::levels::Level;
 use gate::file::Writer;
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
+use report::account::Account;
 use report::dump::{Counts, Dump, Mapped, Possible, Size};
 use report::mounts::Look;
 use report::name::printable;
 use walk::{By, Desk, Explained, Refusal, Type};
 
 use crate::args::{Dump as Args, Gathering};
+use crate::cmd::account::run::of_run;
 use crate::cmd::changed::fault;
 use crate::cmd::mounts::unusable;
-use crate::cmd::walk::refused;
+use crate::cmd::walk::{look, refused};
 use crate::out::{Done, Failed, Out};
-use crate::progress::watched_dump;
+use crate::progress::{watched, watched_dump};
 
 const SCHEMA: &str = "fathom.dump/1";
 const NO_DIRECTORY: &str = "no SRC is a directory";
@@ -49,12 +52,15 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         catalog: bytes(&args.catalog),
         level: args.level.zip(bytes(&args.state)).map(|(number, state)| Level { number, state }),
         gather: gathering(args.gather),
-        threads: args.jobs.map(usize::from),
+        threads: if args.account { Some(1) } else { args.jobs.map(usize::from) },
         options: Options { excludes: args.exclude.clone(), max_depth: None, one_file_system: args.one_file_system },
         own: map.iter().cloned().collect(),
     };
     let mut list = map.map(|path| List::create(&path)).transpose()?;
     let (desk, progress) = (Desk::default(), Progress::default());
+    if args.account {
+        gate::account::open();
+    }
     let answer = watched_dump(out.progress, &desk, &progress, || {
         let Some(list) = &mut list else { return dump(&question, &desk, &progress, None) };
         dump(&question, &desk, &progress, Some(&mut |line| list.add(line)))
@@ -63,8 +69,13 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         Failure::Fault(e) => fault(e),
         Failure::Walk(e) => refused(e),
     })?;
-    list.map(List::publish).transpose()?;
-    tell(&question, &answer, start.elapsed().as_secs_f64(), out)?;
+    gate::account::during(gate::account::Function::Map, || list.map(List::publish).transpose())?;
+    let seconds = start.elapsed().as_secs_f64();
+    let account = args.account.then(|| {
+        let books = gate::account::close();
+        of_run(&books, answer.directories, answer.gathered - answer.directories, &ways(&question, out))
+    });
+    tell(&question, &answer, seconds, account.as_ref(), out)?;
     out.warn(&answer.warnings);
     Ok(answer.warnings.len())
 }
@@ -79,7 +90,38 @@ pub(crate) fn gathering(gathering: Gathering) -> Option<Gather> {
     }
 }
 
-fn tell(question: &Question, answer: &Answer, seconds: f64, out: &Out) -> Result<(), Failed> {
+/// What each way of gathering takes on the same tree, or why it is not to be had.
+fn ways(question: &Question, out: &Out) -> Vec<(Gather, Result<Took, String>)> {
+    let dirs: Vec<Vec<u8>> = question.sources.iter().filter(|source| is_dir(source)).cloned().collect();
+    let explained = walk::explain(&dirs).unwrap_or_default();
+    let refused = |gather: Gather| {
+        let engines = explained.iter().map(|one| &one.plan.engines);
+        let mut wanting = engines.filter(|engines| own_engine(gather, engines).is_none());
+        wanting.next().map(|engines| refusals(gather, engines))
+    };
+    let asked = archive::dump::asked(question, false);
+    let measured = |gather: Gather| {
+        let desk = Desk::default();
+        let once_more = || watched(out.progress, &desk, || measure(&asked, gather, &desk));
+        refused(gather).map_or_else(once_more, Err)
+    };
+    Gather::ALL.into_iter().map(|gather| (gather, measured(gather))).collect()
+}
+
+/// The engine that gathers in this way, if there is one that can.
+fn own_engine(gather: Gather, engines: &[(By, Result<(), Refusal>)]) -> Option<By> {
+    // To ask for each attribute by itself is possible everywhere.
+    let can = |by: &By| *by == By::PerCall || engines.iter().any(|(engine, possible)| engine == by && possible.is_ok());
+    gather.engines().iter().copied().find(|by| Gather::of(*by) == gather && can(by))
+}
+
+fn tell(
+    question: &Question,
+    answer: &Answer,
+    seconds: f64,
+    account: Option<&Account>,
+    out: &Out,
+) -> Result<(), Failed> {
     let Answer { entries, archive_bytes, removed, renamed, unchanged, .. } = *answer;
     let archive::dump::Counts { dumped, files, directories, symlinks, links, other, bytes } = answer.counts;
     let first = answer.parts.first();
@@ -105,6 +147,7 @@ fn tell(question: &Question, answer: &Answer, seconds: f64, out: &Out) -> Result
             unchanged,
         }),
         seconds: Some(seconds),
+        account,
         ..Dump::default()
     };
     answer.notes.iter().for_each(|note| out.talk(note));
@@ -112,6 +155,14 @@ fn tell(question: &Question, answer: &Answer, seconds: f64, out: &Out) -> Result
         return out.envelope(SCHEMA, shown, &answer.warnings);
     }
     out.talk(shown.to_text());
+    match account {
+        // Standard output has the archive.
+        Some(account) if shown.archive == Some(b"-") => {
+            out.talk_table(|width| account.to_text(Look { width, ..look(out) }))
+        }
+        Some(account) => out.data(account.to_text(look(out)).as_bytes())?,
+        None => {}
+    }
     Ok(())
 }
 
@@ -123,15 +174,12 @@ fn explain(args: &Args, out: &Out) -> Done {
     let asked = gathering(args.gather);
     let mut rows = Vec::new();
     for Explained { path, plan, .. } in &explained {
-        // To ask for each attribute by itself is possible everywhere.
-        let can = |by: By| {
-            by == By::PerCall || plan.engines.iter().any(|(engine, possible)| *engine == by && possible.is_ok())
-        };
+        let can = |by: By| own_engine(Gather::of(by), &plan.engines) == Some(by);
         // What a mount does not offer falls back to the next better way.
         let fallen = |gather: Gather| gather.engines().iter().copied().find(|by| can(*by));
         let taken = asked.map_or(Some(plan.by), fallen);
         for gather in Gather::ALL {
-            let own = gather.engines().iter().copied().find(|by| Gather::of(*by) == gather && can(*by));
+            let own = own_engine(gather, &plan.engines);
             let is_taken = own.is_some() && own == taken;
             let why = match own {
                 Some(_) if is_taken && asked.is_none() => plan.why.clone(),
@@ -151,8 +199,7 @@ fn explain(args: &Args, out: &Out) -> Done {
         let engine = first.map(|_| by.name());
         out.envelope(SCHEMA, Dump { gather, engine, why, explain: Some(&rows), ..Dump::default() }, &[])?;
     } else {
-        let look = Look { width: out.width, color: out.color, ..Look::default() };
-        out.data(report::dump::explain_text(&rows, look).as_bytes())?;
+        out.data(report::dump::explain_text(&rows, look(out)).as_bytes())?;
     }
     Ok(0)
 }

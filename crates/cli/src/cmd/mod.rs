@@ -1,5 +1,6 @@
 //! The commands, each thin: they ask an engine and show what it answers.
 
+pub(crate) mod account;
 pub(crate) mod changed;
 pub(crate) mod dump;
 pub(crate) mod list;

@@ -4,16 +4,22 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use mounts::compare::{NoRun, alone};
+use archive::dump::{Plan, Step};
+use archive::gather::{self, Gather};
+use gate::fs::{At, Want};
+use gate::long::statx_long;
+use mounts::compare::{Alone, NoRun, alone};
 use mounts::locate::Question;
 use mounts::{Hints, Warning, locate};
 use report::compare::{Comparison, comparison, methods_text};
 use report::mounts::{Look, Mounts, Rows};
 use report::name::{entry, printable};
+use report::nightly::{Expected, Nightly};
 use report::table::wrap;
-use report::walk::Section;
+use report::walk::{Part, Section};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use walk::{By, Type};
 
 use super::mounts::{Compared, Points, compare_methods, open_root};
 use super::walk::compare as engines;
@@ -27,6 +33,7 @@ struct Page<'a> {
     root: &'a [u8],
     mounts: Mounts<'a>,
     walk: Option<Section<'a>>,
+    dump: Option<&'a Nightly>,
 }
 
 impl Serialize for Page<'_> {
@@ -35,6 +42,7 @@ impl Serialize for Page<'_> {
         entry(&mut map, "root", Some(self.root))?;
         map.serialize_entry("mounts", &self.mounts)?;
         map.serialize_entry("walk", &self.walk)?;
+        map.serialize_entry("dump", &self.dump)?;
         map.end()
     }
 }
@@ -55,6 +63,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let may_hang = answer.root_fstype.as_deref().is_some_and(mounts::may_hang);
     let walked = walk_it(args, may_hang, out).map_err(|Failed(why)| warnings.push(Warning::general(why))).ok();
     let walk = walked.as_ref().and_then(section);
+    // Where every engine takes too long, gathering does.
+    let is_walked = walk.as_ref().is_some_and(|walk| !walk.compare.engines.is_empty());
+    let dump = walk.as_ref().filter(|_| is_walked).and_then(|walk| {
+        nightly(args, walk.part).map_err(|Failed(why)| warnings.push(Warning::general(why))).ok().flatten()
+    });
     let Compared { methods, left_out } = &compared;
     let comparison: Comparison<'_> = comparison(methods, left_out);
     if out.json {
@@ -63,7 +76,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
             compare: Some(&comparison),
             ..Mounts::of(by, &answer.why, answer.lacking.is_empty(), &rows)
         };
-        out.envelope(SCHEMA, Page { root: &path, mounts, walk }, &warnings)?;
+        out.envelope(SCHEMA, Page { root: &path, mounts, walk, dump: dump.as_ref() }, &warnings)?;
     } else {
         let hidden = rows.0.iter().filter(|point| point.hidden).count();
         let head = |text: &str| if out.color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
@@ -83,6 +96,13 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         if let Some(walk) = &walk {
             text.push_str(&format!("\n{}\n", head("Walking: what each engine costs here (medians of 3 runs)")));
             text.push_str(&walking(walk, args.limit, look));
+        }
+        if walk.is_some() {
+            text.push_str(&format!("\n{}\n", head("Dumping: what a nightly dump would cost here")));
+            match &dump {
+                Some(dump) => text.push_str(&dump.to_text(look)),
+                None => text.push_str(&too_much("gathered", args.limit)),
+            }
         }
         out.data(text.as_bytes())?;
     }
@@ -110,9 +130,61 @@ fn walking(walk: &Section<'_>, limit: Duration, look: Look) -> String {
     let why = format!("By {}: {}.", walk.part.engine, walk.part.why);
     let mut text = wrap(&why, look.width.unwrap_or(usize::MAX)) + "\n\n";
     if walk.compare.engines.is_empty() {
-        let seconds = limit.as_secs_f64();
-        text.push_str(&format!("There is more than can be walked in {seconds} s; --limit gives it longer.\n"));
+        text.push_str(&too_much("walked", limit));
     }
     text.push_str(&walk.compare.to_text(look));
     text
+}
+
+fn too_much(done: &str, limit: Duration) -> String {
+    format!("There is more than can be {done} in {} s; --limit gives it longer.\n", limit.as_secs_f64())
+}
+
+/// What a nightly dump would cost, from gathering what it would; `None` where that takes too long. Other mounts are left out, as
+/// in the walk.
+fn nightly(args: &Args, part: &Part) -> Result<Option<Nightly>, Failed> {
+    let question = gather::Question {
+        sources: vec![[args.dir.as_bytes(), b"/"].concat()],
+        one_file_system: true,
+        ..gather::Question::default()
+    };
+    let ran = alone(args.limit, || {
+        let (rows, answer) = gather::gather(&question, &walk::Desk::default()).ok()?;
+        let engine = answer.parts.first()?.engine;
+        let plan = Plan::full(&rows);
+        let files = (0..rows.len()).filter(|&row| rows.kind(row) == Type::File && plan.step(row) == Step::Whole);
+        let (files, bytes) = files.fold((0, 0_u64), |(n, sum), row| (n + 1, sum.saturating_add(rows.meta(row).size)));
+        let engine = By::ALL.iter().position(|by| *by == engine)?;
+        Some([rows.len() as u64, files, bytes, engine as u64])
+    });
+    let ran = ran.map_err(|e| Failed(format!("cannot make a process to gather in: {e}")))?;
+    let Ok(Alone { real, user, sys, tally, gave: [entries, files, bytes, engine] }) = ran else { return Ok(None) };
+    let Some(engine) = usize::try_from(engine).ok().and_then(|at| By::ALL.get(at)) else { return Ok(None) };
+    let none = Expected { files: 0, bytes: 0, calls: 0, cpu_seconds: 0.0 };
+    let nightly = Nightly {
+        gather: Gather::of(*engine).name(),
+        engine: engine.name(),
+        why: part.why.clone(),
+        entries,
+        files,
+        bytes,
+        seconds: real.as_secs_f64(),
+        cpu_seconds: (user + sys).as_secs_f64(),
+        calls: tally.calls(),
+        call_seconds: call_seconds(args.dir.as_bytes()),
+        first: none,
+        unchanged: none,
+        changed: none,
+    };
+    Ok(Some(nightly.expect()))
+}
+
+/// What a call costs here: statx(2) of DIR, over and over.
+fn call_seconds(dir: &[u8]) -> f64 {
+    const ROUNDS: u32 = 1000;
+    let before = gate::process::cpu_time();
+    for _ in 0..ROUNDS {
+        let _ = statx_long(dir, At::empty(), Want::BASIC_STATS);
+    }
+    gate::process::cpu_time().saturating_sub(before).as_secs_f64() / f64::from(ROUNDS)
 }

@@ -1,7 +1,6 @@
 //! A member's headers, written. The same member gives the same bytes, everywhere and always: nothing of the machine, the
 //! process or the time of day is in them.
 
-use std::fmt::Write;
 use std::ops::Range;
 
 use super::field::{
@@ -181,9 +180,7 @@ fn beside(path: &[u8], dir: &[u8]) -> Vec<u8> {
 
 /// The comment that is a checksum.
 fn comment(blake3: &[u8; 32]) -> Vec<u8> {
-    let mut hex = String::with_capacity(64);
-    for byte in blake3 {
-        let _ = write!(hex, "{byte:02x}");
-    }
-    [CHECKSUM, hex.as_bytes()].concat()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let hex = blake3.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| DIGITS[usize::from(digit)]);
+    CHECKSUM.iter().copied().chain(hex).collect()
 }

@@ -11,7 +11,7 @@ use crate::Time;
 /// Adds a record.
 pub(super) fn push(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     let rest = key.len() + value.len() + 3; // the blank, the equals sign, the newline
-    let digits = |n: usize| n.to_string().len();
+    let digits = |n: usize| n.checked_ilog10().map_or(1, |log| log as usize + 1);
     // The length counts its own digits, which may make it a digit longer.
     let len = rest + digits(rest);
     let len = if digits(len) > digits(rest) { len + 1 } else { len };

@@ -6,6 +6,7 @@
 
 use std::ffi::CStr;
 
+use gate::account::{Whom, about};
 use gate::fs::{At, Statx, Want, statx};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd};
@@ -53,11 +54,19 @@ const FIELDS: [Field; 12] = [
     (Want::MNT_ID, |to, s| to.mnt_id = s.mnt_id),
 ];
 
+fn ask(dir: &Fd, name: &CStr, want: Want) -> Result<Statx, Errno> {
+    statx(dir, name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, want)
+}
+
 fn look(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
-    let ask = |want| statx(dir, name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, want);
-    let mut seen = ask(Want::TYPE)?;
+    let seen = ask(dir, name, Want::TYPE)?;
+    let whom = if Type::of_mode(seen.mode) == Type::Directory { Whom::Directory } else { Whom::File };
+    about(whom, || look_further(dir, name, seen))
+}
+
+fn look_further(dir: &Fd, name: &CStr, mut seen: Statx) -> Result<(Statx, Option<bool>), Errno> {
     for (want, take) in FIELDS {
-        take(&mut seen, ask(want)?);
+        take(&mut seen, ask(dir, name, want)?);
     }
     let mut buffer = Vec::new();
     let xattrs = match listxattrat(dir, name, &mut buffer) {

@@ -228,7 +228,7 @@ fn explain(question: &Question, out: &Out) -> Done {
     Ok(0)
 }
 
-fn look(out: &Out) -> Look {
+pub(crate) fn look(out: &Out) -> Look {
     Look { width: out.width, color: out.color, ..Look::default() }
 }
 

@@ -1,0 +1,143 @@
+//! The table of gates, and the CSV that it is kept in.
+
+/// Something for each directory, and the same for each file that is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Per<T> {
+    /// For a directory.
+    pub dir: T,
+    /// For anything else.
+    pub file: T,
+}
+
+impl<T> Per<T> {
+    /// The same done to both.
+    pub fn map<U>(self, mut each: impl FnMut(T) -> U) -> Per<U> {
+        Per { dir: each(self.dir), file: each(self.file) }
+    }
+}
+
+/// What is known of a gate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gate {
+    /// Its name.
+    pub name: String,
+    /// Milliseconds that a call takes.
+    pub ms: f64,
+    /// Calls for each directory, and for each file.
+    pub calls: Per<f64>,
+    /// Whether it is called for what it does, and not for what it says.
+    pub for_effect: bool,
+}
+
+/// What is wrong with a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// The line, from 1; 0 when it is the whole.
+    pub line: usize,
+    /// What is the matter there.
+    pub what: String,
+}
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.what),
+            line => write!(f, "line {line}: {}", self.what),
+        }
+    }
+}
+
+/// The columns, in any order; the memo's segments are files here.
+const COLUMNS: [&[&str]; 5] =
+    [&["gate"], &["ms_per_call"], &["calls_per_dir"], &["calls_per_file", "calls_per_seg"], &["for_effect"]];
+
+/// Reads a table: comma-separated, with a line of headings; what begins with `#` is a comment.
+///
+/// # Errors
+/// A column that is missing, a cell that says nothing, or a table in which no gate is called for information.
+pub fn parse(text: &str) -> Result<Vec<Gate>, Wrong> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines = text.lines().map(str::trim).enumerate().map(|(at, line)| (at + 1, line));
+    let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let (line, head) = lines.next().ok_or_else(|| whole("it is empty"))?;
+    let head: Vec<&str> = cells(head).collect();
+    let mut places = [0; COLUMNS.len()];
+    for (place, names) in places.iter_mut().zip(COLUMNS) {
+        let found = head.iter().position(|cell| names.contains(cell));
+        *place = found.ok_or_else(|| Wrong { line, what: format!("there is no column {}", names[0]) })?;
+    }
+    let gates = lines.map(|(line, row)| gate(row, &places).map_err(|what| Wrong { line, what }));
+    let gates = gates.collect::<Result<Vec<_>, _>>()?;
+    match crate::fixed_price(&gates) {
+        Some(_) => Ok(gates),
+        None => Err(whole("no gate in it is called for information")),
+    }
+}
+
+fn whole(what: &str) -> Wrong {
+    Wrong { line: 0, what: what.to_owned() }
+}
+
+fn cells(line: &str) -> impl Iterator<Item = &str> {
+    line.split(',').map(str::trim)
+}
+
+fn gate(row: &str, places: &[usize; 5]) -> Result<Gate, String> {
+    let row: Vec<&str> = cells(row).collect();
+    let cell = |column: usize| {
+        let found = row.get(places[column]).copied().filter(|cell| !cell.is_empty());
+        found.ok_or_else(|| format!("there is no {}", COLUMNS[column][0]))
+    };
+    let number = |column: usize| {
+        let text = cell(column)?;
+        let value = text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+        value.ok_or_else(|| format!("'{}' is no {}", text.escape_debug(), COLUMNS[column][0]))
+    };
+    let for_effect = match cell(4)? {
+        "yes" => true,
+        "no" => false,
+        other => return Err(format!("for_effect is yes or no, and not '{}'", other.escape_debug())),
+    };
+    let calls = Per { dir: number(2)?, file: number(3)? };
+    Ok(Gate { name: cell(0)?.to_owned(), ms: number(1)?, calls, for_effect })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn columns_come_in_any_order_and_segments_are_files() {
+        let text = "# of a memo\r\nfor_effect,calls_per_seg,gate,ms_per_call,more,calls_per_dir\r\nno,0.5,a,14,x,2\r\n";
+        let a = Gate { name: "a".to_owned(), ms: 14.0, calls: Per { dir: 2.0, file: 0.5 }, for_effect: false };
+        assert_eq!(parse(text), Ok(vec![a]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let head = "gate,ms_per_call,calls_per_dir,calls_per_file,for_effect";
+        for (row, line, what) in [
+            ("a,14,1,1", 2, "there is no for_effect"),
+            ("a,-1,1,1,no", 2, "'-1' is no ms_per_call"),
+            ("a,nan,1,1,no", 2, "'nan' is no ms_per_call"),
+            ("a,1,inf,1,no", 2, "'inf' is no calls_per_dir"),
+            (",1,1,1,no", 2, "there is no gate"),
+            ("a,1,1,1,perhaps", 2, "for_effect is yes or no"),
+            ("a,1,1,1,yes", 0, "no gate in it is called for information"),
+            ("a,1,0,0,no", 0, "no gate in it is called for information"),
+        ] {
+            let wrong = parse(&format!("{head}\n{row}\n")).unwrap_err();
+            assert!(wrong.line == line && wrong.what.starts_with(what), "{row}: {wrong}");
+        }
+        assert_eq!(parse("gate,ms_per_call\n").unwrap_err().to_string(), "line 1: there is no column calls_per_dir");
+        assert_eq!(parse("\n# nothing\n").unwrap_err().to_string(), "it is empty");
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "(gate,ms_per_call,calls_per_dir,calls_per_file,for_effect\n)?[a-z0-9,.\n#-]*|\\PC*") {
+            let _ = parse(&text);
+        }
+    }
+}

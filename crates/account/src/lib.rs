@@ -1,0 +1,21 @@
+//! What calls through the gates cost, and what other gates would save: the model of the Multics memo of 1974 (R. E. Mullen,
+//! *Backup Performance*).
+//!
+//! Each call costs a fixed price, that of the cheapest call that asks for something: this is *overhead*. What a call takes
+//! beyond it is *useful*. A new gate that answers what several others did saves their overhead; the useful work stays.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`gates`] | the table of gates: price of a call, calls for each directory and each file |
+//! | [`model`] | overhead and useful, what a proposal would make of them, what that saves |
+//! | [`memo`] | the memo's own table, and its proposals |
+//!
+//! All of it is arithmetic: nothing here does I/O.
+#![forbid(unsafe_code)]
+
+pub mod gates;
+pub mod memo;
+pub mod model;
+
+pub use gates::{Gate, Per, Wrong, parse};
+pub use model::{Asked, Cost, Keeps, Proposal, Swap, cost, fixed_price, predict, saves};

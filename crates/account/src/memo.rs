@@ -1,0 +1,154 @@
+//! The memo's own table, and its proposals.
+//!
+//! What the memo prints is rounded: directories to 5 ms, files to 1, savings to whole percents. It gives 30 ms for a
+//! directory that is copied out, and 5 for a file in it, without saying where they come from: two calls for each directory
+//! and a third of one for each file come to that. What dumping raw spares is the useful work of those gates that are called
+//! for directories alone: listing and its access list, 100 of 115 ms.
+
+use crate::gates::{Gate, Per, parse};
+use crate::model::{Asked, Cost, Keeps, Proposal, Swap};
+
+const TABLE: &str = include_str!("../data/multics-1974.csv");
+
+/// Directories and other segments among what an incremental dump of 1974 dumped, in percent.
+pub const MIX: Per<f64> = Per { dir: 40.0, file: 60.0 };
+/// The percentage of the backup's CPU time that went into calls for information.
+pub const SHARE: f64 = 51.0;
+/// The percentage of the system that the backup used.
+pub const SYSTEM: f64 = 20.0;
+
+/// One of its options: a column of its last table.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// What is proposed.
+    pub proposal: Proposal,
+    /// What the memo prints that it saves of the backup's CPU time, in percent; nothing for today.
+    pub printed: Option<f64>,
+    /// And of the system's.
+    pub printed_system: Option<f64>,
+}
+
+const fn calls(dir: f64, file: f64) -> Per<f64> {
+    Per { dir, file }
+}
+
+const COPY: Swap = Swap { gates: Asked::All, by: &[("copy_directory", calls(2.0, 1.0 / 3.0))] };
+
+/// Its options, in its order.
+pub const OPTIONS: [Choice; 4] = [
+    Choice { proposal: Proposal { name: "today", swaps: &[], keeps: Keeps::All }, printed: None, printed_system: None },
+    Choice {
+        proposal: Proposal {
+            name: "two_gates",
+            swaps: &[
+                Swap {
+                    gates: Asked::These(&["list_inacl_seg", "list_inacl_dir"]),
+                    by: &[("list_inacl_all", calls(1.0, 0.0))],
+                },
+                Swap {
+                    gates: Asked::These(&[
+                        "get_author",
+                        "status_seg_activity",
+                        "get_bc_author",
+                        "get_safety_sw",
+                        "get_max_length",
+                    ]),
+                    by: &[("status_for_backup", calls(1.0, 1.0))],
+                },
+            ],
+            keeps: Keeps::All,
+        },
+        printed: Some(27.0),
+        printed_system: Some(5.0),
+    },
+    Choice {
+        proposal: Proposal { name: "copyout", swaps: &[COPY], keeps: Keeps::All },
+        printed: Some(32.0),
+        printed_system: Some(6.0),
+    },
+    Choice {
+        proposal: Proposal { name: "rawdump", swaps: &[COPY], keeps: Keeps::Entries },
+        printed: Some(41.0),
+        printed_system: Some(8.0),
+    },
+];
+
+/// Its table of gates.
+pub fn table() -> Vec<Gate> {
+    parse(TABLE).unwrap_or_default()
+}
+
+/// Whether a table is the memo's, in whatever order.
+pub fn is_table(gates: &[Gate]) -> bool {
+    let sorted = |mut gates: Vec<Gate>| {
+        gates.sort_by(|a, b| a.name.cmp(&b.name));
+        gates
+    };
+    sorted(table()) == sorted(gates.to_vec())
+}
+
+/// As the memo prints it.
+pub fn rounded(costs: &Per<Cost>) -> Per<Cost> {
+    let to = |grain: f64, cost: Cost| {
+        let round = |ms: f64| (ms / grain).round() * grain;
+        Cost { overhead: round(cost.overhead), useful: round(cost.useful) }
+    };
+    Per { dir: to(5.0, costs.dir), file: to(1.0, costs.file) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{cost, fixed_price, predict, saves};
+
+    #[test]
+    fn its_totals_hold() {
+        let gates = table();
+        assert_eq!(fixed_price(&gates), Some(14.0));
+        let calls = |per: fn(&Gate) -> f64| gates.iter().filter(|gate| !gate.for_effect).map(per).sum::<f64>();
+        assert_eq!((calls(|gate| gate.calls.dir), calls(|gate| gate.calls.file)), (25.0, 6.0));
+        let today = cost(&gates, 14.0);
+        assert_eq!((today.dir, today.dir.total()), (Cost { overhead: 350.0, useful: 115.0 }, 465.0));
+        assert_eq!((today.file, today.file.total()), (Cost { overhead: 84.0, useful: 15.0 }, 99.0));
+    }
+
+    #[test]
+    fn its_last_table_comes_out() {
+        let gates = table();
+        let printed = [
+            ("today", [350.0, 115.0, 465.0], [84.0, 15.0, 99.0]),
+            ("two_gates", [85.0, 115.0, 200.0], [28.0, 15.0, 43.0]),
+            ("copyout", [30.0, 115.0, 145.0], [5.0, 15.0, 20.0]),
+            ("rawdump", [30.0, 15.0, 45.0], [5.0, 15.0, 20.0]),
+        ];
+        for (option, (name, dir, file)) in OPTIONS.iter().zip(printed) {
+            let costs = rounded(&predict(&gates, 14.0, &option.proposal).unwrap());
+            assert_eq!(option.proposal.name, name);
+            let column = |cost: Cost| [cost.overhead, cost.useful, cost.total()];
+            assert_eq!((column(costs.dir), column(costs.file)), (dir, file), "{name}");
+        }
+    }
+
+    #[test]
+    fn its_savings_are_not_what_it_prints() {
+        let gates = table();
+        let today = cost(&gates, 14.0);
+        let saved = |round: fn(&Per<Cost>) -> Per<Cost>| {
+            let then = OPTIONS.map(|option| round(&predict(&gates, 14.0, &option.proposal).unwrap()));
+            then.map(|then| saves(&round(&today), &then, MIX, SHARE))
+        };
+        assert_eq!(saved(|costs| *costs).map(f64::round), [0.0, 29.0, 37.0, 45.0]);
+        // From the rounded table it is 36.45 for copying out.
+        assert_eq!(saved(rounded).map(f64::round), [0.0, 29.0, 36.0, 45.0]);
+        assert_eq!(OPTIONS.map(|option| option.printed), [None, Some(27.0), Some(32.0), Some(41.0)]);
+    }
+
+    #[test]
+    fn a_table_is_the_memos_or_not() {
+        let mut gates = table();
+        gates.reverse();
+        assert!(is_table(&gates));
+        gates[0].ms += 1.0;
+        assert!(!is_table(&gates) && !is_table(&gates[1..]));
+    }
+}

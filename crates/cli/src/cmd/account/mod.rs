@@ -1,0 +1,78 @@
+//! `fathom account`: what other gates would save.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use account::{Gate, Per, cost, fixed_price, memo, parse, predict, saves};
+use gate::file::Reader;
+use report::account::{Choice, Cost, Model};
+
+use crate::args::Account as Args;
+use crate::cmd::walk::look;
+use crate::out::{Done, Failed, Out};
+
+pub(crate) mod run;
+
+const SCHEMA: &str = "fathom.account/1";
+
+pub(crate) fn run(args: &Args, out: &Out) -> Done {
+    let gates = match args.model.as_ref().and_then(|file| file.as_deref()) {
+        Some(file) => read(file)?,
+        None => memo::table(),
+    };
+    let fixed = fixed_price(&gates).unwrap_or_default();
+    let choices = choices(&gates, fixed, args);
+    let model = Model { fixed_ms: fixed, options: &choices };
+    if out.json {
+        out.envelope(SCHEMA, model, &[])?;
+    } else {
+        out.data(model.to_text(look(out)).as_bytes())?;
+        if choices.len() < memo::OPTIONS.len() {
+            out.talk("two_gates is left out: the gates that it replaces are not in the table");
+        }
+    }
+    Ok(0)
+}
+
+/// The options, as the memo rounds them if the table is its own.
+fn choices(gates: &[Gate], fixed: f64, args: &Args) -> Vec<Choice> {
+    let is_memo = memo::is_table(gates);
+    let today = cost(gates, fixed);
+    let mix = Per { dir: args.mix.0, file: args.mix.1 };
+    let option = |choice: &memo::Choice| {
+        let then = predict(gates, fixed, &choice.proposal)?;
+        let saved = saves(&today, &then, mix, args.share);
+        let of_system = saved * args.system / 100.0;
+        let shown = if is_memo { memo::rounded(&then) } else { then };
+        let whole = |percent: f64| if is_memo { percent.round() } else { percent };
+        Some(Choice {
+            name: choice.proposal.name,
+            dir: shown_cost(shown.dir),
+            file: shown_cost(shown.file),
+            saves_percent: whole(saved),
+            printed: choice.printed.filter(|_| is_memo),
+            saves_system_percent: whole(of_system),
+            printed_system: choice.printed_system.filter(|_| is_memo),
+        })
+    };
+    memo::OPTIONS.iter().filter_map(option).collect()
+}
+
+fn shown_cost(cost: account::Cost) -> Cost {
+    Cost { overhead: cost.overhead, useful: cost.useful }
+}
+
+fn read(file: &OsStr) -> Result<Vec<Gate>, Failed> {
+    const MOST: usize = 1 << 20;
+    const NEXT: &str = "give a plain file with a table of gates; fathom account --help names its columns";
+    let path = file.as_bytes();
+    let mut text = vec![0; MOST + 1];
+    let read = Reader::open(path).and_then(|file| file.read_at(0, &mut text));
+    let length = read.map_err(|e| Failed::at("cannot read the table", path, e, NEXT))?;
+    let wrong = |what: &dyn std::fmt::Display| Failed::at("cannot use the table", path, what, NEXT);
+    if length > MOST {
+        return Err(wrong(&"it is longer than 1 MiB"));
+    }
+    let text = str::from_utf8(&text[..length]).map_err(|_| wrong(&"it is not UTF-8"))?;
+    parse(text).map_err(|e| wrong(&e))
+}

@@ -2,7 +2,7 @@
 //! moment, full disks, and disks that fail.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,14 +11,15 @@ use rustix::mount::MountFlags;
 
 use super::changes::{change, overwrite_unseen};
 use super::full::{NEEDS, dump, kept};
-use super::increments::{Series, by_gnu_tar, on};
+use super::hostile::AtLast;
+use super::increments::{Series, by_gnu_tar, on, rounds};
 use crate::support::build::{dir, file, tool, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, XFS, attach, image, mount_image};
 use crate::support::reference::settle;
 use crate::support::remote::{Far, serve_far};
 use crate::support::run::args;
-use crate::support::snapshot::{same, snapshot};
-use crate::support::trees::{Dice, grow};
+use crate::support::snapshot::{Snapshot, same, snapshot};
+use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
@@ -69,6 +70,50 @@ fn what_changes_in_the_tick_of_the_dump() {
             });
         }
     }
+}
+
+/// While it is dumped, everything changes: what is restored then is of no one moment. But when the changes end, the next increment
+/// makes it right.
+#[test]
+fn changes_all_the_time() {
+    if require(&NEEDS) {
+        for make in [Some(EXT4[0]), Some(BTRFS[0]), None] {
+            on(make, |at, ground| {
+                let mut series = Series::new(at, ground);
+                let tree = series.tree.clone();
+                change(&tree, &mut Dice::new(3), 100);
+                series.round("the full dump");
+                for round in 0..rounds(4) as u64 {
+                    let over = AtomicBool::new(false);
+                    std::thread::scope(|scope| {
+                        scope.spawn(|| {
+                            let mut dice = Dice::new(round);
+                            while !over.load(Ordering::Relaxed) {
+                                change(&tree, &mut dice, 1);
+                            }
+                        });
+                        let _at_last = AtLast(&over);
+                        for _ in 0..3 {
+                            let ran = series.dump(&[]);
+                            assert!(ran.code() < 2, "{ran}");
+                            is_sound(&series.archive());
+                            series.restore();
+                        }
+                    });
+                    series.dump(&[]).exits(0);
+                    series.restore();
+                    let (is, wanted) = (snapshot(&series.restored.join("tree")), kept(&tree));
+                    same(&without_attributes(wanted), &without_attributes(is), &format!("round {round}"));
+                }
+            });
+        }
+    }
+}
+
+/// GNU tar leaves attributes that a directory has no longer; it may have had them for a moment.
+fn without_attributes(mut tree: Snapshot) -> Snapshot {
+    tree.values_mut().filter(|seen| seen.kind == 'd').for_each(|seen| seen.attributes.clear());
+    tree
 }
 
 /// The clock was set back, then files were written: their times are older than the catalog, by years.

@@ -51,7 +51,7 @@ fn harass(top: &Path, stop: &AtomicBool, seed: u64) {
 }
 
 /// Tells whoever goes on until told to stop, also when a test fails.
-struct AtLast<'a>(&'a AtomicBool);
+pub(crate) struct AtLast<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for AtLast<'_> {
     fn drop(&mut self) {

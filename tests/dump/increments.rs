@@ -13,12 +13,12 @@ use crate::support::build::{dir, file, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args, calls};
-use crate::support::snapshot::{Snapshot, same, snapshot};
+use crate::support::snapshot::{same, snapshot};
 use crate::support::trees::{Dice, grow};
 use crate::support::{fathom, in_namespace, require, run};
 
 /// How many rounds; FATHOM_ROUNDS raises it.
-fn rounds(few: usize) -> usize {
+pub(crate) fn rounds(few: usize) -> usize {
     std::env::var("FATHOM_ROUNDS").map_or(few, |rounds| rounds.parse().expect("FATHOM_ROUNDS is a number"))
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Series {
     pub(crate) tree: PathBuf,
     pub(crate) catalog: PathBuf,
     archives: PathBuf,
-    restored: PathBuf,
+    pub(crate) restored: PathBuf,
     number: usize,
 }
 

@@ -22,7 +22,6 @@ fn what_makes_no_sense_is_refused() {
         "dump f -o x.tar --state s",
         "dump f -o x.tar --level 1 --state s --since c",
         "dump f -o x.tar --level 1 --state s --catalog c",
-        "dump f -o x.tar --no-output",
         "dump f --no-output --catalog c",
         "dump f -o - --json",
         "dump f -o x.tar --exclude a[",
@@ -63,6 +62,10 @@ fn what_is_said() {
     let nothing = run(fathom(["dump", "tree", "--no-output", "--json"]).current_dir(place.path())).exits(0).json();
     assert_eq!(nothing["result"]["archive_bytes"], result["archive_bytes"]);
     assert!(nothing["result"]["archive"].is_null());
+    let before = std::fs::read(&out).unwrap();
+    dump(&tree, &out, &["--no-output", "-q"]).exits(0);
+    dump(&tree, &place.path().join("never.tar"), &["--no-output", "-q"]).exits(0);
+    assert!(std::fs::read(&out).unwrap() == before && !place.path().join("never.tar").exists());
 }
 
 #[test]

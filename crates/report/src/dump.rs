@@ -135,11 +135,17 @@ impl Dump<'_> {
             None => " nowhere".to_owned(),
         };
         let seconds = self.seconds.unwrap_or_default();
-        let rate = if seconds > 0.0 { format!(", {}/s", size((bytes as f64 / seconds) as u64)) } else { String::new() };
+        let amount = |bytes: u64| match bytes {
+            1 => "1 byte".to_owned(),
+            0..1024 => format!("{bytes} bytes"),
+            _ => size(bytes),
+        };
+        let rate =
+            if seconds > 0.0 { format!(", {}/s", amount((bytes as f64 / seconds) as u64)) } else { String::new() };
         let mut text = format!(
             "dumped {dumped} {noun} with {} of data{to}, {} in {seconds:.3} s{rate}",
-            size(bytes),
-            size(archive_bytes)
+            amount(bytes),
+            amount(archive_bytes)
         );
         if self.since.is_some() {
             text.push_str(&format!("; {unchanged} unchanged, {removed} removed, {renamed} renamed"));

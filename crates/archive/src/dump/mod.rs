@@ -174,8 +174,14 @@ fn everything(
     kept.amended.iter().for_each(|(row, meta)| rows.set_meta(*row, meta));
     let warnings = desk.take_warnings();
     if let Some(catalog) = &chain.catalog {
-        let is_kept =
-            |row| plan.step(row) != Step::LeftOut && !plan.is_blind(row) && kept.missing.binary_search(&row).is_err();
+        // What the archive lacks has been told of in it, and an older copy may be left where it is restored: so there is something
+        // there, but no file that it could be taken for.
+        let blind = (0..rows.len()).filter(|&row| plan.is_blind(row));
+        for row in kept.missing.iter().copied().chain(blind).collect::<Vec<_>>() {
+            let unknown = Meta { ino: 0, generation: None, btime: None, ..rows.meta(row) };
+            rows.set_meta(row, &unknown);
+        }
+        let is_kept = |row| plan.step(row) != Step::LeftOut;
         let hash = |row| match plan.step(row) {
             Step::Link(to) => kept.hashes.get(row).or(kept.hashes.get(to)),
             _ => kept.hashes.get(row),

@@ -106,8 +106,8 @@ impl Plan {
         self.replacing.insert(row);
     }
 
-    /// It is not known what is in a directory: nothing may be removed in it, and the catalog must not have it, so that the next
-    /// increment dumps all of it.
+    /// It is not known what is in a directory: nothing may be removed in it, and the catalog must have it as something unknown, so
+    /// that the next increment dumps all of it.
     pub fn set_blind(&mut self, row: usize) {
         self.blind.insert(row);
     }
@@ -146,8 +146,8 @@ impl Plan {
     /// and not named is removed. `None` in a full dump.
     ///
     /// It precedes what is in the directory, so that a file that then cannot be read has been told of as dumped. That does no
-    /// harm: an older copy stays, as it does for a name that is told of as unchanged, and the catalog has no such file, so that
-    /// the next increment tries again. A socket is not named: nothing that was there in its place may stay.
+    /// harm: an older copy stays, as it does for a name that is told of as unchanged, and the catalog has it as something unknown,
+    /// so that the next increment tries again. A socket is not named: nothing that was there in its place may stay.
     pub fn dumpdir(&self, rows: &Rows, row: usize) -> Option<Vec<u8>> {
         if !self.is_increment || self.is_blind(row) {
             return None;
@@ -158,13 +158,13 @@ impl Plan {
         let from = entries.len();
         for child in rows.children(row) {
             let code = match (rows.kind(child), self.step(child)) {
-                (Type::Socket, _) => continue,
+                // What no archive has is not to be there.
+                (Type::Socket, _) | (_, Step::LeftOut) => continue,
                 // GNU tar removes a directory that has the name of what is dumped as a file.
                 (Type::Directory, _) if self.replacing.contains(&child) => Code::Y,
                 (Type::Directory, _) => Code::D,
                 (_, Step::Unchanged) => Code::N,
-                // What is left out is in no archive, so that it must not be looked for in an earlier one.
-                (_, Step::Whole | Step::Link(_) | Step::LeftOut) => Code::Y,
+                (_, Step::Whole | Step::Link(_)) => Code::Y,
             };
             entries.push((code, rows.name(child)));
         }

@@ -21,7 +21,7 @@ pub type Map<'m> = &'m mut dyn FnMut(&Line<'_>) -> Result<(), Fault>;
 pub(crate) struct Kept {
     pub(crate) counts: Counts,
     pub(crate) hashes: Hashes,
-    /// Rows of which the catalog is to know nothing, so that the next increment dumps them; in order.
+    /// Rows that the catalog is to have as something unknown, so that the next increment dumps them; in order.
     pub(crate) missing: Vec<usize>,
     /// Rows that are not what they were when they were gathered.
     pub(crate) amended: Vec<(usize, Meta)>,

@@ -217,7 +217,7 @@ pub(crate) fn open_root(given: &OsStr) -> Result<Root, Failed> {
 /// What is wrong with a directory to begin at, and what to do next.
 pub(crate) fn unusable(e: Unusable) -> Failed {
     let next = match e.errno {
-        Errno::ENOENT => "give a directory that exists",
+        Errno::ENOENT => "give a name that exists",
         Errno::ENOTDIR => "give a directory",
         Errno::EACCES | Errno::EPERM => "run as root, or begin at a directory that you may read",
         Errno::ENOTCONN | Errno::ESTALE => "its server is gone; see fathom mounts --check",

@@ -124,7 +124,7 @@ fn a_period_too_long_for_the_comb_is_not_taken_for_what_is_within_it() {
         let series = Series::of(Kind::Blocks, 4096, (0..3).map(|_| run()).collect());
         judge(&series)[0].inferred == Some(Value::Number(2048.0))
     });
-    assert!(right == 5, "{right} of 5");
+    assert!(right >= 9, "{right} of 10");
 }
 
 #[test]

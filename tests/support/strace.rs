@@ -35,7 +35,13 @@ pub(crate) fn trace<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item 
             counts.insert((*name).to_owned(), (calls, errors.first().map_or(0, |errors| errors.parse().unwrap())));
         }
     }
-    let unknown = [("0x1c9", "statmount"), ("0x1ca", "listmount"), ("0x1d0", "getxattrat"), ("0x1d1", "listxattrat")];
+    let unknown = [
+        ("0x1c3", "cachestat"),
+        ("0x1c9", "statmount"),
+        ("0x1ca", "listmount"),
+        ("0x1d0", "getxattrat"),
+        ("0x1d1", "listxattrat"),
+    ];
     for (number, name) in unknown {
         let begins = format!("syscall_{number}(");
         let resumes = format!("syscall_{number} resumed");
@@ -75,7 +81,7 @@ pub(crate) fn less_start<A: Into<OsString>>(log: &Path, args: impl IntoIterator<
 }
 
 /// System calls for file-system work: a gate for one of these may not be passed by.
-const WATCHED: [&str; 52] = [
+const WATCHED: [&str; 58] = [
     "statx",
     "newfstatat",
     "stat",
@@ -128,6 +134,12 @@ const WATCHED: [&str; 52] = [
     "ftruncate",
     "pwrite64",
     "umask",
+    "cachestat",
+    "fadvise64",
+    "fallocate",
+    "flock",
+    "lseek",
+    "mincore",
 ];
 
 /// What strace saw is what the gates counted. Its `ioctl` has them all in one.

@@ -8,6 +8,7 @@ mod support;
 use std::path::Path;
 
 use support::build::{bush, file, name, tmpfs};
+use support::disks::{EXT4, Make, mounted};
 use support::reference::visible;
 use support::run::{args, path, targets};
 use support::{Need, fathom, in_namespace, require, run};
@@ -95,6 +96,26 @@ fn odd_names_arrive_and_nothing_raw_is_shown() {
             let value = run(&mut fathom(args!["survey", &root, "--json"])).exits(0).json();
             assert!(value["result"]["root_b64"].is_string(), "{value}");
             assert_eq!(path(&value["result"], "root"), root);
+        });
+    }
+}
+
+#[test]
+fn what_each_file_system_is_by_experiment() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let (disk, figures) = (ground.join("disk"), ground.join("figures"));
+            assert!(mounted(Make { mkfs: "-b 1024", ..EXT4[0] }, &disk));
+            std::fs::create_dir(&figures).unwrap();
+            let value = run(&mut fathom(args!["survey", ground, "--json", "--plot", &figures])).exits(0).json();
+            let probed = value["result"]["probe"].as_array().unwrap();
+            // The tmpfs around it is on no disk.
+            assert_eq!(probed.iter().map(|one| path(one, "dir")).collect::<Vec<_>>(), [disk.as_path()]);
+            let found = probed[0]["experiments"].as_array().unwrap();
+            let block = found.iter().find(|finding| finding["name"] == "allocation-block").unwrap();
+            assert_eq!(block["inferred"], 1024);
+            assert!(figures.join("1-block-writes-256.svg").exists());
+            assert_eq!(std::fs::read_dir(&disk).unwrap().count(), 1, "something was left behind");
         });
     }
 }

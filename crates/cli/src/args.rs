@@ -113,6 +113,12 @@ pub(crate) enum Command {
     /// fewer calls, the same work. Of FILE are computed today's costs, those of the memo's three proposals (the first only if
     /// the gates that it replaces are there), and what they save. To meter another command's calls is not built yet.
     Account(Account),
+    /// Find out by experiment what a file system is: its block, readahead, cache and extents, and what each call costs.
+    ///
+    /// After the paper "Exploring and Measuring Unix-Based File Systems". Each finding stands beside what the kernel itself says,
+    /// with how it was found and how sure it is; what cannot be told is said to be so. Files that are made for it have no name,
+    /// or go in any case; nobody else's files are read, and nobody else's cache is emptied.
+    Probe(Probe),
     /// One page on this machine: its mounts, how they were found, and what each way of finding them costs here
     Survey(Survey),
     /// Print completions for a shell
@@ -614,6 +620,83 @@ pub(crate) struct Account {
     pub(crate) system: f64,
 }
 
+const PROBE_EXAMPLES: &str = concat!(
+    "\
+Examples:
+  fathom probe /srv                         every experiment, with up to 1 GiB of reads and writes
+  fathom probe /srv block readahead         two of them
+  fathom probe /srv gates --json            what each call costs, for other programs
+  fathom probe /srv --plot figs --csv figs  with figures and samples, in a directory that is there
+  fathom probe --replay figs/extent-syncs-1048576.csv   judge samples again
+  fathom probe /srv cache --method paper    the page cache by reading a file twice, as in the paper
+
+",
+    exit!()
+);
+
+/// The flags of `fathom probe`.
+#[derive(Args, Debug)]
+#[command(after_help = exit!(), after_long_help = PROBE_EXAMPLES)]
+pub(crate) struct Probe {
+    /// A directory on the file system, in which files can be made
+    #[arg(value_name = "DIR", required_unless_present = "replay", conflicts_with = "replay")]
+    pub(crate) dir: Option<OsString>,
+    /// What to find out [default: all]
+    #[arg(value_name = "EXPERIMENT", conflicts_with = "replay")]
+    pub(crate) experiments: Vec<Experiment>,
+
+    /// Read and write no more than so much, as 64M, 2G
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size, help_heading = "Bounds")]
+    pub(crate) max_bytes: u64,
+    /// Take no longer than this
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration, help_heading = "Bounds")]
+    pub(crate) max_seconds: Duration,
+
+    /// How the size of the page cache is found
+    #[arg(long, value_name = "METHOD", default_value = "holes", help_heading = "Cache")]
+    pub(crate) method: CacheMethod,
+    /// Fill the page cache in a group (cgroup) that is made with this limit, 16M to 4G [default: the group's own limit, where
+    /// there is one; else 256M]
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Cache")]
+    pub(crate) cache_limit: Option<u64>,
+
+    /// Draw each series of samples into a directory, as SVG and PNG
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) plot: Option<OsString>,
+    /// Keep the samples in a directory, a file for each series, and the prices
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) csv: Option<OsString>,
+    /// Measure nothing: judge the samples of a file that --csv has kept, or of the paper
+    #[arg(long, value_name = "CSV", help_heading = "Output")]
+    pub(crate) replay: Option<OsString>,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Experiment {
+    /// Which clock to go by, and whether the processor's counter may be trusted
+    Timer,
+    /// Block, cluster, page-cache granule, alignment of direct I/O
+    Block,
+    /// Every window of the readahead
+    Readahead,
+    /// How much the page cache holds
+    Cache,
+    /// How a file lies on the device, and how whole free space is
+    Extent,
+    /// What each call costs: warm, cold, on one thread and on all
+    Gates,
+    /// All of them
+    All,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CacheMethod {
+    /// The holes of a file fill it, without asking the disk
+    Holes,
+    /// A file is read twice, at lengths that a search chooses
+    Paper,
+}
+
 #[derive(Args, Debug)]
 #[command(
     after_help = concat!("Examples:\n  fathom survey\n  fathom survey /srv --json\n\n", exit!())
@@ -622,9 +705,12 @@ pub(crate) struct Survey {
     /// Where to begin
     #[arg(default_value = "/", value_name = "DIR")]
     pub(crate) dir: OsString,
-    /// How long one run of one method may take before it is stopped
+    /// How long one run of one method, and the experiments on one file system, may take before they are stopped
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(crate) limit: Duration,
+    /// Draw what the experiments on each file system measured into a directory, as SVG and PNG
+    #[arg(long, value_name = "DIR")]
+    pub(crate) plot: Option<OsString>,
 }
 
 #[derive(Args, Debug)]
@@ -673,10 +759,41 @@ fn percent(text: &str) -> Result<f64, String> {
     number.filter(|share| (0.0..=100.0).contains(share)).ok_or_else(|| "give a number from 0 to 100".to_owned())
 }
 
+/// A size in bytes: a number, with `K`, `M`, `G` or `T` behind it for powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
+        Some(at) => text.split_at(at),
+        None => (text, ""),
+    };
+    let shift = match unit.to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err("give a size as 64K, 1M or 2G".to_owned()),
+    };
+    let number: u64 = number.trim().parse().map_err(|_| "give a size as 64K, 1M or 2G".to_owned())?;
+    number.checked_mul(1 << shift).filter(|size| *size < 1 << 60).ok_or_else(|| "that is too large a size".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in
+            [("0", 0), ("512", 512), ("64K", 64 << 10), ("2g", 2 << 30), ("1MiB", 1 << 20), ("3KB", 3072)]
+        {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for bad in ["", "K", "-1", "1.5G", "2X", "99999999T", "18446744073709551616"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn the_definitions_hold_together() {

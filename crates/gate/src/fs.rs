@@ -456,6 +456,10 @@ pub struct Statfs {
     pub magic: u64,
     /// Its block, in bytes (`f_bsize`).
     pub block_size: u64,
+    /// The unit in which it counts its room, in bytes (`f_frsize`).
+    pub fragment_size: u64,
+    /// Bytes in all.
+    pub size: u64,
     /// Bytes that somebody other than the superuser could still write.
     pub available: u64,
     /// Inodes that there are or could be; 0 where the file system does not say.
@@ -495,8 +499,9 @@ pub fn fstatfs(fd: impl AsFd) -> Result<Statfs> {
     // SAFETY: fsid_t is two plain integers, whose names the C library keeps to itself.
     let fsid = unsafe { std::mem::transmute::<libc::fsid_t, [u32; 2]>(s.f_fsid) };
     let (magic, block_size) = (s.f_type as u64, s.f_bsize as u64);
-    let available = s.f_bavail.saturating_mul(block_size);
-    Ok(Statfs { magic, block_size, available, files: s.f_files, files_free: s.f_ffree, fsid })
+    let fragment_size = if s.f_frsize > 0 { s.f_frsize as u64 } else { block_size };
+    let [size, available] = [s.f_blocks, s.f_bavail].map(|blocks| blocks.saturating_mul(fragment_size));
+    Ok(Statfs { magic, block_size, fragment_size, size, available, files: s.f_files, files_free: s.f_ffree, fsid })
 }
 
 /// Makes an open directory the current one. [fchdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)

@@ -9,15 +9,20 @@
 //! | [`meter`] | the names of the gates, the counters of each thread, their sum |
 //! | [`account`] | what calls and CPU time are for, for those who ask |
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
+//! | [`cache`] | what of a file is in memory: `cachestat`, `mincore` |
+//! | [`clock`] | clocks, and the processor that a thread runs on |
 //! | [`create`] | files, directories, links and their attributes made: `mkdirat`, `fchownat`, `utimensat`, ... |
 //! | [`errno`] | error numbers with their names |
+//! | [`extent`] | room for a file, holes, extents: `fallocate`, `FS_IOC_FIEMAP` |
 //! | [`fd`] | an owned file descriptor whose close is counted |
 //! | [`file`](mod@file) | files that are written whole or not at all, and read from any place in them |
 //! | [`fs`] | files and directories: `openat`, `statx`, `newfstatat`, `getdents64`, `readlinkat`, ... |
+//! | [`interrupt`] | being asked to stop, by one that has something to put away |
 //! | [`long`] | the same calls on names longer than `PATH_MAX` |
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
 //! | [`process`] | children that can be killed, memory shared with them, times used |
+//! | [`scratch`] | files that are made to be experimented on |
 //! | [`xattr`] | extended attributes: `listxattrat`, `getxattrat`, `flistxattr`, ... |
 //! | [`xfs`] | bulkstat and the geometry of XFS |
 //!
@@ -31,16 +36,21 @@ compile_error!(
 
 pub mod account;
 pub mod btrfs;
+pub mod cache;
+pub mod clock;
 pub mod create;
 pub mod errno;
+pub mod extent;
 pub mod fd;
 pub mod file;
 pub mod fs;
+pub mod interrupt;
 pub mod long;
 pub mod meter;
 pub mod mount;
 pub mod notify;
 pub mod process;
+pub mod scratch;
 pub mod xattr;
 pub mod xfs;
 

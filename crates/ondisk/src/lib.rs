@@ -10,6 +10,7 @@
 //! | [`mnttab`] | lines of /etc/mtab, fstab and the like, and their escapes |
 //! | [`dirent`] | the buffer of getdents64(2) |
 //! | [`fanotify`] | mount events |
+//! | [`fiemap`] | where a file lies |
 //! | [`btrfs`] | what btrfs says of a subvolume |
 //! | [`ext4`] | the superblock, inodes and directories of ext4 |
 //! | [`pax`] | archives: headers written and read, maps of sparse files, lists of what was in a directory |
@@ -20,6 +21,7 @@ pub mod btrfs;
 pub mod dirent;
 pub mod ext4;
 pub mod fanotify;
+pub mod fiemap;
 pub mod mnttab;
 mod mount;
 pub mod mountinfo;

@@ -14,6 +14,8 @@
 //! | [`entries`] | entries, one a line |
 //! | [`dump`] | what was dumped, and its map |
 //! | [`time`] | times of day |
+//! | [`probe`] | what the experiments on a file system have found |
+//! | [`plot`] | figures of samples, as SVG and PNG |
 //! | [`changed`] | what has changed, for people and for backup tools |
 //! | [`nightly`] | what a nightly dump would cost |
 //! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
@@ -33,6 +35,8 @@ pub mod list;
 pub mod mounts;
 pub mod name;
 pub mod nightly;
+pub mod plot;
+pub mod probe;
 pub mod profile;
 pub mod restore;
 pub mod stats;

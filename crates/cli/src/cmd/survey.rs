@@ -1,6 +1,7 @@
 //! `fathom survey`: one page on this machine, in sections. A section is a struct that is gathered once and shown twice, as
 //! text and as a member of the JSON; a new one is a new field of [`Page`] and a line in [`run`].
 
+use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
@@ -9,12 +10,16 @@ use archive::gather::{self, Gather};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use mounts::compare::{Alone, NoRun, alone};
-use mounts::locate::Question;
-use mounts::{Hints, Warning, locate};
+use mounts::{Hints, Kind, Warning, locate, may_hang};
+use ondisk::split_options;
+use probe::cache::How;
+use probe::place::Place;
+use probe::{Answer, Experiment, Limits, Question, Trouble};
 use report::compare::{Comparison, comparison, methods_text};
 use report::mounts::{Look, Mounts, Rows};
 use report::name::{entry, printable};
 use report::nightly::{Expected, Nightly};
+use report::probe::Probe;
 use report::table::wrap;
 use report::walk::{Part, Section};
 use serde::ser::SerializeMap;
@@ -22,9 +27,11 @@ use serde::{Serialize, Serializer};
 use walk::{By, Type};
 
 use super::mounts::{Compared, Points, compare_methods, open_root};
+use super::probe::{draw, is_there, shown};
 use super::walk::compare as engines;
 use crate::args::Survey as Args;
 use crate::out::{Done, Failed, Out};
+use crate::progress::Progress;
 
 const SCHEMA: &str = "fathom.survey/1";
 
@@ -34,6 +41,7 @@ struct Page<'a> {
     mounts: Mounts<'a>,
     walk: Option<Section<'a>>,
     dump: Option<&'a Nightly>,
+    probe: &'a [Probe<'a>],
 }
 
 impl Serialize for Page<'_> {
@@ -43,31 +51,39 @@ impl Serialize for Page<'_> {
         map.serialize_entry("mounts", &self.mounts)?;
         map.serialize_entry("walk", &self.walk)?;
         map.serialize_entry("dump", &self.dump)?;
+        map.serialize_entry("probe", &self.probe)?;
         map.end()
     }
 }
 
 /// Runs of each method and of each engine.
 const TRIALS: usize = 3;
+/// What the experiments on one file system may read and write.
+const PROBED: u64 = 96 << 20;
+/// File systems that are experimented on: the page is to be there soon.
+const MOST_PROBED: usize = 6;
 
 pub(crate) fn run(args: &Args, out: &Out) -> Done {
+    args.plot.iter().try_for_each(|dir| is_there(dir))?;
     let root = open_root(&args.dir)?;
-    let question = Question { by: None, bound: Some(4), hints: Hints::Auto };
+    let question = locate::Question { by: None, bound: Some(4), hints: Hints::Auto };
     let answer =
-        locate(&root, &question, &mut |_, _| {}).map_err(|e| Failed(format!("cannot find the mounts: {e}")))?;
+        locate::locate(&root, &question, &mut |_, _| {}).map_err(|e| Failed(format!("cannot find the mounts: {e}")))?;
     let by = answer.by.name();
     let rows = Points(answer.points);
     let compared = compare_methods(&root, &question, TRIALS, args.limit, out)?;
     let path = root.into_path(); // its descriptor is closed before the gates are counted
     let mut warnings: Vec<Warning> = answer.warnings;
-    let may_hang = answer.root_fstype.as_deref().is_some_and(mounts::may_hang);
-    let walked = walk_it(args, may_hang, out).map_err(|Failed(why)| warnings.push(Warning::general(why))).ok();
+    let hangs = answer.root_fstype.as_deref().is_some_and(may_hang);
+    let walked = walk_it(args, hangs, out).map_err(|Failed(why)| warnings.push(Warning::general(why))).ok();
     let walk = walked.as_ref().and_then(section);
     // Where every engine takes too long, gathering does.
     let is_walked = walk.as_ref().is_some_and(|walk| !walk.compare.engines.is_empty());
     let dump = walk.as_ref().filter(|_| is_walked).and_then(|walk| {
         nightly(args, walk.part).map_err(|Failed(why)| warnings.push(Warning::general(why))).ok().flatten()
     });
+    let probed = probe_them(&path, &rows, hangs, args, out)?;
+    let probe: Vec<Probe<'_>> = probed.iter().map(|(dir, answer)| shown(Some(dir), answer)).collect();
     let Compared { methods, left_out } = &compared;
     let comparison: Comparison<'_> = comparison(methods, left_out);
     if out.json {
@@ -76,7 +92,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
             compare: Some(&comparison),
             ..Mounts::of(by, &answer.why, answer.lacking.is_empty(), &rows)
         };
-        out.envelope(SCHEMA, Page { root: &path, mounts, walk, dump: dump.as_ref() }, &warnings)?;
+        out.envelope(SCHEMA, Page { root: &path, mounts, walk, dump: dump.as_ref(), probe: &probe }, &warnings)?;
     } else {
         let hidden = rows.0.iter().filter(|point| point.hidden).count();
         let head = |text: &str| if out.color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
@@ -104,6 +120,17 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
                 None => text.push_str(&too_much("gathered", args.limit)),
             }
         }
+        if !probe.is_empty() {
+            let size = PROBED >> 20;
+            text.push_str(&format!(
+                "\n{}\n",
+                head(&format!("What each file system is, by experiment ({size} MiB at most)"))
+            ));
+            for (at, found) in probe.iter().enumerate() {
+                text.push_str(if at == 0 { "" } else { "\n" });
+                text.push_str(&found.to_text(look, false));
+            }
+        }
         out.data(text.as_bytes())?;
     }
     out.warn(&warnings);
@@ -112,13 +139,69 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
 
 /// Walks by every engine, without going into other mounts: a server behind one of them might not answer. Where that holds for
 /// the directory itself, a process that can be killed looks at it first.
-fn walk_it(args: &Args, may_hang: bool, out: &Out) -> Result<engines::Compared, Failed> {
+fn walk_it(args: &Args, hangs: bool, out: &Out) -> Result<engines::Compared, Failed> {
     let dirs = vec![args.dir.as_bytes().to_vec()];
-    if may_hang && let Ok(Err(NoRun::Stopped(_))) = alone(args.limit, || walk::explain(&dirs).ok().map(|_| [])) {
+    if hangs && let Ok(Err(NoRun::Stopped(_))) = alone(args.limit, || walk::explain(&dirs).ok().map(|_| [])) {
         return Err(Failed::at("cannot walk", args.dir.as_bytes(), "no answer in time", "see fathom mounts --check"));
     }
     let question = walk::Question { dirs, one_file_system: true, ..walk::Question::default() };
     engines::engines(&question, TRIALS, args.limit, out)
+}
+
+/// Whether what is mounted is on a disk, or on what may be, can be written to, and has no server that might not answer.
+fn on_disk(content: &ondisk::Content) -> bool {
+    let source = content.source.as_deref().is_some_and(|source| source.starts_with(b"/dev/"));
+    let writable = split_options(&content.options).any(|option| option == b"rw");
+    writable && !may_hang(&content.fstype) && (source || content.fstype == b"overlay")
+}
+
+/// Block and readahead of the file system that DIR is on, and of each that is mounted below it: by files without a name.
+fn probe_them(
+    root: &[u8],
+    rows: &Points,
+    hangs: bool,
+    args: &Args,
+    out: &Out,
+) -> Result<Vec<(Vec<u8>, Answer)>, Failed> {
+    let mut seen = HashSet::new();
+    let mut once: Vec<&[u8]> = Vec::new();
+    if !hangs
+        && let Ok(Some(mount)) = Place::open(root).map(|place| place.mount)
+        && on_disk(&mount.content)
+    {
+        seen.insert(mount.dev);
+        once.push(root);
+    }
+    for point in rows.0.iter().filter(|point| !point.hidden && point.kind != Some(Kind::File)) {
+        if point.content.as_ref().is_some_and(|content| on_disk(content)) && seen.insert(point.dev) {
+            once.push(&point.target);
+        }
+    }
+    let mut progress = Progress::new(out.progress);
+    let mut probed = Vec::new();
+    let held = gate::interrupt::hold();
+    for dir in once.into_iter().take(MOST_PROBED) {
+        let question = Question {
+            dir: dir.to_vec(),
+            experiments: vec![Experiment::Block, Experiment::Readahead],
+            limits: Limits { bytes: PROBED, time: args.limit },
+            cache: How::default(),
+        };
+        let done = probe::run(&question, &mut |what| progress.at(|| format!("{}: {what}", printable(dir))));
+        if done == Err(Trouble::Interrupted) {
+            break;
+        }
+        // What cannot even be opened has been said elsewhere on the page.
+        probed.extend(done.ok().map(|answer| (dir.to_vec(), answer)));
+    }
+    drop(progress);
+    drop(held);
+    for (n, (_, answer)) in (1..).zip(&probed) {
+        for series in answer.series.iter().filter(|_| args.plot.is_some()) {
+            draw(args.plot.as_deref().unwrap_or_default(), &format!("{n}-"), series)?;
+        }
+    }
+    Ok(probed)
 }
 
 fn section(compared: &engines::Compared) -> Option<Section<'_>> {

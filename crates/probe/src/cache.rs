@@ -1,0 +1,299 @@
+//! `cache`: how much the page cache holds for this process.
+//!
+//! The paper reads ever more of a file twice, and looks from which length on the second time is slower. That takes a disk's
+//! patience, and throws out of memory what everybody else has there. Here the **holes of a sparse file** are read: they fill
+//! the page cache and no disk is asked; cachestat says when what is in memory no longer grows. It is done in a process of its
+//! own in a group of its own (cgroup), with a limit, so that nobody else loses anything; where this process is in a group with
+//! a limit already, in that one. `--method paper` is the paper's way, with a search instead of every length.
+
+use std::time::Duration;
+
+use gate::cache::page_size;
+use gate::file::read_kernel;
+use gate::fs::{Advice, fadvise64};
+use mounts::compare::{NoRun, alone};
+
+use crate::cgroup::{Group, Own};
+use crate::desk::{Desk, Limits, Trouble};
+use crate::finding::{Experiment, Finding, Value};
+use crate::infer::robust::median;
+use crate::infer::series::judge;
+use crate::place::Place;
+use crate::samples::{Kind, Series};
+use crate::work::{Witness, extend, fill, forget, read_at};
+
+const NAME: &str = "cache-capacity";
+/// How near what is found should be to the limit: the group's limit is for more than the page cache.
+const NEAR: f64 = 0.05;
+/// The most that is filled.
+const MOST: u64 = 4 << 30;
+/// The least that says anything.
+const LEAST: u64 = 16 << 20;
+/// A limit up to which readahead is in the way.
+const SMALL: u64 = 128 << 20;
+/// Steps in which holes are read: up to a third more than the limit.
+const STEPS: usize = 128;
+/// Numbers that the process gives back: an outcome, bytes read and written, and then samples.
+const WORDS: usize = 3 + 2 * STEPS;
+
+/// What is wanted of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct How {
+    /// The paper's two passes.
+    pub paper: bool,
+    /// The limit of the group that is made; by default 256 MiB, or an eighth of what is free.
+    pub limit: Option<u64>,
+}
+
+/// All of it.
+pub fn cache(place: &Place, desk: &mut Desk<'_>, how: How, series: &mut Vec<Series>) -> Result<Vec<Finding>, Trouble> {
+    match measure(place, desk, how, series) {
+        Err(Trouble::Interrupted) => Err(Trouble::Interrupted),
+        Err(why) => {
+            let finding = Finding::hindered(Experiment::Cache, NAME, "bytes", &why);
+            Ok(vec![if how.paper { finding.by_time() } else { finding }])
+        }
+        Ok(finding) => Ok(vec![finding]),
+    }
+}
+
+/// Memory that could be had without swapping, in bytes.
+fn available() -> Option<u64> {
+    let text = read_kernel(c"/proc/meminfo").ok()?;
+    let line = text.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(b"MemAvailable:"))?;
+    let kib = std::str::from_utf8(line.trim_ascii().strip_suffix(b"kB")?.trim_ascii()).ok()?;
+    kib.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+fn measure(place: &Place, desk: &mut Desk<'_>, how: How, series: &mut Vec<Series>) -> Result<Finding, Trouble> {
+    if place.is(&[b"tmpfs", b"ramfs", b"devtmpfs"]) {
+        return Err(Trouble::Hindered(
+            "its files are in memory and nowhere else: there is no cache of them".to_owned(),
+        ));
+    }
+    drop(place.scratch()?);
+    let no_group =
+        "the process is in no group whose memory is limited, and to fill all memory would take from everybody else";
+    let group = Group::own(&place.table)
+        .ok_or_else(|| Trouble::Hindered(format!("{no_group}; no memory cgroup is to be seen")))?;
+    let available = available().unwrap_or(0);
+    // What can be moved in the paper's way: fifteen times the limit or so in all.
+    let affordable = if how.paper { desk.bytes_left() / 16 } else { MOST };
+    let (limit, said_by, own) = match group.limit().filter(|_| how.limit.is_none()) {
+        Some((limit, file)) if limit <= MOST.min(available) => (limit, file, None),
+        _ => {
+            let usual = (256 << 20).min(available / 8).min(affordable);
+            let limit = how.limit.unwrap_or(usual).next_multiple_of(page_size() as u64);
+            if !(LEAST..=MOST.min(available.max(LEAST))).contains(&limit) {
+                let why = format!(
+                    "a group with {limit} bytes of memory cannot be filled here: {LEAST} or more, and less than is free"
+                );
+                return Err(Trouble::Hindered(why));
+            }
+            let made = group.make(limit).map_err(|e| {
+                Trouble::Hindered(format!("{no_group}; a group with a limit of its own cannot be made ({e}): run as root, or in a container with a limit"))
+            })?;
+            (limit, made.limit_file(), Some(made))
+        }
+    };
+    if how.paper && limit > affordable {
+        let needs = limit * 16;
+        return Err(Trouble::Hindered(format!(
+            "two passes around {limit} bytes move some {needs} bytes; --max-bytes allows so many"
+        )));
+    }
+    let in_which = if own.is_some() { "a cgroup of its own" } else { "the cgroup that it is in" };
+    let way = if how.paper {
+        "a file is read twice, at ever other lengths"
+    } else {
+        "the holes of a file are read until no more of it stays in memory"
+    };
+    desk.go_on(&format!("cache: in {in_which}, limited to {} MiB, {way}", limit >> 20))?;
+    let patience = desk.time_left().max(Duration::from_secs(1));
+    let allowed = Limits { bytes: desk.bytes_left(), time: patience };
+    let clock = desk.clock;
+    let outcome = alone::<WORDS>(patience, || {
+        let mut quiet = |_: &str| {};
+        let mut inner = Desk::new(allowed, &mut quiet);
+        inner.clock = clock;
+        let done = inside(place, &mut inner, how.paper, limit, own.as_ref());
+        Some(pack(&done, &inner))
+    });
+    let outcome = outcome.map_err(Trouble::refused("cannot make a process for it", gate::Gate::Unshare))?;
+    let words = match outcome {
+        Ok(ran) => ran.gave,
+        Err(NoRun::Stopped(_)) => return Err(Trouble::Spent("there was no time left; --max-seconds gives more")),
+        Err(NoRun::Refused) => {
+            return Err(Trouble::Hindered("the process that filled the cache was killed".to_owned()));
+        }
+    };
+    desk.spend(words[1], words[2])?;
+    let step = step(limit, how.paper);
+    let samples = unpack(&words, step, how.paper)?;
+    let judged = judge(&samples).into_iter().next();
+    series.push(samples);
+    let judged = judged.ok_or_else(|| Trouble::Hindered("there were no samples".to_owned()))?;
+    let whole = match own {
+        Some(_) => format!(
+            "; this was in {in_which}, whose limit was chosen: outside, {} MiB could be had (MemAvailable)",
+            available >> 20
+        ),
+        None => format!("; this was in {in_which}"),
+    };
+    let within = if how.paper { NEAR + step as f64 / limit as f64 } else { NEAR };
+    let method = judged.method.clone() + &whole;
+    Ok(Finding { method, ..judged }.beside(Some((Value::from(limit), said_by)), within))
+}
+
+/// How much further each step goes.
+fn step(limit: u64, paper: bool) -> u64 {
+    let page = page_size() as u64;
+    if paper { (limit / 16).next_multiple_of(page) } else { (limit / 96).next_multiple_of(page) }
+}
+
+/// What is done in the process that the group's limit is for.
+fn inside(
+    place: &Place,
+    desk: &mut Desk<'_>,
+    paper: bool,
+    limit: u64,
+    own: Option<&Own>,
+) -> Result<Vec<(u64, f64)>, Trouble> {
+    if let Some(own) = own {
+        own.enter().map_err(Trouble::refused("cannot enter the group", gate::Gate::Write))?;
+    }
+    if paper { passes(place, desk, limit) } else { holes(place, desk, limit) }
+}
+
+/// Reads holes, a step at a time, up to a third more than the limit, and says what is in memory after each.
+fn holes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Vec<(u64, f64)>, Trouble> {
+    let step = step(limit, false);
+    let len = step * STEPS as u64;
+    let scratch = place.scratch()?;
+    extend(&scratch.file, len)?;
+    let mut witness = match Witness::of(&scratch, len)? {
+        Some(witness) => witness,
+        None => {
+            return Err(Trouble::Hindered(
+                "holes that are read do not stay in memory here, or it is not to be seen".to_owned(),
+            ));
+        }
+    };
+    let reader = scratch.reopen()?;
+    // With readahead the cache grows, and is cut back, in pieces that are large beside a small limit. Where they are not, they
+    // are better: many small ones have the kernel tidy up its memory, and that was seen to throw out others' pages.
+    if limit <= SMALL {
+        let _ = fadvise64(&reader, 0, 0, Advice::Random);
+    }
+    let mut buffer = vec![0; 64 << 10];
+    let mut samples = Vec::new();
+    for run in 1..=STEPS as u64 {
+        desk.still()?;
+        let (mut at, end) = ((run - 1) * step, run * step);
+        while at < end {
+            let part = buffer.len().min((end - at) as usize);
+            match read_at(&reader, &mut buffer[..part], at)? {
+                0 => return Err(Trouble::Hindered("the file is shorter than it was made".to_owned())),
+                n => at += n as u64,
+            }
+        }
+        let pages =
+            witness.pages(0, len).map_err(Trouble::refused("cannot see what is in memory", gate::Gate::Cachestat))?;
+        samples.push((run, (pages * page_size() as u64) as f64));
+    }
+    Ok(samples)
+}
+
+/// The paper's way: so much of a file is read, and read again; the average time of a step in the second pass. The lengths are
+/// doubled until the second pass is slower, and then halved in between, down to one step.
+fn passes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Vec<(u64, f64)>, Trouble> {
+    const CHUNK: usize = 256 << 10;
+    let step = step(limit, true);
+    let most = 24; // one and a half times the limit
+    let scratch = place.scratch()?;
+    fill(desk, &scratch.file, most * step)?;
+    forget(&scratch.file, most * step, None)?;
+    let mut buffer = vec![0; CHUNK];
+    let mut samples: Vec<(u64, f64)> = Vec::new();
+    let mut second = |runs: u64, desk: &mut Desk<'_>| -> Result<f64, Trouble> {
+        forget(&scratch.file, most * step, None)?;
+        let mut times = Vec::new();
+        for pass in 0..2 {
+            let reader = scratch.reopen()?;
+            // With readahead the next chunk is fetched before the first is thrown out, and nothing is to be seen.
+            let _ = fadvise64(&reader, 0, 0, Advice::Random);
+            let mut at = 0;
+            while at < runs * step {
+                desk.spend(CHUNK as u64, 0)?;
+                let begun = desk.clock.now();
+                let n = read_at(&reader, &mut buffer, at)?;
+                if pass == 1 {
+                    times.push(desk.clock.since(begun) / n.max(1) as f64);
+                }
+                at += n.max(1) as u64;
+            }
+        }
+        // Of the second pass the middle chunk says whether it came from memory.
+        Ok(median(times) * step as f64)
+    };
+    let level = second(1, desk)?;
+    samples.push((1, level));
+    let is_slow = |time: f64| time > 3.0 * level;
+    let (mut fits, mut too_long) = (1, most + 1);
+    while too_long - fits > 1 {
+        let next = if too_long > most { (fits * 2).min(most) } else { (fits + too_long) / 2 };
+        let time = second(next, desk)?;
+        samples.push((next, time));
+        if is_slow(time) {
+            too_long = next;
+        } else if next == most {
+            break;
+        } else {
+            fits = next;
+        }
+    }
+    samples.sort_unstable_by_key(|(runs, _)| *runs);
+    Ok(samples)
+}
+
+/// What the process found out, as numbers: how many samples, bytes read, bytes written, and then runs and values.
+fn pack(done: &Result<Vec<(u64, f64)>, Trouble>, desk: &Desk<'_>) -> [u64; WORDS] {
+    let mut words = [0; WORDS];
+    (words[1], words[2]) = (desk.moved().read, desk.moved().written);
+    match done {
+        Ok(samples) => {
+            words[0] = samples.len().min(STEPS) as u64;
+            for (pair, (runs, value)) in words[3..].chunks_exact_mut(2).zip(samples) {
+                pair.copy_from_slice(&[*runs, value.to_bits()]);
+            }
+        }
+        // There is no way to send words but as bytes.
+        Err(why) => {
+            words[0] = if *why == Trouble::Interrupted { u64::MAX } else { u64::MAX - 1 };
+            let text = why.to_string();
+            for (word, bytes) in words[3..].iter_mut().zip(text.as_bytes().chunks(8)) {
+                let mut eight = [0; 8];
+                eight[..bytes.len()].copy_from_slice(bytes);
+                *word = u64::from_le_bytes(eight);
+            }
+        }
+    }
+    words
+}
+
+fn unpack(words: &[u64; WORDS], step: u64, paper: bool) -> Result<Series, Trouble> {
+    match words[0] {
+        u64::MAX => Err(Trouble::Interrupted),
+        n if n == u64::MAX - 1 => {
+            let bytes: Vec<u8> =
+                words[3..].iter().flat_map(|word| word.to_le_bytes()).take_while(|b| *b != 0).collect();
+            Err(Trouble::Hindered(String::from_utf8_lossy(&bytes).into_owned()))
+        }
+        n => {
+            let pairs = words[3..].chunks_exact(2).take(n as usize);
+            let (runs, values) = pairs.map(|pair| (pair[0], f64::from_bits(pair[1]))).unzip();
+            let kind = if paper { Kind::Passes } else { Kind::Filled };
+            Ok(Series { runs, ..Series::one(kind, step, values) })
+        }
+    }
+}

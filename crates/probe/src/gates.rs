@@ -1,0 +1,503 @@
+//! `gates`: what each call costs on this file system, warm and cold, on one thread and on as many as there are processors.
+//!
+//! Warm is a call whose answer is in memory; cold one for which the file system must look at the disk. To have the kernel forget
+//! names and inodes without taking anything from anybody else, the cold calls are made in a group of their own (cgroup), which is
+//! then emptied. Files that the directory already has are not touched, save that it is read once where nothing can be written.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, CString};
+use std::os::fd::AsFd;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use gate::clock::empty_call;
+use gate::create::pwrite64;
+use gate::file::{fsync, renameat2, unlinkat};
+use gate::fs::{
+    Advice, At, CWD, Open, Want, fadvise64, fchdir, getdents64, newfstatat, openat, pread64, statx, syncfs,
+};
+use gate::scratch::open_new;
+use gate::xattr::{lgetxattr, llistxattr};
+use gate::{Errno, Fd, Gate};
+use mounts::compare::alone;
+
+use crate::cgroup::Group;
+use crate::desk::{Desk, Trouble};
+use crate::finding::{Experiment, Finding};
+use crate::infer::robust::{quantile, sorted};
+use crate::place::{Place, Scratch};
+use crate::timer::Clock;
+use crate::work::{fill, forget, noise};
+
+/// What a call costs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Price {
+    /// The gate, or the gates: `openat+close`.
+    pub gate: &'static str,
+    /// What it is asked: `a name that is not there`.
+    pub what: &'static str,
+    /// Whether the answer is in memory.
+    pub warm: bool,
+    /// How many threads do it at the same time.
+    pub threads: usize,
+    /// What one costs on each thread, in nanoseconds: the middle one of the batches.
+    pub ns: f64,
+    /// A quarter of the batches is cheaper.
+    pub low: f64,
+    /// A quarter is dearer.
+    pub high: f64,
+    /// How many were made.
+    pub calls: u64,
+}
+
+/// What a thread does a batch of, and how many calls that was.
+type Batch<'a> = dyn FnMut(Clock) -> Result<(f64, u64), Errno> + 'a;
+
+/// Files that each thread has.
+const FILES: usize = 128;
+/// More threads than these say nothing new, and want a file each for every call.
+const MOST_THREADS: usize = 16;
+/// How long one call is priced, on one number of threads.
+const EACH: Duration = Duration::from_millis(120);
+/// A price wants at least so many batches.
+const BATCHES: usize = 5;
+
+/// All of it.
+pub fn gates(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<Vec<Finding>, Trouble> {
+    desk.go_on("gates: what an empty call costs")?;
+    let threads = gate::process::processors().min(MOST_THREADS);
+    let mut counts = vec![1];
+    if threads > 1 {
+        counts.push(threads);
+    }
+    let (why, refused) = match all(place, desk, &counts, prices) {
+        Err(Trouble::Interrupted) => return Err(Trouble::Interrupted),
+        Err(why) => (format!("; not all could be priced: {why}"), why.refusal()),
+        Ok(()) => (String::new(), None),
+    };
+    let Some(empty) = prices.iter().find(|price| price.gate == "getppid" && price.threads == 1) else {
+        return Ok(vec![Finding::unknown(
+            Experiment::Gates,
+            "empty-call",
+            "ns",
+            "no call could be priced".to_owned() + &why,
+        )]);
+    };
+    let sure = 1.0 - ((empty.high - empty.low) / empty.ns).clamp(0.0, 1.0);
+    let method = format!(
+        "getppid(2), which does nothing in the kernel, {} times: what every call costs at least{why}",
+        empty.calls
+    );
+    let found = Finding::known(Experiment::Gates, "empty-call", "ns", empty.ns.round(), sure, method);
+    Ok(vec![Finding { refused, ..found }])
+}
+
+fn all(place: &Place, desk: &mut Desk<'_>, counts: &[usize], prices: &mut Vec<Price>) -> Result<(), Trouble> {
+    for &threads in counts {
+        empty(desk, threads, prices)?;
+    }
+    let dir = match place.scratch_dir() {
+        Ok(dir) => dir,
+        Err(why) => {
+            // Nothing can be made here: the directory itself will do for some.
+            looks(place, desk, counts, prices)?;
+            return Err(why);
+        }
+    };
+    let fd = dir.fd()?;
+    let most = counts.iter().copied().max().unwrap_or(1);
+    for thread in 0..most {
+        for file in 0..FILES {
+            let name = name(thread, file)?;
+            let made =
+                open_new(fd, &name).map_err(Trouble::refused("cannot make a file to experiment on", Gate::Openat))?;
+            if file == 0 {
+                desk.spend(0, 1)?;
+                pwrite64(&made, b"x", 0).map_err(Trouble::refused("cannot write to the file", Gate::Pwrite64))?;
+            }
+        }
+    }
+    // Some calls take a path, and no directory: they begin at the current one. Who cannot go back does not go there.
+    let home = openat(CWD, c".", Open::DIRECTORY | Open::PATH).ok().filter(|_| fchdir(fd).is_ok());
+    let done = warm(desk, counts, fd, prices);
+    if let Some(home) = home {
+        fchdir(&home).map_err(Trouble::refused("cannot go back to the current directory", Gate::Fchdir))?;
+    }
+    done?;
+    drop(dir);
+    desk.go_on("gates: 4 KiB reads, from memory and from the disk")?;
+    reads(place, desk, prices)?;
+    desk.go_on("gates: the same calls after the kernel has forgotten names and inodes")?;
+    cold(place, desk, prices)
+}
+
+fn name(thread: usize, file: usize) -> Result<CString, Trouble> {
+    CString::new(format!("{thread}-{file}")).map_err(|_| Trouble::Hindered("a name has a NUL in it".to_owned()))
+}
+
+/// Runs a batch over and over on so many threads at once, and enters the price. What fails is left out.
+fn price<'a>(
+    desk: &mut Desk<'_>,
+    threads: usize,
+    gate: &'static str,
+    what: &'static str,
+    make: impl Fn(usize) -> Box<Batch<'a>> + Sync,
+    prices: &mut Vec<Price>,
+) -> Result<(), Trouble> {
+    desk.still()?;
+    let clock = desk.clock;
+    let start = Barrier::new(threads);
+    let work = |thread: usize| -> Result<(Vec<f64>, u64), Errno> {
+        let mut batch = make(thread);
+        let (mut costs, mut calls) = (Vec::new(), 0);
+        let first = batch(clock); // the first one finds things out for those that follow
+        start.wait();
+        first?;
+        let begun = Instant::now();
+        while costs.len() < BATCHES || begun.elapsed() < EACH {
+            let (each, made) = batch(clock)?;
+            costs.push(each);
+            calls += made;
+            if begun.elapsed() > EACH * 8 || gate::interrupt::asked().is_some() {
+                break;
+            }
+        }
+        Ok((costs, calls))
+    };
+    let done: Vec<Result<(Vec<f64>, u64), Errno>> = if threads == 1 {
+        vec![work(0)]
+    } else {
+        std::thread::scope(|scope| {
+            let started: Vec<_> = (0..threads)
+                .map(|thread| {
+                    let work = &work;
+                    scope.spawn(move || {
+                        let done = work(thread);
+                        gate::meter::hand_in();
+                        done
+                    })
+                })
+                .collect();
+            started.into_iter().map(|thread| thread.join().unwrap_or(Err(Errno::EIO))).collect()
+        })
+    };
+    desk.still()?;
+    // What the file system does not have is not priced.
+    let Ok(done) = done.into_iter().collect::<Result<Vec<_>, Errno>>() else { return Ok(()) };
+    let calls = done.iter().map(|(_, calls)| calls).sum();
+    enter(gate, what, true, threads, done.into_iter().flat_map(|(costs, _)| costs), calls, prices);
+    Ok(())
+}
+
+fn enter(
+    gate: &'static str,
+    what: &'static str,
+    warm: bool,
+    threads: usize,
+    costs: impl IntoIterator<Item = f64>,
+    calls: u64,
+    prices: &mut Vec<Price>,
+) {
+    let costs = sorted(costs);
+    if !costs.is_empty() {
+        let [low, ns, high] = [0.25, 0.5, 0.75].map(|share| quantile(&costs, share));
+        prices.push(Price { gate, what, warm, threads, ns, low, high, calls });
+    }
+}
+
+fn empty(desk: &mut Desk<'_>, threads: usize, prices: &mut Vec<Price>) -> Result<(), Trouble> {
+    const CALLS: u64 = 1000;
+    let make = |_| -> Box<Batch<'_>> {
+        Box::new(|clock| {
+            let begun = clock.now();
+            (0..CALLS).for_each(|_| empty_call());
+            Ok((clock.since(begun) / CALLS as f64, CALLS))
+        })
+    };
+    price(desk, threads, "getppid", "an empty call", make, prices)
+}
+
+/// One call for each of a thread's files, timed together.
+fn each<'a>(names: Vec<CString>, call: impl Fn(&CStr) -> Result<(), Errno> + 'a) -> Box<Batch<'a>> {
+    Box::new(move |clock| {
+        let begun = clock.now();
+        for name in &names {
+            call(name)?;
+        }
+        Ok((clock.since(begun) / names.len() as f64, names.len() as u64))
+    })
+}
+
+/// The calls that look at files, and those that make and take away, in a directory of our own, which is also the current one.
+fn warm(desk: &mut Desk<'_>, counts: &[usize], dir: &Fd, prices: &mut Vec<Price>) -> Result<(), Trouble> {
+    let names = |thread: usize| -> Vec<CString> { (0..FILES).filter_map(|file| name(thread, file).ok()).collect() };
+    let prefixed = |prefix: &str, thread: usize| -> Vec<CString> {
+        (0..FILES).filter_map(|file| CString::new(format!("{prefix}{thread}-{file}")).ok()).collect()
+    };
+    for &threads in counts {
+        desk.go_on(&format!("gates: each call, its answer in memory, on {threads} of the processors"))?;
+        price(desk, threads, "statx", "a file, by name", |t| each(names(t), |name| look(dir, name)), prices)?;
+        price(
+            desk,
+            threads,
+            "newfstatat",
+            "a file, by name",
+            |t| each(names(t), |n| newfstatat(dir, n, At::SYMLINK_NOFOLLOW).map(drop)),
+            prices,
+        )?;
+        price(
+            desk,
+            threads,
+            "openat+close",
+            "a file, by name",
+            |t| each(names(t), |n| openat(dir, n, Open::NOFOLLOW).map(drop)),
+            prices,
+        )?;
+        price(
+            desk,
+            threads,
+            "statx",
+            "a name that is not there",
+            |t| each(prefixed("no-", t), |n| miss(dir, n)),
+            prices,
+        )?;
+        let listed = |t| {
+            let all = RefCell::default();
+            each(names(t), move |n| llistxattr(n, &mut all.borrow_mut()))
+        };
+        price(desk, threads, "llistxattr", "a file without any", listed, prices)?;
+        let absent = |t| {
+            let value = RefCell::default();
+            each(names(t), move |n| match lgetxattr(n, c"user.fathom", &mut value.borrow_mut()) {
+                Err(Errno::ENODATA) => Ok(()),
+                other => other,
+            })
+        };
+        price(desk, threads, "lgetxattr", "one that is not there", absent, prices)?;
+        price(desk, threads, "getdents64", "an entry", |_| entries(dir), prices)?;
+    }
+    for &threads in counts {
+        desk.go_on(&format!("gates: making, renaming and taking away, on {threads} of the processors"))?;
+        changes(desk, threads, dir, &prefixed, prices)?;
+    }
+    desk.go_on("gates: waiting until a byte is on the disk")?;
+    let make = |thread: usize| syncs(dir, thread);
+    price(desk, 1, "fsync", "after one byte was written", make, prices)?;
+    Ok(())
+}
+
+fn look(dir: &Fd, name: &CStr) -> Result<(), Errno> {
+    statx(dir, name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::BASIC_STATS).map(drop)
+}
+
+fn miss(dir: &Fd, name: &CStr) -> Result<(), Errno> {
+    match look(dir, name) {
+        Err(Errno::ENOENT) => Ok(()),
+        Err(e) => Err(e),
+        Ok(()) => Err(Errno::EEXIST),
+    }
+}
+
+/// Reads the whole directory; the cost of an entry.
+fn entries<'a>(dir: &'a Fd) -> Box<Batch<'a>> {
+    let mut buffer = vec![0; 32 << 10];
+    Box::new(move |clock| {
+        let again = openat(dir, c".", Open::DIRECTORY)?;
+        let (mut spent, mut seen) = (0.0, 0);
+        loop {
+            let begun = clock.now();
+            let n = getdents64(&again, &mut buffer)?;
+            spent += clock.since(begun);
+            if n == 0 {
+                return Ok((spent / f64::max(1.0, seen as f64), seen));
+            }
+            seen += ondisk::dirent::entries(&buffer[..n]).count() as u64;
+        }
+    })
+}
+
+/// Makes as many files as a thread has names, renames them, and takes them away: three prices from one round.
+fn changes(
+    desk: &mut Desk<'_>,
+    threads: usize,
+    dir: &Fd,
+    prefixed: &(impl Fn(&str, usize) -> Vec<CString> + Sync),
+    prices: &mut Vec<Price>,
+) -> Result<(), Trouble> {
+    for (part, gate, what) in
+        [(0, "openat+close", "a new file"), (1, "renameat2", "to a new name"), (2, "unlinkat", "a file")]
+    {
+        let make = |thread: usize| -> Box<Batch<'_>> {
+            let (new, renamed) = (prefixed("new-", thread), prefixed("renamed-", thread));
+            Box::new(move |clock| {
+                let mut costs = [0.0; 3];
+                let mut timed = |part: usize, call: &dyn Fn(usize) -> Result<(), Errno>| -> Result<(), Errno> {
+                    let begun = clock.now();
+                    (0..new.len()).try_for_each(call)?;
+                    costs[part] = clock.since(begun) / new.len() as f64;
+                    Ok(())
+                };
+                timed(0, &|i| open_new(dir, &new[i]).map(drop))?;
+                timed(1, &|i| renameat2(dir, &new[i], dir, &renamed[i]))?;
+                timed(2, &|i| unlinkat(dir, &renamed[i]))?;
+                Ok((costs[part], new.len() as u64))
+            })
+        };
+        price(desk, threads, gate, what, make, prices)?;
+    }
+    Ok(())
+}
+
+/// A byte is written to the thread's first file, and waited for.
+fn syncs<'a>(dir: &'a Fd, thread: usize) -> Box<Batch<'a>> {
+    let file = name(thread, 0).map_err(|_| Errno::EINVAL).and_then(|name| openat(dir, &name, Open::WRONLY));
+    let byte = Cell::new(0_u8);
+    Box::new(move |clock| {
+        let file = file.as_ref().map_err(|e| *e)?;
+        byte.set(byte.get().wrapping_add(1));
+        pwrite64(file, &[byte.get()], 0)?;
+        let begun = clock.now();
+        fsync(file)?;
+        Ok((clock.since(begun), 1))
+    })
+}
+
+/// What can be asked where nothing can be made.
+fn looks(place: &Place, desk: &mut Desk<'_>, counts: &[usize], prices: &mut Vec<Price>) -> Result<(), Trouble> {
+    const CALLS: usize = 100;
+    let dir = &place.dir;
+    let same = |name: &CStr| vec![name.to_owned(); CALLS];
+    for &threads in counts {
+        desk.go_on(&format!("gates: each call that needs no file of our own, on {threads} of the processors"))?;
+        price(desk, threads, "statx", "the directory", |_| each(same(c"."), |name| look(dir, name)), prices)?;
+        price(
+            desk,
+            threads,
+            "newfstatat",
+            "the directory",
+            |_| each(same(c"."), |n| newfstatat(dir, n, At::empty()).map(drop)),
+            prices,
+        )?;
+        price(
+            desk,
+            threads,
+            "openat+close",
+            "the directory",
+            |_| each(same(c"."), |n| openat(dir, n, Open::DIRECTORY).map(drop)),
+            prices,
+        )?;
+        price(
+            desk,
+            threads,
+            "statx",
+            "a name that is not there",
+            |_| each(same(c"no-such-name"), |n| miss(dir, n)),
+            prices,
+        )?;
+        price(desk, threads, "getdents64", "an entry", |_| entries(dir), prices)?;
+    }
+    Ok(())
+}
+
+/// Reads of 4 KiB here and there in a file: from memory, and from the disk.
+fn reads(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<(), Trouble> {
+    const PAGE: usize = 4096;
+    const LEN: u64 = 8 << 20;
+    const COLD: u64 = 256;
+    let len = LEN.min(place.room()) / PAGE as u64 * PAGE as u64;
+    if len < (COLD * PAGE as u64) {
+        return Err(Trouble::Hindered("there is no room for a file to read".to_owned()));
+    }
+    let scratch: Scratch<'_> = place.scratch()?;
+    fill(desk, &scratch.file, len)?;
+    // Each place once, in an order that nobody foresees.
+    let mut dice = vec![0; 8 * (len / PAGE as u64) as usize];
+    noise(&mut dice, 1);
+    let mut order: Vec<(&[u8], u64)> = dice.chunks(8).zip((0..len).step_by(PAGE)).collect();
+    order.sort_unstable();
+    let places: Vec<u64> = order.into_iter().map(|(_, at)| at).collect();
+    let make = |_| -> Box<Batch<'_>> {
+        let (mut buffer, places) = (vec![0; PAGE], &places[..COLD as usize]);
+        let file = &scratch.file;
+        Box::new(move |clock| {
+            let begun = clock.now();
+            for at in places {
+                pread64(file, &mut buffer, *at)?;
+            }
+            Ok((clock.since(begun) / places.len() as f64, places.len() as u64))
+        })
+    };
+    price(desk, 1, "pread64", "4 KiB", make, prices)?;
+    forget(&scratch.file, len, None)?;
+    let reader = scratch.reopen()?;
+    fadvise64(&reader, 0, 0, Advice::Random).map_err(Trouble::refused("cannot turn readahead off", Gate::Fadvise64))?;
+    desk.spend(COLD * PAGE as u64, 0)?;
+    let mut buffer = vec![0; PAGE];
+    let mut costs = Vec::new();
+    for at in &places[..COLD as usize] {
+        let begun = desk.clock.now();
+        pread64(&reader, &mut buffer, *at).map_err(Trouble::refused("cannot read the file", Gate::Pread64))?;
+        costs.push(desk.clock.since(begun));
+        desk.still()?;
+    }
+    enter("pread64", "4 KiB", false, 1, costs, COLD, prices);
+    Ok(())
+}
+
+/// Rounds of cold calls.
+const ROUNDS: usize = 3;
+/// Names of which each cold call is asked once in a round.
+const COLD_FILES: usize = 200;
+
+/// Names and inodes that the kernel has forgotten: in a process of its own, in a group of its own, which is emptied.
+fn cold(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<(), Trouble> {
+    const ROOM: u64 = 128 << 20;
+    const CALLS: [(&str, &str); 4] = [
+        ("statx", "a file, by name"),
+        ("openat+close", "a file, by name"),
+        ("statx", "a name that is not there"),
+        ("getdents64", "an entry"),
+    ];
+    let none = "no group of its own can be had, to forget names and inodes in without harm to others";
+    let group = Group::own(&place.table).ok_or_else(|| Trouble::Hindered(none.to_owned()))?;
+    let own = group.make(ROOM).map_err(|e| Trouble::Hindered(format!("{none} ({e})")))?;
+    let clock = desk.clock;
+    let ran = alone::<{ CALLS.len() * ROUNDS }>(desk.time_left(), || {
+        own.enter().ok()?;
+        let dir = place.scratch_dir().ok()?;
+        let fd = dir.fd().ok()?;
+        let names: Vec<CString> = (0..COLD_FILES).filter_map(|file| name(0, file).ok()).collect();
+        let absent: Vec<CString> = (0..COLD_FILES).filter_map(|file| name(1, file).ok()).collect();
+        for name in &names {
+            open_new(fd, name).ok()?;
+        }
+        let mut gave = [0; CALLS.len() * ROUNDS];
+        for round in gave.chunks_exact_mut(CALLS.len()) {
+            for (call, gave) in round.iter_mut().enumerate() {
+                if gate::interrupt::asked().is_some() {
+                    return None;
+                }
+                syncfs(fd.as_fd()).ok()?;
+                own.forget().ok()?;
+                let mut batch = match call {
+                    0 => each(names.clone(), |name| look(fd, name)),
+                    1 => each(names.clone(), |name| openat(fd, name, Open::NOFOLLOW).map(drop)),
+                    2 => each(absent.clone(), |name| miss(fd, name)),
+                    _ => entries(fd),
+                };
+                *gave = batch(clock).ok()?.0.to_bits();
+            }
+        }
+        Some(gave)
+    });
+    desk.still()?;
+    let ran = ran.map_err(Trouble::refused("cannot make a process for it", Gate::Unshare))?;
+    let gave = ran
+        .map_err(|_| Trouble::Hindered("names and inodes cannot be forgotten here, without harm to others".to_owned()))?
+        .gave;
+    for (call, (gate, what)) in CALLS.into_iter().enumerate() {
+        let costs = gave.chunks_exact(CALLS.len()).map(|round| f64::from_bits(round[call]));
+        enter(gate, what, false, 1, costs, (COLD_FILES * ROUNDS) as u64, prices);
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Readahead's windows, from how much of a file is in memory after each read of a page, from its beginning on.
+
+use super::robust::mode;
+
+/// What one read had the kernel fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The page that was read.
+    pub at: u64,
+    /// How many pages came.
+    pub pages: u64,
+    /// How many pages were still in memory, the one that was read included; 0 for a read that found nothing.
+    pub left: u64,
+}
+
+/// The windows of a file that is read from its beginning, page after page: `cached[i]` pages are in memory when page `i` has
+/// been read.
+pub fn windows(cached: &[u64]) -> Vec<Window> {
+    let mut before = 0;
+    let mut windows = Vec::new();
+    for (at, &now) in (0..).zip(cached) {
+        if now > before {
+            windows.push(Window { at, pages: now - before, left: before.saturating_sub(at) });
+        }
+        before = now;
+    }
+    windows
+}
+
+/// What the windows come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Readahead {
+    /// Pages of the first window.
+    pub initial: u64,
+    /// Pages of each window until they no longer grow, the first and the steady one included.
+    pub ramp: Vec<u64>,
+    /// Pages of the windows that follow.
+    pub steady: u64,
+    /// How many pages are still unread when the next steady window is fetched.
+    pub trigger: u64,
+    /// How many windows were steady, and how many there were after the first steady one.
+    pub agree: (usize, usize),
+}
+
+/// Readahead in one file; `None` when fewer than three windows are steady, or fewer than half of those that follow the first
+/// such one: FUSE, when its server is busy, cuts windows short. `end` is the number of pages in the file: the last
+/// window is cut off there, and not counted.
+pub fn readahead(cached: &[u64], end: u64) -> Option<Readahead> {
+    let mut windows = windows(cached);
+    let whole = windows.iter().fold(0_u64, |sum, window| sum.saturating_add(window.pages));
+    if whole >= end {
+        windows.pop();
+    }
+    // Half of what there is is past the ramp: windows grow at least twofold, and the file is many windows long.
+    let late = &windows[windows.len() / 2..];
+    let (steady, _) = mode(&late.iter().map(|window| window.pages).collect::<Vec<_>>())?;
+    let first = windows.iter().position(|window| window.pages == steady)?;
+    let after = &windows[first..];
+    let agree = after.iter().filter(|window| window.pages == steady).count();
+    // The steady window that is asked for while the one before it is being used: not the first, which ends the ramp.
+    let (trigger, _) = mode(&after.iter().skip(1).map(|window| window.left).collect::<Vec<_>>())?;
+    let ramp = windows[..=first].iter().map(|window| window.pages).collect();
+    let initial = windows.first()?.pages;
+    (agree >= 3 && agree * 2 >= after.len()).then_some(Readahead {
+        initial,
+        ramp,
+        steady,
+        trigger,
+        agree: (agree, after.len()),
+    })
+}

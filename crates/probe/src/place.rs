@@ -1,0 +1,272 @@
+//! The directory that is probed: what the kernel says of it, and files in it to experiment on.
+
+use std::ffi::CString;
+use std::os::fd::AsRawFd;
+
+use gate::create::{mkdirat, unlinkat_directory};
+use gate::file::{read_kernel, unlinkat};
+use gate::fs::{At, CWD, Open, Statfs, Want, fstatfs, getdents64, openat, statx};
+use gate::long::{c_string, open_long};
+use gate::scratch::{flock, open_direct, open_new, open_unnamed};
+use gate::{Errno, Fd, Gate};
+use mounts::table::{Door, Table};
+use ondisk::{Dev, Mount, split_options};
+
+use crate::desk::Trouble;
+
+/// What temporary names begin with. Whoever makes one holds a lock on it for as long as it lives.
+const PREFIX: &[u8] = b".fathom-probe-";
+
+/// A directory to be probed.
+pub struct Place {
+    /// The directory.
+    pub dir: Fd,
+    /// Its name, as it was given.
+    pub path: Vec<u8>,
+    /// Its device, as statx(2) says.
+    pub dev: Dev,
+    /// The mount that it is on, where the kernel's table is to be had.
+    pub mount: Option<Mount>,
+    /// What statfs(2) says of it.
+    pub statfs: Statfs,
+    /// The kernel's table of mounts.
+    pub table: Vec<Mount>,
+}
+
+impl Place {
+    /// Opens a directory, and asks what it is. What an earlier run left behind in it, having been killed, is taken away.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn open(path: &[u8]) -> Result<Place, Trouble> {
+        let dir =
+            open_long(path, Open::DIRECTORY).map_err(Trouble::refused("cannot open the directory", Gate::Openat))?;
+        let asked = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS | Want::MNT_ID);
+        let seen = asked.map_err(Trouble::refused("cannot look at the directory", Gate::Statx))?;
+        let statfs = fstatfs(&dir).map_err(Trouble::refused("cannot ask for the file system", Gate::Fstatfs))?;
+        let table = Table::read(Door::Mountinfo).or_else(|_| Table::read(Door::Kernel)).map(|table| table.mounts);
+        let table = table.unwrap_or_default();
+        let mount = table.iter().find(|mount| Some(mount.id) == seen.mnt_id).cloned();
+        let place = Place { dir, path: path.to_vec(), dev: seen.dev.into(), mount, statfs, table };
+        place.sweep();
+        Ok(place)
+    }
+
+    /// The type of its file system.
+    pub fn fstype(&self) -> Option<&[u8]> {
+        self.mount.as_ref().map(|mount| &mount.content.fstype[..])
+    }
+
+    /// Whether its file system is one of these.
+    pub fn is(&self, types: &[&[u8]]) -> bool {
+        self.fstype().is_some_and(|fstype| types.contains(&fstype))
+    }
+
+    /// Whether nothing can be written to it.
+    pub fn is_read_only(&self) -> bool {
+        self.mount.as_ref().is_some_and(|mount| split_options(&mount.content.options).any(|option| option == b"ro"))
+    }
+
+    /// The device of the file system: on btrfs not that of its files.
+    pub fn device(&self) -> Dev {
+        self.mount.as_ref().map_or(self.dev, |mount| mount.dev)
+    }
+
+    /// How much it reads ahead, in bytes, and where the kernel says so. An overlay reads by the rules of the file system that
+    /// its upper layer is on.
+    pub fn readahead(&self) -> Option<(u64, String)> {
+        let read = |path: String| {
+            let text = read_kernel(&CString::new(path.as_bytes()).ok()?).ok()?;
+            let kib: u64 = std::str::from_utf8(text.trim_ascii()).ok()?.parse().ok()?;
+            Some((kib << 10, path))
+        };
+        if self.is(&[b"overlay"]) {
+            let options = &self.mount.as_ref()?.content.options;
+            let upper =
+                split_options(options).find_map(|option| option.strip_prefix(b"upperdir=").map(<[u8]>::to_vec))?;
+            return Place::open_quietly(&upper)?.readahead();
+        }
+        if self.is(&[b"btrfs"]) {
+            // The kernel names it by its UUID, and under that by its devices.
+            let source = self.mount.as_ref()?.content.source.as_deref()?;
+            let device = source.rsplit(|b| *b == b'/').next()?;
+            let all = open_long(b"/sys/fs/btrfs", Open::SCAN).ok()?;
+            let ours = names(&all).into_iter().find(|uuid| {
+                let path = [uuid.as_bytes(), b"/devices/", device].concat();
+                c_string(&path).is_ok_and(|path| statx(&all, &path, At::empty(), Want::TYPE).is_ok())
+            })?;
+            return read(format!("/sys/fs/btrfs/{}/bdi/read_ahead_kb", ours.to_string_lossy()));
+        }
+        read(format!("/sys/class/bdi/{}/read_ahead_kb", self.device()))
+            .or_else(|| read(format!("/sys/class/bdi/{}-fuseblk/read_ahead_kb", self.device())))
+    }
+
+    /// A directory that is only asked about.
+    fn open_quietly(path: &[u8]) -> Option<Place> {
+        let dir = open_long(path, Open::DIRECTORY).ok()?;
+        let seen = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS | Want::MNT_ID).ok()?;
+        let table = Table::read(Door::Mountinfo).ok()?.mounts;
+        let mount = table.iter().find(|mount| Some(mount.id) == seen.mnt_id).cloned();
+        Some(Place { statfs: fstatfs(&dir).ok()?, dir, path: path.to_vec(), dev: seen.dev.into(), mount, table })
+    }
+
+    /// How many bytes of a file may be made here: a quarter of what is free.
+    pub fn room(&self) -> u64 {
+        fstatfs(&self.dir).map_or(self.statfs.available, |now| now.available) / 4
+    }
+
+    /// A new, empty file.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn scratch(&self) -> Result<Scratch<'_>, Trouble> {
+        const DOING: &str = "cannot make a file to experiment on";
+        if self.is_read_only() {
+            return Err(Trouble::refused(DOING, Gate::Openat)(Errno::EROFS));
+        }
+        match open_unnamed(&self.dir) {
+            Ok(file) => {
+                let unnamed = Scratch { file, name: None, place: self };
+                // Where there is no /proc, what has no name cannot be opened a second time.
+                if unnamed.reopen().is_ok() {
+                    return Ok(unnamed);
+                }
+            }
+            Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {}
+            Err(e) => return Err(Trouble::refused(DOING, Gate::Openat)(self.or_gone(e))),
+        }
+        let name = self.free_name()?;
+        let file = open_new(&self.dir, &name).map_err(|e| Trouble::refused(DOING, Gate::Openat)(self.or_gone(e)))?;
+        let _ = flock(&file); // without locks the next run does not dare to take it away
+        Ok(Scratch { file, name: Some(name), place: self })
+    }
+
+    /// What it means that nothing can be made here. Of a directory that was deleted, file systems say what they like.
+    fn or_gone(&self, errno: Errno) -> Errno {
+        let seen = statx(&self.dir, c"", At::EMPTY_PATH, Want::BASIC_STATS);
+        if seen.is_ok_and(|seen| seen.nlink == 0) { Errno::ENOENT } else { errno }
+    }
+
+    /// A new, empty directory.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn scratch_dir(&self) -> Result<ScratchDir<'_>, Trouble> {
+        let name = self.free_name()?;
+        mkdirat(&self.dir, &name, 0o700)
+            .map_err(Trouble::refused("cannot make a directory to experiment in", Gate::Mkdirat))?;
+        let mut made = ScratchDir { dir: None, name, place: self };
+        let dir = openat(&self.dir, &made.name, Open::SCAN);
+        let dir = dir.map_err(Trouble::refused("cannot open a directory to experiment in", Gate::Openat))?;
+        let _ = flock(&dir);
+        made.dir = Some(dir);
+        Ok(made)
+    }
+
+    /// A name that nothing has.
+    fn free_name(&self) -> Result<CString, Trouble> {
+        let now = gate::clock::monotonic_raw();
+        let name = [PREFIX, format!("{:x}-{now:x}", std::process::id()).as_bytes()].concat();
+        c_string(&name).map_err(Trouble::refused("cannot name a temporary file", Gate::Openat))
+    }
+
+    /// Takes away what runs that were killed have left behind: temporary names that nobody holds a lock on.
+    fn sweep(&self) {
+        if self.is_read_only() {
+            return;
+        }
+        for name in names(&self.dir) {
+            if !name.as_bytes().starts_with(PREFIX) {
+                continue;
+            }
+            let Ok(left) = openat(&self.dir, &name, Open::NOFOLLOW | Open::NONBLOCK) else { continue };
+            if flock(&left).is_ok() {
+                names(&left).iter().for_each(|inner| {
+                    let _ = unlinkat(&left, inner);
+                });
+                if unlinkat_directory(&self.dir, &name) == Err(Errno::ENOTDIR) {
+                    let _ = unlinkat(&self.dir, &name);
+                }
+            }
+        }
+    }
+}
+
+/// The names in a directory; none of what is no directory.
+fn names(dir: &Fd) -> Vec<CString> {
+    let mut buffer = vec![0; 32 << 10];
+    let mut names = Vec::new();
+    while let Ok(n @ 1..) = getdents64(dir, &mut buffer) {
+        names.extend(ondisk::dirent::entries(&buffer[..n]).map(|entry| entry.name.to_owned()));
+    }
+    names
+}
+
+/// A file to experiment on. It has no name where that can be had, and goes with this in any case.
+pub struct Scratch<'a> {
+    /// The file, open for reading and writing.
+    pub file: Fd,
+    name: Option<CString>,
+    place: &'a Place,
+}
+
+impl Scratch<'_> {
+    /// Opens it once more, for reading: what the kernel remembers of the reads before it forgets so.
+    pub fn reopen(&self) -> Result<Fd, Trouble> {
+        let opened = match &self.name {
+            Some(name) => openat(&self.place.dir, name, Open::NOFOLLOW),
+            None => openat(CWD, &self.in_proc()?, Open::empty()),
+        };
+        opened.map_err(Trouble::refused("cannot open the file once more", Gate::Openat))
+    }
+
+    /// Opens it for reading past the page cache.
+    pub fn reopen_direct(&self) -> Result<Fd, Errno> {
+        match &self.name {
+            Some(name) => open_direct(&self.place.dir, name),
+            None => open_direct(CWD, &self.in_proc().map_err(|_| Errno::ENOENT)?),
+        }
+    }
+
+    fn in_proc(&self) -> Result<CString, Trouble> {
+        let name = CString::new(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
+        name.map_err(|_| Trouble::Hindered("a file without a name cannot be opened once more".to_owned()))
+    }
+}
+
+impl Drop for Scratch<'_> {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = unlinkat(&self.place.dir, name);
+        }
+    }
+}
+
+/// A directory to experiment in. It goes with this, and what is in it.
+pub struct ScratchDir<'a> {
+    dir: Option<Fd>,
+    name: CString,
+    place: &'a Place,
+}
+
+impl ScratchDir<'_> {
+    /// The directory.
+    ///
+    /// # Errors
+    /// None, once it is open.
+    pub fn fd(&self) -> Result<&Fd, Trouble> {
+        self.dir.as_ref().ok_or_else(|| Trouble::Hindered("the directory to experiment in is not open".to_owned()))
+    }
+}
+
+impl Drop for ScratchDir<'_> {
+    fn drop(&mut self) {
+        // Opened anew: a directory that was read to its end shows nothing more.
+        if let Ok(dir) = openat(&self.place.dir, &self.name, Open::SCAN) {
+            names(&dir).iter().for_each(|inner| {
+                let _ = unlinkat(&dir, inner);
+            });
+        }
+        let _ = unlinkat_directory(&self.place.dir, &self.name);
+    }
+}

@@ -1,0 +1,129 @@
+//! The size of the page cache, found in groups with a limit.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::{finding, inferred};
+use crate::support::disks::{EXT4, XFS, image, mount_image};
+use crate::support::run::args;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+/// A memory cgroup with a limit, which goes when it is dropped.
+struct Group(PathBuf);
+
+impl Group {
+    /// `None` where no memory cgroup can be made.
+    fn new(name: &str, limit: u64) -> Option<Group> {
+        let v1 = Path::new("/sys/fs/cgroup/memory");
+        let (top, file) = if v1.join("memory.limit_in_bytes").exists() {
+            (v1, "memory.limit_in_bytes")
+        } else {
+            (Path::new("/sys/fs/cgroup"), "memory.max")
+        };
+        let group = Group(top.join(format!("fathom-test-{name}-{}", std::process::id())));
+        fs::create_dir(&group.0).ok()?;
+        fs::write(group.0.join(file), limit.to_string()).ok()?;
+        Some(group)
+    }
+
+    /// How often the kernel killed something in it.
+    fn kills(&self) -> u64 {
+        let said =
+            ["memory.oom_control", "memory.events"].iter().find_map(|file| fs::read_to_string(self.0.join(file)).ok());
+        let said = said.unwrap();
+        said.lines().find_map(|line| line.strip_prefix("oom_kill ")).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+}
+
+/// Bytes that were read from the device of what is mounted at a place.
+fn device_reads(at: &Path) -> u64 {
+    let dev = rustix::fs::stat(at).unwrap().st_dev;
+    let stat = format!("/sys/dev/block/{}:{}/stat", rustix::fs::major(dev), rustix::fs::minor(dev));
+    fs::read_to_string(stat).unwrap().split_whitespace().nth(2).unwrap().parse::<u64>().unwrap() * 512
+}
+
+/// Bytes of a file that are in memory.
+fn resident(file: &Path) -> u64 {
+    let said = Command::new("fincore").args(["--bytes", "--noheadings", "--output", "RES"]).arg(file).output().unwrap();
+    String::from_utf8(said.stdout).unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn within_5_percent_of_the_limit_and_nobody_else_loses_anything() {
+    if !require(&[Need::Root, Need::Loop, Need::Program("fincore")]) {
+        return;
+    }
+    in_namespace(|ground| {
+        for make in [EXT4[0], XFS[0]] {
+            let (at, file) = (ground.join(make.fstype), ground.join("image"));
+            fs::create_dir(&at).unwrap();
+            image(make, 600, &file);
+            assert!(mount_image(make, &file, &at, rustix::mount::MountFlags::empty()));
+            let other = at.join("another's");
+            fs::write(&other, vec![7; 32 << 20]).unwrap();
+            rustix::fs::sync();
+            fs::File::open(&other).unwrap().read_to_end(&mut Vec::new()).unwrap();
+            assert_eq!(resident(&other), 32 << 20);
+
+            for limit in [64_u64 << 20, 256 << 20, 1 << 30] {
+                // In a group that somebody else has made, and in one of its own.
+                let given = Group::new(&format!("{}-{limit}", make.fstype), limit).expect("no memory cgroup");
+                let mut inside = fathom(args!["probe", &at, "cache", "--json"]);
+                let procs = given.0.join("cgroup.procs");
+                // SAFETY: between fork and exec a few bytes are written to a file.
+                unsafe { inside.pre_exec(move || fs::write(&procs, "0")) };
+                let own = fathom(args!["probe", &at, "cache", "--cache-limit", limit.to_string(), "--json"]);
+                for mut command in [inside, own] {
+                    let before = device_reads(&at);
+                    let value = run(&mut command).exits(0).json();
+                    let found = inferred(&value, "cache-capacity").as_f64().unwrap_or_else(|| panic!("{value}"));
+                    assert!(
+                        (found / limit as f64 - 1.0).abs() <= 0.05,
+                        "{limit}: {}",
+                        finding(&value, "cache-capacity")
+                    );
+                    assert!(device_reads(&at) - before < 64 << 20);
+                }
+                assert_eq!(given.kills(), 0);
+                // A few pages go by themselves when the machine is busy; to fill all memory would have taken all of them.
+                assert!(resident(&other) >= 24 << 20, "another's file was thrown out of memory: {}", resident(&other));
+                fs::File::open(&other).unwrap().read_to_end(&mut Vec::new()).unwrap();
+            }
+            crate::support::build::unmount_whole(&at);
+            fs::remove_file(&file).unwrap();
+        }
+    });
+}
+
+#[test]
+fn the_papers_way_comes_within_a_step_of_it() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let (at, file) = (ground.join("at"), ground.join("image"));
+            fs::create_dir(&at).unwrap();
+            image(EXT4[0], 600, &file);
+            assert!(mount_image(EXT4[0], &file, &at, rustix::mount::MountFlags::empty()));
+            let arguments = args!["probe", &at, "cache", "--method", "paper", "--json"];
+            let value = run(&mut fathom(arguments)).exits(0).json();
+            let found = finding(&value, "cache-capacity");
+            assert_eq!(found["by_time"], true);
+            // Times alone may say nothing; what they say is right.
+            assert_ne!(found["agrees"], false, "{found}");
+            assert!(found["bytes_read"].as_u64().unwrap() <= 1 << 30);
+        });
+    }
+}

@@ -1,0 +1,21 @@
+//! The counts are true: strace sees the same.
+
+use crate::support::disks::{EXT4, mounted};
+use crate::support::run::args;
+use crate::support::strace::{agree, less_start};
+use crate::support::{Need, in_namespace, require};
+
+#[test]
+fn strace_counts_the_same() {
+    if require(&[Need::Root, Need::Loop, Need::Program("strace")]) {
+        in_namespace(|ground| {
+            let at = ground.join("at");
+            assert!(mounted(EXT4[0], &at));
+            for experiments in [&["timer"][..], &["block"], &["cache", "extent"]] {
+                let arguments = args!["probe", &at, "--json", "--max-bytes", "64M"].into_iter();
+                let traced = less_start(&ground.join("log"), arguments.chain(experiments.iter().map(Into::into)));
+                agree(&traced.ran.exits(0).json()["gates"], &traced.counts, &format!("{experiments:?}"));
+            }
+        });
+    }
+}

@@ -1,0 +1,133 @@
+//! File systems that are on no disk, or on another file system, or that cannot be written to.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use super::right::probed;
+use super::{finding, inferred};
+use crate::support::build::{dir, tmpfs, tool};
+use crate::support::disks::{EXT4, Make, XFS, attach, image, mounted, overlay};
+use crate::support::jail::refuse;
+use crate::support::run::args;
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+#[test]
+fn tmpfs_has_blocks_and_no_cache() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let at = tmpfs(ground.join("at"));
+            let value = probed(&at, &["block", "readahead", "cache"]);
+            assert_eq!(*inferred(&value, "allocation-block"), json!(4096));
+            for name in ["page-cache-granule", "readahead-steady", "cache-capacity", "direct-io-alignment"] {
+                assert!(inferred(&value, name).is_null(), "{name}: {value}");
+            }
+        });
+    }
+}
+
+#[test]
+fn what_statfs_does_not_say_is_not_held_against_it() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let at = dir(ground.join("at"));
+            let huge = rustix::mount::mount("huge", &at, "tmpfs", rustix::mount::MountFlags::empty(), c"huge=always");
+            // Kernels may be built without huge pages.
+            if huge.is_ok() {
+                let value = probed(&at, &["block"]);
+                assert!(finding(&value, "allocation-block")["agrees"].is_null());
+            }
+        });
+    }
+}
+
+#[test]
+fn blocks_larger_than_a_page_are_kept_whole_in_memory() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let (at, file) = (dir(ground.join("at")), ground.join("image"));
+            let make = Make { mkfs: "-b size=16384", ..XFS[0] };
+            image(make, 600, &file);
+            let device = attach(&file);
+            // Only Linux since 6.12 mounts it.
+            if rustix::mount::mount(&device.0, &at, "xfs", rustix::mount::MountFlags::empty(), None).is_ok() {
+                let value = probed(&at, &["block"]);
+                for name in ["allocation-block", "cluster", "page-cache-granule"] {
+                    assert_eq!(*inferred(&value, name), json!(16384), "{name}: {value}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn an_overlay_reads_by_the_rules_of_what_it_lies_on() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let disk = ground.join("disk");
+            assert!(mounted(crate::support::disks::Make { mkfs: "-b 1024", ..EXT4[0] }, &disk));
+            let at = overlay(&disk, &ground.join("at"));
+            let value = probed(&at, &["block", "readahead"]);
+            assert_eq!(*inferred(&value, "allocation-block"), json!(1024));
+            assert_eq!(*inferred(&value, "page-cache-granule"), json!(4096));
+            let steady = finding(&value, "readahead-steady");
+            assert!(steady["agrees"] != false && steady["truth"].is_number(), "{steady}");
+        });
+    }
+}
+
+#[test]
+fn where_nobody_says_how_a_file_lies_the_device_s_reads_are_counted() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let at = ground.join("at");
+            assert!(mounted(EXT4[0], &at));
+            let mut command = fathom(args!["probe", &at, "extent", "--json"]);
+            refuse(&mut command, &[u32::try_from(libc::SYS_ioctl).unwrap()], libc::EOPNOTSUPP);
+            let value = run(&mut command).exits(0).json();
+            let reads = inferred(&value, "device-reads-per-mebibyte").as_u64();
+            assert!(reads.is_some_and(|reads| (1..=256).contains(&reads)), "{value}");
+        });
+    }
+}
+
+#[test]
+fn fuse_is_probed_as_far_as_its_server_goes() {
+    if require(&[Need::Root, Need::Fuse, Need::Program("bindfs")]) {
+        in_namespace(|ground| {
+            let (from, at) = (tmpfs(ground.join("from")), dir(ground.join("at")));
+            tool(Command::new("bindfs").arg(&from).arg(&at));
+            let value = probed(&at, &["block", "readahead"]);
+            assert_eq!(*inferred(&value, "page-cache-granule"), json!(4096));
+            assert_eq!(finding(&value, "readahead-steady")["agrees"], true, "{value}");
+            crate::support::build::unmount(&at);
+        });
+    }
+}
+
+#[test]
+fn what_is_read_only_says_what_it_cannot_do() {
+    if require(&[Need::Root, Need::Loop, Need::Program("mksquashfs")]) {
+        in_namespace(|ground| {
+            let (from, image, at) = (dir(ground.join("from")), ground.join("image"), dir(ground.join("at")));
+            std::fs::write(from.join("file"), "content").unwrap();
+            tool(Command::new("mksquashfs").arg(&from).arg(&image).arg("-quiet"));
+            let device = attach(&image);
+            let read_only = rustix::mount::MountFlags::RDONLY;
+            rustix::mount::mount(&device.0, &at, "squashfs", read_only, None).unwrap();
+            let ran = run(&mut fathom(args!["probe", &at, "--json"])).exits(1);
+            let value = ran.json();
+            assert_eq!(value["result"]["fstype"], "squashfs");
+            for warning in value["warnings"].as_array().unwrap() {
+                assert_eq!(warning["errno"], "EROFS", "{ran}");
+            }
+            assert!(inferred(&value, "timer").is_string());
+            // What needs no file of our own is measured all the same.
+            let prices = value["result"]["prices"].as_array().unwrap();
+            let of =
+                |gate: &str| prices.iter().any(|price| price["gate"] == gate && price["ns"].as_f64().unwrap() > 0.0);
+            assert!(["getppid", "statx", "openat+close", "getdents64"].into_iter().all(of), "{ran}");
+            assert!(!of("unlinkat"));
+        });
+    }
+}

@@ -1,0 +1,176 @@
+//! Where things go wrong: no room, no permission, no directory any more, and being stopped. Nothing is left, and it is said why.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::names;
+use crate::support::build::{dir, tmpfs, tool};
+use crate::support::disks::{BTRFS, EXT4, Make, image, mount_image, mounted};
+use crate::support::jail::{as_nobody, fathom_in, furnish, jailed};
+use crate::support::run::{args, program};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+#[test]
+fn a_disk_that_is_full_or_tiny() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let (at, file) = (dir(ground.join("at")), ground.join("image"));
+            let make = Make { mkfs: "-b 1024 -O ^has_journal", ..EXT4[0] };
+            image(make, 4, &file);
+            assert!(mount_image(make, &file, &at, rustix::mount::MountFlags::empty()));
+            let tiny = run(&mut fathom(args!["probe", &at, "--json"]));
+            assert!([0, 1].contains(&tiny.code()), "{tiny}");
+            assert_eq!(names(&at), ["lost+found"]);
+            while fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(at.join("fill"))
+                .and_then(|mut file| {
+                    use std::io::Write;
+                    file.write_all(&[1; 1024])
+                })
+                .is_ok()
+            {}
+            let full = run(&mut fathom(args!["probe", &at, "block", "readahead", "extent", "--json"])).exits(1);
+            let value = full.json();
+            assert!(value["warnings"].as_array().unwrap().iter().all(|warning| warning["errno"] == "ENOSPC"), "{full}");
+            assert!(full.stderr.contains("--max-bytes"), "{full}");
+            assert_eq!(names(&at).len(), 2);
+        });
+    }
+}
+
+#[test]
+fn a_quota_that_is_used_up() {
+    if require(&[Need::Root, Need::Loop, Need::Program("btrfs")]) {
+        in_namespace(|ground| {
+            let disk = ground.join("disk");
+            assert!(mounted(BTRFS[0], &disk));
+            let at = crate::support::disks::subvolume(&disk.join("at"), None);
+            tool(Command::new("btrfs").args(["quota", "enable"]).arg(&disk));
+            tool(Command::new("btrfs").args(["qgroup", "limit", "1M"]).arg(&at));
+            let ran = run(&mut fathom(args!["probe", &at, "readahead", "extent", "--json"])).exits(1);
+            let value = ran.json();
+            assert!(value["warnings"].as_array().unwrap().iter().all(|warning| warning["errno"] == "EDQUOT"), "{ran}");
+            assert!(ran.stderr.contains("quota"), "{ran}");
+            assert!(names(&at).is_empty());
+        });
+    }
+}
+
+#[test]
+fn no_permission() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let own = fathom_in(&ground.join("bin"));
+            let at = dir(ground.join("at"));
+            let mut command = program(&own, args!["probe", &at, "block", "--json"]);
+            as_nobody(&mut command);
+            let ran = run(&mut command).exits(1);
+            let value = ran.json();
+            assert!(value["warnings"].as_array().unwrap().iter().all(|warning| warning["errno"] == "EACCES"), "{ran}");
+            let mut command = program(&own, args!["probe", &dir(ground.join("at/closed")), "block"]);
+            as_nobody(&mut command);
+            run(&mut command);
+        });
+    }
+}
+
+#[test]
+fn a_directory_that_is_deleted() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let disk = ground.join("disk");
+            assert!(mounted(EXT4[0], &disk));
+            let at = dir(disk.join("at"));
+            let script = "cd \"$0\" && rmdir \"$0\" && exec \"$1\" probe . block --json";
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script]).arg(&at).arg(env!("CARGO_BIN_EXE_fathom")).stdin(Stdio::null());
+            let ran = run(&mut shell).exits(1);
+            assert!(ran.stderr.contains("is the directory still there?"), "{ran}");
+            ran.json();
+        });
+    }
+}
+
+/// Starts a probe, sends it a signal after a while, and waits for its end.
+fn stopped(at: &Path, experiment: &str, signal: Signal, after: Duration) {
+    let mut command = fathom(args!["probe", at, experiment]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(after);
+    let _ = kill_process(Pid::from_child(&child), signal);
+    let started = Instant::now();
+    child.wait().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(20), "{signal:?} was not heeded");
+}
+
+#[test]
+fn whoever_is_stopped_leaves_nothing() {
+    if require(&[Need::Root, Need::Fuse, Need::Program("bindfs")]) {
+        in_namespace(|ground| {
+            // FUSE has no files without a name: here there is something to be cleaned.
+            let (from, at) = (tmpfs(ground.join("from")), dir(ground.join("at")));
+            tool(Command::new("bindfs").arg(&from).arg(&at));
+            let plain = tmpfs(ground.join("plain"));
+            for place in [&plain, &at] {
+                for (n, experiment) in (0..).zip(["block", "readahead", "extent", "gates", "gates", "cache"]) {
+                    for signal in [Signal::INT, Signal::TERM] {
+                        stopped(place, experiment, signal, Duration::from_millis(400 + 70 * n));
+                        assert!(names(place).is_empty(), "{experiment}: {:?}", names(place));
+                    }
+                    stopped(place, experiment, Signal::KILL, Duration::from_millis(400 + 70 * n));
+                }
+                // What could not be put away, the next run puts away; groups, the next that makes one.
+                run(&mut fathom(args!["probe", place, "timer", "cache"])).exits(0);
+                assert!(names(place).is_empty(), "{:?}", names(place));
+            }
+            crate::support::build::unmount(&at);
+        });
+    }
+}
+
+#[test]
+fn without_proc_files_have_names_and_go_all_the_same() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let jail = tmpfs(ground.join("jail"));
+            furnish(&jail);
+            let at = dir(jail.join("at"));
+            let mut command = jailed(&jail);
+            let ran = run(command.args(["probe", "/at", "block", "--json"]));
+            assert_eq!(*super::inferred(&ran.json(), "allocation-block"), serde_json::json!(4096), "{ran}");
+            assert!(names(&at).is_empty());
+        });
+    }
+}
+
+#[test]
+fn what_another_run_is_working_on_stays() {
+    let ground = tempfile::tempdir().unwrap();
+    let held = ground.path().join(".fathom-probe-1-1");
+    let file = fs::File::create(&held).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let left = ground.path().join(".fathom-probe-1-2");
+    fs::create_dir(&left).unwrap();
+    fs::write(left.join("0-1"), "").unwrap();
+    run(&mut fathom(args!["probe", ground.path(), "timer"])).exits(0);
+    assert_eq!(names(ground.path()), [".fathom-probe-1-1"]);
+}
+
+#[test]
+fn it_keeps_within_its_bounds() {
+    let ground = tempfile::tempdir().unwrap();
+    let ran = run(&mut fathom(args!["probe", ground.path(), "--max-bytes", "8M", "--max-seconds", "3s", "--json"]));
+    assert!(ran.elapsed < Duration::from_secs(20), "{ran}");
+    let value = ran.json();
+    let mut moved = std::collections::BTreeMap::new();
+    for finding in value["result"]["experiments"].as_array().unwrap() {
+        let bytes = finding["bytes_read"].as_u64().unwrap() + finding["bytes_written"].as_u64().unwrap();
+        moved.insert(finding["experiment"].as_str().unwrap(), bytes);
+    }
+    assert!(moved.values().sum::<u64>() <= 8 << 20, "{moved:?}");
+}

@@ -1,0 +1,67 @@
+//! The paper's patterns, and samples of our own, judged again.
+
+use serde_json::json;
+
+use super::inferred;
+use crate::support::run::args;
+use crate::support::{fathom, run};
+
+const PAPERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../probe/papers");
+
+#[test]
+fn the_papers_patterns_give_the_papers_figures() {
+    let mib = 1 << 20;
+    for (file, name, expected) in [
+        ("block-256", "page-cache-granule-by-time", json!(4096)),
+        ("block-512", "page-cache-granule-by-time", json!(4096)),
+        ("readahead", "fetched-at-once", json!(15)),
+        ("readahead", "prefetched", json!(14)),
+        ("cache", "cache-capacity", json!(13_u64 << 30)),
+        ("extent", "extent-by-time", json!([83 * mib, 84 * mib])),
+    ] {
+        let value =
+            run(&mut fathom(args!["probe", "--replay", format!("{PAPERS}/{file}.csv"), "--json"])).exits(0).json();
+        assert_eq!(*inferred(&value, name), expected, "{file}");
+        assert!(value["result"]["dir"].is_null());
+    }
+}
+
+#[test]
+fn samples_that_were_kept_give_the_same_again_and_are_drawn() {
+    let ground = tempfile::tempdir().unwrap();
+    let (dir, kept) = (ground.path().join("dir"), ground.path().join("kept"));
+    std::fs::create_dir(&dir).unwrap();
+    std::fs::create_dir(&kept).unwrap();
+    let arguments = args!["probe", &dir, "block", "--json", "--csv", &kept, "--plot", &kept];
+    let ran = run(&mut fathom(arguments));
+    assert!([0, 1].contains(&ran.code()), "{ran}");
+    let value = ran.json();
+    let again = |file: &str| run(&mut fathom(args!["probe", "--replay", kept.join(file), "--json"])).exits(0).json();
+    let name = "allocation-block-by-time";
+    assert_eq!(inferred(&again("block-writes-256.csv"), name), inferred(&value, name));
+    for stem in ["block-writes-256", "block-reads-256", "block-reads-512", "block-reads-ahead-256"] {
+        let picture = std::fs::read(kept.join(format!("{stem}.png"))).unwrap();
+        assert!(picture.starts_with(b"\x89PNG"), "{stem}");
+        let drawing = std::fs::read_to_string(kept.join(format!("{stem}.svg"))).unwrap();
+        assert!(drawing.starts_with("<svg") && drawing.contains("</svg>"), "{stem}");
+    }
+    assert!(super::names(&dir).is_empty());
+}
+
+#[test]
+fn what_holds_no_samples_is_refused() {
+    let ground = tempfile::tempdir().unwrap();
+    let file = ground.path().join("file");
+    for text in [
+        "",
+        "1,2\n",
+        "# series: dreams\n",
+        "# series: reads\n# step: 256\n1,one\n",
+        "# series: reads\n# step: 0\n1,1\n",
+    ] {
+        std::fs::write(&file, text).unwrap();
+        run(&mut fathom(args!["probe", "--replay", &file])).refused();
+    }
+    run(&mut fathom(args!["probe", "--replay", ground.path().join("none")])).refused();
+    run(&mut fathom(args!["probe", "--replay", ground.path()])).refused();
+}

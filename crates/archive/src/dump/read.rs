@@ -152,8 +152,9 @@ impl<'a> Reader<'a> {
         if meta.kind() == Type::File {
             return self.file(row, meta, load, hand);
         }
-        let what = self.other(row, &meta, load);
-        load.done.push(Done { row, what, meta: None });
+        let mut now = meta;
+        let what = self.other(row, &mut now, load);
+        load.done.push(Done { row, what, meta: (now != meta).then(|| Box::new(now)) });
         Ok(())
     }
 
@@ -166,24 +167,58 @@ impl<'a> Reader<'a> {
         load.done.push(Done { row, what: What::Link, meta: None });
     }
 
-    /// What is no plain file.
-    fn other(&mut self, row: usize, meta: &Meta, load: &mut Load) -> What {
-        let Some(mut member) = member(meta, self.names.of(row), self.users) else {
-            let kind = meta.kind().name();
-            self.warn(row, format!("is of the kind '{kind}', which no archive can hold; it is left out"));
-            return What::NoMember;
-        };
-        match member.kind {
-            Kind::Symlink => match self.places.at(row, |dir, name| readlinkat(dir, name)) {
-                Ok(link) => member.link = link,
-                Err(e) => return self.missing(row, Gate::Readlinkat, e),
-            },
-            Kind::Directory => member.dumpdir = self.plan.dumpdir(self.rows, row),
-            _ => {}
+    /// What is no plain file. It is asked for by its name, so it is looked at afterwards: what was asked about another one that
+    /// had the name for a while is not what it has. `meta` is what the member then says.
+    fn other(&mut self, row: usize, meta: &mut Meta, load: &mut Load) -> What {
+        let mut tries = 0;
+        loop {
+            let Some(mut member) = member(meta, self.names.of(row), self.users) else {
+                let kind = meta.kind().name();
+                self.warn(row, format!("is of the kind '{kind}', which no archive can hold; it is left out"));
+                return What::NoMember;
+            };
+            match member.kind {
+                Kind::Symlink => match self.places.at(row, |dir, name| readlinkat(dir, name)) {
+                    Ok(link) => member.link = link,
+                    Err(e) => return self.missing(row, Gate::Readlinkat, e),
+                },
+                Kind::Directory => member.dumpdir = self.plan.dumpdir(self.rows, row),
+                _ => {}
+            }
+            let is_asked = self.attributes(row, meta, None, &mut member) || member.kind == Kind::Symlink;
+            let what = match if is_asked { self.look_by_name(row) } else { Ok(*meta) } {
+                Ok(now) if is_same(&now, meta) => What::Member(0, None),
+                Ok(now) if (now.dev, now.ino, now.kind()) == (meta.dev, meta.ino, meta.kind()) => {
+                    tries += 1;
+                    if tries < TRIES {
+                        *meta = now;
+                        continue;
+                    }
+                    self.changed(row, meta, &now);
+                    What::Spoiled(0)
+                }
+                // What is in a directory may be reached nevertheless.
+                seen if member.kind == Kind::Directory => {
+                    take(&mut member, Member::default());
+                    match seen {
+                        Ok(_) => {
+                            self.warn(row, "has become something else before it could be read; dump it again".into())
+                        }
+                        Err(e) => drop(self.missing(row, Gate::Statx, e)),
+                    }
+                    What::Spoiled(0)
+                }
+                seen => return self.missing(row, Gate::Statx, seen.err().unwrap_or(Errno::EISDIR)),
+            };
+            pax::header(&member, &mut load.bytes);
+            return what;
         }
-        self.attributes(row, meta, None, &mut member);
-        pax::header(&member, &mut load.bytes);
-        What::Member(0, None)
+    }
+
+    /// What has the name of a row now.
+    fn look_by_name(&mut self, row: usize) -> Result<Meta, Errno> {
+        const AT: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
+        self.places.at(row, |dir, name| statx(dir, name, AT, Meta::WANT)).map(|seen| Meta::of(&seen))
     }
 
     fn file(&mut self, row: usize, planned: Meta, load: &mut Load, hand: Hand<'_>) -> Result<(), Stopped> {
@@ -210,10 +245,11 @@ impl<'a> Reader<'a> {
         load: &mut Load,
         hand: Hand<'_>,
     ) -> Result<Option<What>, Stopped> {
-        // An empty file is what is known of it; one that not everybody may read is opened, to see whether we may.
-        if meta.size == 0 && meta.mode & 0o444 == 0o444 && tries == 0 {
+        // An empty file without extended attributes is what is known of it; one that not everybody may read is opened, to see
+        // whether we may.
+        if meta.size == 0 && meta.mode & 0o444 == 0o444 && tries == 0 && !self.may_have_attributes(meta) {
             self.data.clear();
-            return Ok(Some(self.emit(row, meta, None, None, 0, load)));
+            return Ok(Some(self.emit(row, meta, None, Member::default(), 0, load)));
         }
         let fd = match self.open(row, meta) {
             Ok(fd) => fd,
@@ -256,24 +292,13 @@ impl<'a> Reader<'a> {
             Ok(now) => self.changed(row, meta, &now),
             Err(e) => return Ok(Some(self.missing(row, Gate::Statx, e))),
         }
-        Ok(Some(self.emit(row, meta, map, Some(extra), have, load)))
+        Ok(Some(self.emit(row, meta, map, extra, have, load)))
     }
 
     /// Adds a file whose stored data is `self.data`, up to `have`.
-    fn emit(
-        &mut self,
-        row: usize,
-        meta: &Meta,
-        map: Option<Map>,
-        extra: Option<Member>,
-        have: usize,
-        load: &mut Load,
-    ) -> What {
+    fn emit(&mut self, row: usize, meta: &Meta, map: Option<Map>, extra: Member, have: usize, load: &mut Load) -> What {
         let Some(mut member) = member(meta, self.names.of(row), self.users) else { return What::NoMember };
-        match extra {
-            Some(extra) => take(&mut member, extra),
-            None => self.attributes(row, meta, None, &mut member),
-        }
+        take(&mut member, extra);
         let data = self.data.get(..have).unwrap_or_default();
         let hash = *blake3::hash(data).as_bytes();
         member.blake3 = Some(hash);
@@ -406,10 +431,15 @@ impl<'a> Reader<'a> {
         Ok(What::Member(meta.size, Some(hash)))
     }
 
-    /// Asks for access control lists and other extended attributes, of an open file or by name.
-    fn attributes(&mut self, row: usize, meta: &Meta, fd: Option<&Fd>, member: &mut Member) {
-        if meta.xattrs == Some(false) || self.bare == Some(meta.dev) {
-            return;
+    fn may_have_attributes(&self, meta: &Meta) -> bool {
+        meta.xattrs != Some(false) && self.bare != Some(meta.dev)
+    }
+
+    /// Asks for access control lists and other extended attributes, of an open file or by name; unless there can be none: then
+    /// it is `false`.
+    fn attributes(&mut self, row: usize, meta: &Meta, fd: Option<&Fd>, member: &mut Member) -> bool {
+        if !self.may_have_attributes(meta) {
+            return false;
         }
         let mut list = std::mem::take(&mut self.attributes);
         let listed = match fd {
@@ -456,6 +486,7 @@ impl<'a> Reader<'a> {
             }
         }
         self.attributes = list;
+        true
     }
 
     fn path(&self, row: usize) -> Vec<u8> {

@@ -136,7 +136,7 @@ fn a_sudden_end_leaves_the_old_catalog() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
             let (at, out) = (ground.join("far"), dir(ground.join("out")));
-            let far = Far { directories: 300, files: 50, latency: Duration::from_micros(100), ..Far::default() };
+            let far = Far { directories: 300, files: 50, latency: Duration::from_millis(1), ..Far::default() };
             let server = serve_far(far, &at);
             let to = catalog(&at, &out.join("catalog"));
             let old = fs::read(&to).unwrap();

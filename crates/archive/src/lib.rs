@@ -11,6 +11,7 @@
 //! | [`gather`](mod@gather) | everything that is to be known of a tree before any of it is read |
 //! | [`list`] | goes through archives |
 //! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
+//! | `passwd` | names and numbers of users and groups |
 //! | [`restore`](mod@restore) | a tree made from archives |
 //! | [`rows`] | a whole tree in memory, small |
 //! | [`token`] | what a file system says of itself that changes whenever anything in it does |
@@ -26,6 +27,7 @@ pub mod increment;
 pub mod input;
 pub mod list;
 pub mod part;
+mod passwd;
 pub mod restore;
 pub mod rows;
 pub mod token;

@@ -12,6 +12,7 @@ use gate::xattr::{fgetxattr, flistxattr};
 use gate::{Errno, Fd, Gate};
 use ondisk::pax::acl::{Who, to_binary};
 use ondisk::pax::{Kind, Member};
+use walk::entry::time;
 
 use super::{Remarks, Restorer, Rights, Trouble, change_mode};
 
@@ -141,11 +142,6 @@ fn times(on: On<'_>, atime: Option<Time>, mtime: Option<Time>, path: &[u8], rema
     if let Err(e) = on.times(atime, mtime) {
         remarks.warn_once(path, Gate::Utimensat, e, "its times cannot be set");
     }
-}
-
-/// Ours as the gate has it.
-fn time(time: ondisk::Time) -> Time {
-    Time { sec: time.sec, nsec: time.nsec }
 }
 
 impl Rights {

@@ -1,0 +1,45 @@
+//! /etc/passwd and /etc/group: names of users and groups, and their numbers. Other services of names would have to be asked by
+//! way of the C library, past every gate.
+
+use gate::file::Reader;
+
+/// The users, by the lines of /etc/passwd in at most so many bytes; none if it cannot be read.
+pub(crate) fn users(most: u64) -> Vec<(Vec<u8>, u32)> {
+    entries(&whole(b"/etc/passwd", most))
+}
+
+/// The groups, by the lines of /etc/group.
+pub(crate) fn groups(most: u64) -> Vec<(Vec<u8>, u32)> {
+    entries(&whole(b"/etc/group", most))
+}
+
+fn whole(path: &[u8], most: u64) -> Vec<u8> {
+    let Ok(reader) = Reader::open(path) else { return Vec::new() };
+    let mut bytes = vec![0; reader.len().min(most) as usize];
+    let read = reader.read_at(0, &mut bytes).unwrap_or(0);
+    bytes.truncate(read);
+    bytes
+}
+
+/// The first field of each line is a name, the third its number.
+fn entries(text: &[u8]) -> Vec<(Vec<u8>, u32)> {
+    let entry = |line: &[u8]| {
+        let mut fields = line.split(|&b| b == b':');
+        let name = fields.next().filter(|name| !name.is_empty())?;
+        let number = std::str::from_utf8(fields.nth(1)?).ok()?.parse().ok()?;
+        Some((name.to_vec(), number))
+    };
+    text.split(|&b| b == b'\n').filter_map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::entries;
+
+    #[test]
+    fn lines_of_passwd() {
+        let text = b"root:x:0:0:root:/root:/bin/sh\n# a comment\ntoor:x:0:0::/:\nodd\nbad:x:many:\n\n:x:5:\nx:*:7";
+        let expected = [("root", 0), ("toor", 0), ("x", 7)];
+        assert_eq!(entries(text), expected.map(|(name, number)| (name.as_bytes().to_vec(), number)));
+    }
+}

@@ -9,10 +9,12 @@
 //! | [`gates`] | the table of gates: price of a call, calls for each directory and each file |
 //! | [`model`] | overhead and useful, what a proposal would make of them, what that saves |
 //! | [`memo`] | the memo's own table, and its proposals |
+//! | [`compare`] | ratios of runs on many systems, as in the tables of 1988 |
 //!
 //! All of it is arithmetic: nothing here does I/O.
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod gates;
 pub mod memo;
 pub mod model;

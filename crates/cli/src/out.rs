@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
+use gate::file::Writer;
 use report::json::{Envelope, GateRow, Gates};
 use report::name::printable;
 use report::table::wrap;
@@ -153,6 +154,15 @@ impl Out {
             }
         }
     }
+}
+
+/// Writes a file of the output, whole or not at all.
+pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Failed> {
+    let cannot =
+        |e: &dyn std::fmt::Display| Failed::at("cannot write", path, e, "is there room, and may you write there?");
+    let mut file = Writer::create(path).map_err(|e| cannot(&e))?;
+    file.write_all(bytes).map_err(|e| cannot(&e))?;
+    file.publish().map_err(|e| cannot(&e))
 }
 
 /// Says something on stderr, in one write: stderr has no buffer. If it cannot be said, nobody is there to be told.

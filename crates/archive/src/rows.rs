@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard};
 use mounts::Warning;
 use ondisk::Dev;
 use walk::entry::{Time, append};
-use walk::{By, Desk, Dir, Entry, Ground, Meta, Moment, Sink, Type, Worker, digest};
+use walk::{By, Desk, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Type, Worker, digest};
 
 use crate::catalog::about::{TICK, after_a_tick};
 use crate::gather::Answer;
@@ -429,13 +429,32 @@ pub(crate) struct Gathering<'a> {
     seed: RandomState,
     common: Mutex<Common>,
     heap: Mutex<Heap>,
+    /// All of it, added up, if that is wanted.
+    sum: Option<Mutex<Totals>>,
     is_full: AtomicBool,
+}
+
+/// What has been gathered, as a whole.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// Each SRC.
+    pub(crate) sources: Vec<Source>,
+    /// The file systems.
+    pub(crate) parts: Vec<Part>,
+    /// All entries, added up as the catalog of them would.
+    pub(crate) totals: Totals,
 }
 
 impl<'a> Gathering<'a> {
     /// Of each SRC, and of which of them are walked, by their numbers. With `with_tokens`, each file system is asked for its
-    /// token, and what is changed from now on can be told.
-    pub(crate) fn new(sources: Vec<Source>, dirs: Vec<u32>, with_tokens: bool, desk: &'a Desk) -> Gathering<'a> {
+    /// token, and what is changed from now on can be told. With `with_sum`, entries are added up.
+    pub(crate) fn new(
+        sources: Vec<Source>,
+        dirs: Vec<u32>,
+        with_tokens: bool,
+        with_sum: bool,
+        desk: &'a Desk,
+    ) -> Gathering<'a> {
         let begun = Moment::now();
         if with_tokens {
             // What was changed before is at rest for certain: it is older than a tick of any file system's clock.
@@ -451,6 +470,7 @@ impl<'a> Gathering<'a> {
             seed: RandomState::new(),
             common: Mutex::default(),
             heap: Mutex::default(),
+            sum: with_sum.then(Mutex::default),
             is_full: AtomicBool::new(false),
         }
     }
@@ -460,7 +480,8 @@ impl<'a> Gathering<'a> {
         self.parts.turn_to(source as usize);
         let path = &self.sources[source as usize].path;
         let mut hand = Hand::new(self);
-        let row = hand.pack(meta, path, b"");
+        let still = if meta.is_stub() { at_rest(meta) } else { *meta };
+        let row = hand.pack(&still, path, b"");
         hand.batch.sources.push((source, hand.batch.rows.len() as u32));
         hand.batch.rows.push(row);
     }
@@ -473,8 +494,21 @@ impl<'a> Gathering<'a> {
         (hash, self.seed.hash_one(path))
     }
 
+    /// All of it, as a whole; `None` if that is not known, or not as a catalog would have it.
+    pub(crate) fn seen(&self, answer: &Answer) -> Option<Seen> {
+        // The walk numbers those that are directories.
+        let is_each_walked = self.dirs.len() == self.sources.len();
+        let totals = *self.sum.as_ref().filter(|_| is_each_walked)?.lock().unwrap_or_else(|e| e.into_inner());
+        Some(Seen { sources: self.sources.clone(), parts: self.parts_of(answer), totals })
+    }
+
+    fn parts_of(&self, answer: &Answer) -> Vec<Part> {
+        self.parts.all(answer.parts.iter().map(|part| part.engine))
+    }
+
     /// All of it, in order.
     pub(crate) fn finish(self, answer: &Answer) -> Rows {
+        let parts = self.parts_of(answer);
         let heap = self.heap.into_inner().unwrap_or_else(|e| e.into_inner());
         let common = self.common.into_inner().unwrap_or_else(|e| e.into_inner());
         let mut sources = self.sources;
@@ -495,7 +529,6 @@ impl<'a> Gathering<'a> {
             source.rows = first..end;
             end = first;
         }
-        let parts = self.parts.all(answer.parts.iter().map(|part| part.engine));
         Rows { sources, rows, names, common, ends, parts, begun: self.begun, has_waited: self.with_tokens }
     }
 }
@@ -523,6 +556,7 @@ impl Sink for Gathering<'_> {
 struct Hand<'a> {
     to: &'a Gathering<'a>,
     batch: Heap,
+    sum: Totals,
     last: Option<Last>,
     /// The class that came last, and all that this thread has had.
     class: Option<(Class, u32)>,
@@ -535,14 +569,18 @@ impl<'a> Hand<'a> {
     const BATCH: usize = 1 << 10;
 
     fn new(to: &'a Gathering<'a>) -> Hand<'a> {
-        Hand { to, batch: Heap::default(), last: None, class: None, classes: HashMap::new(), path: Vec::new() }
+        Hand {
+            to,
+            batch: Heap::default(),
+            sum: Totals::default(),
+            last: None,
+            class: None,
+            classes: HashMap::new(),
+            path: Vec::new(),
+        }
     }
 
     fn pack(&mut self, meta: &Meta, dir: &[u8], name: &[u8]) -> Packed {
-        // Of what is made anew whenever it is looked at, the times are those of the look.
-        let none = Time::default();
-        let still = Meta { atime: none, mtime: none, ctime: none, ..*meta };
-        let meta = if meta.is_stub() { &still } else { meta };
         let part = self.to.parts.of(&mut self.last, meta, dir, name);
         let class = Class::of(meta, part);
         let number = match self.class {
@@ -571,6 +609,17 @@ impl Worker for Hand<'_> {
         let mut piece = NONE;
         for entry in entries {
             let number = self.batch.rows.len() as u32;
+            let still;
+            let entry = match entry.meta.is_stub() {
+                true => {
+                    still = Entry { meta: at_rest(&entry.meta), ..*entry };
+                    &still
+                }
+                false => entry,
+            };
+            if to.sum.is_some() {
+                self.sum.add(dir, entry);
+            }
             let mut row = self.pack(&entry.meta, dir.path, entry.name);
             let hash = if entry.name.is_empty() {
                 if let Some(&source) = to.dirs.get(dir.hash as usize) {
@@ -603,7 +652,16 @@ impl Worker for Hand<'_> {
 impl Drop for Hand<'_> {
     fn drop(&mut self) {
         self.hand_in();
+        if let Some(sum) = &self.to.sum {
+            sum.lock().unwrap_or_else(|e| e.into_inner()).merge(&self.sum);
+        }
     }
+}
+
+/// Of what is made anew whenever it is looked at, the times are those of the look: none.
+fn at_rest(meta: &Meta) -> Meta {
+    let none = Time::default();
+    Meta { atime: none, mtime: none, ctime: none, ..*meta }
 }
 
 /// A heap in archive order.
@@ -750,7 +808,7 @@ mod tests {
 
     fn gathering(desk: &Desk) -> Gathering<'_> {
         let source = Source { path: b"top".to_vec(), absolute: None, rows: 0..0 };
-        Gathering::new(vec![source], vec![0], false, desk)
+        Gathering::new(vec![source], vec![0], false, false, desk)
     }
 
     fn meta(ino: u64, is_dir: bool) -> Meta {

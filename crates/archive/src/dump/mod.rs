@@ -37,7 +37,7 @@ mod window;
 mod write;
 
 use crate::catalog::{Fault, Options, write_rows};
-use crate::gather::{self, Gather, Gathered, gather};
+use crate::gather::{self, Gather, Gathered, gather, gather_unless};
 use crate::increment::levels::Level;
 use crate::increment::{Base, spare_unseen};
 use crate::rows::Rows;
@@ -136,7 +136,7 @@ pub fn dump(question: &Question, desk: &Desk, progress: &Progress, map: Option<M
         Some((base, (engine, why))) => {
             let path = question.sources.first().cloned().unwrap_or_default();
             let part = Gathered { path, fstype: None, gather: Gather::of(engine), engine, why };
-            sources_only(question, &chain, base, output, (desk, progress, map), part)?
+            sources_only(question, &chain, base, output, (desk, progress, map), vec![part])?
         }
         None => everything(question, &chain, output, (desk, progress, map))?,
     };
@@ -156,7 +156,20 @@ fn everything(
     (desk, progress, map): Watched<'_, '_>,
 ) -> Result<Answer, Failure> {
     let has_catalog = chain.catalog.is_some();
-    let (mut rows, gathered) = gather(&asked(question, has_catalog), desk)?;
+    let asked = asked(question, has_catalog);
+    let (mut rows, gathered) = match &chain.base {
+        None => gather(&asked, desk)?,
+        Some(base) => match gather_unless(&asked, desk, |seen| !desk.has_warnings() && base.is_all(seen, question))? {
+            (Some(rows), gathered) => (rows, gathered),
+            (None, mut gathered) => {
+                let known = "the digest of all entries is that of the catalog";
+                gathered.parts.iter_mut().for_each(|part| part.why = format!("{known}; {}", part.why));
+                let mut answer = sources_only(question, chain, base, output, (desk, progress, map), gathered.parts)?;
+                answer.gathered = base.entries();
+                return Ok(answer);
+            }
+        },
+    };
     let skipped = desk.take_warnings();
     let mut plan = match &chain.base {
         None => Plan::full(&rows),
@@ -218,7 +231,7 @@ fn sources_only(
     base: &Base,
     mut output: Output,
     (desk, progress, map): Watched<'_, '_>,
-    part: Gathered,
+    parts: Vec<Gathered>,
 ) -> Result<Answer, Failure> {
     // One call each: what to gather them by need not be thought over.
     let asked = gather::Question { max_depth: Some(0), gather: Some(Gather::Combined), ..asked(question, false) };
@@ -232,7 +245,7 @@ fn sources_only(
         base.copy_to(catalog)?;
     }
     Ok(Answer {
-        parts: vec![part],
+        parts,
         entries: base.entries(),
         gathered: rows.len() as u64,
         directories: if account::is_open() { directories(&rows) } else { 0 },

@@ -17,7 +17,7 @@ use gate::long::statx_long;
 use mounts::root::Unusable;
 use walk::{By, Desk, Filter, Meta, NoWalk, Question as Walk, walk};
 
-use crate::rows::{Gathering, Rows, Seen, Source};
+use crate::rows::{Gathering, Rows, Source};
 
 /// A way to gather.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -120,24 +120,15 @@ pub fn gather(question: &Question, desk: &Desk) -> Result<(Rows, Answer), NoWalk
     Ok((rows, answer))
 }
 
-/// Gathers, as [`gather`] does, unless `is_known` says of the sum of it all that no more need be known: then there are no rows.
+/// Collects everything, in whatever order it comes. With `with_sum`, it is added up.
 ///
 /// # Errors
 /// As of [`gather`].
-pub(crate) fn gather_unless(
+pub(crate) fn collect<'a>(
     question: &Question,
-    desk: &Desk,
-    is_known: impl FnOnce(&Seen) -> bool,
-) -> Result<(Option<Rows>, Answer), NoWalk> {
-    let (gathering, answer) = collect(question, true, desk)?;
-    let is_known = gathering.seen(&answer).is_some_and(|seen| is_known(&seen));
-    let rows = (!is_known).then(|| gathering.finish(&answer));
-    account::phase(Function::Other);
-    Ok((rows, answer))
-}
-
-/// Collects everything, in whatever order it comes.
-fn collect<'a>(question: &Question, with_sum: bool, desk: &'a Desk) -> Result<(Gathering<'a>, Answer), NoWalk> {
+    with_sum: bool,
+    desk: &'a Desk,
+) -> Result<(Gathering<'a>, Answer), NoWalk> {
     account::phase(Function::Information);
     let filter = Filter::new(&question.excludes, question.max_depth).map_err(NoWalk::Pattern)?;
     let looked: Vec<Meta> = question.sources.iter().map(|path| look(path)).collect::<Result<_, _>>()?;

@@ -96,7 +96,7 @@ pub(super) fn compare<'a>(
         };
         let in_its_place = at_its_path.and_then(|path| then.find_near(path, likely));
         likely = in_its_place.map_or(likely, |row| row + 1);
-        let is_there = if let Some(at) = now.place(row).filter(|_| entry.is_dir) {
+        let is_there = if let Some(at) = entry.is_dir.then(|| now.place(row)).flatten() {
             let is_there = kept[at].is_some() && kept[at] == at_its_path;
             let old = kept[at].and_then(|was| then.find(was));
             let is_same = old.is_some_and(|old| then.rows()[old as usize].is_unchanged(entry.print));

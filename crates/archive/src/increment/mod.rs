@@ -117,14 +117,21 @@ impl Base {
         }
     }
 
-    /// What must be dumped of what there is now. With `with_hashes`, the checksums of what need not be dumped are
+    /// What it says of each entry.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(crate) fn index(&self) -> Result<Index, Fault> {
+        Index::load(&self.reader)
+    }
+
+    /// What must be dumped of what there is now, by that. With `with_hashes`, the checksums of what need not be dumped are
     /// carried over.
     ///
     /// # Errors
     /// The catalog cannot be read, or is of other directories.
-    pub fn plan(&self, rows: &Rows, with_hashes: bool) -> Result<Plan, Fault> {
+    pub(crate) fn plan(&self, rows: &Rows, index: Index, with_hashes: bool) -> Result<Plan, Fault> {
         self.is_of(rows.sources(), rows.parts())?;
-        let index = Index::load(&self.reader)?;
         let parts: Vec<u32> =
             rows.parts().iter().map(|part| part.among(&self.reader.about().parts).unwrap_or(NO_PART)).collect();
         let entry = |row: u32| {

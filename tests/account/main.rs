@@ -6,6 +6,8 @@
 mod support;
 
 mod command;
+mod counts;
+mod meter;
 mod patterns;
 mod savings;
 

@@ -5,6 +5,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod counts;
+mod meter;
+
 use serde_json::{Value, json};
 
 use support::run::args;

@@ -110,6 +110,17 @@ pub fn empty_call() {
     unsafe { libc::syscall(libc::SYS_getppid) };
 }
 
+/// The number of [`empty_file_call`].
+pub const EMPTY_FILE_CALL: u32 = libc::SYS_fcntl as u32;
+
+/// The same for a call that a meter of file-system work sees: it asks something of no descriptor, and fails (`EBADF`).
+/// [fcntl(2)](https://man7.org/linux/man-pages/man2/fcntl.2.html)
+#[inline]
+pub fn empty_file_call() {
+    // SAFETY: no pointers.
+    unsafe { libc::syscall(libc::SYS_fcntl, -1, libc::F_GETFD) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

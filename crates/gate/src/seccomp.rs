@@ -43,8 +43,8 @@ impl Filter {
         let mut changes: Vec<u32> = Vec::new();
         for number in numbers {
             match changes.last_mut() {
-                Some(end) if *end == number => *end += 1,
-                _ => changes.extend([number, number + 1]),
+                Some(end) if *end == number => *end = number.saturating_add(1),
+                _ => changes.extend([number, number.saturating_add(1)]),
             }
         }
         let mut steps = vec![

@@ -110,6 +110,8 @@ pub(super) mod board {
     pub(in super::super) const EVENTS: usize = 8;
     /// How deep our PID namespace is below the first one.
     pub(in super::super) const LEVEL: usize = 9;
+    /// What a call that does nothing takes while it is metered, in nanoseconds; the command's process tries it.
+    pub(in super::super) const TRIED: usize = 10;
     /// A word for each system call, see `classes`.
     pub(in super::super) const CLASSES: usize = 16;
     /// Calls, nanoseconds and errors for each system call, of what there was no cell for.
@@ -159,7 +161,7 @@ pub(super) mod slot {
     pub(in super::super) const NAME: i16 = 32;
     pub(in super::super) const LEN: i16 = 512;
 
-    /// The slot of the command before its program has begun; made by user space.
+    /// The slot of the command before its program has begun. It has no entry, and what is counted in it is thrown away.
     pub(in super::super) const FIRST: u64 = 1;
 }
 
@@ -219,6 +221,21 @@ pub(super) struct Things {
     pub(super) offsets: Offsets,
     /// What the command says to be known by.
     pub(super) cookie: [u64; 2],
+}
+
+impl Things {
+    /// Nothing at all.
+    pub(super) const NONE: Things = Things {
+        board: -1,
+        tasks: -1,
+        slots: -1,
+        cells: -1,
+        scratch: -1,
+        ring: -1,
+        watermark: 0,
+        offsets: Offsets { pid: 0, tgid: 0, files: None, fs: None, ids: None, program: None, ends: None },
+        cookie: [0; 2],
+    };
 }
 
 /// The option of the prctl(2) by which the command makes itself known; the cookie are its other two arguments.
@@ -347,10 +364,11 @@ impl Draft<'_> {
         self.asm.call(Helper::ProbeReadKernel);
     }
 
-    /// Outputs the names of the call in the entry at `R7`, of class `R9`. Marks the entry when they cannot be read; takes the
-    /// call out of what is to be told when the ring has no room for them. Destroys `R6` and `R8`.
-    fn output_names(&mut self) {
-        let [missing, whole, done] = self.asm.labels();
+    /// Outputs the names of the call in the entry at `R7`, of class `R9`. When one cannot be read, marks the entry, to try
+    /// again when the call ends; if this is the `last` time, outputs those that can. Takes the call out of what is to be told
+    /// when the ring has no room for its names. Destroys `R6` and `R8`.
+    fn output_names(&mut self, last: bool) {
+        let [missing, done] = self.asm.labels();
         self.asm.copy(R1, R9);
         self.asm.by(Op::And, R1, class::NAME as i32);
         self.asm.jump_if(R1, If::Equal, 0, done);
@@ -361,25 +379,28 @@ impl Draft<'_> {
         self.asm.store_number(Word, R8, 0, kind::NAMES);
         self.asm.load(Word, R1, R7, task::TID);
         self.asm.store(Word, R8, names::TID, R1);
-        self.asm.store_number(Word, R8, names::SECOND, 0);
-
-        self.argument(8, done);
-        self.asm.address(R1, R8, names::BYTES);
-        self.read_name(missing);
-        self.asm.store(Word, R8, names::FIRST, R0);
-        self.asm.copy(R6, R0);
-
-        self.asm.copy(R1, R9);
-        self.asm.by(Op::And, R1, class::OTHER as i32);
-        self.asm.jump_if(R1, If::Equal, 0, whole);
-        self.argument(16, whole);
-        self.asm.address(R1, R8, names::BYTES);
-        self.asm.with(Op::Add, R1, R6);
-        self.read_name(missing);
-        self.asm.store(Word, R8, names::SECOND, R0);
-        self.asm.with(Op::Add, R6, R0);
-
-        self.asm.place(whole);
+        // How many bytes of names there are.
+        self.asm.set(R6, 0);
+        for (flag, bit, len) in [(class::NAME, 8, names::FIRST), (class::OTHER, 16, names::SECOND)] {
+            let none = self.asm.label();
+            self.asm.store_number(Word, R8, len, 0);
+            self.asm.copy(R1, R9);
+            self.asm.by(Op::And, R1, flag as i32);
+            self.asm.jump_if(R1, If::Equal, 0, none);
+            self.argument(bit);
+            self.asm.jump_if(R3, If::Equal, 0, none);
+            self.asm.address(R1, R8, names::BYTES);
+            self.asm.with(Op::Add, R1, R6);
+            self.asm.set(R2, names::LONGEST);
+            self.asm.call(Helper::ProbeReadUserStr);
+            let unread = if last { none } else { missing };
+            self.asm.jump_if(R0, If::AtMost, 0, unread);
+            self.asm.jump_if(R0, If::Above, names::LONGEST, unread);
+            self.asm.store(Word, R8, len, R0);
+            self.asm.with(Op::Add, R6, R0);
+            self.asm.place(none);
+        }
+        self.asm.jump_if(R6, If::Equal, 0, done);
         self.asm.map(R1, self.things.ring);
         self.asm.copy(R2, R8);
         self.asm.copy(R3, R6);
@@ -390,29 +411,19 @@ impl Draft<'_> {
         self.asm.store_number(Word, R7, task::FLAGS, 0);
         self.board_add(board::DROPPED, 1);
         self.asm.jump(done);
-
         self.asm.place(missing);
         self.asm.store_number(Word, R7, task::FLAGS, task::TOLD | task::NAMELESS);
         self.asm.place(done);
     }
 
-    /// `R3` = the argument whose place is in the byte of `R9` that begins at `bit`; goes to `null` if it is 0.
-    fn argument(&mut self, bit: i32, null: Label) {
+    /// `R3` = the argument whose place in the row of registers is in the byte of `R9` that begins at `bit`.
+    fn argument(&mut self, bit: i32) {
         self.asm.copy(R1, R9);
         self.asm.by(Op::Right, R1, bit);
         self.asm.by(Op::And, R1, TAKEN - 8);
         self.asm.copy(R2, R7);
         self.asm.with(Op::Add, R2, R1);
         self.asm.load(Double, R3, R2, task::REGISTERS);
-        self.asm.jump_if(R3, If::Equal, 0, null);
-    }
-
-    /// Reads the string of the program at `R3` to `R1`; `R0` = its length with the NUL.
-    fn read_name(&mut self, missing: Label) {
-        self.asm.set(R2, names::LONGEST);
-        self.asm.call(Helper::ProbeReadUserStr);
-        self.asm.jump_if(R0, If::AtMost, 0, missing);
-        self.asm.jump_if(R0, If::Above, names::LONGEST, missing);
     }
 
     /// Puts a new entry for `tasks` on the stack at [`TASK`], all zeros but for the kind and the number.
@@ -470,7 +481,7 @@ pub(super) fn enter(things: &Things) -> Option<Vec<u64>> {
     p.asm.jump_if(R1, If::Equal, 0, clock);
     p.take_registers();
     p.asm.store_number(Word, R7, task::FLAGS, task::TOLD);
-    p.output_names();
+    p.output_names(false);
     p.asm.place(clock);
     p.asm.call(Helper::KtimeGetNs);
     p.asm.store(Double, R7, task::START, R0);
@@ -608,7 +619,7 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     }
     p.asm.load(Word, R8, R7, task::NUMBER);
     p.class();
-    p.output_names();
+    p.output_names(true);
     p.asm.load(Word, R1, R7, task::FLAGS);
     p.asm.jump_if(R1, If::Common, task::TOLD, again);
     p.asm.jump(clear);
@@ -942,6 +953,14 @@ pub(super) fn exit(things: &Things) -> Option<Vec<u64>> {
     p.asm.place(dropped);
     p.board_add(board::DROPPED, 1);
     p.asm.jump(silent);
+    p.finish()
+}
+
+/// Nothing, by means that the others need too: to see whether they are allowed.
+pub(super) fn attempt() -> Option<Vec<u64>> {
+    let mut p = Draft::new(&Things::NONE);
+    p.asm.set(R6, 0);
+    p.read_kernel(-8, 8, R6, 0);
     p.finish()
 }
 

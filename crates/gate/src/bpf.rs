@@ -119,7 +119,6 @@ const OBJ_GET_INFO_BY_FD: c_long = 15;
 const RAW_TRACEPOINT_OPEN: c_long = 17;
 const MAP_LOOKUP_BATCH: c_long = 24;
 const MAP_DELETE_BATCH: c_long = 27;
-const ENABLE_STATS: c_long = 32;
 
 /// One bpf(2).
 ///
@@ -481,10 +480,6 @@ pub struct Refused {
 /// What the kernel says of a program; counts since it was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    /// Time in it, in nanoseconds, while [`enable_stats`] was in force.
-    pub run_time_ns: u64,
-    /// How often it ran, likewise.
-    pub run_cnt: u64,
     /// How often it should have run and did not, since it was running on that processor already (since Linux 5.12).
     pub recursion_misses: u64,
 }
@@ -535,7 +530,7 @@ impl Program {
     pub fn info(&self) -> Result<Info> {
         let bytes = info(&self.fd)?;
         let word = |at: usize| bytes[at / 8];
-        Ok(Info { run_time_ns: word(192), run_cnt: word(200), recursion_misses: word(208) })
+        Ok(Info { recursion_misses: word(208) })
     }
 }
 
@@ -582,16 +577,6 @@ pub fn raw_tracepoint_open(name: &CStr, program: &Program) -> Result<Fd> {
     let mut attr = RawTracepoint { name: name.as_ptr() as u64, prog_fd: raw(&program.fd), pad: 0 };
     // SAFETY: the name is NUL-terminated.
     unsafe { bpf(RAW_TRACEPOINT_OPEN, &mut attr) }.map(Fd::take)
-}
-
-/// Has the kernel take the time of every run of every program, as long as the descriptor lives. `BPF_ENABLE_STATS`
-///
-/// # Errors
-/// `EPERM` without `CAP_SYS_ADMIN`.
-pub fn enable_stats() -> Result<Fd> {
-    let mut run_time: u32 = 0;
-    // SAFETY: there are no addresses in it.
-    unsafe { bpf(ENABLE_STATS, &mut run_time) }.map(Fd::take)
 }
 
 /// A prctl(2) that no kernel knows, and that does nothing: a call that a program at `sys_enter` can tell from all others by its

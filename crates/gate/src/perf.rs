@@ -4,8 +4,9 @@
 //! Events live by their descriptors: nothing of them is left when the process has ended. None of it is file-system work, so
 //! none of it is counted (but closing is).
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use libc::{c_long, syscall};
 
@@ -26,6 +27,11 @@ pub struct Watch {
     pub tasks: bool,
     /// Bytes in the ring that make it ready to be polled.
     pub watermark: u32,
+}
+
+/// Bytes in a page of memory: rings are of whole pages.
+pub fn page_size() -> usize {
+    page()
 }
 
 /// `struct perf_event_attr`, as of its fifth version.
@@ -101,7 +107,7 @@ impl Event {
         let page = page();
         let size = pages.checked_mul(page).filter(|_| pages.is_power_of_two()).ok_or(Errno::EINVAL)?;
         let area = Area::map(&self.fd, 0, page + size, true)?;
-        Ok(Ring { area, page, size, at: 0, end: 0, whole: Vec::new() })
+        Ok(Ring { area, page, size, at: 0, end: 0, given_back: 0, whole: Vec::new() })
     }
 
     /// Has it recorded in the ring of another event of the same processor. `PERF_EVENT_IOC_SET_OUTPUT`
@@ -120,9 +126,21 @@ impl Event {
     }
 }
 
-impl AsFd for Event {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+/// Waits until the ring of one of the events has as much as it is to wake for, or until there is nobody left who is watched, or
+/// `limit` has passed. Says whether there is somebody left.
+///
+/// # Errors
+/// Those of poll(2), save `EINTR`.
+pub fn wait<'a>(events: impl Iterator<Item = &'a Event>, limit: Duration) -> Result<bool> {
+    let mut set: Vec<libc::pollfd> =
+        events.map(|event| libc::pollfd { fd: event.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+    let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
+    // SAFETY: `set` has as many entries as is said.
+    match answer(c_long::from(unsafe { libc::poll(set.as_mut_ptr(), set.len() as libc::nfds_t, limit) })) {
+        // An event hangs up when its process and all that have inherited it are no more.
+        Ok(_) => Ok(!set.iter().any(|event| event.revents & libc::POLLHUP != 0)),
+        Err(Errno::EINTR) => Ok(true),
+        Err(errno) => Err(errno),
     }
 }
 
@@ -132,9 +150,11 @@ pub struct Ring {
     area: Area,
     page: usize,
     size: usize,
-    /// The record to read next, and the end of those that were there at the last [`Ring::look`]. Both only grow.
+    /// The record to read next, and the end of those that were there at the last [`Ring::look`]. They only grow.
     at: u64,
     end: u64,
+    /// How far the kernel may write again.
+    given_back: u64,
     /// For a record that goes beyond the end of the data and continues at their beginning.
     whole: Vec<u8>,
 }
@@ -146,10 +166,17 @@ const DATA_TAIL: usize = 1032;
 impl Ring {
     /// Gives back the room of what was read, and sees what has come.
     pub fn look(&mut self) {
-        if let (Some(head), Some(tail)) = (self.area.word(DATA_HEAD), self.area.word(DATA_TAIL)) {
-            tail.store(self.at, Ordering::Release);
+        self.give_back();
+        if let Some(head) = self.area.word(DATA_HEAD) {
             self.end = head.load(Ordering::Acquire);
         }
+    }
+
+    fn give_back(&mut self) {
+        if let Some(tail) = self.area.word(DATA_TAIL) {
+            tail.store(self.at, Ordering::Release);
+        }
+        self.given_back = self.at;
     }
 
     /// The next record of those that were there at the last [`Ring::look`]; the same one until [`Ring::advance`].
@@ -174,6 +201,9 @@ impl Ring {
         match self.length() {
             Some(len) => self.at += len as u64,
             None => self.at = self.end,
+        }
+        if self.at - self.given_back > self.size as u64 / 8 {
+            self.give_back();
         }
     }
 

@@ -32,7 +32,7 @@ use self::offsets::Offsets;
 use self::program::{SCRATCH, SIGN, Things, board, slot, task};
 use self::watch::Watch;
 use super::find::not_run;
-use super::{passed_on, trial};
+use super::{how, trial};
 use crate::call::{Command, Failure, Listener, Meter, Metered, Want};
 
 /// The programs call what the kernel lets only those of GPL-compatible licences call.
@@ -43,9 +43,10 @@ const TASKS: u32 = 1 << 14;
 /// Processes between two looks of this side, at most, and calls by process, number and error. Beyond, they are added up together.
 const SLOTS: u32 = 1 << 12;
 const CELLS: u32 = 1 << 16;
-/// Bytes in the ring; when no calls are told, it only has what programs begin.
-const RING: u32 = 1 << 24;
-const SMALL_RING: u32 = 1 << 18;
+/// Bytes in the ring, at least and at most: what programs begin, and calls that are told, which take about so many each.
+const LEAST_RING: u64 = 1 << 18;
+const MOST_RING: u64 = 1 << 24;
+const EACH: u64 = 256;
 
 /// The meter.
 pub struct Bpf;
@@ -68,16 +69,19 @@ impl Meter for Bpf {
     }
 
     fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure> {
-        let tell = want.calls() > 0;
+        let tell = want.calls();
         let bare = trial();
         let kit = Kit::new(tell).map_err(Failure::Meter)?;
-        let (words, cookie) = (&kit.words, kit.cookie);
+        let Kit { words, slots, cells, mut ring, programs, attached, cookie, .. } = kit;
         let prepare = || {
             prctl_unknown(SIGN as u32, cookie[0], cookie[1]);
+            if words[board::SEEN].load(Ordering::Relaxed) == 0 {
+                return Err(Errno::ENOSYS); // a filter (seccomp) has answered in the place of the kernel
+            }
             words[board::TRIED].store(trial(), Ordering::Relaxed);
             // From here on calls are told: the next one is the execve of the command.
-            if tell {
-                set_classes(words, true);
+            if tell > 0 {
+                set_classes(&words, true);
             }
             Ok(())
         };
@@ -86,19 +90,17 @@ impl Meter for Bpf {
         let before = process::children_time();
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| failed("start the command", e))?;
-        let mut watch = Watch::new(&kit, want.calls(), to);
-        let ended = watch.to_the_end(&mut running, kit.ring).map_err(|e| failed("wait for the command", e))?;
+        let mut watch = Watch::new(&words, [&slots, &cells], tell, to);
+        let ended = watch.to_the_end(&mut running, &mut ring).map_err(|e| failed("wait for the command", e))?;
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
-        if let Some(Unstarted::NotRun(errno) | Unstarted::Unprepared(errno)) = running.unstarted() {
-            return Err(not_run(&command.program, errno));
+        drop(attached);
+        match running.unstarted() {
+            Some(Unstarted::NotRun(errno)) => return Err(not_run(&command.program, errno)),
+            Some(Unstarted::Unprepared(errno)) => return Err(failed("see the command at the tracepoint sys_enter", errno)),
+            None => {}
         }
-        if words[board::SEEN].load(Ordering::Relaxed) == 0 {
-            let next = "use perf or ptrace";
-            return Err(Failure::Meter(format!("the command has run, but was not seen at the tracepoint sys_enter; {next}")));
-        }
-        drop(kit.attached);
         let after = process::children_time();
-        let missed: u64 = kit.programs.iter().filter_map(|program| program.info().ok()).map(|it| it.recursion_misses).sum();
+        let missed = programs.iter().filter_map(|program| program.info().ok()).map(|info| info.recursion_misses).sum::<u64>();
         let each = words[board::TRIED].load(Ordering::Relaxed).saturating_sub(bare);
         let summary = watch.finish().map_err(|e| failed("read the maps of the BPF programs", e))?;
         let calls: u64 = summary.totals.iter().map(|total| total.calls).sum();
@@ -111,7 +113,7 @@ impl Meter for Bpf {
             unfinished: words[board::UNFINISHED].load(Ordering::Relaxed),
             lost: summary.lost + missed,
             overhead: Duration::from_nanos(each.saturating_mul(calls)),
-            ended: passed_on(&ended),
+            ended: how(&ended),
             real,
             user: after.0.saturating_sub(before.0),
             sys: after.1.saturating_sub(before.1),
@@ -133,18 +135,18 @@ struct Kit {
 }
 
 impl Kit {
-    fn new(tell: bool) -> Result<Kit, String> {
+    fn new(tell: u64) -> Result<Kit, String> {
         let map = |kind, name, key, value, entries| Map::new(kind, name, key, value, entries).map_err(unmade);
         let board = map(Kind::Array, "fathom_board", 4, 8 * board::WORDS, 1)?;
         let tasks = map(Kind::Hash, "fathom_tasks", 4, task::LEN as usize, TASKS)?;
         let slots = map(Kind::Hash, "fathom_slots", 8, slot::LEN as usize, SLOTS)?;
         let cells = map(Kind::Hash, "fathom_cells", 16, 16, CELLS)?;
         let scratch = map(Kind::PercpuArray, "fathom_scratch", 4, SCRATCH, 1)?;
-        let size = if tell { RING } else { SMALL_RING };
+        let size = (tell.min(MOST_RING) * EACH).next_power_of_two().clamp(LEAST_RING, MOST_RING) as u32;
         let ring = Ring::new("fathom_ring", size).map_err(unmade)?;
         let words = board.words().map_err(unmade)?;
         set_classes(&words, false);
-        words[board::EVENTS].store(tell.into(), Ordering::Relaxed);
+        words[board::EVENTS].store((tell > 0).into(), Ordering::Relaxed);
         let things = Things {
             board: raw(&board),
             tasks: raw(&tasks),
@@ -275,7 +277,7 @@ mod tests {
         if let Err(why) = Bpf.possible() {
             return eprintln!("SKIPPED: {why}");
         }
-        for tell in [true, false] {
+        for tell in [0, u64::MAX] {
             Kit::new(tell).map(drop).unwrap();
         }
     }

@@ -152,6 +152,8 @@ pub(super) mod task {
 /// beginning, what is output to the ring when a program begins.
 pub(super) mod slot {
     pub(in super::super) const LIVE: i16 = 0;
+    /// In the ring: the tid that the thread had until now.
+    pub(in super::super) const FORMER: i16 = 4;
     /// The slot in which its program began: a fork runs its parent's.
     pub(in super::super) const PROGRAM: i16 = 8;
     /// The inode of the program's file.
@@ -806,6 +808,8 @@ pub(super) fn exec(things: &Things) -> Option<Vec<u64>> {
     p.look_up(things.tasks, -8);
     p.asm.jump_if(R0, If::Equal, 0, out);
     p.asm.copy(R7, R0);
+    p.asm.load(Word, R1, R7, task::TID);
+    p.asm.store(Word, R10, -48, R1);
     p.asm.call(Helper::GetCurrentPidTgid);
     p.asm.store(Double, R10, -16, R0);
     p.asm.load(Word, R1, R10, -16);
@@ -890,7 +894,9 @@ pub(super) fn exec(things: &Things) -> Option<Vec<u64>> {
     p.asm.place(unlisted);
     p.asm.store_number(Double, R7, task::SLOT, 0);
     p.asm.place(listed);
-    p.asm.store_number(Double, R8, 0, kind::EXEC);
+    p.asm.store_number(Word, R8, 0, kind::EXEC);
+    p.asm.load(Word, R1, R10, -48);
+    p.asm.store(Word, R8, slot::FORMER, R1);
     p.asm.map(R1, things.ring);
     p.asm.copy(R2, R8);
     p.asm.copy(R3, R9);

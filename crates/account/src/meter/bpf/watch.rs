@@ -2,14 +2,12 @@
 //! the maps, so that these need not grow.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::CString;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use gate::bpf::{Map, Ring, Words};
 use gate::command::Running;
-use gate::fs::{At, CWD, Want, readlinkat, statx};
 use gate::notify::{Event, poll};
 use gate::process::Ended;
 
@@ -17,6 +15,7 @@ use super::program::{self, board, fork, kind, names, slot, task};
 use super::set_classes;
 use crate::call::{Call, Fork, Listener, Total};
 use crate::meter::families::Families;
+use crate::meter::file_of;
 use crate::meter::totals::{Program, Totals};
 use crate::syscalls::NUMBERS;
 
@@ -215,24 +214,15 @@ impl<'a> Watch<'a> {
     /// A program begins. The record is a slot, with a kind in the place of its threads.
     fn exec(&mut self, record: &[u8]) {
         let (pid, inode) = (word(record, slot::PID), long(record, slot::INODE));
-        let file = self.file_of(pid, named(record), inode);
+        let file = file_of(pid, named(record), inode);
         let program = self.totals.program(&file);
         self.programs.insert(long(record, slot::PROGRAM), program);
+        // The names of this very execve.
+        if let Some(names) = self.names.remove(&word(record, slot::FORMER)) {
+            self.names.insert(pid, names);
+        }
         self.families.exec(pid);
         self.to.exec(pid, &file);
-    }
-
-    /// The absolute name of the file that a process runs, if it still does; else what it was called by.
-    fn file_of(&self, pid: u32, called: &[u8], inode: u64) -> Vec<u8> {
-        let last = |name: &[u8]| name.rsplit(|&byte| byte == b'/').next().map(<[u8]>::to_vec);
-        let file = CString::new(format!("/proc/{pid}/exe")).ok().and_then(|exe| {
-            let name = readlinkat(CWD, &exe).ok()?;
-            let is_it = inode == 0
-                || last(&name) == last(called)
-                || statx(CWD, &exe, At::empty(), Want::INO).is_ok_and(|file| file.ino == inode);
-            is_it.then_some(name)
-        });
-        file.unwrap_or_else(|| called.to_vec())
     }
 
     /// The maps are filling with what has ended.

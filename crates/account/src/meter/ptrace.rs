@@ -236,22 +236,20 @@ impl<'a> Watch<'a> {
 
     /// Until nobody is left. Says how the command itself ended.
     fn to_the_end(&mut self, running: &mut Running) -> Ended {
-        let mut how = Ended::Exited(0);
+        let mut how = None;
         loop {
             match ptrace::wait(self.orphans) {
                 Ok((tid, Came::Stopped(stop))) => self.stopped(tid, stop),
                 Ok((tid, Came::Ended(ended))) => {
-                    if tid == self.root && self.processes.contains_key(&tid) {
+                    if tid == self.root && how.is_none() {
                         running.ended();
-                        how = match ended.signal {
-                            Some(signal) => Ended::Killed(signal),
-                            None => Ended::Exited(ended.status.unwrap_or_default()),
-                        };
+                        let status = ended.status.unwrap_or_default();
+                        how = Some(ended.signal.map_or(Ended::Exited(status), Ended::Killed));
                     }
                     self.ended(tid, &ended);
                 }
                 Err(Errno::EINTR) => {}
-                Err(_) => return how,
+                Err(_) => return how.unwrap_or(Ended::Exited(0)),
             }
             if running.asked_to_stop() && !self.processes.is_empty() {
                 self.end_all();

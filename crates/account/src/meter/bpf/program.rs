@@ -19,7 +19,7 @@ use super::asm::{Asm, Helper, If, Label, Op, Reg, Size};
 use super::offsets::Offsets;
 use crate::syscalls::{self, NUMBERS};
 
-use Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
+use Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use Size::{Double, Word};
 
 /// Where the registers of a program are when it makes a call: `struct pt_regs`.
@@ -412,9 +412,11 @@ impl Draft<'_> {
         self.asm.jump_if(R0, If::Equal, 0, done);
         self.asm.store_number(Word, R7, task::FLAGS, 0);
         self.board_add(board::DROPPED, 1);
-        self.asm.jump(done);
-        self.asm.place(missing);
-        self.asm.store_number(Word, R7, task::FLAGS, task::TOLD | task::NAMELESS);
+        if !last {
+            self.asm.jump(done);
+            self.asm.place(missing);
+            self.asm.store_number(Word, R7, task::FLAGS, task::TOLD | task::NAMELESS);
+        }
         self.asm.place(done);
     }
 

@@ -259,8 +259,7 @@ impl Map {
         }
         while !keys.is_empty() {
             let count = u32::try_from(keys.len() / self.key).unwrap_or(u32::MAX);
-            let mut attr =
-                Batch { keys: keys.as_ptr() as u64, count, map_fd: raw(&self.fd), ..Batch::default() };
+            let mut attr = Batch { keys: keys.as_ptr() as u64, count, map_fd: raw(&self.fd), ..Batch::default() };
             // SAFETY: the kernel reads at most `count` keys of the map's size.
             let done = unsafe { bpf(MAP_DELETE_BATCH, &mut attr) };
             let gone = (attr.count as usize).min(keys.len() / self.key);
@@ -302,7 +301,8 @@ impl AsRawFd for Map {
 
 fn create(map_type: u32, map_flags: u32, name: &str, key_size: u32, value_size: u32, max_entries: u32) -> Result<Fd> {
     let map_name = short(name);
-    let mut attr = MapCreate { map_type, key_size, value_size, max_entries, map_flags, map_name, ..MapCreate::default() };
+    let mut attr =
+        MapCreate { map_type, key_size, value_size, max_entries, map_flags, map_name, ..MapCreate::default() };
     // SAFETY: there are no addresses in it.
     unsafe { bpf(MAP_CREATE, &mut attr) }.map(Fd::take)
 }
@@ -428,9 +428,8 @@ impl Ring {
                 let from = (offset + HEADER) & (self.size - 1);
                 let first = len.min(self.size - from);
                 // SAFETY: the record is complete; no program writes there before `consumer` says that it has been read.
-                let (first, rest) = unsafe {
-                    (self.data.bytes(self.page + from, first), self.data.bytes(self.page, len - first))
-                };
+                let (first, rest) =
+                    unsafe { (self.data.bytes(self.page + from, first), self.data.bytes(self.page, len - first)) };
                 match (first, rest) {
                     (Some(first), Some([])) => show(first),
                     (Some(first), Some(rest)) => {
@@ -563,7 +562,8 @@ pub fn programs() -> Result<Vec<String>> {
         // SAFETY: likewise.
         let found = unsafe { bpf(PROG_GET_FD_BY_ID, &mut attr) }.map(Fd::take).and_then(info);
         if let Ok(words) = found {
-            let name: Vec<u8> = words[8..10].iter().flat_map(|word| word.to_ne_bytes()).take_while(|&b| b != 0).collect();
+            let name: Vec<u8> =
+                words[8..10].iter().flat_map(|word| word.to_ne_bytes()).take_while(|&b| b != 0).collect();
             names.push(String::from_utf8_lossy(&name).into_owned());
         }
     }

@@ -131,11 +131,11 @@ fn vlen(info: u32) -> usize {
 /// Bytes that follow the head of a type.
 fn tail(info: u32) -> Option<usize> {
     Some(match kind(info) {
-        2 | 7..=12 | 16 | 18 => 0,                     // pointers and the like, forward declarations, functions, floats
-        1 | 14 | 17 => 4,                              // integers, variables, tags of declarations
-        3 => 12,                                       // arrays
-        STRUCT | UNION | 15 | 19 => 12 * vlen(info),   // and sections, and enumerations of 64 bits
-        6 | 13 => 8 * vlen(info),                      // enumerations, prototypes
+        2 | 7..=12 | 16 | 18 => 0, // pointers and the like, forward declarations, functions, floats
+        1 | 14 | 17 => 4,          // integers, variables, tags of declarations
+        3 => 12,                   // arrays
+        STRUCT | UNION | 15 | 19 => 12 * vlen(info), // and sections, and enumerations of 64 bits
+        6 | 13 => 8 * vlen(info),  // enumerations, prototypes
         _ => return None,
     })
 }
@@ -176,13 +176,10 @@ mod tests {
         let task = btf.structure(b"task").unwrap();
         assert_eq!((btf.len(), task, btf.size(task)), (4, 4, Some(16)));
         let offset = |name: &[u8]| btf.member(task, name).map(|member| member.offset);
-        assert_eq!([b"state".as_slice(), b"pid", b"tgid", b"tg", b"bit"].map(offset), [
-            Some(0),
-            Some(4),
-            Some(8),
-            None,
-            None
-        ]);
+        assert_eq!(
+            [b"state".as_slice(), b"pid", b"tgid", b"tg", b"bit"].map(offset),
+            [Some(0), Some(4), Some(8), None, None]
+        );
         assert_eq!((btf.structure(b"int"), btf.structure(b"tas"), btf.member(1, b"pid")), (None, None, None));
         assert_eq!((btf.size(0), btf.size(5)), (None, None));
     }

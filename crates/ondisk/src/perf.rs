@@ -187,13 +187,10 @@ mod tests {
     #[test]
     fn fields_are_where_the_format_says() {
         let at = |name: &[u8]| field(FORMAT, name);
-        assert_eq!([b"filename".as_slice(), b"pid", b"comm", b"old_pid", b"none"].map(at), [
-            Some(8),
-            Some(12),
-            Some(16),
-            Some(32),
-            None
-        ]);
+        assert_eq!(
+            [b"filename".as_slice(), b"pid", b"comm", b"old_pid", b"none"].map(at),
+            [Some(8), Some(12), Some(16), Some(32), None]
+        );
     }
 
     #[test]

@@ -20,9 +20,10 @@ pub mod ptrace;
 pub mod totals;
 mod tracefs;
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
+use std::os::fd::AsRawFd;
 
-use gate::fs::{At, CWD, Want as Ask, readlinkat, statx};
+use gate::fs::{At, CWD, Open, Want as Ask, openat, readlinkat, statx};
 use gate::{clock, process};
 
 use crate::call::{Command, Ended, Failure, Listener, Meter, Metered, Want};
@@ -69,16 +70,21 @@ fn trial() -> u64 {
     (0..ROUNDS).map(round).min().unwrap_or_default()
 }
 
-/// The absolute name of the file that a process runs. When it runs another one by now, or none: what it was called by. The number of
-/// the file's inode tells, and so does the last part of the name; without the number (0) the process is believed.
+/// The absolute name of the file that a process runs. When it runs another one by now, or none: the name of the file that it was
+/// called by, or that as it is. Which file it is, the number of its inode tells, and so does the last part of the name; without
+/// the number (0) the process is believed.
 fn file_of(pid: u32, called: &[u8], inode: u64) -> Vec<u8> {
     let last = |name: &[u8]| name.rsplit(|&byte| byte == b'/').next().map(<[u8]>::to_vec);
-    let file = CString::new(format!("/proc/{pid}/exe")).ok().and_then(|exe| {
+    let is_it = |name: &CStr| statx(CWD, name, At::empty(), Ask::INO).is_ok_and(|file| file.ino == inode);
+    let running = || {
+        let exe = CString::new(format!("/proc/{pid}/exe")).ok()?;
         let name = readlinkat(CWD, &exe).ok()?;
-        let is_it = inode == 0
-            || last(&name) == last(called)
-            || statx(CWD, &exe, At::empty(), Ask::INO).is_ok_and(|file| file.ino == inode);
-        is_it.then_some(name)
-    });
-    file.unwrap_or_else(|| called.to_vec())
+        (inode == 0 || last(&name) == last(called) || is_it(&exe)).then_some(name)
+    };
+    let named = || {
+        let file = openat(CWD, &CString::new(called).ok().filter(|_| called.starts_with(b"/"))?, Open::PATH).ok()?;
+        let link = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+        if is_it(&link) { readlinkat(CWD, &link).ok() } else { None }
+    };
+    running().or_else(named).unwrap_or_else(|| called.to_vec())
 }

@@ -33,7 +33,7 @@ const MOST: usize = 8 << 20;
 const LEAST: usize = 64 << 10;
 /// How long to wait when there was something to read, and when there was nothing.
 const BUSY: Duration = Duration::from_millis(2);
-const IDLE: Duration = Duration::from_millis(50);
+const IDLE: Duration = Duration::from_millis(20);
 
 /// The meter.
 pub struct Perf;
@@ -49,7 +49,8 @@ impl Meter for Perf {
 
     fn possible(&self) -> Result<(), String> {
         let tracepoints = Tracepoints::find()?;
-        let watch = Watched { tracepoint: tracepoints.enter, sample: perf::SAMPLE, registers: 0, tasks: false, watermark: 0 };
+        let watch =
+            Watched { tracepoint: tracepoints.enter, sample: perf::SAMPLE, registers: 0, tasks: false, watermark: 0 };
         let first = processors().first().copied().unwrap_or_default();
         perf_event_open(&watch, 0, first).map(drop).map_err(refused)
     }

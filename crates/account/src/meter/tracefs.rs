@@ -74,8 +74,12 @@ impl Tracepoints {
         child.wait(LIMIT)?;
         meter::enter(&Tally::collect(&words[FOUND + 1..]));
         let word = |n: usize| words[n].load(Ordering::Relaxed);
-        (words[FOUND].load(Ordering::Acquire) == 1)
-            .then(|| Tracepoints { enter: word(0), exit: word(1), exec: word(2), filename: word(3) })
+        (words[FOUND].load(Ordering::Acquire) == 1).then(|| Tracepoints {
+            enter: word(0),
+            exit: word(1),
+            exec: word(2),
+            filename: word(3),
+        })
     }
 }
 

@@ -370,12 +370,15 @@ mod tests {
         asm.store_number(Size::Word, R10, -4, 2); // 62 0a fc ff 02 00 00 00
         asm.call(Helper::KtimeGetNs); // 85 00 00 00 05 00 00 00
         let bytes: Vec<u8> = asm.finish().unwrap().into_iter().flat_map(u64::to_le_bytes).collect();
-        assert_eq!(bytes, [
-            0xbf, 0x16, 0, 0, 0, 0, 0, 0, //
-            0x79, 0x68, 8, 0, 0, 0, 0, 0, //
-            0x62, 0x0a, 0xfc, 0xff, 2, 0, 0, 0, //
-            0x85, 0, 0, 0, 5, 0, 0, 0
-        ]);
+        assert_eq!(
+            bytes,
+            [
+                0xbf, 0x16, 0, 0, 0, 0, 0, 0, //
+                0x79, 0x68, 8, 0, 0, 0, 0, 0, //
+                0x62, 0x0a, 0xfc, 0xff, 2, 0, 0, 0, //
+                0x85, 0, 0, 0, 5, 0, 0, 0
+            ]
+        );
     }
 
     #[test]

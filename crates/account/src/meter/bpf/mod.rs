@@ -96,11 +96,14 @@ impl Meter for Bpf {
         drop(attached);
         match running.unstarted() {
             Some(Unstarted::NotRun(errno)) => return Err(not_run(&command.program, errno)),
-            Some(Unstarted::Unprepared(errno)) => return Err(failed("see the command at the tracepoint sys_enter", errno)),
+            Some(Unstarted::Unprepared(errno)) => {
+                return Err(failed("see the command at the tracepoint sys_enter", errno));
+            }
             None => {}
         }
         let after = process::children_time();
-        let missed = programs.iter().filter_map(|program| program.info().ok()).map(|info| info.recursion_misses).sum::<u64>();
+        let missed =
+            programs.iter().filter_map(|program| program.info().ok()).map(|info| info.recursion_misses).sum::<u64>();
         let each = words[board::TRIED].load(Ordering::Relaxed).saturating_sub(bare);
         let summary = watch.finish().map_err(|e| failed("read the maps of the BPF programs", e))?;
         let calls: u64 = summary.totals.iter().map(|total| total.calls).sum();
@@ -204,7 +207,9 @@ const PRIVILEGE: &str = "run as root, or with CAP_BPF and CAP_PERFMON";
 
 fn unmade(errno: Errno) -> String {
     match errno {
-        Errno::EPERM => format!("BPF is not permitted: {errno}; {PRIVILEGE}, and before Linux 5.11 with `ulimit -l unlimited`"),
+        Errno::EPERM => {
+            format!("BPF is not permitted: {errno}; {PRIVILEGE}, and before Linux 5.11 with `ulimit -l unlimited`")
+        }
         Errno::ENOSYS => format!("this kernel has no BPF: {errno}"),
         _ => format!("cannot make a BPF map: {errno}"),
     }
@@ -252,17 +257,20 @@ mod tests {
     fn the_way_of_a_call_that_nobody_meters_is_short() {
         let listing = asm::listing(&program::enter(&Things::NONE).unwrap());
         let way: Vec<&str> = listing.lines().take(10).collect();
-        assert_eq!(way[..9], [
-            "0: r6 = r1",
-            "1: r8 = *(u64 *)(r6 +8)",
-            "2: call 14",
-            "3: *(u32 *)(r10 -8) = r0",
-            "4: r1 = map",
-            "6: r2 = r10",
-            "7: r2 += -8",
-            "8: call 1",
-            &format!("9: if r0 == 0 goto {}", stranger(&listing)),
-        ]);
+        assert_eq!(
+            way[..9],
+            [
+                "0: r6 = r1",
+                "1: r8 = *(u64 *)(r6 +8)",
+                "2: call 14",
+                "3: *(u32 *)(r10 -8) = r0",
+                "4: r1 = map",
+                "6: r2 = r10",
+                "7: r2 += -8",
+                "8: call 1",
+                &format!("9: if r0 == 0 goto {}", stranger(&listing)),
+            ]
+        );
     }
 
     /// Where the number of prctl(2) is asked for.

@@ -121,12 +121,7 @@ impl Offsets {
             let from = piece * (LOOKED - OVERLAP);
             let cookie = super::cookie();
             let code = program::look(
-                &Things {
-                    ring: super::raw(&ring),
-                    scratch: super::raw(&scratch),
-                    cookie,
-                    ..Things::NONE
-                },
+                &Things { ring: super::raw(&ring), scratch: super::raw(&scratch), cookie, ..Things::NONE },
                 from as i32,
             );
             let code = code.ok_or("a BPF program could not be assembled")?;
@@ -149,7 +144,8 @@ impl Offsets {
                 return Ok(Offsets { pid, tgid: pid + 4, files, fs, ids, program, ends });
             }
         }
-        Err("this kernel does not describe itself (no /sys/kernel/btf/vmlinux), and its task_struct is not as others'".to_owned())
+        Err("this kernel does not describe itself (no /sys/kernel/btf/vmlinux), and its task_struct is not as others'"
+            .to_owned())
     }
 }
 

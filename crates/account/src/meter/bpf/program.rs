@@ -903,7 +903,7 @@ pub(super) fn exec(things: &Things) -> Option<Vec<u64>> {
     p.asm.copy(R2, R8);
     p.asm.copy(R3, R9);
     p.asm.by(Op::Add, R3, slot::NAME.into());
-    p.asm.set(R4, NO_WAKEUP);
+    p.asm.set(R4, FORCE_WAKEUP); // the process is to be looked at while it runs this program
     p.asm.call(Helper::RingbufOutput);
     p.asm.jump_if(R0, If::Equal, 0, out);
     p.board(R1, board::EVENTS);

@@ -255,7 +255,9 @@ impl<'a> Watch<'a> {
                 return;
             }
             let unlisted = (Program::default(), 0);
-            let Some((program, pid)) = ended.get(&slot).copied().or((all && slot == 0).then_some(unlisted)) else { return };
+            let Some((program, pid)) = ended.get(&slot).copied().or((all && slot == 0).then_some(unlisted)) else {
+                return;
+            };
             let errno = word(key, 12).cast_signed();
             totals.add(program, pid, word(key, 8), long(value, 0), long(value, 8), (errno != 0).then_some(errno));
             gone.extend_from_slice(key);

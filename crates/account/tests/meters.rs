@@ -188,21 +188,23 @@ fn is_missing(call: &Heeded) -> bool {
 #[test]
 fn names_are_told_as_they_were_given_or_not_at_all() {
     each_naming(&busy_with("names"), |meter, _, heard| {
-        let names: Vec<_> = heard
-            .calls
-            .iter()
-            .filter(|call| call.result.is_some_and(|result| result < 0) && call.args[0] as i32 == -100)
-            .filter(|call| ["newfstatat", "renameat2"].contains(&call.gate))
-            .map(|call| (call.name.clone(), call.other.clone()))
-            .collect();
+        let brief = |name: &Option<Vec<u8>>| {
+            name.as_ref().map(|name| (name[..name.len().min(13)].escape_ascii().to_string(), name.len()))
+        };
+        // Before them the loader may look for libraries.
+        let wrong = heard.calls.iter().filter(|call| call.result.is_some_and(|result| result < 0));
+        let asked = wrong.filter(|call| ["newfstatat", "renameat2"].contains(&call.gate));
+        let names: Vec<_> = asked.map(|call| (brief(&call.name), brief(&call.other))).collect();
+        let names = &names[names.len().saturating_sub(7)..];
+        let xs = "x".repeat(13);
         let expected = [
             (None, None),
             (None, None),
-            (Some(b"/no/such/file".to_vec()), None),
-            (Some(b"\xff\xfe\n\x01".to_vec()), None),
+            (Some(("/no/such/file".to_owned(), 13)), None),
+            (Some((r"\xff\xfe\n\x01".to_owned(), 4)), None),
             (None, None),
-            (Some(vec![b'x'; 302]), None),
-            (Some(vec![b'x'; LONGEST_NAME]), None),
+            (Some((xs.clone(), 302)), None),
+            (Some((xs, LONGEST_NAME)), None),
         ];
         assert_eq!(names, expected, "{meter}");
     });

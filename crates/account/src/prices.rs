@@ -372,7 +372,8 @@ mod tests {
 
     #[test]
     fn what_is_given_is_taken_and_the_rest_follows_the_empty_call() {
-        let here = Prices { each: [200.0; Sort::ALL.len()], part: 10.0, empty: 100.0, uring: 800.0, source: String::new() };
+        let here =
+            Prices { each: [200.0; Sort::ALL.len()], part: 10.0, empty: 100.0, uring: 800.0, source: String::new() };
         let given = Given { empty: Some(50.0), stat: Some(300.0), open_close: Some(900.0), ..Given::default() };
         let prices = here.given(&given, "a file".to_owned());
         let of = |sort| prices.of(sort);

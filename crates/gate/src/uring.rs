@@ -131,7 +131,8 @@ impl Ring {
             (words(SQ_TAIL), words(CQ_HEAD), words(CQ_TAIL)),
             (words(SQ_MASK), words(CQ_MASK)),
         );
-        let (Some(requests), Some(array), Some(answers), (Some(tail), Some(head), Some(end)), (Some(sent), Some(got))) = places
+        let (Some(requests), Some(array), Some(answers), (Some(tail), Some(head), Some(end)), (Some(sent), Some(got))) =
+            places
         else {
             return Err(Errno::EIO);
         };
@@ -171,7 +172,9 @@ impl Ring {
                 let entered = pass(Gate::IoUringEnter, || {
                     let (fd, unsent, waiting) = (self.fd.as_raw_fd(), c_long::from(unsent), c_long::from(waiting));
                     // SAFETY: what the requests point to, `name` and `buffers`, lives until they have been answered.
-                    answer(unsafe { syscall(libc::SYS_io_uring_enter, fd, unsent, waiting, ENTER_GETEVENTS, 0_usize, 0_usize) })
+                    answer(unsafe {
+                        syscall(libc::SYS_io_uring_enter, fd, unsent, waiting, ENTER_GETEVENTS, 0_usize, 0_usize)
+                    })
                 });
                 match entered {
                     Ok(taken) => unsent = unsent.saturating_sub(taken as u32),

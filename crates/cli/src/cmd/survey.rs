@@ -17,8 +17,8 @@ use ondisk::split_options;
 use probe::cache::How;
 use probe::place::Place;
 use probe::{Answer, Experiment, Limits, Question, Trouble};
-use report::meter::Account;
 use report::compare::{Comparison, comparison, methods_text};
+use report::meter::Account;
 use report::mounts::{Look, Mounts, Rows};
 use report::name::{entry, printable};
 use report::nightly::{Expected, Nightly};
@@ -138,7 +138,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         text.push_str(&format!("\n{}\n", head("Calls: what walking asks of the kernel, call by call")));
         match &account {
             Ok(account) => text.push_str(&account.brief(look)),
-            Err(why) => text.push_str(&(wrap(&format!("Not accounted for: {why}."), look.width.unwrap_or(usize::MAX)) + "\n")),
+            Err(why) => {
+                text.push_str(&(wrap(&format!("Not accounted for: {why}."), look.width.unwrap_or(usize::MAX)) + "\n"))
+            }
         }
         if !probe.is_empty() {
             let size = PROBED >> 20;

@@ -72,7 +72,7 @@ impl Meter for Bpf {
         let tell = want.calls();
         let bare = trial();
         let kit = Kit::new(tell).map_err(Failure::Meter)?;
-        let Kit { words, slots, cells, mut ring, programs, attached, cookie, .. } = kit;
+        let Kit { words, tasks, slots, cells, mut ring, programs, attached, cookie, .. } = kit;
         let prepare = || {
             prctl_unknown(SIGN as u32, cookie[0], cookie[1]);
             if words[board::SEEN].load(Ordering::Relaxed) == 0 {
@@ -90,7 +90,7 @@ impl Meter for Bpf {
         let before = process::children_time();
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| failed("start the command", e))?;
-        let mut watch = Watch::new(&words, [&slots, &cells], tell, to);
+        let mut watch = Watch::new(&words, [&tasks, &slots, &cells], tell, to);
         let ended = watch.to_the_end(&mut running, &mut ring).map_err(|e| failed("wait for the command", e))?;
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
         drop(attached);
@@ -127,6 +127,7 @@ impl Meter for Bpf {
 /// All that lives in the kernel while a command is metered, by descriptors that end with this process.
 struct Kit {
     words: Words,
+    tasks: Map,
     slots: Map,
     cells: Map,
     ring: Ring,
@@ -134,7 +135,7 @@ struct Kit {
     attached: Vec<Fd>,
     cookie: [u64; 2],
     /// Kept for the programs.
-    _others: [Map; 3],
+    _others: [Map; 2],
 }
 
 impl Kit {
@@ -179,7 +180,7 @@ impl Kit {
             attached.push(raw_tracepoint_open(place, program).map_err(unattached)?);
         }
         let cookie = things.cookie;
-        Ok(Kit { words, slots, cells, ring, programs, attached, cookie, _others: [board, tasks, scratch] })
+        Ok(Kit { words, tasks, slots, cells, ring, programs, attached, cookie, _others: [board, scratch] })
     }
 }
 

@@ -15,7 +15,7 @@ use crate::support::run::program;
 use crate::support::{fathom, run};
 
 fn metered(meter: &str, words: &[&str]) -> Command {
-    let args = ["account", "--meter", meter, "--json", "-o", "/dev/null", "--"].iter().chain(words);
+    let args = ["account", "--meter", meter, "--json", "-o", "/dev/null", "--"].into_iter().chain(words.iter().copied());
     fathom(args.map(OsString::from))
 }
 

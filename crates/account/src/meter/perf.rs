@@ -174,6 +174,10 @@ impl Events {
             events.others.push(exec);
             events.rings.push(ring);
         }
+        // What happened before there was a ring would be counted, and missing.
+        for event in events.enter.iter().chain(&events.exit).chain(&events.others) {
+            event.enable()?;
+        }
         Ok(events)
     }
 

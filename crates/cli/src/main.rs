@@ -52,6 +52,7 @@ fn main() -> ExitCode {
         args::Command::Verify(args) => cmd::verify::run(args, &out),
         args::Command::Probe(args) => cmd::probe::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
+        args::Command::Tread(args) => cmd::survey::tread(args),
         args::Command::Completions(args) => cmd::paper::completions(args, &out),
         args::Command::Man(args) => cmd::paper::man(args),
     };

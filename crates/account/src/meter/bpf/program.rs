@@ -58,7 +58,7 @@ pub(super) fn arguments(row: &[u8]) -> [u64; 6] {
     })
 }
 
-/// What of a call's path arguments and so on the programs are told: one word of [`Board`] for each number.
+/// What of a call's path arguments and so on the programs are told: one word of the [`board`] for each number.
 mod class {
     /// Counted.
     pub(super) const COUNTED: u64 = 1;

@@ -9,13 +9,19 @@
 //! | [`gates`] | the table of gates: price of a call, calls for each directory and each file |
 //! | [`model`] | overhead and useful, what a proposal would make of them, what that saves |
 //! | [`memo`] | the memo's own table, and its proposals |
+//! | [`call`] | what a meter tells of another program: calls, processes, totals; and what a meter is |
+//! | [`syscalls`] | the file-system system calls: numbers, names, what they are for, where their names and descriptors are |
+//! | [`meter`] | the meters of other programs |
 //!
-//! All of it is arithmetic: nothing here does I/O.
+//! The model is arithmetic: only the meters touch the kernel.
 #![forbid(unsafe_code)]
 
+pub mod call;
 pub mod gates;
 pub mod memo;
+pub mod meter;
 pub mod model;
+pub mod syscalls;
 
 pub use gates::{Gate, Per, Wrong, parse};
 pub use model::{Asked, Cost, Keeps, Proposal, Swap, cost, fixed_price, predict, saves};

@@ -1,0 +1,96 @@
+//! Values with a form of their own: times, sizes, shares.
+
+use std::time::Duration;
+
+/// A time: a number with `ms`, `s` or `m` behind it, or of seconds.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
+        Some(at) => text.split_at(at),
+        None => (text, "s"),
+    };
+    let factor = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        _ => return Err("give a time as 2s, 500ms or 1m".to_owned()),
+    };
+    let seconds: f64 = number.trim().parse().map_err(|_| "give a time as 2s, 500ms or 1m".to_owned())?;
+    Duration::try_from_secs_f64(seconds * factor)
+        .ok()
+        .filter(|time| !time.is_zero() && time.as_secs() < 1_000_000)
+        .ok_or_else(|| "give a time over 0 and under 11 days".to_owned())
+}
+
+/// Two shares, as 40:60.
+pub(super) fn mix(text: &str) -> Result<(f64, f64), String> {
+    let share = |text: &str| text.trim().parse().ok().filter(|share: &f64| (0.0..=1e9).contains(share));
+    text.split_once(':')
+        .and_then(|(dirs, files)| Some((share(dirs)?, share(files)?)))
+        .filter(|(dirs, files)| dirs + files > 0.0)
+        .ok_or_else(|| "give two shares as 40:60".to_owned())
+}
+
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim_end_matches('%').trim().parse().ok();
+    number.filter(|share| (0.0..=100.0).contains(share)).ok_or_else(|| "give a number from 0 to 100".to_owned())
+}
+
+/// A size in bytes: a number, with `K`, `M`, `G` or `T` behind it for powers of 1024.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
+        Some(at) => text.split_at(at),
+        None => (text, ""),
+    };
+    let shift = match unit.to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err("give a size as 64K, 1M or 2G".to_owned()),
+    };
+    let number: u64 = number.trim().parse().map_err(|_| "give a size as 64K, 1M or 2G".to_owned())?;
+    number.checked_mul(1 << shift).filter(|size| *size < 1 << 60).ok_or_else(|| "that is too large a size".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in
+            [("0", 0), ("512", 512), ("64K", 64 << 10), ("2g", 2 << 30), ("1MiB", 1 << 20), ("3KB", 3072)]
+        {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for bad in ["", "K", "-1", "1.5G", "2X", "99999999T", "18446744073709551616"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(duration("2s"), Ok(Duration::from_secs(2)));
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("0.5"), Ok(Duration::from_millis(500)));
+        for bad in ["", "s", "-1s", "2h", "0", "nan", "inf"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn shares() {
+        assert_eq!(mix("40:60"), Ok((40.0, 60.0)));
+        assert_eq!(mix("0 : 1"), Ok((0.0, 1.0)));
+        for bad in ["", "40", "0:0", "-1:2", "nan:1", "1:inf", "1:2:3"] {
+            assert!(mix(bad).is_err(), "{bad}");
+        }
+        assert_eq!((percent("51"), percent("51%")), (Ok(51.0), Ok(51.0)));
+        for bad in ["", "-1", "101", "nan", "x"] {
+            assert!(percent(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -27,6 +27,7 @@ PEERS = {  # name: (what it may be called, how to get it, what it is measured in
     "rustic": ("rustic", "cargo install --locked rustic-rs", "dump"),
     "borg": ("borg", "Debian package borgbackup", "dump"),
     "rsync": ("rsync", "Debian package rsync", "changed"),
+    "pathwalk": ("pathwalk", "https://github.com/chaos/pathwalk", "pathwalk: LLNL's own program"),
     "strace": ("strace", "Debian package strace", "no contender: it counts the calls of the peers"),
     "mkfs.ext4": ("mkfs.ext4", "Debian package e2fsprogs", "no contender: it makes images"),
     "mkfs.xfs": ("mkfs.xfs", "Debian package xfsprogs", "no contender: it makes images"),

@@ -171,7 +171,8 @@ fn a_group_of_its_own_forgets() {
         };
         let ground = tempfile::tempdir().unwrap();
         let mut shell = Command::new("sh");
-        let script = "echo $$ > \"$1/cgroup.procs\" && exec \"$0\" pathwalk -ctr -l 3 -f 500 --repeat 2 --cold --json \"$2\"";
+        let script =
+            "echo $$ > \"$1/cgroup.procs\" && exec \"$0\" pathwalk -ctr -l 3 -f 500 --repeat 2 --cold --json \"$2\"";
         shell.args(["-c", script, env!("CARGO_BIN_EXE_fathom")]).args(args![&group.0, ground.path().join("x")]);
         let value = run(&mut shell).exits(0).json();
         assert!(value["result"]["test"]["forgot"]["what"].is_string(), "{value}");

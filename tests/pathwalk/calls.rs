@@ -17,8 +17,12 @@ fn look_ups(program: &[&str], flags: &[&str], root: &Path, log: &Path) -> Vec<St
     run(&mut strace).exits(0);
     let start = format!("\"{}/", root.display());
     let said = fs::read_to_string(log).unwrap();
-    // What stat fills in is the same file's, and no matter; neither is whether it says so in words.
-    let line = |line: &str| format!("{} {}", line.split_once(", {").map_or(line, |(call, _)| call), line.ends_with(" = 0"));
+    // Between the path and the flags stands where the answer goes, or what it is.
+    let line = |line: &str| {
+        let (call, answer) = line.split_once("\", ").unwrap();
+        let (_, flags) = answer.rsplit_once(", ").unwrap();
+        format!("{call} {flags}")
+    };
     said.lines().filter(|line| line.contains(&start)).map(line).collect()
 }
 
@@ -44,7 +48,9 @@ fn strace_counts_the_same_and_just_the_look_ups() {
     if require(&[Need::Program("strace")]) {
         let ground = tempfile::tempdir().unwrap();
         let (root, log) = (ground.path().join("x"), ground.path().join("log"));
-        for part in ["-c", "-t", "-tF", "-tC", "-t -j2", "-t --method=statx", "-t --method=access", "-t --method=open", "-r"] {
+        for part in
+            ["-c", "-t", "-tF", "-tC", "-t -j2", "-t --method=statx", "-t --method=access", "-t --method=open", "-r"]
+        {
             let flags = part.split_whitespace().map(Into::into);
             let all = args!["pathwalk", "-l", "4", "-f", "25", "--json", &root].into_iter().chain(flags);
             let traced = less_start(&log, all);
@@ -62,7 +68,8 @@ fn strace_counts_the_same_and_just_the_look_ups() {
             assert_eq!(traced.counts[wanted.0], wanted.1, "{part}");
         }
         pathwalk("-c -l 4 -f 25", &root).exits(0);
-        let traced = less_start(&log, args!["pathwalk", "-t", "-l", "4", "-f", "25", "--method", "dirfd", "--json", &root]);
+        let traced =
+            less_start(&log, args!["pathwalk", "-t", "-l", "4", "-f", "25", "--method", "dirfd", "--json", &root]);
         agree(&traced.ran.exits(0).json()["gates"], &traced.counts, "dirfd");
         assert_eq!(traced.counts["newfstatat"], (100, 75));
     }

@@ -48,7 +48,8 @@ fn listing(root: &Path) -> Vec<String> {
 fn untimed(text: &str) -> Vec<String> {
     let line = |line: &str| {
         let (what, took) = line.rsplit_once(" in ").unwrap_or_else(|| panic!("no time: {line}"));
-        let (whole, part) = took.strip_suffix('s').and_then(|took| took.split_once('.')).unwrap_or_else(|| panic!("{line}"));
+        let (whole, part) =
+            took.strip_suffix('s').and_then(|took| took.split_once('.')).unwrap_or_else(|| panic!("{line}"));
         assert!(part.len() == 3 && [whole, part].iter().all(|d| d.parse::<u32>().is_ok()), "{line}");
         what.to_owned()
     };

@@ -66,7 +66,9 @@ fn all_ranks_search_and_the_work_of_making_is_split() {
                 alone(&format!("-r {shape}"), &root).exits(0);
                 alone(&format!("-c {shape}"), &root).exits(0);
                 let removed = ranks(many, &format!("-r {shape}"), &root).exits(0);
-                assert!(removed.lines()[0].starts_with(&format!("pathwalk: Removed {} objects in ", length * files + 1)));
+                assert!(
+                    removed.lines()[0].starts_with(&format!("pathwalk: Removed {} objects in ", length * files + 1))
+                );
                 assert!(!root.exists());
             }
         }
@@ -79,7 +81,10 @@ fn of_each(pass: &Value, many: usize, files: usize, length: usize) {
     assert_eq!(each.len(), many);
     for (n, rank) in each.iter().enumerate() {
         assert_eq!(rank["rank"], n);
-        assert_eq!((rank["found"].as_u64(), rank["lookups"].as_u64()), (Some(files as u64), Some((files * length) as u64)));
+        assert_eq!(
+            (rank["found"].as_u64(), rank["lookups"].as_u64()),
+            (Some(files as u64), Some((files * length) as u64))
+        );
     }
     let seconds: Vec<f64> = each.iter().map(|rank| rank["seconds"].as_f64().unwrap()).collect();
     let stats = |field: &str| ranks["seconds"][field].as_f64().unwrap();

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::{listing, pathwalk, untimed};
-use crate::support::build::{dir, file, tmpfs};
+use crate::support::build::{deep, dir, file, tmpfs};
 use crate::support::disks::{EXT4, Make, image, mount_image};
 use crate::support::jail::{as_nobody, fathom_in};
 use crate::support::run::{Ran, args, program};
@@ -137,7 +137,10 @@ fn what_is_foreign_stays() {
     let removed = &ran.json()["result"]["removed"];
     assert_eq!((removed["objects"].as_u64(), removed["left"].as_u64()), (Some(22), Some(7)), "{ran}");
     let left: Vec<String> = listing(&root).iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
-    assert_eq!(left, ["", "0", "0/0.01", "0/0.5", "1", "2", "2/2.3", "3", "3/3.1", "3/3.1/deep", "4", "4/4.2", "notes"]);
+    assert_eq!(
+        left,
+        ["", "0", "0/0.01", "0/0.5", "1", "2", "2/2.3", "3", "3/3.1", "3/3.1/deep", "4", "4/4.2", "notes"]
+    );
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 2);
     let again = pathwalk("-r -l 6 -f 5", &root).exits(1);
     assert!(again.lines()[0].starts_with("pathwalk: Removed 0 objects in "), "{again}");
@@ -248,18 +251,12 @@ fn no_permission() {
 #[test]
 fn a_name_that_is_too_long() {
     let ground = tempfile::tempdir().unwrap();
-    let deep = ["d".repeat(200); 1].concat();
-    let mut root = ground.path().to_owned();
-    let mut command = std::process::Command::new("sh");
-    command.args(["-c", "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21; do mkdir $0 && cd $0 || exit 1; done"]);
-    crate::support::build::tool(command.arg(&deep).current_dir(ground.path()));
-    (0..21).for_each(|_| root.push(&deep));
+    let name = "d".repeat(200);
+    deep(ground.path(), &name, 21);
+    let root = (0..21).fold(ground.path().to_owned(), |path, _| path.join(&name)).join("x");
     // Longer than PATH_MAX: it can be made, but stat(2) takes no such name.
-    let root = root.join("x");
     pathwalk("-c -l 2 -f 2", &root).exits(0);
     refused(pathwalk("-t -l 2 -f 2", &root), "File name too long");
     pathwalk("-t -l 2 -f 2 --method dirfd", &root).exits(0);
     pathwalk("-r -l 2 -f 2", &root).exits(0);
-    let remove = |_| crate::support::build::tool(std::process::Command::new("rm").arg("-rf").arg(ground.path().join(&deep)));
-    Some(()).map(remove);
 }

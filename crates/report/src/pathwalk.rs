@@ -483,7 +483,8 @@ mod tests {
     #[test]
     fn what_there_is_to_say_beyond() {
         let (created, removed) = (None, None);
-        let of = |ranks| Pathwalk { root: b"\xff", directories: 16, files: 10, created, test: Some(test(ranks)), removed };
+        let of =
+            |ranks| Pathwalk { root: b"\xff", directories: 16, files: 10, created, test: Some(test(ranks)), removed };
         let look = Look { width: None, tree: false, color: false };
         let text = of(1).to_text(look);
         for words in ["stat", "0.400000", "400", "93.75 %", "99.9 %", "820", "2.00 times as long", "Forgotten"] {

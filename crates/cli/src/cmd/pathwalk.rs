@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use mounts::table::{Door, Table};
 use pathsearch::bench::{
-    Alone, Answer, Cold, Event, Failure, Histogram, Method, Progress, Question, Shape, Team, Test, launched, run as bench,
+    Alone, Answer, Cold, Event, Failure, Histogram, Method, Progress, Question, Shape, Team, Test, launched,
+    run as bench,
 };
 use report::mounts::Look;
 use report::pathwalk::{
@@ -149,10 +150,9 @@ fn draw(dir: &OsStr, test: &Shown) -> Result<(), Failed> {
 
 fn shown<'a>(question: &'a Question, answer: &Answer) -> Pathwalk<'a> {
     let Shape { length, files } = question.shape;
-    let created = answer.created.map(|took| Created {
-        objects: question.shape.objects().unwrap_or(u64::MAX),
-        seconds: took.as_secs_f64(),
-    });
+    let created = answer
+        .created
+        .map(|took| Created { objects: question.shape.objects().unwrap_or(u64::MAX), seconds: took.as_secs_f64() });
     let removed = answer.removed.map(|removed| Removed {
         objects: removed.objects,
         left: removed.left,

@@ -1,11 +1,11 @@
 //! The ranks of an MPI job. The standard's name for each call stands beside it.
 
+use mpi::Count;
 use mpi::Threading;
 use mpi::datatype::PartitionMut;
 use mpi::environment::Universe;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives};
-use mpi::Count;
 
 use super::Team;
 

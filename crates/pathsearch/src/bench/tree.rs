@@ -241,7 +241,8 @@ pub(crate) fn remove(
         if objects < whole && left == 0 {
             let Shape { length, files } = shape;
             let missing = whole - objects;
-            let message = format!("{missing} of {whole} objects were not there; was it made with -l {length} -f {files}?");
+            let message =
+                format!("{missing} of {whole} objects were not there; was it made with -l {length} -f {files}?");
             broom.warnings.push(Warning::about(root, message));
         }
         warnings.append(&mut broom.warnings);

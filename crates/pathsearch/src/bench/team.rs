@@ -48,7 +48,7 @@ impl Team for Alone {
 pub(crate) fn agree<T>(team: &dyn Team, mine: Result<T, Failure>) -> Result<T, Failure> {
     let said = match &mine {
         Ok(_) => Vec::new(),
-        Err(f) => [&f.doing.as_bytes()[..], &f.path, f.error.as_bytes(), f.next.as_bytes()].join(&0),
+        Err(f) => [f.doing.as_bytes(), &f.path, f.error.as_bytes(), f.next.as_bytes()].join(&0),
     };
     let failed = team.share(&said).into_iter().find(|said| !said.is_empty());
     match failed {

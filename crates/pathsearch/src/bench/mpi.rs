@@ -56,7 +56,6 @@ impl Team for Ranks {
         let mut all = vec![0_u8; usize::try_from(end).unwrap_or(0)];
         let mut parts = PartitionMut::new(&mut all[..], &lengths[..], &starts[..]);
         self.world.all_gather_varcount_into(&said[..], &mut parts);
-        drop(parts);
         let of = |(start, length): (&Count, &Count)| {
             let (start, length) = (*start as usize, *length as usize);
             all.get(start..(start + length).saturating_sub(1)).unwrap_or_default().to_vec()

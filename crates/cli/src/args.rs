@@ -20,6 +20,7 @@ mod dump;
 mod list;
 mod mounts;
 mod paper;
+mod pathwalk;
 mod probe;
 mod restore;
 mod survey;
@@ -34,6 +35,7 @@ pub(crate) use self::dump::{Dump, Gathering};
 pub(crate) use self::list::List;
 pub(crate) use self::mounts::{By, Format, Mounts, Names};
 pub(crate) use self::paper::{Completions, Man};
+pub(crate) use self::pathwalk::{Forget, Lookup, Pathwalk};
 pub(crate) use self::probe::{CacheMethod, Experiment, Probe};
 pub(crate) use self::restore::Restore;
 pub(crate) use self::survey::Survey;
@@ -146,6 +148,13 @@ pub(crate) enum Command {
     /// with how it was found and how sure it is; what cannot be told is said to be so. Files that are made for it have no name,
     /// or go in any case; nobody else's files are read, and nobody else's cache is emptied.
     Probe(Probe),
+    /// Measure path search by the benchmark pathwalk of Lawrence Livermore National Laboratory, line for line.
+    ///
+    /// A tree of directories full of empty files is made (-c), each file is looked for in one directory after another until it is
+    /// found in the last one (-t), and the tree is removed (-r). Trees and options are those of LLNL's program, and either can use
+    /// the other's. The timed part makes the same stat(2) calls, and does nothing else. Threads (-j) share the files; the ranks of
+    /// an MPI job each look for all of them, at once.
+    Pathwalk(Pathwalk),
     /// One page on this machine: its mounts, how they were found, and what each way of finding them costs here
     Survey(Survey),
     /// Walk a directory, for fathom survey to account for

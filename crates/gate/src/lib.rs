@@ -21,6 +21,7 @@
 //! | [`fs`] | files and directories: `openat`, `statx`, `newfstatat`, `getdents64`, `readlinkat`, ... |
 //! | [`interrupt`] | being asked to stop, by one that has something to put away |
 //! | [`long`] | the same calls on names longer than `PATH_MAX` |
+//! | [`lookup`] | looking a name up, and no more |
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
 //! | [`perf`] | tracepoints as events, and their rings |
@@ -54,6 +55,7 @@ pub mod file;
 pub mod fs;
 pub mod interrupt;
 pub mod long;
+pub mod lookup;
 pub mod meter;
 pub mod mount;
 pub mod notify;

@@ -41,6 +41,7 @@ gates! {
     Cachestat "cachestat",
     Chdir "chdir",
     Close "close",
+    Faccessat "faccessat",
     Fadvise64 "fadvise64",
     Fallocate "fallocate",
     FanotifyInit "fanotify_init",

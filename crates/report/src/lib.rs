@@ -14,6 +14,7 @@
 //! | [`entries`] | entries, one a line |
 //! | [`dump`] | what was dumped, and its map |
 //! | [`time`] | times of day |
+//! | [`pathwalk`] | what LLNL's benchmark of path search has measured |
 //! | [`probe`] | what the experiments on a file system have found |
 //! | [`plot`] | figures of samples, as SVG and PNG |
 //! | [`changed`] | what has changed, for people and for backup tools |
@@ -37,6 +38,7 @@ pub mod meter;
 pub mod mounts;
 pub mod name;
 pub mod nightly;
+pub mod pathwalk;
 pub mod plot;
 pub mod probe;
 pub mod profile;

@@ -126,7 +126,7 @@ pub(crate) fn draw(dir: &OsStr, prefix: &str, series: &Series) -> Result<(), Fai
 }
 
 /// Writes a file of the output, whole or not at all.
-fn keep(dir: &OsStr, name: &str, bytes: &[u8]) -> Result<(), Failed> {
+pub(crate) fn keep(dir: &OsStr, name: &str, bytes: &[u8]) -> Result<(), Failed> {
     let path = [dir.as_bytes(), b"/", name.as_bytes()].concat();
     let cannot =
         |e: &dyn std::fmt::Display| Failed::at("cannot write", &path, e, "is there room, and may you write there?");

@@ -8,12 +8,12 @@ use rustix::fs::{XattrFlags, lsetxattr, removexattr};
 use serde_json::Value;
 
 use super::changes::{change, overwrite_unseen};
-use super::full::{NEEDS, dump, kept, quiet};
+use super::full::{NEEDS, dump, quiet};
 use crate::support::build::{dir, file, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args, calls};
-use crate::support::snapshot::{same, snapshot};
+use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::trees::{Dice, grow};
 use crate::support::{fathom, in_namespace, require, run};
 

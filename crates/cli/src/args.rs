@@ -16,6 +16,7 @@ Exit status:
 
 mod account;
 mod changed;
+mod compare;
 mod dump;
 mod list;
 mod mounts;
@@ -31,6 +32,7 @@ mod walk;
 
 pub(crate) use self::account::{Account, AccountBy};
 pub(crate) use self::changed::{Changed, ChangedFormat};
+pub(crate) use self::compare::Compare;
 pub(crate) use self::dump::{Dump, Gathering};
 pub(crate) use self::list::List;
 pub(crate) use self::mounts::{By, Format, Mounts, Names};
@@ -142,6 +144,18 @@ pub(crate) enum Command {
     ///
     /// `--model` meters nothing, and works that model out on a table of gates.
     Account(Box<Account>),
+    /// Say how many times as much one program takes as another on many machines, in the tables of the papers of 1988.
+    ///
+    /// Of each machine's or each run's times the ratios real, user and sys, as in the report's Figures 7 and 10; of the ratios mean,
+    /// median, max, min and standard deviation (of the sample), as in the journal paper's Tables 2 to 4. Ratios, since times of
+    /// unlike machines cannot be added up.
+    ///
+    /// A FILE has comma-separated values: a row for each machine, and columns NAME_real, NAME_user, NAME_sys for each of two or more
+    /// programs; NAME_calls, if calls were counted; other columns are labels, and columns ratio_real or printed_ratio_real, ... have
+    /// ratios to show beside. Or it has JSON of fathom: of mounts --compare and walk --compare, the file named SYSTEM.json; of
+    /// account and pathwalk, SYSTEM.NAME.json. What has other NAMEs is another table. How to collect such files from many
+    /// machines is in docs/fleet.md.
+    Compare(Compare),
     /// Find out by experiment what a file system is: its block, readahead, cache and extents, and what each call costs.
     ///
     /// After the paper "Exploring and Measuring Unix-Based File Systems". Each finding stands beside what the kernel itself says,

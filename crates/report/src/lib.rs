@@ -9,6 +9,8 @@
 //! | [`stats`] | mean, median, max, min, std_dev |
 //! | [`mounts`] | mount points in every format |
 //! | [`compare`] | the comparison of the methods that find them |
+//! | [`compare_runs`] | ratios of runs on many systems |
+//! | [`html`] | pages that need nothing beside themselves |
 //! | [`walk`] | what a walk found |
 //! | [`du`] | what each directory holds |
 //! | [`entries`] | entries, one a line |
@@ -29,9 +31,11 @@
 pub mod account;
 pub mod changed;
 pub mod compare;
+pub mod compare_runs;
 pub mod du;
 pub mod dump;
 pub mod entries;
+pub mod html;
 pub mod json;
 pub mod list;
 pub mod meter;

@@ -41,6 +41,7 @@ use crate::gather::{self, Gather, Gathered, collect, gather};
 use crate::increment::levels::Level;
 use crate::increment::{Base, spare_unseen};
 use crate::rows::Rows;
+use crate::shown;
 pub use member::member_name;
 use output::Output;
 pub use plan::{Hashes, Plan, Step};
@@ -331,7 +332,6 @@ fn stripped(question: &Question) -> Vec<String> {
         .collect();
     prefixes.sort_unstable();
     prefixes.dedup();
-    let shown = |prefix: &[u8]| String::from_utf8_lossy(prefix).escape_debug().to_string();
     prefixes.into_iter().map(|prefix| format!("'{}' is left out of names in the archive", shown(prefix))).collect()
 }
 
@@ -351,8 +351,7 @@ fn leave_out_own(question: &Question, chain: &Chain, output: &Output, rows: &Row
             plan.set(row, Step::LeftOut);
             let mut path = Vec::new();
             rows.path(row, &mut path);
-            let path = String::from_utf8_lossy(&path).escape_debug().to_string();
-            notes.push(format!("'{path}' is being written, and is left out"));
+            notes.push(format!("'{}' is being written, and is left out", shown(&path)));
         }
     }
     notes

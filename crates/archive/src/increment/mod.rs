@@ -26,6 +26,7 @@ use crate::dump::{Hashes, Plan, Question, Step, member_name};
 use crate::gather::Gather;
 use crate::part::Part;
 use crate::rows::{Rows, Seen, Source};
+use crate::shown;
 use compare::{Fate, Now, Outcome, compare};
 use moves::OldName;
 
@@ -224,10 +225,6 @@ impl Base {
 fn in_archive(path: &[u8]) -> &[u8] {
     let name = member_name(path);
     &name[..name.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1)]
-}
-
-fn shown(path: &[u8]) -> String {
-    String::from_utf8_lossy(path).escape_debug().to_string()
 }
 
 /// What is to be done, as it is to be written.

@@ -211,8 +211,7 @@ fn a_parallel_build() {
         std::fs::write(tree.join("main.c"), "int main(void) { return 0; }\n").unwrap();
         // Four compilers at once, and no fifth: whether that one gets make's own standard input, or a bad one by dup2, depends on who
         // has ended. A run leaves nothing behind for the next one.
-        let text =
-            "all: main.o u1.o u2.o u3.o\n\t$(CC) -o main $^\n\t@rm -f main $^\n%.o: %.c\n\t$(CC) -c -o $@ $<\n";
+        let text = "all: main.o u1.o u2.o u3.o\n\t$(CC) -o main $^\n\t@rm -f main $^\n%.o: %.c\n\t$(CC) -c -o $@ $<\n";
         std::fs::write(tree.join("Makefile"), text).unwrap();
         place.agree(&[OsStr::new("make"), "-r".as_ref(), "-j4".as_ref(), "-C".as_ref(), tree.as_os_str()]);
     });

@@ -17,6 +17,7 @@ const SCHEMAS: &[(&str, &str)] = &[
     ("fathom.dump/1", include_str!("../../docs/schemas/dump.json")),
     ("fathom.list/1", include_str!("../../docs/schemas/list.json")),
     ("fathom.verify/1", include_str!("../../docs/schemas/verify.json")),
+    ("fathom.pathwalk/1", include_str!("../../docs/schemas/pathwalk.json")),
     ("fathom.probe/1", include_str!("../../docs/schemas/probe.json")),
     ("fathom.survey/1", include_str!("../../docs/schemas/survey.json")),
 ];

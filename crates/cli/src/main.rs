@@ -18,6 +18,7 @@
 //! | [`cmd::list`] | `fathom list` |
 //! | [`cmd::verify`] | `fathom verify` |
 //! | [`cmd::probe`] | `fathom probe` |
+//! | [`cmd::pathwalk`] | `fathom pathwalk` |
 //! | [`cmd::survey`] | `fathom survey` |
 //! | [`cmd::paper`] | `fathom completions`, `fathom man` |
 //! | [`input`] | files that are read whole |
@@ -55,7 +56,9 @@ fn main() -> ExitCode {
         args::Command::List(args) => cmd::list::run(args, &out),
         args::Command::Verify(args) => cmd::verify::run(args, &out),
         args::Command::Probe(args) => cmd::probe::run(args, &out),
+        args::Command::Pathwalk(args) => cmd::pathwalk::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
+        args::Command::Tread(args) => cmd::survey::tread(args),
         args::Command::Completions(args) => cmd::paper::completions(args, &out),
         args::Command::Man(args) => cmd::paper::man(args),
     };

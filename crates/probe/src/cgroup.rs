@@ -89,6 +89,16 @@ impl Group {
         }
     }
 
+    /// The file that has the kernel forget what this group has in memory, as far as it can, and what to write into it. The topmost
+    /// group of all has none.
+    pub fn forgets(&self) -> (Vec<u8>, &'static [u8]) {
+        let (file, value): (&[u8], &[u8]) = match self.version {
+            Version::V1 => (b"memory.force_empty", b"0"),
+            Version::V2 => (b"memory.reclaim", b"1T"),
+        };
+        ([&self.dir, &b"/"[..], file].concat(), value)
+    }
+
     /// Makes a group with a limit of its own: in this one, or where that may not be, higher up. It goes when it is dropped;
     /// processes in it must have ended.
     ///

@@ -16,11 +16,13 @@
 //! | [`entries`] | entries, one a line |
 //! | [`dump`] | what was dumped, and its map |
 //! | [`time`] | times of day |
+//! | [`pathwalk`] | what LLNL's benchmark of path search has measured |
 //! | [`probe`] | what the experiments on a file system have found |
 //! | [`plot`] | figures of samples, as SVG and PNG |
 //! | [`changed`] | what has changed, for people and for backup tools |
 //! | [`nightly`] | what a nightly dump would cost |
 //! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
+//! | [`meter`] | what the calls of a command cost, and what would save them |
 //! | [`restore`] | what was restored |
 //! | [`list`] | members of archives |
 //! | [`verify`] | whether an archive is whole |
@@ -36,9 +38,11 @@ pub mod entries;
 pub mod html;
 pub mod json;
 pub mod list;
+pub mod meter;
 pub mod mounts;
 pub mod name;
 pub mod nightly;
+pub mod pathwalk;
 pub mod plot;
 pub mod probe;
 pub mod profile;

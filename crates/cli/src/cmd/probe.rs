@@ -125,7 +125,7 @@ pub(crate) fn draw(dir: &OsStr, prefix: &str, series: &Series) -> Result<(), Fai
 }
 
 /// Writes a file of the output.
-fn keep(dir: &OsStr, name: &str, bytes: &[u8]) -> Result<(), Failed> {
+pub(crate) fn keep(dir: &OsStr, name: &str, bytes: &[u8]) -> Result<(), Failed> {
     publish(&[dir.as_bytes(), b"/", name.as_bytes()].concat(), bytes)
 }
 

@@ -1,0 +1,395 @@
+//! The file-system system calls, by the kernel's numbers and names.
+//!
+//! In the table is what strace calls `%file` and `%desc`, and what writes to disk or moves in the tree of mounts (`sync`,
+//! `msync`, `statmount`, `unshare`, ...). Not in it is what only waits (`poll`, `select`, `epoll_wait`), what is memory
+//! (`mmap`), and descriptors that no file is behind (sockets, `eventfd2`, `timerfd_create`, `memfd_create`, `pidfd_open`,
+//! message queues). What io_uring does inside of itself is not a call: `io_uring_enter` is.
+
+/// What a call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Asks for a file's metadata.
+    Stat,
+    /// Asks whether a file may be used.
+    Access,
+    /// Asks where a symbolic link leads, or where the process is.
+    Link,
+    /// Asks what is in a directory.
+    List,
+    /// Asks for extended attributes.
+    Xattr,
+    /// Asks about a file system or a mount, about pages in memory or a handle.
+    Ask,
+    /// Opens or makes a file.
+    Open,
+    /// Closes descriptors.
+    Close,
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Moves data without passing it through the program.
+    Copy,
+    /// Moves in a file, or says what will be read.
+    Seek,
+    /// Makes, copies or sets up descriptors.
+    Descriptor,
+    /// Depends on its request.
+    Ioctl,
+    /// Has data written to disk.
+    Sync,
+    /// Changes a file, a directory or their metadata.
+    Change,
+    /// Changes where the names of a process begin, or how it makes files.
+    Place,
+    /// Changes mounts, swap areas, quotas.
+    Mount,
+    /// Asks to be told of changes.
+    Watch,
+    /// Runs a program.
+    Exec,
+    /// Hands over several requests at once.
+    Batch,
+}
+
+impl Kind {
+    /// It is called for what it says of the file system and changes nothing, nor does it carry data: what the memo of 1974
+    /// calls a gate for information. The others are called for their effect.
+    pub fn asks(self) -> bool {
+        matches!(self, Kind::Stat | Kind::Access | Kind::Link | Kind::List | Kind::Xattr | Kind::Ask)
+    }
+}
+
+/// Where a name begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum At {
+    /// In the working directory.
+    Here,
+    /// In the directory whose descriptor is this argument; in the working directory when that is `AT_FDCWD` (-100, of 32
+    /// bits).
+    Fd(usize),
+    /// Nowhere: it is not looked up, or not as a path (what a symbolic link is to say, what is to be mounted).
+    Nowhere,
+}
+
+/// An argument that points to a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Name {
+    /// Which argument, from 0.
+    pub arg: usize,
+    /// Where the name begins, unless it begins with a slash.
+    pub at: At,
+}
+
+/// A system call.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Syscall {
+    /// Its number here.
+    pub number: u32,
+    /// The kernel's name for it, which is strace's too.
+    pub name: &'static str,
+    /// What it is for.
+    pub kind: Kind,
+    /// Its path arguments, at most two, in their order.
+    pub names: &'static [Name],
+    /// Which arguments are descriptors of files that it works on (not the directories that names begin in).
+    pub fds: &'static [usize],
+}
+
+/// The call of this number, if it is in the table.
+pub fn of(number: u32) -> Option<&'static Syscall> {
+    let slot = INDEX.get(number as usize).copied().filter(|slot| *slot != NONE)?;
+    TABLE.get(usize::from(slot))
+}
+
+/// The call of this name, if it is in the table.
+pub fn named(name: &str) -> Option<&'static Syscall> {
+    TABLE.iter().find(|call| call.name == name)
+}
+
+/// The whole table, by rising numbers.
+pub fn all() -> &'static [Syscall] {
+    &TABLE
+}
+
+/// All numbers in the table are below this one.
+pub const NUMBERS: usize = 512;
+
+const NONE: u8 = u8::MAX;
+
+const NO_NAME: &[Name] = &[];
+const PATH: &[Name] = &[Name { arg: 0, at: At::Here }];
+const PATH_1: &[Name] = &[Name { arg: 1, at: At::Here }];
+const PATH_AT: &[Name] = &[Name { arg: 1, at: At::Fd(0) }];
+const PATH_AT_3: &[Name] = &[Name { arg: 4, at: At::Fd(3) }];
+const TWO: &[Name] = &[Name { arg: 0, at: At::Here }, Name { arg: 1, at: At::Here }];
+const TWO_AT: &[Name] = &[Name { arg: 1, at: At::Fd(0) }, Name { arg: 3, at: At::Fd(2) }];
+const TEXT_AND_PATH: &[Name] = &[Name { arg: 0, at: At::Nowhere }, Name { arg: 1, at: At::Here }];
+const TEXT_AND_PATH_AT: &[Name] = &[Name { arg: 0, at: At::Nowhere }, Name { arg: 2, at: At::Fd(1) }];
+
+const NO_FD: &[usize] = &[];
+const FD: &[usize] = &[0];
+const FDS: &[usize] = &[0, 1];
+const FD_0_AND_2: &[usize] = &[0, 2];
+
+/// The table of the architecture at hand: each line has the numbers of x86-64 and of aarch64, or of one of them.
+macro_rules! table {
+    ($($x86:tt $arm:tt $name:ident $kind:ident $names:ident $fds:ident;)*) => {
+        const UNSORTED: &[Syscall] = &[$(Syscall {
+            number: here!($x86 $arm),
+            name: stringify!($name),
+            kind: Kind::$kind,
+            names: $names,
+            fds: $fds,
+        },)*];
+    };
+}
+
+/// No such call on this architecture.
+const ABSENT: u32 = u32::MAX;
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! here {
+    (_ $arm:tt) => {
+        ABSENT
+    };
+    ($x86:tt $arm:tt) => {
+        $x86
+    };
+}
+
+// Every later architecture has the numbers of aarch64.
+#[cfg(not(target_arch = "x86_64"))]
+macro_rules! here {
+    ($x86:tt _) => {
+        ABSENT
+    };
+    ($x86:tt $arm:tt) => {
+        $arm
+    };
+}
+
+table! {
+    0 63 read Read NO_NAME FD;
+    1 64 write Write NO_NAME FD;
+    2 _ open Open PATH NO_FD;
+    3 57 close Close NO_NAME FD;
+    4 _ stat Stat PATH NO_FD;
+    5 80 fstat Stat NO_NAME FD;
+    6 _ lstat Stat PATH NO_FD;
+    8 62 lseek Seek NO_NAME FD;
+    16 29 ioctl Ioctl NO_NAME FD;
+    17 67 pread64 Read NO_NAME FD;
+    18 68 pwrite64 Write NO_NAME FD;
+    19 65 readv Read NO_NAME FD;
+    20 66 writev Write NO_NAME FD;
+    21 _ access Access PATH NO_FD;
+    22 _ pipe Descriptor NO_NAME NO_FD;
+    26 227 msync Sync NO_NAME NO_FD;
+    32 23 dup Descriptor NO_NAME FD;
+    33 _ dup2 Descriptor NO_NAME FD;
+    40 71 sendfile Copy NO_NAME FDS;
+    59 221 execve Exec PATH NO_FD;
+    72 25 fcntl Descriptor NO_NAME FD;
+    73 32 flock Descriptor NO_NAME FD;
+    74 82 fsync Sync NO_NAME FD;
+    75 83 fdatasync Sync NO_NAME FD;
+    76 45 truncate Change PATH NO_FD;
+    77 46 ftruncate Change NO_NAME FD;
+    78 _ getdents List NO_NAME FD;
+    79 17 getcwd Link NO_NAME NO_FD;
+    80 49 chdir Place PATH NO_FD;
+    81 50 fchdir Place NO_NAME FD;
+    82 _ rename Change TWO NO_FD;
+    83 _ mkdir Change PATH NO_FD;
+    84 _ rmdir Change PATH NO_FD;
+    85 _ creat Open PATH NO_FD;
+    86 _ link Change TWO NO_FD;
+    87 _ unlink Change PATH NO_FD;
+    88 _ symlink Change TEXT_AND_PATH NO_FD;
+    89 _ readlink Link PATH NO_FD;
+    90 _ chmod Change PATH NO_FD;
+    91 52 fchmod Change NO_NAME FD;
+    92 _ chown Change PATH NO_FD;
+    93 55 fchown Change NO_NAME FD;
+    94 _ lchown Change PATH NO_FD;
+    95 166 umask Place NO_NAME NO_FD;
+    132 _ utime Change PATH NO_FD;
+    133 _ mknod Change PATH NO_FD;
+    134 _ uselib Open PATH NO_FD;
+    136 _ ustat Ask NO_NAME NO_FD;
+    137 43 statfs Ask PATH NO_FD;
+    138 44 fstatfs Ask NO_NAME FD;
+    155 41 pivot_root Place TWO NO_FD;
+    161 51 chroot Place PATH NO_FD;
+    162 81 sync Sync NO_NAME NO_FD;
+    163 89 acct Mount PATH NO_FD;
+    165 40 mount Mount TEXT_AND_PATH NO_FD;
+    166 39 umount2 Mount PATH NO_FD;
+    167 224 swapon Mount PATH NO_FD;
+    168 225 swapoff Mount PATH NO_FD;
+    179 60 quotactl Mount PATH_1 NO_FD;
+    187 213 readahead Seek NO_NAME FD;
+    188 5 setxattr Change PATH NO_FD;
+    189 6 lsetxattr Change PATH NO_FD;
+    190 7 fsetxattr Change NO_NAME FD;
+    191 8 getxattr Xattr PATH NO_FD;
+    192 9 lgetxattr Xattr PATH NO_FD;
+    193 10 fgetxattr Xattr NO_NAME FD;
+    194 11 listxattr Xattr PATH NO_FD;
+    195 12 llistxattr Xattr PATH NO_FD;
+    196 13 flistxattr Xattr NO_NAME FD;
+    197 14 removexattr Change PATH NO_FD;
+    198 15 lremovexattr Change PATH NO_FD;
+    199 16 fremovexattr Change NO_NAME FD;
+    209 2 io_submit Batch NO_NAME NO_FD;
+    217 61 getdents64 List NO_NAME FD;
+    221 223 fadvise64 Seek NO_NAME FD;
+    235 _ utimes Change PATH NO_FD;
+    253 _ inotify_init Watch NO_NAME NO_FD;
+    254 27 inotify_add_watch Watch PATH_1 FD;
+    255 28 inotify_rm_watch Watch NO_NAME FD;
+    257 56 openat Open PATH_AT NO_FD;
+    258 34 mkdirat Change PATH_AT NO_FD;
+    259 33 mknodat Change PATH_AT NO_FD;
+    260 54 fchownat Change PATH_AT NO_FD;
+    261 _ futimesat Change PATH_AT NO_FD;
+    262 79 newfstatat Stat PATH_AT NO_FD;
+    263 35 unlinkat Change PATH_AT NO_FD;
+    264 38 renameat Change TWO_AT NO_FD;
+    265 37 linkat Change TWO_AT NO_FD;
+    266 36 symlinkat Change TEXT_AND_PATH_AT NO_FD;
+    267 78 readlinkat Link PATH_AT NO_FD;
+    268 53 fchmodat Change PATH_AT NO_FD;
+    269 48 faccessat Access PATH_AT NO_FD;
+    272 97 unshare Place NO_NAME NO_FD;
+    275 76 splice Copy NO_NAME FD_0_AND_2;
+    276 77 tee Copy NO_NAME FDS;
+    277 84 sync_file_range Sync NO_NAME FD;
+    278 75 vmsplice Copy NO_NAME FD;
+    280 88 utimensat Change PATH_AT NO_FD;
+    285 47 fallocate Change NO_NAME FD;
+    292 24 dup3 Descriptor NO_NAME FD;
+    293 59 pipe2 Descriptor NO_NAME NO_FD;
+    294 26 inotify_init1 Watch NO_NAME NO_FD;
+    295 69 preadv Read NO_NAME FD;
+    296 70 pwritev Write NO_NAME FD;
+    300 262 fanotify_init Watch NO_NAME NO_FD;
+    301 263 fanotify_mark Watch PATH_AT_3 FD;
+    303 264 name_to_handle_at Ask PATH_AT NO_FD;
+    304 265 open_by_handle_at Open NO_NAME FD;
+    306 267 syncfs Sync NO_NAME FD;
+    308 268 setns Place NO_NAME FD;
+    313 273 finit_module Read NO_NAME FD;
+    316 276 renameat2 Change TWO_AT NO_FD;
+    320 294 kexec_file_load Read NO_NAME FDS;
+    322 281 execveat Exec PATH_AT NO_FD;
+    326 285 copy_file_range Copy NO_NAME FD_0_AND_2;
+    327 286 preadv2 Read NO_NAME FD;
+    328 287 pwritev2 Write NO_NAME FD;
+    332 291 statx Stat PATH_AT NO_FD;
+    425 425 io_uring_setup Batch NO_NAME NO_FD;
+    426 426 io_uring_enter Batch NO_NAME FD;
+    427 427 io_uring_register Batch NO_NAME FD;
+    428 428 open_tree Open PATH_AT NO_FD;
+    429 429 move_mount Mount TWO_AT NO_FD;
+    430 430 fsopen Mount NO_NAME NO_FD;
+    431 431 fsconfig Mount NO_NAME FD;
+    432 432 fsmount Mount NO_NAME FD;
+    433 433 fspick Mount PATH_AT NO_FD;
+    436 436 close_range Close NO_NAME NO_FD;
+    437 437 openat2 Open PATH_AT NO_FD;
+    439 439 faccessat2 Access PATH_AT NO_FD;
+    442 442 mount_setattr Mount PATH_AT NO_FD;
+    443 443 quotactl_fd Mount NO_NAME FD;
+    451 451 cachestat Ask NO_NAME FD;
+    452 452 fchmodat2 Change PATH_AT NO_FD;
+    457 457 statmount Ask NO_NAME NO_FD;
+    458 458 listmount Ask NO_NAME NO_FD;
+    463 463 setxattrat Change PATH_AT NO_FD;
+    464 464 getxattrat Xattr PATH_AT NO_FD;
+    465 465 listxattrat Xattr PATH_AT NO_FD;
+    466 466 removexattrat Change PATH_AT NO_FD;
+    467 467 open_tree_attr Open PATH_AT NO_FD;
+    468 468 file_getattr Stat PATH_AT NO_FD;
+    469 469 file_setattr Change PATH_AT NO_FD;
+}
+
+/// How many of the lines are of this architecture.
+const LEN: usize = {
+    let (mut n, mut i) = (0, 0);
+    while i < UNSORTED.len() {
+        if UNSORTED[i].number != ABSENT {
+            n += 1;
+        }
+        i += 1;
+    }
+    n
+};
+
+/// Those lines, by rising numbers.
+static TABLE: [Syscall; LEN] = SORTED;
+
+const SORTED: [Syscall; LEN] = {
+    const NOTHING: Syscall = Syscall { number: 0, name: "", kind: Kind::Ask, names: NO_NAME, fds: NO_FD };
+    let mut table = [NOTHING; LEN];
+    let (mut number, mut n) = (0, 0);
+    while number < NUMBERS as u32 {
+        let mut i = 0;
+        while i < UNSORTED.len() {
+            let it = &UNSORTED[i];
+            if it.number == number {
+                table[n] = Syscall { number, name: it.name, kind: it.kind, names: it.names, fds: it.fds };
+                n += 1;
+            }
+            i += 1;
+        }
+        number += 1;
+    }
+    table
+};
+
+/// The line of each number.
+static INDEX: [u8; NUMBERS] = {
+    let mut index = [NONE; NUMBERS];
+    let mut i = 0;
+    while i < LEN {
+        index[SORTED[i].number as usize] = i as u8;
+        i += 1;
+    }
+    index
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_lead_to_the_same_line() {
+        for call in all() {
+            assert!((call.number as usize) < NUMBERS, "{}", call.name);
+            assert_eq!(of(call.number), Some(call));
+            assert_eq!(named(call.name), Some(call));
+            assert!(call.names.len() <= 2 && call.names.iter().all(|name| name.arg < 6), "{}", call.name);
+        }
+        assert!(all().is_sorted_by_key(|call| call.number) && all().len() < usize::from(NONE));
+        assert_eq!((of(u32::MAX), named("socket")), (None, None));
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_numbers_are_those_of_x86_64() {
+        for (name, number) in [("read", 0), ("openat", 257), ("statx", 332), ("listmount", 458), ("execve", 59)] {
+            assert_eq!(named(name).unwrap().number, number);
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "aarch64")]
+    fn the_numbers_are_those_of_aarch64() {
+        for (name, number) in [("read", 63), ("openat", 56), ("statx", 291), ("listmount", 458), ("execve", 221)] {
+            assert_eq!(named(name).unwrap().number, number);
+        }
+        assert_eq!(named("open"), None);
+    }
+}

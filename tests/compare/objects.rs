@@ -72,3 +72,41 @@ fn what_was_not_compared_says_how() {
     let ran = compare(&[&path]).refused();
     assert!(ran.stderr.contains("give --compare to fathom walk"), "{ran}");
 }
+
+#[test]
+fn a_file_for_each_run_of_a_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    let keep = |name: &str, ran: Ran| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, ran.stdout).unwrap();
+        path
+    };
+    // What was metered: twice as many calls before as after, or nearly.
+    let metered = |files: usize| {
+        let mut command = fathom(["account", "--json", "--", "stat", "-c", ""]);
+        run(command.args(std::iter::repeat_n("/", files)).stdin(std::process::Stdio::null()))
+    };
+    let account = [("web1.before.json", 200), ("web1.after.json", 100), ("web2.before.json", 200)];
+    let account = account.map(|(name, files)| keep(name, metered(files)));
+    let value = compare_json(&account.each_ref().map(PathBuf::as_path));
+    let comparison = &value["result"]["comparisons"][0];
+    assert_eq!((&comparison["kind"], &comparison["base"]), (&"account".into(), &"after".into()));
+    assert_eq!(comparison["systems"].as_array().unwrap().len(), 2);
+    let before = ratio(&value, "before");
+    // Of web2 there is nothing to hold it against.
+    assert_eq!(before["systems"], 1, "{value}");
+    let calls = before["each"][0]["calls"].as_f64().unwrap();
+    assert!((1.2..2.0).contains(&calls), "{calls}");
+    // What was searched.
+    let searched = |files: &str| {
+        run(&mut fathom(args!["pathwalk", dir.path().join("tree"), "-c", "-t", "-r", "-f", files, "--json"]))
+    };
+    let one = keep("n1.small.json", searched("10"));
+    let two = keep("n1.large.json", searched("20"));
+    let value = compare_json(&[&one, &two]);
+    assert_eq!(value["result"]["comparisons"][0]["kind"], "pathwalk");
+    assert_eq!(ratio(&value, "small")["each"][0]["calls"], 0.5, "{value}");
+    // One of a kind alone has nothing to be held against.
+    let ran = compare(&[&one]).refused();
+    assert!(ran.stderr.contains("they are of small alone"), "{ran}");
+}

@@ -4,6 +4,8 @@
 //! A run is what a program, by its NAME, took on a system: seconds real, user and sys, and calls where they were counted. Runs are
 //! read from comma-separated values ([`csv`]) and from what fathom itself gives as JSON ([`json`]).
 
+use std::collections::HashMap;
+
 pub mod csv;
 pub mod json;
 
@@ -181,25 +183,31 @@ impl Runs {
         for system in other.systems {
             let took = |place: &Option<usize>| place.and_then(|at| system.took.get(at).copied()).unwrap_or_default();
             let took = places.iter().map(took).collect();
-            self.put(System { took, ..system });
+            self.systems.push(System { took, ..system });
         }
     }
+}
 
-    /// Adds a system. What fathom gave of one system in several files, one for each NAME, is one row.
-    fn put(&mut self, system: System) {
-        let is_part = matches!(self.kind, Kind::Account | Kind::Pathwalk);
-        let row = self.systems.iter_mut().find(|row| is_part && row.name == system.name);
-        // Where the same was measured twice, it is two rows.
+/// What fathom gave of one system in several files, one for each NAME, is one row; where the same was measured twice, it is two.
+fn merged(systems: Vec<System>) -> Vec<System> {
+    let mut rows: Vec<System> = Vec::with_capacity(systems.len());
+    let mut first: HashMap<Vec<u8>, usize> = HashMap::new();
+    for system in systems {
+        let known = first.get(&system.name).and_then(|at| rows.get_mut(*at));
         let fits = |row: &System| row.took.iter().zip(&system.took).all(|(a, b)| is_nothing(a) || is_nothing(b));
-        match row.filter(|row| fits(row)) {
+        match known.filter(|row| fits(row)) {
             Some(row) => {
                 for (has, new) in row.took.iter_mut().zip(&system.took).filter(|(has, _)| is_nothing(has)) {
                     *has = *new;
                 }
             }
-            None => self.systems.push(system),
+            None => {
+                first.entry(system.name.clone()).or_insert(rows.len());
+                rows.push(system);
+            }
         }
     }
+    rows
 }
 
 fn is_nothing(took: &Took) -> bool {
@@ -213,12 +221,11 @@ pub fn join(files: impl IntoIterator<Item = Runs>) -> Vec<Runs> {
     for file in files {
         match tables.iter_mut().find(|table| table.goes_with(&file)) {
             Some(table) => table.add(file),
-            None => {
-                let mut table = Runs { systems: Vec::new(), ..file.clone() };
-                file.systems.into_iter().for_each(|system| table.put(system));
-                tables.push(table);
-            }
+            None => tables.push(file),
         }
+    }
+    for table in tables.iter_mut().filter(|table| matches!(table.kind, Kind::Account | Kind::Pathwalk)) {
+        table.systems = merged(std::mem::take(&mut table.systems));
     }
     tables
 }

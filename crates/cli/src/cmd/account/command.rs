@@ -103,7 +103,10 @@ pub(crate) fn take(
     let detail = ledger.close();
     let systems = FileSystems::read();
     let sample = detail.sample().take(SAMPLES).map(|file| &*file.name).find(|name| systems.is_sample(name));
-    let prices = Prices::measure(sample);
+    let mut prices = Prices::measure(sample);
+    let step = detail.files.len() / MANY + 1;
+    let names = detail.files.iter().step_by(step).filter(|file| file.sum.errors == 0).map(|file| &*file.name);
+    prices.measure_many(names.filter(|name| systems.is_plain(name)));
     let prices = match given {
         Some((given, source)) => prices.given(&given, source),
         None => prices,
@@ -119,6 +122,8 @@ pub(crate) fn take(
 
 /// Files that are looked at for one to find prices with.
 const SAMPLES: usize = 32;
+/// Files that are asked for, to find what many cost.
+const MANY: usize = 4096;
 /// File systems whose files can be opened without any other consequence.
 const PLAIN: [&[u8]; 9] = [b"ext4", b"ext3", b"ext2", b"xfs", b"btrfs", b"tmpfs", b"overlay", b"f2fs", b"zfs"];
 
@@ -147,8 +152,12 @@ impl FileSystems {
         }
     }
 
+    fn is_plain(&self, name: &[u8]) -> bool {
+        self.of(name).is_some_and(|fstype| PLAIN.contains(&fstype) && !may_hang(fstype))
+    }
+
     fn is_sample(&self, name: &[u8]) -> bool {
-        let plain = self.of(name).is_some_and(|fstype| PLAIN.contains(&fstype) && !may_hang(fstype));
+        let plain = self.is_plain(name);
         let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
         plain && statx_long(name, at, Ask::TYPE).is_ok_and(|file| file.file_type == FileType::Regular)
     }

@@ -104,9 +104,7 @@ pub(crate) fn take(
     let systems = FileSystems::read();
     let sample = detail.sample().take(SAMPLES).map(|file| &*file.name).find(|name| systems.is_sample(name));
     let mut prices = Prices::measure(sample);
-    let step = detail.files.len() / MANY + 1;
-    let names = detail.files.iter().step_by(step).filter(|file| file.sum.errors == 0).map(|file| &*file.name);
-    prices.measure_many(names.filter(|name| systems.is_plain(name)));
+    prices.measure_many(neighbours(&detail, &systems).into_iter());
     let prices = match given {
         Some((given, source)) => prices.given(&given, source),
         None => prices,
@@ -124,6 +122,16 @@ pub(crate) fn take(
 const SAMPLES: usize = 32;
 /// Files that are asked for, to find what many cost.
 const MANY: usize = 4096;
+
+/// Files of one neighbourhood, in the order of their names: so does a walk ask for them.
+fn neighbours<'a>(detail: &'a Detail, systems: &FileSystems) -> Vec<&'a [u8]> {
+    let mut names: Vec<&[u8]> =
+        detail.files.iter().filter(|file| file.sum.errors == 0).map(|file| &*file.name).collect();
+    names.sort_unstable();
+    let from = names.len().saturating_sub(MANY) / 2;
+    names.into_iter().skip(from).take(MANY).filter(|name| systems.is_plain(name)).collect()
+}
+
 /// File systems whose files can be opened without any other consequence.
 const PLAIN: [&[u8]; 9] = [b"ext4", b"ext3", b"ext2", b"xfs", b"btrfs", b"tmpfs", b"overlay", b"f2fs", b"zfs"];
 

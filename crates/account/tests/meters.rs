@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::process::Command as Tool;
@@ -225,7 +226,7 @@ fn two_names_come_in_the_order_of_the_arguments() {
         if !meter.sees_names() {
             return;
         }
-        let _ = std::fs::remove_file(&to);
+        let _ = fs::remove_file(&to);
         let (metered, heard) = run(meter, &command, ALL);
         assert_eq!(metered.unwrap().ended, Ended::Exited(0));
         let linked = heard.calls.iter().find(|call| call.gate.starts_with("symlink") && call.result == Some(0));
@@ -323,7 +324,7 @@ fn stopping_is_not_ending() {
 fn what_cannot_be_run_is_said_with_its_status() {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("script");
-    std::fs::write(&script, "true\n").unwrap();
+    fs::write(&script, "true\n").unwrap();
     Tool::new("chmod").arg("755").arg(&script).status().unwrap();
     for (word, expected) in [("/no/such/program".into(), 127), ("/".into(), 126), (script.into_os_string(), 126)] {
         let command = find([word]);

@@ -12,12 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::ledger::Detail;
 use crate::patterns::Spare;
-use crate::prices::{Prices, Sort, Work};
+use crate::prices::{Prices, Sort, URING_BATCH, Work};
 
-/// What an entry costs through io_uring, where a worker thread makes the same call, in questions by name.
-const URING: f64 = 3.0;
-/// Requests handed over at once.
-const URING_BATCH: u64 = 32;
 /// What an inode costs by XFS's bulkstat, its name by getdents64 included, in questions by name.
 const BULKSTAT: f64 = 0.9;
 /// Inodes that it gives at once.
@@ -186,12 +182,12 @@ impl Model {
 
     fn uring(&self, detail: &Detail, prices: &Prices) -> Change {
         let stats = detail.work.calls_of(Sort::Stat) + detail.work.calls_of(Sort::Miss);
-        let calls = i64::try_from(stats - stats.div_ceil(URING_BATCH)).unwrap_or(i64::MAX);
+        let calls = i64::try_from(stats - stats.div_ceil(URING_BATCH.into())).unwrap_or(i64::MAX);
         let each = prices.of(Sort::Stat);
-        let seconds = stats as f64 * (1.0 - URING) * each / 1e9;
+        let seconds = stats as f64 * (each - prices.uring) / 1e9;
         let how = format!(
             "statx by io_uring: fewer calls, but each goes to a worker thread and costs {:.0} ns of CPU time in place of {each:.0}; do not",
-            URING * each
+            prices.uring
         );
         let change = self.change("batch-uring", calls, seconds, None, how);
         Change { advised: false, ..change }
@@ -213,7 +209,7 @@ mod tests {
         let given =
             Given { empty: None, stat: Some(400.0), miss: Some(300.0), open_close: Some(1000.0), xattr: Some(500.0) };
         let mut prices = here.given(&given, "a test".to_owned());
-        prices.part = 0.0;
+        (prices.part, prices.uring) = (0.0, 1200.0);
         prices
     }
 

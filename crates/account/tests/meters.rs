@@ -402,6 +402,45 @@ fn of_half_a_million_failing_calls_none_is_lost() {
     });
 }
 
+/// `open("/no/such")` and `exit(0)`, as a program of 32 bits makes them; with an argument, it runs that first.
+#[cfg(target_arch = "x86_64")]
+const NARROW: &str = ".globl _start\n_start: mov $5, %eax\nmov $p, %ebx\nxor %ecx, %ecx\nint $0x80\n\
+    mov 8(%esp), %ebx\ntest %ebx, %ebx\njz e\nmov $11, %eax\nlea 8(%esp), %ecx\nxor %edx, %edx\nint $0x80\n\
+    e: mov $1, %eax\nxor %ebx, %ebx\nint $0x80\np: .asciz \"/no/such\"\n";
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn programs_of_32_bits_are_not_counted_and_it_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("narrow.s"), NARROW).unwrap();
+    let built = Tool::new("as").arg("--32").arg(at("narrow.s")).arg("-o").arg(at("narrow.o")).status();
+    let linked = Tool::new("ld").args(["-m", "elf_i386", "-o"]).arg(at("narrow")).arg(at("narrow.o")).status();
+    if !built.is_ok_and(|status| status.success()) || !linked.is_ok_and(|status| status.success()) {
+        return eprintln!("*** SKIPPED: it takes an assembler for 32 bits");
+    }
+    if !Tool::new(at("narrow")).status().is_ok_and(|status| status.success()) {
+        return eprintln!("*** SKIPPED: this kernel does not run programs of 32 bits");
+    }
+    // From 64 bits to 32, and back.
+    let words = [busy(), "once".into()];
+    let alone = find(words.clone());
+    let after = find([at("narrow").into_os_string()].into_iter().chain(words));
+    each(|meter| {
+        let (metered, heard) = run(meter, &alone, ALL);
+        let alone = counts(&metered.unwrap(), &heard).0;
+        let (metered, heard) = run(meter, &after, ALL);
+        let metered = metered.unwrap();
+        // The first execve is that of the narrow program; the second one is a call of 32 bits.
+        assert_eq!(counts(&metered, &heard).0, alone, "{}", meter.name());
+        let said = metered
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("32-bit") || warning.contains("another architecture"));
+        assert!(said, "{}: {:?}", meter.name(), metered.warnings);
+    });
+}
+
 #[test]
 fn one_meter_can_be_asked_for_and_auto_is_the_first_that_works() {
     let command = find(["true"]);

@@ -283,7 +283,7 @@ fn file(file: &File) -> shown::Place<'_> {
 
 fn places(directories: BTreeMap<&[u8], Directory>, rows: usize) -> Vec<shown::Place<'_>> {
     let mut directories: Vec<_> = directories.into_iter().collect();
-    directories.sort_by(|(_, a), (_, b)| b.sum.nanos.cmp(&a.sum.nanos));
+    directories.sort_by_key(|(_, row)| std::cmp::Reverse(row.sum.nanos));
     let place = |(path, row): (_, Directory)| shown::Place {
         path,
         files: Some(row.files),

@@ -413,7 +413,7 @@ const NARROW: &str = ".globl _start\n_start: mov $5, %eax\nmov $p, %ebx\nxor %ec
 fn programs_of_32_bits_are_not_counted_and_it_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
-    std::fs::write(at("narrow.s"), NARROW).unwrap();
+    fs::write(at("narrow.s"), NARROW).unwrap();
     let built = Tool::new("as").arg("--32").arg(at("narrow.s")).arg("-o").arg(at("narrow.o")).status();
     let linked = Tool::new("ld").args(["-m", "elf_i386", "-o"]).arg(at("narrow")).arg(at("narrow.o")).status();
     if !built.is_ok_and(|status| status.success()) || !linked.is_ok_and(|status| status.success()) {

@@ -204,14 +204,14 @@ fn a_python_that_starts() {
 fn a_parallel_build() {
     on_a_plain_directory(&[STRACE, CC, Need::Program("make")], |place| {
         let tree = dir(place.at.join("tree"));
-        for unit in 1..=4 {
+        for unit in 1..=3 {
             std::fs::write(tree.join(format!("u{unit}.c")), format!("int u{unit}(void) {{ return {unit}; }}\n"))
                 .unwrap();
         }
         std::fs::write(tree.join("main.c"), "int main(void) { return 0; }\n").unwrap();
-        // In make's own words, and with nothing that a run leaves behind for the next one.
-        let text =
-            "all: main.o u1.o u2.o u3.o u4.o\n\t$(CC) -o main $^\n\t@rm -f main $^\n%.o: %.c\n\t$(CC) -c -o $@ $<\n";
+        // Four compilers at once, and no fifth: whether that one gets make's own standard input, or a bad one by dup2, depends on who
+        // has ended. A run leaves nothing behind for the next one.
+        let text = "all: main.o u1.o u2.o u3.o\n\t$(CC) -o main $^\n\t@rm -f main $^\n%.o: %.c\n\t$(CC) -c -o $@ $<\n";
         std::fs::write(tree.join("Makefile"), text).unwrap();
         place.agree(&[OsStr::new("make"), "-r".as_ref(), "-j4".as_ref(), "-C".as_ref(), tree.as_os_str()]);
     });

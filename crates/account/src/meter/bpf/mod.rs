@@ -4,9 +4,9 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`asm`] | an assembler: no compiler and no library is needed to make the programs, or to load them |
-//! | [`program`] | the programs, and the layout of what they share with this side |
-//! | [`offsets`] | where the fields of the kernel's structs are |
-//! | [`watch`] | this side: reads the ring, takes finished processes out of the maps |
+//! | `program` | the programs, and the layout of what they share with this side |
+//! | `offsets` | where the fields of the kernel's structs are |
+//! | `watch` | this side: reads the ring, takes finished processes out of the maps |
 //!
 //! It takes root (`CAP_BPF` and `CAP_PERFMON`) and Linux 5.8, by what it uses; it has been run on 6.18. What it cannot see: calls
 //! of 32-bit programs (it says how many there were), and what a 64-bit program asks for by `int 0x80`. Where the kernel does
@@ -104,7 +104,7 @@ impl Bpf {
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| failed("start the command", e))?;
         let mut watch = Watch::new(&words, [&tasks, &slots, &cells], tell, to);
-        let ended = watch.to_the_end(&mut running, &mut ring).map_err(|e| failed("wait for the command", e))?;
+        let ended = watch.until_the_end(&mut running, &mut ring).map_err(|e| failed("wait for the command", e))?;
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
         drop(attached);
         match running.unstarted() {
@@ -136,6 +136,9 @@ impl Bpf {
         })
     }
 }
+
+/// What writes a program.
+type Writer = fn(&Things) -> Option<Vec<u64>>;
 
 /// All that lives in the kernel while a command is metered, by descriptors that end with this process.
 struct Kit {
@@ -176,7 +179,7 @@ impl Kit {
             cookie: cookie(),
         };
         // The one that sees the command make itself known comes last: from then on all others are needed.
-        let parts: [(&str, &CStr, fn(&Things) -> Option<Vec<u64>>); 5] = [
+        let parts: [(&str, &CStr, Writer); 5] = [
             ("fathom_exit", c"sched_process_exit", program::exit),
             ("fathom_exec", c"sched_process_exec", program::exec),
             ("fathom_fork", c"sched_process_fork", program::fork),

@@ -102,7 +102,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Until no metered thread is left, or the command has ended and somebody says that it is enough.
-    pub(super) fn to_the_end(&mut self, running: &mut Running, ring: &mut Ring) -> gate::Result<Ended> {
+    pub(super) fn until_the_end(&mut self, running: &mut Running, ring: &mut Ring) -> gate::Result<Ended> {
         let mut ended = None;
         loop {
             let nobody_is_left = self.board(board::LIVE) == 0;

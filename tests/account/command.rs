@@ -196,6 +196,20 @@ fn after_so_many_calls_only_totals_are_taken() {
 }
 
 #[test]
+fn who_goes_up_again_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    let deep = "a/b/c/d/e/f/g/h/i/j";
+    file(top.join(deep).join("f"), 1);
+    file(top.join("a/z/y/x/w/v/u/t/s/r/f"), 1);
+    // find opens `..` when it comes back from so far down.
+    let value = account(&[], args!["find", &top, "-size", "+1k"]);
+    let files = value["per_file"].as_array().unwrap();
+    assert!(files.iter().all(|row| !row["path"].as_str().unwrap().contains("..")), "{value}");
+    assert!(row(&value["per_directory"], &top.join(deep)).is_some(), "{value}");
+}
+
+#[test]
 fn directories_are_cut_where_they_are_asked_to_be() {
     let dir = tempfile::tempdir().unwrap();
     let top = dir.path().canonicalize().unwrap();

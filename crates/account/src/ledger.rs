@@ -15,9 +15,9 @@ use crate::prices::{Sort, Work, components};
 use crate::syscalls;
 
 /// Names that are held.
-pub const MOST_FILES: usize = 65_536;
+pub const MOST_FILES: usize = 49_152;
 /// Bytes of names that are held.
-pub const MOST_NAMES: usize = 8 << 20;
+pub const MOST_NAMES: usize = 6 << 20;
 
 /// Calls, together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

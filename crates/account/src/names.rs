@@ -1,8 +1,8 @@
 //! Absolute names of what calls are about: follows each process's descriptors, working directory and root.
 //!
-//! A name is made of what the process said, as a path from its root: `.` and doubled slashes go, `..` and symbolic links stay,
-//! since only the kernel knows where they lead. So one file may have several names, but no name is a guess: what cannot be known
-//! is `None`. That is so for a descriptor that came past the calls (from a socket, a pipe, io_uring, another namespace), for
+//! A name is made of what the process said, as a path from its root: `.` and doubled slashes go. Symbolic links stay, since only the
+//! kernel knows where they lead, and so does a `..`, unless what stands before it was opened with `O_NOFOLLOW`, and is no link.
+//! So one file may have several names, but no name is a guess: what cannot be known is `None`. That is so for a descriptor that came past the calls (from a socket, a pipe, io_uring, another namespace), for
 //! absolute names after chroot(2), and for names over 4095 bytes. Descriptors and directories keep the name that they were opened
 //! by, also when they are renamed.
 //!
@@ -17,6 +17,7 @@ use std::rc::Rc;
 use gate::fs::{CWD, Open as Flags, getcwd, getdents64, openat, readlinkat};
 
 use crate::call::{Call, Fork, LONGEST_NAME};
+use crate::prices::components;
 use crate::syscalls::{self, At, Syscall};
 
 /// A name.
@@ -104,12 +105,18 @@ pub struct About {
     /// Of a call on a descriptor, and of one that opens: a number that this opening of the file has alone, also in copies of the
     /// descriptor.
     pub opened: Option<u64>,
+    /// So many of the last components of its name are directories, and not links to some.
+    real: u32,
+    /// Save that the last one may be a link, unless it was not to be followed.
+    may_be_link: bool,
 }
 
 /// An open file.
 #[derive(Clone, Debug)]
 struct Descriptor {
     name: Name,
+    /// So many of the last components of the name are directories, and not links to some.
+    real: u32,
     opened: u64,
     directory: bool,
     /// execve(2) closes it; or that is not known.
@@ -163,6 +170,8 @@ impl Drop for Table {
 #[derive(Clone, Debug)]
 struct Place {
     cwd: Option<Name>,
+    /// As of a descriptor.
+    real: u32,
     /// Its root is that of the command.
     rooted: bool,
 }
@@ -293,11 +302,17 @@ impl Names {
         let task = Task {
             process: pid,
             files: Rc::new(RefCell::new(Rc::new(table))),
-            place: Rc::new(RefCell::new(Place { cwd: cwd.map(Name::from), rooted: !self.uprooted })),
+            place: Rc::new(RefCell::new(Place {
+                real: cwd.as_deref().map_or(0, all_real),
+                cwd: cwd.map(Name::from),
+                rooted: !self.uprooted,
+            })),
         };
         self.enter(pid, task);
         for (fd, name) in files {
-            self.put(pid, pid, fd, Name::from(name), false, false);
+            let real = all_real(&name);
+            let open = Descriptor { name: Name::from(name), real, opened: 0, directory: false, cloexec: false };
+            self.put(pid, pid, fd, open);
         }
     }
 
@@ -333,10 +348,10 @@ impl Names {
     }
 
     /// A file is open from now on. What was there before has been closed somehow.
-    fn put(&mut self, pid: u32, tid: u32, fd: u32, name: Name, directory: bool, cloexec: bool) -> Option<u64> {
+    fn put(&mut self, pid: u32, tid: u32, fd: u32, open: Descriptor) -> Option<u64> {
         self.opened += 1;
-        let open = Descriptor { name, opened: self.opened, directory, cloexec };
-        self.place(pid, tid, fd, Some(open)).then_some(self.opened)
+        let opened = self.opened;
+        self.place(pid, tid, fd, Some(Descriptor { opened, ..open })).then_some(opened)
     }
 
     /// Puts a descriptor into a table, or nothing.
@@ -383,7 +398,12 @@ impl Names {
                 about.directory |= flags & Flags::DIRECTORY.bits() as u64 != 0 && flags & O_TMPFILE == 0;
                 let name = about.name.clone().filter(|_| flags & O_TMPFILE == 0);
                 about.opened = match name {
-                    Some(name) => self.put(pid, tid, new, name, about.directory, flags & O_CLOEXEC != 0),
+                    Some(name) => {
+                        let followed = about.may_be_link && flags & Flags::NOFOLLOW.bits() as u64 == 0;
+                        let real = if followed { 0 } else { about.real };
+                        let (directory, cloexec) = (about.directory, flags & O_CLOEXEC != 0);
+                        self.put(pid, tid, new, Descriptor { name, real, opened: 0, directory, cloexec })
+                    }
                     None => {
                         self.place(pid, tid, new, None);
                         None
@@ -411,7 +431,8 @@ impl Names {
             ("getdents64" | "getdents", _) => about.directory = true,
             ("chdir" | "fchdir", _) => {
                 about.directory = true;
-                self.move_to(pid, tid, |place| place.cwd = about.name.clone());
+                let real = if about.may_be_link { 0 } else { about.real };
+                self.move_to(pid, tid, |place| (place.cwd, place.real) = (about.name.clone(), real));
             }
             ("chroot", _) => self.uproot(pid, tid, |place| place.rooted = false),
             ("setns", _) if a1 == 0 || a1 & CLONE_NEWNS != 0 => self.uproot(pid, tid, |place| *place = NOWHERE),
@@ -486,7 +507,7 @@ impl Names {
     }
 }
 
-const NOWHERE: Place = Place { cwd: None, rooted: false };
+const NOWHERE: Place = Place { cwd: None, real: 0, rooted: false };
 const F_DUPFD: u32 = 0;
 const F_SETFD: u32 = 2;
 const F_DUPFD_CLOEXEC: u32 = 1030;
@@ -510,6 +531,7 @@ fn about(task: &Task, syscall: &Syscall, call: &Call<'_>) -> About {
         if looked_up == 0 {
             about.by_name = found.by_name;
             (about.directory, about.base, about.opened) = (found.directory, found.base, found.opened);
+            (about.real, about.may_be_link) = (found.real, found.may_be_link);
         }
         if let Some(slot) = names.get_mut(looked_up) {
             *slot = found.name;
@@ -519,7 +541,7 @@ fn about(task: &Task, syscall: &Syscall, call: &Call<'_>) -> About {
     if looked_up == 0 {
         let open = |at: usize| syscall.fds.get(at).and_then(|arg| task.open(*call.args.get(*arg)?));
         if let Some(first) = open(0) {
-            (about.directory, about.opened) = (first.directory, Some(first.opened));
+            (about.directory, about.opened, about.real) = (first.directory, Some(first.opened), first.real);
             names = [Some(first.name), open(1).map(|other| other.name)];
         }
     }
@@ -535,6 +557,17 @@ struct Found {
     directory: bool,
     base: Option<u64>,
     opened: Option<u64>,
+    real: u32,
+    may_be_link: bool,
+}
+
+impl Found {
+    fn by_name(joined: Option<Joined>, base: Option<u64>) -> Found {
+        let Some(Joined { name, real, may_be_link }) = joined else {
+            return Found { by_name: true, ..Found::default() };
+        };
+        Found { name: Some(name), by_name: true, base, real, may_be_link, ..Found::default() }
+    }
 }
 
 /// `None` for an argument that is not looked up.
@@ -552,41 +585,72 @@ fn found(task: &Task, syscall: &Syscall, at: At, given: Option<&[u8]>, call: &Ca
         // The descriptor itself, with AT_EMPTY_PATH; or where there may be no name at all.
         Some(b"") | None if dirfd.is_some() && call.errno() != Some(ENOENT) => {
             let base = base?;
-            let opened = Some(base.opened);
-            Some(Found { name: Some(base.name), directory: base.directory, opened, ..Found::default() })
+            let (name, real, directory, opened) = (Some(base.name), base.real, base.directory, Some(base.opened));
+            Some(Found { name, real, directory, opened, ..Found::default() })
         }
-        Some(b"") | None => Some(Found { by_name: true, ..Found::default() }),
+        Some(b"") | None => Some(Found::by_name(None, None)),
         // With RESOLVE_IN_ROOT, which is in memory that is not ours, it begins somewhere else.
         Some(name) if name.first() == Some(&b'/') => {
             let known = place.rooted && syscall.name != "openat2";
-            Some(Found { name: known.then(|| join(b"", name)).flatten(), by_name: true, ..Found::default() })
+            Some(Found::by_name(known.then(|| join(b"", 0, name)).flatten(), None))
         }
-        Some(name) => {
-            let (dir, base) = match base {
-                Some(open) => (Some(open.name), Some(open.opened)),
-                None => (place.cwd.clone().filter(|_| dirfd.is_none()), None),
-            };
-            Some(Found { name: dir.and_then(|dir| join(&dir, name)), by_name: true, base, ..Found::default() })
-        }
+        Some(name) => match base {
+            Some(open) => Some(Found::by_name(join(&open.name, open.real, name), Some(open.opened))),
+            None => {
+                let cwd = place.cwd.as_deref().filter(|_| dirfd.is_none());
+                Some(Found::by_name(cwd.and_then(|cwd| join(cwd, place.real, name)), None))
+            }
+        },
     }
 }
 
-/// `dir/name` without empty components and `.`, and without `..` at the root; `None` if that is too long.
-fn join(dir: &[u8], name: &[u8]) -> Option<Name> {
+/// A name, and what is known of its last components; see [`About`].
+struct Joined {
+    name: Name,
+    real: u32,
+    may_be_link: bool,
+}
+
+/// `dir/name` without empty components and `.`; without `..` at the root and behind one of the last `real` components of `dir`, which
+/// are directories. `None` if that is too long.
+fn join(dir: &[u8], real: u32, name: &[u8]) -> Option<Joined> {
     let mut path = Vec::with_capacity(dir.len() + 1 + name.len());
     if dir != b"/" {
         path.extend_from_slice(dir);
     }
+    let (mut real, mut may_be_link) = (real, false);
     for part in name.split(|&b| b == b'/') {
-        if !(part.is_empty() || part == b"." || (part == b".." && path.is_empty())) {
-            path.push(b'/');
-            path.extend_from_slice(part);
+        match part {
+            // A link before a slash is followed in any case.
+            b"" | b"." if may_be_link => {
+                (real, may_be_link) = (0, false);
+                continue;
+            }
+            b"" | b"." => continue,
+            b".." if path.is_empty() => continue,
+            // What the component before was is known no longer.
+            _ if may_be_link => real = 0,
+            _ => {}
         }
+        if part == b".." && real > 0 {
+            path.truncate(path.iter().rposition(|&b| b == b'/').unwrap_or(0));
+            real -= 1;
+            continue;
+        }
+        path.push(b'/');
+        path.extend_from_slice(part);
+        may_be_link = part != b"..";
+        real = if may_be_link { real + 1 } else { 0 };
     }
     if path.is_empty() {
         path.push(b'/');
     }
-    (path.len() <= LONGEST_NAME).then(|| Name::from(path))
+    (path.len() <= LONGEST_NAME).then(|| Joined { name: Name::from(path), real, may_be_link })
+}
+
+/// As many components as an absolute name without links has.
+fn all_real(name: &[u8]) -> u32 {
+    u32::try_from(components(name)).unwrap_or(0)
 }
 
 #[cfg(test)]

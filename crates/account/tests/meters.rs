@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::process::Command as Tool;
@@ -225,7 +226,7 @@ fn two_names_come_in_the_order_of_the_arguments() {
         if !meter.sees_names() {
             return;
         }
-        let _ = std::fs::remove_file(&to);
+        let _ = fs::remove_file(&to);
         let (metered, heard) = run(meter, &command, ALL);
         assert_eq!(metered.unwrap().ended, Ended::Exited(0));
         let linked = heard.calls.iter().find(|call| call.gate.starts_with("symlink") && call.result == Some(0));
@@ -323,7 +324,7 @@ fn stopping_is_not_ending() {
 fn what_cannot_be_run_is_said_with_its_status() {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("script");
-    std::fs::write(&script, "true\n").unwrap();
+    fs::write(&script, "true\n").unwrap();
     Tool::new("chmod").arg("755").arg(&script).status().unwrap();
     for (word, expected) in [("/no/such/program".into(), 127), ("/".into(), 126), (script.into_os_string(), 126)] {
         let command = find([word]);
@@ -398,6 +399,45 @@ fn of_half_a_million_failing_calls_none_is_lost() {
             metered.lost == 0 && failed >= MANY && counting.missing == if meter.sees_names() { MANY } else { 0 }
         });
         assert!(whole, "{}", meter.name());
+    });
+}
+
+/// `open("/no/such")` and `exit(0)`, as a program of 32 bits makes them; with an argument, it runs that first.
+#[cfg(target_arch = "x86_64")]
+const NARROW: &str = ".globl _start\n_start: mov $5, %eax\nmov $p, %ebx\nxor %ecx, %ecx\nint $0x80\n\
+    mov 8(%esp), %ebx\ntest %ebx, %ebx\njz e\nmov $11, %eax\nlea 8(%esp), %ecx\nxor %edx, %edx\nint $0x80\n\
+    e: mov $1, %eax\nxor %ebx, %ebx\nint $0x80\np: .asciz \"/no/such\"\n";
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn programs_of_32_bits_are_not_counted_and_it_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    fs::write(at("narrow.s"), NARROW).unwrap();
+    let built = Tool::new("as").arg("--32").arg(at("narrow.s")).arg("-o").arg(at("narrow.o")).status();
+    let linked = Tool::new("ld").args(["-m", "elf_i386", "-o"]).arg(at("narrow")).arg(at("narrow.o")).status();
+    if !built.is_ok_and(|status| status.success()) || !linked.is_ok_and(|status| status.success()) {
+        return eprintln!("*** SKIPPED: it takes an assembler for 32 bits");
+    }
+    if !Tool::new(at("narrow")).status().is_ok_and(|status| status.success()) {
+        return eprintln!("*** SKIPPED: this kernel does not run programs of 32 bits");
+    }
+    // From 64 bits to 32, and back.
+    let words = [busy(), "once".into()];
+    let alone = find(words.clone());
+    let after = find([at("narrow").into_os_string()].into_iter().chain(words));
+    each(|meter| {
+        let (metered, heard) = run(meter, &alone, ALL);
+        let alone = counts(&metered.unwrap(), &heard).0;
+        let (metered, heard) = run(meter, &after, ALL);
+        let metered = metered.unwrap();
+        // The first execve is that of the narrow program; the second one is a call of 32 bits.
+        assert_eq!(counts(&metered, &heard).0, alone, "{}", meter.name());
+        let said = metered
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("32-bit") || warning.contains("another architecture"));
+        assert!(said, "{}: {:?}", meter.name(), metered.warnings);
     });
 }
 

@@ -294,7 +294,12 @@ impl Account<'_> {
                 part("By directory".to_owned(), self.places_text(rows, rows.len() as u64, look, top))
             }
         }
-        if self.detail.files > 0 {
+        if self.detail.files == 0 {
+            let why = self.left_out(look);
+            if !why.is_empty() {
+                part("Files".to_owned(), why);
+            }
+        } else {
             let files = self.places_text(&self.per_file, self.detail.files, look, top);
             part("Files".to_owned(), files);
             let directories = self.places_text(&self.per_directory, self.detail.directories, look, top);

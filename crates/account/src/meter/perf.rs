@@ -218,11 +218,13 @@ struct Thread {
     program: Program,
     /// It runs a program of 32 bits, whose calls have other numbers.
     narrow: bool,
+    /// It did until this very execve, which therefore does not count.
+    was_narrow: bool,
 }
 
 impl Thread {
     fn of(pid: u32, program: Program, narrow: bool) -> Thread {
-        Thread { pid, call: None, cut_short: None, clone: None, program, narrow }
+        Thread { pid, call: None, cut_short: None, clone: None, program, narrow, was_narrow: false }
     }
 }
 
@@ -392,13 +394,16 @@ impl<'a> Watch<'a> {
 
     fn returns(&mut self, by: Ids, number: i64, result: i64, time: u64) {
         let Some(thread) = self.threads.get_mut(&by.tid).filter(|_| self.began) else { return };
-        let Some(call) = u32::try_from(number).ok().and_then(syscalls::of) else { return };
-        // One that was not seen to begin: a filter (seccomp) has answered in the place of the kernel.
-        let unseen = Entered { number: call.number, args: [0; 6], start: time };
-        if thread.narrow && thread.call.is_none() {
-            return;
-        }
-        let entered = thread.call.take().filter(|entered| entered.number == call.number).unwrap_or(unseen);
+        // An execve returns in the program that it begins: if that is one of 32 bits, by another number.
+        let entered = match thread.call.take() {
+            Some(entered) => entered,
+            None if thread.narrow || std::mem::take(&mut thread.was_narrow) => return,
+            // One that was not seen to begin: a filter (seccomp) has answered in the place of the kernel.
+            None => match u32::try_from(number).ok().and_then(syscalls::of) {
+                Some(call) => Entered { number: call.number, args: [0; 6], start: time },
+                None => return,
+            },
+        };
         let returned = Returned { entered, result, nanos: time.saturating_sub(entered.start) };
         if is_cut_short(result) {
             thread.cut_short = Some(returned);
@@ -442,10 +447,11 @@ impl<'a> Watch<'a> {
             thread.pid == by.pid && thread.call.is_some_and(|call| syscalls::of(call.number).is_some_and(is_exec))
         });
         let call = former.and_then(|(_, thread)| thread.call);
+        let was_narrow = self.threads.values().any(|thread| thread.pid == by.pid && thread.narrow);
         if let Some(former) = former.map(|(tid, _)| *tid) {
             self.threads.remove(&former);
         }
-        self.threads.insert(by.tid, Thread { call, ..Thread::of(by.pid, program, narrow) });
+        self.threads.insert(by.tid, Thread { call, was_narrow, ..Thread::of(by.pid, program, narrow) });
         self.families.exec(by.pid);
         self.to.exec(by.pid, &file);
     }

@@ -54,7 +54,8 @@ fn names_begin_where_the_process_is() {
     for (dir, path, name) in [
         (CWD_FD, &b"a"[..], known("/home/a")),
         (CWD_FD, b"./a//b/.", known("/home/a/b")),
-        (CWD_FD, b"../x", known("/home/../x")),
+        (CWD_FD, b"../x", known("/x")),
+        (CWD_FD, b"../../x/../y", known("/x/../y")),
         (CWD_FD, b"/etc//passwd", known("/etc/passwd")),
         (CWD_FD, b"/../etc/", known("/etc")),
         (CWD_FD, b"/", known("/")),
@@ -144,21 +145,34 @@ fn there_is_an_end_to_what_is_remembered() {
     assert_eq!((names.held.get(), names.threads), (0, 0));
 }
 
+/// Components of a name, and of each whether it is known to be no link.
+type Path = Vec<(String, bool)>;
 /// A descriptor in the reference: its name, and whether execve(2) closes it.
-type File = (String, bool);
+type File = (Path, bool);
+
+fn shown(path: &Path) -> String {
+    match path.is_empty() {
+        true => "/".to_owned(),
+        false => path.iter().map(|(part, _)| format!("/{part}")).collect(),
+    }
+}
+
+fn real(name: &str) -> Path {
+    name.split('/').filter(|part| !part.is_empty()).map(|part| (part.to_owned(), true)).collect()
+}
 
 /// Everything in full, by number.
 #[derive(Default)]
 struct Reference {
     tables: Vec<BTreeMap<u32, File>>,
-    places: Vec<Option<String>>,
+    places: Vec<Option<Path>>,
     /// Process, table, place.
     tasks: BTreeMap<u32, (u32, usize, usize)>,
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    Open { fd: u32, from: Option<u32>, name: &'static str, cloexec: bool },
+    Open { fd: u32, from: Option<u32>, name: &'static str, cloexec: bool, nofollow: bool },
     Close(u32),
     Dup { from: u32, to: u32, cloexec: bool },
     SetCloexec(u32, bool),
@@ -173,10 +187,10 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let fd = 0..6_u32;
-    let name = prop::sample::select(vec!["a", "b/c", "/d", ".", "e/../f"]);
+    let name = prop::sample::select(vec!["a", "b/c", "/d", ".", "e/../f", "..", "../g", "h/"]);
     prop_oneof![
-        4 => (fd.clone(), prop::option::of(fd.clone()), name.clone(), any::<bool>())
-            .prop_map(|(fd, from, name, cloexec)| Step::Open { fd, from, name, cloexec }),
+        4 => (fd.clone(), prop::option::of(fd.clone()), name.clone(), any::<bool>(), any::<bool>())
+            .prop_map(|(fd, from, name, cloexec, nofollow)| Step::Open { fd, from, name, cloexec, nofollow }),
         1 => fd.clone().prop_map(Step::Close),
         2 => (fd.clone(), fd.clone(), any::<bool>()).prop_map(|(from, to, cloexec)| Step::Dup { from, to, cloexec }),
         1 => (fd.clone(), any::<bool>()).prop_map(|(fd, on)| Step::SetCloexec(fd, on)),
@@ -192,17 +206,27 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same as `join`, in another way.
-fn joined(base: Option<&str>, name: &str) -> Option<String> {
-    let whole = if name.starts_with('/') { name.to_owned() } else { format!("{}/{name}", base?) };
-    let parts: Vec<&str> = whole.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-    Some(format!("/{}", parts.join("/")))
+/// The same as `join`, in another way. The last component is known to be no link, if it was not to be followed.
+fn joined(base: Option<&Path>, name: &str, nofollow: bool) -> Option<Path> {
+    let mut path = if name.starts_with('/') { Path::new() } else { base?.clone() };
+    for part in name.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        match path.last() {
+            None if part == ".." => {}
+            Some((_, true)) if part == ".." => drop(path.pop()),
+            _ => path.push((part.to_owned(), false)),
+        }
+    }
+    let last = name.rsplit('/').next().filter(|last| !["", ".", ".."].contains(last));
+    if let (Some(_), Some(end), true) = (last, path.last_mut(), nofollow) {
+        end.1 = true;
+    }
+    Some(path)
 }
 
 impl Reference {
     fn name_of(&self, tid: u32, fd: u32) -> Option<String> {
         let (_, table, _) = self.tasks.get(&tid)?;
-        self.tables[*table].get(&fd).map(|file| file.0.clone())
+        self.tables[*table].get(&fd).map(|file| shown(&file.0))
     }
 
     fn own_table(&mut self, tid: u32) {
@@ -224,14 +248,16 @@ impl Reference {
             names.call(&Call { pid, tid, ..make(tid, name, args, path.map(str::as_bytes), result) });
         };
         match *step {
-            Step::Open { fd, from, name, cloexec } => {
+            Step::Open { fd, from, name, cloexec, nofollow } => {
                 let base = match from {
                     Some(from) => self.tables[table].get(&from).map(|file| file.0.clone()),
                     None => self.places[place].clone(),
                 };
-                let full = joined(base.as_deref(), name);
+                let full = joined(base.as_ref(), name, nofollow);
+                let follow = if nofollow { Flags::NOFOLLOW.bits() as u64 } else { 0 };
                 let dir = from.map_or(CWD_FD, u64::from);
-                tell("openat", [dir, 0, if cloexec { O_CLOEXEC } else { 0 }, 0, 0, 0], Some(name), i64::from(fd));
+                let flags = follow | if cloexec { O_CLOEXEC } else { 0 };
+                tell("openat", [dir, 0, flags, 0, 0, 0], Some(name), i64::from(fd));
                 match full {
                     Some(full) => drop(self.tables[table].insert(fd, (full, cloexec))),
                     None => drop(self.tables[table].remove(&fd)),
@@ -270,7 +296,7 @@ impl Reference {
             }
             Step::Chdir(name) => {
                 tell("chdir", [0; 6], Some(name), 0);
-                self.places[place] = joined(self.places[place].as_deref(), name);
+                self.places[place] = joined(self.places[place].as_ref(), name, false);
             }
             Step::Fchdir(fd) => {
                 tell("fchdir", [fd.into(), 0, 0, 0, 0, 0], None, 0);
@@ -327,8 +353,8 @@ proptest! {
         let begin = start();
         let mut names = Names::new(begin.clone());
         let mut reference = Reference {
-            tables: vec![begin.files.iter().map(|(fd, name)| (*fd, (String::from_utf8(name.clone()).unwrap(), false))).collect()],
-            places: vec![known("/home")],
+            tables: vec![begin.files.iter().map(|(fd, name)| (*fd, (real(str::from_utf8(name).unwrap()), false))).collect()],
+            places: vec![Some(real("/home"))],
             tasks: BTreeMap::from([(1, (1, 0, 0))]),
         };
         names.call(&make(1, "getcwd", [0; 6], None, 1));
@@ -340,7 +366,7 @@ proptest! {
                     prop_assert_eq!(subject(&mut names, &call), reference.name_of(tid, fd), "{} {} after {:?}", tid, fd, step);
                 }
                 let call = Call { pid, tid, ..make(tid, "openat", [CWD_FD, 0, 0, 0, 0, 0], Some(b"z"), -2) };
-                let expected = joined(reference.places[place].as_deref(), "z");
+                let expected = joined(reference.places[place].as_ref(), "z", false).map(|path| shown(&path));
                 prop_assert_eq!(subject(&mut names, &call), expected, "{} after {:?}", tid, step);
             }
         }

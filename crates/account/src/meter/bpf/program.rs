@@ -31,8 +31,9 @@ struct Registers {
     arguments: [i16; 6],
     /// The number of the call.
     number: i32,
-    /// The bit in `thread_info.flags` of a program of 32 bits.
-    narrow: u32,
+    /// Which registers say that a program is of 32 bits: where, the bits that count, and what they are then.
+    mode: i32,
+    narrow: [i32; 2],
     /// The number of prctl(2).
     prctl: i32,
 }
@@ -40,15 +41,22 @@ struct Registers {
 /// Bytes of the registers that are taken.
 const TAKEN: i32 = 64;
 
-/// r10 r9 r8 rax rcx rdx rsi rdi orig_rax: what linux/ptrace.h of x86-64 has from byte 56 on. TIF_ADDR32 is bit 29.
+/// r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs: what asm/ptrace.h of x86-64 has from byte 56 on. The code segment of programs of
+/// 32 bits is 0x23.
 #[cfg(target_arch = "x86_64")]
-const REGISTERS: Registers =
-    Registers { row: 56, arguments: [56, 48, 40, 0, 16, 8], number: 120, narrow: 1 << 29, prctl: 157 };
+const REGISTERS: Registers = Registers {
+    row: 56,
+    arguments: [56, 48, 40, 0, 16, 8],
+    number: 120,
+    mode: 136,
+    narrow: [0xffff, 0x23],
+    prctl: 157,
+};
 
-/// x0 to x7 first; after x30, sp, pc, pstate and the original x0 comes the number. TIF_32BIT is bit 22.
+/// x0 to x7 first; after x30, sp and pc comes pstate, which has a bit for programs of 32 bits; then the original x0 and the number.
 #[cfg(not(target_arch = "x86_64"))]
 const REGISTERS: Registers =
-    Registers { row: 0, arguments: [0, 8, 16, 24, 32, 40], number: 280, narrow: 1 << 22, prctl: 167 };
+    Registers { row: 0, arguments: [0, 8, 16, 24, 32, 40], number: 280, mode: 264, narrow: [0x10, 0x10], prctl: 167 };
 
 /// The arguments of a call, from the row of registers that was taken.
 pub(super) fn arguments(row: &[u8]) -> [u64; 6] {
@@ -141,6 +149,8 @@ pub(super) mod task {
     /// No longer output.
     pub(in super::super) const SLOT: i16 = NAMES + 2 * SHORT;
     pub(in super::super) const FLAGS: i16 = SLOT + 8;
+    /// Not 0 when it has just begun another program.
+    pub(in super::super) const FRESH: i16 = SLOT + 12;
     /// Calls that are not in a cell yet: number and error, how many, and their nanoseconds. Who makes the same call again and again
     /// finds them here, and none but the thread itself ever writes them.
     pub(in super::super) const SAME: i16 = SLOT + 16;
@@ -624,7 +634,7 @@ pub(super) fn enter(things: &Things) -> Option<Vec<u64>> {
 pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     let mut p = Draft::new(things);
     let [quiet, unseen, settle, whole, other, counted] = p.asm.labels();
-    let [tell, named, again, enough, dropped, clear] = p.asm.labels();
+    let [tell, named, again, enough, dropped, clear, begun] = p.asm.labels();
     let out = p.out;
     p.asm.copy(R6, R1);
     p.current_task(out);
@@ -654,17 +664,17 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
         p.asm.jump(whole);
         p.asm.place(cut);
         p.asm.call(Helper::GetCurrentTask);
-        p.asm.copy(R6, R0);
-        p.follow(R1, -40, R6, ends.pending);
+        p.follow(R1, -40, R0, ends.pending);
         p.asm.by(Op::And, R1, 1 << 8); // SIGKILL, which also stands for the end of the whole process
         p.asm.jump_if(R1, If::Equal, 0, whole);
         // A tracer would have seen the call return, if the process had got another signal and if it was for this thread.
         p.asm.load(Word, R1, R7, task::PID);
         p.asm.load(Word, R2, R7, task::TID);
         p.asm.jump_if_reg(R1, If::Differ, R2, out);
-        p.follow(R6, -40, R6, ends.signal);
+        p.asm.call(Helper::GetCurrentTask);
+        p.follow(R1, -40, R0, ends.signal);
         p.asm.store_number(Double, R10, -40, 0);
-        p.read_kernel(-40, 4, R6, ends.group_exit_code.cast_signed());
+        p.read_kernel(-40, 4, R1, ends.group_exit_code.cast_signed());
         p.asm.load(Word, R1, R10, -40);
         p.asm.by(Op::And, R1, 0x7f);
         p.asm.jump_if(R1, If::Equal, 0, out);
@@ -685,6 +695,18 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     p.asm.jump_if(R1, If::Common, task::TOLD, tell);
     p.asm.place(clear);
     p.asm.store_number(Word, R7, task::NUMBER, task::NONE);
+    // Of how many bits is the program that has just begun?
+    p.asm.place(begun);
+    p.asm.load(Word, R1, R7, task::FRESH);
+    p.asm.jump_if(R1, If::Equal, 0, out);
+    p.asm.store_number(Word, R7, task::FRESH, 0);
+    p.asm.store_number(Word, R7, task::FLAGS, 0);
+    p.asm.load(Double, R3, R6, 0);
+    p.read_kernel(-40, 8, R3, REGISTERS.mode);
+    p.asm.load(Double, R1, R10, -40);
+    p.asm.by(Op::And, R1, REGISTERS.narrow[0]);
+    p.asm.jump_if(R1, If::Differ, REGISTERS.narrow[1], out);
+    p.asm.store_number(Word, R7, task::FLAGS, task::NARROW);
     p.asm.jump(out);
 
     // A name that could not be read when the call began can be now, unless the program is another one since.
@@ -719,7 +741,9 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     }
     p.asm.load(Word, R8, R7, task::NUMBER);
     p.class();
+    p.asm.store(Double, R10, -48, R6);
     p.take_names(true);
+    p.asm.load(Double, R6, R10, -48);
     p.asm.load(Word, R1, R7, task::FLAGS);
     p.asm.jump_if(R1, If::Common, task::TOLD, again);
     p.asm.jump(clear);
@@ -736,7 +760,7 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     p.asm.store_number(Word, R7, task::NUMBER, task::NONE);
     p.asm.set_wide(R1, u64::from(task::NONE.cast_unsigned()));
     p.asm.jump_if_reg(R8, If::Equal, R1, unseen);
-    p.asm.jump(out);
+    p.asm.jump(begun);
 
     // It was not seen to begin: a filter (seccomp) has answered in the place of the kernel.
     p.asm.place(unseen);
@@ -881,7 +905,7 @@ pub(super) fn fork(things: &Things) -> Option<Vec<u64>> {
 /// When a process has begun to run another program.
 pub(super) fn exec(things: &Things) -> Option<Vec<u64>> {
     let mut p = Draft::new(things);
-    let [same, wide, none, some, unlisted, listed, full] = p.asm.labels();
+    let [same, none, some, unlisted, listed, full] = p.asm.labels();
     let out = p.out;
     p.asm.copy(R6, R1);
     // Which tid it had: that of a thread that was not the main one is now the process's.
@@ -910,19 +934,7 @@ pub(super) fn exec(things: &Things) -> Option<Vec<u64>> {
     p.asm.copy(R7, R0);
     p.asm.place(same);
 
-    // `thread_info` is the first field of `task_struct`, and its flags are its first.
-    p.asm.call(Helper::GetCurrentTask);
-    p.asm.copy(R3, R0);
-    p.read_kernel(-24, 8, R3, 0);
-    p.asm.load(Word, R2, R7, task::FLAGS);
-    p.asm.by(Op::And, R2, !task::NARROW);
-    p.asm.load(Double, R1, R10, -24);
-    p.asm.by(Op::And, R1, REGISTERS.narrow.cast_signed());
-    p.asm.jump_if(R1, If::Equal, 0, wide);
-    p.asm.by(Op::Or, R2, task::NARROW);
-    p.asm.place(wide);
-    p.asm.store(Word, R7, task::FLAGS, R2);
-
+    p.asm.store_number(Word, R7, task::FRESH, 1);
     p.asm.load(Double, R1, R7, task::SLOT);
     p.asm.store(Double, R10, -24, R1);
     p.slot_add(-24, -1);

@@ -560,7 +560,7 @@ pub fn programs() -> Result<Vec<String>> {
         }
         let mut attr = ById { id, next: 0, flags: 0 };
         // SAFETY: likewise.
-        let found = unsafe { bpf(PROG_GET_FD_BY_ID, &mut attr) }.map(Fd::take).and_then(info);
+        let found = unsafe { bpf(PROG_GET_FD_BY_ID, &mut attr) }.map(Fd::take).and_then(|fd| info(&fd));
         if let Ok(words) = found {
             let name: Vec<u8> =
                 words[8..10].iter().flat_map(|word| word.to_ne_bytes()).take_while(|&b| b != 0).collect();

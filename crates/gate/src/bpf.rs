@@ -96,13 +96,6 @@ struct RawTracepoint {
 }
 
 #[repr(C)]
-struct ById {
-    id: u32,
-    next: u32,
-    flags: u32,
-}
-
-#[repr(C)]
 struct InfoByFd {
     fd: u32,
     len: u32,
@@ -113,8 +106,6 @@ const MAP_CREATE: c_long = 0;
 const MAP_LOOKUP_ELEM: c_long = 1;
 const MAP_UPDATE_ELEM: c_long = 2;
 const PROG_LOAD: c_long = 5;
-const PROG_GET_NEXT_ID: c_long = 11;
-const PROG_GET_FD_BY_ID: c_long = 13;
 const OBJ_GET_INFO_BY_FD: c_long = 15;
 const RAW_TRACEPOINT_OPEN: c_long = 17;
 const MAP_LOOKUP_BATCH: c_long = 24;
@@ -527,9 +518,7 @@ impl Program {
 
     /// What the kernel says of it.
     pub fn info(&self) -> Result<Info> {
-        let bytes = info(&self.fd)?;
-        let word = |at: usize| bytes[at / 8];
-        Ok(Info { recursion_misses: word(208) })
+        Ok(Info { recursion_misses: info(&self.fd)?[26] })
     }
 }
 
@@ -652,7 +641,6 @@ mod tests {
         // `r0 = 0; exit`
         let program = Program::load_raw_tracepoint("fathom_test", &[0xb7, 0x95], c"GPL").unwrap();
         assert_eq!(program.info().unwrap().recursion_misses, 0);
-        assert!(programs().unwrap().iter().any(|name| name == "fathom_test"));
         assert_eq!(raw_tracepoint_open(c"no_such_place", &program).map(drop), Err(Errno::ENOENT));
     }
 }

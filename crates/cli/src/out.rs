@@ -131,6 +131,11 @@ impl Out {
         }
     }
 
+    /// Says why a command was not done.
+    pub(crate) fn failed(&self, Failed(message): &Failed) {
+        say(format_args!("fathom: {message}\n"));
+    }
+
     /// Ends the command: the profile, the last word, the exit status.
     pub(crate) fn end(&self, done: Done) -> ExitCode {
         if self.profile {
@@ -147,8 +152,8 @@ impl Out {
         match done {
             Ok(0) => ExitCode::SUCCESS,
             Ok(_) => ExitCode::from(1),
-            Err(Failed(message)) => {
-                say(format_args!("fathom: {message}\n"));
+            Err(failed) => {
+                self.failed(&failed);
                 ExitCode::from(2)
             }
         }

@@ -3,8 +3,11 @@
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
+use gate::file::Writer;
 use report::json::{Envelope, GateRow, Gates};
+use report::mounts::Look;
 use report::name::printable;
 use report::table::wrap;
 use report::{json, profile};
@@ -25,6 +28,8 @@ pub(crate) struct Out {
     pub(crate) color: bool,
     /// Columns of the terminal on stdout, if it is one.
     pub(crate) width: Option<usize>,
+    /// The exit status that a command has asked for, whatever else there is to say.
+    status: OnceLock<u8>,
     profile: bool,
     color_err: bool,
     /// Columns of the terminal on stderr, if it is one.
@@ -62,6 +67,7 @@ impl Out {
             progress: !global.quiet && !global.no_progress && std::io::stderr().is_terminal(),
             color: color(terminal),
             width: columns(&std::io::stdout()),
+            status: OnceLock::new(),
             profile: global.profile,
             color_err: color(std::io::stderr().is_terminal()),
             width_err: columns(&std::io::stderr()),
@@ -71,6 +77,21 @@ impl Out {
     /// Whether stdout is a terminal.
     pub(crate) fn on_terminal(&self) -> bool {
         self.width.is_some()
+    }
+
+    /// The exit status will be this one: that of a command that was run.
+    pub(crate) fn pass_on(&self, status: i32) {
+        let _ = self.status.set(u8::try_from(status).unwrap_or(u8::MAX)); // the first one stands
+    }
+
+    /// How tables look on stderr.
+    pub(crate) fn look_err(&self) -> Look {
+        Look { width: self.width_err, tree: false, color: self.color_err }
+    }
+
+    /// Writes on stderr what was asked for, where stdout is a command's.
+    pub(crate) fn data_err(&self, text: &str) {
+        say(format_args!("{text}"));
     }
 
     /// Writes data on stdout.
@@ -89,9 +110,7 @@ impl Out {
         result: impl serde::Serialize,
         warnings: &[mounts::Warning],
     ) -> Result<(), Failed> {
-        let warnings: Vec<json::Warning> = warnings.iter().map(warning).collect();
-        let gates = gates(&gate::meter::tally());
-        self.data(Envelope { schema, result, gates: &gates, warnings: &warnings }.to_line().as_bytes())
+        self.data(enveloped(schema, result, warnings).as_bytes())
     }
 
     /// What stands in the envelope before and behind a result that is written as it comes.
@@ -149,15 +168,32 @@ impl Out {
                 }
             }
         }
-        match done {
-            Ok(0) => ExitCode::SUCCESS,
-            Ok(_) => ExitCode::from(1),
+        let status = match done {
+            Ok(0) => 0,
+            Ok(_) => 1,
             Err(failed) => {
                 self.failed(&failed);
-                ExitCode::from(2)
+                2
             }
-        }
+        };
+        ExitCode::from(self.status.get().copied().unwrap_or(status))
     }
+}
+
+/// A result in its envelope, as a line.
+pub(crate) fn enveloped(schema: &'static str, result: impl serde::Serialize, warnings: &[mounts::Warning]) -> String {
+    let warnings: Vec<json::Warning> = warnings.iter().map(warning).collect();
+    let gates = gates(&gate::meter::tally());
+    Envelope { schema, result, gates: &gates, warnings: &warnings }.to_line()
+}
+
+/// Writes a file of the output, whole or not at all.
+pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Failed> {
+    let cannot =
+        |e: &dyn std::fmt::Display| Failed::at("cannot write", path, e, "is there room, and may you write there?");
+    let mut file = Writer::create(path).map_err(|e| cannot(&e))?;
+    file.write_all(bytes).map_err(|e| cannot(&e))?;
+    file.publish().map_err(|e| cannot(&e))
 }
 
 /// Says something on stderr, in one write: stderr has no buffer. If it cannot be said, nobody is there to be told.

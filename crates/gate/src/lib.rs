@@ -8,9 +8,11 @@
 //! |---|---|
 //! | [`meter`] | the names of the gates, the counters of each thread, their sum |
 //! | [`account`] | what calls and CPU time are for, for those who ask |
+//! | [`bpf`] | maps, programs and raw tracepoints of BPF |
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
 //! | [`cache`] | what of a file is in memory: `cachestat`, `mincore` |
 //! | [`clock`] | clocks, and the processor that a thread runs on |
+//! | [`command`] | a command that is held before its program until its meter is ready |
 //! | [`create`] | files, directories, links and their attributes made: `mkdirat`, `fchownat`, `utimensat`, ... |
 //! | [`errno`] | error numbers with their names |
 //! | [`extent`] | room for a file, holes, extents: `fallocate`, `FS_IOC_FIEMAP` |
@@ -22,8 +24,12 @@
 //! | [`lookup`] | looking a name up, and no more |
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
+//! | [`perf`] | tracepoints as events, and their rings |
 //! | [`process`] | children that can be killed, memory shared with them, times used |
+//! | [`ptrace`] | the stops of traced processes: `ptrace`, `process_vm_readv` |
 //! | [`scratch`] | files that are made to be experimented on |
+//! | [`seccomp`] | a filter that stops a traced process at some of its calls |
+//! | [`uring`] | what statx costs through io_uring |
 //! | [`xattr`] | extended attributes: `listxattrat`, `getxattrat`, `flistxattr`, ... |
 //! | [`xfs`] | bulkstat and the geometry of XFS |
 //!
@@ -36,9 +42,11 @@ compile_error!(
 );
 
 pub mod account;
+pub mod bpf;
 pub mod btrfs;
 pub mod cache;
 pub mod clock;
+pub mod command;
 pub mod create;
 pub mod errno;
 pub mod extent;
@@ -51,8 +59,12 @@ pub mod lookup;
 pub mod meter;
 pub mod mount;
 pub mod notify;
+pub mod perf;
 pub mod process;
+pub mod ptrace;
 pub mod scratch;
+pub mod seccomp;
+pub mod uring;
 pub mod xattr;
 pub mod xfs;
 

@@ -55,6 +55,8 @@ impl Drop for Shared {
 pub struct Ended {
     /// Its exit status; `None` when a signal ended it.
     pub status: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
     /// CPU time in the program.
     pub user: Duration,
     /// CPU time in the kernel for it.
@@ -150,18 +152,30 @@ impl Child {
     }
 
     fn wait4(&self, options: c_int) -> Option<Ended> {
-        let mut status: c_int = 0;
-        // SAFETY: zero is a valid rusage, and both pointers are to live variables.
-        let (pid, usage) = unsafe {
-            let mut usage = std::mem::zeroed::<libc::rusage>();
-            (libc::wait4(self.pid, &raw mut status, options, &raw mut usage), usage)
-        };
-        let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
-        (pid == self.pid).then(|| Ended {
-            status: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
-            user: time(usage.ru_utime),
-            sys: time(usage.ru_stime),
-        })
+        wait4(self.pid, options).ok().filter(|(pid, _)| *pid == self.pid).map(|(_, ended)| ended)
+    }
+}
+
+/// The process (0 when none has ended, and nobody was to wait), and how it ended.
+/// [wait4(2)](https://man7.org/linux/man-pages/man2/wait4.2.html)
+pub(crate) fn wait4(pid: libc::pid_t, options: c_int) -> Result<(libc::pid_t, Ended)> {
+    let mut status: c_int = 0;
+    // SAFETY: zero is a valid rusage, and both pointers are to live variables.
+    let (pid, usage) = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        (libc::wait4(pid, &raw mut status, options, &raw mut usage), usage)
+    };
+    Ok((answer(c_long::from(pid))? as libc::pid_t, ended(status, &usage)))
+}
+
+/// What wait4(2) says of a process that has ended.
+pub(crate) fn ended(status: c_int, usage: &libc::rusage) -> Ended {
+    let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+    Ended {
+        status: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+        signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
+        user: time(usage.ru_utime),
+        sys: time(usage.ru_stime),
     }
 }
 
@@ -172,12 +186,38 @@ impl Drop for Child {
     }
 }
 
+/// Has SIGALRM end this process after so long, whatever it does then. [setitimer(2)](https://man7.org/linux/man-pages/man2/setitimer.2.html)
+pub fn end_after(limit: Duration) {
+    let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let seconds = libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX);
+    let after = libc::timeval { tv_sec: seconds, tv_usec: limit.subsec_micros().max(1).into() };
+    let timer = libc::itimerval { it_interval: never, it_value: after };
+    // SAFETY: the default action is always a valid one, and `timer` is a live itimerval.
+    unsafe {
+        libc::signal(libc::SIGALRM, libc::SIG_DFL);
+        libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut());
+    }
+}
+
 /// CPU time that all threads of this process have used, in the program and in the kernel.
 pub fn cpu_time() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// The same of the calling thread alone.
+/// CPU time of the processes that this one has waited for, as their parent, and of those that they have waited for: in the
+/// programs, and in the kernel. [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
+pub fn children_time() -> (Duration, Duration) {
+    // SAFETY: zero is a valid rusage, and the pointer is to a live one.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let all = ended(0, &usage);
+    (all.user, all.sys)
+}
+
+/// CPU time that the calling thread has used.
 pub(crate) fn thread_cpu_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -232,11 +272,16 @@ pub fn is_me(uid: u32) -> bool {
 }
 
 /// Has the C library keep memory that was freed, as it does anyway while there is little of it. To give some back it would
-/// first read `/proc/sys/vm/overcommit_memory`, past every gate. [mallopt(3)](https://man7.org/linux/man-pages/man3/mallopt.3.html)
+/// first read `/proc/sys/vm/overcommit_memory`, past every gate. To say so ends its own finding of what is large enough for a
+/// mapping of its own, which begins at 128 KiB: buffers of a row group would be mapped and unmapped, each page of them a
+/// fault, over and over. [mallopt(3)](https://man7.org/linux/man-pages/man3/mallopt.3.html)
 #[cfg(target_env = "gnu")]
 pub fn keep_freed_memory() {
     // SAFETY: no pointers; -1 turns trimming off.
-    unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, -1) };
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 4 << 20);
+    }
 }
 
 /// Other C libraries do nothing of the kind.
@@ -269,6 +314,16 @@ mod tests {
         let mut child = Child::fork(|| shared[1].store(42, Ordering::Relaxed)).unwrap();
         assert_eq!(child.wait(Duration::from_secs(5)).unwrap().status, Some(0));
         assert_eq!(shared[1].load(Ordering::Relaxed), 42);
+    }
+
+    #[test]
+    fn a_process_ends_itself_in_time() {
+        let mut child = Child::fork(|| {
+            end_after(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_secs(60));
+        })
+        .unwrap();
+        assert_eq!(child.wait(Duration::from_secs(5)).unwrap().status, None);
     }
 
     #[test]

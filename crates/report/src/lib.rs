@@ -9,6 +9,8 @@
 //! | [`stats`] | mean, median, max, min, std_dev |
 //! | [`mounts`] | mount points in every format |
 //! | [`compare`] | the comparison of the methods that find them |
+//! | [`compare_runs`] | ratios of runs on many systems |
+//! | [`html`] | pages that need nothing beside themselves |
 //! | [`walk`] | what a walk found |
 //! | [`du`] | what each directory holds |
 //! | [`entries`] | entries, one a line |
@@ -20,6 +22,7 @@
 //! | [`changed`] | what has changed, for people and for backup tools |
 //! | [`nightly`] | what a nightly dump would cost |
 //! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
+//! | [`meter`] | what the calls of a command cost, and what would save them |
 //! | [`restore`] | what was restored |
 //! | [`list`] | members of archives |
 //! | [`verify`] | whether an archive is whole |
@@ -28,11 +31,14 @@
 pub mod account;
 pub mod changed;
 pub mod compare;
+pub mod compare_runs;
 pub mod du;
 pub mod dump;
 pub mod entries;
+pub mod html;
 pub mod json;
 pub mod list;
+pub mod meter;
 pub mod mounts;
 pub mod name;
 pub mod nightly;

@@ -2,6 +2,7 @@
 
 pub(crate) mod account;
 pub(crate) mod changed;
+pub(crate) mod compare;
 pub(crate) mod dump;
 pub(crate) mod list;
 pub(crate) mod mounts;

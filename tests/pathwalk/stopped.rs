@@ -13,10 +13,10 @@ use crate::support::build::tmpfs;
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require};
 
-/// Starts a run, waits until `ready`, sends it a signal, and waits for its end, which must be by that signal.
-fn stop(flags: &str, root: &Path, signal: Signal, ready: impl Fn() -> bool) {
+/// Starts a run, waits until `ready`, sends it a signal, and waits for its end, which must be by that signal. Gives what it said.
+fn stop(flags: &str, root: &Path, signal: Signal, ready: impl Fn() -> bool) -> String {
     let mut command = fathom(args!["pathwalk", root]);
-    command.args(flags.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.args(flags.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     until(&mut child, ready);
     kill_process(Pid::from_child(&child), signal).unwrap();
@@ -24,6 +24,7 @@ fn stop(flags: &str, root: &Path, signal: Signal, ready: impl Fn() -> bool) {
     let status = child.wait().unwrap();
     assert!(started.elapsed() < Duration::from_secs(30), "{flags}: {signal:?} was not heeded");
     assert_eq!(status.signal(), Some(signal.as_raw()), "{flags}: {status}");
+    std::io::read_to_string(child.stderr.take().unwrap()).unwrap()
 }
 
 fn until(child: &mut Child, ready: impl Fn() -> bool) {
@@ -42,8 +43,9 @@ fn a_tree_that_is_being_made_goes() {
             let root = tmpfs(ground.join("at")).join("x");
             for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
                 for (flags, file) in [("-c -l 4 -f 20000", "0/0.500"), ("-ctr -l 4 -f 20000", "1/1.500")] {
-                    stop(flags, &root, signal, || root.join(file).exists());
+                    let said = stop(flags, &root, signal, || root.join(file).exists());
                     assert!(!root.exists(), "{flags}");
+                    assert!(said.ends_with("x': interrupted; nothing of the tree is left\n"), "{said}");
                 }
             }
         });
@@ -57,8 +59,9 @@ fn a_tree_that_is_made_for_one_run_goes_with_it() {
             let root = tmpfs(ground.join("at")).join("x");
             let whole = || root.join("3/3.499").exists();
             for more in ["", "-j 2", "--latency"] {
-                stop(&format!("-ctr -l 4 -f 500 --repeat 10000 {more}"), &root, Signal::INT, whole);
+                let said = stop(&format!("-ctr -l 4 -f 500 --repeat 10000 {more}"), &root, Signal::INT, whole);
                 assert!(!root.exists(), "{more}");
+                assert_eq!(said, format!("fathom: cannot search '{}': interrupted\n", root.display()));
             }
             // Without -r it is not for one run, and whole.
             stop("-ct -l 4 -f 500 --repeat 10000", &root, Signal::INT, || {
@@ -82,7 +85,8 @@ fn a_removal_that_is_stopped_can_go_on() {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("at")).join("x");
             pathwalk("-c -l 4 -f 20000", &root).exits(0);
-            stop("-r -l 4 -f 20000", &root, Signal::INT, || !root.join("0/0.0").exists());
+            let said = stop("-r -l 4 -f 20000", &root, Signal::INT, || !root.join("0/0.0").exists());
+            assert!(said.contains("interrupted; ") && said.ends_with(" files were removed before\n"), "{said}");
             assert!(root.join("3/3.19999").exists());
             let ran = pathwalk("-r -l 4 -f 20000", &root).exits(1);
             assert!(ran.stderr.contains("were not there"), "{ran}");

@@ -150,6 +150,11 @@ impl Out {
         }
     }
 
+    /// Says why a command was not done.
+    pub(crate) fn failed(&self, Failed(message): &Failed) {
+        say(format_args!("fathom: {message}\n"));
+    }
+
     /// Ends the command: the profile, the last word, the exit status.
     pub(crate) fn end(&self, done: Done) -> ExitCode {
         if self.profile {
@@ -166,8 +171,8 @@ impl Out {
         let status = match done {
             Ok(0) => 0,
             Ok(_) => 1,
-            Err(Failed(message)) => {
-                say(format_args!("fathom: {message}\n"));
+            Err(failed) => {
+                self.failed(&failed);
                 2
             }
         };

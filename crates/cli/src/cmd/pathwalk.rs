@@ -45,11 +45,18 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let shows = out.progress && speaks && held.is_some();
     let far = |_| format!("{} of {objects} objects", progress.far());
     let answer = watch(shows, far, || bench(&question, &*team, &progress, &mut tell));
+    let answer = answer.map_err(|Failure { doing, path, error, next }| Failed::at(&doing, &path, error, &next));
+    if let Err(failed) = &answer
+        && gate::interrupt::asked().is_some()
+        && speaks
+    {
+        out.failed(failed); // the signal ends this process before anybody else could say it
+    }
     drop(held);
     if !speaks {
         return Ok(0); // rank 0 says also what went wrong elsewhere
     }
-    let answer = answer.map_err(|Failure { doing, path, error, next }| Failed::at(&doing, &path, error, &next))?;
+    let answer = answer?;
     said?;
     let shown = shown(&question, &answer);
     if let (Some(dir), Some(test)) = (args.plot.as_deref(), &shown.test) {

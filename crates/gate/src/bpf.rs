@@ -518,43 +518,13 @@ impl Program {
 
     /// What the kernel says of it.
     pub fn info(&self) -> Result<Info> {
-        Ok(Info { recursion_misses: info(&self.fd)?[26] })
-    }
-}
-
-/// `struct bpf_prog_info`, as far as it is of interest, as words.
-fn info(program: impl AsFd) -> Result<[u64; 27]> {
-    let mut words = [0u64; 27];
-    let info = words.as_mut_ptr() as u64;
-    let mut attr = InfoByFd { fd: raw(program), len: size_of_val(&words) as u32, info };
-    // SAFETY: the kernel writes at most `len` bytes of `words`; no list in it is asked for, since all lengths are 0.
-    unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut attr) }?;
-    Ok(words)
-}
-
-/// Names of all programs that are loaded on this machine, by whomever. Those that vanish meanwhile are left out.
-///
-/// # Errors
-/// `EPERM` without `CAP_SYS_ADMIN`.
-pub fn programs() -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    let mut id = 0;
-    loop {
-        let mut attr = ById { id, next: 0, flags: 0 };
-        // SAFETY: there are no addresses in it.
-        match unsafe { bpf(PROG_GET_NEXT_ID, &mut attr) } {
-            Ok(_) => id = attr.next,
-            Err(Errno::ENOENT) => return Ok(names),
-            Err(errno) => return Err(errno),
-        }
-        let mut attr = ById { id, next: 0, flags: 0 };
-        // SAFETY: likewise.
-        let found = unsafe { bpf(PROG_GET_FD_BY_ID, &mut attr) }.map(Fd::take).and_then(|fd| info(&fd));
-        if let Ok(words) = found {
-            let name: Vec<u8> =
-                words[8..10].iter().flat_map(|word| word.to_ne_bytes()).take_while(|&b| b != 0).collect();
-            names.push(String::from_utf8_lossy(&name).into_owned());
-        }
+        // `struct bpf_prog_info`, as far as it is of interest.
+        let mut words = [0u64; 27];
+        let info = words.as_mut_ptr() as u64;
+        let mut attr = InfoByFd { fd: raw(&self.fd), len: size_of_val(&words) as u32, info };
+        // SAFETY: the kernel writes at most `len` bytes of `words`; no list in it is asked for, since all lengths are 0.
+        unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut attr) }?;
+        Ok(Info { recursion_misses: words[26] })
     }
 }
 

@@ -144,6 +144,9 @@ pub struct Prices {
     pub empty: f64,
     /// A question by name through io_uring, with all that its worker threads use.
     pub uring: f64,
+    /// How many times as dear as one file asked for again and again are many, each asked for once: their names and inodes are in memory,
+    /// but not near the processor.
+    pub many: f64,
     /// Where the prices are from, in words.
     pub source: String,
 }
@@ -192,7 +195,7 @@ impl Prices {
         });
         let empty = empty.unwrap_or(100.0);
         let source = "measured here".to_owned();
-        let mut prices = Prices { each: [empty; Sort::ALL.len()], part: 0.0, empty, uring: 0.0, source };
+        let mut prices = Prices { each: [empty; Sort::ALL.len()], part: 0.0, empty, uring: 0.0, many: 1.0, source };
         let asked = sample.is_some_and(|sample| prices.ask(sample).is_ok());
         if !asked && let Ok(own) = readlinkat(CWD, c"/proc/self/exe") {
             // What is not to be had keeps the price of an empty call.
@@ -202,6 +205,20 @@ impl Prices {
             prices.uring = URING * prices.of(Sort::Stat);
         }
         prices
+    }
+
+    /// Finds out what many files cost: asks for each of these once, by absolute names. A few say nothing.
+    pub fn measure_many<'a>(&mut self, names: impl Iterator<Item = &'a [u8]>) {
+        const ENOUGH: usize = 200;
+        let names: Vec<CString> = names.filter_map(|name| c_string(name).ok()).collect();
+        let beyond: u64 = names.iter().map(|name| components(name.as_bytes()).saturating_sub(1)).sum();
+        let begun = now();
+        let there = names.iter().filter(|name| newfstatat(CWD, name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT).is_ok());
+        let there = there.count();
+        let took = now().saturating_sub(begun) as f64 - beyond as f64 * self.part;
+        if there >= ENOUGH && there == names.len() {
+            self.many = (took / there as f64 / self.of(Sort::Stat)).clamp(1.0, 10.0);
+        }
     }
 
     fn ask(&mut self, path: &[u8]) -> Result<()> {
@@ -269,6 +286,7 @@ impl Prices {
             part: self.part * scale,
             empty: self.empty * scale,
             uring: self.uring * scale,
+            many: self.many,
             source,
         };
         let both = prices.of(Sort::Open) + prices.of(Sort::Close);
@@ -372,8 +390,14 @@ mod tests {
 
     #[test]
     fn what_is_given_is_taken_and_the_rest_follows_the_empty_call() {
-        let here =
-            Prices { each: [200.0; Sort::ALL.len()], part: 10.0, empty: 100.0, uring: 800.0, source: String::new() };
+        let here = Prices {
+            each: [200.0; Sort::ALL.len()],
+            part: 10.0,
+            empty: 100.0,
+            uring: 800.0,
+            many: 1.0,
+            source: String::new(),
+        };
         let given = Given { empty: Some(50.0), stat: Some(300.0), open_close: Some(900.0), ..Given::default() };
         let prices = here.given(&given, "a file".to_owned());
         let of = |sort| prices.of(sort);

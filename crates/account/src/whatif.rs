@@ -14,14 +14,16 @@ use crate::ledger::Detail;
 use crate::patterns::Spare;
 use crate::prices::{Prices, Sort, URING_BATCH, Work};
 
-/// What an inode costs by XFS's bulkstat, its name by getdents64 included, in questions by name.
-const BULKSTAT: f64 = 0.9;
+/// What an entry costs by XFS's bulkstat, joined with its name from getdents64: in questions by name.
+const BULKSTAT: f64 = 1.7;
 /// Inodes that it gives at once.
 const BULKSTAT_BATCH: u64 = 1024;
 /// What an entry costs by the tables of ext4, its name included, in questions by name.
 const RAW: f64 = 0.25;
 /// Entries whose inodes and names lie in what is read at once.
 const RAW_BATCH: u64 = 1024;
+/// What an entry of a list costs, in questions by name.
+const LISTED: f64 = 0.25;
 /// Entries from which on it is worth to ask for all at once.
 const WHOLE: u64 = 1000;
 
@@ -93,7 +95,7 @@ pub fn what_if(detail: &Detail, asked: &BTreeMap<Vec<u8>, Asked>, prices: &Price
     let priced = prices.cost(&detail.work);
     // What a meter has the kernel do may look like the command's; its calls cost something all the same.
     let cpu = cpu.max(user + priced);
-    let model = Model { fixed, cpu };
+    let model = Model { fixed, cpu, user, calls: detail.work.calls() };
     let mut changes: Vec<Change> = Spare::ALL.iter().map(|spare| model.spare(*spare, detail, prices)).collect();
     let of = |names: &[&[u8]]| {
         let mut all = Asked::default();
@@ -124,6 +126,8 @@ pub fn what_if(detail: &Detail, asked: &BTreeMap<Vec<u8>, Asked>, prices: &Price
 struct Model {
     fixed: f64,
     cpu: f64,
+    user: f64,
+    calls: u64,
 }
 
 impl Model {
@@ -175,8 +179,15 @@ impl Model {
         }
         let comes = asked.entries.div_ceil(batch);
         let calls = i64::try_from(asked.work.calls()).unwrap_or(i64::MAX).saturating_sub_unsigned(comes);
-        let costs = asked.entries as f64 * each * prices.of(Sort::Stat) / 1e9;
-        let change = self.change(name, calls, prices.cost(&asked.work) - costs, None, how.to_owned());
+        let entries = asked.entries as f64;
+        let question = prices.of(Sort::Stat) / 1e9;
+        // Each file is another one, and a list is as long as it has entries.
+        let far = asked.work.calls_of(Sort::Stat) as f64 * question * (prices.many - 1.0);
+        let listed = if asked.work.calls_of(Sort::List) > 0 { entries * LISTED * question } else { 0.0 };
+        // Who does little else has no work of its own besides.
+        let own = if asked.work.calls() * 10 >= self.calls * 9 { self.user } else { 0.0 };
+        let now = prices.cost(&asked.work) + far + listed + own;
+        let change = self.change(name, calls, now - entries * each * question, None, how.to_owned());
         Change { advised: change.advised && asked.entries >= WHOLE, ..change }
     }
 

@@ -103,7 +103,8 @@ pub(crate) fn take(
     let detail = ledger.close();
     let systems = FileSystems::read();
     let sample = detail.sample().take(SAMPLES).map(|file| &*file.name).find(|name| systems.is_sample(name));
-    let prices = Prices::measure(sample);
+    let mut prices = Prices::measure(sample);
+    prices.measure_many(neighbours(&detail, &systems).into_iter());
     let prices = match given {
         Some((given, source)) => prices.given(&given, source),
         None => prices,
@@ -119,6 +120,18 @@ pub(crate) fn take(
 
 /// Files that are looked at for one to find prices with.
 const SAMPLES: usize = 32;
+/// Files that are asked for, to find what many cost.
+const MANY: usize = 4096;
+
+/// Files of one neighbourhood, in the order of their names: so does a walk ask for them.
+fn neighbours<'a>(detail: &'a Detail, systems: &FileSystems) -> Vec<&'a [u8]> {
+    let mut names: Vec<&[u8]> =
+        detail.files.iter().filter(|file| file.sum.errors == 0).map(|file| &*file.name).collect();
+    names.sort_unstable();
+    let from = names.len().saturating_sub(MANY) / 2;
+    names.into_iter().skip(from).take(MANY).filter(|name| systems.is_plain(name)).collect()
+}
+
 /// File systems whose files can be opened without any other consequence.
 const PLAIN: [&[u8]; 9] = [b"ext4", b"ext3", b"ext2", b"xfs", b"btrfs", b"tmpfs", b"overlay", b"f2fs", b"zfs"];
 
@@ -147,8 +160,12 @@ impl FileSystems {
         }
     }
 
+    fn is_plain(&self, name: &[u8]) -> bool {
+        self.of(name).is_some_and(|fstype| PLAIN.contains(&fstype) && !may_hang(fstype))
+    }
+
     fn is_sample(&self, name: &[u8]) -> bool {
-        let plain = self.of(name).is_some_and(|fstype| PLAIN.contains(&fstype) && !may_hang(fstype));
+        let plain = self.is_plain(name);
         let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
         plain && statx_long(name, at, Ask::TYPE).is_ok_and(|file| file.file_type == FileType::Regular)
     }

@@ -1,0 +1,8 @@
+//! Path search as a load on a file system: what looking for a name in one directory after another costs.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`bench`] | LLNL's benchmark pathwalk: a tree made for it, searched and removed |
+#![forbid(unsafe_code)]
+
+pub mod bench;

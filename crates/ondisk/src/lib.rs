@@ -12,6 +12,7 @@
 //! | [`fanotify`] | mount events |
 //! | [`fiemap`] | where a file lies |
 //! | [`btrfs`] | what btrfs says of a subvolume |
+//! | [`elf`] | what a program's file begins with: its interpreter |
 //! | [`ext4`] | the superblock, inodes and directories of ext4 |
 //! | [`pax`] | archives: headers written and read, maps of sparse files, lists of what was in a directory |
 //! | [`xfs`] | what XFS says of itself and of its inodes |
@@ -19,6 +20,7 @@
 
 pub mod btrfs;
 pub mod dirent;
+pub mod elf;
 pub mod ext4;
 pub mod fanotify;
 pub mod fiemap;

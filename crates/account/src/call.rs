@@ -22,7 +22,8 @@ pub struct Call<'a> {
     pub name: Option<&'a [u8]>,
     /// The same of its second path argument.
     pub other: Option<&'a [u8]>,
-    /// What it answered: 0 or more, or minus the error number. `None` when it never returned: its thread ended in it.
+    /// What it answered: 0 or more, or minus the error number (minus 512 and the like for a call that a signal has cut short and
+    /// that begins again, as strace shows it). `None` when it never returned: its thread ended in it.
     pub result: Option<i64>,
     /// When it was entered, in nanoseconds of `CLOCK_MONOTONIC`.
     pub start: u64,
@@ -127,7 +128,7 @@ pub struct Total {
     pub pid: u32,
     /// The number of the system call.
     pub number: u32,
-    /// How often it was entered.
+    /// How often it returned: what `strace -c` counts. An execve that succeeds returns in the program that it begins.
     pub calls: u64,
     /// Time between entry and return, all together, in nanoseconds.
     pub nanos: u64,
@@ -148,9 +149,11 @@ pub struct Metered {
     pub totals: Vec<Total>,
     /// Calls that were told one by one.
     pub told: u64,
+    /// Calls in which their thread ended: they never returned, and are not in the totals (nor does `strace -c` count them).
+    pub unfinished: u64,
     /// Calls that were made and are neither told nor in the totals, as far as is known.
     pub lost: u64,
-    /// CPU time that went into metering and would not have been used without it, as far as the meter knows.
+    /// Time that metering took from the metered processes, all together, as far as the meter knows.
     pub overhead: Duration,
     /// How the command itself ended.
     pub ended: Ended,

@@ -12,6 +12,16 @@ pub fn monotonic_raw() -> u64 {
     (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
 }
 
+/// Nanoseconds of the clock that the kernel's events carry; it runs at the speed of time servers.
+/// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html), `CLOCK_MONOTONIC`
+#[inline]
+pub fn monotonic() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a live timespec. The clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
+    (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
+}
+
 /// Microseconds since 1970, by the clock on the wall: the paper's yardstick.
 /// [gettimeofday(2)](https://man7.org/linux/man-pages/man2/gettimeofday.2.html)
 #[inline]
@@ -98,6 +108,17 @@ pub fn set_affinity(processors: &[usize]) -> Result<()> {
 pub fn empty_call() {
     // SAFETY: no pointers; it cannot fail.
     unsafe { libc::syscall(libc::SYS_getppid) };
+}
+
+/// The number of [`empty_file_call`].
+pub const EMPTY_FILE_CALL: u32 = libc::SYS_fcntl as u32;
+
+/// The same for a call that a meter of file-system work sees: it asks something of no descriptor, and fails (`EBADF`).
+/// [fcntl(2)](https://man7.org/linux/man-pages/man2/fcntl.2.html)
+#[inline]
+pub fn empty_file_call() {
+    // SAFETY: no pointers.
+    unsafe { libc::syscall(libc::SYS_fcntl, -1, libc::F_GETFD) };
 }
 
 #[cfg(test)]

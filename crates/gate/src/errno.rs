@@ -17,6 +17,10 @@ macro_rules! names {
                 match self.0 {
                     $(libc::$name => stringify!($name).into(),)*
                     524 => "ENOTSUPP".into(), // the kernel's own, which leaks from some file systems
+                    512 => "ERESTARTSYS".into(), // likewise: these four are seen by tracers
+                    513 => "ERESTARTNOINTR".into(),
+                    514 => "ERESTARTNOHAND".into(),
+                    516 => "ERESTART_RESTARTBLOCK".into(),
                     other => other.to_string().into(),
                 }
             }

@@ -11,6 +11,7 @@
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
 //! | [`cache`] | what of a file is in memory: `cachestat`, `mincore` |
 //! | [`clock`] | clocks, and the processor that a thread runs on |
+//! | [`command`] | a command that is held before its program until its meter is ready |
 //! | [`create`] | files, directories, links and their attributes made: `mkdirat`, `fchownat`, `utimensat`, ... |
 //! | [`errno`] | error numbers with their names |
 //! | [`extent`] | room for a file, holes, extents: `fallocate`, `FS_IOC_FIEMAP` |
@@ -22,7 +23,9 @@
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
 //! | [`process`] | children that can be killed, memory shared with them, times used |
+//! | [`ptrace`] | the stops of traced processes: `ptrace`, `process_vm_readv` |
 //! | [`scratch`] | files that are made to be experimented on |
+//! | [`seccomp`] | a filter that stops a traced process at some of its calls |
 //! | [`xattr`] | extended attributes: `listxattrat`, `getxattrat`, `flistxattr`, ... |
 //! | [`xfs`] | bulkstat and the geometry of XFS |
 //!
@@ -38,6 +41,7 @@ pub mod account;
 pub mod btrfs;
 pub mod cache;
 pub mod clock;
+pub mod command;
 pub mod create;
 pub mod errno;
 pub mod extent;
@@ -50,7 +54,9 @@ pub mod meter;
 pub mod mount;
 pub mod notify;
 pub mod process;
+pub mod ptrace;
 pub mod scratch;
+pub mod seccomp;
 pub mod xattr;
 pub mod xfs;
 

@@ -55,6 +55,8 @@ impl Drop for Shared {
 pub struct Ended {
     /// Its exit status; `None` when a signal ended it.
     pub status: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
     /// CPU time in the program.
     pub user: Duration,
     /// CPU time in the kernel for it.
@@ -150,18 +152,30 @@ impl Child {
     }
 
     fn wait4(&self, options: c_int) -> Option<Ended> {
-        let mut status: c_int = 0;
-        // SAFETY: zero is a valid rusage, and both pointers are to live variables.
-        let (pid, usage) = unsafe {
-            let mut usage = std::mem::zeroed::<libc::rusage>();
-            (libc::wait4(self.pid, &raw mut status, options, &raw mut usage), usage)
-        };
-        let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
-        (pid == self.pid).then(|| Ended {
-            status: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
-            user: time(usage.ru_utime),
-            sys: time(usage.ru_stime),
-        })
+        wait4(self.pid, options).ok().filter(|(pid, _)| *pid == self.pid).map(|(_, ended)| ended)
+    }
+}
+
+/// The process (0 when none has ended, and nobody was to wait), and how it ended.
+/// [wait4(2)](https://man7.org/linux/man-pages/man2/wait4.2.html)
+pub(crate) fn wait4(pid: libc::pid_t, options: c_int) -> Result<(libc::pid_t, Ended)> {
+    let mut status: c_int = 0;
+    // SAFETY: zero is a valid rusage, and both pointers are to live variables.
+    let (pid, usage) = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        (libc::wait4(pid, &raw mut status, options, &raw mut usage), usage)
+    };
+    Ok((answer(c_long::from(pid))? as libc::pid_t, ended(status, &usage)))
+}
+
+/// What wait4(2) says of a process that has ended.
+pub(crate) fn ended(status: c_int, usage: &libc::rusage) -> Ended {
+    let time = |t: libc::timeval| Duration::new(t.tv_sec as u64, t.tv_usec as u32 * 1000);
+    Ended {
+        status: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+        signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
+        user: time(usage.ru_utime),
+        sys: time(usage.ru_stime),
     }
 }
 
@@ -177,7 +191,20 @@ pub fn cpu_time() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// The same of the calling thread alone.
+/// CPU time of the processes that this one has waited for, as their parent, and of those that they have waited for: in the
+/// programs, and in the kernel. [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
+pub fn children_time() -> (Duration, Duration) {
+    // SAFETY: zero is a valid rusage, and the pointer is to a live one.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    let all = ended(0, &usage);
+    (all.user, all.sys)
+}
+
+/// CPU time that the calling thread has used.
 pub(crate) fn thread_cpu_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }

@@ -1,0 +1,393 @@
+//! Adds up what a meter tells: calls by file, by directory, and the redundant patterns in them.
+//!
+//! How many calls there were, of what gate and by what program, the meter knows best ([`crate::call::Metered::totals`]): it counts
+//! in the kernel where it can, and leaves out nothing. What is here comes from the calls that were told one by one.
+//!
+//! Memory is bounded: [`MOST_FILES`] names, and [`MOST_NAMES`] bytes of them. Calls on files beyond that are counted together
+//! ([`Detail::unheld`]).
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::call::{Call, Fork, Listener};
+use crate::names::{Name, Names, Start};
+use crate::patterns::{Patterns, Seen};
+use crate::prices::{Sort, Work, components};
+use crate::syscalls;
+
+/// Names that are held.
+pub const MOST_FILES: usize = 65_536;
+/// Bytes of names that are held.
+pub const MOST_NAMES: usize = 8 << 20;
+
+/// Calls, together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// How many.
+    pub calls: u64,
+    /// Those that failed.
+    pub errors: u64,
+    /// Time in them, in nanoseconds.
+    pub nanos: u64,
+}
+
+impl Sum {
+    fn add(&mut self, call: &Call<'_>) {
+        self.calls += 1;
+        self.errors += u64::from(call.errno().is_some());
+        self.nanos += call.nanos;
+    }
+
+    fn join(&mut self, other: &Sum) {
+        self.calls += other.calls;
+        self.errors += other.errors;
+        self.nanos += other.nanos;
+    }
+}
+
+/// Calls of one kind on one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    number: u16,
+    sort: Sort,
+    calls: u32,
+    parts: u32,
+}
+
+/// What was called on one file.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Its absolute name, as the process has it.
+    pub name: Name,
+    /// All calls on it.
+    pub sum: Sum,
+    /// It is known to be a directory.
+    pub directory: bool,
+    gates: Vec<Gate>,
+}
+
+impl File {
+    /// Its calls by the kernel's names.
+    pub fn gates(&self) -> BTreeMap<&'static str, u64> {
+        let mut gates = BTreeMap::new();
+        self.add_gates(&mut gates);
+        gates
+    }
+
+    fn add_gates(&self, gates: &mut BTreeMap<&'static str, u64>) {
+        for gate in &self.gates {
+            if let Some(syscall) = syscalls::of(gate.number.into()) {
+                *gates.entry(syscall.name).or_default() += u64::from(gate.calls);
+            }
+        }
+    }
+
+    /// What was done to learn of it: questions, and of a directory also its opening and closing.
+    pub fn asking(&self) -> Work {
+        let mut work = Work::default();
+        for gate in &self.gates {
+            let asks = match gate.sort {
+                Sort::Stat | Sort::OpenStat | Sort::List | Sort::Xattr | Sort::OpenXattr => true,
+                Sort::Open | Sort::Close => self.directory,
+                _ => false,
+            };
+            if asks {
+                work.add(gate.sort, gate.calls.into(), gate.parts.into());
+            }
+        }
+        work
+    }
+
+    /// The directory that its calls are counted for: itself, if it is one; else the one that it is in.
+    pub fn dir(&self) -> &[u8] {
+        if self.directory { &self.name } else { parent(&self.name) }
+    }
+}
+
+/// What was called in one directory.
+#[derive(Clone, Debug, Default)]
+pub struct Directory {
+    /// Different files in it, itself included, if there were calls on it.
+    pub files: u64,
+    /// All calls.
+    pub sum: Sum,
+    /// By the kernel's names.
+    pub gates: BTreeMap<&'static str, u64>,
+}
+
+/// What there is in detail.
+#[derive(Debug)]
+pub struct Detail {
+    /// The files, costliest first.
+    pub files: Vec<File>,
+    /// Calls on further files, which could not be held.
+    pub unheld: Sum,
+    /// Calls on what has no name that is known: pipes, sockets, what came past the calls.
+    pub nameless: Sum,
+    /// All calls that were told, by sort.
+    pub work: Work,
+    /// Time in them, in nanoseconds.
+    pub nanos: u64,
+    /// The patterns.
+    pub patterns: Patterns,
+    /// Descriptors and threads that could not be followed.
+    pub forgotten: u64,
+}
+
+impl Detail {
+    /// The directories, by name: each as such, or cut to so many components.
+    pub fn directories(&self, depth: Option<usize>) -> BTreeMap<&[u8], Directory> {
+        let mut directories: BTreeMap<&[u8], Directory> = BTreeMap::new();
+        for file in &self.files {
+            let dir = depth.map_or(file.dir(), |depth| cut(file.dir(), depth));
+            let row = directories.entry(dir).or_default();
+            row.files += 1;
+            row.sum.join(&file.sum);
+            file.add_gates(&mut row.gates);
+        }
+        directories
+    }
+
+    /// A file that was asked for by name, often and not in /proc and the like: one to find prices with.
+    pub fn sample(&self) -> impl Iterator<Item = &File> {
+        let is_plain = |file: &&File| {
+            let special = [&b"/proc/"[..], b"/sys/", b"/dev/"].iter().any(|dir| file.name.starts_with(dir));
+            !special && !file.directory && file.sum.errors == 0
+        };
+        self.files.iter().filter(is_plain)
+    }
+}
+
+/// The directory of a name.
+fn parent(name: &[u8]) -> &[u8] {
+    match name.iter().rposition(|&b| b == b'/') {
+        None | Some(0) => b"/",
+        Some(at) => name.get(..at).unwrap_or_default(),
+    }
+}
+
+/// The first components of an absolute name.
+fn cut(name: &[u8], depth: usize) -> &[u8] {
+    let mut slashes = name.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at);
+    match slashes.nth(depth) {
+        Some(0) => b"/",
+        Some(at) => name.get(..at).unwrap_or_default(),
+        None => name,
+    }
+}
+
+/// The names that are held, and their rows.
+#[derive(Debug, Default)]
+struct Files {
+    index: HashMap<Name, u32>,
+    rows: Vec<File>,
+    bytes: usize,
+}
+
+impl Files {
+    fn find(&self, name: &[u8]) -> Option<u32> {
+        self.index.get(name).copied()
+    }
+
+    /// The number of a name; `None` when there is no room for it.
+    fn enter(&mut self, name: &Name) -> Option<u32> {
+        if let Some(at) = self.find(name) {
+            return Some(at);
+        }
+        if self.rows.len() >= MOST_FILES || self.bytes + name.len() > MOST_NAMES {
+            return None;
+        }
+        let at = u32::try_from(self.rows.len()).ok()?;
+        self.bytes += name.len();
+        self.index.insert(Name::clone(name), at);
+        self.rows.push(File { name: Name::clone(name), sum: Sum::default(), directory: false, gates: Vec::new() });
+        Some(at)
+    }
+}
+
+/// The listener.
+#[derive(Debug)]
+pub struct Ledger {
+    names: Names,
+    files: Files,
+    unheld: Sum,
+    nameless: Sum,
+    work: Work,
+    nanos: u64,
+    patterns: Patterns,
+}
+
+impl Ledger {
+    /// An empty one, for a command that begins so.
+    pub fn new(start: Start) -> Ledger {
+        Ledger {
+            names: Names::new(start),
+            files: Files::default(),
+            unheld: Sum::default(),
+            nameless: Sum::default(),
+            work: Work::default(),
+            nanos: 0,
+            patterns: Patterns::default(),
+        }
+    }
+
+    /// What there is.
+    pub fn close(self) -> Detail {
+        let mut files = self.files.rows;
+        files.retain(|file| file.sum.calls > 0);
+        files.sort_by(|a, b| b.sum.nanos.cmp(&a.sum.nanos).then_with(|| a.name.cmp(&b.name)));
+        Detail {
+            files,
+            unheld: self.unheld,
+            nameless: self.nameless,
+            work: self.work,
+            nanos: self.nanos,
+            patterns: self.patterns,
+            forgotten: self.names.forgotten(),
+        }
+    }
+}
+
+impl Listener for Ledger {
+    fn call(&mut self, call: &Call<'_>) {
+        let Some(syscall) = syscalls::of(call.number) else { return };
+        let about = self.names.call(call);
+        let sort = Sort::of(syscall, call, &about);
+        let name = call.name.filter(|_| about.by_name);
+        let parts = name.map_or(0, |name| components(name).saturating_sub(1));
+        self.work.add(sort, 1, parts);
+        self.nanos += call.nanos;
+        let file = about.name.as_ref().and_then(|name| self.files.enter(name));
+        match file.and_then(|file| self.files.rows.get_mut(file as usize)) {
+            Some(row) => {
+                row.sum.add(call);
+                row.directory |= about.directory;
+                let parts = u32::try_from(parts).unwrap_or(u32::MAX);
+                let same = |gate: &&mut Gate| u32::from(gate.number) == call.number && gate.sort == sort;
+                match row.gates.iter_mut().find(same) {
+                    Some(gate) => {
+                        gate.calls = gate.calls.saturating_add(1);
+                        gate.parts = gate.parts.saturating_add(parts);
+                    }
+                    None => row.gates.push(Gate { number: call.number as u16, sort, calls: 1, parts }),
+                }
+            }
+            None if about.name.is_some() => self.unheld.add(call),
+            None => self.nameless.add(call),
+        }
+        let find = |name: Option<&[u8]>| name.and_then(|name| self.files.find(name));
+        let other = find(about.other.as_deref());
+        let parent = find(about.name.as_deref().map(parent));
+        self.patterns.call(&Seen { call, syscall, about: &about, sort, file, other, parent });
+    }
+
+    fn fork(&mut self, fork: &Fork) {
+        self.names.fork(fork);
+    }
+
+    fn exec(&mut self, pid: u32, _program: &[u8]) {
+        self.names.exec(pid);
+    }
+
+    fn exit(&mut self, pid: u32, tid: u32) {
+        self.names.exit(tid);
+        if pid == tid {
+            self.patterns.exit(pid);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_name_is_cut_to_so_many_components() {
+        for (name, depth, kept) in [
+            ("/", 0, "/"),
+            ("/", 2, "/"),
+            ("/a", 0, "/"),
+            ("/a/b/c", 1, "/a"),
+            ("/a/b/c", 2, "/a/b"),
+            ("/a/b/c", 3, "/a/b/c"),
+            ("/a/b/c", 9, "/a/b/c"),
+        ] {
+            assert_eq!(cut(name.as_bytes(), depth), kept.as_bytes(), "{name} {depth}");
+        }
+        assert_eq!([&b"/"[..], b"/a", b"/a/b"].map(parent), [&b"/"[..], b"/", b"/a"]);
+    }
+
+    fn ask<'a>(path: &'a [u8], nanos: u64, result: i64) -> Call<'a> {
+        let number = syscalls::named("newfstatat").unwrap().number;
+        let args = [-100_i64 as u64, 0, 0, 0, 0, 0];
+        Call { pid: 1, tid: 1, number, args, name: Some(path), other: None, result: Some(result), start: 0, nanos }
+    }
+
+    #[test]
+    fn calls_are_counted_for_their_file_and_for_its_directory() {
+        let mut ledger = Ledger::new(Start { cwd: Some(b"/d".to_vec()), files: vec![] });
+        for (path, nanos, result) in [(&b"a"[..], 5, 0), (b"b", 1, -2), (b"./a", 2, 0), (b"/e/x", 100, 0)] {
+            ledger.call(&ask(path, nanos, result));
+        }
+        let list = syscalls::named("getdents64").unwrap().number;
+        let open = syscalls::named("openat").unwrap().number;
+        ledger.call(&Call { number: open, result: Some(3), ..ask(b".", 7, 0) });
+        ledger.call(&Call { number: list, args: [3, 0, 0, 0, 0, 0], name: None, ..ask(b"", 9, 40) });
+        ledger.call(&Call { number: list, args: [9, 0, 0, 0, 0, 0], name: None, ..ask(b"", 9, 40) });
+        let detail = ledger.close();
+        let names: Vec<&[u8]> = detail.files.iter().map(|file| &*file.name).collect();
+        assert_eq!(names, [&b"/e/x"[..], b"/d", b"/d/a", b"/d/b"]);
+        let a = &detail.files[2];
+        assert_eq!((a.sum, a.gates()), (Sum { calls: 2, errors: 0, nanos: 7 }, BTreeMap::from([("newfstatat", 2)])));
+        assert_eq!(detail.nameless.calls, 1);
+        let directories = detail.directories(None);
+        let d = &directories[&b"/d"[..]];
+        assert_eq!((d.files, d.sum), (3, Sum { calls: 5, errors: 1, nanos: 24 }));
+        assert_eq!(d.gates, BTreeMap::from([("getdents64", 1), ("newfstatat", 3), ("openat", 1)]));
+        assert_eq!(detail.directories(Some(0)).len(), 1);
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_counted_together() {
+        let mut ledger = Ledger::new(Start::default());
+        for n in 0..MOST_FILES + 10 {
+            ledger.call(&ask(format!("/{n}").as_bytes(), 1, 0));
+        }
+        ledger.call(&ask(b"/5", 1, 0));
+        let detail = ledger.close();
+        assert_eq!((detail.files.len(), detail.unheld.calls), (MOST_FILES, 10));
+        let mut long = Ledger::new(Start::default());
+        for n in 0..4000 {
+            long.call(&ask(format!("/{n:04000}").as_bytes(), 1, 0));
+        }
+        let detail = long.close();
+        assert!(detail.files.iter().map(|file| file.name.len()).sum::<usize>() <= MOST_NAMES);
+        assert_eq!(detail.files.len() as u64 + detail.unheld.calls, 4000);
+    }
+
+    proptest! {
+        #[test]
+        fn no_call_is_left_out(
+            calls in prop::collection::vec((0..480_u32, any::<[u64; 6]>(), prop::option::of("[a-c/.]{0,5}"), -50..50_i64), 0..60),
+        ) {
+            let mut ledger = Ledger::new(Start { cwd: Some(b"/".to_vec()), files: vec![(3, b"/d".to_vec())] });
+            let mut told = 0;
+            for (number, args, name, result) in &calls {
+                let args = args.map(|arg| if arg % 3 == 0 { arg % 5 } else { arg });
+                let name = name.as_deref().map(str::as_bytes);
+                told += u64::from(syscalls::of(*number).is_some());
+                ledger.call(&Call {
+                    pid: 1, tid: 1, number: *number, args, name, other: name, result: Some(*result), start: 0, nanos: 1,
+                });
+            }
+            let detail = ledger.close();
+            let held: u64 = detail.files.iter().map(|file| file.sum.calls).sum();
+            prop_assert_eq!(held + detail.unheld.calls + detail.nameless.calls, told);
+            prop_assert_eq!(detail.work.calls(), told);
+            let by_gate: u64 = detail.files.iter().flat_map(|file| file.gates().into_values()).sum();
+            prop_assert_eq!(by_gate, held);
+            let in_directories: u64 = detail.directories(None).values().map(|row| row.sum.calls).sum();
+            prop_assert_eq!(in_directories, held);
+        }
+    }
+}

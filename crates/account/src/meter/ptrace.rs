@@ -1,0 +1,532 @@
+//! The meter for everybody: ptrace(2), with a seccomp filter so that only file-system calls stop.
+//!
+//! A call costs two stops. At each the thread waits until this process has run: that is dear (some 10 µs a call), but takes no
+//! privilege. What two stops take is tried out in the command's own process before it becomes the command, and taken off the
+//! time of each call.
+//!
+//! What this way cannot see, or changes: calls of 32-bit programs pass uncounted (it is said); a call that a filter of the
+//! program's own refuses is not seen; from an unprivileged process, set-user-ID programs run without their privilege (it is
+//! said); a process cannot be traced by two, so a debugger in the command finds its children taken. When this process ends
+//! early the command is killed: without a tracer its file-system calls would all fail.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use gate::clock::{self, EMPTY_FILE_CALL};
+use gate::command::{Held, Running, Unstarted};
+use gate::file;
+use gate::fs::{self, CWD};
+use gate::process::{self, Shared};
+use gate::ptrace::{self, At, Came, Doing, How, Stop};
+use gate::seccomp::{ARCH, Filter};
+use gate::Errno;
+
+use super::find::not_run;
+use super::totals::{Program, Totals};
+use crate::call::{Call, Command, Ended, Failure, Fork, LONGEST_NAME, Listener, Meter, Metered, Want};
+use crate::syscalls::{self, Kind, Name};
+
+/// The meter.
+pub struct Ptrace;
+
+impl Meter for Ptrace {
+    fn name(&self) -> &'static str {
+        "ptrace"
+    }
+
+    fn possible(&self) -> Result<(), String> {
+        if ARCH == 0 {
+            return Err("nobody has written down the registers of this processor; use bpf or perf, as root".to_owned());
+        }
+        let held = Held::fork(c"/", &[], || Ok(())).map_err(|e| format!("cannot fork: {e}"))?;
+        ptrace::seize(held.id()).map_err(refused)
+    }
+
+    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure> {
+        let cannot = |what: &str, errno: Errno| Failure::Meter(format!("cannot {what}: {errno}"));
+        let filter = Filter::trace(syscalls::all().iter().map(|call| call.number));
+        let told = Shared::new(WORDS).map_err(|e| cannot("share memory", e))?;
+        let prepare = || prepare(&filter, &told);
+        let held = Held::fork(&command.program, &command.args, prepare).map_err(|e| cannot("fork", e))?;
+        ptrace::seize(held.id()).map_err(|e| Failure::Meter(refused(e)))?;
+        let before = process::children_time();
+        let start = clock::monotonic();
+        let mut running = held.go().map_err(|e| cannot("start the command", e))?;
+
+        let mut watch = Watch::new(running.id() as u32, want.calls(), &told, to);
+        let ended = watch.to_the_end(&mut running);
+        let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
+        match running.unstarted() {
+            Some(Unstarted::NotRun(errno)) => return Err(not_run(&command.program, errno)),
+            Some(Unstarted::Unprepared(errno)) => return Err(cannot("install a seccomp filter", errno)),
+            None if watch.too_old => {
+                return Err(Failure::Meter("it takes Linux 5.3; use bpf or perf, as root".to_owned()));
+            }
+            None => {}
+        }
+        let after = process::children_time();
+        let per_call = told[ELAPSED].load(Ordering::SeqCst) / u64::from(ROUNDS);
+        let (totals, crowded) = watch.totals.finish();
+        let mut warnings = watch.warnings;
+        warnings.extend(crowded);
+        Ok(Metered {
+            meter: self.name(),
+            why: "it was asked for".to_owned(),
+            warnings,
+            totals,
+            told: watch.told,
+            unfinished: watch.unfinished,
+            lost: 0,
+            overhead: Duration::from_nanos(per_call.saturating_mul(watch.calls)),
+            ended,
+            real,
+            user: after.0.saturating_sub(before.0) + watch.user,
+            sys: after.1.saturating_sub(before.1) + watch.sys,
+        })
+    }
+}
+
+fn refused(errno: Errno) -> String {
+    let next = match errno {
+        Errno::EPERM => {
+            "in a container, allow ptrace (--cap-add=SYS_PTRACE, or another seccomp profile); else set \
+             kernel.yama.ptrace_scope to 1 or less, and let nobody else trace fathom"
+        }
+        _ => "use bpf or perf, as root",
+    };
+    format!("tracing is refused: {errno}; {next}")
+}
+
+/// What the command's process tells before it is the command.
+const WORDS: usize = 2;
+const GIVEN_UP: usize = 0;
+const ELAPSED: usize = 1;
+/// Calls that nobody counts, to see what metering costs; and so many before them, until all is warm.
+const ROUNDS: u32 = 64;
+const WARMING: u32 = 16;
+
+/// Run in the command's process, just before it becomes the command.
+fn prepare(filter: &Filter, told: &[AtomicU64]) -> gate::Result<()> {
+    let given_up = filter.install()?;
+    told[GIVEN_UP].store(u64::from(given_up), Ordering::SeqCst);
+    (0..WARMING).for_each(|_| clock::empty_file_call());
+    let before = clock::monotonic();
+    (0..ROUNDS).for_each(|_| clock::empty_file_call());
+    told[ELAPSED].store(clock::monotonic().saturating_sub(before), Ordering::SeqCst);
+    Ok(())
+}
+
+/// The call that a thread is in.
+#[derive(Clone, Copy)]
+struct Entered {
+    number: u32,
+    args: [u64; 6],
+    /// Which of the thread's names are this call's.
+    named: [bool; 2],
+    start: u64,
+}
+
+struct Thread {
+    pid: u32,
+    call: Option<Entered>,
+    /// What the path arguments of the call point to; kept, so that no call allocates.
+    names: [Vec<u8>; 2],
+}
+
+impl Thread {
+    fn of(pid: u32) -> Thread {
+        Thread { pid, call: None, names: [Vec::new(), Vec::new()] }
+    }
+
+    /// How it goes on: a call that it is in must be seen to return.
+    fn how(&self) -> How {
+        if self.call.is_some() { How::Syscall } else { How::Cont }
+    }
+
+    fn shown<'a>(&'a self, entered: &Entered, result: Option<i64>, nanos: u64, tid: u32) -> Call<'a> {
+        let [name, other] = &self.names;
+        Call {
+            pid: self.pid,
+            tid,
+            number: entered.number,
+            args: entered.args,
+            name: entered.named[0].then_some(&name[..]),
+            other: entered.named[1].then_some(&other[..]),
+            result,
+            start: entered.start,
+            nanos,
+        }
+    }
+}
+
+struct Process {
+    program: Program,
+    /// The process that made it; and its serial, since ids come again.
+    parent: (u32, u64),
+    serial: u64,
+    /// Processes that it has made and that live.
+    children: u32,
+}
+
+/// The watch over the command and all that comes of it.
+struct Watch<'a> {
+    to: &'a mut dyn Listener,
+    told_by_child: &'a [AtomicU64],
+    /// So many calls are to be told, and have been.
+    tell: u64,
+    told: u64,
+    calls: u64,
+    unfinished: u64,
+    totals: Totals,
+    threads: HashMap<u32, Thread>,
+    processes: HashMap<u32, Process>,
+    serial: u64,
+    /// Threads that have stopped or ended before their maker was seen to make them.
+    early: Vec<u32>,
+    gone: Vec<u32>,
+    root: u32,
+    /// The command's own program is in place.
+    began: bool,
+    /// What the empty calls took, until then; afterwards what a call takes that does nothing.
+    trips: Vec<u64>,
+    trip: u64,
+    /// Some process has outlived its maker, so that nobody adds up what it uses.
+    orphans: bool,
+    user: Duration,
+    sys: Duration,
+    too_old: bool,
+    ending: bool,
+    warnings: Vec<String>,
+    warned_of_arch: bool,
+    warned_of_setuid: bool,
+}
+
+impl<'a> Watch<'a> {
+    fn new(root: u32, tell: u64, told_by_child: &'a [AtomicU64], to: &'a mut dyn Listener) -> Watch<'a> {
+        let process = Process { program: Program::default(), parent: (0, 0), serial: 0, children: 0 };
+        Watch {
+            to,
+            told_by_child,
+            tell,
+            told: 0,
+            calls: 0,
+            unfinished: 0,
+            totals: Totals::default(),
+            threads: HashMap::from([(root, Thread::of(root))]),
+            processes: HashMap::from([(root, process)]),
+            serial: 0,
+            early: Vec::new(),
+            gone: Vec::new(),
+            root,
+            began: false,
+            trips: Vec::with_capacity((WARMING + ROUNDS) as usize),
+            trip: 0,
+            orphans: false,
+            user: Duration::ZERO,
+            sys: Duration::ZERO,
+            too_old: false,
+            ending: false,
+            warnings: Vec::new(),
+            warned_of_arch: false,
+            warned_of_setuid: false,
+        }
+    }
+
+    /// Until nobody is left. Says how the command itself ended.
+    fn to_the_end(&mut self, running: &mut Running) -> Ended {
+        let mut how = Ended::Exited(0);
+        loop {
+            match ptrace::wait(self.orphans) {
+                Ok((tid, Came::Stopped(stop))) => self.stopped(tid, stop),
+                Ok((tid, Came::Ended(ended))) => {
+                    if tid == self.root && self.processes.contains_key(&tid) {
+                        running.ended();
+                        how = match ended.signal {
+                            Some(signal) => Ended::Killed(signal),
+                            None => Ended::Exited(ended.status.unwrap_or_default()),
+                        };
+                    }
+                    self.ended(tid, &ended);
+                }
+                Err(Errno::EINTR) => {}
+                Err(_) => return how,
+            }
+            if running.asked_to_stop() && !self.processes.is_empty() {
+                self.end_all();
+            }
+        }
+    }
+
+    fn stopped(&mut self, tid: u32, stop: Stop) {
+        match stop {
+            Stop::Enters => self.enters(tid),
+            Stop::Returns => self.returns(tid, clock::monotonic()),
+            Stop::Makes => self.makes(tid),
+            Stop::Execs => self.execs(tid),
+            Stop::Begins if self.threads.contains_key(&tid) => self.go_on(tid, 0),
+            Stop::Begins => self.early.push(tid),
+            Stop::Group => drop(ptrace::resume(tid, How::Listen, 0)),
+            Stop::Signal(signal) => self.go_on(tid, signal),
+        }
+    }
+
+    /// Who has been killed meanwhile cannot go on; that comes up in the next wait.
+    fn go_on(&self, tid: u32, signal: i32) {
+        let how = self.threads.get(&tid).map_or(How::Cont, Thread::how);
+        let _ = ptrace::resume(tid, how, signal);
+    }
+
+    fn enters(&mut self, tid: u32) {
+        let doing = ptrace::syscall_info(tid);
+        if let Err(Errno::EIO | Errno::EINVAL) = doing {
+            self.too_old = true;
+            return ptrace::kill(self.root);
+        }
+        if let (Ok(Doing { call: Some(At::Entry { number, args }), .. }), Some(thread)) = (doing, self.threads.get_mut(&tid))
+        {
+            let mut entered = Entered { number: number as u32, args, named: [false; 2], start: 0 };
+            if let Some(call) = syscalls::of(entered.number)
+                && (self.told < self.tell || call.kind == Kind::Exec)
+            {
+                let places = entered.named.iter_mut().zip(&mut thread.names).zip(call.names);
+                for ((named, bytes), Name { arg, .. }) in places {
+                    let address = args.get(*arg).copied().unwrap_or_default();
+                    *named = read_name(tid, address, bytes);
+                }
+            }
+            entered.start = clock::monotonic();
+            thread.call = Some(entered);
+        }
+        self.go_on(tid, 0);
+    }
+
+    fn returns(&mut self, tid: u32, now: u64) {
+        let doing = ptrace::syscall_info(tid);
+        let Ok(Doing { call: Some(At::Exit { result }), .. }) = doing else { return self.go_on(tid, 0) };
+        let Some(thread) = self.threads.get_mut(&tid) else { return self.go_on(tid, 0) };
+        let Some(entered) = thread.call.take() else { return self.go_on(tid, 0) };
+        // It may run on while it is put down what it did.
+        let _ = ptrace::resume(tid, How::Cont, 0);
+        let took = now.saturating_sub(entered.start);
+        if !self.began {
+            if entered.number == EMPTY_FILE_CALL {
+                self.trips.push(took);
+            }
+            return;
+        }
+        let nanos = took.saturating_sub(self.trip);
+        let call = thread.shown(&entered, Some(result), nanos, tid);
+        let program = self.processes.get(&call.pid).map(|process| process.program).unwrap_or_default();
+        self.calls += 1;
+        self.totals.add(program, call.pid, call.number, 1, nanos, call.errno());
+        if self.told < self.tell {
+            self.told += 1;
+            self.to.call(&call);
+        }
+    }
+
+    fn makes(&mut self, maker: u32) {
+        let made = ptrace::event_message(maker);
+        if let (Ok(tid), Some(parent)) = (made, self.threads.get(&maker).map(|thread| thread.pid)) {
+            let flags = clone_flags(maker);
+            let pid = if flags & THREAD != 0 { parent } else { tid };
+            if !self.threads.contains_key(&tid) {
+                let (shares_files, shares_fs) = (flags & FILES != 0, flags & FS != 0);
+                self.begins(&Fork { parent, pid, tid, shares_files, shares_fs });
+            }
+            if let Some(at) = self.early.iter().position(|early| *early == tid) {
+                self.early.swap_remove(at);
+                self.go_on(tid, 0);
+            } else if let Some(at) = self.gone.iter().position(|gone| *gone == tid) {
+                self.gone.swap_remove(at);
+                self.forget(tid);
+            }
+        }
+        self.go_on(maker, 0);
+    }
+
+    fn begins(&mut self, fork: &Fork) {
+        self.threads.insert(fork.tid, Thread::of(fork.pid));
+        if fork.pid == fork.tid {
+            self.serial += 1;
+            let (mut program, mut parent) = (Program::default(), (fork.parent, 0));
+            if let Some(maker) = self.processes.get_mut(&fork.parent) {
+                maker.children += 1;
+                (program, parent.1) = (maker.program, maker.serial);
+            }
+            self.processes.insert(fork.pid, Process { program, parent, serial: self.serial, children: 0 });
+        }
+        self.to.fork(fork);
+    }
+
+    /// Those whose maker may have been killed before it could say that it has made them: they say themselves what they are.
+    fn adopt(&mut self) {
+        for tid in std::mem::take(&mut self.early) {
+            let status = CString::new(format!("/proc/{tid}/status")).unwrap_or_default();
+            let status = file::read_kernel(&status).unwrap_or_default();
+            let field = |name: &[u8]| {
+                let value = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name));
+                value.and_then(|value| str::from_utf8(value.trim_ascii()).ok()?.parse::<u32>().ok())
+            };
+            let pid = field(b"Tgid:").unwrap_or(tid);
+            let is_thread = pid != tid;
+            let parent = if is_thread { pid } else { field(b"PPid:").unwrap_or(self.root) };
+            self.begins(&Fork { parent, pid, tid, shares_files: is_thread, shares_fs: is_thread });
+            self.go_on(tid, 0);
+        }
+    }
+
+    fn execs(&mut self, pid: u32) {
+        let former = ptrace::event_message(pid).unwrap_or(pid);
+        // All other threads have ended; and the one that goes on is called by the process's id now.
+        let ended: Vec<u32> =
+            self.threads.iter().filter(|(tid, thread)| thread.pid == pid && **tid != former).map(|(tid, _)| *tid).collect();
+        for tid in ended {
+            self.leave(tid);
+            if tid != pid {
+                self.to.exit(pid, tid);
+            }
+        }
+        if let Some(thread) = self.threads.remove(&former) {
+            self.threads.insert(pid, thread);
+        }
+        if pid == self.root && !self.began {
+            self.began = true;
+            self.trips.sort_unstable();
+            self.trip = self.trips.get(self.trips.len() / 2).copied().unwrap_or_default();
+        }
+        let exe = CString::new(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let given = self.threads.get(&pid).map(|thread| thread.names[0].clone()).unwrap_or_default();
+        let program = fs::readlinkat(CWD, &exe).unwrap_or(given);
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.program = self.totals.program(&program);
+        }
+        self.look_at(pid, &exe, &program);
+        self.to.exec(pid, &program);
+        self.go_on(pid, 0);
+    }
+
+    /// Says once what is not as it would be without a meter.
+    fn look_at(&mut self, pid: u32, exe: &CString, program: &[u8]) {
+        let shown = String::from_utf8_lossy(program).escape_debug().to_string();
+        if !self.warned_of_arch && ptrace::syscall_info(pid).is_ok_and(|doing| doing.arch != ARCH) {
+            self.warned_of_arch = true;
+            self.warnings.push(format!("'{shown}' is for another architecture: its calls were not counted"));
+        }
+        if !self.warned_of_setuid && self.told_by_child[GIVEN_UP].load(Ordering::SeqCst) != 0 {
+            let file = fs::statx(CWD, exe, fs::At::empty(), fs::Want::MODE | fs::Want::UID | fs::Want::GID);
+            let gains = |file: fs::Statx| {
+                let (uid, gid) = process::ids();
+                file.mode & 0o4000 != 0 && file.uid != uid || file.mode & 0o2010 == 0o2010 && file.gid != gid
+            };
+            if file.is_ok_and(gains) {
+                self.warned_of_setuid = true;
+                let why = "a program that is traced gains no privilege; run fathom as root";
+                self.warnings.push(format!("'{shown}' ran without the privilege that its file gives: {why}"));
+            }
+        }
+    }
+
+    fn ended(&mut self, tid: u32, ended: &process::Ended) {
+        let Some(thread) = self.threads.get(&tid) else { return self.gone.push(tid) };
+        if thread.pid == tid
+            && let Some(process) = self.processes.get(&tid)
+        {
+            let (parent, serial) = process.parent;
+            let is_orphan = self.processes.get(&parent).is_none_or(|parent| parent.serial != serial);
+            if is_orphan && tid != self.root {
+                self.user += ended.user;
+                self.sys += ended.sys;
+            }
+            self.orphans |= process.children > 0;
+        }
+        self.forget(tid);
+        self.adopt();
+    }
+
+    /// A thread has ended, and with the main thread its process.
+    fn forget(&mut self, tid: u32) {
+        let Some(pid) = self.leave(tid) else { return };
+        if pid == tid
+            && let Some(Process { parent: (parent, serial), .. }) = self.processes.remove(&pid)
+            && let Some(parent) = self.processes.get_mut(&parent)
+            && parent.serial == serial
+        {
+            parent.children = parent.children.saturating_sub(1);
+        }
+        self.to.exit(pid, tid);
+    }
+
+    /// A thread is no more; the call that it is in, if it is in one, never returned. Says whose it was.
+    fn leave(&mut self, tid: u32) -> Option<u32> {
+        let thread = self.threads.remove(&tid)?;
+        if let Some(entered) = thread.call.filter(|_| self.began) {
+            self.unfinished += 1;
+            if self.told < self.tell {
+                self.told += 1;
+                self.to.call(&thread.shown(&entered, None, 0, tid));
+            }
+        }
+        Some(thread.pid)
+    }
+
+    /// Nobody waits for what the command left behind.
+    fn end_all(&mut self) {
+        if !self.ending {
+            self.ending = true;
+            let left = self.processes.len();
+            let were = if left == 1 { "1 process was".to_owned() } else { format!("{left} processes were") };
+            self.warnings.push(format!("{were} still running when fathom was told to stop, and had to be ended"));
+        }
+        self.processes.keys().copied().for_each(ptrace::kill);
+    }
+}
+
+/// Reads a name up to its NUL, or as much of it as is told. `false` when it cannot be read.
+fn read_name(tid: u32, address: u64, into: &mut Vec<u8>) -> bool {
+    /// Most names are shorter, and lie in one page.
+    const FIRST: usize = 256;
+    if address == 0 {
+        return false;
+    }
+    let mut have = 0;
+    for upto in [FIRST, LONGEST_NAME + 1] {
+        into.resize(upto, 0);
+        let Some(rest) = into.get_mut(have..) else { return false };
+        let read = ptrace::read_memory(tid, address.wrapping_add(have as u64), rest);
+        let short = read < rest.len();
+        if let Some(end) = rest.iter().take(read).position(|byte| *byte == 0) {
+            into.truncate(have + end);
+            return true;
+        }
+        if short {
+            return false;
+        }
+        have += read;
+    }
+    into.truncate(LONGEST_NAME);
+    true
+}
+
+// CLONE_FS, CLONE_FILES and CLONE_THREAD of clone(2).
+const FS: u64 = 0x200;
+const FILES: u64 = 0x400;
+const THREAD: u64 = 0x1_0000;
+
+/// The flags of the clone(2) or clone3(2) that a thread is in; those of fork(2) and vfork(2), which are none. Where they cannot be
+/// read (a 32-bit program): those of a process.
+fn clone_flags(tid: u32) -> u64 {
+    const CLONE3: u64 = 435;
+    const CLONE: u64 = if cfg!(target_arch = "x86_64") { 56 } else { 220 };
+    match ptrace::call_in_progress(tid) {
+        Some((CLONE, flags)) => flags,
+        Some((CLONE3, address)) => {
+            let mut flags = [0; 8];
+            let read = ptrace::read_memory(tid, address, &mut flags);
+            if read == flags.len() { u64::from_ne_bytes(flags) } else { 0 }
+        }
+        _ => 0,
+    }
+}

@@ -1,0 +1,140 @@
+//! Adding up calls, in bounded space: by program, process and system call.
+
+use std::collections::HashMap;
+
+use crate::call::Total;
+
+/// Rows that are held one by one; further processes are added up by program. A row with one kind of error takes some 100 bytes.
+const MOST_ROWS: usize = 1 << 16;
+/// Programs that are told apart.
+const MOST_PROGRAMS: usize = 1 << 10;
+
+/// A program, by the number that [`Totals::program`] has given it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Program(u32);
+
+#[derive(Debug, Default)]
+struct Sum {
+    calls: u64,
+    nanos: u64,
+    errors: Vec<(i32, u64)>,
+}
+
+/// Calls added up.
+#[derive(Debug)]
+pub struct Totals {
+    numbers: HashMap<Vec<u8>, Program>,
+    /// By their numbers.
+    programs: Vec<Vec<u8>>,
+    rows: HashMap<(Program, u32, u32), Sum>,
+    crowded: bool,
+    many_programs: bool,
+}
+
+impl Default for Totals {
+    fn default() -> Totals {
+        Totals {
+            numbers: HashMap::new(),
+            programs: vec![Vec::new()],
+            rows: HashMap::new(),
+            crowded: false,
+            many_programs: false,
+        }
+    }
+}
+
+impl Totals {
+    /// The number of a program. Number 0 has no name: it is all that there was no room for.
+    pub fn program(&mut self, name: &[u8]) -> Program {
+        if let Some(program) = self.numbers.get(name) {
+            return *program;
+        }
+        if self.programs.len() > MOST_PROGRAMS {
+            self.many_programs = true;
+            return Program(0);
+        }
+        let program = Program(self.programs.len() as u32);
+        self.programs.push(name.to_vec());
+        self.numbers.insert(name.to_vec(), program);
+        program
+    }
+
+    /// Adds calls of a process: how many, how long they took together, and how they failed if they did.
+    pub fn add(&mut self, program: Program, pid: u32, number: u32, calls: u64, nanos: u64, errno: Option<i32>) {
+        let mut key = (program, pid, number);
+        if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&key) {
+            self.crowded = true;
+            key.1 = 0;
+        }
+        let sum = self.rows.entry(key).or_default();
+        sum.calls += calls;
+        sum.nanos += nanos;
+        if let Some(errno) = errno {
+            match sum.errors.iter_mut().find(|(known, _)| *known == errno) {
+                Some((_, times)) => *times += calls,
+                None => sum.errors.push((errno, calls)),
+            }
+        }
+    }
+
+    /// The sums, and what is to be said of them.
+    pub fn finish(self) -> (Vec<Total>, Vec<String>) {
+        let name = |Program(number): Program| self.programs.get(number as usize).cloned().unwrap_or_default();
+        let total = |((program, pid, number), sum): ((Program, u32, u32), Sum)| Total {
+            program: name(program),
+            pid,
+            number,
+            calls: sum.calls,
+            nanos: sum.nanos,
+            errors: sum.errors,
+        };
+        let mut warnings = Vec::new();
+        if self.crowded {
+            warnings.push("there were too many processes to hold each: later ones are added up by program".to_owned());
+        }
+        if self.many_programs {
+            warnings.push(format!("there were more than {MOST_PROGRAMS} programs: further ones are added up without a name"));
+        }
+        (self.rows.into_iter().map(total).collect(), warnings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_added_up_and_errors_told_apart() {
+        let mut totals = Totals::default();
+        let (a, b) = (totals.program(b"/bin/a"), totals.program(b"/bin/b"));
+        assert_eq!(totals.program(b"/bin/a"), a);
+        for (program, errno) in [(a, None), (a, Some(2)), (b, None), (a, Some(2)), (a, Some(13))] {
+            totals.add(program, 7, 1, 1, 10, errno);
+        }
+        let (mut rows, warnings) = totals.finish();
+        rows.sort_by(|a, b| a.program.cmp(&b.program));
+        let row = |program: &[u8], calls, errors: &[(i32, u64)]| Total {
+            program: program.to_vec(),
+            pid: 7,
+            number: 1,
+            calls,
+            nanos: calls * 10,
+            errors: errors.to_vec(),
+        };
+        assert_eq!(rows, [row(b"/bin/a", 4, &[(2, 2), (13, 1)]), row(b"/bin/b", 1, &[])]);
+        assert!(warnings.is_empty());
+    }
+
+    #[test]
+    fn there_is_a_bound_and_nothing_is_lost_beyond_it() {
+        let mut totals = Totals::default();
+        let programs: Vec<_> = (0..MOST_PROGRAMS + 2).map(|n| totals.program(n.to_string().as_bytes())).collect();
+        assert_eq!(programs.iter().filter(|program| **program == Program(0)).count(), 2);
+        let many = MOST_ROWS as u32 + 100;
+        (1..=many).for_each(|pid| totals.add(programs[0], pid, 1, 1, 1, None));
+        let (rows, warnings) = totals.finish();
+        assert!(rows.len() <= MOST_ROWS + 1 && warnings.len() == 2, "{warnings:?}");
+        assert_eq!(rows.iter().map(|row| row.calls).sum::<u64>(), u64::from(many));
+        assert_eq!(rows.iter().find(|row| row.pid == 0).unwrap().calls, 100);
+    }
+}

@@ -1,0 +1,293 @@
+//! Each pattern on a stream that has it, and on those that nearly have it.
+
+use super::*;
+use crate::call::Listener;
+use crate::ledger::Ledger;
+use crate::names::Start;
+use crate::syscalls;
+
+const CWD: u64 = -100_i64 as u64;
+
+/// One process that makes calls.
+struct Process {
+    ledger: Ledger,
+    pid: u32,
+}
+
+impl Process {
+    fn new() -> Process {
+        let start = Start { cwd: Some(b"/d".to_vec()), files: vec![(0, b"/dev/pts/0".to_vec())] };
+        Process { ledger: Ledger::new(start), pid: 1 }
+    }
+
+    fn does(&mut self, name: &str, args: [u64; 4], path: Option<&str>, result: i64) {
+        let [a, b, c, d] = args;
+        let call = Call {
+            pid: self.pid,
+            tid: self.pid,
+            number: syscalls::named(name).unwrap().number,
+            args: [a, b, c, d, 0, 0],
+            name: path.map(str::as_bytes),
+            other: None,
+            result: Some(result),
+            start: 0,
+            nanos: 10,
+        };
+        self.ledger.call(&call);
+    }
+
+    fn stat(&mut self, path: &str, result: i64) {
+        self.does("newfstatat", [CWD, 0, 0, 0], Some(path), result);
+    }
+
+    fn open(&mut self, path: &str, flags: u64, fd: i64) {
+        self.does("openat", [CWD, 0, flags, 0], Some(path), fd);
+    }
+
+    fn on(&mut self, name: &str, fd: u64, rest: [u64; 3], result: i64) {
+        let [b, c, d] = rest;
+        self.does(name, [fd, b, c, d], None, result);
+    }
+
+    fn fstat(&mut self, fd: u64) {
+        self.on("fstat", fd, [0; 3], 0);
+    }
+
+    fn close(&mut self, fd: u64) {
+        self.on("close", fd, [0; 3], 0);
+    }
+
+    /// Count, redundant calls, example; and what would be spared.
+    fn ends(self, pattern: Pattern, spare: Spare) -> (u64, u64, Option<String>, u64) {
+        let detail = self.ledger.close();
+        let (_, found) = detail.patterns.found().find(|(of, _)| *of == pattern).unwrap();
+        let example = found.example.clone().map(|name| String::from_utf8(name).unwrap());
+        if pattern != Pattern::LongNames {
+            assert_eq!(found.nanos, 10 * found.calls);
+        }
+        (found.count, found.calls, example, detail.patterns.spared(spare).work.calls())
+    }
+}
+
+fn example(name: &str) -> Option<String> {
+    Some(name.to_owned())
+}
+
+#[test]
+fn stat_open_fstat_of_one_file() {
+    let ends = |does: &dyn Fn(&mut Process)| {
+        let mut process = Process::new();
+        does(&mut process);
+        process.ends(Pattern::StatOpenFstat, Spare::CombineStat)
+    };
+    // One of the two questions is redundant.
+    let read = |p: &mut Process| {
+        p.stat("x", 0);
+        p.open("./x", 0, 3);
+        p.fstat(3);
+        p.on("read", 3, [0, 8192, 0], 100);
+        p.close(3);
+    };
+    assert_eq!(ends(&read), (1, 1, example("/d/x"), 1));
+    // Nothing else was done with it: the opening was in vain.
+    let asked = |p: &mut Process| {
+        p.stat("x", 0);
+        p.open("x", 0, 3);
+        p.fstat(3);
+        p.close(3);
+    };
+    assert_eq!(ends(&asked), (1, 3, example("/d/x"), 3));
+    let twice = |p: &mut Process| {
+        read(p);
+        asked(p);
+    };
+    assert_eq!(ends(&twice), (2, 4, example("/d/x"), 4));
+    // Opened a second time, without another question before.
+    let again = |p: &mut Process| {
+        read(p);
+        p.open("x", 0, 3);
+        p.fstat(3);
+        p.close(3);
+    };
+    assert_eq!(ends(&again), (1, 1, example("/d/x"), 1));
+    let nearly: [&dyn Fn(&mut Process); 6] = [
+        &|p: &mut Process| {
+            p.stat("x", -2);
+            p.open("x", 0, 3);
+            p.fstat(3);
+        },
+        &|p: &mut Process| {
+            p.stat("x", 0);
+            p.open("x", 0o1001, 3); // cut to nothing: its size was worth to be known
+            p.fstat(3);
+        },
+        &|p: &mut Process| {
+            p.stat("x", 0);
+            p.open("y", 0, 3);
+            p.fstat(3);
+        },
+        &|p: &mut Process| {
+            p.stat("x", 0);
+            p.open("x", 0, 3);
+            p.close(3);
+            p.fstat(3);
+        },
+        &|p: &mut Process| {
+            p.stat("x", 0);
+            p.pid = 2;
+            p.open("/d/x", 0, 3);
+            p.fstat(3);
+        },
+        &|p: &mut Process| {
+            p.stat("x", 0);
+            p.does("fchmodat", [CWD, 0, 0, 0], Some("x"), 0);
+            p.open("x", 0, 3);
+            p.fstat(3);
+        },
+    ];
+    for nearly in nearly {
+        assert_eq!(ends(nearly), (0, 0, None, 0));
+    }
+}
+
+#[test]
+fn a_directory_that_names_begin_in_was_not_opened_in_vain() {
+    let mut p = Process::new();
+    p.stat("x", 0);
+    p.open("x", 0o10_000_000, 3);
+    p.fstat(3);
+    p.does("newfstatat", [3, 0, 0, 0], Some("in"), 0);
+    p.close(3);
+    assert_eq!(p.ends(Pattern::StatOpenFstat, Spare::CombineStat), (1, 1, example("/d/x"), 1));
+}
+
+#[test]
+fn repeated_stat_of_one_path() {
+    let mut p = Process::new();
+    p.stat("x", 0);
+    p.stat("y", 0);
+    p.stat("/d/x", 0);
+    p.does("unlinkat", [CWD, 0, 0, 0], Some("y"), 0);
+    p.stat("y", -2);
+    p.stat("x", 0);
+    p.open("x", 0, 3);
+    p.fstat(3);
+    p.fstat(3);
+    p.on("write", 3, [0, 10, 0], 10);
+    p.stat("x", 0);
+    assert_eq!(p.ends(Pattern::RepeatedStat, Spare::KeepStat), (3, 3, example("/d/x"), 3));
+}
+
+#[test]
+fn a_directory_changes_when_something_is_made_in_it() {
+    let mut p = Process::new();
+    p.stat(".", 0);
+    p.stat("/d", 0);
+    p.open("new", 0o101, 3);
+    p.stat(".", 0);
+    p.does("renameat2", [CWD, 0, CWD, 0], Some("new"), 0);
+    p.stat(".", 0);
+    assert_eq!(p.ends(Pattern::RepeatedStat, Spare::KeepStat), (1, 1, example("/d"), 1));
+}
+
+#[test]
+fn look_ups_that_miss() {
+    let mut p = Process::new();
+    p.stat("x", -2);
+    p.open("x", 0, -2);
+    p.open("x", 0, -20);
+    p.does("execve", [0; 4], Some("/bin/y"), -2);
+    p.does("unlinkat", [CWD, 0, 0, 0], Some("x"), -2); // does not look
+    p.open("x", 0, -13);
+    p.open("x", 0o101, 3);
+    p.stat("x", -2);
+    assert_eq!(p.ends(Pattern::Miss, Spare::CacheMisses), (5, 5, example("/d/x"), 2));
+}
+
+#[test]
+fn calls_for_attributes_that_find_none() {
+    let mut p = Process::new();
+    p.does("lgetxattr", [0; 4], Some("x"), -61);
+    p.does("lgetxattr", [0; 4], Some("x"), -95);
+    p.does("llistxattr", [0; 4], Some("y"), 0);
+    p.does("llistxattr", [0; 4], Some("z"), 20);
+    p.does("lgetxattr", [0; 4], Some("z"), 0); // an empty one
+    p.does("lgetxattr", [0; 4], Some("z"), -2);
+    assert_eq!(p.ends(Pattern::NoXattr, Spare::CombineXattr), (3, 3, example("/d/x"), 1));
+    // Opened for nothing else.
+    let mut p = Process::new();
+    p.open("x", 0, 3);
+    p.on("flistxattr", 3, [0; 3], 20);
+    p.close(3);
+    assert_eq!(p.ends(Pattern::NoXattr, Spare::CombineXattr), (0, 0, None, 2));
+}
+
+#[test]
+fn tiny_directories() {
+    let mut p = Process::new();
+    for (listed, more) in [(100, &[][..]), (TINY, &[]), (TINY + 1, &[]), (100, &[100]), (0, &[])] {
+        p.open("x", 0, 3);
+        p.on("getdents64", 3, [0, 32768, 0], listed);
+        more.iter().for_each(|bytes| p.on("getdents64", 3, [0, 32768, 0], *bytes));
+        p.on("getdents64", 3, [0, 32768, 0], 0);
+        p.close(3);
+    }
+    assert_eq!(p.ends(Pattern::TinyDirectory, Spare::Buffer), (2, 2, example("/d/x"), 0));
+}
+
+#[test]
+fn small_reads_one_behind_the_other() {
+    let mut p = Process::new();
+    p.open("x", 0, 3);
+    (0..10).for_each(|_| p.on("read", 3, [0, 1000, 0], 1000));
+    p.on("read", 3, [0, 1000, 0], 0);
+    // 10,000 bytes are three pages.
+    assert_eq!(p.ends(Pattern::SmallReads, Spare::Buffer), (10, 7, example("/d/x"), 7));
+
+    let mut p = Process::new();
+    p.open("x", 0, 3);
+    p.on("pread64", 3, [0, 100, 0], 100);
+    p.on("pread64", 3, [0, 100, 100], 100);
+    p.on("pread64", 3, [0, 100, 900], 100);
+    p.on("read", 3, [0, 4096, 0], 10);
+    p.on("read", 3, [0, 4096, 0], 10);
+    p.on("read", 3, [0, 100, 0], 10);
+    (0..9).for_each(|_| p.on("read", 0, [0, 1, 0], 1));
+    (0..9).for_each(|_| p.on("read", 9, [0, 1, 0], 1));
+    assert_eq!(p.ends(Pattern::SmallReads, Spare::Buffer), (2, 1, example("/d/x"), 1));
+}
+
+#[test]
+fn small_writes_and_an_fsync_after_each() {
+    let mut p = Process::new();
+    p.open("x", 0o101, 3);
+    (0..4).for_each(|_| p.on("write", 3, [0, 10, 0], 10));
+    assert_eq!(p.ends(Pattern::SmallWrites, Spare::Buffer), (4, 3, example("/d/x"), 3));
+
+    let wrote = |bytes: &[u64]| {
+        let mut p = Process::new();
+        p.open("x", 0o101, 3);
+        for &bytes in bytes {
+            p.on("write", 3, [0, bytes, 0], bytes as i64);
+            p.on("fdatasync", 3, [0; 3], 0);
+        }
+        p
+    };
+    assert_eq!(wrote(&[10, 10, 10]).ends(Pattern::SmallWrites, Spare::Buffer), (0, 0, None, 0));
+    assert_eq!(wrote(&[10, 10, 10]).ends(Pattern::SmallSyncs, Spare::SyncOnce), (3, 2, example("/d/x"), 2));
+    assert_eq!(wrote(&[10, 5000, 5000]).ends(Pattern::SmallSyncs, Spare::SyncOnce), (0, 0, None, 0));
+}
+
+#[test]
+fn many_files_of_one_directory_by_long_names() {
+    let looks = |times: u32, dir: &str| {
+        let mut p = Process::new();
+        (0..times).for_each(|n| p.stat(&format!("{dir}/{n}"), if n % 2 == 0 { 0 } else { -2 }));
+        p
+    };
+    let long = |times, dir| looks(times, dir).ends(Pattern::LongNames, Spare::DirectoryFd);
+    assert_eq!(long(MANY - 1, "/usr/lib/x"), (0, 0, None, 0));
+    assert_eq!(long(MANY, "/usr/lib/x"), (MANY.into(), 0, example("/usr/lib/x/7"), 0));
+    assert_eq!(long(20, "/usr/lib/x").0, 20);
+    assert_eq!(long(20, "/usr/lib").0, 0);
+}

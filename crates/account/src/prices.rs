@@ -1,0 +1,357 @@
+//! What calls cost without a meter: the prices of the model.
+//!
+//! What a meter says that a call took has the meter's own work in it. So calls that are saved are not priced by that, but by what
+//! calls of their [`Sort`] cost when nobody looks: measured here in a few milliseconds ([`Prices::measure`]), or given
+//! ([`Prices::given`], from `fathom probe DIR gates --json`). A price is that of a name of one component whose answer is in
+//! memory; each further component costs [`Prices::part`] more.
+
+use std::ffi::{CStr, CString};
+
+use gate::clock::{empty_call, monotonic_raw};
+use gate::fs::{At, CWD, FileType, Open, Want, getdents64, newfstatat, openat, pread64, readlinkat, statx};
+use gate::long::c_string;
+use gate::xattr::{fgetxattr, lgetxattr};
+use gate::{Errno, Fd, Result};
+
+use crate::call::Call;
+use crate::names::About;
+use crate::syscalls::{Kind, Syscall};
+
+/// What a call is, as far as its price goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sort {
+    /// Asks for metadata, access or a link, by name.
+    Stat,
+    /// Asks for the metadata of what is open.
+    OpenStat,
+    /// Looks for a name that is not there.
+    Miss,
+    /// Opens.
+    Open,
+    /// Closes.
+    Close,
+    /// Asks a directory for entries, and there are no more.
+    List,
+    /// Asks for extended attributes by name.
+    Xattr,
+    /// Asks what is open for extended attributes.
+    OpenXattr,
+    /// Reads a few bytes.
+    Read,
+    /// Writes a few bytes: priced as [`Sort::Read`], since nothing is written to find prices.
+    Write,
+    /// Anything else: priced as an empty call.
+    Other,
+}
+
+impl Sort {
+    /// Every one, in the order of the enum.
+    pub const ALL: [Sort; 11] = [
+        Sort::Stat,
+        Sort::OpenStat,
+        Sort::Miss,
+        Sort::Open,
+        Sort::Close,
+        Sort::List,
+        Sort::Xattr,
+        Sort::OpenXattr,
+        Sort::Read,
+        Sort::Write,
+        Sort::Other,
+    ];
+
+    /// The sort of a call.
+    pub fn of(syscall: &Syscall, call: &Call<'_>, about: &About) -> Sort {
+        let by_name = about.by_name;
+        match syscall.kind {
+            _ if is_miss(syscall, call, about) => Sort::Miss,
+            Kind::Stat if !by_name => Sort::OpenStat,
+            Kind::Stat | Kind::Access => Sort::Stat,
+            Kind::Link if by_name => Sort::Stat,
+            Kind::Open => Sort::Open,
+            Kind::Close => Sort::Close,
+            Kind::List => Sort::List,
+            Kind::Xattr if by_name => Sort::Xattr,
+            Kind::Xattr => Sort::OpenXattr,
+            Kind::Read => Sort::Read,
+            Kind::Write => Sort::Write,
+            _ => Sort::Other,
+        }
+    }
+}
+
+/// Whether a call looked for a name and did not find it: `ENOENT` or `ENOTDIR` from execve, open, stat, access, readlink and their
+/// kin.
+pub fn is_miss(syscall: &Syscall, call: &Call<'_>, about: &About) -> bool {
+    let looks = matches!(syscall.kind, Kind::Stat | Kind::Access | Kind::Link | Kind::Open | Kind::Exec | Kind::Xattr);
+    looks && about.by_name && call.errno().is_some_and(|errno| [Errno::ENOENT, Errno::ENOTDIR].contains(&Errno(errno)))
+}
+
+/// Calls by sort, and the components of their names beyond the first of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    calls: [u64; Sort::ALL.len()],
+    parts: u64,
+}
+
+impl Work {
+    /// So many calls of one sort.
+    pub fn of(sort: Sort, calls: u64) -> Work {
+        let mut work = Work::default();
+        work.add(sort, calls, 0);
+        work
+    }
+
+    /// Adds calls, and so many components of names beyond the first of each.
+    pub fn add(&mut self, sort: Sort, calls: u64, parts: u64) {
+        self.calls[sort as usize] += calls;
+        self.parts += parts;
+    }
+
+    /// Adds all of another.
+    pub fn join(&mut self, other: &Work) {
+        self.calls.iter_mut().zip(other.calls).for_each(|(mine, theirs)| *mine += theirs);
+        self.parts += other.parts;
+    }
+
+    /// Takes away what was added before.
+    pub fn take(&mut self, sort: Sort, calls: u64, parts: u64) {
+        let mine = &mut self.calls[sort as usize];
+        *mine = mine.saturating_sub(calls);
+        self.parts = self.parts.saturating_sub(parts);
+    }
+
+    /// All calls.
+    pub fn calls(&self) -> u64 {
+        self.calls.iter().sum()
+    }
+
+    /// Calls of one sort.
+    pub fn calls_of(&self, sort: Sort) -> u64 {
+        self.calls[sort as usize]
+    }
+}
+
+/// What calls cost, in nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prices {
+    each: [f64; Sort::ALL.len()],
+    /// A component of a name, beyond the first.
+    pub part: f64,
+    /// A call that does nothing.
+    pub empty: f64,
+    /// Where the prices are from, in words.
+    pub source: String,
+}
+
+/// Prices that others have measured, in nanoseconds: `None` where they have not.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Given {
+    /// An empty call.
+    pub empty: Option<f64>,
+    /// Metadata by name.
+    pub stat: Option<f64>,
+    /// A name that is not there.
+    pub miss: Option<f64>,
+    /// A file opened by name, and closed.
+    pub open_close: Option<f64>,
+    /// An extended attribute that is not there, by name.
+    pub xattr: Option<f64>,
+}
+
+impl Prices {
+    /// What a call of a sort costs.
+    pub fn of(&self, sort: Sort) -> f64 {
+        self.each[sort as usize]
+    }
+
+    /// What calls cost together, in seconds.
+    pub fn cost(&self, work: &Work) -> f64 {
+        let calls: f64 = work.calls.iter().zip(self.each).map(|(calls, each)| *calls as f64 * each).sum();
+        (calls + work.parts as f64 * self.part) / 1e9
+    }
+
+    /// The fixed price of any call, in nanoseconds: that of the cheapest that asks something by name, among those that were made. What
+    /// is asked of an open file is cheaper, and no price for what is asked by name.
+    pub fn fixed(&self, made: &Work) -> f64 {
+        let asked = [Sort::Stat, Sort::Miss, Sort::Xattr].into_iter().filter(|sort| made.calls_of(*sort) > 0);
+        asked.map(|sort| self.of(sort)).min_by(f64::total_cmp).unwrap_or(self.of(Sort::Stat))
+    }
+
+    /// Measures them here, on a plain file that is given by an absolute name: one that the calls to be priced were about is best. It is
+    /// asked for and opened, not read. Where there is none, or it cannot be opened, this program's own file must do. What cannot
+    /// be measured is as dear as an empty call.
+    pub fn measure(sample: Option<&[u8]>) -> Prices {
+        let empty = best(|| {
+            empty_call();
+            Ok(())
+        });
+        let empty = empty.unwrap_or(100.0);
+        let mut prices =
+            Prices { each: [empty; Sort::ALL.len()], part: 0.0, empty, source: "measured here".to_owned() };
+        let asked = sample.is_some_and(|sample| prices.ask(sample).is_ok());
+        if !asked && let Ok(own) = readlinkat(CWD, c"/proc/self/exe") {
+            // What is not to be had keeps the price of an empty call.
+            let _ = prices.ask(&own);
+        }
+        prices
+    }
+
+    fn ask(&mut self, path: &[u8]) -> Result<()> {
+        let at = path.iter().rposition(|&b| b == b'/').ok_or(Errno::ENOENT)?;
+        let (dir, name) = path.split_at(at + 1);
+        let (whole, name) = (c_string(path)?, c_string(name)?);
+        let dir = openat(CWD, &c_string(dir)?, Open::DIRECTORY)?;
+        let kind = statx(&dir, &name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE)?.file_type;
+        if kind != FileType::Regular {
+            return Err(Errno::EINVAL); // to open anything else may do something
+        }
+        let file = openat(&dir, &name, Open::empty())?;
+        let mut set = |sort: Sort, ns: Result<f64>| {
+            if let Ok(ns) = ns {
+                self.each[sort as usize] = ns.max(self.empty);
+            }
+        };
+        let look = |dir: &Fd, name: &CStr| newfstatat(dir, name, At::SYMLINK_NOFOLLOW).map(drop);
+        let near = best(|| look(&dir, &name));
+        set(Sort::Stat, near);
+        set(Sort::OpenStat, best(|| newfstatat(&file, c"", At::EMPTY_PATH).map(drop)));
+        let absent = CString::from(c"no-such-file-in-this-directory");
+        set(Sort::Miss, best(|| look(&dir, &absent).or_else(|e| if e == Errno::ENOENT { Ok(()) } else { Err(e) })));
+        let (open, close) = open_and_close(&dir, &name);
+        set(Sort::Open, open);
+        set(Sort::Close, close);
+        let mut buffer = vec![0; 32 << 10];
+        while getdents64(&dir, &mut buffer)? > 0 {}
+        set(Sort::List, best(|| getdents64(&dir, &mut buffer).map(drop)));
+        let mut value = Vec::new();
+        let none = |done: Result<()>| match done {
+            Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(()),
+            other => other,
+        };
+        let far_xattr = best(|| none(lgetxattr(&whole, c"user.fathom", &mut value)));
+        set(Sort::OpenXattr, best(|| none(fgetxattr(&file, c"user.fathom", &mut value))));
+        // To read it would change its time of access.
+        let own = openat(CWD, c"/proc/self/exe", Open::empty())?;
+        let mut bytes = [0; 16];
+        let read = best(|| pread64(&own, &mut bytes, 0).map(drop));
+        set(Sort::Read, read);
+        set(Sort::Write, read);
+        // The same by a name of many components.
+        let beyond = components(path).saturating_sub(1);
+        if let (Ok(near), Ok(far)) = (near, best(|| newfstatat(CWD, &whole, At::SYMLINK_NOFOLLOW).map(drop)))
+            && beyond > 0
+        {
+            self.part = ((far - near) / beyond as f64).max(0.0);
+        }
+        if let Ok(far) = far_xattr {
+            self.each[Sort::Xattr as usize] = (far - beyond as f64 * self.part).max(self.empty);
+        }
+        Ok(())
+    }
+
+    /// With prices that others have measured. What they have not is taken from here, as much cheaper or dearer as their empty call
+    /// is.
+    pub fn given(self, given: &Given, source: String) -> Prices {
+        let scale = given.empty.map_or(1.0, |empty| empty / self.empty);
+        let mut prices = Prices {
+            each: self.each.map(|ns| ns * scale),
+            part: self.part * scale,
+            empty: self.empty * scale,
+            source,
+        };
+        let both = prices.of(Sort::Open) + prices.of(Sort::Close);
+        if let Some(open_close) = given.open_close {
+            for sort in [Sort::Open, Sort::Close] {
+                prices.each[sort as usize] *= open_close / both;
+            }
+        }
+        for (sort, ns) in [(Sort::Stat, given.stat), (Sort::Miss, given.miss), (Sort::Xattr, given.xattr)] {
+            if let Some(ns) = ns {
+                prices.each[sort as usize] = ns;
+            }
+        }
+        prices
+    }
+}
+
+/// Components of a name.
+pub fn components(name: &[u8]) -> u64 {
+    name.split(|&b| b == b'/').filter(|part| !part.is_empty()).count() as u64
+}
+
+const CALLS: usize = 64;
+const BATCHES: usize = 16;
+
+/// What a call costs in the middle one of a few batches, in nanoseconds.
+fn best(mut call: impl FnMut() -> Result<()>) -> Result<f64> {
+    middle(|| {
+        let begun = monotonic_raw();
+        (0..CALLS).try_for_each(|_| call())?;
+        Ok(monotonic_raw().saturating_sub(begun))
+    })
+}
+
+fn middle(mut batch: impl FnMut() -> Result<u64>) -> Result<f64> {
+    let mut took = Vec::with_capacity(BATCHES);
+    batch()?; // it has everything in memory for those that follow
+    for _ in 0..BATCHES {
+        took.push(batch()?);
+    }
+    took.sort_unstable();
+    Ok(took.get(BATCHES / 2).copied().unwrap_or_default() as f64 / CALLS as f64)
+}
+
+fn open_and_close(dir: &Fd, name: &CStr) -> (Result<f64>, Result<f64>) {
+    let mut open = Vec::with_capacity(CALLS);
+    let mut closing = Vec::new();
+    let opening = middle(|| {
+        let begun = monotonic_raw();
+        for _ in 0..CALLS {
+            open.push(openat(dir, name, Open::empty())?);
+        }
+        let opened = monotonic_raw();
+        open.clear();
+        closing.push(monotonic_raw().saturating_sub(opened));
+        Ok(opened.saturating_sub(begun))
+    });
+    let mut closing = closing.into_iter();
+    (opening, middle(|| closing.next().ok_or(Errno::EIO)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_are_such_as_calls_have() {
+        let prices = Prices::measure(None);
+        for sort in Sort::ALL {
+            assert!(prices.of(sort) >= prices.empty && prices.of(sort) < 1e6, "{sort:?}: {prices:?}");
+        }
+        assert!(prices.of(Sort::Open) > prices.of(Sort::OpenStat), "{prices:?}");
+        assert!(prices.of(Sort::Stat) > prices.empty && prices.part < prices.of(Sort::Stat), "{prices:?}");
+    }
+
+    #[test]
+    fn what_is_given_is_taken_and_the_rest_follows_the_empty_call() {
+        let here = Prices { each: [200.0; Sort::ALL.len()], part: 10.0, empty: 100.0, source: String::new() };
+        let given = Given { empty: Some(50.0), stat: Some(300.0), open_close: Some(900.0), ..Given::default() };
+        let prices = here.given(&given, "a file".to_owned());
+        let of = |sort| prices.of(sort);
+        assert_eq!((of(Sort::Stat), of(Sort::Open), of(Sort::Close), of(Sort::Miss)), (300.0, 450.0, 450.0, 100.0));
+        assert_eq!((prices.part, prices.empty), (5.0, 50.0));
+        let mut work = Work::of(Sort::Stat, 2);
+        work.add(Sort::Open, 1, 4);
+        assert!((prices.cost(&work) - 1070e-9).abs() < 1e-15);
+        assert_eq!(prices.fixed(&work), 300.0);
+        assert_eq!(prices.fixed(&Work::of(Sort::Miss, 1)), 100.0);
+        work.take(Sort::Stat, 5, 9);
+        assert_eq!((work.calls(), work.parts), (1, 0));
+    }
+
+    #[test]
+    fn components_are_what_stands_between_slashes() {
+        assert_eq!([&b"/"[..], b"a", b"/a//b/", b""].map(components), [0, 1, 2, 0]);
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use jsonschema::{Registry, Validator};
 use serde_json::Value;
 
-const SCHEMAS: [(&str, &str); 11] = [
+const SCHEMAS: [(&str, &str); 12] = [
     ("fathom.mounts/1", include_str!("../../docs/schemas/mounts.json")),
     ("fathom.mounts.watch/1", include_str!("../../docs/schemas/watch.json")),
     ("fathom.walk/1", include_str!("../../docs/schemas/walk.json")),
@@ -17,6 +17,7 @@ const SCHEMAS: [(&str, &str); 11] = [
     ("fathom.list/1", include_str!("../../docs/schemas/list.json")),
     ("fathom.verify/1", include_str!("../../docs/schemas/verify.json")),
     ("fathom.probe/1", include_str!("../../docs/schemas/probe.json")),
+    ("fathom.pathsearch/1", include_str!("../../docs/schemas/pathsearch.json")),
     ("fathom.survey/1", include_str!("../../docs/schemas/survey.json")),
 ];
 

@@ -17,6 +17,7 @@
 //! | [`cmd::list`] | `fathom list` |
 //! | [`cmd::verify`] | `fathom verify` |
 //! | [`cmd::probe`] | `fathom probe` |
+//! | [`cmd::pathsearch`] | `fathom pathsearch` |
 //! | [`cmd::survey`] | `fathom survey` |
 //! | [`cmd::paper`] | `fathom completions`, `fathom man` |
 //! | [`out`] | output: data, talk, warnings, profile, exit status |
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         args::Command::List(args) => cmd::list::run(args, &out),
         args::Command::Verify(args) => cmd::verify::run(args, &out),
         args::Command::Probe(args) => cmd::probe::run(args, &out),
+        args::Command::Pathsearch(args) => return cmd::pathsearch::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
         args::Command::Completions(args) => cmd::paper::completions(args, &out),
         args::Command::Man(args) => cmd::paper::man(args),

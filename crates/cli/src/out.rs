@@ -89,9 +89,18 @@ impl Out {
         result: impl serde::Serialize,
         warnings: &[mounts::Warning],
     ) -> Result<(), Failed> {
+        self.data(self.envelope_line(schema, result, warnings).as_bytes())
+    }
+
+    /// The result in its envelope, as a line.
+    pub(crate) fn envelope_line(
+        &self,
+        schema: &'static str,
+        result: impl serde::Serialize,
+        warnings: &[mounts::Warning],
+    ) -> String {
         let warnings: Vec<json::Warning> = warnings.iter().map(warning).collect();
-        let gates = gates(&gate::meter::tally());
-        self.data(Envelope { schema, result, gates: &gates, warnings: &warnings }.to_line().as_bytes())
+        Envelope { schema, result, gates: &gates(&gate::meter::tally()), warnings: &warnings }.to_line()
     }
 
     /// What stands in the envelope before and behind a result that is written as it comes.
@@ -129,6 +138,17 @@ impl Out {
         if shown < warnings.len() {
             say(format_args!("fathom: and {} more warnings; -v or --json gives them all\n", warnings.len() - shown));
         }
+    }
+
+    /// Says what went wrong, in a line.
+    pub(crate) fn error(&self, message: &str) {
+        say(format_args!("fathom: {message}\n"));
+    }
+
+    /// Ends with the exit status of a command that was run.
+    pub(crate) fn pass_on(&self, status: i32) -> ExitCode {
+        let _ = self.end(Ok(0)); // the profile
+        ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX))
     }
 
     /// Ends the command: the profile, the last word, the exit status.

@@ -21,6 +21,7 @@
 //! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
 //! | [`restore`] | what was restored |
 //! | [`list`] | members of archives |
+//! | [`pathsearch`] | the path searches of a command |
 //! | [`verify`] | whether an archive is whole |
 #![forbid(unsafe_code)]
 
@@ -35,6 +36,7 @@ pub mod list;
 pub mod mounts;
 pub mod name;
 pub mod nightly;
+pub mod pathsearch;
 pub mod plot;
 pub mod probe;
 pub mod profile;

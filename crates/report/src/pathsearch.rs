@@ -435,6 +435,110 @@ pub fn fixes_text(fixes: &[Fix], rtt: f64, look: Look) -> String {
     text
 }
 
+/// An element of PATH.
+#[derive(Clone, Debug)]
+pub struct Element<'a> {
+    /// As it stands there.
+    pub dir: &'a [u8],
+    /// `live`, `dead`, `again` (the same directory stands there before) or `unknown` (relative, or not to be read).
+    pub state: &'static str,
+    /// Type of its file system.
+    pub fstype: Option<&'a [u8]>,
+    /// Whether that is on a network.
+    pub network: bool,
+}
+
+impl Serialize for Element<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        entry(&mut map, "dir", Some(self.dir))?;
+        map.serialize_entry("state", self.state)?;
+        entry(&mut map, "fstype", self.fstype)?;
+        map.serialize_entry("network", &self.network)?;
+        map.end()
+    }
+}
+
+/// A program that was started to see what that takes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Started {
+    /// As one would type it.
+    pub command: &'static str,
+    /// What it is started for: `PATH and ld.so`, `python`.
+    pub about: &'static str,
+    /// Sums.
+    pub totals: Totals,
+    /// Sums by kind.
+    pub kinds: Vec<Count>,
+    /// Requests that its start makes on a network file system and waits for, with empty caches.
+    pub requests: u64,
+    /// Seconds that it takes there.
+    pub seconds_far: f64,
+    /// What would help.
+    pub fixes: Vec<Fix>,
+}
+
+/// The section of the survey: PATH, the dynamic linker, Python.
+#[derive(Clone, Debug, Serialize)]
+pub struct Startup<'a> {
+    /// The elements of PATH.
+    pub path: Vec<Element<'a>>,
+    /// Programs that were started.
+    pub started: Vec<Started>,
+    /// Seconds of a round trip that the figures for a network file system are for.
+    pub rtt: f64,
+}
+
+impl Startup<'_> {
+    /// For people.
+    pub fn to_text(&self, look: Look) -> String {
+        use Align::{Left, Right};
+        let mut table = Table::new(&[("PATH", Left), ("STATE", Left), ("FILE SYSTEM", Left)], self.path.len());
+        for element in &self.path {
+            let fstype = element.fstype.map_or("-".into(), printable);
+            let fstype = if element.network { format!("{fstype} (network)") } else { fstype.into_owned() };
+            let tone = if matches!(element.state, "dead" | "again") { Tone::Dim } else { Tone::Plain };
+            table.row([printable(element.dir).as_ref(), element.state, &fstype], tone);
+        }
+        let mut text = table.to_text(look.width, look.color);
+        text.push('\n');
+        let columns = [
+            ("STARTING", Left),
+            ("LOOK-UPS", Right),
+            ("MISSES", Right),
+            ("TIME IN THEM", Right),
+            ("REQUESTS FAR AWAY", Right),
+            ("TIME THERE", Right),
+        ];
+        let mut table = Table::new(&columns, self.started.len());
+        for one in &self.started {
+            let cells = [
+                one.command.to_owned(),
+                one.totals.lookups.to_string(),
+                one.totals.misses.to_string(),
+                time(one.totals.seconds),
+                one.requests.to_string(),
+                time(one.seconds_far),
+            ];
+            table.row(cells, Tone::Plain);
+        }
+        text.push_str(&table.to_text(look.width, look.color));
+        text.push_str(&wrapped(
+            &format!(
+                "Far away is a network file system with everything on it, empty caches and a round trip of {}. fathom pathsearch tells \
+                 the same of any command.",
+                time(self.rtt)
+            ),
+            look,
+        ));
+        for one in self.started.iter().filter(|one| !one.fixes.is_empty()) {
+            text.push_str(&format!("\n{}: ", one.command));
+            text.push_str(&fixes_text(&one.fixes, self.rtt, Look { color: false, ..look }));
+        }
+        text
+    }
+}
+
 fn heading(text: &str, look: Look) -> String {
     if look.color { format!("\x1b[1m{text}\x1b[0m\n") } else { format!("{text}\n") }
 }

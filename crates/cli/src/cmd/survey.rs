@@ -2,9 +2,11 @@
 //! text and as a member of the JSON; a new one is a new field of [`Page`] and a line in [`run`].
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
+use account::call::{Command, Failure};
 use archive::dump::{Plan, Step};
 use archive::gather::{self, Gather};
 use gate::fs::{At, Want};
@@ -12,6 +14,10 @@ use gate::long::statx_long;
 use mounts::compare::{Alone, NoRun, alone};
 use mounts::{Hints, Kind, Warning, locate, may_hang};
 use ondisk::split_options;
+use pathsearch::search::path::{Element, elements};
+use pathsearch::search::trace::Trace;
+use pathsearch::search::tree::Places;
+use pathsearch::search::{Rtt, search};
 use probe::cache::How;
 use probe::place::Place;
 use probe::{Answer, Experiment, Limits, Question, Trouble};
@@ -19,6 +25,7 @@ use report::compare::{Comparison, comparison, methods_text};
 use report::mounts::{Look, Mounts, Rows};
 use report::name::{entry, printable};
 use report::nightly::{Expected, Nightly};
+use report::pathsearch::{Started, Startup};
 use report::probe::Probe;
 use report::table::wrap;
 use report::walk::{Part, Section};
@@ -27,6 +34,7 @@ use serde::{Serialize, Serializer};
 use walk::{By, Type};
 
 use super::mounts::{Compared, Points, compare_methods, open_root};
+use super::pathsearch::surroundings;
 use super::probe::{draw, is_there, shown};
 use super::walk::compare as engines;
 use crate::args::Survey as Args;
@@ -42,6 +50,7 @@ struct Page<'a> {
     walk: Option<Section<'a>>,
     dump: Option<&'a Nightly>,
     probe: &'a [Probe<'a>],
+    startup: Option<&'a Startup<'a>>,
 }
 
 impl Serialize for Page<'_> {
@@ -52,6 +61,7 @@ impl Serialize for Page<'_> {
         map.serialize_entry("walk", &self.walk)?;
         map.serialize_entry("dump", &self.dump)?;
         map.serialize_entry("probe", &self.probe)?;
+        map.serialize_entry("startup", &self.startup)?;
         map.end()
     }
 }
@@ -84,6 +94,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     });
     let probed = probe_them(&path, &rows, hangs, args, out)?;
     let probe: Vec<Probe<'_>> = probed.iter().map(|(dir, answer)| shown(Some(dir), answer)).collect();
+    let starting = Starting::gather(&mut warnings);
+    let startup = starting.shown();
     let Compared { methods, left_out } = &compared;
     let comparison: Comparison<'_> = comparison(methods, left_out);
     if out.json {
@@ -92,7 +104,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
             compare: Some(&comparison),
             ..Mounts::of(by, &answer.why, answer.lacking.is_empty(), &rows)
         };
-        out.envelope(SCHEMA, Page { root: &path, mounts, walk, dump: dump.as_ref(), probe: &probe }, &warnings)?;
+        out.envelope(SCHEMA, Page { root: &path, mounts, walk, dump: dump.as_ref(), probe: &probe, startup: startup.as_ref() }, &warnings)?;
     } else {
         let hidden = rows.0.iter().filter(|point| point.hidden).count();
         let head = |text: &str| if out.color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
@@ -130,6 +142,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
                 text.push_str(if at == 0 { "" } else { "\n" });
                 text.push_str(&found.to_text(look, false));
             }
+        }
+        if let Some(startup) = &startup {
+            text.push_str(&format!("\n{}\n", head("Starting programs: PATH, the dynamic linker, Python")));
+            text.push_str(&startup.to_text(look));
         }
         out.data(text.as_bytes())?;
     }
@@ -270,4 +286,83 @@ fn call_seconds(dir: &[u8]) -> f64 {
         let _ = statx_long(dir, At::empty(), Want::BASIC_STATS);
     }
     gate::process::cpu_time().saturating_sub(before).as_secs_f64() / f64::from(ROUNDS)
+}
+
+/// What starting programs takes here.
+struct Starting {
+    path: Vec<u8>,
+    elements: Vec<(Vec<u8>, Element)>,
+    places: Places,
+    started: Vec<Started>,
+}
+
+/// Programs that may be started unasked: they do nothing. What they are for is in the report.
+const STARTED: [(&str, &str, &[&str]); 2] = [
+    ("env true", "PATH and ld.so", &["env", "true"]),
+    ("python3 -c pass", "python", &["sh", "-c", "exec python3 -c pass </dev/null >/dev/null 2>&1"]),
+];
+
+impl Starting {
+    fn gather(warnings: &mut Vec<Warning>) -> Starting {
+        let around = surroundings();
+        let path = around.path.clone().unwrap_or_default();
+        let elements = elements(&path, &mut pathsearch::search::path::Here);
+        let question =
+            pathsearch::search::Question { far: vec![b"/".to_vec()], rtt: Rtt::Assumed, nodes: 1, rate: None };
+        let mut started = Vec::new();
+        for (command, about, words) in STARTED {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let mut meter = |command: &Command, trace: &mut Trace| {
+                account::meter::run(account::meter::auto::NAME, command, account::call::Want::Detail { calls: u64::MAX }, trace)
+            };
+            let found = Command::find(&words).and_then(|command| search(&command, &around, &question, &mut meter));
+            match found {
+                // There is no Python here.
+                Ok((metered, _)) if metered.ended.status() != 0 => {}
+                Ok((metered, judged)) => {
+                    let shown = super::pathsearch::result(&judged, &metered, &question);
+                    started.push(Started {
+                        command,
+                        about,
+                        totals: shown.totals,
+                        kinds: shown.kinds,
+                        requests: judged.predicted.requests.cold.waited(),
+                        seconds_far: shown.predicted.seconds,
+                        fixes: shown.fixes,
+                    });
+                }
+                Err(Failure::Meter(why)) => {
+                    warnings.push(Warning::general(format!("cannot watch programs start: {why}")));
+                    break;
+                }
+                Err(Failure::Command(..)) => {}
+            }
+        }
+        Starting { path, elements, places: Places::read(), started }
+    }
+
+    fn shown(&self) -> Option<Startup<'_>> {
+        if self.path.is_empty() && self.started.is_empty() {
+            return None;
+        }
+        let path = self.elements.iter().map(|(dir, element)| {
+            let place = self.places.of_name(dir).filter(|_| dir.starts_with(b"/"));
+            report::pathsearch::Element {
+                dir,
+                state: match element {
+                    Element::Live => "live",
+                    Element::Dead => "dead",
+                    Element::Again(_) => "again",
+                    Element::Fixed => "unknown",
+                },
+                fstype: place.map(|mount| mount.fstype.as_slice()),
+                network: place.is_some_and(|mount| mount.network),
+            }
+        });
+        Some(Startup {
+            path: path.collect(),
+            started: self.started.clone(),
+            rtt: pathsearch::search::ASSUMED_RTT,
+        })
+    }
 }

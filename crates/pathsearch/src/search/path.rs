@@ -117,6 +117,13 @@ pub fn better(path: &[u8], searches: &[(Found, Use)], look: &mut dyn Programs) -
     (better.path != path && (better.saves > 0 || !better.left_out.is_empty())).then_some(better)
 }
 
+/// The elements of a value of PATH, and what each is.
+pub fn elements(path: &[u8], look: &mut dyn Programs) -> Vec<(Vec<u8>, Element)> {
+    let elements: Vec<&[u8]> = path.split(|&b| b == b':').collect();
+    let kinds = kinds(&elements, look);
+    elements.iter().map(|dir| dir.to_vec()).zip(kinds).collect()
+}
+
 fn kinds(elements: &[&[u8]], look: &mut dyn Programs) -> Vec<Element> {
     let mut seen: HashMap<(u64, u64), usize> = HashMap::new();
     let mut kinds = Vec::with_capacity(elements.len());

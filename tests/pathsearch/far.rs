@@ -1,0 +1,144 @@
+//! Predictions, held against a file system that counts what it is asked: a tree of this machine, shown by a FUSE server.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::mount::{UnmountFlags, mount_bind_recursive, unmount};
+use serde_json::Value;
+
+use super::support::far::{Far, Slowness, serve};
+use super::support::run::args;
+use super::support::{Need, in_namespace, require, run};
+use super::{searched, searched_with, sh};
+
+const PATH: &str = "/nowhere/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Requests that were predicted, cold or warm.
+fn predicted(value: &Value, when: &str) -> BTreeMap<String, u64> {
+    let rows = value["result"]["predicted"]["requests"].as_array().unwrap();
+    let all = rows.iter().map(|row| (row["request"].as_str().unwrap().to_owned(), row[when].as_u64().unwrap()));
+    all.filter(|(_, n)| *n > 0).collect()
+}
+
+/// Runs a command in the tree at `root`, which is mounted afresh, and counts.
+fn counted(root: &Path, far: &Far, command: &[OsString]) -> BTreeMap<String, u64> {
+    far.counts();
+    let mut program = Command::new("chroot");
+    program.arg(root).arg("/usr/bin/env").arg("-i").arg(format!("PATH={PATH}")).args(["LC_ALL=C.UTF-8"]).args(command);
+    run(&mut program).exits(0);
+    far.counts().into_iter().map(|(name, n)| (name.to_owned(), n)).collect()
+}
+
+/// Predicted and counted, side by side; those that are waited for within 20 % in all.
+fn within(what: &str, predicted: &BTreeMap<String, u64>, counted: &BTreeMap<String, u64>) {
+    let waited = |counts: &BTreeMap<String, u64>| -> u64 {
+        counts.iter().filter(|(name, _)| *name != "RELEASE").map(|(_, n)| n).sum()
+    };
+    let (expected, found) = (waited(predicted), waited(counted));
+    println!("{what}: predicted {expected} {predicted:?}\n{what}: counted   {found} {counted:?}");
+    let ratio = expected as f64 / found as f64;
+    assert!((0.8..=1.2).contains(&ratio), "{what}: {ratio:.2}\npredicted {predicted:?}\ncounted   {counted:?}");
+}
+
+fn cold_and_warm(what: &str, command: &[OsString]) {
+    in_namespace(|ground| {
+        let place = tempfile::tempdir().unwrap();
+        let whole: Vec<OsString> =
+            args!["/usr/bin/env", "-i", format!("PATH={PATH}"), "LC_ALL=C.UTF-8"].into_iter().chain(command.iter().cloned()).collect();
+        let (value, _) = searched(place.path(), &whole, |command| {
+            command.env("PATH", PATH).current_dir("/");
+        });
+        let root = ground.join("root");
+        let far = serve(Path::new("/"), &root, Slowness::default());
+        for dir in ["proc", "dev"] {
+            mount_bind_recursive(Path::new("/").join(dir), root.join(dir)).unwrap();
+        }
+        let cold = counted(&root, &far, command);
+        within(&format!("{what}, cold"), &predicted(&value, "cold"), &cold);
+        let warm = counted(&root, &far, command);
+        within(&format!("{what}, warm"), &predicted(&value, "warm"), &warm);
+        for dir in ["proc", "dev"] {
+            let _ = unmount(root.join(dir), UnmountFlags::DETACH);
+        }
+        let _ = unmount(&root, UnmountFlags::DETACH);
+    });
+}
+
+/// A script with twenty commands.
+fn script() -> Vec<OsString> {
+    let commands = [
+        "ls", "cat /dev/null", "id -u", "uname", "date", "true", "head -c0 /dev/null", "tail -c0 /dev/null", "wc -c /dev/null", "sort /dev/null",
+        "cut -c1 /dev/null", "tr a b </dev/null", "uniq /dev/null", "basename x", "dirname x", "env", "expr 1 + 1", "seq 1", "nproc", "tty",
+    ];
+    sh("sh", &commands.map(|command| format!("{command} >/dev/null;")).concat().replace("tty >/dev/null;", "tty >/dev/null; exit 0"))
+}
+
+#[test]
+fn python_asks_for_as_much_as_was_predicted() {
+    if require(&[Need::Root, Need::Fuse]) && Path::new("/usr/bin/python3").exists() {
+        cold_and_warm("python3", &args!["/usr/bin/python3", "-c", "import json, decimal"]);
+    }
+}
+
+#[test]
+fn a_shell_script_asks_for_as_much_as_was_predicted() {
+    if require(&[Need::Root, Need::Fuse]) {
+        cold_and_warm("script", &script());
+    }
+}
+
+#[test]
+fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_predicted() {
+    if require(&[Need::Root, Need::Fuse, Need::Program("dash")]) {
+        in_namespace(|ground| {
+            use std::os::unix::fs::PermissionsExt;
+            let tree = ground.join("tree");
+            for dir in 0..6 {
+                std::fs::create_dir_all(tree.join(format!("bin{dir}"))).unwrap();
+            }
+            for tool in 0..20 {
+                let file = tree.join(format!("bin5/tool{tool}"));
+                std::fs::write(&file, "#!/bin/sh\nexit 0\n").unwrap();
+                std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            let root = ground.join("far");
+            let latency = Duration::from_millis(1);
+            let dirs: Vec<String> = (0..6).map(|n| format!("{}/bin{n}", root.display())).collect();
+            let path = format!("{}:/usr/bin:/bin", dirs.join(":"));
+            let script = (0..20).map(|n| format!("tool{n};")).collect::<String>();
+            for forgets_misses in [false, true] {
+                let far = serve(&tree, &root, Slowness { latency, forgets_misses });
+                let place = tempfile::tempdir().unwrap();
+                far.counts();
+                let (value, _) = searched_with(place.path(), &["--rtt", "auto"], &sh("dash", &script), |command| {
+                    command.env("PATH", &path);
+                });
+                far.counts();
+                let predicted_ = &value["result"]["predicted"];
+                assert_eq!((&predicted_["about"], &predicted_["rtt_source"]), (&"network".into(), &"measured".into()));
+                let rtt = predicted_["rtt"].as_f64().unwrap();
+                assert!((0.001..0.003).contains(&rtt), "{rtt}");
+                assert_eq!(predicted_["manner"]["keeps_misses"], !forgets_misses, "{predicted_}");
+                unmount(&root, UnmountFlags::DETACH).unwrap();
+                drop(far);
+
+                let far = serve(&tree, &root, Slowness { latency, forgets_misses });
+                let ran = run(Command::new("dash").arg("-c").arg(&script).env("PATH", &path)).exits(0);
+                let counts: BTreeMap<String, u64> = far.counts().into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
+                within("on the mount", &predicted(&value, "cold"), &counts);
+                println!("measured {:?}, predicted {}", ran.elapsed, predicted_["seconds"]);
+                for dir in 0..5 {
+                    let name = format!("{}/bin{dir}", root.display());
+                    let row = value["result"]["directories"].as_array().unwrap().iter().find(|row| row["dir"] == name);
+                    let row = row.unwrap_or_else(|| panic!("no {name}"));
+                    assert_eq!((&row["misses"], &row["network"], &row["fstype"]), (&20.into(), &true.into(), &"fuse.far".into()));
+                    assert!(row["seconds"].as_f64().unwrap() > 0.015, "{row}");
+                }
+                unmount(&root, UnmountFlags::DETACH).unwrap();
+            }
+        });
+    }
+}

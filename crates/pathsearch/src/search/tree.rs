@@ -85,7 +85,7 @@ impl Places {
 /// Which part of the tree the model is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Far {
-    /// What lies at or under these directories.
+    /// What lies at or under these directories, but for what the kernel makes up itself.
     Dirs(Vec<Vec<u8>>),
     /// What is on a network file system.
     Network,
@@ -117,10 +117,11 @@ impl Far {
     /// Whether a directory belongs to it.
     pub fn holds(&self, places: &Places, dir: &[u8]) -> bool {
         let on = |wanted: &dyn Fn(&Mounted) -> bool, otherwise| places.of_name(dir).map_or(otherwise, wanted);
+        let real = || on(&|mount| !MADE_UP.contains(&&mount.fstype[..]), true) && below(b"/proc", dir).is_none();
         match self {
-            Far::Dirs(dirs) => dirs.iter().any(|top| below(top, dir).is_some()),
+            Far::Dirs(dirs) => real() && dirs.iter().any(|top| below(top, dir).is_some()),
             Far::Network => on(&|mount| mount.network, false),
-            Far::Everything => on(&|mount| !MADE_UP.contains(&&mount.fstype[..]), true) && below(b"/proc", dir).is_none(),
+            Far::Everything => real(),
         }
     }
 }

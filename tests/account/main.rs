@@ -5,6 +5,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod command;
+mod counts;
+mod meter;
+mod patterns;
+mod savings;
+
 use serde_json::{Value, json};
 
 use support::run::args;
@@ -76,6 +82,11 @@ fn bad_input_is_refused() {
     for command in [
         &["account"][..],
         &["account", "ls"],
+        &["account", "--"],
+        &["account", "--json", "--model", "--", "true"],
+        &["account", "--by", "file", "--", "true"],
+        &["account", "--top", "0", "--", "true"],
+        &["account", "--meter", "none", "--", "true"],
         &["account", "--model", "/no/such/file"],
         &["account", "--model", "/"],
         &["account", "--model", "/dev/null"],

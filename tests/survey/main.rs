@@ -77,6 +77,24 @@ fn what_a_nightly_dump_would_cost() {
 }
 
 #[test]
+fn the_account_of_a_walk() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let root = tmpfs(ground.join("a"));
+            (0..200).for_each(|n| drop(file(root.join(format!("d{}/f{n}", n % 4)), 10)));
+            let value = run(&mut fathom(args!["survey", &root, "--json"])).exits(0).json();
+            let (account, skipped) = (&value["result"]["account"], &value["result"]["account_skipped"]);
+            assert!(account.is_object() && skipped.is_null(), "{skipped}");
+            // Every entry is asked for once.
+            assert!(account["gates"]["statx"]["calls"].as_u64().unwrap() >= 205, "{account}");
+            assert_eq!(account["exit"], 0);
+            let text = run(&mut fathom(args!["survey", &root])).exits(0);
+            assert!(String::from_utf8_lossy(&text.stdout).contains("call by call"), "{text}");
+        });
+    }
+}
+
+#[test]
 fn bad_input_is_refused() {
     run(&mut fathom(["survey", "/no/such/directory"])).refused();
     run(&mut fathom(["survey", "/dev/null"])).refused();

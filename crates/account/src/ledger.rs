@@ -46,7 +46,7 @@ impl Sum {
 
 /// Calls of one kind on one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gate {
+struct Gate {
     number: u16,
     sort: Sort,
     calls: u32,
@@ -251,6 +251,9 @@ impl Listener for Ledger {
     fn call(&mut self, call: &Call<'_>) {
         let Some(syscall) = syscalls::of(call.number) else { return };
         let about = self.names.call(call);
+        if call.result.is_none() {
+            return; // it never returned, and counts nowhere
+        }
         let sort = Sort::of(syscall, call, &about);
         let name = call.name.filter(|_| about.by_name);
         let parts = name.map_or(0, |name| components(name).saturating_sub(1));

@@ -12,16 +12,26 @@
 //! | [`call`] | what a meter tells of another program: calls, processes, totals; and what a meter is |
 //! | [`syscalls`] | the file-system system calls: numbers, names, what they are for, where their names and descriptors are |
 //! | [`meter`] | the meters of other programs |
+//! | [`names`] | what descriptors and directories of processes are called |
+//! | [`ledger`] | calls by file and by directory |
+//! | [`patterns`] | redundant calls |
+//! | [`prices`] | what calls cost without a meter |
+//! | [`whatif`] | what changes would save |
 //!
-//! The model is arithmetic: only the meters touch the kernel.
+//! The model is arithmetic: only the meters, the prices, and what a command begins with touch the kernel.
 #![forbid(unsafe_code)]
 
 pub mod call;
 pub mod gates;
+pub mod ledger;
 pub mod memo;
 pub mod meter;
 pub mod model;
+pub mod names;
+pub mod patterns;
+pub mod prices;
 pub mod syscalls;
+pub mod whatif;
 
 pub use gates::{Gate, Per, Wrong, parse};
 pub use model::{Asked, Cost, Keeps, Proposal, Swap, cost, fixed_price, predict, saves};

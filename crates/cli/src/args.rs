@@ -24,11 +24,12 @@ mod pathsearch;
 mod probe;
 mod restore;
 mod survey;
+mod tread;
 mod values;
 mod verify;
 mod walk;
 
-pub(crate) use self::account::Account;
+pub(crate) use self::account::{Account, AccountBy, MeterName};
 pub(crate) use self::changed::{Changed, ChangedFormat};
 pub(crate) use self::dump::{Dump, Gathering};
 pub(crate) use self::list::List;
@@ -38,6 +39,7 @@ pub(crate) use self::pathsearch::{Pathsearch, Rtt};
 pub(crate) use self::probe::{CacheMethod, Experiment, Probe};
 pub(crate) use self::restore::Restore;
 pub(crate) use self::survey::Survey;
+pub(crate) use self::tread::Tread;
 pub(crate) use self::verify::Verify;
 pub(crate) use self::walk::{Engine, Walk, WalkFormat};
 
@@ -132,12 +134,14 @@ pub(crate) enum Command {
     /// What fathom dump writes has a checksum (BLAKE3) of the data of each file; archives of other programs have only those of
     /// the headers. What is damaged is named, and what follows it is looked at, too.
     Verify(Verify),
-    /// Say what other gates would save, by the model of the Multics memo of 1974.
+    /// Account for the file-system calls of a command and all that it starts: what they cost, and what would save them.
     ///
-    /// Of each call, the price of the cheapest one is overhead, and the rest useful work. A proposal replaces gates by others:
-    /// fewer calls, the same work. Of FILE are computed today's costs, those of the memo's three proposals (the first only if
-    /// the gates that it replaces are there), and what they save. To meter another command's calls is not built yet.
-    Account(Account),
+    /// The command runs as it would alone, with its own input, output, terminal and signals. Each call that it makes on files is counted:
+    /// by gate, by program or process, by file and directory. Then come the redundant ones, and what it would save to make fewer,
+    /// by the model of the Multics memo of 1974: any call has a fixed price, and what it takes beyond that is useful work.
+    ///
+    /// `--model` meters nothing, and works that model out on a table of gates.
+    Account(Box<Account>),
     /// Find out by experiment what a file system is: its block, readahead, cache and extents, and what each call costs.
     ///
     /// After the paper "Exploring and Measuring Unix-Based File Systems". Each finding stands beside what the kernel itself says,
@@ -153,6 +157,9 @@ pub(crate) enum Command {
     Pathsearch(Pathsearch),
     /// One page on this machine: its mounts, how they were found, and what each way of finding them costs here
     Survey(Survey),
+    /// Walk a directory, for fathom survey to account for
+    #[command(hide = true)]
+    Tread(Tread),
     /// Print completions for a shell
     #[command(after_help = concat!("Example:\n  fathom completions bash > /usr/share/bash-completion/completions/fathom\n\n", exit!()))]
     Completions(Completions),

@@ -52,8 +52,9 @@ fn main() -> ExitCode {
         args::Command::List(args) => cmd::list::run(args, &out),
         args::Command::Verify(args) => cmd::verify::run(args, &out),
         args::Command::Probe(args) => cmd::probe::run(args, &out),
-        args::Command::Pathsearch(args) => return cmd::pathsearch::run(args, &out),
+        args::Command::Pathsearch(args) => cmd::pathsearch::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
+        args::Command::Tread(args) => cmd::survey::tread(args),
         args::Command::Completions(args) => cmd::paper::completions(args, &out),
         args::Command::Man(args) => cmd::paper::man(args),
     };

@@ -1,10 +1,12 @@
 //! Output, the same for all commands: data on stdout, talk on stderr, warnings, the profile, the exit status.
 
+use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use report::json::{Envelope, GateRow, Gates};
+use report::mounts::Look;
 use report::name::printable;
 use report::table::wrap;
 use report::{json, profile};
@@ -25,6 +27,8 @@ pub(crate) struct Out {
     pub(crate) color: bool,
     /// Columns of the terminal on stdout, if it is one.
     pub(crate) width: Option<usize>,
+    /// The exit status that a command has asked for, whatever else there is to say.
+    status: Cell<Option<u8>>,
     profile: bool,
     color_err: bool,
     /// Columns of the terminal on stderr, if it is one.
@@ -62,6 +66,7 @@ impl Out {
             progress: !global.quiet && !global.no_progress && std::io::stderr().is_terminal(),
             color: color(terminal),
             width: columns(&std::io::stdout()),
+            status: Cell::new(None),
             profile: global.profile,
             color_err: color(std::io::stderr().is_terminal()),
             width_err: columns(&std::io::stderr()),
@@ -71,6 +76,21 @@ impl Out {
     /// Whether stdout is a terminal.
     pub(crate) fn on_terminal(&self) -> bool {
         self.width.is_some()
+    }
+
+    /// The exit status will be this one: that of a command that was run.
+    pub(crate) fn pass_on(&self, status: i32) {
+        self.status.set(Some(u8::try_from(status).unwrap_or(u8::MAX)));
+    }
+
+    /// How tables look on stderr.
+    pub(crate) fn look_err(&self) -> Look {
+        Look { width: self.width_err, tree: false, color: self.color_err }
+    }
+
+    /// Writes on stderr what was asked for, where stdout is a command's.
+    pub(crate) fn data_err(&self, text: &str) {
+        say(format_args!("{text}"));
     }
 
     /// Writes data on stdout.
@@ -89,18 +109,7 @@ impl Out {
         result: impl serde::Serialize,
         warnings: &[mounts::Warning],
     ) -> Result<(), Failed> {
-        self.data(self.envelope_line(schema, result, warnings).as_bytes())
-    }
-
-    /// The result in its envelope, as a line.
-    pub(crate) fn envelope_line(
-        &self,
-        schema: &'static str,
-        result: impl serde::Serialize,
-        warnings: &[mounts::Warning],
-    ) -> String {
-        let warnings: Vec<json::Warning> = warnings.iter().map(warning).collect();
-        Envelope { schema, result, gates: &gates(&gate::meter::tally()), warnings: &warnings }.to_line()
+        self.data(enveloped(schema, result, warnings).as_bytes())
     }
 
     /// What stands in the envelope before and behind a result that is written as it comes.
@@ -140,17 +149,6 @@ impl Out {
         }
     }
 
-    /// Says what went wrong, in a line.
-    pub(crate) fn error(&self, message: &str) {
-        say(format_args!("fathom: {message}\n"));
-    }
-
-    /// Ends with the exit status of a command that was run.
-    pub(crate) fn pass_on(&self, status: i32) -> ExitCode {
-        let _ = self.end(Ok(0)); // the profile
-        ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX))
-    }
-
     /// Ends the command: the profile, the last word, the exit status.
     pub(crate) fn end(&self, done: Done) -> ExitCode {
         if self.profile {
@@ -164,15 +162,23 @@ impl Out {
                 }
             }
         }
-        match done {
-            Ok(0) => ExitCode::SUCCESS,
-            Ok(_) => ExitCode::from(1),
+        let status = match done {
+            Ok(0) => 0,
+            Ok(_) => 1,
             Err(Failed(message)) => {
                 say(format_args!("fathom: {message}\n"));
-                ExitCode::from(2)
+                2
             }
-        }
+        };
+        ExitCode::from(self.status.get().unwrap_or(status))
     }
+}
+
+/// A result in its envelope, as a line.
+pub(crate) fn enveloped(schema: &'static str, result: impl serde::Serialize, warnings: &[mounts::Warning]) -> String {
+    let warnings: Vec<json::Warning> = warnings.iter().map(warning).collect();
+    let gates = gates(&gate::meter::tally());
+    Envelope { schema, result, gates: &gates, warnings: &warnings }.to_line()
 }
 
 /// Says something on stderr, in one write: stderr has no buffer. If it cannot be said, nobody is there to be told.

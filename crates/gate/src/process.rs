@@ -186,6 +186,19 @@ impl Drop for Child {
     }
 }
 
+/// Has SIGALRM end this process after so long, whatever it does then. [setitimer(2)](https://man7.org/linux/man-pages/man2/setitimer.2.html)
+pub fn end_after(limit: Duration) {
+    let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let seconds = libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX);
+    let after = libc::timeval { tv_sec: seconds, tv_usec: limit.subsec_micros().max(1).into() };
+    let timer = libc::itimerval { it_interval: never, it_value: after };
+    // SAFETY: the default action is always a valid one, and `timer` is a live itimerval.
+    unsafe {
+        libc::signal(libc::SIGALRM, libc::SIG_DFL);
+        libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut());
+    }
+}
+
 /// CPU time that all threads of this process have used, in the program and in the kernel.
 pub fn cpu_time() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
@@ -296,6 +309,16 @@ mod tests {
         let mut child = Child::fork(|| shared[1].store(42, Ordering::Relaxed)).unwrap();
         assert_eq!(child.wait(Duration::from_secs(5)).unwrap().status, Some(0));
         assert_eq!(shared[1].load(Ordering::Relaxed), 42);
+    }
+
+    #[test]
+    fn a_process_ends_itself_in_time() {
+        let mut child = Child::fork(|| {
+            end_after(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_secs(60));
+        })
+        .unwrap();
+        assert_eq!(child.wait(Duration::from_secs(5)).unwrap().status, None);
     }
 
     #[test]

@@ -212,20 +212,22 @@ pub fn call_in_progress(tid: u32) -> Option<(u64, u64)> {
     let mut part = libc::iovec { iov_base: registers.as_mut_ptr().cast::<c_void>(), iov_len: size_of_val(&registers) };
     ptrace(GETREGSET, tid, NT_PRSTATUS, (&raw mut part) as usize).ok()?;
     // A 32-bit program has fewer and smaller ones.
-    let whole = part.iov_len >= 27 * size_of::<u64>();
-    whole.then_some(()).and_then(|()| Some((*registers.get(number)?, *registers.get(first)?)))
+    if part.iov_len < 27 * size_of::<u64>() {
+        return None;
+    }
+    Some((*registers.get(number)?, *registers.get(first)?))
 }
 
 /// Reads memory of a traced process, page by page, as far as it can be read; says how many bytes that were. 0 when not even the
 /// first can.
 /// [process_vm_readv(2)](https://man7.org/linux/man-pages/man2/process_vm_readv.2.html)
 pub fn read_memory(tid: u32, address: u64, into: &mut [u8]) -> usize {
-    // The kernel looks at no tags in the upper byte, which aarch64 allows.
-    let address = if cfg!(target_arch = "aarch64") { address & (u64::MAX >> 8) } else { address } as usize;
-    let page = page_size();
+    // aarch64 allows tags in the upper byte, which this call does not take.
+    const PLACE: u64 = if cfg!(target_arch = "aarch64") { u64::MAX >> 8 } else { u64::MAX };
     const NONE: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+    let page = page_size();
     let mut remote = [NONE; 8];
-    let (mut at, mut left, mut parts) = (address, into.len(), 0);
+    let (mut at, mut left, mut parts) = ((address & PLACE) as usize, into.len(), 0);
     for part in &mut remote {
         let here = left.min(page - at % page);
         if here == 0 {

@@ -19,6 +19,7 @@
 //! | [`changed`] | what has changed, for people and for backup tools |
 //! | [`nightly`] | what a nightly dump would cost |
 //! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
+//! | [`meter`] | what the calls of a command cost, and what would save them |
 //! | [`restore`] | what was restored |
 //! | [`list`] | members of archives |
 //! | [`pathsearch`] | the path searches of a command |
@@ -33,6 +34,7 @@ pub mod dump;
 pub mod entries;
 pub mod json;
 pub mod list;
+pub mod meter;
 pub mod mounts;
 pub mod name;
 pub mod nightly;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::account::MeterName;
 use super::values::duration;
 
 const PATHSEARCH_EXAMPLES: &str = "\
@@ -14,16 +15,16 @@ Examples:
   fathom pathsearch --rtt auto -- /nfs/app/tool       with the round trip of the mount that it is on
   fathom pathsearch --network /opt -- /opt/app/tool   if /opt were on a network file system
   fathom pathsearch --rtt 200us --nodes 1000 --server-rate 50000 -- ./tool     on a cluster
-  fathom pathsearch -q --apply-path -- sh -c './build >/dev/null' | tail -n 1  a better PATH
+  fathom pathsearch --apply-path -- sh -c './build >&2'   a better PATH
   fathom pathsearch --json -o found.json -- make      for other programs
 
-The report goes to standard error when the command has ended, or with -o into a file; the JSON to standard output, or with -o
-into the file; the line of --apply-path to standard output.
+The report goes to standard error when the command has ended, or to the file of -o; with --json it goes to standard output, behind what
+the command has written there, or to the file of -o. The line of --apply-path goes to standard output.
 
 Exit status:
-  that of the command; 128 and the signal that ended it
-  2    not done, or the command line was wrong
-  126  the command cannot be run
+  that of the command; 128 and the signal, if one has ended it. Else:
+  2    there is no report: the command line was wrong, no meter works here, the report cannot be written
+  126  the command cannot be executed
   127  there is no such command";
 
 /// The flags of `fathom pathsearch`.
@@ -49,14 +50,14 @@ pub(crate) struct Pathsearch {
     #[arg(long, value_name = "DIR", help_heading = "Predicting")]
     pub(crate) network: Vec<OsString>,
 
-    /// How to watch the command: auto is the cheapest way that works here
+    /// How to meter
     #[arg(long, value_name = "METER", default_value = "auto", help_heading = "Metering")]
-    pub(crate) meter: String,
+    pub(crate) meter: MeterName,
 
-    /// Print a better PATH, as a shell takes it: PATH='...'; export PATH
+    /// Print no report but a better PATH, as a shell takes it: PATH='...'; export PATH
     #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub(crate) apply_path: bool,
-    /// Write the report, or with --json the object, into a file
+    /// Write the report into FILE, which appears when it is whole; - is standard output
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<OsString>,
 }

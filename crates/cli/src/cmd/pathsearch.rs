@@ -1,9 +1,8 @@
 //! `fathom pathsearch`: the path searches of a command, what they would cost on a network file system, and what would help.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::process::ExitCode;
 
 use account::call::{Command, Failure, Metered, Want};
 use account::meter;
@@ -12,64 +11,55 @@ use mounts::Warning;
 use pathsearch::search::fixes::Surroundings;
 use pathsearch::search::model::Manner;
 use pathsearch::search::path::quoted;
+use pathsearch::search::trace::Trace;
 use pathsearch::search::tree::Far;
 use pathsearch::search::{self, Judged, Question};
+use report::mounts::Look;
 use report::pathsearch as shown;
 
 use crate::args::{Pathsearch as Args, Rtt};
 use crate::cmd::walk::look;
-use crate::out::{Failed, Out};
+use crate::out::{Done, Failed, Out, enveloped};
 
 const SCHEMA: &str = "fathom.pathsearch/1";
 
 /// The exit status is the command's own.
-pub(crate) fn run(args: &Args, out: &Out) -> ExitCode {
-    match watch(args, out) {
-        Ok(status) => out.pass_on(status),
-        Err(failed) => out.end(Err(failed)),
+pub(crate) fn run(args: &Args, out: &Out) -> Done {
+    let output = args.output.as_deref();
+    if args.apply_path && (output == Some(OsStr::new("-")) || out.json && output.is_none()) {
+        return Err(Failed("--apply-path and the report both go to standard output; give -o FILE for the report".to_owned()));
     }
-}
-
-fn watch(args: &Args, out: &Out) -> Result<i32, Failed> {
-    if args.apply_path && out.json && args.output.is_none() {
-        return Err(Failed("--apply-path and --json both write to standard output; give -o FILE for the object".to_owned()));
-    }
+    // What can be refused is refused before anything runs.
     let question = question(args)?;
-    let mut file = args.output.as_deref().map(|path| create(path.as_bytes())).transpose()?;
+    let into = output.filter(|output| *output != "-").map(create).transpose()?;
     let around = surroundings();
-    let found = Command::find(&args.command).and_then(|command| {
-        let mut meter = |command: &Command, trace: &mut search::trace::Trace| {
-            meter::run(&args.meter, command, Want::Detail { calls: u64::MAX }, trace)
-        };
-        search::search(&command, &around, &question, &mut meter)
-    });
-    let (metered, mut judged) = match found {
+    let (metered, mut judged) = match watch(args, &around, &question) {
         Ok(found) => found,
-        Err(Failure::Meter(why)) => return Err(Failed(format!("cannot watch the command: {why}"))),
         Err(Failure::Command(why, status)) => {
-            out.error(&why);
-            return Ok(status);
+            out.pass_on(status);
+            return Err(Failed(why));
         }
+        Err(Failure::Meter(why)) => return Err(Failed(format!("cannot meter the command: {why}"))),
     };
-    judged.warnings.splice(0..0, metered.warnings.iter().cloned().map(Warning::general));
     let status = metered.ended.status();
+    judged.warnings.splice(0..0, metered.warnings.iter().cloned().map(Warning::general));
     let result = result(&judged, &metered, &question);
-    if out.json {
-        match &mut file {
-            Some(file) => write(file, out.envelope_line(SCHEMA, &result, &judged.warnings).as_bytes(), args)?,
-            None => out.envelope(SCHEMA, &result, &judged.warnings)?,
+    let text = |look: Look, all: bool| match out.json {
+        true => enveloped(SCHEMA, &result, &judged.warnings),
+        false => result.to_text(look, all),
+    };
+    match into {
+        Some((mut file, name)) => {
+            let cannot = |e: &dyn std::fmt::Display| {
+                let next = format!("is there room? The command itself ended with status {status}");
+                Failed::at("cannot write the report", name, e, &next)
+            };
+            file.write_all(text(Look::default(), true).as_bytes()).map_err(|e| cannot(&e))?;
+            file.publish().map_err(|e| cannot(&e))?;
         }
-    } else {
-        match &mut file {
-            Some(file) => write(file, result.to_text(report::mounts::Look::default(), true).as_bytes(), args)?,
-            None => out.talk_table(|width| {
-                let look = report::mounts::Look { width, ..look(out) };
-                result.to_text(look, out.verbose)
-            }),
-        }
-    }
-    if let Some(file) = file {
-        file.publish().map_err(|e| cannot_write(args, &e))?;
+        None if out.json || output.is_some() => out.data(text(look(out), out.verbose).as_bytes())?,
+        None if args.apply_path => {}
+        None => out.data_err(&text(out.look_err(), out.verbose)),
     }
     if args.apply_path {
         let path = judged.better.as_ref().map(|better| better.path.as_slice()).or(around.path.as_deref());
@@ -78,7 +68,23 @@ fn watch(args: &Args, out: &Out) -> Result<i32, Failed> {
         }
     }
     out.warn(&judged.warnings);
-    Ok(status)
+    out.pass_on(status);
+    Ok(0)
+}
+
+fn watch(args: &Args, around: &Surroundings, question: &Question) -> Result<(Metered, Judged), Failure> {
+    let command = Command::find(&args.command)?;
+    let mut run = |command: &Command, trace: &mut Trace| {
+        meter::run(args.meter.name(), command, Want::Detail { calls: u64::MAX }, trace)
+    };
+    search::search(&command, around, question, &mut run)
+}
+
+/// Makes ready to write the report; nothing is to be seen of it until it is whole.
+fn create(name: &OsStr) -> Result<(Writer, &[u8]), Failed> {
+    let name = name.as_bytes();
+    let cannot = |e| Failed::at("cannot write the report", name, e, "give a file that you may write");
+    Writer::create(name).map(|file| (file, name)).map_err(cannot)
 }
 
 fn question(args: &Args) -> Result<Question, Failed> {
@@ -93,7 +99,7 @@ fn question(args: &Args) -> Result<Question, Failed> {
 
 /// A directory's absolute name, without links: names are compared with it that have none.
 fn absolute(dir: &[u8]) -> Result<Vec<u8>, Failed> {
-    let root = crate::cmd::mounts::open_root(std::ffi::OsStr::from_bytes(dir))?;
+    let root = crate::cmd::mounts::open_root(OsStr::from_bytes(dir))?;
     Ok(root.into_path())
 }
 
@@ -101,19 +107,6 @@ fn absolute(dir: &[u8]) -> Result<Vec<u8>, Failed> {
 pub(crate) fn surroundings() -> Surroundings {
     let of = |name: &str| std::env::var_os(name).map(OsString::into_vec);
     Surroundings { path: of("PATH"), library_path: of("LD_LIBRARY_PATH"), python_path: of("PYTHONPATH") }
-}
-
-fn create(path: &[u8]) -> Result<Writer, Failed> {
-    Writer::create(path).map_err(|e| Failed::at("cannot write", path, e, "give a name in a directory that you may write to"))
-}
-
-fn cannot_write(args: &Args, e: &dyn std::fmt::Display) -> Failed {
-    let path = args.output.as_deref().unwrap_or_default().as_bytes();
-    Failed::at("cannot write", path, e, "is there room, and may you write there?")
-}
-
-fn write(file: &mut Writer, bytes: &[u8], args: &Args) -> Result<(), Failed> {
-    file.write_all(bytes).map_err(|e| cannot_write(args, &e))
 }
 
 /// What was found, as it is shown.

@@ -2,11 +2,11 @@
 //! text and as a member of the JSON; a new one is a new field of [`Page`] and a line in [`run`].
 
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use account::call::{Command, Failure};
+use account::call::{Command, Ended, Failure};
 use archive::dump::{Plan, Step};
 use archive::gather::{self, Gather};
 use gate::fs::{At, Want};
@@ -21,6 +21,7 @@ use pathsearch::search::{Rtt, search};
 use probe::cache::How;
 use probe::place::Place;
 use probe::{Answer, Experiment, Limits, Question, Trouble};
+use report::meter::Account;
 use report::compare::{Comparison, comparison, methods_text};
 use report::mounts::{Look, Mounts, Rows};
 use report::name::{entry, printable};
@@ -33,11 +34,12 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use walk::{By, Type};
 
+use super::account::command::{self, Taken};
 use super::mounts::{Compared, Points, compare_methods, open_root};
 use super::pathsearch::surroundings;
 use super::probe::{draw, is_there, shown};
-use super::walk::compare as engines;
-use crate::args::Survey as Args;
+use super::walk::{compare as engines, refused};
+use crate::args::{AccountBy, Survey as Args, Tread};
 use crate::out::{Done, Failed, Out};
 use crate::progress::Progress;
 
@@ -49,6 +51,8 @@ struct Page<'a> {
     mounts: Mounts<'a>,
     walk: Option<Section<'a>>,
     dump: Option<&'a Nightly>,
+    account: Option<&'a Account<'a>>,
+    account_skipped: Option<&'a str>,
     probe: &'a [Probe<'a>],
     startup: Option<&'a Startup<'a>>,
 }
@@ -60,6 +64,8 @@ impl Serialize for Page<'_> {
         map.serialize_entry("mounts", &self.mounts)?;
         map.serialize_entry("walk", &self.walk)?;
         map.serialize_entry("dump", &self.dump)?;
+        map.serialize_entry("account", &self.account)?;
+        map.serialize_entry("account_skipped", &self.account_skipped)?;
         map.serialize_entry("probe", &self.probe)?;
         map.serialize_entry("startup", &self.startup)?;
         map.end()
@@ -70,6 +76,9 @@ impl Serialize for Page<'_> {
 const TRIALS: usize = 3;
 /// What the experiments on one file system may read and write.
 const PROBED: u64 = 96 << 20;
+/// Files and directories of the account that the JSON has; and calls that are looked at one by one.
+const ACCOUNTED: usize = 10;
+const ACCOUNTED_CALLS: u64 = 1 << 18;
 /// File systems that are experimented on: the page is to be there soon.
 const MOST_PROBED: usize = 6;
 
@@ -92,6 +101,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let dump = walk.as_ref().filter(|_| is_walked).and_then(|walk| {
         nightly(args, walk.part).map_err(|Failed(why)| warnings.push(Warning::general(why))).ok().flatten()
     });
+    let accounted = account_for(args, hangs, is_walked);
+    let account = accounted.as_ref().map(|taken| taken.shown(AccountBy::Program, ACCOUNTED));
     let probed = probe_them(&path, &rows, hangs, args, out)?;
     let probe: Vec<Probe<'_>> = probed.iter().map(|(dir, answer)| shown(Some(dir), answer)).collect();
     let starting = Starting::gather(&mut warnings);
@@ -104,7 +115,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
             compare: Some(&comparison),
             ..Mounts::of(by, &answer.why, answer.lacking.is_empty(), &rows)
         };
-        out.envelope(SCHEMA, Page { root: &path, mounts, walk, dump: dump.as_ref(), probe: &probe, startup: startup.as_ref() }, &warnings)?;
+        let (account, account_skipped) = (account.as_ref().ok(), account.as_ref().err().map(|why| &why[..]));
+        let startup = startup.as_ref();
+        let page = Page { root: &path, mounts, walk, dump: dump.as_ref(), account, account_skipped, probe: &probe, startup };
+        out.envelope(SCHEMA, page, &warnings)?;
     } else {
         let hidden = rows.0.iter().filter(|point| point.hidden).count();
         let head = |text: &str| if out.color { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() };
@@ -131,6 +145,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
                 Some(dump) => text.push_str(&dump.to_text(look)),
                 None => text.push_str(&too_much("gathered", args.limit)),
             }
+        }
+        text.push_str(&format!("\n{}\n", head("Calls: what walking asks of the kernel, call by call")));
+        match &account {
+            Ok(account) => text.push_str(&account.brief(look)),
+            Err(why) => text.push_str(&(wrap(&format!("Not accounted for: {why}."), look.width.unwrap_or(usize::MAX)) + "\n")),
         }
         if !probe.is_empty() {
             let size = PROBED >> 20;
@@ -162,6 +181,42 @@ fn walk_it(args: &Args, hangs: bool, out: &Out) -> Result<engines::Compared, Fai
     }
     let question = walk::Question { dirs, one_file_system: true, ..walk::Question::default() };
     engines::engines(&question, TRIALS, args.limit, out)
+}
+
+/// Has a walk of DIR, one call after the other as find has it, accounted for by the cheapest meter that works; or says why not.
+fn account_for(args: &Args, hangs: bool, is_walked: bool) -> Result<Taken, String> {
+    const SIGALRM: i32 = 14;
+    if hangs {
+        return Err("a server behind it might not answer".to_owned());
+    }
+    if !is_walked {
+        return Err(too_long(args.limit));
+    }
+    let limit = OsString::from(format!("{}ms", args.limit.as_millis().max(1)));
+    let words = [&b"/proc/self/exe"[..], b"tread", b"--limit", limit.as_bytes(), b"--", args.dir.as_bytes()];
+    let words = words.map(|word| OsStr::from_bytes(word).to_owned());
+    let taken = command::take(&words, "auto", ACCOUNTED_CALLS, None).map_err(|failure| match failure {
+        Failure::Command(why, _) | Failure::Meter(why) => why,
+    })?;
+    match taken.metered.ended {
+        Ended::Exited(0) => Ok(taken),
+        Ended::Killed(SIGALRM) => Err(too_long(args.limit)),
+        _ => Err("the walk has failed".to_owned()),
+    }
+}
+
+fn too_long(limit: Duration) -> String {
+    format!("it takes longer than {} s; --limit gives it longer", limit.as_secs_f64())
+}
+
+/// What [`account_for`] has accounted for.
+pub(crate) fn tread(args: &Tread) -> Done {
+    gate::process::end_after(args.limit);
+    let dirs = vec![args.dir.as_bytes().to_vec()];
+    let question = walk::Question { dirs, by: Some(By::Stat), one_file_system: true, ..walk::Question::default() };
+    let summary = walk::Summary::default();
+    walk::walk(&question, &summary, &walk::Desk::default()).map_err(refused)?;
+    Ok(0)
 }
 
 /// Whether what is mounted is on a disk, or on what may be, can be written to, and has no server that might not answer.

@@ -1,4 +1,4 @@
-//! `fathom account`: what other gates would save.
+//! `fathom account`: what the calls of a command cost ([`command`]); and what other gates would save, by the memo's model.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,12 +11,20 @@ use crate::args::Account as Args;
 use crate::cmd::walk::look;
 use crate::out::{Done, Failed, Out};
 
+pub(crate) mod command;
 pub(crate) mod run;
 
 const SCHEMA: &str = "fathom.account/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Done {
-    let gates = match args.model.as_ref().and_then(|file| file.as_deref()) {
+    match &args.model {
+        Some(file) => model(file.as_deref(), args, out),
+        None => command::run(args, out),
+    }
+}
+
+fn model(file: Option<&OsStr>, args: &Args, out: &Out) -> Done {
+    let gates = match file {
         Some(file) => read(file)?,
         None => memo::table(),
     };

@@ -1,0 +1,124 @@
+"""The cases of `fathom account`: what metering costs, by each meter and by its peers.
+
+find     find over a tree that has all it can want in memory: `-size` of each of N entries
+opens    a loop of half as many opens, each of which fails: nothing but calls
+compile  a `make -j` of small C files: processes, and calls that do something
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from measure import Contender, measure, run
+from namespace import MS_PRIVATE, in_namespace, mount
+from peers import program
+from trees import Tree
+from walks import ENTRIES, FEW, NEVER, join, say
+
+COLUMNS = (
+    "bench case fs cache entries contender trial real user sys maxrss_kib exit"
+).split()
+METERS = ["bpf", "perf", "ptrace"]
+CRATE = Path(__file__).resolve().parent.parent / "crates/account"
+UNITS, FEW_UNITS = 100, 10
+SLOW_TRIALS = 2  # of who takes ten times as long, or more
+
+
+def same_calls():
+    """The calls that fathom meters, as strace is told them: a question mark where it may not know one."""
+    line = re.compile(r"^    \S+ \S+ (\w+) [A-Z]\w* \w+ \w+;$", re.MULTILINE)
+    names = line.findall((CRATE / "src/syscalls.rs").read_text())
+    return "trace=" + ",".join(f"?{name}" for name in names)
+
+
+def contenders(fathom, command):
+    """The command as it is, under each meter, and under what people use."""
+    account = [fathom, "account", "-o", "/dev/null", "--meter"]
+    strace, perf = program("strace"), program("perf")
+    yield Contender("plain", command)
+    for meter in METERS:
+        yield Contender(meter, [*account, meter, "--", *command])
+    if strace:
+        to = ["-o", "/dev/null"]
+        yield Contender("strace -c", [strace, "-f", "-c", *to, *command], SLOW_TRIALS)
+        filtered = [strace, "-f", "--seccomp-bpf", "-e", same_calls()]
+        yield Contender("strace --seccomp-bpf", [*filtered, *to, *command], SLOW_TRIALS)
+        yield Contender("strace --seccomp-bpf -c", [*filtered, "-c", *to, *command], SLOW_TRIALS)
+    if perf:
+        yield Contender("perf trace -s", [perf, "trace", "-s", "-o", "/dev/null", *command], SLOW_TRIALS)
+
+
+def possible(candidates):
+    """Less those that cannot work here, which say why."""
+    for contender in candidates:
+        try:
+            run(contender.argv[: -len(candidates[0].argv)] + ["true"])
+        except RuntimeError as error:
+            say(f"left out: {contender.name}: {str(error).splitlines()[0]}")
+        else:
+            yield contender
+
+
+def case(options, name, entries, prepare):
+    """The rows of one case; `prepare` makes what the command works on, and gives the command."""
+
+    def measured():
+        top = join(options.work, "tree")
+        os.makedirs(top, exist_ok=True)
+        mount("tmpfs", top, "tmpfs", data="nr_inodes=0,size=80%")
+        able = list(possible(list(contenders(options.fathom, prepare(top)))))
+        about = {"bench": "account", "case": name, "fs": "tmpfs", "cache": "warm", "entries": entries}
+        return measure(able, options.trials, run, **about)
+
+    return in_namespace(MS_PRIVATE, measured)
+
+
+def find_case(entries):
+    def prepare(top):
+        Tree("many", entries).build(top)
+        return ["find", top, "-size", NEVER]
+
+    return prepare
+
+
+def opens_case(calls):
+    def prepare(top):
+        busy = join(top, "busy")
+        source = CRATE / "tests/busy.c"
+        subprocess.run(["cc", "-O1", "-w", "-pthread", source, "-o", busy], check=True)
+        return [busy, "many", str(calls)]
+
+    return prepare
+
+
+def compile_case(units):
+    def prepare(top):
+        rules = "%.o: %.c\n\tcc -c -o /dev/null $<\n"
+        targets = " ".join(f"u{unit}.o" for unit in range(units))
+        Path(top, "Makefile").write_text(f"all: {targets}\n{rules}")
+        for unit in range(units):
+            text = f"#include <stdio.h>\n#include <stdlib.h>\nint u{unit}(void) {{ return {unit}; }}\n"
+            Path(top, f"u{unit}.c").write_text(text)
+        return ["make", "-s", "-r", f"-j{os.cpu_count()}", "-C", top]
+
+    return prepare
+
+
+def cases(options):
+    entries = options.entries or (FEW if options.quick else ENTRIES)
+    units = FEW_UNITS if entries < ENTRIES else UNITS
+    yield "find", entries, find_case(entries)
+    yield "opens", entries // 2, opens_case(entries // 2)
+    yield "compile", units, compile_case(units)
+
+
+def bench_account(options):
+    for name, entries, prepare in cases(options):
+        say(f"account: {name}, {entries:,}")
+        yield from case(options, name, entries, prepare)
+
+
+def commands():
+    """Every command of this benchmark, once."""
+    return contenders("fathom", ["COMMAND"])

@@ -1,0 +1,282 @@
+//! What changes would save: the memo's model on a run.
+//!
+//! The memo of 1974 takes a fixed price for each call, that of the cheapest gate that asks something by name, and holds the rest for
+//! useful: a change saves the fixed price of each call that goes ([`Change::overhead`]). That is all that is saved where the same
+//! work is done in fewer calls. A call that asks what is known already does nothing useful either, so what it costs goes whole
+//! ([`Change::seconds`]), at [`Prices`] without a meter.
+//!
+//! What batches and raw tables cost instead was measured on the engines of `fathom walk`, and is counted in prices of a question by
+//! name, so that it follows the machine: docs/account.md says how.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::ledger::Detail;
+use crate::patterns::Spare;
+use crate::prices::{Prices, Sort, Work};
+
+/// What an entry costs through io_uring, where a worker thread makes the same call, in questions by name.
+const URING: f64 = 3.0;
+/// Requests handed over at once.
+const URING_BATCH: u64 = 32;
+/// What an inode costs by XFS's bulkstat, its name by getdents64 included, in questions by name.
+const BULKSTAT: f64 = 0.9;
+/// Inodes that it gives at once.
+const BULKSTAT_BATCH: u64 = 1024;
+/// What an entry costs by the tables of ext4, its name included, in questions by name.
+const RAW: f64 = 0.25;
+/// Entries whose inodes and names lie in what is read at once.
+const RAW_BATCH: u64 = 1024;
+/// Entries from which on it is worth to ask for all at once.
+const WHOLE: u64 = 1000;
+
+/// A change, and what it would save.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Its name.
+    pub name: &'static str,
+    /// Calls that would go, less those that would come.
+    pub calls: i64,
+    /// CPU seconds that would be saved; below 0, it would cost more.
+    pub seconds: f64,
+    /// Of the CPU time of the command.
+    pub percent: f64,
+    /// What the memo's model says: the fixed price of each call that goes, in seconds.
+    pub overhead: f64,
+    /// Time in the calls that would go, as it was metered, in seconds; waiting included. Not where prices are all there is.
+    pub elapsed: Option<f64>,
+    /// Whether it is worth doing.
+    pub advised: bool,
+    /// How it is done; or why it is not to be had.
+    pub how: String,
+}
+
+/// What there is to be changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WhatIf {
+    /// The fixed price of a call, in nanoseconds.
+    pub fixed: f64,
+    /// CPU time of the command without a meter, of the part of the run that was told call by call, in seconds: what percents are of.
+    pub cpu: f64,
+    /// The calls of that part, at their prices, in seconds.
+    pub priced: f64,
+    /// The changes, the same ones always.
+    pub changes: Vec<Change>,
+}
+
+/// What was asked of the files of one file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Different files.
+    pub entries: u64,
+    /// The calls.
+    pub work: Work,
+}
+
+/// What was asked of files, by the type of their file system; of those whose it is not known, by the empty name.
+pub fn asked(detail: &Detail, fstype: impl Fn(&[u8]) -> Option<Vec<u8>>) -> BTreeMap<Vec<u8>, Asked> {
+    let mut types: HashMap<&[u8], Vec<u8>> = HashMap::new();
+    let mut asked: BTreeMap<Vec<u8>, Asked> = BTreeMap::new();
+    for file in &detail.files {
+        let work = file.asking();
+        if work.calls() > 0 {
+            let fstype = types.entry(file.dir()).or_insert_with_key(|dir| fstype(dir).unwrap_or_default());
+            let row = asked.entry(fstype.clone()).or_default();
+            row.entries += 1;
+            row.work.join(&work);
+        }
+    }
+    asked
+}
+
+/// What each change would save.
+///
+/// `user` is the CPU time of the command in its programs, and `cpu` all of it, less what metering took; in seconds, of the part of the
+/// run that the detail is of.
+pub fn what_if(detail: &Detail, asked: &BTreeMap<Vec<u8>, Asked>, prices: &Prices, user: f64, cpu: f64) -> WhatIf {
+    let fixed = prices.fixed(&detail.work);
+    let priced = prices.cost(&detail.work);
+    // What a meter has the kernel do may look like the command's; its calls cost something all the same.
+    let cpu = cpu.max(user + priced);
+    let model = Model { fixed, cpu };
+    let mut changes: Vec<Change> = Spare::ALL.iter().map(|spare| model.spare(*spare, detail, prices)).collect();
+    let of = |names: &[&[u8]]| {
+        let mut all = Asked::default();
+        for row in names.iter().filter_map(|name| asked.get(*name)) {
+            all.entries += row.entries;
+            all.work.join(&row.work);
+        }
+        all
+    };
+    changes.push(model.whole(
+        "batch-bulkstat",
+        &of(&[b"xfs"]),
+        prices,
+        (BULKSTAT, BULKSTAT_BATCH),
+        "many inodes a call, on XFS, as root (fathom walk --engine bulkstat): fewer calls, but hardly less CPU time",
+    ));
+    changes.push(model.uring(detail, prices));
+    changes.push(model.whole(
+        "raw-tables",
+        &of(&[b"ext4", b"ext3", b"ext2"]),
+        prices,
+        (RAW, RAW_BATCH),
+        "read the inodes from the device, on ext4, as root (fathom walk --engine ext4): for whole trees",
+    ));
+    WhatIf { fixed, cpu, priced, changes }
+}
+
+struct Model {
+    fixed: f64,
+    cpu: f64,
+}
+
+impl Model {
+    fn change(&self, name: &'static str, calls: i64, seconds: f64, elapsed: Option<f64>, how: String) -> Change {
+        let percent = if self.cpu > 0.0 { 100.0 * seconds / self.cpu } else { 0.0 };
+        let overhead = calls as f64 * self.fixed / 1e9;
+        Change { name, calls, seconds, percent, overhead, elapsed, advised: seconds > 0.0, how }
+    }
+
+    fn spare(&self, by: Spare, detail: &Detail, prices: &Prices) -> Change {
+        let spared = detail.patterns.spared(by);
+        let (name, how) = match by {
+            Spare::CombineStat => (
+                "combine-stat",
+                "one statx for stat, open and fstat: ask what is open, or ask by name and do not open (that it was mapped is not seen)",
+            ),
+            Spare::CombineXattr => (
+                "combine-xattr",
+                "one listxattr for all attributes of a file, and listxattrat and getxattrat by name in place of an open for them",
+            ),
+            Spare::KeepStat => ("keep-stat", "remember what stat said"),
+            Spare::CacheMisses => ("cache-misses", "remember what is not there, or list the directory once"),
+            Spare::Buffer => ("buffer", "read and write a page at least"),
+            Spare::SyncOnce => ("sync-once", "one fsync for all that is written to a file; what it saves is waiting"),
+            Spare::DirectoryFd => ("directory-fd", "open the directory once, and look names up from there"),
+        };
+        let mut seconds = prices.cost(&spared.work);
+        if by == Spare::CombineXattr {
+            // In the place of each opening comes the way along a name.
+            let dearer = (prices.of(Sort::Xattr) - prices.of(Sort::OpenXattr)).max(0.0);
+            seconds -= spared.work.calls_of(Sort::Open) as f64 * dearer / 1e9;
+        }
+        let calls = i64::try_from(spared.work.calls()).unwrap_or(i64::MAX);
+        let elapsed = (calls > 0).then_some(spared.nanos as f64 / 1e9);
+        self.change(name, calls, seconds, elapsed, how.to_owned())
+    }
+
+    /// All questions for entries of one kind of file system, in another way.
+    fn whole(
+        &self,
+        name: &'static str,
+        asked: &Asked,
+        prices: &Prices,
+        (each, batch): (f64, u64),
+        how: &str,
+    ) -> Change {
+        if asked.entries == 0 {
+            return self.change(name, 0, 0.0, None, format!("nothing was asked of such a file system; {how}"));
+        }
+        let comes = asked.entries.div_ceil(batch);
+        let calls = i64::try_from(asked.work.calls()).unwrap_or(i64::MAX).saturating_sub_unsigned(comes);
+        let costs = asked.entries as f64 * each * prices.of(Sort::Stat) / 1e9;
+        let change = self.change(name, calls, prices.cost(&asked.work) - costs, None, how.to_owned());
+        Change { advised: change.advised && asked.entries >= WHOLE, ..change }
+    }
+
+    fn uring(&self, detail: &Detail, prices: &Prices) -> Change {
+        let stats = detail.work.calls_of(Sort::Stat) + detail.work.calls_of(Sort::Miss);
+        let calls = i64::try_from(stats - stats.div_ceil(URING_BATCH)).unwrap_or(i64::MAX);
+        let each = prices.of(Sort::Stat);
+        let seconds = stats as f64 * (1.0 - URING) * each / 1e9;
+        let how = format!(
+            "statx by io_uring: fewer calls, but each goes to a worker thread and costs {:.0} ns of CPU time in place of {each:.0}; do not",
+            URING * each
+        );
+        let change = self.change("batch-uring", calls, seconds, None, how);
+        Change { advised: false, ..change }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::{Call, Listener};
+    use crate::ledger::Ledger;
+    use crate::names::Start;
+    use crate::prices::Given;
+    use crate::syscalls;
+
+    /// 400 ns a question by name or a miss, and for a pair of open and close.
+    fn prices() -> Prices {
+        let here = Prices::measure(None);
+        let given = Given { empty: None, stat: Some(400.0), miss: Some(300.0), open_close: Some(1000.0), xattr: Some(500.0) };
+        Prices { part: 0.0, ..here.given(&given, "a test".to_owned()) }
+    }
+
+    /// So many files are asked for, opened, asked and closed.
+    fn detail(files: u32) -> Detail {
+        let mut ledger = Ledger::new(Start { cwd: Some(b"/x".to_vec()), files: vec![] });
+        for n in 0..files {
+            let name = n.to_string();
+            for (gate, fd, name, result) in [
+                ("newfstatat", -100_i64 as u64, Some(name.as_bytes()), 0),
+                ("openat", -100_i64 as u64, Some(name.as_bytes()), 3),
+                ("fstat", 3, None, 0),
+                ("close", 3, None, 0),
+            ] {
+                let number = syscalls::named(gate).unwrap().number;
+                let args = [fd, 0, 0, 0, 0, 0];
+                let result = Some(result);
+                ledger.call(&Call { pid: 1, tid: 1, number, args, name, other: None, result, start: 0, nanos: 2000 });
+            }
+        }
+        ledger.close()
+    }
+
+    fn of<'a>(what: &'a WhatIf, name: &str) -> &'a Change {
+        what.changes.iter().find(|change| change.name == name).unwrap()
+    }
+
+    #[test]
+    fn what_is_redundant_is_saved_whole() {
+        let (detail, prices) = (detail(2000), prices());
+        let asked = asked(&detail, |dir| (dir == b"/x").then(|| b"ext4".to_vec()));
+        assert_eq!(asked.iter().map(|(name, asked)| (&name[..], asked.entries)).collect::<Vec<_>>(), [(&b"ext4"[..], 2000)]);
+        let what = what_if(&detail, &asked, &prices, 0.010, 0.001);
+        assert_eq!(what.fixed, 400.0);
+        let fstat = prices.of(Sort::OpenStat);
+        let combine = of(&what, "combine-stat");
+        assert_eq!(combine.calls, 6000);
+        assert!((combine.seconds - 2000.0 * (1000.0 + fstat) / 1e9).abs() < 1e-9, "{combine:?}");
+        assert!((combine.overhead - 6000.0 * 400.0 / 1e9).abs() < 1e-12 && combine.advised);
+        assert_eq!(combine.elapsed, Some(6000.0 * 2000.0 / 1e9));
+        assert!((what.cpu - (0.010 + what.priced)).abs() < 1e-12);
+        assert!((combine.percent - 100.0 * combine.seconds / what.cpu).abs() < 1e-9);
+        let uring = of(&what, "batch-uring");
+        assert!(!uring.advised && uring.seconds < 0.0 && uring.calls == 2000 - 63);
+        assert!((uring.seconds + 2000.0 * 800.0 / 1e9).abs() < 1e-12 && uring.how.contains("1200 ns"));
+        // Asked are the name and the descriptor: opening and closing are not for the question.
+        let raw = of(&what, "raw-tables");
+        assert!((raw.seconds - 2000.0 * (400.0 + fstat - 100.0) / 1e9).abs() < 1e-9 && raw.advised, "{raw:?}");
+        let bulk = of(&what, "batch-bulkstat");
+        assert!(bulk.calls == 0 && !bulk.advised && bulk.how.starts_with("nothing was asked"));
+    }
+
+    #[test]
+    fn nothing_is_saved_of_nothing() {
+        let detail = detail(0);
+        let what = what_if(&detail, &BTreeMap::new(), &prices(), 0.0, 0.0);
+        assert_eq!(what.changes.len(), 10);
+        for change in &what.changes {
+            assert!(change.calls == 0 && change.seconds == 0.0 && change.percent == 0.0 && !change.advised, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn few_files_are_not_worth_a_look_at_all_tables() {
+        let detail = detail(10);
+        let asked = asked(&detail, |_| Some(b"ext4".to_vec()));
+        assert!(!of(&what_if(&detail, &asked, &prices(), 0.0, 0.0), "raw-tables").advised);
+    }
+}

@@ -1,0 +1,195 @@
+/* What meters find hard, one word of the command line each. It makes the same calls in every run. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *me;
+
+/* 3 calls that fail, and 4 that do not. */
+static void touch_files(void) {
+  struct stat st;
+  char byte;
+  stat("/no/such/file", &st);
+  open("/no/such/file", O_RDONLY);
+  read(-1, &byte, 1);
+  stat("/", &st);
+  int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+  read(fd, &byte, 1);
+  close(fd);
+}
+
+static void *hundred_times(void *unused) {
+  (void)unused;
+  for (int i = 0; i < 100; i++)
+    touch_files();
+  return NULL;
+}
+
+/* 8 threads at once; 50 processes by fork, and 20 by vfork, of which half run a program. */
+static void crowd(void) {
+  pthread_t threads[8];
+  for (int i = 0; i < 8; i++)
+    pthread_create(&threads[i], NULL, hundred_times, NULL);
+  for (int i = 0; i < 50; i++) {
+    if (fork() == 0) {
+      touch_files();
+      _exit(0);
+    }
+  }
+  for (volatile int i = 0; i < 20; i++) {
+    if (vfork() == 0) {
+      if (i % 2)
+        execl(me, me, "once", (char *)NULL);
+      _exit(0);
+    }
+  }
+  while (wait(NULL) > 0 || errno == EINTR)
+    ;
+  for (int i = 0; i < 8; i++)
+    pthread_join(threads[i], NULL);
+}
+
+/* A process that outlives all who made it. */
+static void become_daemon(void) {
+  if (fork())
+    _exit(0);
+  setsid();
+  if (fork())
+    _exit(0);
+  chdir("/");
+  int null = open("/dev/null", O_RDWR);
+  for (int fd = 0; fd < 3; fd++)
+    dup2(null, fd);
+  usleep(200 * 1000);
+  touch_files();
+}
+
+static int ends[2];
+
+static void *wait_for_ever(void *unused) {
+  char byte;
+  read(ends[0], &byte, 1);
+  return unused;
+}
+
+static void *run_another(void *unused) {
+  usleep(100 * 1000);
+  execl(me, me, "once", (char *)NULL);
+  return unused;
+}
+
+/* A thread that is not the main one runs another program, while others wait, one of them in a call for files. */
+static void thread_runs_program(void) {
+  pthread_t thread;
+  pipe(ends);
+  pthread_create(&thread, NULL, wait_for_ever, NULL);
+  pthread_create(&thread, NULL, run_another, NULL);
+  for (;;)
+    pause();
+}
+
+/* The process ends while one of its threads is in a call. */
+static void end_in_call(void) {
+  pthread_t thread;
+  pipe(ends);
+  pthread_create(&thread, NULL, wait_for_ever, NULL);
+  usleep(100 * 1000);
+  _exit(5);
+}
+
+static void nothing(int signal) { (void)signal; }
+
+/* A call that signals cut short: twice it begins again, once it fails. */
+static void restart(void) {
+  struct sigaction action = {.sa_handler = nothing, .sa_flags = SA_RESTART};
+  sigaction(SIGUSR1, &action, NULL);
+  action.sa_flags = 0;
+  sigaction(SIGUSR2, &action, NULL);
+  pipe(ends);
+  pid_t parent = getpid();
+  if (fork() == 0) {
+    for (int i = 0; i < 3; i++) {
+      usleep(100 * 1000);
+      kill(parent, i < 2 ? SIGUSR1 : SIGUSR2);
+    }
+    _exit(0);
+  }
+  char byte;
+  read(ends[0], &byte, 1);
+  wait(NULL);
+}
+
+/* Names that cannot be read, or only in part; the longest that can be, and one beyond. */
+static void odd_names(void) {
+  struct stat st;
+  syscall(SYS_newfstatat, AT_FDCWD, 8L, &st, 0);
+  syscall(SYS_newfstatat, AT_FDCWD, NULL, &st, 0);
+  syscall(SYS_renameat2, AT_FDCWD, "/no/such/file", AT_FDCWD, 8L, 0);
+  syscall(SYS_newfstatat, AT_FDCWD, "\xff\xfe\n\x01", &st, 0);
+  char *pages = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  munmap(pages + 3 * 4096, 4096);
+  memset(pages, 'x', 3 * 4096);
+  syscall(SYS_newfstatat, AT_FDCWD, pages + 3 * 4096 - 3, &st, 0);
+  pages[2 * 4096 + 2] = 0;
+  syscall(SYS_newfstatat, AT_FDCWD, pages + 2 * 4096 - 300, &st, 0);
+  syscall(SYS_newfstatat, AT_FDCWD, pages, &st, 0);
+}
+
+static void *share(void *unused) {
+  close(-1);
+  return unused;
+}
+
+/* One thread, one process by fork, and one by clone that shares descriptors and working directory. */
+static void family(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, share, NULL);
+  pthread_join(thread, NULL);
+  if (fork() == 0)
+    _exit(0);
+  wait(NULL);
+  if (syscall(SYS_clone, CLONE_FILES | CLONE_FS | SIGCHLD, 0, 0, 0, 0) == 0)
+    _exit(0);
+  wait(NULL);
+}
+
+int main(int argc, char **argv) {
+  me = argv[0];
+  const char *what = argc > 1 ? argv[1] : "";
+  if (!strcmp(what, "once"))
+    touch_files();
+  else if (!strcmp(what, "crowd"))
+    crowd();
+  else if (!strcmp(what, "daemon"))
+    become_daemon();
+  else if (!strcmp(what, "thread-exec"))
+    thread_runs_program();
+  else if (!strcmp(what, "end-in-call"))
+    end_in_call();
+  else if (!strcmp(what, "restart"))
+    restart();
+  else if (!strcmp(what, "names"))
+    odd_names();
+  else if (!strcmp(what, "family"))
+    family();
+  else if (!strcmp(what, "many"))
+    for (long i = 0, n = atol(argv[2]); i < n; i++)
+      open("/no/such/file", O_RDONLY);
+  else if (!strcmp(what, "die")) {
+    touch_files();
+    raise(atoi(argv[2]));
+  } else
+    return 2;
+  return 0;
+}

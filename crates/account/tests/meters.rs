@@ -1,0 +1,332 @@
+//! What every meter must tell. A new one gives its name in `account::meter::all`, and inherits all of this.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::process::Command as Tool;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use account::call::{Call, Command, Ended, Failure, Fork, LONGEST_NAME, Listener, Meter, Metered, Want};
+use account::{meter, syscalls};
+
+/// All that a meter said.
+#[derive(Default)]
+struct Heard {
+    calls: Vec<Heeded>,
+    forks: Vec<Fork>,
+    execs: Vec<(u32, Vec<u8>)>,
+    exits: Vec<(u32, u32)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Heeded {
+    pid: u32,
+    gate: &'static str,
+    args: [u64; 6],
+    name: Option<Vec<u8>>,
+    other: Option<Vec<u8>>,
+    result: Option<i64>,
+}
+
+impl Listener for Heard {
+    fn call(&mut self, call: &Call<'_>) {
+        self.calls.push(Heeded {
+            pid: call.pid,
+            gate: syscalls::of(call.number).expect("a call of the table").name,
+            args: call.args,
+            name: call.name.map(<[u8]>::to_vec),
+            other: call.other.map(<[u8]>::to_vec),
+            result: call.result,
+        });
+    }
+    fn fork(&mut self, fork: &Fork) {
+        self.forks.push(*fork);
+    }
+    fn exec(&mut self, pid: u32, program: &[u8]) {
+        self.execs.push((pid, program.to_vec()));
+    }
+    fn exit(&mut self, pid: u32, tid: u32) {
+        self.exits.push((pid, tid));
+    }
+}
+
+const ALL: Want = Want::Detail { calls: u64::MAX };
+
+/// The program of `busy.c`, built once.
+fn busy() -> OsString {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let at = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("busy");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/busy.c");
+        let done = Tool::new("cc").args(["-O1", "-w", "-pthread", source, "-o"]).arg(&at).status().expect("cc");
+        assert!(done.success());
+        at
+    });
+    built.clone().into_os_string()
+}
+
+fn find<A: Into<OsString>>(words: impl IntoIterator<Item = A>) -> Command {
+    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+    Command::find(&words).unwrap()
+}
+
+/// One at a time: a meter watches the signals of the whole process, and CPU times are those of all children.
+fn run(meter: &dyn Meter, command: &Command, want: Want) -> (Result<Metered, Failure>, Heard) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut heard = Heard::default();
+    let metered = meter.run(command, want, &mut heard);
+    (metered, heard)
+}
+
+/// Runs the test with every meter that works here; there must be one.
+fn each(test: impl Fn(&dyn Meter)) {
+    let meters = meter::all();
+    let mut possible = 0;
+    for meter in &meters {
+        match meter.possible() {
+            Ok(()) => {
+                possible += 1;
+                test(&**meter);
+            }
+            Err(why) => eprintln!("*** SKIPPED {}: {why}", meter.name()),
+        }
+    }
+    assert!(possible > 0, "no meter works here");
+}
+
+fn each_running<A: Into<OsString> + Clone>(words: &[A], test: impl Fn(&str, Metered, Heard)) {
+    let command = find(words.iter().cloned());
+    each(|meter| {
+        let (metered, heard) = run(meter, &command, ALL);
+        let metered = metered.unwrap_or_else(|failure| panic!("{}: {failure:?}", meter.name()));
+        assert_eq!((metered.meter, metered.lost), (meter.name(), 0));
+        test(meter.name(), metered, heard);
+    });
+}
+
+fn busy_with(what: &str) -> [OsString; 2] {
+    [busy(), what.into()]
+}
+
+type Counts = BTreeMap<&'static str, (u64, u64)>;
+
+/// Calls and errors by gate: of the totals, and of the calls that were told.
+fn counts(metered: &Metered, heard: &Heard) -> (Counts, Counts) {
+    let (mut summed, mut told) = (Counts::new(), Counts::new());
+    for total in &metered.totals {
+        let sum = summed.entry(syscalls::of(total.number).unwrap().name).or_default();
+        *sum = (sum.0 + total.calls, sum.1 + total.errors.iter().map(|(_, times)| times).sum::<u64>());
+    }
+    for call in &heard.calls {
+        if let Some(result) = call.result {
+            let sum = told.entry(call.gate).or_default();
+            *sum = (sum.0 + 1, sum.1 + u64::from(result < 0));
+        }
+    }
+    (summed, told)
+}
+
+#[test]
+fn the_first_call_is_the_commands_own_execve() {
+    each_running(&["true"], |meter, metered, heard| {
+        let first = &heard.calls[0];
+        assert_eq!((first.gate, first.result), ("execve", Some(0)), "{meter}");
+        let execs: Vec<_> = heard.execs.iter().map(|(_, program)| String::from_utf8_lossy(program)).collect();
+        assert!(execs.len() == 1 && execs[0].starts_with('/'), "{meter}: {execs:?}");
+        assert_eq!((metered.ended, metered.told, metered.unfinished), (Ended::Exited(0), heard.calls.len() as u64, 0));
+        assert!(metered.real.as_nanos() > 0 && metered.warnings.is_empty(), "{meter}: {:?}", metered.warnings);
+        let (summed, told) = counts(&metered, &heard);
+        assert_eq!(summed, told, "{meter}");
+        assert_eq!(heard.exits, [(first.pid, first.pid)], "{meter}");
+    });
+}
+
+#[test]
+fn threads_forks_and_vforks_are_followed() {
+    each_running(&busy_with("crowd"), |meter, metered, heard| {
+        let (summed, told) = counts(&metered, &heard);
+        assert_eq!(summed, told, "{meter}");
+        let made = heard.forks.iter().filter(|fork| fork.pid == fork.tid).count();
+        let threads = heard.forks.iter().filter(|fork| fork.pid != fork.tid).count();
+        assert_eq!((made, threads, heard.execs.len()), (70, 8, 11), "{meter}");
+        assert_eq!(heard.exits.len(), 79, "{meter}");
+        // 8 times 100, 50, and 10 that run it anew.
+        let missing = heard.calls.iter().filter(|call| call.name.as_deref() == Some(b"/no/such/file"));
+        assert!(missing.clone().all(|call| call.result == Some(-2)), "{meter}");
+        assert_eq!(missing.count(), 2 * 860, "{meter}");
+    });
+}
+
+#[test]
+fn names_are_told_as_they_were_given_or_not_at_all() {
+    each_running(&busy_with("names"), |meter, _, heard| {
+        let names: Vec<_> = heard
+            .calls
+            .iter()
+            .filter(|call| call.result.is_some_and(|result| result < 0) && call.args[0] as i32 == -100)
+            .filter(|call| ["newfstatat", "renameat2"].contains(&call.gate))
+            .map(|call| (call.name.clone(), call.other.clone()))
+            .collect();
+        let expected = [
+            (None, None),
+            (None, None),
+            (Some(b"/no/such/file".to_vec()), None),
+            (Some(b"\xff\xfe\n\x01".to_vec()), None),
+            (None, None),
+            (Some(vec![b'x'; 302]), None),
+            (Some(vec![b'x'; LONGEST_NAME]), None),
+        ];
+        assert_eq!(names, expected, "{meter}");
+    });
+}
+
+#[test]
+fn two_names_come_in_the_order_of_the_arguments() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &[u8]| {
+        let mut path = dir.path().as_os_str().to_owned();
+        path.push(OsString::from_vec([b"/", name].concat()));
+        path
+    };
+    let (from, to) = (at(b"from\xff"), at(b"to"));
+    let words = [OsString::from("ln"), "-s".into(), from.clone(), to.clone()];
+    let command = find(words);
+    each(|meter| {
+        let _ = std::fs::remove_file(&to);
+        let (metered, heard) = run(meter, &command, ALL);
+        assert_eq!(metered.unwrap().ended, Ended::Exited(0));
+        let linked = heard.calls.iter().find(|call| call.gate.starts_with("symlink") && call.result == Some(0));
+        let linked = linked.expect("a symlink");
+        let names = [&linked.name, &linked.other].map(|name| name.clone().map(OsString::from_vec));
+        assert_eq!(names, [Some(from.clone()), Some(to.clone())], "{}", meter.name());
+    });
+}
+
+#[test]
+fn what_is_shared_is_told() {
+    each_running(&busy_with("family"), |meter, _, heard| {
+        let shown: Vec<_> = heard
+            .forks
+            .iter()
+            .map(|fork| (fork.pid != fork.tid, fork.shares_files, fork.shares_fs, fork.parent == heard.forks[0].parent))
+            .collect();
+        assert_eq!(shown, [(true, true, true, true), (false, false, false, true), (false, true, true, true)], "{meter}");
+    });
+}
+
+#[test]
+fn a_thread_that_runs_a_program_becomes_the_process() {
+    each_running(&busy_with("thread-exec"), |meter, metered, heard| {
+        let (summed, told) = counts(&metered, &heard);
+        assert_eq!((&summed, summed["execve"]), (&told, (2, 0)), "{meter}");
+        let pid = heard.calls[0].pid;
+        assert_eq!(heard.execs.iter().map(|(pid, _)| *pid).collect::<Vec<_>>(), [pid, pid], "{meter}");
+        // Another thread was reading.
+        let unfinished: Vec<_> = heard.calls.iter().filter(|call| call.result.is_none()).map(|call| call.gate).collect();
+        assert_eq!((&unfinished[..], metered.unfinished), (&["read"][..], 1), "{meter}");
+        assert_eq!(metered.ended, Ended::Exited(0), "{meter}");
+        assert_eq!(heard.exits.last(), Some(&(pid, pid)), "{meter}");
+    });
+}
+
+#[test]
+fn a_call_that_never_returns_is_told_but_not_in_the_totals() {
+    each_running(&busy_with("end-in-call"), |meter, metered, heard| {
+        let (summed, told) = counts(&metered, &heard);
+        assert_eq!(summed, told, "{meter}");
+        assert_eq!((metered.ended, metered.unfinished), (Ended::Exited(5), 1), "{meter}");
+        assert_eq!(metered.told, heard.calls.len() as u64, "{meter}");
+    });
+}
+
+#[test]
+fn each_entry_of_a_call_that_begins_again_counts() {
+    each_running(&busy_with("restart"), |meter, metered, heard| {
+        let reads: Vec<_> =
+            heard.calls.iter().filter(|call| call.gate == "read" && call.args[2] == 1).map(|call| call.result).collect();
+        assert_eq!(reads, [Some(-512), Some(-512), Some(-512)], "{meter}: {:?}", metered.totals);
+    });
+}
+
+#[test]
+fn who_outlives_the_command_is_waited_for() {
+    each_running(&busy_with("daemon"), |meter, metered, heard| {
+        assert!(metered.real.as_millis() >= 200, "{meter}: {:?}", metered.real);
+        assert_eq!((metered.ended, heard.exits.len()), (Ended::Exited(0), 3), "{meter}");
+        let missing = heard.calls.iter().filter(|call| call.name.as_deref() == Some(b"/no/such/file")).count();
+        assert_eq!(missing, 2, "{meter}");
+    });
+}
+
+#[test]
+fn the_end_of_the_command_is_passed_on() {
+    for (signal, ended) in [("9", Ended::Killed(9)), ("15", Ended::Killed(15)), ("11", Ended::Killed(11))] {
+        each_running(&[busy(), "die".into(), signal.into()], |meter, metered, _| {
+            assert_eq!(metered.ended, ended, "{meter}");
+        });
+    }
+    each_running(&["sh", "-c", "exit 42"], |meter, metered, _| {
+        assert_eq!(metered.ended, Ended::Exited(42), "{meter}");
+    });
+}
+
+#[test]
+fn stopping_is_not_ending() {
+    each_running(&["sh", "-c", "(sleep 0.3; kill -CONT $$) & kill -STOP $$; exit 3"], |meter, metered, _| {
+        assert_eq!(metered.ended, Ended::Exited(3), "{meter}");
+        assert!(metered.real.as_millis() >= 300, "{meter}");
+    });
+}
+
+#[test]
+fn what_cannot_be_run_is_said_with_its_status() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("script");
+    std::fs::write(&script, "true\n").unwrap();
+    Tool::new("chmod").arg("755").arg(&script).status().unwrap();
+    for (word, expected) in [("/no/such/program".into(), 127), ("/".into(), 126), (script.into_os_string(), 126)] {
+        let command = find([word]);
+        each(|meter| match run(meter, &command, ALL) {
+            (Err(Failure::Command(line, status)), _) => {
+                assert!(status == expected && line.starts_with("cannot run '"), "{}: {line}", meter.name());
+            }
+            (other, _) => panic!("{}: {other:?}", meter.name()),
+        });
+    }
+}
+
+#[test]
+fn beyond_what_is_wanted_there_are_totals() {
+    let words = [busy(), "many".into(), "1000".into()];
+    let command = find(words);
+    each(|meter| {
+        let mut all = Vec::new();
+        for want in [Want::Totals, Want::Detail { calls: 100 }, ALL] {
+            let (metered, heard) = run(meter, &command, want);
+            let metered = metered.unwrap();
+            assert_eq!(metered.told, heard.calls.len() as u64, "{}", meter.name());
+            if want != ALL {
+                assert_eq!(metered.told, want.calls(), "{}", meter.name());
+            }
+            all.push(counts(&metered, &heard).0);
+        }
+        assert!(all[0]["openat"].1 >= 1000 && all.windows(2).all(|two| two[0] == two[1]), "{}: {all:?}", meter.name());
+    });
+}
+
+#[test]
+fn one_meter_can_be_asked_for_and_auto_is_the_first_that_works() {
+    let command = find(["true"]);
+    match meter::run("sundial", &command, Want::Totals, &mut ()) {
+        Err(Failure::Meter(line)) => assert!(line.starts_with("there is no meter of this name") && line.contains("ptrace"), "{line}"),
+        other => panic!("{other:?}"),
+    }
+    let first = meter::all().into_iter().find(|meter| meter.possible().is_ok()).unwrap();
+    let metered = meter::run("auto", &command, Want::Totals, &mut ()).unwrap();
+    assert_eq!(metered.meter, first.name());
+    assert!(metered.why.contains("cheapest"), "{}", metered.why);
+}

@@ -1,0 +1,217 @@
+//! A command under a meter: its output and status are its own, and the account is of it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::build::{file, name, tmpfs};
+use crate::support::run::{args, calls, path};
+use crate::support::{Need, fathom, in_namespace, require, run, schema};
+
+/// The account of a command, of which nothing else is wanted.
+pub(crate) fn account<A: Into<OsString>>(flags: &[&str], command: impl IntoIterator<Item = A>) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    let report = dir.path().join("report");
+    let mut words = args!["account", "--json", "-o", &report].to_vec();
+    words.extend(flags.iter().map(OsString::from));
+    words.push("--".into());
+    words.extend(command.into_iter().map(Into::into));
+    let ran = run(&mut fathom(words));
+    let value: Value = serde_json::from_slice(&std::fs::read(&report).unwrap_or_else(|e| panic!("{e}: {ran}"))).unwrap();
+    schema::check(&value);
+    assert_eq!(value["result"]["exit"], ran.code(), "{ran}");
+    value["result"].clone()
+}
+
+/// The row of one path.
+pub(crate) fn row<'a>(rows: &'a Value, of: &Path) -> Option<&'a Value> {
+    rows.as_array().unwrap().iter().find(|row| path(row, "path") == of)
+}
+
+/// Calls by gate in a row.
+fn gates(row: &Value) -> BTreeMap<&str, u64> {
+    row["gates"].as_object().unwrap().iter().map(|(name, calls)| (&name[..], calls.as_u64().unwrap())).collect()
+}
+
+fn script(text: &str) -> [&str; 3] {
+    ["sh", "-c", text]
+}
+
+#[test]
+fn input_output_and_status_are_the_commands_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = dir.path().join("report");
+    for (flags, status) in [(&[][..], 3), (&["--json"], 0)] {
+        let mut command = fathom(["account"]);
+        command.args(flags).arg("-o").arg(&report).arg("--").args(script(&format!("cat; echo err >&2; exit {status}")));
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"given\n").unwrap();
+        let ran = child.wait_with_output().unwrap();
+        assert_eq!(ran.status.code(), Some(status));
+        assert_eq!((&ran.stdout[..], &ran.stderr[..]), (&b"given\n"[..], &b"err\n"[..]));
+        let text = std::fs::read_to_string(&report).unwrap();
+        assert!(text.contains("execve") && text.starts_with(if flags.is_empty() { "The command: " } else { "{" }), "{text}");
+    }
+    // Without a file the report goes to stderr; with --json to stdout, behind what the command has written.
+    let ran = run(&mut fathom(["account", "--", "sh", "-c", "echo out; exit 4"])).exits(4);
+    assert_eq!(ran.stdout, b"out\n");
+    assert!(ran.stderr.starts_with("The command: exit status 4; ") && ran.stderr.contains("\nCalls by gate\n"), "{ran}");
+    let ran = run(&mut fathom(["account", "--json", "--", "echo", "out"])).exits(0);
+    assert_eq!(ran.stderr, "");
+    let object = ran.stdout.strip_prefix(b"out\n").unwrap();
+    schema::check(&serde_json::from_slice(object).unwrap());
+    let value = run(&mut fathom(["account", "--json", "--", "false"])).exits(1).json();
+    assert_eq!(value["result"]["gates"]["execve"]["calls"], 1);
+    let ran = run(&mut fathom(["account", "-o", "-", "--", "true"])).exits(0);
+    assert!(ran.stdout.starts_with(b"The command: exit status 0; ") && ran.stderr.is_empty(), "{ran}");
+}
+
+#[test]
+fn a_signal_that_ends_the_command_is_passed_on() {
+    let value = account(&[], script("kill -9 $$"));
+    assert_eq!((&value["exit"], &value["signal"]), (&137.into(), &9.into()));
+    let ran = run(&mut fathom(["account", "--", "sh", "-c", "kill -TERM $$"])).exits(143);
+    assert!(ran.stderr.starts_with("The command: ended by signal 15 (status 143); "), "{ran}");
+}
+
+#[test]
+fn what_cannot_be_run_is_refused_as_a_shell_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = file(dir.path().join("plain"), 10);
+    let report = dir.path().join("report");
+    for (command, status) in [
+        (OsStr::new("no-such-command-as-this"), 127),
+        (OsStr::new("/no/such/command"), 127),
+        (OsStr::new(""), 127),
+        (plain.as_os_str(), 126),
+        (dir.path().as_os_str(), 126),
+    ] {
+        for flags in [&["--json"][..], &["-o", report.to_str().unwrap()]] {
+            let ran = run(fathom(["account"]).args(flags).arg("--").arg(command)).exits(status);
+            assert!(ran.stdout.is_empty() && ran.stderr.starts_with("fathom: cannot ") || command.is_empty(), "{ran}");
+            assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
+            assert!(!report.exists());
+        }
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_no_account() {
+    let dir = tempfile::tempdir().unwrap();
+    let (touched, prices) = (dir.path().join("touched"), file(dir.path().join("prices"), 100));
+    for (flag, bad) in [("-o", "/no/such/directory/x"), ("-o", "/"), ("--prices", "/no/such/file")] {
+        run(&mut fathom(args!["account", flag, bad, "--", "touch", &touched])).refused();
+    }
+    run(&mut fathom(args!["account", "--prices", &prices, "--", "touch", &touched])).refused();
+    std::fs::write(&prices, b"{\"result\":{\"prices\":null}}").unwrap();
+    run(&mut fathom(args!["account", "--prices", &prices, "--", "touch", &touched])).refused();
+    assert!(!touched.exists(), "the command was run for nothing");
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let full = tmpfs(ground.join("full"));
+            rustix::mount::mount_remount(&full, rustix::mount::MountFlags::empty(), c"size=64k").unwrap();
+            let ballast = full.join("ballast");
+            while std::fs::OpenOptions::new().create(true).append(true).open(&ballast).unwrap().write(&[1; 4096]).is_ok() {}
+            let ran = run(&mut fathom(args!["account", "-o", full.join("report"), "--", "echo", "out"])).exits(2);
+            assert_eq!(ran.stdout, b"out\n");
+            assert!(ran.stderr.contains("cannot write the report") && ran.stderr.contains("No space left"), "{ran}");
+            assert!(ran.stderr.contains("ended with status 0") && !full.join("report").exists(), "{ran}");
+        });
+    }
+}
+
+#[test]
+fn calls_are_counted_for_their_file_whatever_it_is_called() {
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    let odd = file(top.join("sub").join(name(b"\xff\x1b[31m\n")), 100);
+    let mut command = fathom(["account", "--json", "--", "sh", "-c", "cd sub && cat *31m*"]);
+    let ran = run(command.current_dir(&top)).exits(0);
+    let object = ran.stdout.get(100..).unwrap();
+    let value: Value = serde_json::from_slice(object).unwrap();
+    schema::check(&value);
+    let result = &value["result"];
+    let row = |rows| row(rows, &odd).unwrap_or_else(|| panic!("{value}"));
+    let of_file = gates(row(&result["per_file"]));
+    assert_eq!((of_file["openat"], of_file["read"]), (1, 2), "{of_file:?}");
+    assert!(row(&result["per_file"])["path_b64"].is_string());
+    let sub = super::command::row(&result["per_directory"], &top.join("sub")).unwrap();
+    let calls: u64 = of_file.values().sum();
+    assert!(sub["calls"].as_u64().unwrap() > calls && sub["files"] == 2, "{sub}");
+    let text = run(fathom(["account", "--top", "1000", "--", "sh", "-c", "cd sub && cat *31m*"]).current_dir(&top)).stderr;
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n') && text.contains("\\xff\\x1b[31m\\n"), "{text}");
+}
+
+#[test]
+fn all_that_is_counted_adds_up() {
+    let value = account(&["--by", "process"], script("ls / | cat; for i in 1 2 3; do cat /etc/passwd; done"));
+    let total = calls(&value["gates"]).values().sum::<u64>();
+    let sum = |rows: &Value| rows.as_array().unwrap().iter().map(|row| row["calls"].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(sum(&value["programs"]), total);
+    assert_eq!(sum(&value["processes"]), total);
+    let detail = &value["detail"];
+    assert_eq!((&detail["calls"], &detail["complete"]), (&total.into(), &true.into()), "{detail}");
+    assert_eq!(sum(&value["per_file"]) + detail["nameless"]["calls"].as_u64().unwrap(), total);
+    assert_eq!(sum(&value["per_directory"]), sum(&value["per_file"]));
+    let passwd = row(&value["per_file"], Path::new("/etc/passwd")).unwrap();
+    assert_eq!(gates(passwd)["openat"], 3);
+    let cat = value["programs"].as_array().unwrap().iter().find(|row| path(row, "program").ends_with("cat")).unwrap();
+    assert_eq!(cat["processes"], 4);
+    assert!(value["overhead_seconds"].as_f64().unwrap() > 0.0 && value["lost"] == 0, "{value}");
+    for (name, gate) in value["gates"].as_object().unwrap() {
+        let by_errno: u64 = gate["errnos"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+        assert_eq!(gate["errors"], by_errno, "{name}");
+    }
+}
+
+#[test]
+fn after_so_many_calls_only_totals_are_taken() {
+    let whole = account(&[], script("cat /etc/passwd"));
+    let part = account(&["--calls", "10"], script("cat /etc/passwd"));
+    assert_eq!((&part["detail"]["calls"], &part["detail"]["complete"]), (&10.into(), &false.into()));
+    assert_eq!(calls(&part["gates"]), calls(&whole["gates"]));
+    let none = account(&["--calls", "0"], script("cat /etc/passwd"));
+    assert_eq!((calls(&none["gates"]), none["per_file"].as_array().unwrap().len()), (calls(&whole["gates"]), 0));
+    let text = run(&mut fathom(["account", "--calls", "10", "--", "cat", "/etc/passwd"])).exits(0).stderr;
+    assert!(text.contains("of the first 10 calls of"), "{text}");
+}
+
+#[test]
+fn directories_are_cut_where_they_are_asked_to_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    for n in 0..3 {
+        file(top.join(format!("a/b{n}/f")), 10);
+    }
+    let text = format!("cat {0}/a/b0/f {0}/a/b1/f {0}/a/b2/f", top.display());
+    let depth = top.components().count() - 1;
+    let value = account(&["--by", &format!("directory:{}", depth + 1)], script(&text));
+    assert_eq!(row(&value["by_directory"], &top.join("a")).unwrap()["files"], 3);
+    let value = account(&["--by", "directory", "--top", "2"], script(&text));
+    assert_eq!(value["by_directory"].as_array().unwrap().len(), 2);
+    assert!(value["detail"]["directories"].as_u64().unwrap() > 3);
+}
+
+#[test]
+fn prices_are_taken_from_a_probe() {
+    let dir = tempfile::tempdir().unwrap();
+    let prices = dir.path().join("prices");
+    let rows = [("newfstatat", "a file, by name", 5000), ("getppid", "an empty call", 1000)]
+        .map(|(gate, what, ns)| serde_json::json!({"gate": gate, "what": what, "state": "warm", "threads": 1, "ns": ns}));
+    std::fs::write(&prices, serde_json::json!({"result": {"dir": "/x", "prices": rows}}).to_string()).unwrap();
+    let value = account(&["--prices", prices.to_str().unwrap()], ["stat", "/"]);
+    assert_eq!(value["model"]["prices"], "fathom probe /x gates");
+    assert!(value["model"]["fixed_ns"].as_f64().unwrap() > 1000.0, "{}", value["model"]);
+}
+
+#[test]
+fn help_has_examples_and_exit_statuses() {
+    let help = String::from_utf8(run(&mut fathom(["account", "--help"])).exits(0).stdout).unwrap();
+    for word in ["Examples:", "Exit status:", "127", "--meter", "--by", "--prices", "--model"] {
+        assert!(help.contains(word), "no {word}: {help}");
+    }
+}

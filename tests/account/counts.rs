@@ -1,0 +1,276 @@
+//! What a meter counts is what `strace -f -c` counts, gate by gate.
+//!
+//! Each command makes the same calls in every run, as far as one can write such commands; where the scheduler has its say in spite of
+//! that (how a pipe's bytes fall into reads, who takes a token of make's first), runs of both are repeated until a pair agrees.
+//! A meter that misses a call, or counts one twice, never agrees.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::build::{dir, name, tool};
+use crate::support::jail::{as_nobody, fathom_in, furnish};
+use crate::support::run::{Ran, program};
+use crate::support::{Need, in_namespace, require, run};
+
+/// Every meter; a new one is held to all of this by its name.
+pub(crate) const METERS: [&str; 1] = ["ptrace"];
+
+/// Pairs of runs until one agrees.
+const ROUNDS: usize = 5;
+
+type Counts = BTreeMap<String, (u64, u64)>;
+
+/// How to run the programs of a test.
+struct Place<'a> {
+    /// Those that are held to it.
+    meters: &'a [&'a str],
+    /// Where files may be made.
+    at: &'a Path,
+    /// The program under test.
+    fathom: PathBuf,
+    /// What is done to a run, whoever counts.
+    prepare: &'a dyn Fn(&mut Command),
+}
+
+impl<'a> Place<'a> {
+    fn new(at: &'a Path) -> Place<'a> {
+        Place { meters: &METERS, at, fathom: env!("CARGO_BIN_EXE_fathom").into(), prepare: &|_| {} }
+    }
+
+    /// What the meter counts, and how the command ended.
+    fn metered(&self, meter: &str, words: &[OsString]) -> (Ran, Counts, Value) {
+        let report = self.at.join("report");
+        let _ = std::fs::remove_file(&report);
+        let mut args: Vec<OsString> = ["account", "--meter", meter, "--json", "-o"].map(OsString::from).to_vec();
+        args.extend([report.clone().into_os_string(), "--".into()]);
+        args.extend(words.iter().cloned());
+        let mut command = program(&self.fathom, args);
+        (self.prepare)(&mut command);
+        let ran = run(&mut command);
+        let text = std::fs::read(&report).unwrap_or_else(|error| panic!("no report ({error}): {ran}"));
+        let value: Value = serde_json::from_slice(&text).unwrap();
+        crate::support::schema::check(&value);
+        let result = &value["result"];
+        assert_eq!((&result["meter"], &result["lost"]), (&meter.into(), &0.into()), "{ran}");
+        let gates = result["gates"].as_object().unwrap();
+        let count = |gate: &Value| (gate["calls"].as_u64().unwrap(), gate["errors"].as_u64().unwrap());
+        (ran, gates.iter().map(|(name, gate)| (name.clone(), count(gate))).collect(), value)
+    }
+
+    /// What strace counts.
+    fn traced(&self, words: &[OsString]) -> (Ran, Counts) {
+        let log = self.at.join("log");
+        let _ = std::fs::remove_file(&log);
+        let mut args: Vec<OsString> = ["-f", "-c", "-U", "name,calls,errors", "-o"].map(OsString::from).to_vec();
+        args.extend([log.clone().into_os_string(), "--".into()]);
+        args.extend(words.iter().cloned());
+        let mut command = program(Path::new("strace"), args);
+        (self.prepare)(&mut command);
+        let ran = run(&mut command);
+        let mut counts = Counts::new();
+        for row in std::fs::read_to_string(&log).unwrap_or_default().lines() {
+            let fields: Vec<&str> = row.split_whitespace().collect();
+            if let [name, calls, errors @ ..] = &fields[..]
+                && *name != "total"
+                && let Ok(calls) = calls.parse()
+            {
+                counts.insert((*name).to_owned(), (calls, errors.first().map_or(0, |errors| errors.parse().unwrap())));
+            }
+        }
+        assert!(!counts.is_empty(), "strace counts nothing: {ran}");
+        (ran, counts)
+    }
+
+    /// Every meter agrees with strace about this command, which says and answers the same under both.
+    fn agree<W: AsRef<OsStr>>(&self, words: &[W]) {
+        let words: Vec<OsString> = words.iter().map(|word| word.as_ref().to_owned()).collect();
+        for meter in self.meters {
+            let mut differ = String::new();
+            let agrees = (0..ROUNDS).any(|_| {
+                let (ran, counted, _) = self.metered(meter, &words);
+                let (witness, mut traced) = self.traced(&words);
+                assert_eq!(ran.stdout, witness.stdout, "{ran}\n{witness}");
+                let code = |ran: &Ran| ran.status.code().or(ran.status.signal().map(|signal| 128 + signal));
+                assert_eq!(code(&ran), code(&witness), "{ran}\n{witness}");
+                traced.retain(|name, _| is_metered(name));
+                differ = difference(&counted, &traced);
+                differ.is_empty()
+            });
+            assert!(agrees, "{meter}, {words:?}: (calls, errors) here and by strace\n{differ}");
+        }
+    }
+}
+
+/// What strace has in its table beside file-system work: waiting, memory, sockets, processes, signals, clocks. What is left must be
+/// counted; a call that nobody has thought of fails the test.
+fn is_metered(name: &str) -> bool {
+    const OTHERS: &str = "mmap munmap mprotect mremap madvise brk poll ppoll select pselect6 epoll_create epoll_create1 \
+        epoll_ctl epoll_wait epoll_pwait rt_sigaction rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_sigpending \
+        sigaltstack pause nanosleep clock_nanosleep clock_gettime clock_getres gettimeofday time times getrusage clone clone3 \
+        fork vfork exit exit_group wait4 waitid kill tkill tgkill getpid getppid gettid getpgid getpgrp setpgid getsid setsid \
+        getuid geteuid getgid getegid getgroups setgroups setuid setgid setreuid setregid setresuid setresgid getresuid \
+        getresgid prctl arch_prctl set_tid_address set_robust_list get_robust_list rseq futex sched_yield sched_getaffinity \
+        sched_setaffinity sched_getparam sched_getscheduler getrlimit setrlimit prlimit64 getrandom uname sysinfo getcpu \
+        restart_syscall capget capset socket connect sendto recvfrom sendmsg recvmsg bind listen accept accept4 getsockname \
+        getpeername setsockopt getsockopt socketpair shutdown eventfd2 timerfd_create signalfd4 memfd_create personality \
+        getpriority setpriority mincore alarm setitimer getitimer membarrier";
+    !OTHERS.split_whitespace().any(|other| other == name)
+}
+
+fn difference(here: &Counts, there: &Counts) -> String {
+    let all = here.keys().chain(there.keys()).collect::<std::collections::BTreeSet<_>>();
+    let of = |counts: &Counts, name: &str| counts.get(name).copied().unwrap_or_default();
+    all.into_iter()
+        .filter(|name| of(here, name) != of(there, name))
+        .map(|name| format!("{name}: {:?} and {:?}\n", of(here, name), of(there, name)))
+        .collect()
+}
+
+/// The program of `busy.c`, and its word.
+fn busy(at: &Path) -> PathBuf {
+    let built = at.join("busy");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../account/tests/busy.c");
+    tool(Command::new("cc").args(["-O1", "-w", "-pthread", source, "-o"]).arg(&built));
+    built
+}
+
+const STRACE: Need = Need::Program("strace");
+const CC: Need = Need::Program("cc");
+
+fn on_a_plain_directory(needs: &[Need], test: impl FnOnce(&Place<'_>)) {
+    if require(needs) {
+        let at = tempfile::tempdir().unwrap();
+        test(&Place::new(at.path()));
+    }
+}
+
+#[test]
+fn shell_scripts_with_pipelines_and_background_jobs() {
+    on_a_plain_directory(&[STRACE], |place| {
+        let script = place.at.join("script");
+        let text = "cd /usr/lib && for i in 1 2 3; do ls / >/dev/null & done; wait\n\
+            cat /etc/passwd | sort | head -n 1 >/dev/null\n\
+            x=$(echo one) && test -d \"$x\" || (cd / && pwd -P) >/dev/null\n\
+            sleep 5 & sleep 0.2; kill -9 $!; wait $!; exec ls -l /no/such/file\n";
+        std::fs::write(&script, text).unwrap();
+        for shell in ["sh", "bash"] {
+            place.agree(&[OsStr::new(shell), script.as_os_str()]);
+        }
+    });
+}
+
+#[test]
+fn threads_forks_and_vforks_at_once() {
+    on_a_plain_directory(&[STRACE, CC], |place| {
+        let busy = busy(place.at);
+        place.agree(&[busy.as_os_str(), "crowd".as_ref()]);
+    });
+}
+
+#[test]
+fn a_daemon_a_death_a_bad_pointer_and_programs_begun_by_threads() {
+    on_a_plain_directory(&[STRACE, CC], |place| {
+        let busy = busy(place.at);
+        for words in [&["daemon"][..], &["thread-exec"], &["end-in-call"], &["restart"], &["names"], &["family"]] {
+            let words: Vec<&OsStr> = [busy.as_os_str()].into_iter().chain(words.iter().map(OsStr::new)).collect();
+            place.agree(&words);
+        }
+        for signal in ["9", "11", "15"] {
+            place.agree(&[busy.as_os_str(), "die".as_ref(), signal.as_ref()]);
+        }
+    });
+}
+
+#[test]
+fn a_python_that_starts() {
+    on_a_plain_directory(&[STRACE, Need::Program("python3")], |place| {
+        let python = ["/usr/bin/python3", "python3"].into_iter().find(|it| Path::new(it).exists() || !it.contains('/'));
+        place.agree(&[python.unwrap_or("python3"), "-B", "-c", "import json, decimal; print(decimal.Decimal(2) ** 9)"]);
+    });
+}
+
+#[test]
+fn a_parallel_build() {
+    on_a_plain_directory(&[STRACE, CC, Need::Program("make")], |place| {
+        let tree = dir(place.at.join("tree"));
+        for unit in 1..=4 {
+            std::fs::write(tree.join(format!("u{unit}.c")), format!("int u{unit}(void) {{ return {unit}; }}\n")).unwrap();
+        }
+        std::fs::write(tree.join("main.c"), "int main(void) { return 0; }\n").unwrap();
+        // In make's own words, and with nothing that a run leaves behind for the next one.
+        let text = "all: main.o u1.o u2.o u3.o u4.o\n\t$(CC) -o main $^\n\t@rm -f main $^\n%.o: %.c\n\t$(CC) -c -o $@ $<\n";
+        std::fs::write(tree.join("Makefile"), text).unwrap();
+        place.agree(&[OsStr::new("make"), "-r".as_ref(), "-j4".as_ref(), "-C".as_ref(), tree.as_os_str()]);
+    });
+}
+
+#[test]
+fn names_that_are_no_text() {
+    on_a_plain_directory(&[STRACE], |place| {
+        let odd = place.at.join(name(b"\xff\xfe\n\x1b[1m"));
+        place.agree(&[OsStr::new("mkdir"), "-p".as_ref(), odd.as_os_str()]);
+        place.agree(&[OsStr::new("ls"), "-la".as_ref(), "--".as_ref(), odd.as_os_str()]);
+    });
+}
+
+#[test]
+fn a_namespace_of_processes() {
+    on_a_plain_directory(&[STRACE, Need::Root, Need::Program("unshare")], |place| {
+        place.agree(&["unshare", "-p", "-f", "sh", "-c", "ls / >/dev/null; cat /etc/passwd | wc -c; true"]);
+    });
+}
+
+#[test]
+fn another_root() {
+    if require(&[STRACE, Need::Root]) {
+        in_namespace(|ground| {
+            let jail = dir(ground.join("jail"));
+            furnish(&jail);
+            let place = Place::new(ground);
+            place.agree(&[OsStr::new("chroot"), jail.as_os_str(), "/usr/bin/ls".as_ref(), "-l".as_ref(), "/usr/".as_ref()]);
+        });
+    }
+}
+
+#[test]
+fn an_ordinary_user() {
+    if require(&[STRACE, Need::Root]) {
+        in_namespace(|ground| {
+            let open = dir(ground.join("open"));
+            std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+            let prepare = &|command: &mut Command| as_nobody(command);
+            let place = Place { meters: &["ptrace"], at: &open, fathom: fathom_in(ground), prepare };
+            place.agree(&["sh", "-c", "ls -l /root /; cat /etc/shadow"]);
+        });
+    }
+}
+
+#[test]
+fn a_program_that_would_gain_privilege_is_named() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let open = dir(ground.join("open"));
+            std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+            let gains = ground.join("gains");
+            std::fs::copy("/usr/bin/id", &gains).unwrap();
+            std::fs::set_permissions(&gains, std::fs::Permissions::from_mode(0o4755)).unwrap();
+            let words = [gains.clone().into_os_string(), "-u".into()];
+            let prepare = &|command: &mut Command| as_nobody(command);
+            let place = Place { meters: &["ptrace"], at: &open, fathom: fathom_in(ground), prepare };
+            let (ran, _, value) = place.metered("ptrace", &words);
+            assert_eq!(ran.lines(), ["1000"]);
+            let warned = value["warnings"].to_string();
+            assert!(warned.contains("without the privilege") && warned.contains("gains"), "{value}");
+            // The superuser's does gain it, from a user that it runs as.
+            let place = Place::new(&open);
+            let (ran, _, value) = place.metered("ptrace", &words);
+            assert_eq!((ran.lines(), &value["warnings"]), (vec!["0"], &serde_json::json!([])));
+        });
+    }
+}

@@ -1,0 +1,163 @@
+//! A metered command notices nothing, and nothing stays behind.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+use crate::counts::METERS;
+use crate::support::run::program;
+use crate::support::{fathom, run};
+
+fn metered(meter: &str, words: &[&str]) -> Command {
+    let args = ["account", "--meter", meter, "--json", "-o", "/dev/null", "--"].iter().chain(words);
+    fathom(args.map(OsString::from))
+}
+
+/// What the command prints is the same without a meter, and with each.
+fn unchanged(words: &[&str], prepare: impl Fn(&mut Command)) -> String {
+    let mut plain = program(Path::new(words[0]), &words[1..]);
+    prepare(&mut plain);
+    let plain = run(&mut plain);
+    for meter in METERS {
+        let mut command = metered(meter, words);
+        prepare(&mut command);
+        let ran = run(&mut command);
+        assert_eq!((ran.code(), &ran.stdout), (plain.code(), &plain.stdout), "{meter}: {ran}\n{plain}");
+    }
+    String::from_utf8(plain.stdout).unwrap()
+}
+
+#[test]
+fn environment_descriptors_and_arguments_are_its_own() {
+    let shown = unchanged(&["sh", "-c", "env | sort; ls -l /proc/self/fd | wc -l; echo \"$0\" \"$@\"", "a b", "-x", ""], |command| {
+        command.env("SOMETHING", "el\nse").stdin(Stdio::null());
+    });
+    assert!(shown.contains("SOMETHING=el") && shown.contains("a b -x"), "{shown}");
+}
+
+#[test]
+fn signals_do_what_they_did() {
+    let words = ["grep", "-E", "^Sig(Blk|Ign|Cgt):", "/proc/self/status"];
+    let before = unchanged(&words, |_| {});
+    // Rust's runtime ignores SIGPIPE and then it is restored: what somebody wanted ignored is to stay so.
+    let ignoring = unchanged(&words, |command| {
+        // SAFETY: one system call between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+                libc::signal(libc::SIGHUP, libc::SIG_IGN);
+                Ok(())
+            })
+        };
+    });
+    assert_ne!(before, ignoring);
+}
+
+fn begin(command: &mut Command) -> Child {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut word = [0; 6];
+    child.stdout.as_mut().unwrap().read_exact(&mut word).unwrap();
+    assert_eq!(&word, b"ready\n");
+    child
+}
+
+fn id(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+/// Not to hang, whatever is wrong.
+fn ends(child: &mut Child) -> std::process::ExitStatus {
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        if started.elapsed() > Duration::from_secs(20) {
+            let _ = child.kill();
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_signal_sent_to_fathom_goes_on_to_the_command() {
+    for meter in METERS {
+        for (signal, code) in [(Signal::TERM, 41), (Signal::HUP, 42), (Signal::INT, 43)] {
+            let script = "trap 'exit 41' TERM; trap 'exit 42' HUP; trap 'exit 43' INT; echo ready; while :; do sleep 0.05; done";
+            let mut child = begin(&mut metered(meter, &["sh", "-c", script]));
+            kill_process(id(&child), signal).unwrap();
+            assert_eq!(ends(&mut child).code(), Some(code), "{meter} {signal:?}");
+        }
+        let mut child = begin(&mut metered(meter, &["sh", "-c", "echo ready; exec sleep 60"]));
+        kill_process(id(&child), Signal::TERM).unwrap();
+        assert_eq!(ends(&mut child).code(), Some(128 + 15), "{meter}");
+    }
+}
+
+#[test]
+fn what_outlives_the_command_need_not_be_waited_for() {
+    for meter in METERS {
+        let mut child = begin(&mut metered(meter, &["sh", "-c", "sleep 60 >/dev/null 2>&1 & echo ready"]));
+        // The command itself ends at once; its child is waited for until somebody says that it need not be.
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(child.try_wait().unwrap().is_none(), "{meter}");
+        kill_process(id(&child), Signal::INT).unwrap();
+        assert_eq!(ends(&mut child).code(), Some(0), "{meter}");
+    }
+}
+
+/// The process whose id a file holds.
+fn written(at: &Path) -> Pid {
+    let text = std::fs::read_to_string(at).unwrap();
+    Pid::from_raw(text.trim().parse().unwrap()).unwrap()
+}
+
+#[test]
+fn nothing_stays_attached_after_a_sudden_end() {
+    for meter in METERS {
+        let at = tempfile::tempdir().unwrap();
+        let file = at.path().join("pid");
+        let script = format!("echo $$ > {}; echo ready; while :; do ls / >/dev/null; sleep 0.01; done", file.display());
+        let mut child = begin(&mut metered(meter, &["sh", "-c", &script]));
+        let command = written(&file);
+        child.kill().unwrap();
+        assert_eq!(ends(&mut child).signal(), Some(9), "{meter}");
+        if meter == "ptrace" {
+            // It cannot go on without: each of its calls would fail.
+            let started = Instant::now();
+            while test_kill_process(command).is_ok() {
+                assert!(started.elapsed() < Duration::from_secs(10), "{meter}: the command goes on");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        } else {
+            std::thread::sleep(Duration::from_millis(100));
+            assert!(test_kill_process(command).is_ok(), "{meter}: the command is to go on");
+            let _ = kill_process(command, Signal::KILL);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_run_is_one_line_and_a_status() {
+    for meter in METERS {
+        for (word, code) in [("/no/such/program", 127), ("no-such-program-as-this", 127), ("/", 126), ("/etc/passwd", 126)] {
+            let ran = run(&mut metered(meter, &[word]));
+            assert_eq!((ran.code(), ran.stdout.len()), (code, 0), "{meter}: {ran}");
+            assert!(ran.stderr.starts_with("fathom: ") && ran.stderr.trim_end().lines().count() == 1, "{meter}: {ran}");
+        }
+    }
+}
+
+#[test]
+fn where_tracing_is_refused_one_line_says_so() {
+    let mut command = metered("ptrace", &["true"]);
+    crate::support::jail::refuse(&mut command, &[libc::SYS_ptrace as u32], libc::EPERM);
+    let ran = run(&mut command).refused();
+    assert!(ran.stderr.contains("tracing is refused") && ran.stderr.contains("SYS_PTRACE"), "{ran}");
+}

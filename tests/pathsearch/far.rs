@@ -142,3 +142,56 @@ fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_p
         });
     }
 }
+
+/// Seconds, predicted and measured, for bench/suite: a row for each trial.
+#[test]
+#[ignore = "takes the machine for itself: bench/suite pathsearch runs it"]
+fn seconds() {
+    let trials = std::env::var("FATHOM_TRIALS").map_or(3, |trials| trials.parse().unwrap());
+    let cases =
+        [("python3", args!["/usr/bin/python3", "-c", "import json, decimal"].to_vec()), ("script", script())];
+    in_namespace(|ground| {
+        for (name, command) in &cases {
+            for latency in [200, 1000, 5000].map(Duration::from_micros) {
+                for trial in 0..trials {
+                    let how = Slowness { latency, forgets_misses: false };
+                    let afresh = |work: &mut dyn FnMut(&Path)| {
+                        let root = ground.join("root");
+                        let far = serve(Path::new("/"), &root, how);
+                        for dir in ["proc", "dev", "tmp", "sys"] {
+                            mount_bind_recursive(Path::new("/").join(dir), root.join(dir)).unwrap();
+                        }
+                        work(&root);
+                        for dir in ["proc", "dev", "tmp", "sys"] {
+                            let _ = unmount(root.join(dir), UnmountFlags::DETACH);
+                        }
+                        let _ = unmount(&root, UnmountFlags::DETACH);
+                        drop(far);
+                    };
+                    let inside = |root: &Path| {
+                        let mut program = Command::new("chroot");
+                        program.arg(root).args(["/usr/bin/env", "-i", "LC_ALL=C.UTF-8"]).arg(format!("PATH={PATH}"));
+                        program
+                    };
+                    let mut predicted = Value::Null;
+                    afresh(&mut |root| {
+                        let mut program = inside(root);
+                        program.arg(env!("CARGO_BIN_EXE_fathom")).args(["pathsearch", "--json", "--rtt", "auto", "-o", "/tmp/fathom-seconds", "--"]);
+                        run(program.args(command)).exits(0);
+                        let text = std::fs::read("/tmp/fathom-seconds").unwrap();
+                        predicted = serde_json::from_slice::<Value>(&text).unwrap()["result"]["predicted"].clone();
+                        std::fs::remove_file("/tmp/fathom-seconds").unwrap();
+                    });
+                    let mut measured = Duration::ZERO;
+                    afresh(&mut |root| {
+                        // chroot and env are there before the clock starts.
+                        run(inside(root).arg("true")).exits(0);
+                        measured = run(inside(root).args(command)).exits(0).elapsed;
+                    });
+                    let (seconds, rtt) = (predicted["seconds"].as_f64().unwrap(), predicted["rtt"].as_f64().unwrap());
+                    println!("row,{name},{},{trial},{rtt},{seconds},{}", latency.as_micros(), measured.as_secs_f64());
+                }
+            }
+        }
+    });
+}

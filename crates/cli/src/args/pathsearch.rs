@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::account::MeterName;
+use super::MeterName;
 use super::values::duration;
 
 const PATHSEARCH_EXAMPLES: &str = "\

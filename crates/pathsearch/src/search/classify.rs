@@ -65,6 +65,11 @@ pub struct Searcher {
 }
 
 impl Searcher {
+    /// One that goes on with what another has begun: a child.
+    pub fn copied(family: Family) -> Searcher {
+        Searcher { family, ..Searcher::default() }
+    }
+
     /// One that begins to run a program.
     pub fn of(program: &[u8]) -> Searcher {
         Searcher { family: Family::of(program), starting: true, missed: Vec::new() }

@@ -83,6 +83,7 @@ fn by_density(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usi
                 at += 1;
             }
             bundle.sort_unstable();
+            bundle.dedup();
             bundle
         };
         let density = |bundle: &[usize]| bundle.iter().map(|i| weights[*i] as f64).sum::<f64>() / bundle.len() as f64;

@@ -200,11 +200,13 @@ fn a_parallel_build() {
     on_a_plain_directory(&[STRACE, CC, Need::Program("make")], |place| {
         let tree = dir(place.at.join("tree"));
         for unit in 1..=4 {
-            std::fs::write(tree.join(format!("u{unit}.c")), format!("int u{unit}(void) {{ return {unit}; }}\n")).unwrap();
+            std::fs::write(tree.join(format!("u{unit}.c")), format!("int u{unit}(void) {{ return {unit}; }}\n"))
+                .unwrap();
         }
         std::fs::write(tree.join("main.c"), "int main(void) { return 0; }\n").unwrap();
         // In make's own words, and with nothing that a run leaves behind for the next one.
-        let text = "all: main.o u1.o u2.o u3.o u4.o\n\t$(CC) -o main $^\n\t@rm -f main $^\n%.o: %.c\n\t$(CC) -c -o $@ $<\n";
+        let text =
+            "all: main.o u1.o u2.o u3.o u4.o\n\t$(CC) -o main $^\n\t@rm -f main $^\n%.o: %.c\n\t$(CC) -c -o $@ $<\n";
         std::fs::write(tree.join("Makefile"), text).unwrap();
         place.agree(&[OsStr::new("make"), "-r".as_ref(), "-j4".as_ref(), "-C".as_ref(), tree.as_os_str()]);
     });
@@ -233,7 +235,13 @@ fn another_root() {
             let jail = dir(ground.join("jail"));
             furnish(&jail);
             let place = Place::new(ground);
-            place.agree(&[OsStr::new("chroot"), jail.as_os_str(), "/usr/bin/ls".as_ref(), "-l".as_ref(), "/usr/".as_ref()]);
+            place.agree(&[
+                OsStr::new("chroot"),
+                jail.as_os_str(),
+                "/usr/bin/ls".as_ref(),
+                "-l".as_ref(),
+                "/usr/".as_ref(),
+            ]);
         });
     }
 }
@@ -253,7 +261,7 @@ fn an_ordinary_user() {
 
 #[test]
 fn a_program_that_would_gain_privilege_is_named() {
-    if require(&[Need::Root]) {
+    if require(&[Need::Root, Need::Program("setpriv")]) {
         in_namespace(|ground| {
             let open = dir(ground.join("open"));
             std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -267,9 +275,10 @@ fn a_program_that_would_gain_privilege_is_named() {
             assert_eq!(ran.lines(), ["1000"]);
             let warned = value["warnings"].to_string();
             assert!(warned.contains("without the privilege") && warned.contains("gains"), "{value}");
-            // The superuser's does gain it, from a user that it runs as.
+            // Metered by the superuser, it does gain it.
             let place = Place::new(&open);
-            let (ran, _, value) = place.metered("ptrace", &words);
+            let user = ["setpriv", "--reuid", "1000", "--clear-groups"].map(OsString::from);
+            let (ran, _, value) = place.metered("ptrace", &[&user[..], &words[..]].concat());
             assert_eq!((ran.lines(), &value["warnings"]), (vec!["0"], &serde_json::json!([])));
         });
     }

@@ -34,9 +34,12 @@ fn unchanged(words: &[&str], prepare: impl Fn(&mut Command)) -> String {
 
 #[test]
 fn environment_descriptors_and_arguments_are_its_own() {
-    let shown = unchanged(&["sh", "-c", "env | sort; ls -l /proc/self/fd | wc -l; echo \"$0\" \"$@\"", "a b", "-x", ""], |command| {
-        command.env("SOMETHING", "el\nse").stdin(Stdio::null());
-    });
+    let shown = unchanged(
+        &["sh", "-c", "env | sort; ls -l /proc/self/fd | wc -l; echo \"$0\" \"$@\"", "a b", "-x", ""],
+        |command| {
+            command.env("SOMETHING", "el\nse").stdin(Stdio::null());
+        },
+    );
     assert!(shown.contains("SOMETHING=el") && shown.contains("a b -x"), "{shown}");
 }
 
@@ -89,7 +92,8 @@ fn ends(child: &mut Child) -> std::process::ExitStatus {
 fn a_signal_sent_to_fathom_goes_on_to_the_command() {
     for meter in METERS {
         for (signal, code) in [(Signal::TERM, 41), (Signal::HUP, 42), (Signal::INT, 43)] {
-            let script = "trap 'exit 41' TERM; trap 'exit 42' HUP; trap 'exit 43' INT; echo ready; while :; do sleep 0.05; done";
+            let script =
+                "trap 'exit 41' TERM; trap 'exit 42' HUP; trap 'exit 43' INT; echo ready; while :; do sleep 0.05; done";
             let mut child = begin(&mut metered(meter, &["sh", "-c", script]));
             kill_process(id(&child), signal).unwrap();
             assert_eq!(ends(&mut child).code(), Some(code), "{meter} {signal:?}");
@@ -146,7 +150,9 @@ fn nothing_stays_attached_after_a_sudden_end() {
 #[test]
 fn what_cannot_be_run_is_one_line_and_a_status() {
     for meter in METERS {
-        for (word, code) in [("/no/such/program", 127), ("no-such-program-as-this", 127), ("/", 126), ("/etc/passwd", 126)] {
+        for (word, code) in
+            [("/no/such/program", 127), ("no-such-program-as-this", 127), ("/", 126), ("/etc/passwd", 126)]
+        {
             let ran = run(&mut metered(meter, &[word]));
             assert_eq!((ran.code(), ran.stdout.len()), (code, 0), "{meter}: {ran}");
             assert!(ran.stderr.starts_with("fathom: ") && ran.stderr.trim_end().lines().count() == 1, "{meter}: {ran}");

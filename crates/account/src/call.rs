@@ -210,14 +210,10 @@ mod tests {
             nanos: 0,
         };
         let errno = |result| call(result).errno();
-        assert_eq!([Some(-2), Some(-4095), Some(-4096), Some(0), Some(7), None].map(errno), [
-            Some(2),
-            Some(4095),
-            None,
-            None,
-            None,
-            None
-        ]);
+        assert_eq!(
+            [Some(-2), Some(-4095), Some(-4096), Some(0), Some(7), None].map(errno),
+            [Some(2), Some(4095), None, None, None, None]
+        );
     }
 
     #[test]

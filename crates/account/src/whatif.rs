@@ -211,7 +211,9 @@ mod tests {
     fn prices() -> Prices {
         let here = Prices::measure(None);
         let given = Given { empty: None, stat: Some(400.0), miss: Some(300.0), open_close: Some(1000.0), xattr: Some(500.0) };
-        Prices { part: 0.0, ..here.given(&given, "a test".to_owned()) }
+        let mut prices = here.given(&given, "a test".to_owned());
+        prices.part = 0.0;
+        prices
     }
 
     /// So many files are asked for, opened, asked and closed.

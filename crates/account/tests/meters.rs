@@ -164,21 +164,23 @@ fn threads_forks_and_vforks_are_followed() {
 #[test]
 fn names_are_told_as_they_were_given_or_not_at_all() {
     each_running(&busy_with("names"), |meter, _, heard| {
-        let names: Vec<_> = heard
-            .calls
-            .iter()
-            .filter(|call| call.result.is_some_and(|result| result < 0) && call.args[0] as i32 == -100)
-            .filter(|call| ["newfstatat", "renameat2"].contains(&call.gate))
-            .map(|call| (call.name.clone(), call.other.clone()))
-            .collect();
+        let brief = |name: &Option<Vec<u8>>| {
+            name.as_ref().map(|name| (name[..name.len().min(13)].escape_ascii().to_string(), name.len()))
+        };
+        // Before them the loader may look for libraries.
+        let wrong = heard.calls.iter().filter(|call| call.result.is_some_and(|result| result < 0));
+        let asked = wrong.filter(|call| ["newfstatat", "renameat2"].contains(&call.gate));
+        let names: Vec<_> = asked.map(|call| (brief(&call.name), brief(&call.other))).collect();
+        let names = &names[names.len().saturating_sub(7)..];
+        let xs = "x".repeat(13);
         let expected = [
             (None, None),
             (None, None),
-            (Some(b"/no/such/file".to_vec()), None),
-            (Some(b"\xff\xfe\n\x01".to_vec()), None),
+            (Some(("/no/such/file".to_owned(), 13)), None),
+            (Some((r"\xff\xfe\n\x01".to_owned(), 4)), None),
             (None, None),
-            (Some(vec![b'x'; 302]), None),
-            (Some(vec![b'x'; LONGEST_NAME]), None),
+            (Some((xs.clone(), 302)), None),
+            (Some((xs, LONGEST_NAME)), None),
         ];
         assert_eq!(names, expected, "{meter}");
     });
@@ -214,7 +216,11 @@ fn what_is_shared_is_told() {
             .iter()
             .map(|fork| (fork.pid != fork.tid, fork.shares_files, fork.shares_fs, fork.parent == heard.forks[0].parent))
             .collect();
-        assert_eq!(shown, [(true, true, true, true), (false, false, false, true), (false, true, true, true)], "{meter}");
+        assert_eq!(
+            shown,
+            [(true, true, true, true), (false, false, false, true), (false, true, true, true)],
+            "{meter}"
+        );
     });
 }
 
@@ -226,7 +232,8 @@ fn a_thread_that_runs_a_program_becomes_the_process() {
         let pid = heard.calls[0].pid;
         assert_eq!(heard.execs.iter().map(|(pid, _)| *pid).collect::<Vec<_>>(), [pid, pid], "{meter}");
         // Another thread was reading.
-        let unfinished: Vec<_> = heard.calls.iter().filter(|call| call.result.is_none()).map(|call| call.gate).collect();
+        let unfinished: Vec<_> =
+            heard.calls.iter().filter(|call| call.result.is_none()).map(|call| call.gate).collect();
         assert_eq!((&unfinished[..], metered.unfinished), (&["read"][..], 1), "{meter}");
         assert_eq!(metered.ended, Ended::Exited(0), "{meter}");
         assert_eq!(heard.exits.last(), Some(&(pid, pid)), "{meter}");
@@ -246,8 +253,12 @@ fn a_call_that_never_returns_is_told_but_not_in_the_totals() {
 #[test]
 fn each_entry_of_a_call_that_begins_again_counts() {
     each_running(&busy_with("restart"), |meter, metered, heard| {
-        let reads: Vec<_> =
-            heard.calls.iter().filter(|call| call.gate == "read" && call.args[2] == 1).map(|call| call.result).collect();
+        let reads: Vec<_> = heard
+            .calls
+            .iter()
+            .filter(|call| call.gate == "read" && call.args[2] == 1)
+            .map(|call| call.result)
+            .collect();
         assert_eq!(reads, [Some(-512), Some(-512), Some(-512)], "{meter}: {:?}", metered.totals);
     });
 }
@@ -322,7 +333,9 @@ fn beyond_what_is_wanted_there_are_totals() {
 fn one_meter_can_be_asked_for_and_auto_is_the_first_that_works() {
     let command = find(["true"]);
     match meter::run("sundial", &command, Want::Totals, &mut ()) {
-        Err(Failure::Meter(line)) => assert!(line.starts_with("there is no meter of this name") && line.contains("ptrace"), "{line}"),
+        Err(Failure::Meter(line)) => {
+            assert!(line.starts_with("there is no meter of this name") && line.contains("ptrace"), "{line}")
+        }
         other => panic!("{other:?}"),
     }
     let first = meter::all().into_iter().find(|meter| meter.possible().is_ok()).unwrap();

@@ -29,7 +29,7 @@ mod values;
 mod verify;
 mod walk;
 
-pub(crate) use self::account::{Account, AccountBy, MeterName};
+pub(crate) use self::account::{Account, AccountBy};
 pub(crate) use self::changed::{Changed, ChangedFormat};
 pub(crate) use self::dump::{Dump, Gathering};
 pub(crate) use self::list::List;

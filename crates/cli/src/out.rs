@@ -1,9 +1,9 @@
 //! Output, the same for all commands: data on stdout, talk on stderr, warnings, the profile, the exit status.
 
-use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use report::json::{Envelope, GateRow, Gates};
 use report::mounts::Look;
@@ -28,7 +28,7 @@ pub(crate) struct Out {
     /// Columns of the terminal on stdout, if it is one.
     pub(crate) width: Option<usize>,
     /// The exit status that a command has asked for, whatever else there is to say.
-    status: Cell<Option<u8>>,
+    status: OnceLock<u8>,
     profile: bool,
     color_err: bool,
     /// Columns of the terminal on stderr, if it is one.
@@ -66,7 +66,7 @@ impl Out {
             progress: !global.quiet && !global.no_progress && std::io::stderr().is_terminal(),
             color: color(terminal),
             width: columns(&std::io::stdout()),
-            status: Cell::new(None),
+            status: OnceLock::new(),
             profile: global.profile,
             color_err: color(std::io::stderr().is_terminal()),
             width_err: columns(&std::io::stderr()),
@@ -80,7 +80,7 @@ impl Out {
 
     /// The exit status will be this one: that of a command that was run.
     pub(crate) fn pass_on(&self, status: i32) {
-        self.status.set(Some(u8::try_from(status).unwrap_or(u8::MAX)));
+        let _ = self.status.set(u8::try_from(status).unwrap_or(u8::MAX)); // the first one stands
     }
 
     /// How tables look on stderr.
@@ -170,7 +170,7 @@ impl Out {
                 2
             }
         };
-        ExitCode::from(self.status.get().unwrap_or(status))
+        ExitCode::from(self.status.get().copied().unwrap_or(status))
     }
 }
 

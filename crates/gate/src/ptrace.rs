@@ -10,7 +10,7 @@ use libc::{c_int, c_long, c_void};
 use crate::cache::page_size;
 use crate::meter::answer;
 use crate::process::{Ended, ended};
-use crate::{Errno, Result};
+use crate::Result;
 
 // The C libraries do not agree on the type of these, and do not have all of them.
 const CONT: c_long = 7;
@@ -239,7 +239,8 @@ pub fn read_memory(tid: u32, address: u64, into: &mut [u8]) -> usize {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast::<c_void>(), iov_len: into.len() };
     // SAFETY: `local` is all of `into`, which lives; what `remote` says is the other process's, and the kernel checks it.
     let read = unsafe {
-        libc::syscall(libc::SYS_process_vm_readv, tid as c_long, &raw const local, 1, remote.as_ptr(), parts, 0)
+        let (local, remote) = (&raw const local, remote.as_ptr());
+        libc::syscall(libc::SYS_process_vm_readv, tid as c_long, local, 1_usize, remote, parts, 0_usize)
     };
     answer(read).unwrap_or(0).min(into.len())
 }
@@ -253,6 +254,7 @@ pub fn kill(pid: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Errno;
     use crate::command::Held;
     use crate::seccomp::{ARCH, Filter};
 

@@ -78,7 +78,8 @@ mod tests {
     fn the_first_that_starts_is_taken_and_says_why() {
         let fails = || Err(Failure::Meter("it broke".to_owned()));
         let no = || Err("it is forbidden".to_owned());
-        let (meter, why) = auto(vec![Told("a", no(), Ok(())), Told("b", Ok(()), fails()), Told("c", Ok(()), Ok(()))]).unwrap();
+        let (meter, why) =
+            auto(vec![Told("a", no(), Ok(())), Told("b", Ok(()), fails()), Told("c", Ok(()), Ok(()))]).unwrap();
         assert_eq!((meter, &why[..]), ("c", "the cheapest that works here (a: it is forbidden; b: it broke)"));
         assert_eq!(auto(vec![Told("a", Ok(()), Ok(()))]).unwrap().1, "it is the cheapest, and works here");
         let none = auto(vec![Told("a", no(), Ok(())), Told("b", Ok(()), fails())]).unwrap_err();

@@ -14,6 +14,7 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use gate::Errno;
 use gate::clock::{self, EMPTY_FILE_CALL};
 use gate::command::{Held, Running, Unstarted};
 use gate::file;
@@ -21,7 +22,6 @@ use gate::fs::{self, CWD};
 use gate::process::{self, Shared};
 use gate::ptrace::{self, At, Came, Doing, How, Stop};
 use gate::seccomp::{ARCH, Filter};
-use gate::Errno;
 
 use super::find::not_run;
 use super::totals::{Program, Totals};
@@ -236,22 +236,20 @@ impl<'a> Watch<'a> {
 
     /// Until nobody is left. Says how the command itself ended.
     fn to_the_end(&mut self, running: &mut Running) -> Ended {
-        let mut how = Ended::Exited(0);
+        let mut how = None;
         loop {
             match ptrace::wait(self.orphans) {
                 Ok((tid, Came::Stopped(stop))) => self.stopped(tid, stop),
                 Ok((tid, Came::Ended(ended))) => {
-                    if tid == self.root && self.processes.contains_key(&tid) {
+                    if tid == self.root && how.is_none() {
                         running.ended();
-                        how = match ended.signal {
-                            Some(signal) => Ended::Killed(signal),
-                            None => Ended::Exited(ended.status.unwrap_or_default()),
-                        };
+                        let status = ended.status.unwrap_or_default();
+                        how = Some(ended.signal.map_or(Ended::Exited(status), Ended::Killed));
                     }
                     self.ended(tid, &ended);
                 }
                 Err(Errno::EINTR) => {}
-                Err(_) => return how,
+                Err(_) => return how.unwrap_or(Ended::Exited(0)),
             }
             if running.asked_to_stop() && !self.processes.is_empty() {
                 self.end_all();
@@ -284,7 +282,8 @@ impl<'a> Watch<'a> {
             self.too_old = true;
             return ptrace::kill(self.root);
         }
-        if let (Ok(Doing { call: Some(At::Entry { number, args }), .. }), Some(thread)) = (doing, self.threads.get_mut(&tid))
+        if let (Ok(Doing { call: Some(At::Entry { number, args }), .. }), Some(thread)) =
+            (doing, self.threads.get_mut(&tid))
         {
             let mut entered = Entered { number: number as u32, args, named: [false; 2], start: 0 };
             if let Some(call) = syscalls::of(entered.number)
@@ -381,8 +380,12 @@ impl<'a> Watch<'a> {
     fn execs(&mut self, pid: u32) {
         let former = ptrace::event_message(pid).unwrap_or(pid);
         // All other threads have ended; and the one that goes on is called by the process's id now.
-        let ended: Vec<u32> =
-            self.threads.iter().filter(|(tid, thread)| thread.pid == pid && **tid != former).map(|(tid, _)| *tid).collect();
+        let ended: Vec<u32> = self
+            .threads
+            .iter()
+            .filter(|(tid, thread)| thread.pid == pid && **tid != former)
+            .map(|(tid, _)| *tid)
+            .collect();
         for tid in ended {
             self.leave(tid);
             if tid != pid {

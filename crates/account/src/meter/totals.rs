@@ -93,7 +93,9 @@ impl Totals {
             warnings.push("there were too many processes to hold each: later ones are added up by program".to_owned());
         }
         if self.many_programs {
-            warnings.push(format!("there were more than {MOST_PROGRAMS} programs: further ones are added up without a name"));
+            warnings.push(format!(
+                "there were more than {MOST_PROGRAMS} programs: further ones are added up without a name"
+            ));
         }
         (self.rows.into_iter().map(total).collect(), warnings)
     }

@@ -253,14 +253,14 @@ impl Trace {
     }
 
     fn count(&mut self, dir: &[u8], kind: Kind, found: bool, nanos: u64) {
-        let directory = match self.directories.get_mut(dir) {
-            Some(directory) => directory,
-            None if self.directories.len() >= MOST_DIRECTORIES => {
+        if !self.directories.contains_key(dir) {
+            if self.directories.len() >= MOST_DIRECTORIES {
                 self.left_out.directories += 1;
                 return;
             }
-            None => self.directories.entry(dir.to_vec()).or_default(),
-        };
+            self.directories.insert(dir.to_vec(), Directory::default());
+        }
+        let Some(directory) = self.directories.get_mut(dir) else { return };
         let count = &mut directory.counts[kind as usize];
         if found {
             count.hits += 1;
@@ -328,6 +328,8 @@ impl Trace {
             self.settle(call.pid);
         }
         let mut process = self.processes.remove(&call.pid).unwrap_or_default();
+        // Of the command itself, what ran before was not it: its first execve is taken for its own.
+        let begun = Rc::clone(&process.image.program);
         let image = if replaced { process.before.as_mut().unwrap_or(&mut process.image) } else { &mut process.image };
         let it = Lookup { op, dir, name, found };
         let mut kind = self.known.kind(&mut image.searcher, &it);
@@ -353,7 +355,8 @@ impl Trace {
         }
         if !absorbed {
             let wanted = key(kind, dir, name);
-            let placed = place(&mut image.open, &it, path, kind, wanted, shell, (call.pid, &image.program));
+            let program = if image.program.is_empty() { &begun } else { &image.program };
+            let placed = place(&mut image.open, &it, path, kind, wanted, shell, (call.pid, program));
             kind = placed.kind;
             if let Some(promoted) = placed.promoted {
                 self.promote(&promoted);
@@ -483,7 +486,7 @@ impl Listener for Trace {
                 Some(parent) => (Rc::clone(&parent.image.program), parent.image.searcher.family),
                 None => (Rc::default(), Family::default()),
             };
-            let searcher = Searcher { family, ..Searcher::default() };
+            let searcher = Searcher::copied(family);
             let image = Image { program, searcher, open: Vec::new() };
             let parent = Some(fork.parent);
             if let Some(old) = self.processes.insert(fork.pid, Process { parent, image, before: None }) {
@@ -507,5 +510,102 @@ impl Listener for Trace {
         {
             process.before.into_iter().chain([process.image]).for_each(|image| self.close(image.open));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A trace of a process that began as a shell does.
+    fn trace() -> Trace {
+        let known = Known::new(Some(b"/usr/local/bin:/usr/bin"), None);
+        let mut trace = Trace::new(Start { cwd: Some(b"/work".to_vec()), files: Vec::new() }, known);
+        trace.exec(1, b"/bin/dash");
+        call(&mut trace, 1, "execve", b"/bin/dash", 0);
+        trace
+    }
+
+    fn call(trace: &mut Trace, pid: u32, name: &str, path: &[u8], result: i64) {
+        let here = -100_i64 as u64;
+        let known = syscalls::named(name).unwrap();
+        let args = if known.name.ends_with("at") { [here, 0, 0, 0, 0, 0] } else { [0; 6] };
+        let call = Call {
+            pid,
+            tid: pid,
+            number: known.number,
+            args,
+            name: Some(path),
+            other: None,
+            result: Some(result),
+            start: 0,
+            nanos: 1000,
+        };
+        trace.call(&call);
+    }
+
+    fn searches(traced: &Traced) -> Vec<(Kind, String, u64, Option<String>)> {
+        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let each = |search: &Search| (search.kind, text(&search.name), search.misses(), search.found.as_deref().map(text));
+        traced.searches.iter().map(each).collect()
+    }
+
+    #[test]
+    fn a_shell_finds_and_its_child_runs() {
+        let mut trace = trace();
+        call(&mut trace, 1, "newfstatat", b"/usr/local/bin/ls", -2);
+        call(&mut trace, 1, "newfstatat", b"/usr/bin/ls", 0);
+        trace.fork(&Fork { parent: 1, pid: 2, tid: 2, shares_files: false, shares_fs: false });
+        trace.exec(2, b"/usr/bin/ls");
+        call(&mut trace, 2, "execve", b"/usr/bin/ls", 0);
+        call(&mut trace, 2, "openat", b"/etc/ld.so.cache", 3);
+        trace.exit(2, 2);
+        trace.exit(1, 1);
+        let traced = trace.end();
+        let path: Vec<_> = searches(&traced).into_iter().filter(|search| search.0 == Kind::Path).collect();
+        assert_eq!(path, [(Kind::Path, "ls".to_owned(), 1, Some("/usr/bin/ls".to_owned()))]);
+        assert_eq!(traced.totals, Totals { lookups: 5, misses: 1, nanos: 1000 });
+        let bin = &traced.directories.iter().find(|(dir, _)| dir == b"/usr/bin").unwrap().1;
+        assert_eq!(bin.counts[Kind::Path as usize], Count { hits: 2, misses: 0 });
+        let used = &traced.programs[..];
+        assert_eq!(used, [((b"ls".to_vec(), Some(b"/usr/bin/ls".to_vec())), Use { times: 1, misses: 1 })]);
+    }
+
+    #[test]
+    fn a_path_that_the_shell_has_set_itself_is_known_by_its_searches() {
+        let mut trace = trace();
+        for dir in ["/a", "/b", "/c"] {
+            call(&mut trace, 1, "newfstatat", format!("{dir}/none").as_bytes(), -2);
+        }
+        call(&mut trace, 1, "newfstatat", b"/etc/profile", -2);
+        let traced = trace.end();
+        assert_eq!(searches(&traced), [(Kind::Path, "none".to_owned(), 3, None)]);
+        let of = |dir: &str| traced.directories.iter().find(|(name, _)| name == dir.as_bytes()).unwrap().1.kind();
+        assert_eq!((of("/a"), of("/c"), of("/etc")), (Kind::Path, Kind::Path, Kind::Other));
+    }
+
+    #[test]
+    fn the_same_name_once_more_from_the_beginning_is_another_search() {
+        let mut trace = trace();
+        for _ in 0..3 {
+            call(&mut trace, 1, "newfstatat", b"/usr/local/bin/none", -2);
+            call(&mut trace, 1, "newfstatat", b"/usr/bin/none", -2);
+        }
+        assert_eq!(trace.end().searches.len(), 3);
+    }
+
+    #[test]
+    fn names_begin_where_the_process_is_and_nothing_is_looked_up_there() {
+        let mut trace = trace();
+        call(&mut trace, 1, "newfstatat", b"sub/x", -2);
+        call(&mut trace, 1, "newfstatat", b"", -2);
+        let traced = trace.end();
+        let misses: Vec<(&[u8], u64)> = traced
+            .directories
+            .iter()
+            .map(|(dir, directory)| (&dir[..], directory.total().misses))
+            .filter(|(_, misses)| *misses > 0)
+            .collect();
+        assert_eq!(misses, [(&b"/work"[..], 1), (b"/work/sub", 1)]);
     }
 }

@@ -23,7 +23,10 @@ fn has(value: &Value, (kind, name, misses, found): Expected<'_>) {
         };
         ends && search["misses"].as_u64().unwrap() >= misses
     };
-    assert!(named.iter().any(|search| fits(&search)), "no {kind} search for {name} ({misses}, {found:?}) among {named:#?}");
+    assert!(
+        named.iter().any(|search| fits(&search)),
+        "no {kind} search for {name} ({misses}, {found:?}) among {named:#?}"
+    );
 }
 
 fn case(command: &[OsString], env: &[(&str, &str)], expected: &[Expected<'_>]) -> Value {
@@ -97,7 +100,11 @@ fn a_script_by_env() {
         let script = place.path().join("script");
         std::fs::write(&script, "#!/usr/bin/env python3\nimport json\n").unwrap();
         std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let value = case(&args![&script], &[], &[("PATH", "python3", 4, Some("/python3")), ("python", "json", 1, Some(".pyc"))]);
+        let value = case(
+            &args![&script],
+            &[],
+            &[("PATH", "python3", 4, Some("/python3")), ("python", "json", 1, Some(".pyc"))],
+        );
         let by_env = of_kind(&value, "PATH").into_iter().find(|search| search["name"] == "python3").unwrap();
         assert!(by_env["program"].as_str().unwrap().ends_with("/env"), "{by_env}");
     }

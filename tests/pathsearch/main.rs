@@ -27,18 +27,14 @@ fn searched(dir: &Path, command: &[OsString], prepare: impl FnOnce(&mut Command)
 }
 
 /// The same with more flags.
-fn searched_with(
-    dir: &Path,
-    flags: &[&str],
-    command: &[OsString],
-    prepare: impl FnOnce(&mut Command),
-) -> (Value, Ran) {
+fn searched_with(dir: &Path, flags: &[&str], command: &[OsString], prepare: impl FnOnce(&mut Command)) -> (Value, Ran) {
     let file = dir.join("found.json");
     let mut args: Vec<OsString> = vec!["pathsearch".into(), "--json".into(), "-o".into(), file.clone().into()];
     args.extend(flags.iter().map(OsString::from));
     args.push("--".into());
     args.extend(command.iter().cloned());
     let mut program = fathom(args);
+    program.env_remove("LD_LIBRARY_PATH"); // cargo's
     prepare(&mut program);
     let ran = run(&mut program);
     let text = std::fs::read(&file).unwrap_or_else(|error| panic!("no object: {error}: {ran}"));

@@ -40,7 +40,8 @@ fn with_the_better_path_the_misses_fall_as_was_said() {
             let fix = value["result"]["fixes"].as_array().unwrap().iter().find(|fix| fix["kind"] == "PATH").unwrap();
             let saves = fix["saves_misses"].as_u64().unwrap();
 
-            let applied = run(fathom(args!["pathsearch", "-q", "--apply-path", "--", shell, "-c", script]).env("PATH", &path));
+            let applied =
+                run(fathom(args!["pathsearch", "-q", "--apply-path", "--", shell, "-c", script]).env("PATH", &path));
             let line = applied.lines().last().unwrap().to_string();
             let better = run(Command::new("sh").arg("-c").arg(format!("{line}; printf %s \"$PATH\"")));
             let better = String::from_utf8(better.stdout).unwrap();
@@ -62,7 +63,9 @@ fn with_the_better_path_the_misses_fall_as_was_said() {
 
 #[test]
 fn what_cannot_be_better_stays() {
-    let ran = run(fathom(args!["pathsearch", "-q", "--apply-path", "--", "ls", "/dev/null"]).env("PATH", "/usr/bin:/no'where"));
+    let ran =
+        run(fathom(args!["pathsearch", "-q", "--apply-path", "--", "ls", "/dev/null"])
+            .env("PATH", "/usr/bin:/no'where"));
     assert_eq!(ran.lines().last(), Some(&"PATH='/usr/bin'; export PATH"), "{ran}");
     let ran = run(fathom(args!["pathsearch", "-q", "--apply-path", "--", "ls", "/dev/null"]).env("PATH", "/usr/bin"));
     assert_eq!(ran.lines().last(), Some(&"PATH='/usr/bin'; export PATH"), "{ran}");
@@ -77,7 +80,10 @@ fn a_directory_that_may_be_any_is_not_passed() {
         let (value, _) = searched(place.path(), &sh("dash", "tool >/dev/null"), |command| {
             command.env("PATH", &path);
         });
-        assert!(value["result"]["better_path"].is_null() || exact(&value["result"], "better_path").starts_with(b"/usr/bin::"));
+        assert!(
+            value["result"]["better_path"].is_null()
+                || exact(&value["result"], "better_path").starts_with(b"/usr/bin::")
+        );
         assert!(!of_kind(&value, "PATH").is_empty());
     }
 }

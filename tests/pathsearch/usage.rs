@@ -50,7 +50,8 @@ fn the_report_keeps_out_of_the_way_of_the_output() {
     for word in ["err\n", "look-ups by name", "Directories", "On a network file system", "What would help"] {
         assert!(ran.stderr.contains(word), "no {word}: {ran}");
     }
-    let quiet = run(&mut fathom(args!["pathsearch", "--apply-path", "--", "sh", "-c", "echo out; echo err >&2"])).exits(0);
+    let quiet =
+        run(&mut fathom(args!["pathsearch", "--apply-path", "--", "sh", "-c", "echo out; echo err >&2"])).exits(0);
     assert!(quiet.stdout.starts_with(b"out\nPATH='") && quiet.stderr == "err\n", "{quiet}");
 
     let file = place.path().join("report");
@@ -72,7 +73,8 @@ fn many_nodes_wait_for_the_server() {
         let place = tempfile::tempdir().unwrap();
         let (value, _) = super::searched_with(place.path(), flags, &super::sh("sh", "true"), |_| {});
         let predicted = &value["result"]["predicted"];
-        let requests: u64 = predicted["requests"].as_array().unwrap().iter().map(|row| row["cold"].as_u64().unwrap()).sum();
+        let requests: u64 =
+            predicted["requests"].as_array().unwrap().iter().map(|row| row["cold"].as_u64().unwrap()).sum();
         (predicted["seconds"].as_f64().unwrap(), predicted["seconds_warm"].as_f64().unwrap(), requests as f64)
     };
     let (one, warm, requests) = seconds(&["--rtt", "1ms"]);

@@ -17,7 +17,13 @@ fn witnessed(dir: &Path, command: &[OsString], prepare: impl FnOnce(&mut Command
     let log = dir.join("log");
     std::fs::create_dir(&log).unwrap();
     let mut strace = program(Path::new("strace"), args!["-ff", "-y", "-xx", "-s", "4096", "-o"]);
-    strace.arg(log.join("of")).arg("-e").arg(format!("trace={LOOKUPS}")).arg("--").args(command);
+    strace
+        .env_remove("LD_LIBRARY_PATH")
+        .arg(log.join("of"))
+        .arg("-e")
+        .arg(format!("trace={LOOKUPS}"))
+        .arg("--")
+        .args(command);
     prepare(&mut strace);
     let cwd = strace.get_current_dir().map_or_else(|| std::env::current_dir().unwrap(), Path::to_path_buf);
     run(&mut strace);
@@ -111,8 +117,10 @@ fn perl_misses_what_strace_shows() {
 fn a_compiler_misses_what_strace_shows() {
     if require(&[Need::Program("strace"), Need::Program("gcc")]) {
         let place = tempfile::tempdir().unwrap();
-        std::fs::write(place.path().join("small.c"), "#include <stdio.h>\nint main(void) { puts(\"\"); return 0; }\n").unwrap();
+        std::fs::write(place.path().join("small.c"), "#include <stdio.h>\nint main(void) { puts(\"\"); return 0; }\n")
+            .unwrap();
         agree(&args!["gcc", "-Inowhere", "-o", "small", "small.c"], |command| {
+            let _ = std::fs::remove_file(place.path().join("small"));
             command.current_dir(place.path());
             long_path(command);
         });

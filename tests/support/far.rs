@@ -19,12 +19,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{MountFlags, mount};
 
 use super::build;
-use super::fuse::{BATCH_FORGET, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, OPENDIR, READDIR, RELEASEDIR, STATFS, words};
+use super::fuse::{
+    BATCH_FORGET, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, OPENDIR, READDIR, RELEASEDIR, STATFS, words,
+};
 
 const READLINK: u32 = 5;
 const OPEN: u32 = 14;
 const READ: u32 = 15;
 const RELEASE: u32 = 18;
+const IOCTL: u32 = 39;
 
 const OPERATIONS: usize = 64;
 /// Threads that answer: as many requests are on their way at a time.
@@ -105,12 +108,18 @@ impl Far {
             (READDIR, "READDIR"),
             (RELEASEDIR, "RELEASE"),
             (STATFS, "STATFS"),
+            (IOCTL, "IOCTL"),
         ];
         let mut counts = BTreeMap::new();
         for (operation, name) in names {
             *counts.entry(name).or_default() += self.shared.counts[operation as usize].swap(0, Ordering::SeqCst);
         }
-        let others = self.shared.counts.iter().enumerate().filter(|(operation, _)| ![FORGET, BATCH_FORGET, INTERRUPT, INIT].contains(&(*operation as u32)));
+        let others = self
+            .shared
+            .counts
+            .iter()
+            .enumerate()
+            .filter(|(operation, _)| ![FORGET, BATCH_FORGET, INTERRUPT, INIT].contains(&(*operation as u32)));
         *counts.entry("other").or_default() += others.map(|(_, count)| count.swap(0, Ordering::SeqCst)).sum::<u64>();
         counts.retain(|_, count| *count > 0);
         counts
@@ -144,7 +153,8 @@ fn attend(shared: &Shared) {
             continue;
         }
         let result = answer(shared, operation, &request[..length]);
-        if operation != INIT {
+        // No network file system passes it on.
+        if ![INIT, IOCTL].contains(&operation) {
             wait(arrived, shared.how.latency);
         }
         let (error, body) = match result {

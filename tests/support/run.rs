@@ -114,12 +114,10 @@ impl Ran {
     pub(crate) fn json(&self) -> Value {
         let value: Value = serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"));
         schema::check(&value);
+        let warned = value["warnings"].as_array().is_some_and(|warnings| !warnings.is_empty());
         match value["result"]["exit"].as_i64() {
             Some(exit) => assert_eq!(i64::from(self.code()), exit, "the status is the command's: {self}"),
-            None => {
-                let warned = value["warnings"].as_array().is_some_and(|warnings| !warnings.is_empty());
-                assert_eq!(self.code() == 1, warned, "status 1 goes with warnings: {self}");
-            }
+            None => assert_eq!(self.code() == 1, warned, "status 1 goes with warnings: {self}"),
         }
         if value["result"]["complete"] == false {
             assert!(warned, "incomplete without a reason: {self}");

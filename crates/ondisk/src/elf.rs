@@ -93,7 +93,10 @@ mod tests {
         assert_eq!(program(&head[..150]), Program::Static);
         assert_eq!(program(b"#! /usr/bin/env python3\nimport"), Program::Script { interpreter: b"/usr/bin/env" });
         assert_eq!(program(b"#!/bin/sh"), Program::Script { interpreter: b"/bin/sh" });
-        assert_eq!((program(b"#!\n"), program(b""), program(b"text")), (Program::Other, Program::Other, Program::Other));
+        assert_eq!(
+            (program(b"#!\n"), program(b""), program(b"text")),
+            (Program::Other, Program::Other, Program::Other)
+        );
     }
 
     proptest! {

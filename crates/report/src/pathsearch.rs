@@ -319,8 +319,14 @@ impl Pathsearch<'_> {
     fn directories(&self, look: Look, all: bool) -> String {
         use Align::{Left, Right};
         let mut text = heading("Directories", look);
-        let columns =
-            [("MISSES", Right), ("HITS", Right), ("TIME", Right), ("KIND", Left), ("FILE SYSTEM", Left), ("DIRECTORY", Left)];
+        let columns = [
+            ("MISSES", Right),
+            ("HITS", Right),
+            ("TIME", Right),
+            ("KIND", Left),
+            ("FILE SYSTEM", Left),
+            ("DIRECTORY", Left),
+        ];
         let shown = if all { self.directories.len() } else { self.directories.len().min(SHOWN) };
         let mut table = Table::new(&columns, shown);
         for row in self.directories.iter().take(shown) {
@@ -389,7 +395,8 @@ impl Predicted<'_> {
             _ => self.dirs.iter().map(|dir| printable(dir)).collect::<Vec<_>>().join(", "),
         };
         let rate = self.server_rate.map_or(String::new(), |rate| {
-            let busy = self.server_busy.map_or(String::new(), |busy| format!(" (busy {:.0} % of the time)", busy * 100.0));
+            let busy =
+                self.server_busy.map_or(String::new(), |busy| format!(" (busy {:.0} % of the time)", busy * 100.0));
             format!(", a server that answers {rate:.0} requests a second{busy}")
         });
         let nodes = if self.nodes == 1 { "one node".to_owned() } else { format!("{} nodes at once", self.nodes) };
@@ -426,7 +433,11 @@ pub fn fixes_text(fixes: &[Fix], rtt: f64, look: Look) -> String {
     for fix in fixes {
         let saves = match fix.saves_misses {
             0 => format!("saves {} requests", fix.saves_requests),
-            misses => format!("saves {misses} misses ({} here), {} requests", time(fix.saves_seconds_here), fix.saves_requests),
+            misses => format!(
+                "saves {misses} misses ({} here), {} requests",
+                time(fix.saves_seconds_here),
+                fix.saves_requests
+            ),
         };
         let change = printable(fix.change.as_bytes());
         let line = format!("- {change}: {saves}, {} at {} each.", time(fix.saves_seconds), time(rtt));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::MeterName;
+use super::account::MeterName;
 use super::values::duration;
 
 const PATHSEARCH_EXAMPLES: &str = "\
@@ -75,7 +75,9 @@ fn rtt(text: &str) -> Result<Rtt, String> {
     match text {
         "auto" => Ok(Rtt::Auto),
         // A server that answers at once is a thought that one may have.
-        text if text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse() == Ok(0.0) => Ok(Rtt::Given(Duration::ZERO)),
+        text if text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse() == Ok(0.0) => {
+            Ok(Rtt::Given(Duration::ZERO))
+        }
         text => duration(text).map(Rtt::Given).map_err(|_| "give a time as 500us, 2ms or 1s, or auto".to_owned()),
     }
 }

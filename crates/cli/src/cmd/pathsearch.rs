@@ -27,7 +27,9 @@ const SCHEMA: &str = "fathom.pathsearch/1";
 pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let output = args.output.as_deref();
     if args.apply_path && (output == Some(OsStr::new("-")) || out.json && output.is_none()) {
-        return Err(Failed("--apply-path and the report both go to standard output; give -o FILE for the report".to_owned()));
+        return Err(Failed(
+            "--apply-path and the report both go to standard output; give -o FILE for the report".to_owned(),
+        ));
     }
     // What can be refused is refused before anything runs.
     let question = question(args)?;

@@ -21,8 +21,8 @@ use pathsearch::search::{Rtt, search};
 use probe::cache::How;
 use probe::place::Place;
 use probe::{Answer, Experiment, Limits, Question, Trouble};
-use report::meter::Account;
 use report::compare::{Comparison, comparison, methods_text};
+use report::meter::Account;
 use report::mounts::{Look, Mounts, Rows};
 use report::name::{entry, printable};
 use report::nightly::{Expected, Nightly};
@@ -117,7 +117,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         };
         let (account, account_skipped) = (account.as_ref().ok(), account.as_ref().err().map(|why| &why[..]));
         let startup = startup.as_ref();
-        let page = Page { root: &path, mounts, walk, dump: dump.as_ref(), account, account_skipped, probe: &probe, startup };
+        let page =
+            Page { root: &path, mounts, walk, dump: dump.as_ref(), account, account_skipped, probe: &probe, startup };
         out.envelope(SCHEMA, page, &warnings)?;
     } else {
         let hidden = rows.0.iter().filter(|point| point.hidden).count();
@@ -149,7 +150,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         text.push_str(&format!("\n{}\n", head("Calls: what walking asks of the kernel, call by call")));
         match &account {
             Ok(account) => text.push_str(&account.brief(look)),
-            Err(why) => text.push_str(&(wrap(&format!("Not accounted for: {why}."), look.width.unwrap_or(usize::MAX)) + "\n")),
+            Err(why) => {
+                text.push_str(&(wrap(&format!("Not accounted for: {why}."), look.width.unwrap_or(usize::MAX)) + "\n"))
+            }
         }
         if !probe.is_empty() {
             let size = PROBED >> 20;
@@ -368,7 +371,12 @@ impl Starting {
         for (command, about, words) in STARTED {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
             let mut meter = |command: &Command, trace: &mut Trace| {
-                account::meter::run(account::meter::auto::NAME, command, account::call::Want::Detail { calls: u64::MAX }, trace)
+                account::meter::run(
+                    account::meter::auto::NAME,
+                    command,
+                    account::call::Want::Detail { calls: u64::MAX },
+                    trace,
+                )
             };
             let found = Command::find(&words).and_then(|command| search(&command, &around, &question, &mut meter));
             match found {
@@ -414,10 +422,6 @@ impl Starting {
                 network: place.is_some_and(|mount| mount.network),
             }
         });
-        Some(Startup {
-            path: path.collect(),
-            started: self.started.clone(),
-            rtt: pathsearch::search::ASSUMED_RTT,
-        })
+        Some(Startup { path: path.collect(), started: self.started.clone(), rtt: pathsearch::search::ASSUMED_RTT })
     }
 }

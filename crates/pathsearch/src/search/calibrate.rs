@@ -33,9 +33,8 @@ const PAGE: u64 = 4096;
 /// Those of opening the directory; `EEXIST` if names that nobody has are there, which only a file system does that makes them up.
 pub fn calibrate(dir: &[u8], file: Option<&[u8]>, link: Option<&[u8]>) -> Result<Calibration> {
     let fd = open_long(dir, Open::PATH | Open::DIRECTORY)?;
-    let names: Vec<CString> = (0..NAMES)
-        .map(|n| c_string(format!(".fathom-{:x}-{n}", monotonic_raw()).as_bytes()))
-        .collect::<Result<_>>()?;
+    let names: Vec<CString> =
+        (0..NAMES).map(|n| c_string(format!(".fathom-{:x}-{n}", monotonic_raw()).as_bytes())).collect::<Result<_>>()?;
     let look = |name: &CString| timed(|| statx(&fd, name, At::SYMLINK_NOFOLLOW, Want::TYPE));
     let mut first = Vec::with_capacity(NAMES);
     for name in &names {
@@ -53,7 +52,8 @@ pub fn calibrate(dir: &[u8], file: Option<&[u8]>, link: Option<&[u8]>) -> Result
         manner.window = bytes;
     }
     if let Some(link) = link {
-        let reads: Vec<f64> = (0..3).map(|_| timed(|| c_string(link).and_then(|link| readlinkat(CWD, &link))).1).collect();
+        let reads: Vec<f64> =
+            (0..3).map(|_| timed(|| c_string(link).and_then(|link| readlinkat(CWD, &link))).1).collect();
         manner.keeps_links = median(reads) < half;
     }
     if let Some(file) = file {

@@ -34,17 +34,37 @@ impl Family {
         let name = &file[..end];
         let last = name.rsplit(|&b| b == b'-').next().unwrap_or(name);
         match name {
-            b"sh" | b"dash" | b"bash" | b"ash" | b"zsh" | b"ksh" | b"mksh" | b"yash" | b"fish" | b"busybox" | b"tcsh"
-            | b"csh" | b"rbash" => Family::Shell,
+            b"sh" | b"dash" | b"bash" | b"ash" | b"zsh" | b"ksh" | b"mksh" | b"yash" | b"fish" | b"busybox"
+            | b"tcsh" | b"csh" | b"rbash" => Family::Shell,
             b"python" | b"pypy" => Family::Python,
             b"perl" => Family::Perl,
             b"ruby" => Family::Ruby,
             b"node" | b"nodejs" => Family::Node,
             _ if matches!(
                 last,
-                b"gcc" | b"g++" | b"cc" | b"c++" | b"cpp" | b"collect" | b"as" | b"ld" | b"ld.bfd" | b"ld.gold" | b"clang"
-                    | b"clang++" | b"gfortran" | b"lld" | b"ld.lld" | b"ld.mold" | b"mold" | b"f951" | b"gnat"
-            ) || matches!(file, b"cc1" | b"cc1plus" | b"cc1obj" | b"f951" | b"lto1" | b"lto-wrapper" | b"collect2") =>
+                b"gcc"
+                    | b"g++"
+                    | b"cc"
+                    | b"c++"
+                    | b"cpp"
+                    | b"collect"
+                    | b"as"
+                    | b"ld"
+                    | b"ld.bfd"
+                    | b"ld.gold"
+                    | b"clang"
+                    | b"clang++"
+                    | b"gfortran"
+                    | b"lld"
+                    | b"ld.lld"
+                    | b"ld.mold"
+                    | b"mold"
+                    | b"f951"
+                    | b"gnat"
+            ) || matches!(
+                file,
+                b"cc1" | b"cc1plus" | b"cc1obj" | b"f951" | b"lto1" | b"lto-wrapper" | b"collect2"
+            ) =>
             {
                 Family::Gcc
             }
@@ -292,7 +312,8 @@ fn of_ruby(it: &Lookup<'_>) -> bool {
 
 fn of_node(it: &Lookup<'_>) -> bool {
     const ENDS: [&[u8]; 6] = [b".js", b".cjs", b".mjs", b".json", b".node", b".wasm"];
-    let system = [&b"/proc"[..], b"/sys", b"/dev", b"/etc"].iter().any(|top| mounts::path::below(top, it.dir).is_some());
+    let system =
+        [&b"/proc"[..], b"/sys", b"/dev", b"/etc"].iter().any(|top| mounts::path::below(top, it.dir).is_some());
     ends(it.name, &ENDS)
         || it.name == b"node_modules"
         || has(it.dir, &[b"node_modules"])
@@ -300,13 +321,15 @@ fn of_node(it: &Lookup<'_>) -> bool {
 }
 
 fn of_gcc(it: &Lookup<'_>) -> bool {
-    const ENDS: [&[u8]; 13] = [
-        b".h", b".hh", b".hpp", b".hxx", b".inc", b".gch", b".mod", b".a", b".o", b".la", b".specs", b".ld", b".tcc",
-    ];
-    const DIRS: [&[u8]; 8] =
-        [b"gcc", b"gcc-cross", b"include", b"lib", b"lib32", b"lib64", b"libx32", b"libexec"];
+    const ENDS: [&[u8]; 13] =
+        [b".h", b".hh", b".hpp", b".hxx", b".inc", b".gch", b".mod", b".a", b".o", b".la", b".specs", b".ld", b".tcc"];
+    const DIRS: [&[u8]; 8] = [b"gcc", b"gcc-cross", b"include", b"lib", b"lib32", b"lib64", b"libx32", b"libexec"];
     const NAMES: [&[u8]; 6] = [b"specs", b"cc1", b"cc1plus", b"collect2", b"lto-wrapper", b"include"];
-    ends(it.name, &ENDS) || is_library(it.name) || NAMES.contains(&it.name) || has(it.dir, &DIRS) || DIRS.contains(&it.name)
+    ends(it.name, &ENDS)
+        || is_library(it.name)
+        || NAMES.contains(&it.name)
+        || has(it.dir, &DIRS)
+        || DIRS.contains(&it.name)
 }
 
 /// What is searched for: the name without what is tried in turn.
@@ -404,14 +427,28 @@ mod tests {
             ("/usr/bin/python3.11", false, Open, "/usr/lib/x86_64-linux-gnu/libffi.so.8", true, Kind::Linker),
             ("/usr/bin/python3.11", false, Stat, "/usr/lib/python311.zip", false, Kind::Python),
             ("/usr/bin/python3.11", false, Stat, "/usr/lib/python3.11/json/__init__.abi3.so", false, Kind::Python),
-            ("/usr/bin/python3.11", false, Open, "/usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so", true, Kind::Python),
+            (
+                "/usr/bin/python3.11",
+                false,
+                Open,
+                "/usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so",
+                true,
+                Kind::Python,
+            ),
             ("/usr/bin/python3.11", false, Stat, "/usr/local/bin/python3", false, Kind::Path),
             ("/usr/bin/python3.11", false, Open, "/usr/bin/pyvenv.cfg", false, Kind::Python),
             ("/usr/bin/python3.11", false, Stat, "/py/own/json", false, Kind::Python),
             ("/usr/bin/python3.11", false, Open, "/usr/lib/locale/locale-archive", false, Kind::Locale),
             ("/usr/bin/python3.11", false, Open, "/srv/data.csv", false, Kind::Other),
             ("/usr/bin/perl", false, Stat, "/etc/perl/List/Util.pm", false, Kind::Perl),
-            ("/usr/bin/perl", false, Open, "/usr/lib/x86_64-linux-gnu/perl-base/auto/List/Util/Util.so", true, Kind::Perl),
+            (
+                "/usr/bin/perl",
+                false,
+                Open,
+                "/usr/lib/x86_64-linux-gnu/perl-base/auto/List/Util/Util.so",
+                true,
+                Kind::Perl,
+            ),
             ("/usr/bin/perl", true, Open, "/lib/x86_64-linux-gnu/libcrypt.so.1", true, Kind::Linker),
             ("/usr/bin/ruby3.1", false, Open, "/usr/lib/ruby/vendor_ruby/set.rb", false, Kind::Ruby),
             ("/usr/bin/node", false, Stat, "/srv/app/node_modules/x", false, Kind::Node),

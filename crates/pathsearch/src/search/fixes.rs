@@ -87,7 +87,7 @@ pub fn fixes(
         let (nanos, misses) = all.fold((0, 0), |(n, m), touch| (n + touch.nanos, m + touch.count.misses));
         if misses == 0 { 0.0 } else { nanos as f64 / 1e9 / misses as f64 }
     };
-    if let Some(better) = better {
+    if let Some(better) = better.filter(|better| better.saves > 0) {
         let requests = lookups_of(&better.names, ask.look, ask.manner);
         let here = per_miss(Kind::Path) * better.saves as f64;
         all.push(Fix { kind: Kind::Path, change: path_change(better), misses: better.saves, here, requests });
@@ -98,7 +98,8 @@ pub fn fixes(
     };
     let libraries = listed(&around.library_path);
     let modules = listed(&around.python_path);
-    let under = |dirs: &[Vec<u8>], touch: &Touch| dirs.iter().any(|dir| mounts::path::below(dir, &touch.path).is_some());
+    let under =
+        |dirs: &[Vec<u8>], touch: &Touch| dirs.iter().any(|dir| mounts::path::below(dir, &touch.path).is_some());
     let of = |kind: Kind| move |touch: &Touch| touch.kind == kind;
     let mut add = |missed: &Missed<'_>, kind: Kind, change: String| {
         all.extend(missed.fix(kind, change, per_miss(kind), ask));
@@ -109,7 +110,8 @@ pub fn fixes(
     add(
         &by_variable,
         Kind::Linker,
-        "unset LD_LIBRARY_PATH, and give its directories to ld.so.cache: a file in /etc/ld.so.conf.d, then ldconfig".to_owned(),
+        "unset LD_LIBRARY_PATH, and give its directories to ld.so.cache: a file in /etc/ld.so.conf.d, then ldconfig"
+            .to_owned(),
     );
     let by_runpath = Missed::new(traced, |touch| linker(touch) && !under(&libraries, touch));
     add(
@@ -143,10 +145,19 @@ pub fn fixes(
             .to_owned(),
     );
     for (kind, change) in [
-        (Kind::Perl, "shorten @INC: unset PERL5LIB and PERLLIB, or pack the program (pp), so that modules are where perl looks first"),
-        (Kind::Ruby, "cache where libraries are (bootsnap), or run ruby with --disable-gems where the program needs none"),
+        (
+            Kind::Perl,
+            "shorten @INC: unset PERL5LIB and PERLLIB, or pack the program (pp), so that modules are where perl looks first",
+        ),
+        (
+            Kind::Ruby,
+            "cache where libraries are (bootsnap), or run ruby with --disable-gems where the program needs none",
+        ),
         (Kind::Node, "bundle the program into one file (esbuild, ncc): modules are then not searched for"),
-        (Kind::Gcc, "put the directories first that have what is included and linked (-I, -L), or cache the results (ccache)"),
+        (
+            Kind::Gcc,
+            "put the directories first that have what is included and linked (-I, -L), or cache the results (ccache)",
+        ),
         (Kind::Locale, "set LC_ALL=C.UTF-8, or to a locale that is installed (locale -a)"),
         (Kind::Terminfo, "set TERM to a terminal whose description is installed (infocmp), or TERMINFO to where it is"),
     ] {
@@ -198,7 +209,9 @@ fn path_change(better: &Better) -> String {
         ));
     }
     if better.moved {
-        change.push_str("; every name leads to the program that it leads to now, until one of the same name is installed elsewhere");
+        change.push_str(
+            "; every name leads to the program that it leads to now, until one of the same name is installed elsewhere",
+        );
     }
     change
 }

@@ -117,7 +117,8 @@ pub fn place(
             return search.kind == Kind::Linker; // the directory, of which only the last search can want to know
         }
         let other = search.kind == Kind::Other && kind == Kind::Path;
-        search.name == name && (search.kind == kind || other || search.kind == Kind::Path && kind == Kind::Other && asks)
+        search.name == name
+            && (search.kind == kind || other || search.kind == Kind::Path && kind == Kind::Other && asks)
     };
     let known = open.iter().rposition(fits).filter(|&at| {
         kind == Kind::Linker && it.op == Op::Stat || open.get(at).is_some_and(|search| search.goes_on(it, path))

@@ -283,7 +283,8 @@ impl<'a> Client<'a> {
             led = self.walk(&touch.path, true, times);
         }
         let Some((file, node)) = led else { return };
-        let far = if node == Node::Directory { self.look.far(&file) } else { self.look.far(mounts::path::parent(&file)) };
+        let far =
+            if node == Node::Directory { self.look.far(&file) } else { self.look.far(mounts::path::parent(&file)) };
         if touch.execs > 0 {
             self.run(&file, touch.execs, 0);
         }

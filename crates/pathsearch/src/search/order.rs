@@ -12,7 +12,8 @@ pub fn best(weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
     let n = weights.len();
     let matters = matters(weights, after);
     let order: Vec<usize> = (0..n).filter(|i| matters[*i]).collect();
-    let mut best = if order.len() <= MOST_EXACT { exact(&order, weights, after) } else { by_density(&order, weights, after) };
+    let mut best =
+        if order.len() <= MOST_EXACT { exact(&order, weights, after) } else { by_density(&order, weights, after) };
     best.extend((0..n).filter(|i| !matters[*i]));
     best
 }

@@ -63,7 +63,8 @@ fn misses(elements: &[&[u8]], found: Option<&[u8]>, name: &[u8]) -> BTreeSet<Vec
 pub fn better(path: &[u8], searches: &[(Found, Use)], look: &mut dyn Programs) -> Option<Better> {
     let elements: Vec<&[u8]> = path.split(|&b| b == b':').collect();
     let kinds = kinds(&elements, look);
-    let place = |dir: &[u8]| elements.iter().position(|element| element.starts_with(b"/") && trim(element) == trim(dir));
+    let place =
+        |dir: &[u8]| elements.iter().position(|element| element.starts_with(b"/") && trim(element) == trim(dir));
     let real = |at: usize| match kinds.get(at) {
         Some(Element::Again(first)) => *first,
         _ => at,
@@ -110,8 +111,11 @@ pub fn better(path: &[u8], searches: &[(Found, Use)], look: &mut dyn Programs) -
             let saved = old.len().saturating_sub(new.len()) as u128 * u128::from(used.misses) / old.len() as u128;
             better.saves += saved as u64;
         }
-        names.extend(old);
-        still.extend(new);
+        // What was run by its whole name was not searched for.
+        if used.misses > 0 {
+            names.extend(old);
+            still.extend(new);
+        }
     }
     better.names = names.difference(&still).cloned().collect();
     (better.path != path && (better.saves > 0 || !better.left_out.is_empty())).then_some(better)

@@ -464,6 +464,10 @@ impl Listener for Trace {
             return;
         }
         match (about.name.as_deref(), call.name) {
+            // A dot at the end is looked up in what stands before it.
+            (Some(name), Some(given)) if about.by_name && split(given).1 == b"." => {
+                self.lookup(call, &join(name, b"."), op, follow);
+            }
             (Some(name), Some(_)) if about.by_name => self.lookup(call, name, op, follow),
             // The descriptor itself is no look-up.
             (Some(name), _) if !about.by_name => self.work(call, known.kind, name, about.opened),
@@ -546,7 +550,8 @@ mod tests {
 
     fn searches(traced: &Traced) -> Vec<(Kind, String, u64, Option<String>)> {
         let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-        let each = |search: &Search| (search.kind, text(&search.name), search.misses(), search.found.as_deref().map(text));
+        let each =
+            |search: &Search| (search.kind, text(&search.name), search.misses(), search.found.as_deref().map(text));
         traced.searches.iter().map(each).collect()
     }
 

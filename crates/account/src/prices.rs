@@ -254,8 +254,12 @@ impl Prices {
     /// is.
     pub fn given(self, given: &Given, source: String) -> Prices {
         let scale = given.empty.map_or(1.0, |empty| empty / self.empty);
-        let mut prices =
-            Prices { each: self.each.map(|ns| ns * scale), part: self.part * scale, empty: self.empty * scale, source };
+        let mut prices = Prices {
+            each: self.each.map(|ns| ns * scale),
+            part: self.part * scale,
+            empty: self.empty * scale,
+            source,
+        };
         let both = prices.of(Sort::Open) + prices.of(Sort::Close);
         if let Some(open_close) = given.open_close {
             for sort in [Sort::Open, Sort::Close] {

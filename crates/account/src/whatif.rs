@@ -210,8 +210,7 @@ mod tests {
     /// 400 ns a question by name or a miss, and for a pair of open and close.
     fn prices() -> Prices {
         let here = Prices::measure(None);
-        let given =
-            Given { empty: None, stat: Some(400.0), miss: Some(300.0), open_close: Some(1000.0), xattr: Some(500.0) };
+        let given = Given { empty: None, stat: Some(400.0), miss: Some(300.0), open_close: Some(1000.0), xattr: Some(500.0) };
         let mut prices = here.given(&given, "a test".to_owned());
         prices.part = 0.0;
         prices
@@ -245,10 +244,7 @@ mod tests {
     fn what_is_redundant_is_saved_whole() {
         let (detail, prices) = (detail(2000), prices());
         let asked = asked(&detail, |dir| (dir == b"/x").then(|| b"ext4".to_vec()));
-        assert_eq!(
-            asked.iter().map(|(name, asked)| (&name[..], asked.entries)).collect::<Vec<_>>(),
-            [(&b"ext4"[..], 2000)]
-        );
+        assert_eq!(asked.iter().map(|(name, asked)| (&name[..], asked.entries)).collect::<Vec<_>>(), [(&b"ext4"[..], 2000)]);
         let what = what_if(&detail, &asked, &prices, 0.010, 0.001);
         assert_eq!(what.fixed, 400.0);
         let fstat = prices.of(Sort::OpenStat);
@@ -275,10 +271,7 @@ mod tests {
         let what = what_if(&detail, &BTreeMap::new(), &prices(), 0.0, 0.0);
         assert_eq!(what.changes.len(), 10);
         for change in &what.changes {
-            assert!(
-                change.calls == 0 && change.seconds == 0.0 && change.percent == 0.0 && !change.advised,
-                "{change:?}"
-            );
+            assert!(change.calls == 0 && change.seconds == 0.0 && change.percent == 0.0 && !change.advised, "{change:?}");
         }
     }
 

@@ -19,7 +19,7 @@ use crate::support::run::{Ran, program};
 use crate::support::{Need, in_namespace, require, run};
 
 /// Every meter; a new one is held to all of this by its name.
-pub(crate) const METERS: [&str; 1] = ["ptrace"];
+pub(crate) const METERS: [&str; 3] = ["bpf", "perf", "ptrace"];
 
 /// Pairs of runs until one agrees.
 const ROUNDS: usize = 5;
@@ -133,7 +133,7 @@ fn difference(here: &Counts, there: &Counts) -> String {
 }
 
 /// The program of `busy.c`, and its word.
-fn busy(at: &Path) -> PathBuf {
+pub(crate) fn busy(at: &Path) -> PathBuf {
     let built = at.join("busy");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../account/tests/busy.c");
     tool(Command::new("cc").args(["-O1", "-w", "-pthread", source, "-o"]).arg(&built));

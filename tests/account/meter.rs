@@ -1,5 +1,6 @@
 //! A metered command notices nothing, and nothing stays behind.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -14,7 +15,7 @@ use crate::support::run::program;
 use crate::support::{fathom, run};
 
 fn metered(meter: &str, words: &[&str]) -> Command {
-    let args = ["account", "--meter", meter, "--json", "-o", "/dev/null", "--"].iter().chain(words);
+    let args = ["account", "--meter", meter, "--json", "-o", "/dev/null", "--"].into_iter().chain(words.iter().copied());
     fathom(args.map(OsString::from))
 }
 
@@ -120,6 +121,57 @@ fn what_outlives_the_command_need_not_be_waited_for() {
 fn written(at: &Path) -> Pid {
     let text = std::fs::read_to_string(at).unwrap();
     Pid::from_raw(text.trim().parse().unwrap()).unwrap()
+}
+
+/// Ids of all BPF programs that are loaded on this machine: by ourselves, since a witness must not share the defendant's code.
+fn loaded() -> BTreeSet<u32> {
+    const PROG_GET_NEXT_ID: libc::c_long = 11;
+    let mut ids = BTreeSet::new();
+    let mut attr = [0u32; 3];
+    // SAFETY: the command takes and fills in three numbers, without addresses.
+    while unsafe { libc::syscall(libc::SYS_bpf, PROG_GET_NEXT_ID, &raw mut attr, size_of_val(&attr)) } == 0 {
+        ids.insert(attr[1]);
+        attr[0] = attr[1];
+    }
+    ids
+}
+
+#[test]
+fn no_program_and_no_mount_is_left_after_a_sudden_end() {
+    let mounts = || std::fs::read("/proc/self/mountinfo").unwrap();
+    for meter in ["bpf", "perf"] {
+        let (before, mounts_before) = (loaded(), mounts());
+        let mut child = begin(&mut metered(meter, &["sh", "-c", "echo ready; exec sleep 3"]));
+        let meanwhile: BTreeSet<u32> = loaded().difference(&before).copied().collect();
+        assert!(meter != "bpf" || meanwhile.len() >= 5, "{meanwhile:?}");
+        child.kill().unwrap();
+        assert_eq!(ends(&mut child).signal(), Some(9), "{meter}");
+        let started = Instant::now();
+        // Those of other tests end with these.
+        while !loaded().is_disjoint(&meanwhile) {
+            assert!(started.elapsed() < Duration::from_secs(30), "{meter}: programs are left");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(mounts(), mounts_before, "{meter}");
+    }
+}
+
+#[test]
+fn many_calls_take_no_more_memory_than_few() {
+    let at = tempfile::tempdir().unwrap();
+    let busy = crate::counts::busy(at.path());
+    for meter in ["bpf", "perf"] {
+        let mut child = metered(meter, &[busy.to_str().unwrap(), "many", "1500000"]).spawn().unwrap();
+        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+        let mut status = 0;
+        // SAFETY: both pointers are to live variables, and a zeroed rusage is one.
+        let usage = unsafe {
+            libc::wait4(child.id() as libc::pid_t, &raw mut status, 0, usage.as_mut_ptr());
+            usage.assume_init()
+        };
+        let _ = child.try_wait();
+        assert!(libc::WIFEXITED(status) && usage.ru_maxrss < 50 << 10, "{meter}: {} KiB", usage.ru_maxrss);
+    }
 }
 
 #[test]

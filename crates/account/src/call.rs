@@ -179,6 +179,11 @@ pub trait Meter {
     /// Its name: `bpf`, `perf`, `ptrace`.
     fn name(&self) -> &'static str;
 
+    /// Whether it tells what the path arguments of calls point to.
+    fn sees_names(&self) -> bool {
+        true
+    }
+
     /// Looks whether it can work here, with few and cheap questions.
     ///
     /// # Errors

@@ -7,9 +7,10 @@
 
 use std::ffi::{CStr, CString};
 
-use gate::clock::{empty_call, monotonic_raw};
+use gate::clock::empty_call;
 use gate::fs::{At, CWD, FileType, Open, Want, getdents64, newfstatat, openat, pread64, readlinkat, statx};
 use gate::long::c_string;
+use gate::process::cpu_time;
 use gate::xattr::{fgetxattr, lgetxattr};
 use gate::{Errno, Fd, Result};
 
@@ -182,7 +183,7 @@ impl Prices {
     /// asked for and opened, not read. Where there is none, or it cannot be opened, this program's own file must do. What cannot
     /// be measured is as dear as an empty call.
     pub fn measure(sample: Option<&[u8]>) -> Prices {
-        let empty = best(|| {
+        let empty = each(|| {
             empty_call();
             Ok(())
         });
@@ -213,33 +214,33 @@ impl Prices {
             }
         };
         let look = |dir: &Fd, name: &CStr| newfstatat(dir, name, At::SYMLINK_NOFOLLOW).map(drop);
-        let near = best(|| look(&dir, &name));
+        let near = each(|| look(&dir, &name));
         set(Sort::Stat, near);
-        set(Sort::OpenStat, best(|| newfstatat(&file, c"", At::EMPTY_PATH).map(drop)));
+        set(Sort::OpenStat, each(|| newfstatat(&file, c"", At::EMPTY_PATH).map(drop)));
         let absent = CString::from(c"no-such-file-in-this-directory");
-        set(Sort::Miss, best(|| look(&dir, &absent).or_else(|e| if e == Errno::ENOENT { Ok(()) } else { Err(e) })));
+        set(Sort::Miss, each(|| look(&dir, &absent).or_else(|e| if e == Errno::ENOENT { Ok(()) } else { Err(e) })));
         let (open, close) = open_and_close(&dir, &name);
         set(Sort::Open, open);
         set(Sort::Close, close);
         let mut buffer = vec![0; 32 << 10];
         while getdents64(&dir, &mut buffer)? > 0 {}
-        set(Sort::List, best(|| getdents64(&dir, &mut buffer).map(drop)));
+        set(Sort::List, each(|| getdents64(&dir, &mut buffer).map(drop)));
         let mut value = Vec::new();
         let none = |done: Result<()>| match done {
             Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(()),
             other => other,
         };
-        let far_xattr = best(|| none(lgetxattr(&whole, c"user.fathom", &mut value)));
-        set(Sort::OpenXattr, best(|| none(fgetxattr(&file, c"user.fathom", &mut value))));
+        let far_xattr = each(|| none(lgetxattr(&whole, c"user.fathom", &mut value)));
+        set(Sort::OpenXattr, each(|| none(fgetxattr(&file, c"user.fathom", &mut value))));
         // To read it would change its time of access.
         let own = openat(CWD, c"/proc/self/exe", Open::empty())?;
         let mut bytes = [0; 16];
-        let read = best(|| pread64(&own, &mut bytes, 0).map(drop));
+        let read = each(|| pread64(&own, &mut bytes, 0).map(drop));
         set(Sort::Read, read);
         set(Sort::Write, read);
         // The same by a name of many components.
         let beyond = components(path).saturating_sub(1);
-        if let (Ok(near), Ok(far)) = (near, best(|| newfstatat(CWD, &whole, At::SYMLINK_NOFOLLOW).map(drop)))
+        if let (Ok(near), Ok(far)) = (near, each(|| newfstatat(CWD, &whole, At::SYMLINK_NOFOLLOW).map(drop)))
             && beyond > 0
         {
             self.part = ((far - near) / beyond as f64).max(0.0);
@@ -283,12 +284,17 @@ pub fn components(name: &[u8]) -> u64 {
 const CALLS: usize = 64;
 const BATCHES: usize = 16;
 
+/// The CPU time that this process has used, in nanoseconds: other work on the machine does not count.
+fn now() -> u64 {
+    u64::try_from(cpu_time().as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// What a call costs in the middle one of a few batches, in nanoseconds.
-fn best(mut call: impl FnMut() -> Result<()>) -> Result<f64> {
+fn each(mut call: impl FnMut() -> Result<()>) -> Result<f64> {
     middle(|| {
-        let begun = monotonic_raw();
+        let begun = now();
         (0..CALLS).try_for_each(|_| call())?;
-        Ok(monotonic_raw().saturating_sub(begun))
+        Ok(now().saturating_sub(begun))
     })
 }
 
@@ -306,13 +312,13 @@ fn open_and_close(dir: &Fd, name: &CStr) -> (Result<f64>, Result<f64>) {
     let mut open = Vec::with_capacity(CALLS);
     let mut closing = Vec::new();
     let opening = middle(|| {
-        let begun = monotonic_raw();
+        let begun = now();
         for _ in 0..CALLS {
             open.push(openat(dir, name, Open::empty())?);
         }
-        let opened = monotonic_raw();
+        let opened = now();
         open.clear();
-        closing.push(monotonic_raw().saturating_sub(opened));
+        closing.push(now().saturating_sub(opened));
         Ok(opened.saturating_sub(begun))
     });
     let mut closing = closing.into_iter();

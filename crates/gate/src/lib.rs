@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`meter`] | the names of the gates, the counters of each thread, their sum |
 //! | [`account`] | what calls and CPU time are for, for those who ask |
+//! | [`bpf`] | maps, programs and raw tracepoints of BPF |
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
 //! | [`cache`] | what of a file is in memory: `cachestat`, `mincore` |
 //! | [`clock`] | clocks, and the processor that a thread runs on |
@@ -22,6 +23,7 @@
 //! | [`long`] | the same calls on names longer than `PATH_MAX` |
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
+//! | [`perf`] | tracepoints as events, and their rings |
 //! | [`process`] | children that can be killed, memory shared with them, times used |
 //! | [`ptrace`] | the stops of traced processes: `ptrace`, `process_vm_readv` |
 //! | [`scratch`] | files that are made to be experimented on |
@@ -38,6 +40,7 @@ compile_error!(
 );
 
 pub mod account;
+pub mod bpf;
 pub mod btrfs;
 pub mod cache;
 pub mod clock;
@@ -53,6 +56,7 @@ pub mod long;
 pub mod meter;
 pub mod mount;
 pub mod notify;
+pub mod perf;
 pub mod process;
 pub mod ptrace;
 pub mod scratch;

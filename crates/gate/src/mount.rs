@@ -123,6 +123,20 @@ pub fn unshare_mounts() -> Result<()> {
     .map(drop)
 }
 
+/// Mounts a file system of the kernel's own, which has no source, where a name leads to.
+/// [mount(2)](https://man7.org/linux/man-pages/man2/mount.2.html)
+///
+/// # Errors
+/// `ENODEV`: the kernel does not know this type. `EPERM` without `CAP_SYS_ADMIN`; `EBUSY` where it is mounted already.
+pub fn mount_own(kind: &CStr, name: &CStr) -> Result<()> {
+    let nothing = std::ptr::null::<u8>();
+    pass(Gate::Mount, || {
+        // SAFETY: the strings are NUL-terminated; these file systems take no data.
+        answer(unsafe { syscall(libc::SYS_mount, kind.as_ptr(), name.as_ptr(), kind.as_ptr(), 0, nothing) })
+    })
+    .map(drop)
+}
+
 /// Detaches the mount that a name leads to, and all that is on it.
 /// [umount2(2)](https://man7.org/linux/man-pages/man2/umount.2.html), `MNT_DETACH`
 pub fn umount_detach(name: &CStr) -> Result<()> {

@@ -7,10 +7,10 @@ use std::mem::MaybeUninit;
 
 use libc::{c_int, c_long, c_void};
 
+use crate::Result;
 use crate::cache::page_size;
 use crate::meter::answer;
 use crate::process::{Ended, ended};
-use crate::Result;
 
 // The C libraries do not agree on the type of these, and do not have all of them.
 const CONT: c_long = 7;

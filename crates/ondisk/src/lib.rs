@@ -11,6 +11,8 @@
 //! | [`dirent`] | the buffer of getdents64(2) |
 //! | [`fanotify`] | mount events |
 //! | [`fiemap`] | where a file lies |
+//! | [`btf`] | the kernel's description of its own types |
+//! | [`perf`] | records of perf_event_open(2), formats of tracepoints |
 //! | [`btrfs`] | what btrfs says of a subvolume |
 //! | [`elf`] | what a program's file begins with: its interpreter |
 //! | [`ext4`] | the superblock, inodes and directories of ext4 |
@@ -18,6 +20,7 @@
 //! | [`xfs`] | what XFS says of itself and of its inodes |
 #![forbid(unsafe_code)]
 
+pub mod btf;
 pub mod btrfs;
 pub mod dirent;
 pub mod elf;
@@ -28,6 +31,7 @@ pub mod mnttab;
 mod mount;
 pub mod mountinfo;
 pub mod pax;
+pub mod perf;
 pub mod statmount;
 mod time;
 pub mod xfs;

@@ -26,6 +26,9 @@ pub fn run(
                     [] => "it is the cheapest, and works here".to_owned(),
                     refused => format!("the cheapest that works here ({})", refused.join("; ")),
                 };
+                if !meter.sees_names() {
+                    metered.why.push_str("; it sees no names");
+                }
                 return Ok(metered);
             }
         }

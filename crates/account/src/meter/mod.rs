@@ -3,20 +3,34 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`auto`] | the cheapest that works here |
+//! | [`bpf`] | for root: programs at the kernel's tracepoints |
+//! | [`perf`] | for root, where BPF is not to be had: the tracepoints' own records |
 //! | [`ptrace`] | for everybody: ptrace(2), with a seccomp filter |
 //! | [`find`] | the program that a command names |
 //! | [`totals`] | calls added up, in bounded space |
+//! | [`families`] | which end of a thread is that of its process |
+//! | [`tracefs`] | numbers and formats of tracepoints, wherever they are mounted |
 
 pub mod auto;
+pub mod bpf;
+mod families;
 mod find;
+pub mod perf;
 pub mod ptrace;
 pub mod totals;
+mod tracefs;
 
-use crate::call::{Command, Failure, Listener, Meter, Metered, Want};
+use std::ffi::{CStr, CString};
+use std::os::fd::AsRawFd;
+
+use gate::fs::{At, CWD, Open, Want as Ask, openat, readlinkat, statx};
+use gate::{clock, process};
+
+use crate::call::{Command, Ended, Failure, Listener, Meter, Metered, Want};
 
 /// Every meter, the cheapest first.
 pub fn all() -> Vec<Box<dyn Meter>> {
-    vec![Box::new(ptrace::Ptrace)]
+    vec![Box::new(bpf::Bpf), Box::new(perf::Perf), Box::new(ptrace::Ptrace)]
 }
 
 /// Runs the command under the meter of this name; `auto` is the cheapest that works here.
@@ -33,4 +47,44 @@ pub fn run(name: &str, command: &Command, want: Want, to: &mut dyn Listener) -> 
         return Err(Failure::Meter(format!("there is no meter of this name; there are auto, {}", names.join(", "))));
     };
     meter.possible().map_err(Failure::Meter).and_then(|()| meter.run(command, want, to))
+}
+
+/// How a process ended.
+fn how(ended: &process::Ended) -> Ended {
+    match ended.signal {
+        Some(signal) => Ended::Killed(signal),
+        None => Ended::Exited(ended.status.unwrap_or_default()),
+    }
+}
+
+/// What a file-system call takes that does nothing, in nanoseconds: the best of several rounds. The difference, before a process
+/// is metered and then, is what metering takes from it.
+fn trial() -> u64 {
+    const ROUNDS: u64 = 16;
+    const CALLS: u64 = 32;
+    let round = |_| {
+        let start = clock::monotonic();
+        (0..CALLS).for_each(|_| clock::empty_file_call());
+        clock::monotonic().saturating_sub(start) / CALLS
+    };
+    (0..ROUNDS).map(round).min().unwrap_or_default()
+}
+
+/// The absolute name of the file that a process runs. When it runs another one by now, or none: the name of the file that it was
+/// called by, or that as it is. Which file it is, the number of its inode tells, and so does the last part of the name; without
+/// the number (0) the process is believed.
+fn file_of(pid: u32, called: &[u8], inode: u64) -> Vec<u8> {
+    let last = |name: &[u8]| name.rsplit(|&byte| byte == b'/').next().map(<[u8]>::to_vec);
+    let is_it = |name: &CStr| statx(CWD, name, At::empty(), Ask::INO).is_ok_and(|file| file.ino == inode);
+    let running = || {
+        let exe = CString::new(format!("/proc/{pid}/exe")).ok()?;
+        let name = readlinkat(CWD, &exe).ok()?;
+        (inode == 0 || last(&name) == last(called) || is_it(&exe)).then_some(name)
+    };
+    let named = || {
+        let file = openat(CWD, &CString::new(called).ok().filter(|_| called.starts_with(b"/"))?, Open::PATH).ok()?;
+        let link = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+        if is_it(&link) { readlinkat(CWD, &link).ok() } else { None }
+    };
+    running().or_else(named).unwrap_or_else(|| called.to_vec())
 }

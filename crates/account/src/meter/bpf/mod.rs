@@ -1,0 +1,299 @@
+//! The meter that costs least: programs of BPF at the kernel's tracepoints add up in the kernel, and only what is to be told one
+//! by one goes through a ring.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`asm`] | an assembler: no compiler and no library is needed to make the programs, or to load them |
+//! | [`program`] | the programs, and the layout of what they share with this side |
+//! | [`offsets`] | where the fields of the kernel's structs are |
+//! | [`watch`] | this side: reads the ring, takes finished processes out of the maps |
+//!
+//! It takes root (`CAP_BPF` and `CAP_PERFMON`) and Linux 5.8, by what it uses; it has been run on 6.18. What it cannot see: calls
+//! of 32-bit programs (it says how many there were), and what a 64-bit program asks for by `int 0x80`. Where the kernel does
+//! not describe its own types, process ids are the kernel's even in a PID namespace, and names of programs are cut to 15 bytes
+//! when the program is gone before it can be looked at.
+
+pub mod asm;
+mod offsets;
+mod program;
+mod watch;
+
+use std::ffi::CStr;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use gate::bpf::{Kind, Map, Program, Refused, Ring, Words, prctl_unknown, raw_tracepoint_open};
+use gate::command::{Held, Unstarted};
+use gate::{Errno, Fd, clock, process};
+
+use self::offsets::Offsets;
+use self::program::{SCRATCH, SIGN, Things, board, slot, task};
+use self::watch::Watch;
+use super::find::not_run;
+use super::{how, trial};
+use crate::call::{Command, Failure, Listener, Meter, Metered, Want};
+
+/// The programs call what the kernel lets only those of GPL-compatible licences call.
+const LICENSE: &CStr = c"Dual MIT/GPL";
+
+/// Threads that can be metered at once.
+const TASKS: u32 = 1 << 14;
+/// Processes between two looks of this side, at most, and calls by process, number and error. Beyond, they are added up together.
+const SLOTS: u32 = 1 << 12;
+const CELLS: u32 = 1 << 16;
+/// Bytes in the ring, at least and at most: what programs begin, and calls that are told, which take about so many each.
+const LEAST_RING: u64 = 1 << 18;
+const MOST_RING: u64 = 1 << 24;
+const EACH: u64 = 256;
+
+/// The meter.
+pub struct Bpf;
+
+impl Meter for Bpf {
+    fn name(&self) -> &'static str {
+        "bpf"
+    }
+
+    fn possible(&self) -> Result<(), String> {
+        if cfg!(not(any(target_arch = "x86_64", target_arch = "aarch64"))) {
+            return Err("nobody has written down the registers of this processor".to_owned());
+        }
+        Ring::new("fathom_try", 1 << 16).map_err(|errno| match errno {
+            Errno::EINVAL => "it takes Linux 5.8".to_owned(),
+            errno => unmade(errno),
+        })?;
+        let code = program::attempt().ok_or_else(unassembled)?;
+        Program::load_raw_tracepoint("fathom_try", &code, LICENSE).map(drop).map_err(refused)
+    }
+
+    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure> {
+        let tell = want.calls();
+        let bare = trial();
+        let kit = Kit::new(tell).map_err(Failure::Meter)?;
+        let Kit { words, slots, cells, mut ring, programs, attached, cookie, .. } = kit;
+        let prepare = || {
+            prctl_unknown(SIGN as u32, cookie[0], cookie[1]);
+            if words[board::SEEN].load(Ordering::Relaxed) == 0 {
+                return Err(Errno::ENOSYS); // a filter (seccomp) has answered in the place of the kernel
+            }
+            words[board::TRIED].store(trial(), Ordering::Relaxed);
+            // From here on calls are told: the next one is the execve of the command.
+            if tell > 0 {
+                set_classes(&words, true);
+            }
+            Ok(())
+        };
+        let failed = |what: &str, errno: Errno| Failure::Meter(format!("cannot {what}: {errno}"));
+        let held = Held::fork(&command.program, &command.args, prepare).map_err(|e| failed("fork", e))?;
+        let before = process::children_time();
+        let start = clock::monotonic();
+        let mut running = held.go().map_err(|e| failed("start the command", e))?;
+        let mut watch = Watch::new(&words, [&slots, &cells], tell, to);
+        let ended = watch.to_the_end(&mut running, &mut ring).map_err(|e| failed("wait for the command", e))?;
+        let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
+        drop(attached);
+        match running.unstarted() {
+            Some(Unstarted::NotRun(errno)) => return Err(not_run(&command.program, errno)),
+            Some(Unstarted::Unprepared(errno)) => {
+                return Err(failed("see the command at the tracepoint sys_enter", errno));
+            }
+            None => {}
+        }
+        let after = process::children_time();
+        let missed =
+            programs.iter().filter_map(|program| program.info().ok()).map(|info| info.recursion_misses).sum::<u64>();
+        let each = words[board::TRIED].load(Ordering::Relaxed).saturating_sub(bare);
+        let summary = watch.finish().map_err(|e| failed("read the maps of the BPF programs", e))?;
+        let calls: u64 = summary.totals.iter().map(|total| total.calls).sum();
+        Ok(Metered {
+            meter: self.name(),
+            why: "it was asked for".to_owned(),
+            warnings: summary.warnings,
+            totals: summary.totals,
+            told: summary.told,
+            unfinished: words[board::UNFINISHED].load(Ordering::Relaxed),
+            lost: summary.lost + missed,
+            overhead: Duration::from_nanos(each.saturating_mul(calls)),
+            ended: how(&ended),
+            real,
+            user: after.0.saturating_sub(before.0),
+            sys: after.1.saturating_sub(before.1),
+        })
+    }
+}
+
+/// All that lives in the kernel while a command is metered, by descriptors that end with this process.
+struct Kit {
+    words: Words,
+    slots: Map,
+    cells: Map,
+    ring: Ring,
+    programs: Vec<Program>,
+    attached: Vec<Fd>,
+    cookie: [u64; 2],
+    /// Kept for the programs.
+    _others: [Map; 3],
+}
+
+impl Kit {
+    fn new(tell: u64) -> Result<Kit, String> {
+        let map = |kind, name, key, value, entries| Map::new(kind, name, key, value, entries).map_err(unmade);
+        let board = map(Kind::Array, "fathom_board", 4, 8 * board::WORDS, 1)?;
+        let tasks = map(Kind::Hash, "fathom_tasks", 4, task::LEN as usize, TASKS)?;
+        let slots = map(Kind::Hash, "fathom_slots", 8, slot::LEN as usize, SLOTS)?;
+        let cells = map(Kind::Hash, "fathom_cells", 16, 16, CELLS)?;
+        let scratch = map(Kind::PercpuArray, "fathom_scratch", 4, SCRATCH, 1)?;
+        let size = (tell.min(MOST_RING) * EACH).next_power_of_two().clamp(LEAST_RING, MOST_RING) as u32;
+        let ring = Ring::new("fathom_ring", size).map_err(unmade)?;
+        let words = board.words().map_err(unmade)?;
+        set_classes(&words, false);
+        words[board::EVENTS].store((tell > 0).into(), Ordering::Relaxed);
+        let things = Things {
+            board: raw(&board),
+            tasks: raw(&tasks),
+            slots: raw(&slots),
+            cells: raw(&cells),
+            scratch: raw(&scratch),
+            ring: raw(&ring),
+            watermark: (size / 8).cast_signed(),
+            offsets: Offsets::find()?,
+            cookie: cookie(),
+        };
+        // The one that sees the command make itself known comes last: from then on all others are needed.
+        let parts: [(&str, &CStr, fn(&Things) -> Option<Vec<u64>>); 5] = [
+            ("fathom_exit", c"sched_process_exit", program::exit),
+            ("fathom_exec", c"sched_process_exec", program::exec),
+            ("fathom_fork", c"sched_process_fork", program::fork),
+            ("fathom_return", c"sys_exit", program::exit_call),
+            ("fathom_enter", c"sys_enter", program::enter),
+        ];
+        let (mut programs, mut attached) = (Vec::new(), Vec::new());
+        for (name, _, write) in parts {
+            let code = write(&things).ok_or_else(unassembled)?;
+            programs.push(Program::load_raw_tracepoint(name, &code, LICENSE).map_err(refused)?);
+        }
+        for ((_, place, _), program) in parts.iter().zip(&programs) {
+            let unattached = |errno| format!("cannot attach to the tracepoint {}: {errno}", place.to_string_lossy());
+            attached.push(raw_tracepoint_open(place, program).map_err(unattached)?);
+        }
+        let cookie = things.cookie;
+        Ok(Kit { words, slots, cells, ring, programs, attached, cookie, _others: [board, tasks, scratch] })
+    }
+}
+
+/// Says of each system call whether it is counted, and whether it is told.
+fn set_classes(words: &Words, told: bool) {
+    for (word, class) in words.iter().skip(board::CLASSES).zip(program::classes(told)) {
+        word.store(class, Ordering::Relaxed);
+    }
+}
+
+/// Two numbers that nobody can guess: the standard library keys its hash tables with them.
+fn cookie() -> [u64; 2] {
+    [0; 2].map(|nothing: u64| {
+        let mut hasher = RandomState::new().build_hasher();
+        hasher.write_u64(nothing);
+        hasher.finish()
+    })
+}
+
+fn raw(of: &impl AsRawFd) -> i32 {
+    of.as_raw_fd()
+}
+
+const PRIVILEGE: &str = "run as root, or with CAP_BPF and CAP_PERFMON";
+
+fn unmade(errno: Errno) -> String {
+    match errno {
+        Errno::EPERM => {
+            format!("BPF is not permitted: {errno}; {PRIVILEGE}, and before Linux 5.11 with `ulimit -l unlimited`")
+        }
+        Errno::ENOSYS => format!("this kernel has no BPF: {errno}"),
+        _ => format!("cannot make a BPF map: {errno}"),
+    }
+}
+
+fn unassembled() -> String {
+    "a BPF program could not be assembled".to_owned()
+}
+
+fn refused(Refused { errno, log }: Refused) -> String {
+    match errno {
+        Errno::EPERM if log.is_empty() => format!("BPF programs are not permitted: {errno}; {PRIVILEGE}"),
+        _ => format!("the kernel refuses a BPF program: {errno}; {log}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_can_be_assembled_and_read() {
+        let told = Offsets {
+            pid: 2400,
+            tgid: 2404,
+            files: Some(3000),
+            fs: Some(2992),
+            ids: Some(offsets::Ids { thread_pid: 2600, level: 4, numbers: 96, size: 16 }),
+            program: Some(offsets::Running { interp: 104, file: 64, inode: 32, ino: 64 }),
+            ends: Some(offsets::Ends { pending: 3100, signal: 3050, group_exit_code: 100 }),
+        };
+        let silent = Offsets { files: None, fs: None, ids: None, program: None, ends: None, ..told };
+        for offsets in [told, silent] {
+            let things = Things { offsets, ..Things::NONE };
+            for write in [program::enter, program::exit_call, program::fork, program::exec, program::exit] {
+                let code = write(&things).unwrap();
+                let listing = asm::listing(&code);
+                assert!(listing.ends_with(": exit\n") && !listing.contains('?'), "{listing}");
+                assert!(code.len() < 500, "{}", code.len());
+            }
+        }
+    }
+
+    #[test]
+    fn the_way_of_a_call_that_nobody_meters_is_short() {
+        let listing = asm::listing(&program::enter(&Things::NONE).unwrap());
+        let way: Vec<&str> = listing.lines().take(10).collect();
+        assert_eq!(
+            way[..9],
+            [
+                "0: r6 = r1",
+                "1: r8 = *(u64 *)(r6 +8)",
+                "2: call 14",
+                "3: *(u32 *)(r10 -8) = r0",
+                "4: r1 = map",
+                "6: r2 = r10",
+                "7: r2 += -8",
+                "8: call 1",
+                &format!("9: if r0 == 0 goto {}", stranger(&listing)),
+            ]
+        );
+    }
+
+    /// Where the number of prctl(2) is asked for.
+    fn stranger(listing: &str) -> &str {
+        let number = if cfg!(target_arch = "x86_64") { "!= 157" } else { "!= 167" };
+        let line = listing.lines().find(|line| line.contains(number)).unwrap();
+        line.split(':').next().unwrap()
+    }
+
+    #[test]
+    fn the_kernel_takes_the_programs_whatever_it_says_of_itself() {
+        if let Err(why) = Bpf.possible() {
+            return eprintln!("SKIPPED: {why}");
+        }
+        for tell in [0, u64::MAX] {
+            Kit::new(tell).map(drop).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_said_of_a_refusal_names_what_helps() {
+        assert!(unmade(Errno::EPERM).contains("run as root"));
+        assert!(refused(Refused { errno: Errno::EPERM, log: String::new() }).contains("CAP_BPF"));
+        assert!(refused(Refused { errno: Errno::EINVAL, log: "R0 !read_ok".to_owned() }).ends_with("R0 !read_ok"));
+    }
+}

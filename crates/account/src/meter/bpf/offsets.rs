@@ -1,0 +1,190 @@
+//! Where the fields of the kernel's own structs are. The kernel says so itself (BTF); one that is built without it is looked at:
+//! a thread whose ids are known is asked for its `task_struct`, and they stand in it next to each other.
+
+use gate::bpf::{Kind, Map, Program, Ring, prctl_unknown, raw_tracepoint_open};
+use gate::fs::{CWD, Open, openat, read};
+use ondisk::btf::Btf;
+
+use super::program::{self, LOOKED, SCRATCH, SIGN, Things};
+use super::{LICENSE, refused};
+
+/// Where what is needed is, in bytes. Without BTF only the ids are known, and the rest does without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Offsets {
+    /// `task_struct.pid`, which is the tid, and `task_struct.tgid`, which is the pid.
+    pub(super) pid: u32,
+    pub(super) tgid: u32,
+    /// `task_struct.files` and `fs`: who has the same ones shares them.
+    pub(super) files: Option<u32>,
+    pub(super) fs: Option<u32>,
+    pub(super) ids: Option<Ids>,
+    pub(super) program: Option<Running>,
+    pub(super) ends: Option<Ends>,
+}
+
+/// The ids of a thread in its PID namespaces, from the outermost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ids {
+    /// `task_struct.thread_pid`, a `struct pid`.
+    pub(super) thread_pid: u32,
+    /// `pid.level`: how deep its own namespace is.
+    pub(super) level: u32,
+    /// `pid.numbers[0].nr`, and how many bytes further the next one is.
+    pub(super) numbers: u32,
+    pub(super) size: u32,
+}
+
+/// What a process begins to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Running {
+    /// `linux_binprm.interp`: the name of the file; of a script, that of its interpreter.
+    pub(super) interp: u32,
+    /// `linux_binprm.file`, `file.f_inode`, `inode.i_ino`.
+    pub(super) file: u32,
+    pub(super) inode: u32,
+    pub(super) ino: u32,
+}
+
+/// How a thread ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends {
+    /// `task_struct.pending.signal`: signals for this thread.
+    pub(super) pending: u32,
+    /// `task_struct.signal`, a `signal_struct`, and its `group_exit_code`.
+    pub(super) signal: u32,
+    pub(super) group_exit_code: u32,
+}
+
+impl Offsets {
+    /// As this kernel says, if it does; else by looking.
+    ///
+    /// # Errors
+    /// What stands in the way.
+    pub(super) fn find() -> Result<Offsets, String> {
+        said().and_then(|types| Offsets::of(&types)).map_or_else(Offsets::by_looking, Ok)
+    }
+
+    /// From the kernel's types.
+    pub(super) fn of(types: &[u8]) -> Option<Offsets> {
+        let btf = Btf::parse(types)?;
+        let task = btf.structure(b"task_struct")?;
+        let field = |name: &[u8]| btf.member(task, name).map(|member| member.offset);
+        let of = |structure: &[u8], name: &[u8]| Some(btf.member(btf.structure(structure)?, name)?.offset);
+        let ids = || {
+            let upid = btf.structure(b"upid")?;
+            Some(Ids {
+                thread_pid: field(b"thread_pid")?,
+                level: of(b"pid", b"level")?,
+                numbers: of(b"pid", b"numbers")? + btf.member(upid, b"nr")?.offset,
+                size: btf.size(upid)?,
+            })
+        };
+        let program = || {
+            Some(Running {
+                interp: of(b"linux_binprm", b"interp")?,
+                file: of(b"linux_binprm", b"file")?,
+                inode: of(b"file", b"f_inode")?,
+                ino: of(b"inode", b"i_ino")?,
+            })
+        };
+        let ends = || {
+            Some(Ends {
+                pending: field(b"pending")?.checked_add(of(b"sigpending", b"signal")?)?,
+                signal: field(b"signal")?,
+                group_exit_code: of(b"signal_struct", b"group_exit_code")?,
+            })
+        };
+        Some(Offsets {
+            pid: field(b"pid")?,
+            tgid: field(b"tgid")?,
+            files: field(b"files"),
+            fs: field(b"fs"),
+            ids: ids(),
+            program: program(),
+            ends: ends(),
+        })
+    }
+
+    /// By looking at the `task_struct` of a thread of our own that is not the main one, whose two ids therefore differ.
+    ///
+    /// # Errors
+    /// What stands in the way.
+    pub(super) fn by_looking() -> Result<Offsets, String> {
+        /// Pieces overlap by this, so that no pair of ids is cut in two.
+        const OVERLAP: usize = 8;
+        const PIECES: usize = 6;
+        const ROOM: u32 = 64 << 10;
+        let made = |errno| format!("cannot make a BPF map: {errno}");
+        let mut ring = Ring::new("fathom_look", ROOM).map_err(made)?;
+        let scratch = Map::new(Kind::PercpuArray, "fathom_look", 4, SCRATCH, 1).map_err(made)?;
+        for piece in 0..PIECES {
+            let from = piece * (LOOKED - OVERLAP);
+            let cookie = super::cookie();
+            let code = program::look(
+                &Things { ring: super::raw(&ring), scratch: super::raw(&scratch), cookie, ..Things::NONE },
+                from as i32,
+            );
+            let code = code.ok_or("a BPF program could not be assembled")?;
+            let program = Program::load_raw_tracepoint("fathom_look", &code, LICENSE).map_err(refused)?;
+            let attached = raw_tracepoint_open(c"sys_enter", &program)
+                .map_err(|errno| format!("cannot attach to the tracepoint sys_enter: {errno}"))?;
+            std::thread::scope(|scope| {
+                scope.spawn(|| prctl_unknown(SIGN as u32, cookie[0], cookie[1]));
+            });
+            drop(attached);
+            let mut found = None;
+            ring.drain(|record| {
+                let ids = record.get(8..16).unwrap_or_default();
+                // The lower half is the tid, which the kernel calls pid.
+                found = record.get(16..).and_then(|task| task.windows(8).step_by(4).position(|pair| pair == ids));
+            });
+            if let Some(at) = found {
+                let pid = (from + 4 * at) as u32;
+                let (files, fs, ids, program, ends) = (None, None, None, None, None);
+                return Ok(Offsets { pid, tgid: pid + 4, files, fs, ids, program, ends });
+            }
+        }
+        Err("this kernel does not describe itself (no /sys/kernel/btf/vmlinux), and its task_struct is not as others'"
+            .to_owned())
+    }
+}
+
+/// What the kernel says of its types; some megabytes.
+fn said() -> Option<Vec<u8>> {
+    const MOST: usize = 64 << 20;
+    let fd = openat(CWD, c"/sys/kernel/btf/vmlinux", Open::NONBLOCK).ok()?;
+    let (mut types, mut have) = (vec![0; 8 << 20], 0);
+    loop {
+        match read(&fd, types.get_mut(have..)?).ok()? {
+            0 => break,
+            n => have += n,
+        }
+        if have == types.len() && have < MOST {
+            types.resize(have * 2, 0);
+        }
+    }
+    types.truncate(have);
+    Some(types)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_and_what_is_seen_are_the_same() {
+        let (Some(said), Ok(seen)) = (said(), Offsets::by_looking()) else {
+            return eprintln!("SKIPPED: it takes a kernel with BTF, and permission for BPF");
+        };
+        let said = Offsets::of(&said).unwrap();
+        assert_eq!((said.pid, said.tgid), (seen.pid, seen.tgid));
+        assert!(said.files.is_some() && said.fs.is_some(), "{said:?}");
+        assert!(said.ids.is_some() && said.program.is_some() && said.ends.is_some(), "{said:?}");
+    }
+
+    #[test]
+    fn what_is_no_description_says_nothing() {
+        assert_eq!(Offsets::of(b""), None);
+        assert_eq!(Offsets::of(&[0; 100]), None);
+    }
+}

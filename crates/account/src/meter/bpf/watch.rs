@@ -1,0 +1,352 @@
+//! What goes on outside of the kernel while a command is metered: the ring is read, and processes that have ended are taken out of
+//! the maps, so that these need not grow.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use gate::bpf::{Map, Ring, Words};
+use gate::command::Running;
+use gate::notify::{Event, poll};
+use gate::process::Ended;
+
+use super::program::{self, board, fork, kind, names, slot, task};
+use super::set_classes;
+use crate::call::{Call, Fork, Listener, Total};
+use crate::meter::families::Families;
+use crate::meter::file_of;
+use crate::meter::totals::{Program, Totals};
+use crate::syscalls::NUMBERS;
+
+/// How long to wait when there was something to read: then there will be more, and reading it a little at a time costs more.
+const BUSY: Duration = Duration::from_millis(1);
+/// And when there was nothing: a ring that fills wakes earlier, and so does the end of the last thread.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// Names of the call that a thread is in.
+#[derive(Default)]
+struct Names {
+    bytes: Vec<u8>,
+    /// Their lengths, 0 for none.
+    first: usize,
+    second: usize,
+}
+
+impl Names {
+    /// From a record of the ring, in which each has a NUL.
+    fn put(&mut self, record: &[u8]) {
+        let len = |at: i16| word(record, at) as usize;
+        self.bytes.clear();
+        self.bytes.extend_from_slice(record.get(names::BYTES as usize..).unwrap_or_default());
+        (self.first, self.second) = (len(names::FIRST), len(names::SECOND));
+    }
+
+    fn both(&self) -> [Option<&[u8]>; 2] {
+        let name = |from: usize, len: usize| self.bytes.get(from..from + len.checked_sub(1)?);
+        [name(0, self.first), name(self.first, self.second)]
+    }
+}
+
+/// The watch over a command and all that comes of it.
+pub(super) struct Watch<'a> {
+    words: &'a Words,
+    slots: &'a Map,
+    cells: &'a Map,
+    to: &'a mut dyn Listener,
+    /// So many calls are to be told, and have been.
+    tell: u64,
+    told: u64,
+    /// By thread, as long as it lives.
+    names: HashMap<u32, Names>,
+    families: Families,
+    totals: Totals,
+    /// The program that began in a slot.
+    programs: HashMap<u64, Program>,
+    /// Slots and cells that were made until the last look.
+    slots_then: u64,
+    cells_then: u64,
+    /// Calls that were to be told and are not.
+    dropped: u64,
+    warnings: Vec<String>,
+}
+
+/// What came of it.
+pub(super) struct Summary {
+    pub(super) totals: Vec<Total>,
+    pub(super) told: u64,
+    pub(super) lost: u64,
+    pub(super) warnings: Vec<String>,
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(
+        words: &'a Words,
+        [slots, cells]: [&'a Map; 2],
+        tell: u64,
+        to: &'a mut dyn Listener,
+    ) -> Watch<'a> {
+        Watch {
+            words,
+            slots,
+            cells,
+            to,
+            tell,
+            told: 0,
+            names: HashMap::new(),
+            families: Families::default(),
+            totals: Totals::default(),
+            programs: HashMap::new(),
+            slots_then: 0,
+            cells_then: 0,
+            dropped: 0,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn board(&self, word: usize) -> u64 {
+        self.words.get(word).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    /// Until no metered thread is left, or the command has ended and somebody says that it is enough.
+    pub(super) fn to_the_end(&mut self, running: &mut Running, ring: &mut Ring) -> gate::Result<Ended> {
+        let mut ended = None;
+        loop {
+            let nobody_is_left = self.board(board::LIVE) == 0;
+            let heard = self.listen(ring);
+            if ended.is_none() {
+                ended = running.try_wait()?;
+            }
+            // Before it has made itself known there is nobody either.
+            if nobody_is_left && (ended.is_some() || self.board(board::SEEN) != 0) {
+                break;
+            }
+            if running.asked_to_stop() {
+                let left = self.board(board::LIVE);
+                self.warnings.push(format!(
+                    "{left} {} still running when fathom was told to stop: their calls until then were counted",
+                    if left == 1 { "thread was" } else { "threads were" }
+                ));
+                break;
+            }
+            if self.is_full() {
+                self.harvest(false)?;
+            }
+            if heard > 0 {
+                std::thread::sleep(BUSY);
+            } else {
+                poll([(ring.as_fd(), Event::Readable)], Some(IDLE))?;
+            }
+        }
+        match ended {
+            Some(ended) => Ok(ended),
+            None => running.wait(),
+        }
+    }
+
+    /// Takes in what the ring has.
+    fn listen(&mut self, ring: &mut Ring) -> usize {
+        ring.drain(|record| self.record(record))
+    }
+
+    fn record(&mut self, record: &[u8]) {
+        match word(record, 0).cast_signed() {
+            kind::CALL => self.call(record, true),
+            kind::UNFINISHED => self.call(record, false),
+            kind::NAMES => self.names.entry(word(record, names::TID)).or_default().put(record),
+            kind::FORK => {
+                let shares = word(record, fork::SHARES).cast_signed();
+                let fork = Fork {
+                    parent: word(record, fork::PARENT),
+                    pid: word(record, fork::PID),
+                    tid: word(record, fork::TID),
+                    shares_files: shares & fork::FILES != 0,
+                    shares_fs: shares & fork::FS != 0,
+                };
+                self.families.fork(&fork);
+                self.to.fork(&fork);
+            }
+            kind::EXEC => self.exec(record),
+            kind::EXIT => {
+                // Ids are the two words of an entry of `tasks`.
+                let (pid, tid) = (word(record, 8), word(record, 12));
+                self.names.remove(&tid);
+                let to = &mut *self.to;
+                self.families.exit(pid, tid, |pid, tid| to.exit(pid, tid));
+            }
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, record: &[u8], returned: bool) {
+        if self.told >= self.tell {
+            return;
+        }
+        let tid = word(record, task::TID);
+        let names = self.names.get_mut(&tid);
+        let [name, other] = names.as_ref().map_or([None; 2], |names| names.both());
+        let row = record.get(task::REGISTERS as usize..).unwrap_or_default();
+        self.to.call(&Call {
+            pid: word(record, task::PID),
+            tid,
+            number: word(record, task::NUMBER),
+            args: program::arguments(row),
+            name,
+            other,
+            result: returned.then(|| long(record, task::RESULT).cast_signed()),
+            start: long(record, task::START),
+            nanos: if returned { long(record, task::NANOS) } else { 0 },
+        });
+        if let Some(names) = names {
+            (names.first, names.second) = (0, 0);
+        }
+        self.told += 1;
+        if self.told == self.tell {
+            set_classes(self.words, false);
+            if let Some(events) = self.words.get(board::EVENTS) {
+                events.store(0, Ordering::Relaxed);
+            }
+            self.dropped = self.board(board::DROPPED);
+            self.names = HashMap::new();
+        }
+    }
+
+    /// A program begins. The record is a slot, with a kind in the place of its threads.
+    fn exec(&mut self, record: &[u8]) {
+        let (pid, inode) = (word(record, slot::PID), long(record, slot::INODE));
+        let file = file_of(pid, named(record), inode);
+        let program = self.totals.program(&file);
+        self.programs.insert(long(record, slot::PROGRAM), program);
+        // The names of this very execve.
+        if let Some(names) = self.names.remove(&word(record, slot::FORMER)) {
+            self.names.insert(pid, names);
+        }
+        self.families.exec(pid);
+        self.to.exec(pid, &file);
+    }
+
+    /// The maps are filling with what has ended.
+    fn is_full(&self) -> bool {
+        let made = |word: usize, then: u64| self.board(word).saturating_sub(then);
+        made(board::SLOTS, self.slots_then) > u64::from(self.slots.entries() / 4)
+            || made(board::CELLS, self.cells_then) > u64::from(self.cells.entries() / 4)
+    }
+
+    /// Adds up the cells of the slots that have ended, or of all, and takes them out of the maps.
+    fn harvest(&mut self, all: bool) -> gate::Result<()> {
+        (self.slots_then, self.cells_then) = (self.board(board::SLOTS), self.board(board::CELLS));
+        let (mut ended, mut used) = (HashMap::new(), HashSet::new());
+        let Watch { programs, totals, .. } = self;
+        // Slots first: one that has ended then gets no further calls, and all of its cells will be seen.
+        self.slots.each(|key, value| {
+            let (key, began) = (long(key, 0), long(value, slot::PROGRAM));
+            used.insert(began);
+            if all || long(value, slot::LIVE) == 0 {
+                // What the ring had no room for has the name that it was called by.
+                let program = programs.get(&began).copied();
+                let program = program.unwrap_or_else(|| totals.program(named(value)));
+                ended.insert(key, (program, word(value, slot::PID)));
+            }
+        })?;
+        let mut gone = Vec::new();
+        self.cells.each(|key, value| {
+            let slot = long(key, 0);
+            if slot == slot::FIRST {
+                return;
+            }
+            let unlisted = (Program::default(), 0);
+            let Some((program, pid)) = ended.get(&slot).copied().or((all && slot == 0).then_some(unlisted)) else {
+                return;
+            };
+            let errno = word(key, 12).cast_signed();
+            totals.add(program, pid, word(key, 8), long(value, 0), long(value, 8), (errno != 0).then_some(errno));
+            gone.extend_from_slice(key);
+        })?;
+        self.cells.delete(&gone)?;
+        self.slots.delete(&ended.keys().flat_map(|key| key.to_ne_bytes()).collect::<Vec<u8>>())?;
+        programs.retain(|began, _| used.contains(began));
+        Ok(())
+    }
+
+    /// Adds up all that is left.
+    pub(super) fn finish(mut self) -> gate::Result<Summary> {
+        self.harvest(true)?;
+        let mut spilt = 0;
+        for number in 0..NUMBERS {
+            let at = board::SPILL + 3 * number;
+            let (calls, nanos, errors) = (self.board(at), self.board(at + 1), self.board(at + 2));
+            let mut add = |calls, nanos, errno| {
+                if calls > 0 {
+                    self.totals.add(Program::default(), 0, number as u32, calls, nanos, errno);
+                }
+            };
+            add(calls.saturating_sub(errors), nanos, None);
+            add(errors, 0, Some(0));
+            spilt += calls;
+        }
+        let dropped = if self.told < self.tell { self.board(board::DROPPED) } else { self.dropped };
+        let (unfollowed, narrow) = (self.board(board::UNFOLLOWED), self.board(board::NARROW));
+        let (totals, crowded) = self.totals.finish();
+        let mut warnings = self.warnings;
+        warnings.extend(crowded);
+        let mut warn = |number: u64, what: &str| {
+            if number > 0 {
+                warnings.push(format!("{number} {what}"));
+            }
+        };
+        warn(spilt, "calls were counted, but there was no room for whose they were, and how they failed if they did");
+        warn(dropped, "calls are in the totals, but are not told one by one: they came faster than they could be read");
+        warn(unfollowed, "threads could not be followed, and their calls are not counted: too many ran at once");
+        warn(narrow, "calls of 32-bit programs were not counted");
+        Ok(Summary { totals, told: self.told, lost: dropped + unfollowed, warnings })
+    }
+}
+
+/// The name in a slot, without its NUL.
+fn named(value: &[u8]) -> &[u8] {
+    let name = value.get(slot::NAME as usize..).unwrap_or_default();
+    let len = (word(value, slot::NAMED) as usize).min(name.len());
+    name.get(..len).unwrap_or_default().split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+fn word(bytes: &[u8], at: i16) -> u32 {
+    let at = at as usize;
+    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+}
+
+fn long(bytes: &[u8], at: i16) -> u64 {
+    let at = at as usize;
+    bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_without_their_nul() {
+        let mut record = vec![0; names::BYTES as usize];
+        record[names::FIRST as usize] = 4;
+        record[names::SECOND as usize] = 1;
+        record.extend(b"a/b\0\0");
+        let mut names = Names::default();
+        names.put(&record);
+        assert_eq!(names.both(), [Some(&b"a/b"[..]), Some(&b""[..])]);
+        // Lengths that are not so.
+        record[names::FIRST as usize] = 9;
+        names.put(&record);
+        assert_eq!(names.both(), [None, None]);
+        names.put(&record[..9]);
+        assert_eq!(names.both(), [None, None]);
+    }
+
+    #[test]
+    fn the_name_of_a_slot_ends_where_it_says() {
+        let mut value = vec![0; slot::LEN as usize];
+        value[slot::NAME as usize..][..9].copy_from_slice(b"/bin/true");
+        value[slot::NAMED as usize] = 10;
+        assert_eq!(named(&value), b"/bin/true");
+        value[slot::NAMED as usize] = 5;
+        assert_eq!((named(&value), named(&value[..40]), named(b"")), (&b"/bin/"[..], &b"/bin/"[..], &b""[..]));
+    }
+}

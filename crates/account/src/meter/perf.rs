@@ -1,0 +1,503 @@
+//! The meter for root where BPF is not to be had: the kernel records each call, on its way in and on its way out, in a ring for each
+//! processor, and this side adds them up.
+//!
+//! Records have numbers and arguments but not what these point to: there are no names. Processors write their rings
+//! independently; to see things in their order, records are merged by time, up to a time before which everything is known to
+//! have been written. That no record was lost is checked against the kernel's own count of them.
+//!
+//! What it cannot see: a set-user-ID program that another user begins (the kernel lets go of it), and whether a call that was cut
+//! short in the main thread of a process that ended had a signal or another thread to blame: such a call is counted.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use gate::command::{Held, Running, Unstarted};
+use gate::file::read_kernel;
+use gate::perf::{Event, Ring, Watch as Watched, perf_event_open, wait};
+use gate::process::{self, Shared};
+use gate::{Errno, clock};
+use ondisk::perf::{self, Abi, Record, Syscall, Task as Ids};
+
+use super::families::Families;
+use super::find::not_run;
+use super::totals::{Program, Totals};
+use super::tracefs::Tracepoints;
+use super::{file_of, how, trial};
+use crate::call::{Call, Command, Failure, Fork, Listener, Meter, Metered, Want};
+use crate::syscalls;
+
+/// Bytes of all rings together, and of each: the fewer processors, the larger.
+const ROOM: usize = 32 << 20;
+const MOST: usize = 8 << 20;
+const LEAST: usize = 64 << 10;
+/// How long to wait when there was something to read, and when there was nothing.
+const BUSY: Duration = Duration::from_millis(2);
+const IDLE: Duration = Duration::from_millis(20);
+
+/// The meter.
+pub struct Perf;
+
+impl Meter for Perf {
+    fn name(&self) -> &'static str {
+        "perf"
+    }
+
+    fn sees_names(&self) -> bool {
+        false
+    }
+
+    fn possible(&self) -> Result<(), String> {
+        let tracepoints = Tracepoints::find()?;
+        let watch =
+            Watched { tracepoint: tracepoints.enter, sample: perf::SAMPLE, registers: 0, tasks: false, watermark: 0 };
+        let first = processors().first().copied().unwrap_or_default();
+        perf_event_open(&watch, 0, first).map(drop).map_err(refused)
+    }
+
+    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure> {
+        let failed = |what: &str, errno: Errno| Failure::Meter(format!("cannot {what}: {errno}"));
+        let tracepoints = Tracepoints::find().map_err(Failure::Meter)?;
+        let tried = Shared::new(1).map_err(|e| failed("share memory", e))?;
+        let bare = trial();
+        let prepare = || {
+            tried[0].store(trial(), Ordering::Relaxed);
+            Ok(())
+        };
+        let held = Held::fork(&command.program, &command.args, prepare).map_err(|e| failed("fork", e))?;
+        // The command has its own limit already.
+        process::raise_open_files();
+        let mut events = Events::open(&tracepoints, held.id()).map_err(|e| Failure::Meter(refused(e)))?;
+        let before = process::children_time();
+        let start = clock::monotonic();
+        let mut running = held.go().map_err(|e| failed("start the command", e))?;
+        let mut watch = Watch::new(tracepoints, running.id() as u32, want.calls(), to);
+        let ended = watch.to_the_end(&mut running, &mut events).map_err(|e| failed("wait for the command", e))?;
+        let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
+        match running.unstarted() {
+            Some(Unstarted::NotRun(errno)) => return Err(not_run(&command.program, errno)),
+            Some(Unstarted::Unprepared(errno)) => return Err(failed("prepare the command", errno)),
+            None => {}
+        }
+        let after = process::children_time();
+        let missing = events.count().map_err(|e| failed("read the kernel's count of records", e))?;
+        let lost = missing[0].saturating_sub(watch.entries).max(missing[1].saturating_sub(watch.returns));
+        let each = tried[0].load(Ordering::Relaxed).saturating_sub(bare);
+        let (totals, crowded) = watch.totals.finish();
+        let mut warnings = watch.warnings;
+        warnings.extend(crowded);
+        if lost > 0 {
+            let next = "the figures are too low; use bpf";
+            warnings.push(format!("{lost} calls came faster than they could be read: {next}"));
+        }
+        if watch.narrow > 0 {
+            warnings.push(format!("{} calls of 32-bit programs were not counted", watch.narrow));
+        }
+        let calls: u64 = totals.iter().map(|total| total.calls).sum();
+        Ok(Metered {
+            meter: self.name(),
+            why: "it was asked for; it sees no names".to_owned(),
+            warnings,
+            totals,
+            told: watch.told,
+            unfinished: watch.unfinished,
+            lost,
+            overhead: Duration::from_nanos(each.saturating_mul(calls)),
+            ended: how(&ended),
+            real,
+            user: after.0.saturating_sub(before.0),
+            sys: after.1.saturating_sub(before.1),
+        })
+    }
+}
+
+fn refused(errno: Errno) -> String {
+    match errno {
+        Errno::EPERM | Errno::EACCES => {
+            format!("perf_event_open is not permitted: {errno}; run as root, or with CAP_PERFMON and CAP_IPC_LOCK")
+        }
+        _ => format!("cannot watch the kernel's tracepoints: {errno}"),
+    }
+}
+
+/// Numbers of the processors that are running.
+fn processors() -> Vec<u32> {
+    let online = read_kernel(c"/sys/devices/system/cpu/online").unwrap_or_default();
+    let listed = str::from_utf8(&online).ok().and_then(ranges).filter(|list| !list.is_empty());
+    listed.unwrap_or_else(|| (0..process::processors() as u32).collect())
+}
+
+/// Numbers as in `0-3,8`.
+fn ranges(text: &str) -> Option<Vec<u32>> {
+    let mut all = Vec::new();
+    for range in text.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        all.extend(first..=last.min(first.saturating_add(1 << 16)));
+    }
+    Some(all)
+}
+
+/// The events of every processor, and their rings.
+struct Events {
+    enter: Vec<Event>,
+    others: Vec<Event>,
+    exit: Vec<Event>,
+    rings: Vec<Ring>,
+}
+
+impl Events {
+    fn open(tracepoints: &Tracepoints, tid: i32) -> gate::Result<Events> {
+        let processors = processors();
+        let size = (ROOM / processors.len().max(1)).clamp(LEAST, MOST);
+        let mut pages = (size / page()).max(1).next_power_of_two();
+        let watermark = (pages * page() / 4) as u32;
+        let watch = |tracepoint, sample, tasks| Watched { tracepoint, sample, registers: 1, tasks, watermark };
+        let enter = Watched { registers: 0, ..watch(tracepoints.enter, perf::SAMPLE, true) };
+        let exit = Watched { registers: 0, ..watch(tracepoints.exit, perf::SAMPLE, false) };
+        let exec = watch(tracepoints.exec, perf::SAMPLE | perf::ABI, false);
+        let mut events = Events { enter: Vec::new(), others: Vec::new(), exit: Vec::new(), rings: Vec::new() };
+        for &processor in &processors {
+            let first = perf_event_open(&enter, tid, processor)?;
+            let ring = loop {
+                match first.ring(pages) {
+                    Err(Errno::EPERM | Errno::ENOMEM) if pages * page() > LEAST => pages /= 2,
+                    other => break other?,
+                }
+            };
+            let exit = perf_event_open(&exit, tid, processor)?;
+            exit.set_output(&first)?;
+            let exec = perf_event_open(&exec, tid, processor)?;
+            exec.set_output(&first)?;
+            events.enter.push(first);
+            events.exit.push(exit);
+            events.others.push(exec);
+            events.rings.push(ring);
+        }
+        Ok(events)
+    }
+
+    /// How often a call was entered, and how often one returned, whether that was recorded or not.
+    fn count(&self) -> gate::Result<[u64; 2]> {
+        let sum = |events: &[Event]| events.iter().map(Event::count).sum::<gate::Result<u64>>();
+        Ok([sum(&self.enter)?, sum(&self.exit)?])
+    }
+}
+
+fn page() -> usize {
+    gate::perf::page_size()
+}
+
+/// The call that a thread is in.
+#[derive(Clone, Copy)]
+struct Entered {
+    number: u32,
+    args: [u64; 6],
+    start: u64,
+}
+
+/// A call that has returned.
+#[derive(Clone, Copy)]
+struct Returned {
+    entered: Entered,
+    result: i64,
+    nanos: u64,
+}
+
+struct Thread {
+    pid: u32,
+    call: Option<Entered>,
+    /// A signal cut it short. If the thread makes another call, it has returned; if the thread ends, it has not.
+    cut_short: Option<Returned>,
+    /// The flags of the clone(2) that it is in, if it is in one.
+    clone: Option<u64>,
+    program: Program,
+    /// It runs a program of 32 bits, whose calls have other numbers.
+    narrow: bool,
+}
+
+impl Thread {
+    fn of(pid: u32, program: Program, narrow: bool) -> Thread {
+        Thread { pid, call: None, cut_short: None, clone: None, program, narrow }
+    }
+}
+
+/// The watch over a command and all that comes of it.
+struct Watch<'a> {
+    to: &'a mut dyn Listener,
+    tracepoints: Tracepoints,
+    /// The command, and whether it has begun: before that, its process was still ours.
+    root: u32,
+    began: bool,
+    tell: u64,
+    told: u64,
+    unfinished: u64,
+    narrow: u64,
+    /// Records of calls that begin, and of calls that return.
+    entries: u64,
+    returns: u64,
+    threads: HashMap<u32, Thread>,
+    families: Families,
+    totals: Totals,
+    warnings: Vec<String>,
+}
+
+#[cfg(target_arch = "x86_64")]
+const CLONE: i64 = 56;
+#[cfg(not(target_arch = "x86_64"))]
+const CLONE: i64 = 220;
+// CLONE_FS and CLONE_FILES of clone(2).
+const FS: u64 = 0x200;
+const FILES: u64 = 0x400;
+
+/// A signal cut the call short: EINTR, ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
+fn is_cut_short(result: i64) -> bool {
+    matches!(result, -4 | -512 | -513 | -514 | -516)
+}
+
+impl<'a> Watch<'a> {
+    fn new(tracepoints: Tracepoints, root: u32, tell: u64, to: &'a mut dyn Listener) -> Watch<'a> {
+        Watch {
+            to,
+            tracepoints,
+            root,
+            began: false,
+            tell,
+            told: 0,
+            unfinished: 0,
+            narrow: 0,
+            entries: 0,
+            returns: 0,
+            threads: HashMap::from([(root, Thread::of(root, Program::default(), false))]),
+            families: Families::default(),
+            totals: Totals::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Until no watched thread is left, or the command has ended and somebody says that it is enough.
+    fn to_the_end(&mut self, running: &mut Running, events: &mut Events) -> gate::Result<process::Ended> {
+        let mut ended = None;
+        let mut somebody = true;
+        loop {
+            let heard = self.listen(&mut events.rings);
+            if ended.is_none() {
+                ended = running.try_wait()?;
+            }
+            if !somebody {
+                break;
+            }
+            if running.asked_to_stop() {
+                let left = self.threads.len();
+                self.warnings.push(format!(
+                    "{left} {} still running when fathom was told to stop: their calls until then were counted",
+                    if left == 1 { "thread was" } else { "threads were" }
+                ));
+                break;
+            }
+            if heard > 0 {
+                std::thread::sleep(BUSY);
+            }
+            somebody = wait(events.enter.iter(), if heard > 0 { Duration::ZERO } else { IDLE })?;
+        }
+        match ended {
+            Some(ended) => Ok(ended),
+            None => running.wait(),
+        }
+    }
+
+    /// Takes in what the rings have, in the order of time. What happened before the rings are looked at is in them, and so is all
+    /// that led to it: a thread that goes on elsewhere has written its records before.
+    fn listen(&mut self, rings: &mut [Ring]) -> u64 {
+        let until = clock::monotonic();
+        rings.iter_mut().for_each(Ring::look);
+        let mut times: Vec<u64> = rings.iter_mut().map(next_time).collect();
+        let mut heard = 0;
+        loop {
+            let (mut first, mut second) = (0, u64::MAX);
+            for (n, &time) in times.iter().enumerate().skip(1) {
+                if time < times[first] {
+                    second = times[first];
+                    first = n;
+                } else {
+                    second = second.min(time);
+                }
+            }
+            let Some(ring) = rings.get_mut(first) else { return heard };
+            if times[first] > until {
+                return heard;
+            }
+            // All that the first has before the second's next.
+            while times[first] <= second.min(until) {
+                if let Some(record) = ring.record().and_then(Record::parse) {
+                    self.record(&record);
+                    heard += 1;
+                }
+                ring.advance();
+                times[first] = next_time(ring);
+            }
+        }
+    }
+
+    fn record(&mut self, record: &Record<'_>) {
+        match *record {
+            Record::Sample { by, time, raw, abi } => {
+                let number = perf::tracepoint(raw).map(u64::from);
+                if number == Some(self.tracepoints.enter) {
+                    self.entries += 1;
+                    if let Some(Syscall::Enter { number, args }) = Syscall::enter(raw) {
+                        self.enters(by, number, args, time);
+                    }
+                } else if number == Some(self.tracepoints.exit) {
+                    self.returns += 1;
+                    if let Some(Syscall::Exit { number, result }) = Syscall::exit(raw) {
+                        self.returns(by, number, result, time);
+                    }
+                } else if number == Some(self.tracepoints.exec) {
+                    let called = perf::text(raw, self.tracepoints.filename as usize).unwrap_or_default();
+                    self.execs(by, called, abi == Some(Abi::Bits32));
+                }
+            }
+            Record::Fork { made, by, .. } => self.forks(made, by),
+            Record::Exit { ended, .. } => self.exits(ended),
+            Record::Lost(_) | Record::Other => {}
+        }
+    }
+
+    fn enters(&mut self, by: Ids, number: i64, args: [u64; 6], time: u64) {
+        let call = u32::try_from(number).ok().and_then(syscalls::of);
+        if !self.began {
+            self.began = by.tid == self.root && call.is_some_and(|call| call.kind == syscalls::Kind::Exec);
+            if !self.began {
+                return;
+            }
+        }
+        // One whose making was lost is one of them all the same.
+        let thread = self.threads.entry(by.tid).or_insert_with(|| Thread::of(by.pid, Program::default(), false));
+        let cut_short = thread.cut_short.take();
+        thread.clone = (number == CLONE).then_some(args[0]);
+        if thread.narrow {
+            self.narrow += 1;
+        } else {
+            thread.call = call.map(|call| Entered { number: call.number, args, start: time });
+        }
+        if let Some(returned) = cut_short {
+            self.settle(by, returned);
+        }
+    }
+
+    fn returns(&mut self, by: Ids, number: i64, result: i64, time: u64) {
+        let Some(thread) = self.threads.get_mut(&by.tid).filter(|_| self.began) else { return };
+        let Some(call) = u32::try_from(number).ok().and_then(syscalls::of) else { return };
+        // One that was not seen to begin: a filter (seccomp) has answered in the place of the kernel.
+        let unseen = Entered { number: call.number, args: [0; 6], start: time };
+        if thread.narrow && thread.call.is_none() {
+            return;
+        }
+        let entered = thread.call.take().filter(|entered| entered.number == call.number).unwrap_or(unseen);
+        let returned = Returned { entered, result, nanos: time.saturating_sub(entered.start) };
+        if is_cut_short(result) {
+            thread.cut_short = Some(returned);
+        } else {
+            self.settle(by, returned);
+        }
+    }
+
+    fn settle(&mut self, by: Ids, Returned { entered, result, nanos }: Returned) {
+        let program = self.threads.get(&by.tid).map(|thread| thread.program).unwrap_or_default();
+        let call = shown(by, &entered, Some(result), nanos);
+        self.totals.add(program, by.pid, entered.number, 1, nanos, call.errno());
+        self.tell(&call);
+    }
+
+    fn tell(&mut self, call: &Call<'_>) {
+        if self.told < self.tell {
+            self.told += 1;
+            self.to.call(call);
+        }
+    }
+
+    fn forks(&mut self, made: Ids, by: Ids) {
+        let maker = self.threads.get(&by.tid);
+        let is_thread = made.pid == by.pid;
+        // clone3(2) has its flags where they cannot be seen; it is threads that are made by it, or plain processes.
+        let shares = |flag| maker.and_then(|maker| maker.clone).map_or(is_thread, |flags| flags & flag != 0);
+        let (shares_files, shares_fs) = (shares(FILES), shares(FS));
+        let (program, narrow) = maker.map_or((Program::default(), false), |maker| (maker.program, maker.narrow));
+        self.threads.insert(made.tid, Thread::of(made.pid, program, narrow));
+        let fork = Fork { parent: by.pid, pid: made.pid, tid: made.tid, shares_files, shares_fs };
+        self.families.fork(&fork);
+        self.to.fork(&fork);
+    }
+
+    fn execs(&mut self, by: Ids, called: &[u8], narrow: bool) {
+        let file = file_of(by.pid, called, 0);
+        let program = self.totals.program(&file);
+        // The one thread that is left goes by the process's id now, whatever it was before.
+        let former = self.threads.iter().find(|(_, thread)| {
+            thread.pid == by.pid && thread.call.is_some_and(|call| syscalls::of(call.number).is_some_and(is_exec))
+        });
+        let call = former.and_then(|(_, thread)| thread.call);
+        if let Some(former) = former.map(|(tid, _)| *tid) {
+            self.threads.remove(&former);
+        }
+        self.threads.insert(by.tid, Thread { call, ..Thread::of(by.pid, program, narrow) });
+        self.families.exec(by.pid);
+        self.to.exec(by.pid, &file);
+    }
+
+    fn exits(&mut self, ended: Ids) {
+        let Some(thread) = self.threads.remove(&ended.tid) else { return };
+        if let Some(returned) = thread.cut_short {
+            if ended.pid == ended.tid {
+                self.threads.insert(ended.tid, Thread { cut_short: None, ..thread });
+                self.settle(ended, returned);
+                self.threads.remove(&ended.tid);
+            } else {
+                self.ends_in(ended, &returned.entered);
+            }
+        } else if let Some(entered) = thread.call.filter(|_| self.began) {
+            self.ends_in(ended, &entered);
+        }
+        let to = &mut *self.to;
+        self.families.exit(ended.pid, ended.tid, |pid, tid| to.exit(pid, tid));
+    }
+
+    fn ends_in(&mut self, by: Ids, entered: &Entered) {
+        self.unfinished += 1;
+        self.tell(&shown(by, entered, None, 0));
+    }
+}
+
+/// When the next record of a ring was made; that is never, when there is none. Those without a time are passed over.
+fn next_time(ring: &mut Ring) -> u64 {
+    loop {
+        let Some(record) = ring.record() else { return u64::MAX };
+        match Record::parse(record).and_then(|record| record.time()) {
+            Some(time) => return time,
+            None => ring.advance(),
+        }
+    }
+}
+
+fn is_exec(call: &syscalls::Syscall) -> bool {
+    call.kind == syscalls::Kind::Exec
+}
+
+fn shown(by: Ids, entered: &Entered, result: Option<i64>, nanos: u64) -> Call<'static> {
+    let Entered { number, args, start } = *entered;
+    Call { pid: by.pid, tid: by.tid, number, args, name: None, other: None, result, start, nanos }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_listed_as_ranges() {
+        assert_eq!(ranges("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(ranges("0"), Some(vec![0]));
+        assert_eq!(ranges(""), None);
+        assert!(!processors().is_empty());
+    }
+}

@@ -1,0 +1,17 @@
+//! BTF: whatever the types refer to, looking for a field ends.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ondisk::btf::Btf;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some(btf) = Btf::parse(bytes) {
+        assert!(btf.len() * 12 <= bytes.len());
+        if let Some(task) = btf.structure(b"task") {
+            assert!(btf.size(task).is_some());
+        }
+        for number in 0..btf.len().min(16) as u32 + 2 {
+            let _ = btf.member(number, b"tgid");
+        }
+    }
+});

@@ -32,6 +32,7 @@ fn bad_usage_is_refused() {
         &["--server-rate", "nan"],
         &["--network", "/no/such/directory"],
         &["--meter", "no-such-meter"],
+        &["--meter", "perf"],
         &["-o", "/no/such/directory/file"],
         &["--apply-path", "--json"],
     ] {

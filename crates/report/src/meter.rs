@@ -290,7 +290,9 @@ impl Account<'_> {
         match &self.by {
             By::Program => part("By program".to_owned(), self.programs_text(&self.programs, look, top)),
             By::Process(rows) => part("By process".to_owned(), self.programs_text(rows, look, top)),
-            By::Directory(rows) => part("By directory".to_owned(), self.places_text(rows, rows.len() as u64, look, top)),
+            By::Directory(rows) => {
+                part("By directory".to_owned(), self.places_text(rows, rows.len() as u64, look, top))
+            }
         }
         if self.detail.files > 0 {
             let files = self.places_text(&self.per_file, self.detail.files, look, top);
@@ -350,8 +352,14 @@ impl Account<'_> {
 
     fn gates_text(&self, look: Look) -> String {
         use Align::{Left, Right};
-        let columns =
-            [("%Time", Right), ("Seconds", Right), ("#Calls", Right), ("ms/call", Right), ("Gate", Left), ("Errors", Left)];
+        let columns = [
+            ("%Time", Right),
+            ("Seconds", Right),
+            ("#Calls", Right),
+            ("ms/call", Right),
+            ("Gate", Left),
+            ("Errors", Left),
+        ];
         let mut gates: Vec<_> = self.gates.iter().collect();
         gates.sort_by(|a, b| b.1.seconds.total_cmp(&a.1.seconds).then(b.1.calls.cmp(&a.1.calls)).then(a.0.cmp(b.0)));
         let mut table = Table::new(&columns, gates.len());
@@ -413,7 +421,11 @@ impl Account<'_> {
             ));
         }
         if unheld.calls > 0 {
-            say(format!("{} calls, {}, were on further files, for which there was no room.", unheld.calls, duration(unheld.seconds)));
+            say(format!(
+                "{} calls, {}, were on further files, for which there was no room.",
+                unheld.calls,
+                duration(unheld.seconds)
+            ));
         }
         if forgotten > 0 {
             say(format!("{forgotten} descriptors or threads were too many to be followed."));
@@ -522,8 +534,14 @@ mod tests {
             errnos: BTreeMap::from([("ENOENT".to_owned(), 19), ("EACCES".to_owned(), 1)]),
         };
         let place = |files| Place { path, files, sum, gates: BTreeMap::from([("openat", 120)]) };
-        let program =
-            Program { program: path.to_vec(), processes: 3, sum, percent: 100.0, gates: BTreeMap::from([("openat", 120)]), pid: None };
+        let program = Program {
+            program: path.to_vec(),
+            processes: 3,
+            sum,
+            percent: 100.0,
+            gates: BTreeMap::from([("openat", 120)]),
+            pid: None,
+        };
         Account {
             gates: BTreeMap::from([("openat", gate)]),
             programs: vec![program.clone()],
@@ -550,7 +568,12 @@ mod tests {
                 advised: true,
                 how: "remember what is not there".to_owned(),
             }],
-            model: Model { fixed_ns: 312.0, prices: "measured here".to_owned(), cpu_seconds: 0.001, priced_seconds: 0.0005 },
+            model: Model {
+                fixed_ns: 312.0,
+                prices: "measured here".to_owned(),
+                cpu_seconds: 0.001,
+                priced_seconds: 0.0005,
+            },
             meter: "ptrace",
             why: "the cheapest that works here".to_owned(),
             lost: 0,
@@ -587,7 +610,18 @@ mod tests {
     #[test]
     fn json_has_what_it_promises() {
         let value = serde_json::to_value(account(b"/\xff")).unwrap();
-        for field in ["gates", "programs", "per_file", "per_directory", "patterns", "what_if", "meter", "lost", "overhead_seconds", "exit"] {
+        for field in [
+            "gates",
+            "programs",
+            "per_file",
+            "per_directory",
+            "patterns",
+            "what_if",
+            "meter",
+            "lost",
+            "overhead_seconds",
+            "exit",
+        ] {
             assert!(!value[field].is_null(), "{field}: {value}");
         }
         assert_eq!(value["gates"]["openat"]["errnos"]["ENOENT"], 19);

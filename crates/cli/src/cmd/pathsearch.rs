@@ -76,10 +76,22 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
 
 fn watch(args: &Args, around: &Surroundings, question: &Question) -> Result<(Metered, Judged), Failure> {
     let command = Command::find(&args.command)?;
-    let mut run = |command: &Command, trace: &mut Trace| {
-        meter::run(args.meter.name(), command, Want::Detail { calls: u64::MAX }, trace)
-    };
+    let mut run = |command: &Command, trace: &mut Trace| meter(args.meter.name(), command, trace);
     search::search(&command, around, question, &mut run)
+}
+
+/// Runs a command under a meter that sees names.
+pub(crate) fn meter(name: &str, command: &Command, trace: &mut Trace) -> Result<Metered, Failure> {
+    let all = Want::Detail { calls: u64::MAX };
+    let mut meters = meter::all();
+    meters.retain(|meter| meter.sees_names());
+    if name == meter::auto::NAME {
+        return meter::auto::run(&meters, command, all, trace);
+    }
+    match meters.iter().find(|meter| meter.name() == name) {
+        Some(meter) => meter.possible().map_err(Failure::Meter).and_then(|()| meter.run(command, all, trace)),
+        None => Err(Failure::Meter(format!("the meter {name} sees no names; use bpf, as root, or ptrace"))),
+    }
 }
 
 /// Makes ready to write the report; nothing is to be seen of it until it is whole.

@@ -36,7 +36,7 @@ use walk::{By, Type};
 
 use super::account::command::{self, Taken};
 use super::mounts::{Compared, Points, compare_methods, open_root};
-use super::pathsearch::surroundings;
+use super::pathsearch::{meter, surroundings};
 use super::probe::{draw, is_there, shown};
 use super::walk::{compare as engines, refused};
 use crate::args::{AccountBy, Survey as Args, Tread};
@@ -370,14 +370,7 @@ impl Starting {
         let mut started = Vec::new();
         for (command, about, words) in STARTED {
             let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-            let mut meter = |command: &Command, trace: &mut Trace| {
-                account::meter::run(
-                    account::meter::auto::NAME,
-                    command,
-                    account::call::Want::Detail { calls: u64::MAX },
-                    trace,
-                )
-            };
+            let mut meter = |command: &Command, trace: &mut Trace| meter(account::meter::auto::NAME, command, trace);
             let found = Command::find(&words).and_then(|command| search(&command, &around, &question, &mut meter));
             match found {
                 // There is no Python here.

@@ -170,14 +170,23 @@ pub fn judge(traced: Traced, metered: &Metered, around: &Surroundings, question:
     let whole = (requests.cold.waited(), requests.files, requests.bytes);
     let fixes = fixes(&traced, around, better.as_ref(), whole, &mut Ask { look: &mut here, manner: &manner });
     let left = traced.left_out;
-    for (n, what) in [
-        (left.searches, "searches are not listed one by one"),
-        (left.directories, "look-ups are in the totals and in no directory"),
-        (left.names, "look-ups are not in the prediction"),
-        (traced.forgotten, "descriptors and threads could not be followed: some names may lack their beginning"),
+    const ROOM: &str = "there is no room for so many";
+    let all: u64 = metered.totals.iter().map(|total| total.calls).sum();
+    for (n, what, why) in [
+        (left.searches, "searches are not listed one by one", ROOM),
+        (left.directories, "look-ups are in the totals and in no directory", ROOM),
+        (left.names, "look-ups are not in the prediction", ROOM),
+        (traced.forgotten, "descriptors and threads were not followed, and names may lack their beginning", ROOM),
+        (left.nameless, "look-ups are not counted", "the meter could not read their names; --meter ptrace can"),
+        (
+            all.saturating_sub(metered.told + metered.unfinished),
+            "calls are not counted",
+            "the meter did not tell of them",
+        ),
+        (metered.lost, "calls are not counted", "the machine was too busy to tell of all"),
     ] {
         if n > 0 {
-            warnings.push(Warning::general(format!("{n} {what}: there is no room for so many")));
+            warnings.push(Warning::general(format!("{n} {what}: {why}")));
         }
     }
     let predicted = Predicted { rtt, rtt_source, far, manner, requests, own, cold, warm };

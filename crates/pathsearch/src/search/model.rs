@@ -412,3 +412,126 @@ fn faults(size: u64, have: u64, window: u64) -> u64 {
     let have = if have == 0 { 0 } else { pages(have).max(first_window(1, window)) };
     pages(size).saturating_sub(have).div_ceil(window)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::search::kind::Kind;
+    use crate::search::trace::Count;
+
+    /// A tree of names, all of it far away but `/proc`.
+    struct Made(BTreeMap<&'static [u8], Node>);
+
+    impl Look for Made {
+        fn node(&mut self, path: &[u8]) -> Node {
+            self.0.get(path).cloned().unwrap_or(Node::Missing)
+        }
+        fn interpreter(&mut self, path: &[u8]) -> Option<Vec<u8>> {
+            (path == b"/usr/bin/tool").then(|| b"/lib64/ld.so".to_vec())
+        }
+        fn far(&mut self, dir: &[u8]) -> bool {
+            !dir.starts_with(b"/proc")
+        }
+    }
+
+    fn made() -> Made {
+        let link = |to: &[u8]| Node::Link(to.to_vec());
+        let nodes: [(&[u8], Node); 12] = [
+            (b"/usr", Node::Directory),
+            (b"/usr/bin", Node::Directory),
+            (b"/usr/bin/tool", Node::File(10_000)),
+            (b"/usr/lib64", Node::Directory),
+            (b"/usr/lib64/ld.so", Node::File(200_000)),
+            (b"/usr/lib64/libc.so", Node::File(2 << 20)),
+            (b"/lib64", link(b"usr/lib64")),
+            (b"/bin", link(b"/usr/bin")),
+            (b"/loop", link(b"/loop")),
+            (b"/proc", Node::Directory),
+            (b"/proc/self", Node::Directory),
+            (b"/data", Node::File(300_000)),
+        ];
+        Made(BTreeMap::from(nodes))
+    }
+
+    fn touch(path: &str, hits: u64, misses: u64) -> Touch {
+        Touch {
+            path: path.as_bytes().into(),
+            kind: Kind::Other,
+            count: Count { hits, misses },
+            nanos: 0,
+            follow: true,
+            nofollow: false,
+            readlinks: 0,
+            opens: 0,
+            execs: 0,
+            made: false,
+            reads: 0,
+            first: 0,
+            extent: 0,
+            listings: 0,
+            stats_after_read: 0,
+        }
+    }
+
+    fn asked(touched: &[Touch], manner: &Manner) -> Vec<(&'static str, u64, u64)> {
+        let predicted = predict(touched, &mut made(), manner);
+        let rows = predicted.cold.iter().map(|(request, cold)| (request.name(), cold, predicted.warm.of(request)));
+        rows.filter(|(_, cold, warm)| cold + warm > 0).collect()
+    }
+
+    #[test]
+    fn components_count_once_and_what_is_behind_a_missing_one_not_at_all() {
+        let touched =
+            [touch("/usr/bin/a", 0, 3), touch("/usr/bin/b", 0, 1), touch("/none/x/y", 0, 1), touch("/none/z", 0, 1)];
+        assert_eq!(asked(&touched, &Manner::default()), [("LOOKUP", 5, 0)]);
+        // Each time anew: a three times, b once, and the missing directory for both names in it; usr and bin are there.
+        let forgets = Manner { keeps_misses: false, ..Manner::default() };
+        assert_eq!(asked(&touched, &forgets), [("LOOKUP", 8, 6)]);
+    }
+
+    #[test]
+    fn links_are_followed_and_loops_end() {
+        assert_eq!(asked(&[touch("/bin/tool", 1, 0)], &Manner::default()), [("LOOKUP", 4, 0), ("READLINK", 1, 0)]);
+        assert_eq!(asked(&[touch("/loop", 0, 1)], &Manner::default()), [("LOOKUP", 1, 0), ("READLINK", 1, 0)]);
+        let itself = Touch { follow: false, nofollow: true, readlinks: 1, ..touch("/bin", 1, 0) };
+        assert_eq!(asked(&[itself], &Manner::default()), [("LOOKUP", 1, 0), ("READLINK", 1, 0)]);
+        assert_eq!(asked(&[touch("/usr/../proc/self/x", 0, 1)], &Manner::default()), [("LOOKUP", 2, 0)]);
+    }
+
+    #[test]
+    fn a_program_brings_its_interpreter_and_both_are_opened_each_time() {
+        let run = Touch { execs: 2, ..touch("/usr/bin/tool", 2, 0) };
+        let expected = [("LOOKUP", 6, 0), ("READLINK", 1, 0), ("OPEN", 4, 4), ("READ", 2 + 3, 0), ("RELEASE", 4, 4)];
+        let found = asked(&[run], &Manner::default());
+        assert_eq!((&found[..3], found[4]), (&expected[..3], expected[4]));
+        assert!((4..=5).contains(&found[3].1), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_read_comes_by_windows_and_once() {
+        let read = Touch { opens: 3, reads: 9, first: 4096, extent: 300_000, ..touch("/data", 3, 0) };
+        // 4, 8, 16, 32 pages, and the rest of 74.
+        assert_eq!(
+            asked(&[read.clone()], &Manner::default()),
+            [("LOOKUP", 1, 0), ("OPEN", 3, 3), ("READ", 5, 0), ("RELEASE", 3, 3)]
+        );
+        let forgets = Manner { keeps_pages: false, opens: false, ..Manner::default() };
+        assert_eq!(asked(&[read], &forgets), [("LOOKUP", 1, 0), ("READ", 15, 15), ("RELEASE", 3, 3)]);
+    }
+
+    #[test]
+    fn the_windows_are_those_of_the_kernel() {
+        assert_eq!([1, 2, 8, 20].map(|pages| first_window(pages, 32)), [4, 4, 16, 32]);
+        assert_eq!([4, 16, 32].map(|pages| next_window(pages, 32)), [8, 32, 32]);
+        assert_eq!((sequential(0, 0, 0, 32), sequential(100, 100, 100, 32), faults(1 << 20, 4096, 32)), (0, 1, 8));
+        assert_eq!(faults(10, 10, 32), 0);
+    }
+
+    #[test]
+    fn what_searches_look_up_alone() {
+        let names = [b"/usr/bin/x".to_vec(), b"/usr/bin/y".to_vec(), b"/gone/x".to_vec(), b"/gone/y".to_vec()];
+        assert_eq!(lookups_of(&names, &mut made(), &Manner::default()), 2);
+    }
+}

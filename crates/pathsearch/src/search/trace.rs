@@ -10,6 +10,7 @@ use std::rc::Rc;
 use account::call::{Call, Fork, Listener};
 use account::names::{Names, Start};
 use account::syscalls::{self, Kind as Does};
+use gate::Errno;
 
 use super::classify::{Family, Known, Lookup, Searcher, key};
 use super::group::{Search, place};
@@ -116,6 +117,8 @@ pub struct LeftOut {
     pub directories: u64,
     /// Look-ups of names that are not kept.
     pub names: u64,
+    /// Look-ups whose names the meter could not read: they are nowhere.
+    pub nameless: u64,
 }
 
 /// How often a program was searched for, and found there.
@@ -318,8 +321,8 @@ impl Trace {
         self.touched.get_mut(at)
     }
 
-    /// A name was looked up.
-    fn lookup(&mut self, call: &Call<'_>, path: &[u8], op: Op, follow: bool) {
+    /// A name was looked up; `file` is what it is the name of, without a dot at its end.
+    fn lookup(&mut self, call: &Call<'_>, path: &[u8], file: &[u8], (op, follow): (Op, bool)) {
         let found = !is_miss(call.errno());
         let (dir, name) = split(path);
         // An execve that succeeds was made by what ran before.
@@ -381,7 +384,7 @@ impl Trace {
         }
         self.count(dir, kind, found, call.nanos);
         let opened = call.errno().is_none();
-        let Some(touch) = self.touch(path) else { return };
+        let Some(touch) = self.touch(file) else { return };
         if touch.count == Count::default() {
             touch.kind = kind;
         }
@@ -466,19 +469,20 @@ impl Listener for Trace {
         match (about.name.as_deref(), call.name) {
             // A dot at the end is looked up in what stands before it.
             (Some(name), Some(given)) if about.by_name && split(given).1 == b"." => {
-                self.lookup(call, &join(name, b"."), op, follow);
+                self.lookup(call, &join(name, b"."), name, (op, follow));
             }
-            (Some(name), Some(_)) if about.by_name => self.lookup(call, name, op, follow),
+            (Some(name), Some(_)) if about.by_name => self.lookup(call, name, name, (op, follow)),
             // The descriptor itself is no look-up.
             (Some(name), _) if !about.by_name => self.work(call, known.kind, name, about.opened),
             // Nothing is no name; it is looked up where it begins.
             (_, Some(b"")) if is_miss(call.errno()) => {
                 let there = self.names.call(&Call { name: Some(b"."), ..*call }).name;
                 let path = there.map_or_else(|| b".".to_vec(), |there| join(&there, b"."));
-                self.lookup(call, &path, op, follow);
+                self.lookup(call, &path, &path, (op, follow));
             }
             // Where the name begins is not known: it counts for its directory part as it was given.
-            (None, Some(name)) if !name.is_empty() => self.lookup(call, name, op, follow),
+            (None, Some(name)) if !name.is_empty() => self.lookup(call, name, name, (op, follow)),
+            (_, None) if about.by_name && call.errno() != Some(Errno::EFAULT.0) => self.left_out.nameless += 1,
             _ => {}
         }
     }

@@ -27,7 +27,14 @@ fn predicted(value: &Value, when: &str) -> BTreeMap<String, u64> {
 fn counted(root: &Path, far: &Far, command: &[OsString]) -> BTreeMap<String, u64> {
     far.counts();
     let mut program = Command::new("chroot");
-    program.env_remove("LD_LIBRARY_PATH").arg(root).arg("/usr/bin/env").arg("-i").arg(format!("PATH={PATH}")).args(["LC_ALL=C.UTF-8"]).args(command);
+    program
+        .env_remove("LD_LIBRARY_PATH")
+        .arg(root)
+        .arg("/usr/bin/env")
+        .arg("-i")
+        .arg(format!("PATH={PATH}"))
+        .args(["LC_ALL=C.UTF-8"])
+        .args(command);
     run(&mut program).exits(0);
     far.counts().into_iter().map(|(name, n)| (name.to_owned(), n)).collect()
 }

@@ -60,12 +60,15 @@ struct Shared {
     state: Mutex<State>,
 }
 
+/// Inode, type and name of an entry of a directory.
+type Entry = (u64, u32, Vec<u8>);
+
 #[derive(Debug, Default)]
 struct State {
     paths: Vec<PathBuf>,
     nodes: HashMap<PathBuf, u64>,
     files: HashMap<u64, Arc<File>>,
-    lists: HashMap<u64, Arc<Vec<(u64, u32, Vec<u8>)>>>,
+    lists: HashMap<u64, Arc<Vec<Entry>>>,
     handles: u64,
 }
 
@@ -267,7 +270,7 @@ fn answer(shared: &Shared, operation: u32, request: &[u8]) -> Result<Vec<u8>, i3
                 });
                 (std::os::unix::fs::DirEntryExt::ino(&entry), u32::from(kind), entry.file_name().as_bytes().to_vec())
             };
-            let list: Vec<_> = std::fs::read_dir(&path).map_err(errno)?.map(entry).collect();
+            let list: Vec<Entry> = std::fs::read_dir(&path).map_err(errno)?.map(entry).collect();
             state.handles += 1;
             let handle = state.handles;
             state.lists.insert(handle, Arc::new(list));

@@ -44,6 +44,12 @@ impl Search {
         self.tried.iter().map(|tried| tried.misses).sum()
     }
 
+    /// What its names take, with what goes with each.
+    pub(super) fn bytes(&self) -> usize {
+        const BESIDE: usize = 48;
+        self.tried.iter().map(|tried| tried.path.len() + BESIDE).sum::<usize>() + self.name.len() + BESIDE
+    }
+
     /// How many directories were tried.
     pub fn directories(&self) -> usize {
         let mut dirs: Vec<&[u8]> = self.tried.iter().map(|tried| split(&tried.path).0).collect();

@@ -172,18 +172,14 @@ pub fn judge(traced: Traced, metered: &Metered, around: &Surroundings, question:
     let left = traced.left_out;
     const ROOM: &str = "there is no room for so many";
     let all: u64 = metered.totals.iter().map(|total| total.calls).sum();
+    let untold = all.saturating_sub(metered.told + metered.unfinished);
     for (n, what, why) in [
         (left.searches, "searches are not listed one by one", ROOM),
         (left.directories, "look-ups are in the totals and in no directory", ROOM),
         (left.names, "look-ups are not in the prediction", ROOM),
         (traced.forgotten, "descriptors and threads were not followed, and names may lack their beginning", ROOM),
         (left.nameless, "look-ups are not counted", "the meter could not read their names; --meter ptrace can"),
-        (
-            all.saturating_sub(metered.told + metered.unfinished),
-            "calls are not counted",
-            "the meter did not tell of them",
-        ),
-        (metered.lost, "calls are not counted", "the machine was too busy to tell of all"),
+        (untold, "calls are not counted", "the meter did not tell of them; --meter ptrace tells of all"),
     ] {
         if n > 0 {
             warnings.push(Warning::general(format!("{n} {what}: {why}")));

@@ -514,7 +514,7 @@ mod tests {
         let read = Touch { opens: 3, reads: 9, first: 4096, extent: 300_000, ..touch("/data", 3, 0) };
         // 4, 8, 16, 32 pages, and the rest of 74.
         assert_eq!(
-            asked(&[read.clone()], &Manner::default()),
+            asked(std::slice::from_ref(&read), &Manner::default()),
             [("LOOKUP", 1, 0), ("OPEN", 3, 3), ("READ", 5, 0), ("RELEASE", 3, 3)]
         );
         let forgets = Manner { keeps_pages: false, opens: false, ..Manner::default() };

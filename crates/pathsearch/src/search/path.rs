@@ -253,8 +253,10 @@ fn identity((major, minor): (u32, u32), ino: u64) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    /// Directories, each with its inode and the programs in it, each with its own.
-    struct Made(Vec<(&'static str, u64, Vec<(&'static str, u64)>)>);
+    type Inode = u64;
+    type Listed = Vec<(&'static str, Inode)>;
+    /// Directories, each with its inode and the programs in it.
+    struct Made(Vec<(&'static str, Inode, Listed)>);
 
     impl Programs for Made {
         fn directory(&mut self, dir: &[u8]) -> Result<Option<(u64, u64)>> {

@@ -18,11 +18,13 @@ use super::kind::Kind;
 use super::lookup::{self, Op, is_miss, join, split};
 
 /// Directories that are kept one by one.
-const MOST_DIRECTORIES: usize = 60_000;
+const MOST_DIRECTORIES: usize = 40_000;
 /// Names that are kept one by one.
-const MOST_TOUCHED: usize = 60_000;
+const MOST_TOUCHED: usize = 40_000;
 /// Searches that are kept one by one.
 const MOST_SEARCHES: usize = 10_000;
+/// Bytes of the names of directories, of names, and of what searches have tried: each.
+const MOST_BYTES: usize = 6 << 20;
 /// Searches of a process that may still go on.
 const MOST_OPEN: usize = 16;
 /// Open files whose place is followed.
@@ -160,6 +162,9 @@ pub struct Trace {
     by_name: HashMap<Rc<[u8]>, usize>,
     readers: HashMap<u64, u64>,
     searches: Vec<Search>,
+    search_bytes: usize,
+    directory_bytes: usize,
+    name_bytes: usize,
     begun: u64,
     programs: HashMap<Found, Use>,
     totals: Totals,
@@ -197,6 +202,9 @@ impl Trace {
             by_name: HashMap::new(),
             readers: HashMap::new(),
             searches: Vec::new(),
+            search_bytes: 0,
+            directory_bytes: 0,
+            name_bytes: 0,
             begun: 0,
             programs: HashMap::new(),
             totals: Totals::default(),
@@ -240,7 +248,9 @@ impl Trace {
             if search.kind == Kind::Other && search.directories() < 2 {
                 continue;
             }
-            if self.searches.len() < MOST_SEARCHES {
+            let bytes = self.search_bytes + search.bytes();
+            if self.searches.len() < MOST_SEARCHES && bytes <= MOST_BYTES {
+                self.search_bytes = bytes;
                 self.searches.push(search);
             } else {
                 self.left_out.searches += 1;
@@ -257,10 +267,11 @@ impl Trace {
 
     fn count(&mut self, dir: &[u8], kind: Kind, found: bool, nanos: u64) {
         if !self.directories.contains_key(dir) {
-            if self.directories.len() >= MOST_DIRECTORIES {
+            if self.directories.len() >= MOST_DIRECTORIES || self.directory_bytes + dir.len() > MOST_BYTES {
                 self.left_out.directories += 1;
                 return;
             }
+            self.directory_bytes += dir.len();
             self.directories.insert(dir.to_vec(), Directory::default());
         }
         let Some(directory) = self.directories.get_mut(dir) else { return };
@@ -291,11 +302,12 @@ impl Trace {
     fn touch(&mut self, path: &[u8]) -> Option<&mut Touch> {
         let at = match self.by_name.get(path) {
             Some(at) => *at,
-            None if self.touched.len() >= MOST_TOUCHED => {
+            None if self.touched.len() >= MOST_TOUCHED || self.name_bytes + path.len() > MOST_BYTES => {
                 self.left_out.names += 1;
                 return None;
             }
             None => {
+                self.name_bytes += path.len();
                 let path: Rc<[u8]> = path.into();
                 self.by_name.insert(Rc::clone(&path), self.touched.len());
                 self.touched.push(Touch {

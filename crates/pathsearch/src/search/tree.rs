@@ -72,7 +72,7 @@ impl Places {
 
     /// Of mounts, each of which a path reaches.
     pub fn of(mut mounts: Vec<Mounted>) -> Places {
-        mounts.sort_by(|a, b| b.target.len().cmp(&a.target.len()));
+        mounts.sort_by_key(|mount| std::cmp::Reverse(mount.target.len()));
         Places { mounts }
     }
 

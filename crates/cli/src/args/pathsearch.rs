@@ -10,20 +10,23 @@ use super::values::duration;
 
 const PATHSEARCH_EXAMPLES: &str = "\
 Examples:
-  fathom pathsearch -- python3 -c 'import json'       what starting it looks up, where, in vain how often
-  fathom pathsearch --rtt 500us -- ./tool             and what that takes on a network file system
-  fathom pathsearch --rtt auto -- /nfs/app/tool       with the round trip of the mount that it is on
-  fathom pathsearch --network /opt -- /opt/app/tool   if /opt were on a network file system
-  fathom pathsearch --rtt 200us --nodes 1000 --server-rate 50000 -- ./tool     on a cluster
-  fathom pathsearch --apply-path -- sh -c './build >&2'   a better PATH
-  fathom pathsearch --json -o found.json -- make      for other programs
+  fathom pathsearch -- python3 -c 'import json'      what it looks up, and where in vain
+  fathom pathsearch --rtt 500us -- ./tool            what that takes on a network file system
+  fathom pathsearch --rtt auto -- /nfs/app/tool      with the round trip of its mount
+  fathom pathsearch --network /opt -- /opt/app/tool  as if /opt were on a network file system
+  fathom pathsearch --rtt 200us --nodes 1000 --server-rate 50000 -- ./tool
+                                                     on a cluster
+  fathom pathsearch --apply-path -- sh -c './build >&2'
+                                                     a better PATH
+  fathom pathsearch --json -o FILE -- make           for other programs
 
-The report goes to standard error when the command has ended, or to the file of -o; with --json it goes to standard output, behind what
-the command has written there, or to the file of -o. The line of --apply-path goes to standard output.
+The report goes to standard error when the command has ended, or to the file of -o; with --json it
+goes to standard output, behind what the command has written there, or to the file of -o. The line
+of --apply-path goes to standard output.
 
 Exit status:
   that of the command; 128 and the signal, if one has ended it. Else:
-  2    there is no report: the command line was wrong, no meter works here, the report cannot be written
+  2    there is no report: the command line was wrong, no meter works here, it cannot be written
   126  the command cannot be executed
   127  there is no such command";
 

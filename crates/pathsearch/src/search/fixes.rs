@@ -5,7 +5,7 @@ use super::lookup::{components, split, trim};
 use super::model::{Manner, lookups_of};
 use super::path::{Better, quoted};
 use super::trace::{Touch, Traced};
-use super::tree::Look;
+use super::tree::{Look, Node};
 
 /// A change, and what it saves.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +88,10 @@ pub fn fixes(
         if misses == 0 { 0.0 } else { nanos as f64 / 1e9 / misses as f64 }
     };
     if let Some(better) = better.filter(|better| better.saves > 0) {
-        let requests = lookups_of(&better.names, ask.look, ask.manner);
+        // Of a directory that is not there, one look-up says so, whatever is looked for in it.
+        let gone = better.left_out.iter().map(|dir| trim(dir));
+        let gone = gone.filter(|dir| ask.look.node(dir) == Node::Missing && ask.look.far(dir)).count() as u64;
+        let requests = lookups_of(&better.names, ask.look, ask.manner) + gone;
         let here = per_miss(Kind::Path) * better.saves as f64;
         all.push(Fix { kind: Kind::Path, change: path_change(better), misses: better.saves, here, requests });
     }
@@ -158,7 +161,10 @@ pub fn fixes(
             Kind::Gcc,
             "put the directories first that have what is included and linked (-I, -L), or cache the results (ccache)",
         ),
-        (Kind::Locale, "set LC_ALL=C.UTF-8, or to a locale that is installed (locale -a)"),
+        (
+            Kind::Locale,
+            "set LC_ALL to a locale by the name under which it is installed (locale -a: C.utf8, not C.UTF-8), or to C",
+        ),
         (Kind::Terminfo, "set TERM to a terminal whose description is installed (infocmp), or TERMINFO to where it is"),
     ] {
         add(&Missed::new(traced, of(kind)), kind, change.to_owned());

@@ -142,8 +142,11 @@ fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_p
             let dirs: Vec<String> = (0..6).map(|n| format!("{}/bin{n}", root.display())).collect();
             let path = format!("{}:/usr/bin:/bin", dirs.join(":"));
             let script = (0..20).map(|n| format!("tool{n};")).collect::<String>();
-            for forgets_misses in [false, true] {
-                let far = serve(&tree, &root, Slowness { latency, forgets_misses });
+            for (forgets_misses, forgets_pages, only_lookups) in
+                [(false, false, false), (true, true, false), (false, true, true)]
+            {
+                let how = Slowness { latency, forgets_misses, forgets_pages, only_lookups };
+                let far = serve(&tree, &root, how);
                 let place = tempfile::tempdir().unwrap();
                 far.counts();
                 let (value, _) = searched_with(place.path(), &["--rtt", "auto"], &sh("dash", &script), |command| {
@@ -158,10 +161,19 @@ fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_p
                 unmount(&root, UnmountFlags::DETACH).unwrap();
                 drop(far);
 
-                let far = serve(&tree, &root, Slowness { latency, forgets_misses });
+                let far = serve(&tree, &root, how);
                 let ran = run(Command::new("dash").arg("-c").arg(&script).env("PATH", &path)).exits(0);
                 let counts: BTreeMap<String, u64> =
                     far.counts().into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
+                let manner = &predicted_["manner"];
+                assert_eq!(
+                    (&manner["keeps_pages"], &manner["opens"]),
+                    (&(!forgets_pages).into(), &(!only_lookups).into())
+                );
+                let mut counts = counts;
+                if only_lookups {
+                    counts.retain(|name, _| name == "LOOKUP");
+                }
                 within("on the mount", &predicted(&value, "cold"), &counts);
                 println!("measured {:?}, predicted {}", ran.elapsed, predicted_["seconds"]);
                 for dir in 0..5 {
@@ -190,7 +202,7 @@ fn seconds() {
         for (name, command) in &cases {
             for latency in [200, 1000, 5000].map(Duration::from_micros) {
                 for trial in 0..trials {
-                    let how = Slowness { latency, forgets_misses: false };
+                    let how = Slowness { latency, ..Slowness::default() };
                     let afresh = |work: &mut dyn FnMut(&Path)| {
                         let root = ground.join("root");
                         let far = serve(Path::new("/"), &root, how);

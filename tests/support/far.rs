@@ -42,6 +42,10 @@ pub(crate) struct Slowness {
     pub(crate) latency: Duration,
     /// Whether the kernel is told to remember that a name is not there.
     pub(crate) forgets_misses: bool,
+    /// Whether the kernel is told to forget what it has of a file when that is opened.
+    pub(crate) forgets_pages: bool,
+    /// Whether only look-ups take that long.
+    pub(crate) only_lookups: bool,
 }
 
 /// A running server.
@@ -157,7 +161,7 @@ fn attend(shared: &Shared) {
         }
         let result = answer(shared, operation, &request[..length]);
         // No network file system passes it on.
-        if ![INIT, IOCTL].contains(&operation) {
+        if ![INIT, IOCTL].contains(&operation) && (operation == LOOKUP || !shared.how.only_lookups) {
             wait(arrived, shared.how.latency);
         }
         let (error, body) = match result {
@@ -237,7 +241,8 @@ fn answer(shared: &Shared, operation: u32, request: &[u8]) -> Result<Vec<u8>, i3
             state.handles += 1;
             let handle = state.handles;
             state.files.insert(handle, Arc::new(file));
-            Ok([&handle.to_ne_bytes()[..], &words(&[FOPEN_KEEP_CACHE, 0])].concat())
+            let flags = if shared.how.forgets_pages { 0 } else { FOPEN_KEEP_CACHE };
+            Ok([&handle.to_ne_bytes()[..], &words(&[flags, 0])].concat())
         }
         READ => {
             let file = state.files.get(&number(request, BODY)).cloned().ok_or(libc::EBADF)?;

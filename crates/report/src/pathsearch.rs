@@ -101,6 +101,8 @@ pub struct Manner {
     pub opens: bool,
     /// To read is a request.
     pub reads: bool,
+    /// To open and to read a directory are requests.
+    pub lists: bool,
     /// Bytes that a request for data brings at most.
     pub window: u64,
 }
@@ -574,6 +576,7 @@ mod tests {
             stats_after_read: false,
             opens: true,
             reads: true,
+            lists: true,
             window: 131_072,
         };
         Pathsearch {

@@ -196,7 +196,7 @@ fn predicted<'a>(judged: &'a Judged, question: &Question) -> shown::Predicted<'a
         warm: it.requests.warm.of(request),
         waited_for: request.is_waited_for(),
     });
-    let Manner { keeps_misses, keeps_links, keeps_pages, stats_after_read, opens, reads, window } = it.manner;
+    let Manner { keeps_misses, keeps_links, keeps_pages, stats_after_read, opens, reads, lists, window } = it.manner;
     shown::Predicted {
         rtt: it.rtt,
         rtt_source: it.rtt_source,
@@ -210,7 +210,7 @@ fn predicted<'a>(judged: &'a Judged, question: &Question) -> shown::Predicted<'a
         seconds_own: it.own,
         server_busy: it.cold.busy,
         requests: requests.collect(),
-        manner: shown::Manner { keeps_misses, keeps_links, keeps_pages, stats_after_read, opens, reads, window },
+        manner: shown::Manner { keeps_misses, keeps_links, keeps_pages, stats_after_read, opens, reads, lists, window },
     }
 }
 

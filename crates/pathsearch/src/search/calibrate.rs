@@ -48,6 +48,8 @@ pub fn calibrate(dir: &[u8], file: Option<&[u8]>, link: Option<&[u8]>) -> Result
     let again = median(names.iter().map(|name| look(name).1).collect());
     let half = rtt / 2.0;
     let mut manner = Manner { keeps_misses: again < half, ..Manner::default() };
+    let opened = (0..3).map(|_| timed(|| openat(&fd, c".", Open::DIRECTORY)).1);
+    manner.lists = median(opened.collect()) > half;
     if let Some(bytes) = window(&fd) {
         manner.window = bytes;
     }

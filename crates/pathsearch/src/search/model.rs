@@ -112,6 +112,8 @@ pub struct Manner {
     pub opens: bool,
     /// To read what is not in memory is a request that takes as long as a look-up.
     pub reads: bool,
+    /// To open a directory and to read it are requests.
+    pub lists: bool,
     /// Bytes that one request for data brings at most.
     pub window: u64,
 }
@@ -126,6 +128,7 @@ impl Default for Manner {
             stats_after_read: false,
             opens: true,
             reads: true,
+            lists: true,
             window: 128 << 10,
         }
     }
@@ -293,8 +296,10 @@ impl<'a> Client<'a> {
         }
         match node {
             Node::Directory => {
-                self.requests.add(Request::Opendir, touch.opens);
-                self.requests.add(Request::Readdir, touch.listings);
+                if self.manner.lists {
+                    self.requests.add(Request::Opendir, touch.opens);
+                    self.requests.add(Request::Readdir, touch.listings);
+                }
                 self.requests.add(Request::Release, touch.opens);
             }
             Node::File(size) => {

@@ -11,10 +11,10 @@
 //! | [`tree`] | the file tree and its file systems, as the model must know them |
 //! | [`model`] | the requests of a start on a network file system |
 //! | [`load`] | many nodes that start at once |
-//! | [`calibrate`] | what a mount is like |
+//! | [`calibrate`](mod@calibrate) | what a mount is like |
 //! | [`order`] | the best order of directories |
 //! | [`path`] | a better PATH |
-//! | [`fixes`] | what would help, and how much |
+//! | [`fixes`](mod@fixes) | what would help, and how much |
 
 pub mod calibrate;
 pub mod classify;

@@ -1,7 +1,7 @@
 //! Listens to the calls of a command, and keeps what is to be known of them: what each directory was asked for, the searches,
 //! and each name with what was done with it.
 //!
-//! All tables are bounded. What they have no room for is counted in [`Trace::totals`] all the same, and [`Trace::left_out`]
+//! All tables are bounded. What they have no room for is counted in [`Traced::totals`] all the same, and [`Traced::left_out`]
 //! says how much that was.
 
 use std::collections::HashMap;

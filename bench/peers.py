@@ -29,6 +29,7 @@ PEERS = {  # name: (what it may be called, how to get it, what it is measured in
     "rsync": ("rsync", "Debian package rsync", "changed"),
     "strace": ("strace", "Debian package strace", "account; and it counts the calls of the peers"),
     "perf": ("perf", "Debian package linux-perf", "account"),
+    "pathwalk": ("pathwalk", "https://github.com/chaos/pathwalk", "pathwalk: LLNL's own program"),
     "mkfs.ext4": ("mkfs.ext4", "Debian package e2fsprogs", "no contender: it makes images"),
     "mkfs.xfs": ("mkfs.xfs", "Debian package xfsprogs", "no contender: it makes images"),
     "mkfs.btrfs": ("mkfs.btrfs", "Debian package btrfs-progs", "no contender: it makes images"),

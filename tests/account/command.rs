@@ -21,7 +21,8 @@ pub(crate) fn account<A: Into<OsString>>(flags: &[&str], command: impl IntoItera
     words.push("--".into());
     words.extend(command.into_iter().map(Into::into));
     let ran = run(&mut fathom(words));
-    let value: Value = serde_json::from_slice(&std::fs::read(&report).unwrap_or_else(|e| panic!("{e}: {ran}"))).unwrap();
+    let value: Value =
+        serde_json::from_slice(&std::fs::read(&report).unwrap_or_else(|e| panic!("{e}: {ran}"))).unwrap();
     schema::check(&value);
     assert_eq!(value["result"]["exit"], ran.code(), "{ran}");
     value["result"].clone()
@@ -54,12 +55,18 @@ fn input_output_and_status_are_the_commands_own() {
         assert_eq!(ran.status.code(), Some(status));
         assert_eq!((&ran.stdout[..], &ran.stderr[..]), (&b"given\n"[..], &b"err\n"[..]));
         let text = std::fs::read_to_string(&report).unwrap();
-        assert!(text.contains("execve") && text.starts_with(if flags.is_empty() { "The command: " } else { "{" }), "{text}");
+        assert!(
+            text.contains("execve") && text.starts_with(if flags.is_empty() { "The command: " } else { "{" }),
+            "{text}"
+        );
     }
     // Without a file the report goes to stderr; with --json to stdout, behind what the command has written.
     let ran = run(&mut fathom(["account", "--", "sh", "-c", "echo out; exit 4"])).exits(4);
     assert_eq!(ran.stdout, b"out\n");
-    assert!(ran.stderr.starts_with("The command: exit status 4; ") && ran.stderr.contains("\nCalls by gate\n"), "{ran}");
+    assert!(
+        ran.stderr.starts_with("The command: exit status 4; ") && ran.stderr.contains("\nCalls by gate\n"),
+        "{ran}"
+    );
     let ran = run(&mut fathom(["account", "--json", "--", "echo", "out"])).exits(0);
     assert_eq!(ran.stderr, "");
     let object = ran.stdout.strip_prefix(b"out\n").unwrap();
@@ -115,7 +122,14 @@ fn a_report_that_cannot_be_written_is_no_account() {
             let full = tmpfs(ground.join("full"));
             rustix::mount::mount_remount(&full, rustix::mount::MountFlags::empty(), c"size=64k").unwrap();
             let ballast = full.join("ballast");
-            while std::fs::OpenOptions::new().create(true).append(true).open(&ballast).unwrap().write(&[1; 4096]).is_ok() {}
+            while std::fs::OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&ballast)
+                .unwrap()
+                .write(&[1; 4096])
+                .is_ok()
+            {}
             let ran = run(&mut fathom(args!["account", "-o", full.join("report"), "--", "echo", "out"])).exits(2);
             assert_eq!(ran.stdout, b"out\n");
             assert!(ran.stderr.contains("cannot write the report") && ran.stderr.contains("No space left"), "{ran}");
@@ -142,7 +156,8 @@ fn calls_are_counted_for_their_file_whatever_it_is_called() {
     let sub = super::command::row(&result["per_directory"], &top.join("sub")).unwrap();
     let calls: u64 = of_file.values().sum();
     assert!(sub["calls"].as_u64().unwrap() > calls && sub["files"] == 2, "{sub}");
-    let text = run(fathom(["account", "--top", "1000", "--", "sh", "-c", "cd sub && cat *31m*"]).current_dir(&top)).stderr;
+    let text =
+        run(fathom(["account", "--top", "1000", "--", "sh", "-c", "cd sub && cat *31m*"]).current_dir(&top)).stderr;
     assert!(!text.contains(|c: char| c.is_control() && c != '\n') && text.contains("\\xff\\x1b[31m\\n"), "{text}");
 }
 
@@ -200,8 +215,9 @@ fn directories_are_cut_where_they_are_asked_to_be() {
 fn prices_are_taken_from_a_probe() {
     let dir = tempfile::tempdir().unwrap();
     let prices = dir.path().join("prices");
-    let rows = [("newfstatat", "a file, by name", 5000), ("getppid", "an empty call", 1000)]
-        .map(|(gate, what, ns)| serde_json::json!({"gate": gate, "what": what, "state": "warm", "threads": 1, "ns": ns}));
+    let rows = [("newfstatat", "a file, by name", 5000), ("getppid", "an empty call", 1000)].map(
+        |(gate, what, ns)| serde_json::json!({"gate": gate, "what": what, "state": "warm", "threads": 1, "ns": ns}),
+    );
     std::fs::write(&prices, serde_json::json!({"result": {"dir": "/x", "prices": rows}}).to_string()).unwrap();
     let value = account(&["--prices", prices.to_str().unwrap()], ["stat", "/"]);
     assert_eq!(value["model"]["prices"], "fathom probe /x gates");

@@ -1,7 +1,8 @@
 //! What a meter counts is what `strace -f -c` counts, gate by gate.
 //!
 //! Each command makes the same calls in every run, as far as one can write such commands; where the scheduler has its say in spite of
-//! that (how a pipe's bytes fall into reads, who takes a token of make's first), runs of both are repeated until a pair agrees.
+//! that (how a pipe's bytes fall into reads, who takes a token of make's first; a meter that lost calls, and said so, on a machine that was
+//! too busy), runs of both are repeated until a pair agrees.
 //! A meter that misses a call, or counts one twice, never agrees.
 
 use std::collections::BTreeMap;
@@ -57,7 +58,7 @@ impl<'a> Place<'a> {
         let value: Value = serde_json::from_slice(&text).unwrap();
         crate::support::schema::check(&value);
         let result = &value["result"];
-        assert_eq!((&result["meter"], &result["lost"]), (&meter.into(), &0.into()), "{ran}");
+        assert_eq!(result["meter"], meter, "{ran}");
         let gates = result["gates"].as_object().unwrap();
         let count = |gate: &Value| (gate["calls"].as_u64().unwrap(), gate["errors"].as_u64().unwrap());
         (ran, gates.iter().map(|(name, gate)| (name.clone(), count(gate))).collect(), value)
@@ -93,13 +94,17 @@ impl<'a> Place<'a> {
         for meter in self.meters {
             let mut differ = String::new();
             let agrees = (0..ROUNDS).any(|_| {
-                let (ran, counted, _) = self.metered(meter, &words);
+                let (ran, counted, value) = self.metered(meter, &words);
                 let (witness, mut traced) = self.traced(&words);
                 assert_eq!(ran.stdout, witness.stdout, "{ran}\n{witness}");
                 let code = |ran: &Ran| ran.status.code().or(ran.status.signal().map(|signal| 128 + signal));
                 assert_eq!(code(&ran), code(&witness), "{ran}\n{witness}");
                 traced.retain(|name, _| is_metered(name));
                 differ = difference(&counted, &traced);
+                let lost = &value["result"]["lost"];
+                if *lost != 0 {
+                    differ.push_str(&format!("lost: {lost}\n"));
+                }
                 differ.is_empty()
             });
             assert!(agrees, "{meter}, {words:?}: (calls, errors) here and by strace\n{differ}");
@@ -199,14 +204,14 @@ fn a_python_that_starts() {
 fn a_parallel_build() {
     on_a_plain_directory(&[STRACE, CC, Need::Program("make")], |place| {
         let tree = dir(place.at.join("tree"));
-        for unit in 1..=4 {
+        for unit in 1..=3 {
             std::fs::write(tree.join(format!("u{unit}.c")), format!("int u{unit}(void) {{ return {unit}; }}\n"))
                 .unwrap();
         }
         std::fs::write(tree.join("main.c"), "int main(void) { return 0; }\n").unwrap();
-        // In make's own words, and with nothing that a run leaves behind for the next one.
-        let text =
-            "all: main.o u1.o u2.o u3.o u4.o\n\t$(CC) -o main $^\n\t@rm -f main $^\n%.o: %.c\n\t$(CC) -c -o $@ $<\n";
+        // Four compilers at once, and no fifth: whether that one gets make's own standard input, or a bad one by dup2, depends on who
+        // has ended. A run leaves nothing behind for the next one.
+        let text = "all: main.o u1.o u2.o u3.o\n\t$(CC) -o main $^\n\t@rm -f main $^\n%.o: %.c\n\t$(CC) -c -o $@ $<\n";
         std::fs::write(tree.join("Makefile"), text).unwrap();
         place.agree(&[OsStr::new("make"), "-r".as_ref(), "-j4".as_ref(), "-C".as_ref(), tree.as_os_str()]);
     });
@@ -254,7 +259,7 @@ fn an_ordinary_user() {
             std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
             let prepare = &|command: &mut Command| as_nobody(command);
             let place = Place { meters: &["ptrace"], at: &open, fathom: fathom_in(ground), prepare };
-            place.agree(&["sh", "-c", "ls -l /root /; cat /etc/shadow"]);
+            place.agree(&["sh", "-c", "ls /root /usr; cat /etc/shadow"]);
         });
     }
 }

@@ -15,7 +15,8 @@ use crate::support::run::program;
 use crate::support::{fathom, run};
 
 fn metered(meter: &str, words: &[&str]) -> Command {
-    let args = ["account", "--meter", meter, "--json", "-o", "/dev/null", "--"].into_iter().chain(words.iter().copied());
+    let args =
+        ["account", "--meter", meter, "--json", "-o", "/dev/null", "--"].into_iter().chain(words.iter().copied());
     fathom(args.map(OsString::from))
 }
 

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mount::MountFlags;
 
 use super::since::{catalog, changed, expect, on_each_kind, since};
-use crate::support::build::{dir, file, tool, unmount, unmount_whole};
-use crate::support::disks::{BTRFS, EXT4, XFS, attach, image, mount_image};
+use crate::support::build::{dir, file, unmount, unmount_whole};
+use crate::support::disks::{BTRFS, EXT4, XFS, image, mount_elsewhere, mount_image, set_back};
+use crate::support::meanwhile::while_written;
 use crate::support::trees::grow;
 use crate::support::{Need, in_namespace, require};
 
@@ -20,20 +19,7 @@ fn what_changes_in_the_tick_of_the_catalog() {
             let hot = file(top.join("hot"), 10);
             file(top.join("cold"), 10);
             for round in 0..10 {
-                let over = AtomicBool::new(false);
-                std::thread::scope(|scope| {
-                    scope.spawn(|| {
-                        let mut n = 0_u8;
-                        while !over.load(Ordering::Relaxed) {
-                            n = n.wrapping_add(1) | 1;
-                            fs::write(&hot, [n; 10]).unwrap();
-                        }
-                        // As soon as the catalog is there, as long as before, and never again.
-                        fs::write(&hot, [0; 10]).unwrap();
-                    });
-                    catalog(top, to);
-                    over.store(true, Ordering::Relaxed);
-                });
+                while_written(&hot, || catalog(top, to));
                 let found = since(top, to);
                 assert!(
                     found.contains(&("changed".to_owned(), "hot".into(), None)),
@@ -76,10 +62,7 @@ fn a_clock_that_goes_back() {
             catalog(&at.join("tree"), &to);
             fs::write(at.join("tree/second"), [7; 100]).unwrap();
             unmount_whole(&at);
-            for field in ["ctime", "mtime"] {
-                let request = format!("set_inode_field /tree/second {field} 20010203040506");
-                tool(Command::new("debugfs").args(["-w", "-R", &request]).arg(&disk));
-            }
+            set_back(&disk, "/tree/second");
             mount();
             assert_eq!(since(&at.join("tree"), &to), expect([("changed", "second")]));
         });
@@ -98,10 +81,7 @@ fn a_device_number_that_changes() {
                 grow(&dir(at.join("tree")), 1, 100);
                 catalog(&at.join("tree"), &to);
                 unmount_whole(&at);
-                let spare = ground.join("spare");
-                fs::File::create(&spare).unwrap().set_len(1 << 20).unwrap();
-                let _in_its_place = [attach(&spare), attach(&spare)];
-                assert!(mount_image(make, &disk, &at, MountFlags::NOATIME));
+                mount_elsewhere(make, &disk, &at);
                 assert_eq!(since(&at.join("tree"), &to), BTreeSet::new(), "{}", make.fstype);
                 fs::rename(at.join("tree/wide"), at.join("tree/narrow")).unwrap();
                 let found = since(&at.join("tree"), &to);

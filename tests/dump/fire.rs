@@ -4,21 +4,20 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::mount::MountFlags;
 
 use super::changes::{change, overwrite_unseen};
-use super::full::{NEEDS, dump, kept};
-use super::hostile::AtLast;
+use super::full::{NEEDS, dump};
 use super::increments::{Series, by_gnu_tar, on, rounds};
-use crate::support::build::{dir, file, tool, unmount_whole};
-use crate::support::disks::{BTRFS, EXT4, XFS, attach, image, mount_image};
+use crate::support::build::{dir, file, unmount_whole};
+use crate::support::disks::{BTRFS, EXT4, XFS, image, mount_elsewhere, mount_image, set_back};
+use crate::support::meanwhile::{Until, meanwhile, while_written};
 use crate::support::reference::settle;
 use crate::support::remote::{Far, serve_far};
 use crate::support::run::args;
-use crate::support::snapshot::{Snapshot, same, snapshot};
+use crate::support::snapshot::{Snapshot, kept, same, snapshot};
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -49,21 +48,8 @@ fn what_changes_in_the_tick_of_the_dump() {
                 let hot = file(series.tree.join("hot"), 10);
                 file(series.tree.join("cold"), 10);
                 for round in 0..8 {
-                    let over = AtomicBool::new(false);
-                    std::thread::scope(|scope| {
-                        scope.spawn(|| {
-                            let mut n = 0_u8;
-                            while !over.load(Ordering::Relaxed) {
-                                n = n.wrapping_add(1) | 1;
-                                fs::write(&hot, [n; 10]).unwrap();
-                            }
-                            // As soon as the dump is there, as long as before, and never again.
-                            fs::write(&hot, [0; 10]).unwrap();
-                        });
-                        let ran = series.dump(&[]);
-                        over.store(true, Ordering::Relaxed);
-                        assert!(ran.code() < 2, "{ran}");
-                    });
+                    let ran = while_written(&hot, || series.dump(&[]));
+                    assert!(ran.code() < 2, "{ran}");
                     series.restore();
                     series.round(&format!("round {round}"));
                 }
@@ -84,15 +70,13 @@ fn changes_all_the_time() {
                 change(&tree, &mut Dice::new(3), 100);
                 series.round("the full dump");
                 for round in 0..rounds(4) as u64 {
-                    let over = AtomicBool::new(false);
-                    std::thread::scope(|scope| {
-                        scope.spawn(|| {
-                            let mut dice = Dice::new(round);
-                            while !over.load(Ordering::Relaxed) {
-                                change(&tree, &mut dice, 1);
-                            }
-                        });
-                        let _at_last = AtLast(&over);
+                    let changes = |_, until: &Until| {
+                        let mut dice = Dice::new(round);
+                        while !until.is_over() {
+                            change(&tree, &mut dice, 1);
+                        }
+                    };
+                    meanwhile(1, changes, || {
                         for _ in 0..3 {
                             let ran = series.dump(&[]);
                             assert!(ran.code() < 2, "{ran}");
@@ -137,10 +121,7 @@ fn a_clock_that_goes_back() {
         by_gnu_tar(&ground.join("0.tar"), &restored);
         fs::write(at.join("tree/second"), [7; 100]).unwrap();
         unmount_whole(&at);
-        for field in ["ctime", "mtime"] {
-            let request = format!("set_inode_field /tree/second {field} 20010203040506");
-            tool(Command::new("debugfs").args(["-w", "-R", &request]).arg(&disk));
-        }
+        set_back(&disk, "/tree/second");
         mount();
         let more = ["--since", catalog, "--json"];
         let value = dump(&at.join("tree"), &ground.join("1.tar"), &more).exits(0).json();
@@ -168,10 +149,7 @@ fn a_device_number_that_changes() {
             dump(&at.join("tree"), &ground.join("0.tar"), &["--catalog", catalog]).exits(0);
             by_gnu_tar(&ground.join("0.tar"), &restored);
             unmount_whole(&at);
-            let spare = ground.join("spare");
-            fs::File::create(&spare).unwrap().set_len(1 << 20).unwrap();
-            let _in_its_place = [attach(&spare), attach(&spare)];
-            assert!(mount_image(make, &disk, &at, MountFlags::NOATIME));
+            mount_elsewhere(make, &disk, &at);
             fs::rename(at.join("tree/d1"), at.join("tree/elsewhere")).unwrap();
             fs::write(at.join("tree/d2/f2"), b"changed").unwrap();
             let more = ["--since", catalog, "--json"];

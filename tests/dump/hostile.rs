@@ -6,14 +6,14 @@ use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::full::{NEEDS, by_gnu_tar, dump, listed, quiet};
 use crate::support::build::{dir, file, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
 use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::meanwhile::{Until, meanwhile};
 use crate::support::run::{args, exact, program};
-use crate::support::snapshot::{same, snapshot};
+use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::trees::{Dice, mutate};
 use crate::support::{fathom, in_namespace, require, run};
 
@@ -29,9 +29,9 @@ fn prey(top: &Path) {
 
 /// Does what is worst for whoever reads, until told to stop. Symlinks lead to a file in the tree: what is written through them
 /// must not reach anything else.
-fn harass(top: &Path, stop: &AtomicBool, seed: u64) {
+fn harass(top: &Path, until: &Until, seed: u64) {
     let mut dice = Dice::new(seed);
-    while !stop.load(Ordering::Relaxed) {
+    while !until.is_over() {
         std::thread::sleep(std::time::Duration::from_micros(200));
         let at = top.join(format!("d{}/f{}", dice.below(10), dice.below(20)));
         let open = || OpenOptions::new().write(true).open(&at);
@@ -50,15 +50,6 @@ fn harass(top: &Path, stop: &AtomicBool, seed: u64) {
     }
 }
 
-/// Tells whoever goes on until told to stop, also when a test fails.
-pub(crate) struct AtLast<'a>(pub(crate) &'a AtomicBool);
-
-impl Drop for AtLast<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn an_archive_is_sound_whatever_is_done_meanwhile() {
     if require(&NEEDS) {
@@ -72,36 +63,32 @@ fn an_archive_is_sound_whatever_is_done_meanwhile() {
                 }
                 let tree = dir(at.join("tree"));
                 prey(&tree);
-                let stop = AtomicBool::new(false);
-                std::thread::scope(|scope| {
-                    let _at_last = AtLast(&stop);
-                    (0..2).for_each(|seed| {
-                        drop(scope.spawn({
-                            let (tree, stop) = (&tree, &stop);
-                            move || harass(tree, stop, seed)
-                        }))
-                    });
-                    for nth in 0..6 {
-                        let out = ground.join("archive.tar");
-                        let more = [["-j", "1"], ["-j", "4"]][nth % 2];
-                        let ran = dump(&tree, &out, &[&more[..], &["--json"]].concat());
-                        let value = ran.json();
-                        wrong += ran.code();
-                        let listed = listed(&out);
-                        let members = listed.split(|&b| b == b'\n').count() as u64 - 1;
-                        assert_eq!(members, value["result"]["dumped"].as_u64().unwrap(), "{ran}");
-                        quiet(Command::new("bsdtar").arg("-tvf").arg(&out).stdout(std::process::Stdio::null()));
-                        by_gnu_tar(&out, &at.join(format!("restored {nth}")));
-                        fs::remove_dir_all(at.join(format!("restored {nth}"))).unwrap();
-                        for warning in value["warnings"].as_array().unwrap() {
-                            assert!(exact(warning, "path").starts_with(b"tree"), "{warning}");
+                meanwhile(
+                    2,
+                    |seed, until| harass(&tree, until, seed),
+                    || {
+                        for nth in 0..6 {
+                            let out = ground.join("archive.tar");
+                            let more = [["-j", "1"], ["-j", "4"]][nth % 2];
+                            let ran = dump(&tree, &out, &[&more[..], &["--json"]].concat());
+                            let value = ran.json();
+                            wrong += ran.code();
+                            let listed = listed(&out);
+                            let members = listed.split(|&b| b == b'\n').count() as u64 - 1;
+                            assert_eq!(members, value["result"]["dumped"].as_u64().unwrap(), "{ran}");
+                            quiet(Command::new("bsdtar").arg("-tvf").arg(&out).stdout(std::process::Stdio::null()));
+                            by_gnu_tar(&out, &at.join(format!("restored {nth}")));
+                            fs::remove_dir_all(at.join(format!("restored {nth}"))).unwrap();
+                            for warning in value["warnings"].as_array().unwrap() {
+                                assert!(exact(warning, "path").starts_with(b"tree"), "{warning}");
+                            }
+                            // Whatever was there and is neither in the archive nor named has been missed.
+                            let named = value["warnings"].as_array().unwrap().len() as u64;
+                            let entries = value["result"]["entries"].as_u64().unwrap();
+                            assert!(members + named >= entries, "{ran}");
                         }
-                        // Whatever was there and is neither in the archive nor named has been missed.
-                        let named = value["warnings"].as_array().unwrap().len() as u64;
-                        let entries = value["result"]["entries"].as_u64().unwrap();
-                        assert!(members + named >= entries, "{ran}");
-                    }
-                });
+                    },
+                );
             }
             assert!(wrong > 0, "nothing was ever changed meanwhile");
         });
@@ -117,16 +104,14 @@ fn random_changes_meanwhile() {
             assert!(mounted(EXT4[0], &at));
             let tree = dir(at.join("tree"));
             crate::support::trees::grow(&tree, 11, 500);
-            let stop = AtomicBool::new(false);
             let out = ground.join("archive.tar");
-            std::thread::scope(|scope| {
-                let _at_last = AtLast(&stop);
-                scope.spawn(|| {
-                    let mut dice = Dice::new(5);
-                    while !stop.load(Ordering::Relaxed) {
-                        drop(mutate(&tree, &mut dice, 100));
-                    }
-                });
+            let changes = |_, until: &Until| {
+                let mut dice = Dice::new(5);
+                while !until.is_over() {
+                    drop(mutate(&tree, &mut dice, 100));
+                }
+            };
+            meanwhile(1, changes, || {
                 for _ in 0..10 {
                     let ran = dump(&tree, &out, &[]);
                     assert!(ran.code() < 2, "{ran}");
@@ -135,7 +120,7 @@ fn random_changes_meanwhile() {
             });
             assert!(dump(&tree, &out, &[]).code() < 2);
             let restored = by_gnu_tar(&out, &at.join("gnu")).join("tree");
-            same(&super::full::kept(&tree), &snapshot(&restored), "after the storm");
+            same(&kept(&tree), &snapshot(&restored), "after the storm");
         });
     }
 }

@@ -8,12 +8,12 @@ use rustix::fs::{XattrFlags, lsetxattr, removexattr};
 use serde_json::Value;
 
 use super::changes::{change, overwrite_unseen};
-use super::full::{NEEDS, dump, kept, quiet};
+use super::full::{NEEDS, dump, quiet};
 use crate::support::build::{dir, file, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args, calls};
-use crate::support::snapshot::{same, snapshot};
+use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::trees::{Dice, grow};
 use crate::support::{fathom, in_namespace, require, run};
 
@@ -281,6 +281,41 @@ fn that_nothing_has_changed_costs_no_call_for_an_entry() {
             fs::write(series.tree.join("d1/f1"), b"other").unwrap();
             series.restored = ground.join("restored");
             told(&series.round("a change"), &[("files", 1)]);
+        });
+    }
+}
+
+/// Nothing has changed, but the file system cannot say so: the digest does, by every way of gathering.
+#[test]
+fn that_nothing_has_changed_is_told_by_the_digest() {
+    if !require(&NEEDS) {
+        return;
+    }
+    for make in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None] {
+        on(make, |at, ground| {
+            let name = make.map_or("tmpfs", |make| make.fstype);
+            let mut series = Series::new(at, ground);
+            for d in 0..30 {
+                (0..30).for_each(|n| drop(file(series.tree.join(format!("d{d}/f{n}")), 10)));
+            }
+            settle(at);
+            series.dump(&[]).exits(0);
+            series.restore();
+            let before = fs::read(&series.catalog).unwrap();
+            for gather in ["auto", "percall", "combined", "batched", "raw"] {
+                fs::write(at.join("beside"), gather).unwrap();
+                settle(at);
+                let value = series.dump(&["--gather", gather]).exits(0).json();
+                told(&value["result"], &[("dumped", 1), ("entries", 931), ("unchanged", 930), ("removed", 0)]);
+                assert!(value["result"]["why"].as_str().unwrap().contains("the digest of all"), "{name}: {value}");
+                assert_eq!(fs::read(&series.catalog).unwrap(), before);
+                by_gnu_tar(&series.archive(), &series.restored);
+                series.is_restored(name);
+            }
+            // A time that nobody would miss, and nothing else.
+            let same_time = fs::metadata(series.tree.join("d7/f7")).unwrap().modified().unwrap();
+            fs::File::options().write(true).open(series.tree.join("d7/f7")).unwrap().set_modified(same_time).unwrap();
+            told(&series.round("a ctime"), &[("files", 1), ("directories", 2)]);
         });
     }
 }

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use super::full::{NEEDS, kept};
+use super::full::NEEDS;
 use super::increments::{by_gnu_tar, on};
 use crate::support::build::{dir, file};
 use crate::support::disks::EXT4;
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args};
-use crate::support::snapshot::{same, snapshot};
+use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::{fathom, require, run};
 
 fn level(at: &Path, state: &Path, archive: &Path, number: usize) -> Ran {

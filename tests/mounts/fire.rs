@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
@@ -12,15 +11,16 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use super::methods::{BY_DEVICE, every_method_is_right, whole};
 use crate::support::build::{bush, deep, dir, file, tmpfs, tmpfs_on};
 use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::meanwhile::{Until, meanwhile};
 use crate::support::run::{args, path, program, targets};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 const METHODS: [&str; 8] = ["auto", "kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"];
 
 /// Changes everything under `place` until it is told to stop: directories come, go, move, and become other things.
-fn trouble(place: &Path, stop: &AtomicBool) {
+fn trouble(place: &Path, until: &Until) {
     let [a, b, c] = ["a", "b", "c"].map(|name| place.join(name));
-    while !stop.load(Ordering::Relaxed) {
+    while !until.is_over() {
         // Each step may fail: another loop of the same kind is at work.
         let _ = fs::create_dir_all(a.join("x/y/z"));
         let _ = mount("t", &a, "tmpfs", MountFlags::empty(), None);
@@ -46,12 +46,11 @@ fn a_tree_that_changes_all_the_time() {
             let quiet: BTreeSet<PathBuf> = ["1", "2/3", "9"].map(|at| tmpfs(ground.join("quiet").join(at))).into();
             bush(&ground.join("quiet"), 20, 5);
             let wild = dir(ground.join("wild"));
-            let stop = AtomicBool::new(false);
-            std::thread::scope(|scope| {
-                scope.spawn(|| trouble(&wild, &stop));
-                scope.spawn(|| trouble(&wild, &stop));
-                let since = Instant::now();
-                let outcome = std::panic::catch_unwind(|| {
+            let since = Instant::now();
+            meanwhile(
+                2,
+                |_, until| trouble(&wild, until),
+                || {
                     while since.elapsed() < Duration::from_secs(4) {
                         for by in METHODS {
                             let ran = run(&mut fathom(whole(ground, by)));
@@ -64,10 +63,8 @@ fn a_tree_that_changes_all_the_time() {
                             assert!([0, 1].contains(&ran.code()), "{ran}");
                         }
                     }
-                });
-                stop.store(true, Ordering::Relaxed);
-                outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            });
+                },
+            );
         });
     }
 }

@@ -6,7 +6,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::mount::{MountFlags, mount};
@@ -15,6 +14,7 @@ use serde_json::Value;
 use super::methods::whole;
 use crate::support::build::{bind, bush, dir, file, tmpfs, unmount};
 use crate::support::jail::{self, LISTMOUNT, STATMOUNT, as_nobody, fathom_in, furnish, jailed};
+use crate::support::meanwhile::{Until, meanwhile};
 use crate::support::reference::{device_changes, inside, table, visible};
 use crate::support::run::{Ran, args, mount_at, path, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -361,21 +361,16 @@ fn mounts_that_come_and_go_elsewhere_leave_a_search_complete() {
             let tree = plant(&dir(ground.join("tree")));
             let expected = Expected::of(&tree);
             let elsewhere = dir(ground.join("elsewhere"));
-            let stop = AtomicBool::new(false);
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    while !stop.load(Ordering::Relaxed) {
-                        unmount(tmpfs(&elsewhere));
-                    }
-                });
-                let outcome = std::panic::catch_unwind(|| {
-                    for _ in 0..50 {
-                        let ran = run(&mut fathom(whole(&tree, "search"))).exits(0);
-                        expected.met("search", &ran);
-                    }
-                });
-                stop.store(true, Ordering::Relaxed);
-                outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let come_and_go = |_, until: &Until| {
+                while !until.is_over() {
+                    unmount(tmpfs(&elsewhere));
+                }
+            };
+            meanwhile(1, come_and_go, || {
+                for _ in 0..50 {
+                    let ran = run(&mut fathom(whole(&tree, "search"))).exits(0);
+                    expected.met("search", &ran);
+                }
             });
         });
     }

@@ -22,6 +22,11 @@ fn tmpfs_has_blocks_and_no_cache() {
             for name in ["page-cache-granule", "readahead-steady", "cache-capacity", "direct-io-alignment"] {
                 assert!(inferred(&value, name).is_null(), "{name}: {value}");
             }
+            // Nothing of it is ever cold.
+            let value = probed(&at, &["gates"]);
+            let prices = value["result"]["prices"].as_array().unwrap();
+            assert!(prices.iter().any(|price| price["gate"] == "pread64"), "{value}");
+            assert!(prices.iter().all(|price| price["state"] == "warm"), "{value}");
         });
     }
 }

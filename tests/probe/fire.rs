@@ -157,8 +157,15 @@ fn what_another_run_is_working_on_stays() {
     let left = ground.path().join(".fathom-probe-1-2");
     fs::create_dir(&left).unwrap();
     fs::write(left.join("0-1"), "").unwrap();
+    // A directory that only looks as if it were ours.
+    let other = ground.path().join(".fathom-probe-1-3");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("shadow"), "").unwrap();
     run(&mut fathom(args!["probe", ground.path(), "timer"])).exits(0);
-    assert_eq!(names(ground.path()), [".fathom-probe-1-1"]);
+    let mut left = names(ground.path());
+    left.sort();
+    assert_eq!(left, [".fathom-probe-1-1", ".fathom-probe-1-3"]);
+    assert_eq!(names(&other), ["shadow"]);
 }
 
 #[test]

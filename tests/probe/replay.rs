@@ -58,6 +58,13 @@ fn what_holds_no_samples_is_refused() {
         "# series: dreams\n",
         "# series: reads\n# step: 256\n1,one\n",
         "# series: reads\n# step: 0\n1,1\n",
+        "# series: blocks\n# step: 2199023255552\n1,1\n",
+        // What would take minutes to judge.
+        &format!(
+            "# series: blocks\n# step: 4096\n{}",
+            (1..=70_000).map(|run| format!("{run},1\n")).collect::<String>()
+        ),
+        &format!("# series: passes\n# step: 4096\n{}", (1..=5_000).map(|run| format!("{run},1\n")).collect::<String>()),
     ] {
         std::fs::write(&file, text).unwrap();
         run(&mut fathom(args!["probe", "--replay", &file])).refused();

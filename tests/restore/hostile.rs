@@ -5,15 +5,15 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::support::build::{dir, file, tmpfs, tool};
-use crate::support::census::{Census, census};
 use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::meanwhile::{Until, meanwhile};
 use crate::support::run::{args, program};
+use crate::support::snapshot::{Snapshot, kept, same};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// Memory that no archive may make it use more of, in KiB.
@@ -196,7 +196,7 @@ struct Scene {
     outside: PathBuf,
     to: PathBuf,
     archive: PathBuf,
-    before: Census,
+    before: Snapshot,
 }
 
 impl Scene {
@@ -204,7 +204,7 @@ impl Scene {
         let outside = dir(ground.join("outside"));
         file(outside.join("kept"), 10);
         file(outside.join("d/also kept"), 10);
-        let before = census(&outside);
+        let before = kept(&outside);
         Scene { outside, to: dir(ground.join("to")), archive: ground.join("archive"), before }
     }
 
@@ -213,13 +213,7 @@ impl Scene {
     }
 
     fn holds(&self, what: &str) {
-        let mut now = census(&self.outside);
-        for (name, entry) in &self.before {
-            if let Some(now) = now.get_mut(name) {
-                now.atime = entry.atime;
-            }
-        }
-        assert_eq!(now, self.before, "{what}: the outside was touched");
+        same(&kept(&self.outside), &self.before, &format!("{what}: the outside was touched"));
     }
 }
 
@@ -333,9 +327,9 @@ fn devices_are_not_for_everybody() {
             as_nobody(&mut restore);
             let ran = run(&mut restore).exits(1);
             assert!(ran.stderr.contains("only root"), "{ran}");
-            let found = census(&scene.to);
+            let found = kept(&scene.to);
             assert_eq!(found.len(), 3, "{found:?}");
-            assert_eq!(found[Path::new("set")].mode & 0o7777, 0o777);
+            assert_eq!(found[&b"set"[..]].mode, 0o777);
         });
     }
 }
@@ -388,24 +382,21 @@ fn a_directory_that_somebody_swaps_for_a_symlink_leads_nowhere() {
             for inner in ["a", "b"] {
                 symlink(&scene.outside, scene.outside.parent().unwrap().join(format!("symlink-{inner}"))).unwrap();
             }
-            let is_over = AtomicBool::new(false);
             let mut runs = 0;
-            std::thread::scope(|scope| {
-                for (at, link) in [("a", "symlink-a"), ("a/b", "symlink-b")] {
-                    let (at, link, is_over) = (scene.to.join(at), ground.join(link), &is_over);
-                    scope.spawn(move || {
-                        while !is_over.load(Ordering::Relaxed) {
-                            let _ = renameat_with(CWD, &at, CWD, &link, RenameFlags::EXCHANGE);
-                        }
-                    });
+            let swap = |thread, until: &Until| {
+                let (at, link) = [("a", "symlink-a"), ("a/b", "symlink-b")][thread as usize];
+                let (at, link) = (scene.to.join(at), ground.join(link));
+                while !until.is_over() {
+                    let _ = renameat_with(CWD, &at, CWD, &link, RenameFlags::EXCHANGE);
                 }
+            };
+            meanwhile(2, swap, || {
                 let started = Instant::now();
                 while started.elapsed() < Duration::from_secs(5) {
                     let ran = run(&mut fathom(args!["restore", &full, &scene.archive, "-C", &scene.to]));
                     assert!(ran.code() <= 2, "{ran}");
                     runs += 1;
                 }
-                is_over.store(true, Ordering::Relaxed);
             });
             assert!(runs > 3, "{runs} runs");
             // The outside's own directory may have been looked at through the symlinks, never changed.

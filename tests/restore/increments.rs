@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::build::{bush, dir, file, tmpfs, tool};
-use crate::support::census::{Entry, alike, census};
 use crate::support::jail::{as_nobody, fathom_in};
 use crate::support::run::{Ran, args, program};
+use crate::support::snapshot::{Snapshot, alike, kept, same};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// An increment of `top`, by GNU tar; the first is a full dump.
@@ -26,10 +26,6 @@ fn increment(top: &Path, ground: &Path, number: usize) -> PathBuf {
 
 fn restore(archives: &[PathBuf], to: &Path, more: &[&str]) -> Ran {
     run(fathom(args!["restore", "-C", dir(to)]).args(archives).args(more))
-}
-
-fn less(_: &Path, entry: &mut Entry) {
-    entry.atime = (0, 0);
 }
 
 #[test]
@@ -78,7 +74,7 @@ fn the_tree_of_each_increment_comes_back() {
                 archives.push(increment(&top, ground, number + 1));
                 let copy = ground.join(format!("copy {number}"));
                 let ran = restore(&archives, &copy, &["--json"]).exits(0);
-                alike(&census(&top), &census(&copy), less);
+                same(&kept(&top), &kept(&copy), "each increment");
                 assert_eq!(ran.json()["result"]["renamed"].as_u64() > Some(0), number >= 1, "{ran}");
             }
             // What was there already stays, where the first archive is concerned.
@@ -91,16 +87,13 @@ fn the_tree_of_each_increment_comes_back() {
             // Some of it, by the names that it has at the end.
             let some = ground.join("some");
             restore(&archives, &some, &["--", "new/deep", "./renamed/sub/"]).exits(0);
-            let whole = census(&top);
-            for (name, entry) in census(&some) {
-                let twin = whole.get(&name).unwrap_or_else(|| panic!("{}", name.display()));
-                let (mut entry, mut twin) = (entry, twin.clone());
-                if name.starts_with("new/deep") || name.starts_with("renamed/sub") {
-                    less(&name, &mut entry);
-                    less(&name, &mut twin);
-                    assert_eq!(entry, twin, "{}", name.display());
-                }
-            }
+            let whole = kept(&top);
+            let some_of = |all: Snapshot| -> Snapshot {
+                let is_asked = |name: &[u8]| name.starts_with(b"new/deep") || name.starts_with(b"renamed/sub");
+                all.into_iter().filter(|(name, _)| is_asked(name)).collect()
+            };
+            assert!(kept(&some).keys().all(|name| whole.contains_key(name)));
+            same(&some_of(kept(&some)), &some_of(whole), "some of it");
             assert!(some.join("new/deep/er/file").exists() && some.join("renamed/sub/file").exists());
             assert!(!some.join("new/f0").exists() && !some.join("d3").exists());
         });
@@ -120,9 +113,9 @@ fn a_dry_run_says_what_is_then_done() {
             symlink("e", top.join("s")).unwrap();
             archives.push(increment(&top, ground, 1));
             let copy = dir(ground.join("copy"));
-            let before = census(&copy);
+            let before = kept(&copy);
             let ran = restore(&archives, &copy, &["--dry-run"]).exits(0);
-            alike(&census(&copy), &before, less);
+            same(&kept(&copy), &before, "a dry run");
             let lines = ran.lines();
             for line in ["directory .", "file d0/f1", "rename d0 -> e", "remove d1", "remove e/f1", "symlink s -> e"] {
                 assert!(lines.contains(&line), "{line}: {ran}");
@@ -133,7 +126,7 @@ fn a_dry_run_says_what_is_then_done() {
                 assert_eq!(dry["result"][count], done["result"][count], "{count}");
             }
             assert_eq!(dry["result"]["steps"].as_array().unwrap().len(), lines.len());
-            alike(&census(&top), &census(&copy), less);
+            same(&kept(&top), &kept(&copy), "what was then done");
         });
     }
 }
@@ -155,7 +148,7 @@ fn a_chain_with_a_link_missing_is_told_of() {
             archives.insert(1, ground.join("nowhere"));
             let empty = dir(ground.join("empty"));
             run(fathom(args!["restore", "-C", &empty]).args(&archives).args(["--", "x"])).refused();
-            assert_eq!(census(&empty).len(), 1);
+            assert_eq!(kept(&empty).len(), 1);
         });
     }
 }
@@ -207,8 +200,7 @@ fn what_is_read_only_is_changed_by_its_owner() {
             restore.args(&archives);
             as_nobody(&mut restore);
             run(&mut restore).exits(0);
-            let less = |_: &Path, entry: &mut Entry| (entry.atime, entry.owner) = ((0, 0), (0, 0));
-            alike(&census(&top), &census(&own), less);
+            alike(&kept(&top), &kept(&own), "as a user", |_, seen| (seen.atime, seen.owner) = ((0, 0), (0, 0)));
         });
     }
 }
@@ -230,7 +222,7 @@ fn a_deep_tree_comes_and_goes() {
             assert_eq!(depth.len(), 150);
             let ran = restore(&archives, &copy, &["--json"]).exits(0);
             assert_eq!(ran.json()["result"]["removed"], 151);
-            alike(&census(&top), &census(&copy), less);
+            same(&kept(&top), &kept(&copy), "the deep tree");
         });
     }
 }

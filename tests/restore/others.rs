@@ -1,15 +1,17 @@
 //! What GNU tar and bsdtar have written, restored: all of it is as it was.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::build::{bind, dir, file, tmpfs, tool};
-use crate::support::census::{Entry, alike, census};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
 use crate::support::jail::{as_nobody, fathom_in};
 use crate::support::run::{args, program};
+use crate::support::snapshot::{Seen, alike, kept};
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -41,23 +43,22 @@ fn archive(maker: Maker, top: &Path, to: &Path) {
 }
 
 /// What an archive does not hold is made alike.
-fn less(maker: Maker) -> impl Fn(&Path, &mut Entry) {
-    move |_, entry| {
-        entry.atime = (0, 0); // tools read what they archive
+fn less(maker: Maker) -> impl Fn(&[u8], &mut Seen) {
+    move |_, seen| {
+        seen.atime = (0, 0); // tools read what they archive
         // Of a device, both archive each name for itself; GNU tar of a fifo, too.
-        let kind = entry.mode & libc::S_IFMT;
-        let is_device = [libc::S_IFCHR, libc::S_IFBLK].contains(&kind);
+        let is_device = ['c', 'b'].contains(&seen.kind);
         match maker {
-            Maker::Gnu | Maker::GnuPax if is_device || kind == libc::S_IFIFO => entry.link = None,
-            Maker::Bsd if is_device => entry.link = None,
+            Maker::Gnu | Maker::GnuPax if is_device || seen.kind == 'p' => seen.twin = None,
+            Maker::Bsd if is_device => seen.twin = None,
             _ => {}
         }
-        if maker == Maker::Bsd && entry.mtime.0 < 0 {
-            entry.mtime = (0, 0); // bsdtar writes -1 s and 1 ns as -1.000000001
+        if maker == Maker::Bsd && seen.mtime.0 < 0 {
+            seen.mtime = (0, 0); // bsdtar writes -1 s and 1 ns as -1.000000001
         }
         if maker == Maker::Gnu {
-            entry.mtime.1 = 0;
-            entry.xattrs.clear();
+            seen.mtime.1 = 0;
+            seen.attributes.clear();
         }
     }
 }
@@ -99,18 +100,16 @@ fn everything_is_as_it_was() {
                 tree(&top);
                 if maker == Maker::Bsd {
                     // bsdtar gives sparse files the names that their headers have room for.
-                    for (name, _) in
-                        census(&top).iter().filter(|(name, entry)| entry.size > 1 << 19 && name.as_os_str().len() > 90)
-                    {
-                        let _ = fs::remove_file(top.join(name));
+                    for (name, _) in kept(&top).iter().filter(|(name, seen)| seen.size > 1 << 19 && name.len() > 90) {
+                        let _ = fs::remove_file(top.join(OsStr::from_bytes(name)));
                     }
                 }
                 archive(maker, &top, &ground.join("archive"));
                 let copy = restored(&ground.join("archive"), &ground.join("copy"));
-                alike(&census(&top), &census(&copy), less(maker));
+                alike(&kept(&top), &kept(&copy), &format!("{maker:?}"), less(maker));
                 // And once more, over itself.
                 let copy = restored(&ground.join("archive"), &ground.join("copy"));
-                alike(&census(&top), &census(&copy), less(maker));
+                alike(&kept(&top), &kept(&copy), &format!("{maker:?}"), less(maker));
             });
         }
     }
@@ -127,7 +126,7 @@ fn so_it_is_on_disks() {
                 for maker in [Maker::GnuPax, Maker::Fathom] {
                     archive(maker, &top, &ground.join("archive"));
                     let copy = restored(&ground.join("archive"), &ground.join(format!("disk/{maker:?}")));
-                    alike(&census(&top), &census(&copy), less(maker));
+                    alike(&kept(&top), &kept(&copy), &format!("{maker:?}"), less(maker));
                 }
             });
         }
@@ -154,12 +153,11 @@ fn an_ordinary_user_gets_what_he_can_have() {
             for _ in 0..2 {
                 let ran = run(&mut restore).exits(0);
                 assert_eq!(ran.stderr.matches("belongs to you").count(), 1, "{ran}");
-                let less = |_: &Path, entry: &mut Entry| {
-                    entry.atime = (0, 0);
-                    entry.owner = (1000, 1000);
-                    entry.mode &= !0o6000;
-                };
-                alike(&census(&top), &census(&own), less);
+                alike(&kept(&top), &kept(&own), "as a user", |_, seen| {
+                    seen.atime = (0, 0);
+                    seen.owner = (1000, 1000);
+                    seen.mode &= !0o6000;
+                });
             }
             // A device is for root to make: all else is there all the same.
             tool(Command::new("mknod").arg(top.join("device")).args(["c", "1", "3"]));
@@ -229,8 +227,7 @@ fn archives_of_every_form_are_read() {
                 tool(Command::new("zstd").args(["-qf"]).arg(&to));
                 for archive in [to.clone(), to.with_extension("zst")] {
                     let copy = restored(&archive, &ground.join(form).join(archive.extension().unwrap_or_default()));
-                    let less = |_: &Path, entry: &mut Entry| (entry.atime, entry.mtime.1) = ((0, 0), 0);
-                    alike(&census(&top), &census(&copy), less);
+                    alike(&kept(&top), &kept(&copy), form, |_, seen| (seen.atime, seen.mtime.1) = ((0, 0), 0));
                 }
             }
         });

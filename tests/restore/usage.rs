@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::support::build::{bush, dir, file, tmpfs, tool};
-use crate::support::census::{Entry, alike, census};
 use crate::support::jail::refuse;
 use crate::support::run::args;
+use crate::support::snapshot::{alike, kept};
 use crate::support::strace::{agree, less_start};
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -27,7 +27,7 @@ fn some_names_only() {
             bush(&top, 3, 3);
             file(top.join("d0/deep/er/file"), 3);
             let archive = archived(&top, &ground.join("archive"));
-            let names = |to: &Path| census(to).len() - 1;
+            let names = |to: &Path| kept(to).len() - 1;
             for (paths, count) in [(&["d0/deep/er"][..], 4), (&["./d1/", "d2/f0"], 6), (&["--", "d0"], 7), (&["."], 15)]
             {
                 let to = tempfile::tempdir_in(ground).unwrap();
@@ -61,7 +61,7 @@ fn what_is_no_archive_is_refused() {
             let ran = run(&mut fathom(args!["restore", &archive, ground.join("nowhere"), "-C", &to])).exits(1);
             assert!(ran.stderr.contains("nowhere"), "{ran}");
             run(&mut fathom(args!["restore", &archive, ground.join("nowhere"), "-C", &to, "--", "d0"])).refused();
-            assert_eq!(census(&to).len(), 1);
+            assert_eq!(kept(&to).len(), 1);
         });
     }
 }
@@ -78,7 +78,7 @@ fn from_a_pipe() {
             let mut child = fathom(args!["restore", "-", "-C", &to]).stdin(Stdio::piped()).spawn().unwrap();
             child.stdin.take().unwrap().write_all(&archive).unwrap();
             assert!(child.wait().unwrap().success());
-            assert_eq!(census(&to).len(), census(&top).len());
+            assert_eq!(kept(&to).len(), kept(&top).len());
             // One that ends too soon: what came whole is there, and nothing else.
             let to = dir(ground.join("half"));
             let mut restore = fathom(args!["restore", "-", "-C", &to]);
@@ -106,7 +106,7 @@ fn a_restore_that_is_stopped_leaves_nothing_half_done() {
                 pipe.write_all(&archive[..2 << 20]).unwrap();
                 tool(Command::new("kill").arg(format!("-{signal}")).arg(child.id().to_string()));
                 assert!(!child.wait().unwrap().success());
-                assert_eq!(census(&to).len(), 1, "{signal}");
+                assert_eq!(kept(&to).len(), 1, "{signal}");
             }
         });
     }
@@ -153,7 +153,7 @@ with tarfile.open(A, "w", format=tarfile.PAX_FORMAT) as t:
                 let to = dir(ground.join("to"));
                 run(&mut fathom(args!["restore", &archive, "-C", &to])).exits(0);
                 for name in ["d", "d/f", "d/l", "d/p"] {
-                    // Not by the census: it would read the directory.
+                    // Not by a snapshot: it would read the directory.
                     let seen = to.join(name).symlink_metadata().unwrap();
                     let times = ((seen.mtime(), seen.mtime_nsec()), (seen.atime(), seen.atime_nsec()));
                     assert_eq!(times, ((-2, 500_000_000), (1_234_567_890, 123_456_789)), "{name}");
@@ -226,14 +226,13 @@ with tarfile.open(A, "w") as t:
                     run(&mut restore)
                 };
                 restore(&archive).exits(0);
-                let less = |_: &Path, entry: &mut Entry| {
-                    (entry.atime, entry.link) = ((0, 0), None);
-                    entry.xattrs.clear();
-                    entry.data.clear();
-                };
-                alike(&census(&top), &census(&to), less);
+                alike(&kept(&top), &kept(&to), place, |_, seen| {
+                    (seen.atime, seen.twin) = ((0, 0), None);
+                    seen.attributes.clear();
+                    seen.data.clear();
+                });
                 restore(&evil).exits(1);
-                assert!(census(&outside).len() == 1 && to.join("d/e/f").is_file());
+                assert!(kept(&outside).len() == 1 && to.join("d/e/f").is_file());
             }
         });
     }

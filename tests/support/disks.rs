@@ -114,6 +114,22 @@ pub(crate) fn mounted(make: Make, at: &Path) -> bool {
     mount_image(make, &file, at, MountFlags::NOATIME)
 }
 
+/// Mounts an image again, on another loop device than before: the same files under another device number.
+pub(crate) fn mount_elsewhere(make: Make, file: &Path, at: &Path) {
+    let spare = tempfile::NamedTempFile::new().unwrap();
+    spare.as_file().set_len(1 << 20).unwrap();
+    let _in_its_place = [attach(spare.path()), attach(spare.path())];
+    assert!(mount_image(make, file, at, MountFlags::NOATIME));
+}
+
+/// Sets the times of a file back by years: what happens to it when the clock is. `image` is one of ext4, and not mounted.
+pub(crate) fn set_back(image: &Path, name: &str) {
+    for field in ["ctime", "mtime"] {
+        let request = format!("set_inode_field {name} {field} 20010203040506");
+        tool(Command::new("debugfs").args(["-w", "-R", &request]).arg(image));
+    }
+}
+
 /// Mounts an image that [`image`] has made.
 pub(crate) fn mount_image(make: Make, file: &Path, at: &Path, flags: MountFlags) -> bool {
     let device = attach(file);

@@ -4,11 +4,11 @@
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses its own part")]
 
 pub(crate) mod build;
-pub(crate) mod census;
 pub(crate) mod disks;
 pub(crate) mod far;
 pub(crate) mod fuse;
 pub(crate) mod jail;
+pub(crate) mod meanwhile;
 pub(crate) mod namespace;
 pub(crate) mod need;
 pub(crate) mod pack;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -33,7 +33,25 @@ pub(crate) fn fathom<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Co
 pub(crate) fn program<A: Into<OsString>>(path: &Path, args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new(path);
     command.args(args.into_iter().map(Into::into)).stdin(Stdio::null()).env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR");
+    heeding_signals(&mut command);
     command
+}
+
+/// Gives a command the signals of the keyboard as one has them who is started at a terminal. A shell without job control starts
+/// what it puts into the background (`cargo test & wait`, many a CI) with SIGINT and SIGQUIT ignored, and all that is started from
+/// there inherits that: a test that interrupts the program would wait for its end in vain.
+fn heeding_signals(command: &mut Command) {
+    let heed = || {
+        for signal in [libc::SIGINT, libc::SIGQUIT] {
+            // SAFETY: no pointers; the default is no handler.
+            if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes two system calls, and allocates nothing.
+    unsafe { command.pre_exec(heed) };
 }
 
 /// What a run came to.

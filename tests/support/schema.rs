@@ -6,23 +6,26 @@ use std::sync::LazyLock;
 use jsonschema::{Registry, Validator};
 use serde_json::Value;
 
-const SCHEMAS: [(&str, &str); 12] = [
+const SCHEMAS: &[(&str, &str)] = &[
     ("fathom.mounts/1", include_str!("../../docs/schemas/mounts.json")),
     ("fathom.mounts.watch/1", include_str!("../../docs/schemas/watch.json")),
     ("fathom.walk/1", include_str!("../../docs/schemas/walk.json")),
     ("fathom.changed/1", include_str!("../../docs/schemas/changed.json")),
     ("fathom.account/1", include_str!("../../docs/schemas/account.json")),
+    ("fathom.compare/1", include_str!("../../docs/schemas/compare.json")),
     ("fathom.restore/1", include_str!("../../docs/schemas/restore.json")),
     ("fathom.dump/1", include_str!("../../docs/schemas/dump.json")),
     ("fathom.list/1", include_str!("../../docs/schemas/list.json")),
     ("fathom.verify/1", include_str!("../../docs/schemas/verify.json")),
+    ("fathom.pathwalk/1", include_str!("../../docs/schemas/pathwalk.json")),
     ("fathom.probe/1", include_str!("../../docs/schemas/probe.json")),
     ("fathom.pathsearch/1", include_str!("../../docs/schemas/pathsearch.json")),
     ("fathom.survey/1", include_str!("../../docs/schemas/survey.json")),
 ];
 
 static VALIDATORS: LazyLock<BTreeMap<&str, Validator>> = LazyLock::new(|| {
-    let schemas = SCHEMAS.map(|(name, text)| (name, serde_json::from_str::<Value>(text).unwrap()));
+    let parsed = |(name, text): &(_, &str)| (*name, serde_json::from_str::<Value>(text).unwrap());
+    let schemas: Vec<(&str, Value)> = SCHEMAS.iter().map(parsed).collect();
     let mut registry = Registry::new();
     for (_, schema) in &schemas {
         registry = registry.add(schema["$id"].as_str().unwrap(), schema.clone()).unwrap();

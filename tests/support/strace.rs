@@ -81,7 +81,7 @@ pub(crate) fn less_start<A: Into<OsString>>(log: &Path, args: impl IntoIterator<
 }
 
 /// System calls for file-system work: a gate for one of these may not be passed by.
-const WATCHED: [&str; 58] = [
+const WATCHED: [&str; 59] = [
     "statx",
     "newfstatat",
     "stat",
@@ -112,6 +112,7 @@ const WATCHED: [&str; 58] = [
     "read",
     "open_tree",
     "access",
+    "faccessat",
     "listxattrat",
     "getxattrat",
     "llistxattr",

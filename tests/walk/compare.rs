@@ -1,12 +1,16 @@
 //! `--explain` says what is possible and why; `--compare` runs all of it, and they agree.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+use rustix::mount::MountFlags;
 
 use super::engines::still;
 use super::right::{engines, summary};
 use crate::support::build::dir;
-use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
+use crate::support::disks::{BTRFS, EXT4, XFS, image, mount_image, mounted};
 use crate::support::run::{args, path};
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -46,6 +50,31 @@ fn every_engine_is_explained() {
             let taken = &summary(at, "auto", &[])["result"]["engine"];
             assert_eq!(taken, &value["result"]["engine"], "what is said is done");
             assert!(value["result"]["why"].as_str().unwrap().len() > 5, "{value}");
+        });
+    }
+}
+
+#[test]
+fn asking_moves_no_access_times() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let (disk, at) = (ground.join("image"), dir(ground.join("disk")));
+            image(EXT4[0], 64, &disk);
+            assert!(mount_image(EXT4[0], &disk, &at, MountFlags::empty()));
+            let tree: Vec<PathBuf> = ["", "a", "a/b", "c"].map(|name| dir(at.join("tree").join(name))).into();
+            let time = |tv_sec| Timespec { tv_sec, tv_nsec: 7 };
+            let times = Timestamps { last_access: time(1_000_000_000), last_modification: time(1_100_000_000) };
+            tree.iter().for_each(|path| utimensat(CWD, path, &times, AtFlags::empty()).unwrap());
+            let seen = || tree.iter().map(|path| path.metadata().unwrap().atime()).collect::<Vec<_>>();
+            let before = seen();
+            for command in ["walk", "dump"] {
+                let value = run(&mut fathom(args![command, tree[0], "--explain", "--json"])).exits(0).json();
+                // It was weighed how much there is below: for that, directories are read.
+                assert!(command == "dump" || value.to_string().contains("entries are asked for"), "{value}");
+                assert_eq!(seen(), before, "{command} --explain");
+            }
+            std::fs::read_dir(&tree[0]).unwrap().for_each(drop);
+            assert_ne!(seen(), before, "the kernel moves no access times here; the test says nothing");
         });
     }
 }

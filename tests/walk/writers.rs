@@ -5,13 +5,14 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::engines::still;
 use super::right::{engines, entry, objects, same, summary, told, totals, walk};
 use crate::support::build::{dir, file};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
+use crate::support::meanwhile::{Until, meanwhile};
 use crate::support::reference::{Census, census, settle};
 use crate::support::trees::{Dice, grow, mutate};
 use crate::support::{Need, in_namespace, require};
@@ -89,26 +90,16 @@ fn what_has_just_changed_on_btrfs() {
 }
 
 /// Lets two writers do their worst in `busy` for as long as `look` looks.
-fn meanwhile(busy: &Path, look: impl FnOnce()) {
-    struct Ends<'a>(&'a AtomicBool);
-    impl Drop for Ends<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
+fn while_busy(busy: &Path, look: impl FnOnce()) {
+    let done = AtomicUsize::new(0);
+    let write = |seed, until: &Until| {
+        let mut dice = Dice::new(seed);
+        while !until.is_over() {
+            let _orphans = mutate(busy, &mut dice, 300);
+            done.fetch_add(300, Ordering::Relaxed);
         }
-    }
-    let (over, done) = (AtomicBool::new(false), AtomicUsize::new(0));
-    thread::scope(|scope| {
-        for seed in 0..2 {
-            let (over, done) = (&over, &done);
-            scope.spawn(move || {
-                let mut dice = Dice::new(seed);
-                while !over.load(Ordering::Relaxed) {
-                    let _orphans = mutate(busy, &mut dice, 300);
-                    done.fetch_add(300, Ordering::Relaxed);
-                }
-            });
-        }
-        let _ends = Ends(&over);
+    };
+    meanwhile(2, write, || {
         while done.load(Ordering::Relaxed) < 2000 {
             thread::yield_now();
         }
@@ -130,7 +121,7 @@ fn beside_writers(top: &Path, engines: &[&str]) {
     let kept = |path: &[u8]| path.rsplit(|&b| b == b'/').next().unwrap().starts_with(b"keep");
     let before: Census = census(top).into_iter().filter(|(path, _)| kept(path) || starts(path, &calm)).collect();
     assert!(before.len() > 1000);
-    meanwhile(&busy, || {
+    while_busy(&busy, || {
         for round in 0..3 {
             for engine in engines {
                 let ran = walk(top, engine, &["--format", "ndjson"]).exits(0);

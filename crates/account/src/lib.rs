@@ -17,11 +17,13 @@
 //! | [`patterns`] | redundant calls |
 //! | [`prices`] | what calls cost without a meter |
 //! | [`whatif`] | what changes would save |
+//! | [`compare`] | ratios of runs on many systems, as in the tables of 1988 |
 //!
 //! The model is arithmetic: only the meters, the prices, and what a command begins with touch the kernel.
 #![forbid(unsafe_code)]
 
 pub mod call;
+pub mod compare;
 pub mod gates;
 pub mod ledger;
 pub mod memo;

@@ -258,8 +258,12 @@ impl Names {
     pub fn exec(&mut self, pid: u32) {
         self.meet(pid, pid);
         if self.threads > 0 {
-            let others: Vec<u32> =
-                self.tasks.iter().filter(|(tid, task)| task.process == pid && **tid != pid).map(|(tid, _)| *tid).collect();
+            let others: Vec<u32> = self
+                .tasks
+                .iter()
+                .filter(|(tid, task)| task.process == pid && **tid != pid)
+                .map(|(tid, _)| *tid)
+                .collect();
             others.into_iter().for_each(|tid| self.leave(tid));
         }
         if let Some(task) = self.tasks.get_mut(&pid) {

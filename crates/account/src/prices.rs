@@ -11,6 +11,7 @@ use gate::clock::empty_call;
 use gate::fs::{At, CWD, FileType, Open, Want, getdents64, newfstatat, openat, pread64, readlinkat, statx};
 use gate::long::c_string;
 use gate::process::cpu_time;
+use gate::uring::Ring;
 use gate::xattr::{fgetxattr, lgetxattr};
 use gate::{Errno, Fd, Result};
 
@@ -141,6 +142,8 @@ pub struct Prices {
     pub part: f64,
     /// A call that does nothing.
     pub empty: f64,
+    /// A question by name through io_uring, with all that its worker threads use.
+    pub uring: f64,
     /// Where the prices are from, in words.
     pub source: String,
 }
@@ -188,12 +191,15 @@ impl Prices {
             Ok(())
         });
         let empty = empty.unwrap_or(100.0);
-        let mut prices =
-            Prices { each: [empty; Sort::ALL.len()], part: 0.0, empty, source: "measured here".to_owned() };
+        let source = "measured here".to_owned();
+        let mut prices = Prices { each: [empty; Sort::ALL.len()], part: 0.0, empty, uring: 0.0, source };
         let asked = sample.is_some_and(|sample| prices.ask(sample).is_ok());
         if !asked && let Ok(own) = readlinkat(CWD, c"/proc/self/exe") {
             // What is not to be had keeps the price of an empty call.
             let _ = prices.ask(&own);
+        }
+        if prices.uring == 0.0 {
+            prices.uring = URING * prices.of(Sort::Stat);
         }
         prices
     }
@@ -232,6 +238,9 @@ impl Prices {
         };
         let far_xattr = each(|| none(lgetxattr(&whole, c"user.fathom", &mut value)));
         set(Sort::OpenXattr, each(|| none(fgetxattr(&file, c"user.fathom", &mut value))));
+        if let Ok(ns) = through_ring(&dir, &name) {
+            self.uring = ns;
+        }
         // To read it would change its time of access.
         let own = openat(CWD, c"/proc/self/exe", Open::empty())?;
         let mut bytes = [0; 16];
@@ -259,6 +268,7 @@ impl Prices {
             each: self.each.map(|ns| ns * scale),
             part: self.part * scale,
             empty: self.empty * scale,
+            uring: self.uring * scale,
             source,
         };
         let both = prices.of(Sort::Open) + prices.of(Sort::Close);
@@ -266,6 +276,9 @@ impl Prices {
             for sort in [Sort::Open, Sort::Close] {
                 prices.each[sort as usize] *= open_close / both;
             }
+        }
+        if let Some(ns) = given.stat {
+            prices.uring *= ns / prices.of(Sort::Stat);
         }
         for (sort, ns) in [(Sort::Stat, given.stat), (Sort::Miss, given.miss), (Sort::Xattr, given.xattr)] {
             if let Some(ns) = ns {
@@ -281,6 +294,10 @@ pub fn components(name: &[u8]) -> u64 {
     name.split(|&b| b == b'/').filter(|part| !part.is_empty()).count() as u64
 }
 
+/// What a question through io_uring costs where there is none to be measured, in questions by name.
+const URING: f64 = 4.0;
+/// Requests that are handed over at once.
+pub(crate) const URING_BATCH: u32 = 32;
 const CALLS: usize = 64;
 const BATCHES: usize = 16;
 
@@ -306,6 +323,20 @@ fn middle(mut batch: impl FnMut() -> Result<u64>) -> Result<f64> {
     }
     took.sort_unstable();
     Ok(took.get(BATCHES / 2).copied().unwrap_or_default() as f64 / CALLS as f64)
+}
+
+/// The same through a ring.
+fn through_ring(dir: &Fd, name: &CStr) -> Result<f64> {
+    let mut ring = Ring::new(URING_BATCH)?;
+    let mut took = Vec::with_capacity(BATCHES);
+    ring.statx(dir, name, URING_BATCH)?; // it makes the worker threads
+    for _ in 0..BATCHES {
+        let begun = now();
+        ring.statx(dir, name, CALLS as u32)?;
+        took.push(now().saturating_sub(begun));
+    }
+    // What a worker uses may be booked a batch later.
+    Ok(took.iter().sum::<u64>() as f64 / (BATCHES * CALLS) as f64)
 }
 
 fn open_and_close(dir: &Fd, name: &CStr) -> (Result<f64>, Result<f64>) {
@@ -341,12 +372,13 @@ mod tests {
 
     #[test]
     fn what_is_given_is_taken_and_the_rest_follows_the_empty_call() {
-        let here = Prices { each: [200.0; Sort::ALL.len()], part: 10.0, empty: 100.0, source: String::new() };
+        let here =
+            Prices { each: [200.0; Sort::ALL.len()], part: 10.0, empty: 100.0, uring: 800.0, source: String::new() };
         let given = Given { empty: Some(50.0), stat: Some(300.0), open_close: Some(900.0), ..Given::default() };
         let prices = here.given(&given, "a file".to_owned());
         let of = |sort| prices.of(sort);
         assert_eq!((of(Sort::Stat), of(Sort::Open), of(Sort::Close), of(Sort::Miss)), (300.0, 450.0, 450.0, 100.0));
-        assert_eq!((prices.part, prices.empty), (5.0, 50.0));
+        assert_eq!((prices.part, prices.empty, prices.uring), (5.0, 50.0, 1200.0));
         let mut work = Work::of(Sort::Stat, 2);
         work.add(Sort::Open, 1, 4);
         assert!((prices.cost(&work) - 1070e-9).abs() < 1e-15);

@@ -12,12 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::ledger::Detail;
 use crate::patterns::Spare;
-use crate::prices::{Prices, Sort, Work};
+use crate::prices::{Prices, Sort, URING_BATCH, Work};
 
-/// What an entry costs through io_uring, where a worker thread makes the same call, in questions by name.
-const URING: f64 = 3.0;
-/// Requests handed over at once.
-const URING_BATCH: u64 = 32;
 /// What an inode costs by XFS's bulkstat, its name by getdents64 included, in questions by name.
 const BULKSTAT: f64 = 0.9;
 /// Inodes that it gives at once.
@@ -186,12 +182,12 @@ impl Model {
 
     fn uring(&self, detail: &Detail, prices: &Prices) -> Change {
         let stats = detail.work.calls_of(Sort::Stat) + detail.work.calls_of(Sort::Miss);
-        let calls = i64::try_from(stats - stats.div_ceil(URING_BATCH)).unwrap_or(i64::MAX);
+        let calls = i64::try_from(stats - stats.div_ceil(URING_BATCH.into())).unwrap_or(i64::MAX);
         let each = prices.of(Sort::Stat);
-        let seconds = stats as f64 * (1.0 - URING) * each / 1e9;
+        let seconds = stats as f64 * (each - prices.uring) / 1e9;
         let how = format!(
             "statx by io_uring: fewer calls, but each goes to a worker thread and costs {:.0} ns of CPU time in place of {each:.0}; do not",
-            URING * each
+            prices.uring
         );
         let change = self.change("batch-uring", calls, seconds, None, how);
         Change { advised: false, ..change }
@@ -210,9 +206,10 @@ mod tests {
     /// 400 ns a question by name or a miss, and for a pair of open and close.
     fn prices() -> Prices {
         let here = Prices::measure(None);
-        let given = Given { empty: None, stat: Some(400.0), miss: Some(300.0), open_close: Some(1000.0), xattr: Some(500.0) };
+        let given =
+            Given { empty: None, stat: Some(400.0), miss: Some(300.0), open_close: Some(1000.0), xattr: Some(500.0) };
         let mut prices = here.given(&given, "a test".to_owned());
-        prices.part = 0.0;
+        (prices.part, prices.uring) = (0.0, 1200.0);
         prices
     }
 
@@ -244,7 +241,10 @@ mod tests {
     fn what_is_redundant_is_saved_whole() {
         let (detail, prices) = (detail(2000), prices());
         let asked = asked(&detail, |dir| (dir == b"/x").then(|| b"ext4".to_vec()));
-        assert_eq!(asked.iter().map(|(name, asked)| (&name[..], asked.entries)).collect::<Vec<_>>(), [(&b"ext4"[..], 2000)]);
+        assert_eq!(
+            asked.iter().map(|(name, asked)| (&name[..], asked.entries)).collect::<Vec<_>>(),
+            [(&b"ext4"[..], 2000)]
+        );
         let what = what_if(&detail, &asked, &prices, 0.010, 0.001);
         assert_eq!(what.fixed, 400.0);
         let fstat = prices.of(Sort::OpenStat);
@@ -271,7 +271,10 @@ mod tests {
         let what = what_if(&detail, &BTreeMap::new(), &prices(), 0.0, 0.0);
         assert_eq!(what.changes.len(), 10);
         for change in &what.changes {
-            assert!(change.calls == 0 && change.seconds == 0.0 && change.percent == 0.0 && !change.advised, "{change:?}");
+            assert!(
+                change.calls == 0 && change.seconds == 0.0 && change.percent == 0.0 && !change.advised,
+                "{change:?}"
+            );
         }
     }
 

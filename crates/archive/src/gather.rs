@@ -114,6 +114,21 @@ pub struct Answer {
 /// # Errors
 /// A SRC that is not there or cannot be read; a pattern that is none.
 pub fn gather(question: &Question, desk: &Desk) -> Result<(Rows, Answer), NoWalk> {
+    let (gathering, answer) = collect(question, false, desk)?;
+    let rows = gathering.finish(&answer);
+    account::phase(Function::Other);
+    Ok((rows, answer))
+}
+
+/// Collects everything, in whatever order it comes. With `with_sum`, it is added up.
+///
+/// # Errors
+/// As of [`gather`].
+pub(crate) fn collect<'a>(
+    question: &Question,
+    with_sum: bool,
+    desk: &'a Desk,
+) -> Result<(Gathering<'a>, Answer), NoWalk> {
     account::phase(Function::Information);
     let filter = Filter::new(&question.excludes, question.max_depth).map_err(NoWalk::Pattern)?;
     let looked: Vec<Meta> = question.sources.iter().map(|path| look(path)).collect::<Result<_, _>>()?;
@@ -133,7 +148,7 @@ pub fn gather(question: &Question, desk: &Desk) -> Result<(Rows, Answer), NoWalk
         noatime: true,
         ..Walk::default()
     };
-    let gathering = Gathering::new(sources.collect(), dirs, question.for_catalog, desk);
+    let gathering = Gathering::new(sources.collect(), dirs, question.for_catalog, with_sum, desk);
     for number in others {
         // Once more, now that the time has been noted from which on changes show.
         gathering.add(number, &look(&question.sources[number as usize])?);
@@ -149,9 +164,7 @@ pub fn gather(question: &Question, desk: &Desk) -> Result<(Rows, Answer), NoWalk
         Gathered { path: part.path, fstype: part.fstype, gather, engine: part.by, why }
     });
     let answer = Answer { parts: parts.collect() };
-    let rows = gathering.finish(&answer);
-    account::phase(Function::Other);
-    Ok((rows, answer))
+    Ok((gathering, answer))
 }
 
 fn look(path: &[u8]) -> Result<Meta, NoWalk> {

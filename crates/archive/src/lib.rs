@@ -35,6 +35,11 @@ pub mod verify;
 
 use gate::fs::Open;
 
+/// A name within a message, which is one line and goes to terminals.
+fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).escape_debug().to_string()
+}
+
 /// The absolute name of a directory, where there is one.
 fn absolute(dir: &[u8]) -> Option<Vec<u8>> {
     mounts::root::name_of(&gate::long::open_long(dir, Open::PATH | Open::DIRECTORY).ok()?).ok()

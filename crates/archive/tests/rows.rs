@@ -36,7 +36,7 @@ fn hash(row: usize) -> Option<[u8; 32]> {
     (!row.is_multiple_of(3)).then(|| *blake3::hash(&row.to_le_bytes()).as_bytes())
 }
 
-fn write(file: &Path, rows: &Rows, complete: bool, kept: impl Fn(usize) -> bool) -> About {
+fn write(file: &Path, rows: &Rows, complete: bool, kept: impl Fn(usize) -> bool + Sync) -> About {
     write_rows(&bytes(file), rows, Options::default(), complete, kept, hash).unwrap().publish().unwrap()
 }
 

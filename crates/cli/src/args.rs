@@ -16,11 +16,13 @@ Exit status:
 
 mod account;
 mod changed;
+mod compare;
 mod dump;
 mod list;
 mod mounts;
 mod paper;
 mod pathsearch;
+mod pathwalk;
 mod probe;
 mod restore;
 mod survey;
@@ -31,11 +33,13 @@ mod walk;
 
 pub(crate) use self::account::{Account, AccountBy};
 pub(crate) use self::changed::{Changed, ChangedFormat};
+pub(crate) use self::compare::Compare;
 pub(crate) use self::dump::{Dump, Gathering};
 pub(crate) use self::list::List;
 pub(crate) use self::mounts::{By, Format, Mounts, Names};
 pub(crate) use self::paper::{Completions, Man};
 pub(crate) use self::pathsearch::{Pathsearch, Rtt};
+pub(crate) use self::pathwalk::{Forget, Lookup, Pathwalk};
 pub(crate) use self::probe::{CacheMethod, Experiment, Probe};
 pub(crate) use self::restore::Restore;
 pub(crate) use self::survey::Survey;
@@ -142,6 +146,18 @@ pub(crate) enum Command {
     ///
     /// `--model` meters nothing, and works that model out on a table of gates.
     Account(Box<Account>),
+    /// Say how many times as much one program takes as another on many machines, in the tables of the papers of 1988.
+    ///
+    /// Of each machine's or each run's times the ratios real, user and sys, as in the report's Figures 7 and 10; of the ratios mean,
+    /// median, max, min and standard deviation (of the sample), as in the journal paper's Tables 2 to 4. Ratios, since times of
+    /// unlike machines cannot be added up.
+    ///
+    /// A FILE has comma-separated values: a row for each machine, and columns NAME_real, NAME_user, NAME_sys for each of two or more
+    /// programs; NAME_calls, if calls were counted; other columns are labels, and columns ratio_real or printed_ratio_real, ... have
+    /// ratios to show beside. Or it has JSON of fathom: of mounts --compare and walk --compare, the file named SYSTEM.json; of
+    /// account and pathwalk, SYSTEM.NAME.json. What has other NAMEs is another table. How to collect such files from many
+    /// machines is in docs/fleet.md.
+    Compare(Compare),
     /// Find out by experiment what a file system is: its block, readahead, cache and extents, and what each call costs.
     ///
     /// After the paper "Exploring and Measuring Unix-Based File Systems". Each finding stands beside what the kernel itself says,
@@ -155,6 +171,13 @@ pub(crate) enum Command {
     /// with each name here follow the requests that the same start makes on a network file system, cold and warm, alone or on many
     /// nodes at once. docs/pathsearch.md has the rules and the model.
     Pathsearch(Pathsearch),
+    /// Measure path search by the benchmark pathwalk of Lawrence Livermore National Laboratory, line for line.
+    ///
+    /// A tree of directories full of empty files is made (-c), each file is looked for in one directory after another until it is
+    /// found in the last one (-t), and the tree is removed (-r). Trees and options are those of LLNL's program, and either can use
+    /// the other's. The timed part makes the same stat(2) calls, and does nothing else. Threads (-j) share the files; the ranks of
+    /// an MPI job each look for all of them, at once.
+    Pathwalk(Pathwalk),
     /// One page on this machine: its mounts, how they were found, and what each way of finding them costs here
     Survey(Survey),
     /// Walk a directory, for fathom survey to account for

@@ -12,14 +12,17 @@
 //! | [`cmd::walk`] | `fathom walk` |
 //! | [`cmd::changed`] | `fathom changed` |
 //! | [`cmd::account`] | `fathom account` |
+//! | [`cmd::compare`] | `fathom compare` |
 //! | [`cmd::restore`] | `fathom restore` |
 //! | [`cmd::dump`] | `fathom dump` |
 //! | [`cmd::list`] | `fathom list` |
 //! | [`cmd::verify`] | `fathom verify` |
 //! | [`cmd::probe`] | `fathom probe` |
 //! | [`cmd::pathsearch`] | `fathom pathsearch` |
+//! | [`cmd::pathwalk`] | `fathom pathwalk` |
 //! | [`cmd::survey`] | `fathom survey` |
 //! | [`cmd::paper`] | `fathom completions`, `fathom man` |
+//! | [`input`] | files that are read whole |
 //! | [`out`] | output: data, talk, warnings, profile, exit status |
 //! | [`progress`] | what is shown while something takes long |
 #![forbid(unsafe_code)]
@@ -30,6 +33,7 @@ use clap::Parser;
 
 mod args;
 mod cmd;
+mod input;
 mod out;
 mod progress;
 
@@ -47,12 +51,14 @@ fn main() -> ExitCode {
         args::Command::Walk(args) => cmd::walk::run(args, &out),
         args::Command::Changed(args) => cmd::changed::run(args, &out),
         args::Command::Account(args) => cmd::account::run(args, &out),
+        args::Command::Compare(args) => cmd::compare::run(args, &out),
         args::Command::Restore(args) => cmd::restore::run(args, &out),
         args::Command::Dump(args) => cmd::dump::run(args, &out),
         args::Command::List(args) => cmd::list::run(args, &out),
         args::Command::Verify(args) => cmd::verify::run(args, &out),
         args::Command::Probe(args) => cmd::probe::run(args, &out),
         args::Command::Pathsearch(args) => cmd::pathsearch::run(args, &out),
+        args::Command::Pathwalk(args) => cmd::pathwalk::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
         args::Command::Tread(args) => cmd::survey::tread(args),
         args::Command::Completions(args) => cmd::paper::completions(args, &out),

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
+use gate::file::Writer;
 use report::json::{Envelope, GateRow, Gates};
 use report::mounts::Look;
 use report::name::printable;
@@ -179,6 +180,15 @@ pub(crate) fn enveloped(schema: &'static str, result: impl serde::Serialize, war
     let warnings: Vec<json::Warning> = warnings.iter().map(warning).collect();
     let gates = gates(&gate::meter::tally());
     Envelope { schema, result, gates: &gates, warnings: &warnings }.to_line()
+}
+
+/// Writes a file of the output, whole or not at all.
+pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Failed> {
+    let cannot =
+        |e: &dyn std::fmt::Display| Failed::at("cannot write", path, e, "is there room, and may you write there?");
+    let mut file = Writer::create(path).map_err(|e| cannot(&e))?;
+    file.write_all(bytes).map_err(|e| cannot(&e))?;
+    file.publish().map_err(|e| cannot(&e))
 }
 
 /// Says something on stderr, in one write: stderr has no buffer. If it cannot be said, nobody is there to be told.

@@ -23,6 +23,20 @@ pub fn mkdirat(dir: impl AsFd, name: &CStr, mode: u32) -> Result<()> {
     .map(drop)
 }
 
+/// Makes a plain file with the permissions `mode`, less the umask, and opens it for writing.
+/// [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html), `O_CREAT | O_EXCL`
+///
+/// # Errors
+/// `EEXIST` when the name is taken.
+pub fn openat_new(dir: impl AsFd, name: &CStr, mode: u32) -> Result<Fd> {
+    pass(Gate::Openat, || {
+        let how = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
+        // SAFETY: `name` is NUL-terminated.
+        answer(unsafe { syscall(libc::SYS_openat, dir.as_fd().as_raw_fd(), name.as_ptr(), how, mode & 0o7777) })
+    })
+    .map(Fd::take)
+}
+
 /// What [`mknodat`] makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Node {

@@ -21,6 +21,7 @@
 //! | [`fs`] | files and directories: `openat`, `statx`, `newfstatat`, `getdents64`, `readlinkat`, ... |
 //! | [`interrupt`] | being asked to stop, by one that has something to put away |
 //! | [`long`] | the same calls on names longer than `PATH_MAX` |
+//! | [`lookup`] | looking a name up, and no more |
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
 //! | [`perf`] | tracepoints as events, and their rings |
@@ -28,6 +29,7 @@
 //! | [`ptrace`] | the stops of traced processes: `ptrace`, `process_vm_readv` |
 //! | [`scratch`] | files that are made to be experimented on |
 //! | [`seccomp`] | a filter that stops a traced process at some of its calls |
+//! | [`uring`] | what statx costs through io_uring |
 //! | [`xattr`] | extended attributes: `listxattrat`, `getxattrat`, `flistxattr`, ... |
 //! | [`xfs`] | bulkstat and the geometry of XFS |
 //!
@@ -53,6 +55,7 @@ pub mod file;
 pub mod fs;
 pub mod interrupt;
 pub mod long;
+pub mod lookup;
 pub mod meter;
 pub mod mount;
 pub mod notify;
@@ -61,6 +64,7 @@ pub mod process;
 pub mod ptrace;
 pub mod scratch;
 pub mod seccomp;
+pub mod uring;
 pub mod xattr;
 pub mod xfs;
 

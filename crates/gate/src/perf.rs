@@ -65,14 +65,15 @@ pub struct Event {
     fd: Fd,
 }
 
-/// Watches a tracepoint from now on, in a thread and in all that it starts, while they are on a processor. Times are those of
-/// `CLOCK_MONOTONIC`.
+/// An event of a tracepoint, in a thread and in all that it starts, while they are on a processor; it waits for [`Event::enable`].
+/// Times are those of `CLOCK_MONOTONIC`.
 ///
 /// # Errors
 /// `EACCES` or `EPERM` without `CAP_PERFMON`, unless /proc/sys/kernel/perf_event_paranoid is -1; `EINVAL` for a processor that
 /// there cannot be; `EMFILE`.
 pub fn perf_event_open(watch: &Watch, tid: i32, processor: u32) -> Result<Event> {
     const TRACEPOINT: u32 = 2;
+    const DISABLED: u64 = 1 << 0;
     const INHERIT: u64 = 1 << 1;
     const TASK: u64 = 1 << 13;
     const WATERMARK: u64 = 1 << 14;
@@ -85,7 +86,7 @@ pub fn perf_event_open(watch: &Watch, tid: i32, processor: u32) -> Result<Event>
         config: watch.tracepoint,
         sample_period: 1,
         sample_type: watch.sample,
-        flags: INHERIT | WATERMARK | SAMPLE_ID_ALL | USE_CLOCKID | if watch.tasks { TASK } else { 0 },
+        flags: DISABLED | INHERIT | WATERMARK | SAMPLE_ID_ALL | USE_CLOCKID | if watch.tasks { TASK } else { 0 },
         wakeup_watermark: watch.watermark,
         sample_regs_user: watch.registers,
         clockid: libc::CLOCK_MONOTONIC,
@@ -112,9 +113,17 @@ impl Event {
 
     /// Has it recorded in the ring of another event of the same processor. `PERF_EVENT_IOC_SET_OUTPUT`
     pub fn set_output(&self, other: &Event) -> Result<()> {
-        const SET_OUTPUT: c_long = 0x2405;
+        self.ioctl(0x2405, other.fd.as_raw_fd())
+    }
+
+    /// From now on it is counted and recorded. `PERF_EVENT_IOC_ENABLE`
+    pub fn enable(&self) -> Result<()> {
+        self.ioctl(0x2400, 0)
+    }
+
+    fn ioctl(&self, request: c_long, number: i32) -> Result<()> {
         // SAFETY: no pointers.
-        answer(unsafe { syscall(libc::SYS_ioctl, self.fd.as_raw_fd(), SET_OUTPUT, other.fd.as_raw_fd()) }).map(drop)
+        answer(unsafe { syscall(libc::SYS_ioctl, self.fd.as_raw_fd(), request, c_long::from(number)) }).map(drop)
     }
 
     /// How often it has happened, whether it was recorded or not.

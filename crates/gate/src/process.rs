@@ -272,11 +272,16 @@ pub fn is_me(uid: u32) -> bool {
 }
 
 /// Has the C library keep memory that was freed, as it does anyway while there is little of it. To give some back it would
-/// first read `/proc/sys/vm/overcommit_memory`, past every gate. [mallopt(3)](https://man7.org/linux/man-pages/man3/mallopt.3.html)
+/// first read `/proc/sys/vm/overcommit_memory`, past every gate. To say so ends its own finding of what is large enough for a
+/// mapping of its own, which begins at 128 KiB: buffers of a row group would be mapped and unmapped, each page of them a
+/// fault, over and over. [mallopt(3)](https://man7.org/linux/man-pages/man3/mallopt.3.html)
 #[cfg(target_env = "gnu")]
 pub fn keep_freed_memory() {
     // SAFETY: no pointers; -1 turns trimming off.
-    unsafe { libc::mallopt(libc::M_TRIM_THRESHOLD, -1) };
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 4 << 20);
+    }
 }
 
 /// Other C libraries do nothing of the kind.

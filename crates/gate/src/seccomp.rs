@@ -107,7 +107,7 @@ fn search(changes: &[u32], inside: bool, steps: &mut Vec<sock_filter>) {
     {
         jump.k = jump_over as u32;
     }
-    search(changes.get(middle + 1..).unwrap_or_default(), inside ^ (middle % 2 == 0), steps);
+    search(changes.get(middle + 1..).unwrap_or_default(), inside ^ middle.is_multiple_of(2), steps);
 }
 
 #[cfg(test)]

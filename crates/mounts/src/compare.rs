@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use gate::process::{Child, Shared};
+use gate::process::{Child, Ended, Shared};
 use gate::{Result, Tally};
 
 use crate::locate::{By, Question, locate};
@@ -77,7 +77,7 @@ pub fn alone<const N: usize>(
             shared[DONE].store(1, Relaxed);
         }
     })?;
-    let Some(ended) = child.wait(limit) else {
+    let Some(ended) = end_of(&mut child, limit) else {
         child.kill();
         child.wait(Duration::from_millis(500));
         return Ok(Err(NoRun::Stopped(limit)));
@@ -90,6 +90,26 @@ pub fn alone<const N: usize>(
     let real = Duration::from_nanos(shared[REAL].load(Relaxed));
     let gave = std::array::from_fn(|at| shared[GAVE + at].load(Relaxed));
     Ok(Ok(Alone { real, user: ended.user, sys: ended.sys, tally, gave }))
+}
+
+/// Waits for the end of a child, for at most `limit`. Who is asked to stop meanwhile waits only a little longer: the child may have
+/// been asked as well, and have something to put away.
+fn end_of(child: &mut Child, limit: Duration) -> Option<Ended> {
+    const LOOK: Duration = Duration::from_millis(100);
+    const GRACE: Duration = Duration::from_secs(2);
+    let (begun, mut limit, mut was_asked) = (Instant::now(), limit, false);
+    loop {
+        if gate::interrupt::asked().is_some() && !was_asked {
+            (limit, was_asked) = (limit.min(begun.elapsed() + GRACE), true);
+        }
+        let left = limit.saturating_sub(begun.elapsed());
+        if let Some(ended) = child.wait(left.min(LOOK)) {
+            return Some(ended);
+        }
+        if left.is_zero() {
+            return None;
+        }
+    }
 }
 
 /// Runs one method once, for at most `limit`. Its calls are entered into this process's tally.

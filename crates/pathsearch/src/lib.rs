@@ -2,7 +2,7 @@
 //!
 //! | room | what is in it |
 //! |---|---|
-//! | [`bench`] | LLNL's benchmark pathwalk: a tree made for it, searched and removed |
+//! | [`bench`](mod@bench) | LLNL's benchmark pathwalk: a tree made for it, searched and removed |
 //! | [`search`] | the path searches of a command |
 #![forbid(unsafe_code)]
 

@@ -196,8 +196,9 @@ fn cluster(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
     // What a map of blocks takes for itself the file pays for as well: only the least is one cluster's.
     let least = grown.iter().copied().min();
     let agree = grown.iter().filter(|bytes| Some(**bytes) == least).count();
-    let most = MOST.min(1 << place.room().max(1).ilog2());
-    let punched = punch(desk, file, LEAST, most)?;
+    let most = MOST.min(1 << place.room().min(desk.bytes_left()).max(1).ilog2());
+    // Where there is no room for a hole in something, none is punched.
+    let punched = if most < 2 * LEAST { None } else { punch(desk, file, LEAST, most)? };
     let (value, sure, method) = match (least, punched) {
         (None, None) => {
             let why = "the file takes up nothing more when a byte is written into a hole (st_blocks), and holes give nothing back";
@@ -209,7 +210,7 @@ fn cluster(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
                 grown_by,
                 sure,
                 format!(
-                    "a byte in a hole had the file take up {grown_by} bytes more (st_blocks); holes cannot be punched here"
+                    "a byte in a hole had the file take up {grown_by} bytes more (st_blocks); no hole gave anything back"
                 ),
             )
         }

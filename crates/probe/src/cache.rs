@@ -11,10 +11,11 @@ use std::time::Duration;
 use gate::cache::page_size;
 use gate::file::read_kernel;
 use gate::fs::{Advice, fadvise64};
+use gate::{Errno, Gate};
 use mounts::compare::{NoRun, alone};
 
 use crate::cgroup::{Group, Own};
-use crate::desk::{Desk, Limits, Trouble};
+use crate::desk::{Desk, Limits, Moved, NO_TIME, Trouble};
 use crate::finding::{Experiment, Finding, Value};
 use crate::infer::robust::median;
 use crate::infer::series::judge;
@@ -33,8 +34,10 @@ const LEAST: u64 = 16 << 20;
 const SMALL: u64 = 128 << 20;
 /// Steps in which holes are read: up to a third more than the limit.
 const STEPS: usize = 128;
-/// Numbers that the process gives back: an outcome, bytes read and written, and then samples.
-const WORDS: usize = 3 + 2 * STEPS;
+/// Numbers that the process gives back: an outcome, bytes read and written, the call that failed and how, and then samples, or the
+/// reason why there are none.
+const WORDS: usize = HEAD + 2 * STEPS;
+const HEAD: usize = 5;
 
 /// What is wanted of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -66,7 +69,7 @@ fn available() -> Option<u64> {
 }
 
 fn measure(place: &Place, desk: &mut Desk<'_>, how: How, series: &mut Vec<Series>) -> Result<Finding, Trouble> {
-    if place.is(&[b"tmpfs", b"ramfs", b"devtmpfs"]) {
+    if place.is_in_memory() {
         return Err(Trouble::Hindered(
             "its files are in memory and nowhere else: there is no cache of them".to_owned(),
         ));
@@ -119,15 +122,19 @@ fn measure(place: &Place, desk: &mut Desk<'_>, how: How, series: &mut Vec<Series
         let done = inside(place, &mut inner, how.paper, limit, own.as_ref());
         Some(pack(&done, &inner))
     });
-    let outcome = outcome.map_err(Trouble::refused("cannot make a process for it", gate::Gate::Unshare))?;
+    let outcome = outcome.map_err(Trouble::refused("cannot make a process for it", Gate::Unshare))?;
     let words = match outcome {
         Ok(ran) => ran.gave,
-        Err(NoRun::Stopped(_)) => return Err(Trouble::Spent("there was no time left; --max-seconds gives more")),
+        Err(NoRun::Stopped(_)) => {
+            place.sweep(); // it could not put away what it had made
+            desk.still()?;
+            return Err(Trouble::Spent(NO_TIME));
+        }
         Err(NoRun::Refused) => {
             return Err(Trouble::Hindered("the process that filled the cache was killed".to_owned()));
         }
     };
-    desk.spend(words[1], words[2])?;
+    desk.enter(Moved { read: words[1], written: words[2] });
     let step = step(limit, how.paper);
     let samples = unpack(&words, step, how.paper)?;
     let judged = judge(&samples).into_iter().next();
@@ -160,7 +167,7 @@ fn inside(
     own: Option<&Own>,
 ) -> Result<Vec<(u64, f64)>, Trouble> {
     if let Some(own) = own {
-        own.enter().map_err(Trouble::refused("cannot enter the group", gate::Gate::Write))?;
+        own.enter().map_err(Trouble::refused("cannot enter the group", Gate::Write))?;
     }
     if paper { passes(place, desk, limit) } else { holes(place, desk, limit) }
 }
@@ -197,8 +204,7 @@ fn holes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Vec<(u64, f64
                 n => at += n as u64,
             }
         }
-        let pages =
-            witness.pages(0, len).map_err(Trouble::refused("cannot see what is in memory", gate::Gate::Cachestat))?;
+        let pages = witness.pages(0, len).map_err(Trouble::refused("cannot see what is in memory", Gate::Cachestat))?;
         samples.push((run, (pages * page_size() as u64) as f64));
     }
     Ok(samples)
@@ -263,15 +269,19 @@ fn pack(done: &Result<Vec<(u64, f64)>, Trouble>, desk: &Desk<'_>) -> [u64; WORDS
     match done {
         Ok(samples) => {
             words[0] = samples.len().min(STEPS) as u64;
-            for (pair, (runs, value)) in words[3..].chunks_exact_mut(2).zip(samples) {
+            for (pair, (runs, value)) in words[HEAD..].chunks_exact_mut(2).zip(samples) {
                 pair.copy_from_slice(&[*runs, value.to_bits()]);
             }
         }
         // There is no way to send words but as bytes.
         Err(why) => {
             words[0] = if *why == Trouble::Interrupted { u64::MAX } else { u64::MAX - 1 };
+            if let Some((gate, errno)) = why.refusal() {
+                words[3] = errno.0 as u64;
+                words[4] = Gate::ALL.iter().position(|known| *known == gate).unwrap_or_default() as u64;
+            }
             let text = why.to_string();
-            for (word, bytes) in words[3..].iter_mut().zip(text.as_bytes().chunks(8)) {
+            for (word, bytes) in words[HEAD..].iter_mut().zip(text.as_bytes().chunks(8)) {
                 let mut eight = [0; 8];
                 eight[..bytes.len()].copy_from_slice(bytes);
                 *word = u64::from_le_bytes(eight);
@@ -286,14 +296,38 @@ fn unpack(words: &[u64; WORDS], step: u64, paper: bool) -> Result<Series, Troubl
         u64::MAX => Err(Trouble::Interrupted),
         n if n == u64::MAX - 1 => {
             let bytes: Vec<u8> =
-                words[3..].iter().flat_map(|word| word.to_le_bytes()).take_while(|b| *b != 0).collect();
-            Err(Trouble::Hindered(String::from_utf8_lossy(&bytes).into_owned()))
+                words[HEAD..].iter().flat_map(|word| word.to_le_bytes()).take_while(|b| *b != 0).collect();
+            let why = String::from_utf8_lossy(&bytes).into_owned();
+            match (words[3], Gate::ALL.get(words[4] as usize)) {
+                (errno @ 1.., Some(gate)) => Err(Trouble::Told { why, gate: *gate, errno: Errno(errno as i32) }),
+                _ => Err(Trouble::Hindered(why)),
+            }
         }
         n => {
-            let pairs = words[3..].chunks_exact(2).take(n as usize);
+            let pairs = words[HEAD..].chunks_exact(2).take(n as usize);
             let (runs, values) = pairs.map(|pair| (pair[0], f64::from_bits(pair[1]))).unzip();
             let kind = if paper { Kind::Passes } else { Kind::Filled };
             Ok(Series { runs, ..Series::one(kind, step, values) })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_says_is_understood() {
+        let mut say = |_: &str| {};
+        let desk = Desk::new(Limits { bytes: 0, time: Duration::from_secs(1) }, &mut say);
+        let told = |done| unpack(&pack(&done, &desk), 4096, false);
+        let samples = told(Ok(vec![(1, 10.0), (2, 20.0)])).unwrap();
+        assert_eq!((samples.runs, samples.trials), (vec![1, 2], vec![vec![10.0, 20.0]]));
+        let full = Trouble::Refused { doing: "cannot write to the file", gate: Gate::Pwrite64, errno: Errno::ENOSPC };
+        let heard = told(Err(full.clone())).unwrap_err();
+        assert_eq!((heard.refusal(), heard.to_string()), (full.refusal(), full.to_string()));
+        let why = Trouble::Hindered("so".to_owned());
+        assert_eq!(told(Err(why.clone())), Err(why));
+        assert_eq!(told(Err(Trouble::Interrupted)), Err(Trouble::Interrupted));
     }
 }

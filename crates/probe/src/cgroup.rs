@@ -4,7 +4,7 @@ use std::ffi::CString;
 
 use gate::create::{mkdirat, unlinkat_directory};
 use gate::file::{read_kernel, write};
-use gate::fs::{CWD, Open, getdents64, openat};
+use gate::fs::{At, CWD, Open, Want, getdents64, openat, statx};
 use gate::long::{c_string, open_long};
 use gate::{Errno, Result};
 use ondisk::{Mount, split_options};
@@ -22,6 +22,15 @@ pub enum Version {
 }
 
 impl Version {
+    /// The files that have limits: beyond the second of the new interface, what is not needed is thrown out as well.
+    fn limit_files(self) -> &'static [&'static [u8]] {
+        match self {
+            Version::V1 => &[b"memory.limit_in_bytes"],
+            Version::V2 => &[b"memory.max", b"memory.high"],
+        }
+    }
+
+    /// The one that a group of our own gets.
     fn limit_file(self) -> &'static [u8] {
         match self {
             Version::V1 => b"memory.limit_in_bytes",
@@ -64,18 +73,30 @@ impl Group {
         let mut dir = &self.dir[..];
         let mut least: Option<(u64, String)> = None;
         loop {
-            let said = self.read(dir, self.version.limit_file()).and_then(|text| limit(&text));
-            if let Some(bytes) = said
-                && least.as_ref().is_none_or(|(least, _)| bytes < *least)
-            {
-                let file = [dir, b"/", self.version.limit_file()].concat();
-                least = Some((bytes, String::from_utf8_lossy(&file).into_owned()));
+            for name in self.version.limit_files() {
+                let said = self.read(dir, name).and_then(|text| limit(&text));
+                if let Some(bytes) = said
+                    && least.as_ref().is_none_or(|(least, _)| bytes < *least)
+                {
+                    let file = [dir, b"/", name].concat();
+                    least = Some((bytes, String::from_utf8_lossy(&file).into_owned()));
+                }
             }
             match dir.iter().rposition(|b| *b == b'/') {
                 Some(at) if dir.len() > self.top.len() => dir = &dir[..at],
                 _ => return least,
             }
         }
+    }
+
+    /// The file that has the kernel forget what this group has in memory, as far as it can, and what to write into it. The topmost
+    /// group of all has none.
+    pub fn forgets(&self) -> (Vec<u8>, &'static [u8]) {
+        let (file, value): (&[u8], &[u8]) = match self.version {
+            Version::V1 => (b"memory.force_empty", b"0"),
+            Version::V2 => (b"memory.reclaim", b"1T"),
+        };
+        ([&self.dir, &b"/"[..], file].concat(), value)
     }
 
     /// Makes a group with a limit of its own: in this one, or where that may not be, higher up. It goes when it is dropped;
@@ -100,10 +121,10 @@ impl Group {
 
     fn make_in(&self, dir: &[u8], limit: u64) -> Result<Own> {
         let parent = open_long(dir, Open::DIRECTORY)?;
-        // What killed runs have left: a group goes only when nobody is in it.
+        // What killed runs have left. A group goes only when nobody is in it.
         let mut buffer = vec![0; 16 << 10];
         while let Ok(n @ 1..) = getdents64(&parent, &mut buffer) {
-            for entry in ondisk::dirent::entries(&buffer[..n]).filter(|e| e.name.to_bytes().starts_with(PREFIX)) {
+            for entry in ondisk::dirent::entries(&buffer[..n]).filter(|entry| is_left(entry.name.to_bytes())) {
                 let _ = unlinkat_directory(&parent, entry.name);
             }
         }
@@ -113,6 +134,16 @@ impl Group {
         own.set(self.version.limit_file(), limit.to_string().as_bytes())?;
         Ok(own)
     }
+}
+
+/// Whether a group is one of ours that was left: its maker is no more. One that is there may not have entered it yet.
+fn is_left(name: &[u8]) -> bool {
+    let maker = name.strip_prefix(PREFIX).and_then(|pid| u32::from_str_radix(str::from_utf8(pid).ok()?, 16).ok());
+    let is_there = |pid: u32| {
+        let path = c_string(format!("/proc/{pid}").as_bytes());
+        path.is_ok_and(|path| statx(CWD, &path, At::empty(), Want::TYPE).is_ok())
+    };
+    maker.is_some_and(|pid| !is_there(pid))
 }
 
 /// A group that was made, and goes when this is dropped.
@@ -244,6 +275,44 @@ mod tests {
         let dir = |said: &str| locate(Version::V2, &table, said.as_bytes()).map(|g| String::from_utf8(g.dir).unwrap());
         assert_eq!(dir("0::/docker/1/job\n").unwrap(), "/sys/fs/cgroup/job");
         assert_eq!(dir("0::/docker/12\n"), None);
+    }
+
+    #[test]
+    fn the_least_limit_on_the_way_up_counts() {
+        use std::io::Write;
+        use std::os::unix::ffi::OsStrExt;
+        let temporary = std::env::temp_dir();
+        let top =
+            [temporary.as_os_str().as_bytes(), format!("/fathom-cgroup-{}", std::process::id()).as_bytes()].concat();
+        let dir = [&top[..], b"/a"].concat();
+        let name = |path: &[u8]| c_string(path).unwrap();
+        mkdirat(CWD, &name(&top), 0o700).unwrap();
+        mkdirat(CWD, &name(&dir), 0o700).unwrap();
+        let write = |dir: &[u8], file: &str, text: &str| {
+            let path = [dir, b"/", file.as_bytes()].concat();
+            let mut writer = gate::file::Writer::create(&path).unwrap();
+            writer.write_all(text.as_bytes()).unwrap();
+            writer.publish().unwrap();
+            path
+        };
+        let group = Group { version: Version::V2, dir: dir.clone(), top: top.clone() };
+        assert_eq!(group.limit(), None);
+        let limit_is =
+            |bytes: u64, file: &[u8]| group.limit() == Some((bytes, String::from_utf8_lossy(file).into_owned()));
+        let mut files = vec![write(&dir, "memory.max", "max\n"), write(&top, "memory.max", "1073741824\n")];
+        files.push(write(&top, "memory.high", "536870912\n"));
+        assert!(limit_is(512 << 20, &files[2]), "{:?}", group.limit());
+        write(&dir, "memory.max", "67108864\n");
+        assert!(limit_is(64 << 20, &files[0]), "{:?}", group.limit());
+        files.iter().for_each(|file| gate::file::unlinkat(CWD, &name(file)).unwrap());
+        [&dir, &top].iter().for_each(|dir| unlinkat_directory(CWD, &name(dir)).unwrap());
+    }
+
+    #[test]
+    fn a_group_is_left_when_its_maker_is_no_more() {
+        let group = |pid: u32| [PREFIX, format!("{pid:x}").as_bytes()].concat();
+        assert!(!is_left(&group(std::process::id())) && is_left(&group(u32::MAX)));
+        assert!(!is_left(b"fathom-probe-") && !is_left(b"fathom-probe-x") && !is_left(b"user.slice"));
     }
 
     #[test]

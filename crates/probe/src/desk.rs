@@ -15,6 +15,9 @@ pub struct Limits {
     pub time: Duration,
 }
 
+/// What it means that there is no time left.
+pub const NO_TIME: &str = "there was no time left; --max-seconds gives more";
+
 /// Bytes that were read and written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Moved {
@@ -31,6 +34,15 @@ pub enum Trouble {
     Refused {
         /// What was being done: `cannot write the file to be read`.
         doing: &'static str,
+        /// The call.
+        gate: Gate,
+        /// How it failed.
+        errno: Errno,
+    },
+    /// A call failed in another process, which said this of it.
+    Told {
+        /// What was being done, how it failed, what may be done about it.
+        why: String,
         /// The call.
         gate: Gate,
         /// How it failed.
@@ -56,7 +68,7 @@ impl Trouble {
     /// The call that failed, if one did, and how.
     pub fn refusal(&self) -> Option<(Gate, Errno)> {
         match self {
-            Trouble::Refused { gate, errno, .. } => Some((*gate, *errno)),
+            Trouble::Refused { gate, errno, .. } | Trouble::Told { gate, errno, .. } => Some((*gate, *errno)),
             _ => None,
         }
     }
@@ -81,7 +93,7 @@ impl std::fmt::Display for Trouble {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Trouble::Refused { doing, errno, .. } => write!(f, "{doing}: {errno}{}", self.next()),
-            Trouble::Hindered(why) => f.write_str(why),
+            Trouble::Hindered(why) | Trouble::Told { why, .. } => f.write_str(why),
             Trouble::Spent(what) => f.write_str(what),
             Trouble::Interrupted => f.write_str("interrupted"),
         }
@@ -116,7 +128,7 @@ impl<'a> Desk<'a> {
             return Err(Trouble::Interrupted);
         }
         if self.begun.elapsed() > self.limits.time {
-            return Err(Trouble::Spent("there was no time left; --max-seconds gives more"));
+            return Err(Trouble::Spent(NO_TIME));
         }
         Ok(())
     }
@@ -127,9 +139,14 @@ impl<'a> Desk<'a> {
         if read.saturating_add(written) > self.bytes_left() {
             return Err(Trouble::Spent("it had read and written as much as it may; --max-bytes gives more"));
         }
-        self.moved.read += read;
-        self.moved.written += written;
+        self.enter(Moved { read, written });
         Ok(())
+    }
+
+    /// Enters what another process has read and written already.
+    pub fn enter(&mut self, moved: Moved) {
+        self.moved.read = self.moved.read.saturating_add(moved.read);
+        self.moved.written = self.moved.written.saturating_add(moved.written);
     }
 
     /// Bytes that may still be read and written.

@@ -13,21 +13,19 @@ use std::time::{Duration, Instant};
 use gate::clock::empty_call;
 use gate::create::pwrite64;
 use gate::file::{fsync, renameat2, unlinkat};
-use gate::fs::{
-    Advice, At, CWD, Open, Want, fadvise64, fchdir, getdents64, newfstatat, openat, pread64, statx, syncfs,
-};
+use gate::fs::{Advice, At, CWD, Open, Want, fadvise64, fchdir, getdents64, newfstatat, openat, statx, syncfs};
 use gate::scratch::open_new;
 use gate::xattr::{lgetxattr, llistxattr};
 use gate::{Errno, Fd, Gate};
-use mounts::compare::alone;
+use mounts::compare::{NoRun, alone};
 
 use crate::cgroup::Group;
-use crate::desk::{Desk, Trouble};
+use crate::desk::{Desk, NO_TIME, Trouble};
 use crate::finding::{Experiment, Finding};
 use crate::infer::robust::{quantile, sorted};
 use crate::place::{Place, Scratch};
 use crate::timer::Clock;
-use crate::work::{fill, forget, noise};
+use crate::work::{Witness, fill, forget, noise, read_at};
 
 /// What a call costs.
 #[derive(Clone, PartialEq, Debug)]
@@ -50,8 +48,8 @@ pub struct Price {
     pub calls: u64,
 }
 
-/// What a thread does a batch of, and how many calls that was.
-type Batch<'a> = dyn FnMut(Clock) -> Result<(f64, u64), Errno> + 'a;
+/// What a thread does a batch of: what one of each of its calls cost, and how many of each there were.
+type Batch<'a, const N: usize = 1> = dyn FnMut(Clock) -> Result<([f64; N], u64), Errno> + 'a;
 
 /// Files that each thread has.
 const FILES: usize = 128;
@@ -100,7 +98,13 @@ fn all(place: &Place, desk: &mut Desk<'_>, counts: &[usize], prices: &mut Vec<Pr
         Ok(dir) => dir,
         Err(why) => {
             // Nothing can be made here: the directory itself will do for some.
-            looks(place, desk, counts, prices)?;
+            const CALLS: usize = 100;
+            let same = |name: &CStr| vec![name.to_owned(); CALLS];
+            for &threads in counts {
+                desk.go_on(&format!("gates: each call that needs no file of our own, on {threads} of the processors"))?;
+                let (there, absent) = (|_: usize| same(c"."), |_: usize| same(c"no-such-name"));
+                looks(desk, threads, &place.dir, "the directory", &there, &absent, prices)?;
+            }
             return Err(why);
         }
     };
@@ -135,7 +139,7 @@ fn name(thread: usize, file: usize) -> Result<CString, Trouble> {
     CString::new(format!("{thread}-{file}")).map_err(|_| Trouble::Hindered("a name has a NUL in it".to_owned()))
 }
 
-/// Runs a batch over and over on so many threads at once, and enters the price. What fails is left out.
+/// Runs a batch of one call over and over on so many threads at once, and enters the price.
 fn price<'a>(
     desk: &mut Desk<'_>,
     threads: usize,
@@ -144,27 +148,39 @@ fn price<'a>(
     make: impl Fn(usize) -> Box<Batch<'a>> + Sync,
     prices: &mut Vec<Price>,
 ) -> Result<(), Trouble> {
+    price_all(desk, threads, [(gate, what)], make, prices)
+}
+
+/// The same of batches of several calls, each with its price. What fails is left out.
+fn price_all<'a, const N: usize>(
+    desk: &mut Desk<'_>,
+    threads: usize,
+    calls: [(&'static str, &'static str); N],
+    make: impl Fn(usize) -> Box<Batch<'a, N>> + Sync,
+    prices: &mut Vec<Price>,
+) -> Result<(), Trouble> {
     desk.still()?;
     let clock = desk.clock;
     let start = Barrier::new(threads);
-    let work = |thread: usize| -> Result<(Vec<f64>, u64), Errno> {
+    type Costs<const N: usize> = Result<(Vec<[f64; N]>, u64), Errno>;
+    let work = |thread: usize| -> Costs<N> {
         let mut batch = make(thread);
-        let (mut costs, mut calls) = (Vec::new(), 0);
+        let (mut costs, mut made) = (Vec::new(), 0);
         let first = batch(clock); // the first one finds things out for those that follow
         start.wait();
         first?;
         let begun = Instant::now();
         while costs.len() < BATCHES || begun.elapsed() < EACH {
-            let (each, made) = batch(clock)?;
+            let (each, more) = batch(clock)?;
             costs.push(each);
-            calls += made;
+            made += more;
             if begun.elapsed() > EACH * 8 || gate::interrupt::asked().is_some() {
                 break;
             }
         }
-        Ok((costs, calls))
+        Ok((costs, made))
     };
-    let done: Vec<Result<(Vec<f64>, u64), Errno>> = if threads == 1 {
+    let done: Vec<Costs<N>> = if threads == 1 {
         vec![work(0)]
     } else {
         std::thread::scope(|scope| {
@@ -184,8 +200,10 @@ fn price<'a>(
     desk.still()?;
     // What the file system does not have is not priced.
     let Ok(done) = done.into_iter().collect::<Result<Vec<_>, Errno>>() else { return Ok(()) };
-    let calls = done.iter().map(|(_, calls)| calls).sum();
-    enter(gate, what, true, threads, done.into_iter().flat_map(|(costs, _)| costs), calls, prices);
+    let made = done.iter().map(|(_, made)| made).sum();
+    for (part, (gate, what)) in calls.into_iter().enumerate() {
+        enter(gate, what, true, threads, done.iter().flat_map(|(costs, _)| costs).map(|cost| cost[part]), made, prices);
+    }
     Ok(())
 }
 
@@ -211,7 +229,7 @@ fn empty(desk: &mut Desk<'_>, threads: usize, prices: &mut Vec<Price>) -> Result
         Box::new(|clock| {
             let begun = clock.now();
             (0..CALLS).for_each(|_| empty_call());
-            Ok((clock.since(begun) / CALLS as f64, CALLS))
+            Ok(([clock.since(begun) / CALLS as f64], CALLS))
         })
     };
     price(desk, threads, "getppid", "an empty call", make, prices)
@@ -224,7 +242,7 @@ fn each<'a>(names: Vec<CString>, call: impl Fn(&CStr) -> Result<(), Errno> + 'a)
         for name in &names {
             call(name)?;
         }
-        Ok((clock.since(begun) / names.len() as f64, names.len() as u64))
+        Ok(([clock.since(begun) / names.len() as f64], names.len() as u64))
     })
 }
 
@@ -236,31 +254,7 @@ fn warm(desk: &mut Desk<'_>, counts: &[usize], dir: &Fd, prices: &mut Vec<Price>
     };
     for &threads in counts {
         desk.go_on(&format!("gates: each call, its answer in memory, on {threads} of the processors"))?;
-        price(desk, threads, "statx", "a file, by name", |t| each(names(t), |name| look(dir, name)), prices)?;
-        price(
-            desk,
-            threads,
-            "newfstatat",
-            "a file, by name",
-            |t| each(names(t), |n| newfstatat(dir, n, At::SYMLINK_NOFOLLOW).map(drop)),
-            prices,
-        )?;
-        price(
-            desk,
-            threads,
-            "openat+close",
-            "a file, by name",
-            |t| each(names(t), |n| openat(dir, n, Open::NOFOLLOW).map(drop)),
-            prices,
-        )?;
-        price(
-            desk,
-            threads,
-            "statx",
-            "a name that is not there",
-            |t| each(prefixed("no-", t), |n| miss(dir, n)),
-            prices,
-        )?;
+        looks(desk, threads, dir, "a file, by name", &names, &|t| prefixed("no-", t), prices)?;
         let listed = |t| {
             let all = RefCell::default();
             each(names(t), move |n| llistxattr(n, &mut all.borrow_mut()))
@@ -274,7 +268,6 @@ fn warm(desk: &mut Desk<'_>, counts: &[usize], dir: &Fd, prices: &mut Vec<Price>
             })
         };
         price(desk, threads, "lgetxattr", "one that is not there", absent, prices)?;
-        price(desk, threads, "getdents64", "an entry", |_| entries(dir), prices)?;
     }
     for &threads in counts {
         desk.go_on(&format!("gates: making, renaming and taking away, on {threads} of the processors"))?;
@@ -284,6 +277,25 @@ fn warm(desk: &mut Desk<'_>, counts: &[usize], dir: &Fd, prices: &mut Vec<Price>
     let make = |thread: usize| syncs(dir, thread);
     price(desk, 1, "fsync", "after one byte was written", make, prices)?;
     Ok(())
+}
+
+/// What can be asked of anything: of names that are there, `what` of them, of names that are not, and of the directory.
+fn looks(
+    desk: &mut Desk<'_>,
+    threads: usize,
+    dir: &Fd,
+    what: &'static str,
+    there: &(impl Fn(usize) -> Vec<CString> + Sync),
+    absent: &(impl Fn(usize) -> Vec<CString> + Sync),
+    prices: &mut Vec<Price>,
+) -> Result<(), Trouble> {
+    let stat = |n: &CStr| newfstatat(dir, n, At::SYMLINK_NOFOLLOW).map(drop);
+    let open = |n: &CStr| openat(dir, n, Open::NOFOLLOW).map(drop);
+    price(desk, threads, "statx", what, |t| each(there(t), |n| look(dir, n)), prices)?;
+    price(desk, threads, "newfstatat", what, |t| each(there(t), stat), prices)?;
+    price(desk, threads, "openat+close", what, |t| each(there(t), open), prices)?;
+    price(desk, threads, "statx", "a name that is not there", |t| each(absent(t), |n| miss(dir, n)), prices)?;
+    price(desk, threads, "getdents64", "an entry", |_| entries(dir), prices)
 }
 
 fn look(dir: &Fd, name: &CStr) -> Result<(), Errno> {
@@ -309,7 +321,7 @@ fn entries<'a>(dir: &'a Fd) -> Box<Batch<'a>> {
             let n = getdents64(&again, &mut buffer)?;
             spent += clock.since(begun);
             if n == 0 {
-                return Ok((spent / f64::max(1.0, seen as f64), seen));
+                return Ok(([spent / f64::max(1.0, seen as f64)], seen));
             }
             seen += ondisk::dirent::entries(&buffer[..n]).count() as u64;
         }
@@ -324,28 +336,22 @@ fn changes(
     prefixed: &(impl Fn(&str, usize) -> Vec<CString> + Sync),
     prices: &mut Vec<Price>,
 ) -> Result<(), Trouble> {
-    for (part, gate, what) in
-        [(0, "openat+close", "a new file"), (1, "renameat2", "to a new name"), (2, "unlinkat", "a file")]
-    {
-        let make = |thread: usize| -> Box<Batch<'_>> {
-            let (new, renamed) = (prefixed("new-", thread), prefixed("renamed-", thread));
-            Box::new(move |clock| {
-                let mut costs = [0.0; 3];
-                let mut timed = |part: usize, call: &dyn Fn(usize) -> Result<(), Errno>| -> Result<(), Errno> {
-                    let begun = clock.now();
-                    (0..new.len()).try_for_each(call)?;
-                    costs[part] = clock.since(begun) / new.len() as f64;
-                    Ok(())
-                };
-                timed(0, &|i| open_new(dir, &new[i]).map(drop))?;
-                timed(1, &|i| renameat2(dir, &new[i], dir, &renamed[i]))?;
-                timed(2, &|i| unlinkat(dir, &renamed[i]))?;
-                Ok((costs[part], new.len() as u64))
-            })
-        };
-        price(desk, threads, gate, what, make, prices)?;
-    }
-    Ok(())
+    let make = |thread: usize| -> Box<Batch<'_, 3>> {
+        let (new, renamed) = (prefixed("new-", thread), prefixed("renamed-", thread));
+        Box::new(move |clock| {
+            let timed = |call: &dyn Fn(usize) -> Result<(), Errno>| -> Result<f64, Errno> {
+                let begun = clock.now();
+                (0..new.len()).try_for_each(call)?;
+                Ok(clock.since(begun) / new.len() as f64)
+            };
+            let made = timed(&|i| open_new(dir, &new[i]).map(drop))?;
+            let moved = timed(&|i| renameat2(dir, &new[i], dir, &renamed[i]))?;
+            let taken_away = timed(&|i| unlinkat(dir, &renamed[i]))?;
+            Ok(([made, moved, taken_away], new.len() as u64))
+        })
+    };
+    let calls = [("openat+close", "a new file"), ("renameat2", "to a new name"), ("unlinkat", "a file")];
+    price_all(desk, threads, calls, make, prices)
 }
 
 /// A byte is written to the thread's first file, and waited for.
@@ -358,54 +364,18 @@ fn syncs<'a>(dir: &'a Fd, thread: usize) -> Box<Batch<'a>> {
         pwrite64(file, &[byte.get()], 0)?;
         let begun = clock.now();
         fsync(file)?;
-        Ok((clock.since(begun), 1))
+        Ok(([clock.since(begun)], 1))
     })
-}
-
-/// What can be asked where nothing can be made.
-fn looks(place: &Place, desk: &mut Desk<'_>, counts: &[usize], prices: &mut Vec<Price>) -> Result<(), Trouble> {
-    const CALLS: usize = 100;
-    let dir = &place.dir;
-    let same = |name: &CStr| vec![name.to_owned(); CALLS];
-    for &threads in counts {
-        desk.go_on(&format!("gates: each call that needs no file of our own, on {threads} of the processors"))?;
-        price(desk, threads, "statx", "the directory", |_| each(same(c"."), |name| look(dir, name)), prices)?;
-        price(
-            desk,
-            threads,
-            "newfstatat",
-            "the directory",
-            |_| each(same(c"."), |n| newfstatat(dir, n, At::empty()).map(drop)),
-            prices,
-        )?;
-        price(
-            desk,
-            threads,
-            "openat+close",
-            "the directory",
-            |_| each(same(c"."), |n| openat(dir, n, Open::DIRECTORY).map(drop)),
-            prices,
-        )?;
-        price(
-            desk,
-            threads,
-            "statx",
-            "a name that is not there",
-            |_| each(same(c"no-such-name"), |n| miss(dir, n)),
-            prices,
-        )?;
-        price(desk, threads, "getdents64", "an entry", |_| entries(dir), prices)?;
-    }
-    Ok(())
 }
 
 /// Reads of 4 KiB here and there in a file: from memory, and from the disk.
 fn reads(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<(), Trouble> {
     const PAGE: usize = 4096;
     const LEN: u64 = 8 << 20;
-    const COLD: u64 = 256;
+    const READS: u64 = 256;
+    const TURNS: usize = 24;
     let len = LEN.min(place.room()) / PAGE as u64 * PAGE as u64;
-    if len < (COLD * PAGE as u64) {
+    if len < (READS * PAGE as u64) {
         return Err(Trouble::Hindered("there is no room for a file to read".to_owned()));
     }
     let scratch: Scratch<'_> = place.scratch()?;
@@ -415,32 +385,35 @@ fn reads(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<
     noise(&mut dice, 1);
     let mut order: Vec<(&[u8], u64)> = dice.chunks(8).zip((0..len).step_by(PAGE)).collect();
     order.sort_unstable();
-    let places: Vec<u64> = order.into_iter().map(|(_, at)| at).collect();
-    let make = |_| -> Box<Batch<'_>> {
-        let (mut buffer, places) = (vec![0; PAGE], &places[..COLD as usize]);
-        let file = &scratch.file;
-        Box::new(move |clock| {
-            let begun = clock.now();
-            for at in places {
-                pread64(file, &mut buffer, *at)?;
-            }
-            Ok((clock.since(begun) / places.len() as f64, places.len() as u64))
-        })
-    };
-    price(desk, 1, "pread64", "4 KiB", make, prices)?;
-    forget(&scratch.file, len, None)?;
-    let reader = scratch.reopen()?;
-    fadvise64(&reader, 0, 0, Advice::Random).map_err(Trouble::refused("cannot turn readahead off", Gate::Fadvise64))?;
-    desk.spend(COLD * PAGE as u64, 0)?;
+    let places: Vec<u64> = order.into_iter().map(|(_, at)| at).take(READS as usize).collect();
     let mut buffer = vec![0; PAGE];
     let mut costs = Vec::new();
-    for at in &places[..COLD as usize] {
+    for _ in 0..TURNS {
+        // Not as long as there is time, as other calls: who keeps nothing in memory asks a disk or a server each time.
+        desk.spend(READS * PAGE as u64, 0)?;
         let begun = desk.clock.now();
-        pread64(&reader, &mut buffer, *at).map_err(Trouble::refused("cannot read the file", Gate::Pread64))?;
+        for at in &places {
+            read_at(&scratch.file, &mut buffer, *at)?;
+        }
+        costs.push(desk.clock.since(begun) / READS as f64);
+    }
+    enter("pread64", "4 KiB", true, 1, costs, READS * TURNS as u64, prices);
+    // What does not go from memory, or cannot be seen to, has no cold price.
+    let Some(mut witness) = Witness::of(&scratch, len)? else { return Ok(()) };
+    if !forget(&scratch.file, len, Some(&mut witness))? {
+        return Ok(());
+    }
+    let reader = scratch.reopen()?;
+    fadvise64(&reader, 0, 0, Advice::Random).map_err(Trouble::refused("cannot turn readahead off", Gate::Fadvise64))?;
+    desk.spend(READS * PAGE as u64, 0)?;
+    let mut costs = Vec::new();
+    for at in &places {
+        let begun = desk.clock.now();
+        read_at(&reader, &mut buffer, *at)?;
         costs.push(desk.clock.since(begun));
         desk.still()?;
     }
-    enter("pread64", "4 KiB", false, 1, costs, COLD, prices);
+    enter("pread64", "4 KiB", false, 1, costs, READS, prices);
     Ok(())
 }
 
@@ -458,6 +431,10 @@ fn cold(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<(
         ("statx", "a name that is not there"),
         ("getdents64", "an entry"),
     ];
+    if place.is_in_memory() {
+        let why = "its names and inodes are in memory and nowhere else: none are forgotten";
+        return Err(Trouble::Hindered(why.to_owned()));
+    }
     let none = "no group of its own can be had, to forget names and inodes in without harm to others";
     let group = Group::own(&place.table).ok_or_else(|| Trouble::Hindered(none.to_owned()))?;
     let own = group.make(ROOM).map_err(|e| Trouble::Hindered(format!("{none} ({e})")))?;
@@ -485,16 +462,24 @@ fn cold(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<(
                     2 => each(absent.clone(), |name| miss(fd, name)),
                     _ => entries(fd),
                 };
-                *gave = batch(clock).ok()?.0.to_bits();
+                let ([cost], _) = batch(clock).ok()?;
+                *gave = cost.to_bits();
             }
         }
         Some(gave)
     });
-    desk.still()?;
     let ran = ran.map_err(Trouble::refused("cannot make a process for it", Gate::Unshare))?;
-    let gave = ran
-        .map_err(|_| Trouble::Hindered("names and inodes cannot be forgotten here, without harm to others".to_owned()))?
-        .gave;
+    if let Err(NoRun::Stopped(_)) = ran {
+        place.sweep(); // it could not put away what it had made
+    }
+    desk.still()?;
+    let ran = ran.map_err(|why| match why {
+        NoRun::Stopped(_) => Trouble::Spent(NO_TIME),
+        NoRun::Refused => {
+            Trouble::Hindered("names and inodes cannot be forgotten here, without harm to others".to_owned())
+        }
+    })?;
+    let gave = ran.gave;
     for (call, (gate, what)) in CALLS.into_iter().enumerate() {
         let costs = gave.chunks_exact(CALLS.len()).map(|round| f64::from_bits(round[call]));
         enter(gate, what, false, 1, costs, (COLD_FILES * ROUNDS) as u64, prices);

@@ -1,6 +1,6 @@
 //! The directory that is probed: what the kernel says of it, and files in it to experiment on.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
 
 use gate::create::{mkdirat, unlinkat_directory};
@@ -16,6 +16,9 @@ use crate::desk::Trouble;
 
 /// What temporary names begin with. Whoever makes one holds a lock on it for as long as it lives.
 const PREFIX: &[u8] = b".fathom-probe-";
+
+/// So often something is made anew that another run has taken for left behind.
+const TRIES: usize = 3;
 
 /// A directory to be probed.
 pub struct Place {
@@ -60,6 +63,11 @@ impl Place {
     /// Whether its file system is one of these.
     pub fn is(&self, types: &[&[u8]]) -> bool {
         self.fstype().is_some_and(|fstype| types.contains(&fstype))
+    }
+
+    /// Whether its files are in memory, and nowhere else.
+    pub fn is_in_memory(&self) -> bool {
+        self.is(&[b"tmpfs", b"ramfs", b"devtmpfs"])
     }
 
     /// Whether nothing can be written to it.
@@ -135,10 +143,22 @@ impl Place {
             Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {}
             Err(e) => return Err(Trouble::refused(DOING, Gate::Openat)(self.or_gone(e))),
         }
-        let name = self.free_name()?;
-        let file = open_new(&self.dir, &name).map_err(|e| Trouble::refused(DOING, Gate::Openat)(self.or_gone(e)))?;
-        let _ = flock(&file); // without locks the next run does not dare to take it away
-        Ok(Scratch { file, name: Some(name), place: self })
+        for _ in 0..TRIES {
+            let name = self.free_name()?;
+            let file =
+                open_new(&self.dir, &name).map_err(|e| Trouble::refused(DOING, Gate::Openat)(self.or_gone(e)))?;
+            let made = Scratch { file, name: Some(name), place: self };
+            if made.name.as_deref().is_some_and(|name| self.holds(&made.file, name)) {
+                return Ok(made);
+            }
+        }
+        Err(Trouble::refused(DOING, Gate::Openat)(Errno::ENOENT))
+    }
+
+    /// Locks what was just made, so that nobody takes it for what a killed run has left ([`Place::sweep`]). False when somebody
+    /// has done so already, before it was locked. Where there are no locks, nobody dares to take anything away.
+    fn holds(&self, made: &Fd, name: &CStr) -> bool {
+        flock(made) != Err(Errno::EAGAIN) && statx(&self.dir, name, At::SYMLINK_NOFOLLOW, Want::TYPE).is_ok()
     }
 
     /// What it means that nothing can be made here. Of a directory that was deleted, file systems say what they like.
@@ -152,15 +172,22 @@ impl Place {
     /// # Errors
     /// The call that failed.
     pub fn scratch_dir(&self) -> Result<ScratchDir<'_>, Trouble> {
-        let name = self.free_name()?;
-        mkdirat(&self.dir, &name, 0o700)
-            .map_err(Trouble::refused("cannot make a directory to experiment in", Gate::Mkdirat))?;
-        let mut made = ScratchDir { dir: None, name, place: self };
-        let dir = openat(&self.dir, &made.name, Open::SCAN);
-        let dir = dir.map_err(Trouble::refused("cannot open a directory to experiment in", Gate::Openat))?;
-        let _ = flock(&dir);
-        made.dir = Some(dir);
-        Ok(made)
+        let mut last = Errno::ENOENT;
+        for _ in 0..TRIES {
+            let name = self.free_name()?;
+            mkdirat(&self.dir, &name, 0o700)
+                .map_err(Trouble::refused("cannot make a directory to experiment in", Gate::Mkdirat))?;
+            let mut made = ScratchDir { dir: None, name, place: self };
+            match openat(&self.dir, &made.name, Open::SCAN) {
+                Ok(dir) if self.holds(&dir, &made.name) => {
+                    made.dir = Some(dir);
+                    return Ok(made);
+                }
+                Ok(_) | Err(Errno::ENOENT) => {}
+                Err(e) => last = e,
+            }
+        }
+        Err(Trouble::refused("cannot open a directory to experiment in", Gate::Openat)(last))
     }
 
     /// A name that nothing has.
@@ -170,8 +197,8 @@ impl Place {
         c_string(&name).map_err(Trouble::refused("cannot name a temporary file", Gate::Openat))
     }
 
-    /// Takes away what runs that were killed have left behind: temporary names that nobody holds a lock on.
-    fn sweep(&self) {
+    /// Takes away what processes that were killed have left behind: temporary names that nobody holds a lock on.
+    pub fn sweep(&self) {
         if self.is_read_only() {
             return;
         }
@@ -181,7 +208,7 @@ impl Place {
             }
             let Ok(left) = openat(&self.dir, &name, Open::NOFOLLOW | Open::NONBLOCK) else { continue };
             if flock(&left).is_ok() {
-                names(&left).iter().for_each(|inner| {
+                names(&left).iter().filter(|inner| is_ours(inner.to_bytes())).for_each(|inner| {
                     let _ = unlinkat(&left, inner);
                 });
                 if unlinkat_directory(&self.dir, &name) == Err(Errno::ENOTDIR) {
@@ -190,6 +217,15 @@ impl Place {
             }
         }
     }
+}
+
+/// Whether a name is one of those that are given in a directory of our own: `new-0-127`. Others stay: whoever may rename in the
+/// directory that is probed could call one of root's so, and have root empty it.
+fn is_ours(name: &[u8]) -> bool {
+    let bare = [&b"new-"[..], b"renamed-"].iter().find_map(|prefix| name.strip_prefix(*prefix)).unwrap_or(name);
+    let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
+    let mut parts = bare.splitn(2, |byte| *byte == b'-');
+    parts.next().is_some_and(is_number) && parts.next().is_some_and(is_number)
 }
 
 /// The names in a directory; none of what is no directory.
@@ -268,5 +304,48 @@ impl Drop for ScratchDir<'_> {
             });
         }
         let _ = unlinkat_directory(&self.place.dir, &self.name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_are_taken_away() {
+        assert!([&b"0-1"[..], b"15-127", b"new-0-1", b"renamed-3-99"].into_iter().all(is_ours));
+        let others = [&b"passwd"[..], b"0", b"-", b"0-", b"-1", b"new-", b"new-a-1", b"0-1-2", b"no-0-1", b""];
+        assert!(!others.into_iter().any(is_ours));
+    }
+
+    #[test]
+    fn what_is_made_is_held_or_made_anew() {
+        let temporary = open_long(std::env::temp_dir().as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
+        let own = c_string(format!("fathom-place-{}", std::process::id()).as_bytes()).unwrap();
+        mkdirat(&temporary, &own, 0o700).unwrap();
+        let path = std::env::temp_dir().join(own.to_str().unwrap());
+        let place = Place::open(path.as_os_str().as_bytes()).unwrap();
+        let make = || {
+            let name = place.free_name().unwrap();
+            (open_new(&place.dir, &name).unwrap(), name)
+        };
+        let (file, held) = make();
+        assert!(place.holds(&file, &held));
+        // Another one who looks does not take it away.
+        place.sweep();
+        assert!(place.holds(&file, &held));
+        // Somebody came upon it before it was locked, and is about to take it away, or has.
+        let (file, name) = make();
+        let sweeper = openat(&place.dir, &name, Open::NOFOLLOW).unwrap();
+        flock(&sweeper).unwrap();
+        assert!(!place.holds(&file, &name));
+        drop(sweeper);
+        unlinkat(&place.dir, &name).unwrap();
+        assert!(!place.holds(&file, &name));
+        drop(place.scratch_dir().unwrap());
+        unlinkat(&place.dir, &held).unwrap();
+        unlinkat_directory(&temporary, &own).unwrap();
     }
 }

@@ -72,6 +72,11 @@ impl Kind {
         }
     }
 
+    /// More runs than these have not been made by anybody: it would take minutes to judge them.
+    fn most_runs(self) -> usize {
+        if self == Kind::Passes { 4096 } else { 1 << 16 }
+    }
+
     /// Whether the samples are times.
     pub fn is_time(self) -> bool {
         !matches!(self, Kind::Cached | Kind::Filled)
@@ -158,7 +163,7 @@ impl Series {
                         kind = Some(known.ok_or(wrong(n, "no such series; see docs/probe.md"))?);
                     }
                     Some(("step", bytes)) => {
-                        let bytes: Option<u64> = bytes.parse().ok().filter(|step| (1..=1 << 50).contains(step));
+                        let bytes: Option<u64> = bytes.parse().ok().filter(|step| (1..=1 << 40).contains(step));
                         step = Some(bytes.ok_or(wrong(n, "the step is no number of bytes"))?);
                     }
                     _ => {}
@@ -192,6 +197,9 @@ impl Series {
         let step = step.ok_or(wrong(0, "a line '# step: BYTES' must say how far apart the runs are"))?;
         if trials.is_empty() {
             return Err(wrong(0, "there are no samples in it"));
+        }
+        if runs.len() > kind.most_runs() {
+            return Err(wrong(0, "there are more runs in it than any experiment makes"));
         }
         Ok(Series { kind, step, runs, trials })
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::json::Gates;
 use crate::profile::{self, Line};
-use crate::stats::Stats;
+use crate::stats::{self, Row, Stats};
 use crate::table::{Align, Table, Tone};
 
 /// What one run took, in seconds, as timex(1) gave it.
@@ -194,16 +194,6 @@ pub fn methods_text(methods: &[Method], width: Option<usize>, color: bool) -> St
 
 /// The ratios, in the form of the papers' Tables 2 to 4.
 pub fn ratios_text(methods: &[Method], color: bool) -> String {
-    use Align::{Left, Right};
-    let columns = [
-        ("Time", Left),
-        ("mean", Right),
-        ("median", Right),
-        ("max", Right),
-        ("min", Right),
-        ("std_dev", Right),
-        ("AVG s", Right),
-    ];
     let mut out = String::new();
     for ratio in ratios(methods) {
         let like = ratio.table.map_or(String::new(), |table| format!(" (as {table})"));
@@ -211,21 +201,17 @@ pub fn ratios_text(methods: &[Method], color: bool) -> String {
             "\n{}/{}{like}: {:.1} times the calls, {:.1} times the stat calls\n",
             ratio.of, ratio.to, ratio.calls, ratio.stat_calls
         ));
-        let mut table = Table::new(&columns, 0);
         let runs = methods.iter().find(|m| m.by == ratio.of).map_or(&[][..], |m| &m.runs);
-        let averages = [|t: &Times| t.real, |t: &Times| t.user, |t: &Times| t.sys];
-        for ((name, stats), field) in
-            [("real", ratio.real), ("user", ratio.user), ("sys", ratio.sys)].into_iter().zip(averages)
-        {
+        let row = |name: &str, stats: Option<Stats>, field: fn(&Times) -> f64| {
             let average = Stats::of(runs.iter().map(field)).map_or("-".to_owned(), |s| format!("{:.4}", s.mean));
-            let mut cells = vec![name.to_owned()];
-            match stats {
-                Some(s) => cells.extend([s.mean, s.median, s.max, s.min, s.std_dev].map(|v| format!("{v:.1}"))),
-                None => cells.extend(std::iter::repeat_n("-".to_owned(), 5)),
-            }
-            cells.push(average);
-            table.row(cells, Tone::Plain);
-        }
+            Row { name: name.to_owned(), stats, averages: vec![average] }
+        };
+        let rows = [
+            row("real", ratio.real, |t| t.real),
+            row("user", ratio.user, |t| t.user),
+            row("sys", ratio.sys, |t| t.sys),
+        ];
+        let table = stats::table(&["AVG s".to_owned()], &rows, 1);
         out.push_str(&table.to_text(None, color));
     }
     out

@@ -9,11 +9,14 @@
 //! | [`stats`] | mean, median, max, min, std_dev |
 //! | [`mounts`] | mount points in every format |
 //! | [`compare`] | the comparison of the methods that find them |
+//! | [`compare_runs`] | ratios of runs on many systems |
+//! | [`html`] | pages that need nothing beside themselves |
 //! | [`walk`] | what a walk found |
 //! | [`du`] | what each directory holds |
 //! | [`entries`] | entries, one a line |
 //! | [`dump`] | what was dumped, and its map |
 //! | [`time`] | times of day |
+//! | [`pathwalk`] | what LLNL's benchmark of path search has measured |
 //! | [`probe`] | what the experiments on a file system have found |
 //! | [`plot`] | figures of samples, as SVG and PNG |
 //! | [`changed`] | what has changed, for people and for backup tools |
@@ -29,9 +32,11 @@
 pub mod account;
 pub mod changed;
 pub mod compare;
+pub mod compare_runs;
 pub mod du;
 pub mod dump;
 pub mod entries;
+pub mod html;
 pub mod json;
 pub mod list;
 pub mod meter;
@@ -39,6 +44,7 @@ pub mod mounts;
 pub mod name;
 pub mod nightly;
 pub mod pathsearch;
+pub mod pathwalk;
 pub mod plot;
 pub mod probe;
 pub mod profile;

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::table::{Align, Table, Tone};
+
 /// Mean, median, max, min and standard deviation of a sample, as the tables of 1988 give them.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Stats {
@@ -13,7 +15,8 @@ pub struct Stats {
     pub max: f64,
     /// The smallest.
     pub min: f64,
-    /// Standard deviation of the sample (with n - 1); 0 for a single value.
+    /// Standard deviation of the sample (with n - 1); 0 for a single value. The papers do not say which theirs is, and print none
+    /// of values that they print: it cannot be worked out. Their systems are a sample of those that there are.
     pub std_dev: f64,
 }
 
@@ -31,6 +34,33 @@ impl Stats {
         let std_dev = if values.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 };
         Some(Stats { mean, median, max, min, std_dev })
     }
+}
+
+/// A row of the papers' Tables 2 to 4.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Of what.
+    pub name: String,
+    /// The statistics; `None` where there was nothing to take them of.
+    pub stats: Option<Stats>,
+    /// What stands behind them.
+    pub averages: Vec<String>,
+}
+
+/// The papers' Tables 2 to 4: the statistics of each row, with so many decimal places, and columns of averages behind them.
+pub fn table(averages: &[String], rows: &[Row], places: usize) -> Table {
+    let heads = ["mean", "median", "max", "min", "std_dev"].map(str::to_owned);
+    let heads = heads.into_iter().chain(averages.iter().cloned()).map(|head| (head, Align::Right));
+    let heads: Vec<_> = std::iter::once(("Time".to_owned(), Align::Left)).chain(heads).collect();
+    let mut table = Table::new(&heads, rows.len());
+    for Row { name, stats, averages } in rows {
+        let stats = match stats {
+            Some(s) => [s.mean, s.median, s.max, s.min, s.std_dev].map(|v| format!("{v:.places$}")),
+            None => std::array::from_fn(|_| "-".to_owned()),
+        };
+        table.row(std::iter::once(name).chain(&stats).chain(averages), Tone::Plain);
+    }
+    table
 }
 
 #[cfg(test)]

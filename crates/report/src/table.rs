@@ -2,6 +2,8 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::html::escape;
+
 /// Columns that a cell takes.
 fn columns(cell: &str) -> usize {
     if cell.is_ascii() { cell.len() } else { cell.width() }
@@ -31,7 +33,7 @@ pub enum Tone {
 /// Rows under headings. Cells must be printable (see [`crate::name::printable`]).
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    columns: Vec<(&'static str, Align)>,
+    columns: Vec<(String, Align)>,
     /// The text of all cells, and where each ends.
     text: String,
     ends: Vec<usize>,
@@ -41,14 +43,14 @@ pub struct Table {
 
 impl Table {
     /// A table without rows, with room for some.
-    pub fn new(columns: &[(&'static str, Align)], rows: usize) -> Table {
+    pub fn new(heads: &[(impl AsRef<str>, Align)], rows: usize) -> Table {
         const LINE: usize = 100;
         Table {
-            columns: columns.to_vec(),
+            columns: heads.iter().map(|(head, align)| (head.as_ref().to_owned(), *align)).collect(),
             text: String::with_capacity(rows * LINE),
-            ends: Vec::with_capacity(rows * columns.len()),
+            ends: Vec::with_capacity(rows * heads.len()),
             tones: Vec::with_capacity(rows),
-            widths: columns.iter().map(|(head, _)| head.len()).collect(),
+            widths: heads.iter().map(|(head, _)| columns(head.as_ref())).collect(),
         }
     }
 
@@ -78,15 +80,18 @@ impl Table {
             fit(&mut widths, limit);
         }
         let mut out = String::with_capacity(self.text.len().min(PIECE) * 2);
-        self.line(&mut out, self.columns.iter().map(|(head, _)| *head), &widths, if color { "\x1b[1m" } else { "" });
-        let mut from = 0;
-        for (ends, tone) in self.ends.chunks(self.columns.len().max(1)).zip(&self.tones) {
+        self.line(
+            &mut out,
+            self.columns.iter().map(|(head, _)| &head[..]),
+            &widths,
+            if color { "\x1b[1m" } else { "" },
+        );
+        for (cells, tone) in self.rows() {
             let paint = match tone {
                 Tone::Dim if color => "\x1b[2m",
                 Tone::Bad if color => "\x1b[31m",
                 _ => "",
             };
-            let cells = ends.iter().map(|&end| &self.text[std::mem::replace(&mut from, end)..end]);
             self.line(&mut out, cells, &widths, paint);
             if out.len() >= PIECE {
                 put(&out);
@@ -94,6 +99,36 @@ impl Table {
             }
         }
         put(&out);
+    }
+
+    /// The cells of each row, and how it looks.
+    fn rows(&self) -> impl Iterator<Item = (impl Iterator<Item = &str>, Tone)> {
+        let cell = |at: usize| {
+            let from = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+            self.ends.get(at).and_then(|&end| self.text.get(from..end)).unwrap_or_default()
+        };
+        let columns = self.columns.len();
+        self.tones.iter().enumerate().map(move |(row, tone)| ((row * columns..(row + 1) * columns).map(cell), *tone))
+    }
+
+    /// The table as HTML, under a caption; the first cell of each row is its heading.
+    pub fn to_html(&self, caption: &str) -> String {
+        let class = |align: Align| if align == Align::Left { " class=\"left\"" } else { "" };
+        let mut out = format!("<table>\n<caption>{}</caption>\n<thead><tr>", escape(caption));
+        for (head, align) in &self.columns {
+            out.push_str(&format!("<th scope=\"col\"{}>{}</th>", class(*align), escape(head)));
+        }
+        out.push_str("</tr></thead>\n<tbody>\n");
+        for (cells, _) in self.rows() {
+            out.push_str("<tr>");
+            for (at, (cell, (_, align))) in cells.zip(&self.columns).enumerate() {
+                let (begin, end) = if at == 0 { ("<th scope=\"row\"", "</th>") } else { ("<td", "</td>") };
+                out.push_str(&format!("{begin}{}>{}{end}", class(*align), escape(cell)));
+            }
+            out.push_str("</tr>\n");
+        }
+        out.push_str("</tbody>\n</table>\n");
+        out
     }
 
     fn line<'a>(&self, out: &mut String, cells: impl Iterator<Item = &'a str>, widths: &[usize], paint: &str) {
@@ -203,6 +238,16 @@ mod tests {
         let expected =
             "NAME               N OPTIONS\n/                  1 rw,relatime,discard\n/very/long/name 1000 ro\n";
         assert_eq!(table().to_text(None, false), expected);
+    }
+
+    #[test]
+    fn a_page_has_its_headings_and_nothing_of_a_cell_is_markup() {
+        let mut table = Table::new(&[("NAME", Align::Left), ("N", Align::Right)], 1);
+        table.row(["<b>&", "1"], Tone::Plain);
+        let expected = "<table>\n<caption>a &lt; b</caption>\n<thead><tr><th scope=\"col\" class=\"left\">NAME</th>\
+                        <th scope=\"col\">N</th></tr></thead>\n<tbody>\n\
+                        <tr><th scope=\"row\" class=\"left\">&lt;b&gt;&amp;</th><td>1</td></tr>\n</tbody>\n</table>\n";
+        assert_eq!(table.to_html("a < b"), expected);
     }
 
     #[test]

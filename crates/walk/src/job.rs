@@ -124,6 +124,11 @@ impl Desk {
         if warnings.0.len() < Desk::MOST { warnings.0.push(warning) } else { warnings.1 += 1 }
     }
 
+    /// Whether there are any that have not been taken.
+    pub fn has_warnings(&self) -> bool {
+        !self.warnings.lock().unwrap_or_else(|e| e.into_inner()).0.is_empty()
+    }
+
     /// The warnings so far, in the order in which they came; they are then forgotten here.
     pub fn take_warnings(&self) -> Vec<Warning> {
         let (mut all, more) = std::mem::take(&mut *self.warnings.lock().unwrap_or_else(|e| e.into_inner()));

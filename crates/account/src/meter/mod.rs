@@ -6,10 +6,10 @@
 //! | [`bpf`] | for root: programs at the kernel's tracepoints |
 //! | [`perf`] | for root, where BPF is not to be had: the tracepoints' own records |
 //! | [`ptrace`] | for everybody: ptrace(2), with a seccomp filter |
-//! | [`find`] | the program that a command names |
+//! | `find` | the program that a command names |
 //! | [`totals`] | calls added up, in bounded space |
-//! | [`families`] | which end of a thread is that of its process |
-//! | [`tracefs`] | numbers and formats of tracepoints, wherever they are mounted |
+//! | `families` | which end of a thread is that of its process |
+//! | `tracefs` | numbers and formats of tracepoints, wherever they are mounted |
 
 pub mod auto;
 pub mod bpf;

@@ -72,7 +72,7 @@ impl Meter for Perf {
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| failed("start the command", e))?;
         let mut watch = Watch::new(tracepoints, running.id() as u32, want.calls(), to);
-        let ended = watch.to_the_end(&mut running, &mut events).map_err(|e| failed("wait for the command", e))?;
+        let ended = watch.until_the_end(&mut running, &mut events).map_err(|e| failed("wait for the command", e))?;
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
         match running.unstarted() {
             Some(Unstarted::NotRun(errno)) => return Err(not_run(&command.program, errno)),
@@ -173,6 +173,10 @@ impl Events {
             events.exit.push(exit);
             events.others.push(exec);
             events.rings.push(ring);
+        }
+        // What happened before there was a ring would be counted, and missing.
+        for event in events.enter.iter().chain(&events.exit).chain(&events.others) {
+            event.enable()?;
         }
         Ok(events)
     }
@@ -276,7 +280,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Until no watched thread is left, or the command has ended and somebody says that it is enough.
-    fn to_the_end(&mut self, running: &mut Running, events: &mut Events) -> gate::Result<process::Ended> {
+    fn until_the_end(&mut self, running: &mut Running, events: &mut Events) -> gate::Result<process::Ended> {
         let mut ended = None;
         let mut somebody = true;
         loop {

@@ -56,7 +56,7 @@ impl Meter for Ptrace {
         let mut running = held.go().map_err(|e| cannot("start the command", e))?;
 
         let mut watch = Watch::new(running.id() as u32, want.calls(), &told, to);
-        let ended = watch.to_the_end(&mut running);
+        let ended = watch.follow(&mut running);
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
         match running.unstarted() {
             Some(Unstarted::NotRun(errno)) => return Err(not_run(&command.program, errno)),
@@ -235,7 +235,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Until nobody is left. Says how the command itself ended.
-    fn to_the_end(&mut self, running: &mut Running) -> Ended {
+    fn follow(&mut self, running: &mut Running) -> Ended {
         let mut how = None;
         loop {
             match ptrace::wait(self.orphans) {

@@ -11,7 +11,17 @@ fn number(name: &str) -> u32 {
 }
 
 fn make<'a>(pid: u32, name: &str, args: [u64; 6], path: Option<&'a [u8]>, result: i64) -> Call<'a> {
-    Call { pid, tid: pid, number: number(name), args, name: path, other: None, result: Some(result), start: 0, nanos: 1 }
+    Call {
+        pid,
+        tid: pid,
+        number: number(name),
+        args,
+        name: path,
+        other: None,
+        result: Some(result),
+        start: 0,
+        nanos: 1,
+    }
 }
 
 const CWD_FD: u64 = AT_FDCWD as u32 as u64;

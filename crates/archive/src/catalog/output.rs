@@ -19,6 +19,8 @@ use super::{About, Fault, plain};
 
 /// Rows of a row group: enough for zstd and for readers, and no more than some 16 MiB on the way.
 pub(super) const GROUP: usize = 64 << 10;
+/// No more row groups are made at once.
+pub(super) const MOST_AT_ONCE: usize = 4;
 
 /// A catalog that is written, and has no name yet. Dropped, it is gone.
 #[derive(Debug)]

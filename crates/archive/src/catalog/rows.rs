@@ -1,12 +1,21 @@
 //! Writes the catalog of a tree that is in memory, in its order.
+//!
+//! ```text
+//! rows ─┬─ a row group: look up, encode ─┬─► file, in their order
+//!       └─ a row group: look up, encode ─┘
+//! ```
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 use bytes::Bytes;
+use parquet::errors::Result as Written;
 use walk::entry::append;
 use walk::{Dir, Entry, Meta, Totals, digest};
 
 use super::about::{before_a_tick, now};
-use super::output::{GROUP, Layout, Output, Sealed};
-use super::schema::Row;
+use super::output::{Encoded, GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
+use super::schema::{COLUMNS, Row};
 use super::{About, Fault, Options, Root, plain};
 use crate::rows::Rows;
 
@@ -20,32 +29,54 @@ pub fn write_rows(
     rows: &Rows,
     options: Options,
     complete: bool,
-    kept: impl Fn(usize) -> bool,
-    blake3: impl Fn(usize) -> Option<[u8; 32]>,
+    kept: impl Fn(usize) -> bool + Sync,
+    blake3: impl Fn(usize) -> Option<[u8; 32]> + Sync,
 ) -> Result<Sealed, Fault> {
-    let (layout, mut out) = Output::create(file)?;
+    let (layout, out) = Output::create(file)?;
     let started = rows.started();
     let at_rest_before = before_a_tick(started);
-    let (mut totals, mut racy, mut left_out) = (Totals::default(), 0, false);
-    let mut above = Above::default();
-    let mut group = Group::default();
-    for row in 0..rows.len() {
-        let at = above.of(rows, row);
-        if !kept(row) {
-            left_out = true;
-            continue;
+    let groups = rows.len().div_ceil(GROUP);
+    let (next, queue) = (AtomicUsize::new(0), Queue::new(out));
+    let work = || {
+        let mut sum = Sum::default();
+        let mut group = Group::default();
+        loop {
+            let nth = next.fetch_add(1, Relaxed);
+            if nth >= groups || queue.has_failed() {
+                return sum;
+            }
+            let all = nth * GROUP..rows.len().min((nth + 1) * GROUP);
+            let mut above = Above::before(rows, all.start);
+            for row in all {
+                let at = above.of(rows, row);
+                if !kept(row) {
+                    sum.left_out = true;
+                    continue;
+                }
+                let (name, meta) = (rows.name(row), rows.meta(row));
+                sum.totals.add(&Dir { path: b"", hash: at.hash, depth: at.depth }, &Entry { name, meta });
+                sum.racy += u64::from(meta.ctime >= at_rest_before);
+                group.add(rows, row, meta, at.path, blake3(row));
+            }
+            queue.append(nth, group.encode(&layout));
         }
-        let (name, meta) = (rows.name(row), rows.meta(row));
-        totals.add(&Dir { path: b"", hash: at.hash, depth: at.depth }, &Entry { name, meta });
-        racy += u64::from(meta.ctime >= at_rest_before);
-        group.add(rows, row, meta, at.path, blake3(row));
-        if group.items.len() == GROUP {
-            group.write(&layout, &mut out)?;
-        }
-    }
-    if !group.items.is_empty() {
-        group.write(&layout, &mut out)?;
-    }
+    };
+    let threads = layout.processors.min(MOST_AT_ONCE).min(groups).max(1);
+    let sums: Vec<Option<Sum>> = std::thread::scope(|scope| {
+        let run = || {
+            let sum = work();
+            gate::meter::hand_in();
+            sum
+        };
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        let own = work();
+        std::iter::once(Some(own)).chain(others.into_iter().map(|other| other.join().ok())).collect()
+    });
+    let out = queue.into_output()?;
+    let Sum { totals, racy, left_out } = sums
+        .into_iter()
+        .try_fold(Sum::default(), Sum::with)
+        .ok_or_else(|| out.fault("a thread has died".to_owned()))?;
     let complete = complete && !left_out;
     let mut parts = rows.parts().to_vec();
     if !complete {
@@ -64,6 +95,76 @@ pub fn write_rows(
     })
 }
 
+/// What is to be known of rows together.
+#[derive(Default)]
+struct Sum {
+    totals: Totals,
+    racy: u64,
+    left_out: bool,
+}
+
+impl Sum {
+    fn with(mut self, other: Option<Sum>) -> Option<Sum> {
+        let other = other?;
+        self.totals.merge(&other.totals);
+        self.racy += other.racy;
+        self.left_out |= other.left_out;
+        Some(self)
+    }
+}
+
+/// Keeps row groups in order on their way into the file.
+struct Queue {
+    state: Mutex<State>,
+    turn: Condvar,
+}
+
+struct State {
+    out: Output,
+    /// Row groups that have been written.
+    written: usize,
+    failed: Option<String>,
+}
+
+impl Queue {
+    fn new(out: Output) -> Queue {
+        Queue { state: Mutex::new(State { out, written: 0, failed: None }), turn: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn has_failed(&self) -> bool {
+        self.state().failed.is_some()
+    }
+
+    /// Writes a row group when those before it have been. Each thread has one, and takes them in order, so that the next
+    /// one is never waited for in vain.
+    fn append(&self, nth: usize, columns: Written<Vec<Encoded>>) {
+        let mut state = self.state();
+        while state.written < nth && state.failed.is_none() {
+            state = self.turn.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
+        if state.failed.is_none() {
+            let empty = matches!(&columns, Ok(columns) if columns.is_empty());
+            let written = columns.and_then(|columns| if empty { Ok(()) } else { state.out.append(columns) });
+            state.failed = written.err().map(plain);
+            state.written += 1;
+        }
+        drop(state);
+        self.turn.notify_all();
+    }
+
+    fn into_output(self) -> Result<Output, Fault> {
+        let State { out, failed, .. } = self.state.into_inner().unwrap_or_else(|e| e.into_inner());
+        match failed {
+            Some(error) => Err(out.fault(error)),
+            None => Ok(out),
+        }
+    }
+}
+
 /// The directories that are above a row, each with the row after all that is in it.
 #[derive(Default)]
 struct Above(Vec<(usize, Place)>);
@@ -78,6 +179,14 @@ struct Place {
 }
 
 impl Above {
+    /// Those that are above a row and begin before it.
+    fn before(rows: &Rows, row: usize) -> Above {
+        let up: Vec<usize> = std::iter::successors(rows.parent(row.min(rows.len())), |&dir| rows.parent(dir)).collect();
+        let mut above = Above::default();
+        up.into_iter().rev().for_each(|dir| drop(above.of(rows, dir)));
+        above
+    }
+
     /// The directory that the next row is in; a SRC is in itself.
     fn of(&mut self, rows: &Rows, row: usize) -> Place {
         while self.0.last().is_some_and(|(end, _)| *end <= row) {
@@ -130,15 +239,18 @@ impl Group {
         self.items.push(Item { meta, part, top, dir, name, blake3 });
     }
 
-    /// Writes them, and is empty then.
-    fn write(&mut self, layout: &Layout, out: &mut Output) -> Result<(), Fault> {
+    /// Encodes them, and is empty then. Of no rows there are no columns.
+    fn encode(&mut self, layout: &Layout) -> Written<Vec<Encoded>> {
+        if self.items.is_empty() {
+            return Ok(Vec::new());
+        }
         let names = Bytes::from(std::mem::take(&mut self.names));
         let row = |nth: usize| {
             let Item { meta, part, top, dir, name: (from, to), blake3 } = &self.items[nth];
             Row { meta, part: *part, top: *top, blake3: *blake3, dir, name: (&names, *from, *to) }
         };
-        let written = layout.encode_together(self.items.len(), row).and_then(|columns| out.append(columns));
+        let columns = layout.encode((0..COLUMNS.len()).collect(), self.items.len(), row);
         self.items.clear();
-        written.map_err(|e| out.fault(plain(e)))
+        Ok(columns?.into_iter().map(|(_, encoded)| encoded).collect())
     }
 }

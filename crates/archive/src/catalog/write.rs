@@ -18,15 +18,13 @@ use walk::entry::Time;
 use walk::{Answer, By, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker};
 
 use super::about::{TICK, after_a_tick, before_a_tick, now, until};
-use super::output::{Encoded, GROUP, Layout, Output, Sealed};
+use super::output::{Encoded, GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{COLUMNS, Row};
 use super::{About, Fault, Options, Root, plain};
 use crate::part::{Last, Parts, relative};
 
 /// Rows that a worker gathers before it hands them in.
 const CHUNK: usize = 4 << 10;
-/// No more row groups are sorted and encoded at once.
-const MOST_AT_ONCE: usize = 4;
 
 /// A catalog being written.
 pub struct Catalog {

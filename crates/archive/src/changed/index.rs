@@ -1,7 +1,8 @@
 //! What the catalog says of each entry, small enough for all of them: 41 bytes for each, names left in the file.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use walk::entry::{Time, Type};
 use walk::{Meta, digest};
@@ -63,7 +64,7 @@ pub(crate) fn print(meta: &Meta) -> u64 {
 }
 
 /// A row of the catalog.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Old {
     /// What stands for its path.
     pub(crate) path: u64,
@@ -143,10 +144,22 @@ impl Index {
 
     /// Loads a catalog.
     pub(crate) fn load(reader: &Reader) -> Result<Index, Fault> {
-        let (mut rows, mut children) = (Vec::new(), HashMap::new());
-        for group in 0..reader.groups() {
+        let firsts: Vec<usize> = (0..reader.groups())
+            .scan(0, |next, group| Some(std::mem::replace(next, *next + reader.rows(group))))
+            .collect();
+        let mut rows = vec![Old::default(); reader.about().entries as usize];
+        let mut children: HashMap<u64, u32> = HashMap::new();
+        let read = |group: usize| {
+            let (mut rows, mut children) = (Vec::new(), HashMap::new());
             load(reader, group, 0..reader.rows(group), &mut rows, &mut children)?;
-        }
+            Ok((rows, children))
+        };
+        each_group(reader, read, |group, (some, inside)| {
+            if let Some(to) = rows.get_mut(firsts[group]..).and_then(|rest| rest.get_mut(..some.len())) {
+                to.copy_from_slice(&some);
+            }
+            inside.into_iter().for_each(|(dir, n)| *children.entry(dir).or_default() += n);
+        })?;
         Ok(Index::new(rows, children))
     }
 
@@ -173,6 +186,14 @@ impl Index {
     /// How many rows are in the directory that had a path.
     pub(crate) fn children(&self, path: u64) -> u32 {
         self.children.get(&path).copied().unwrap_or(0)
+    }
+
+    /// The row with a path, which is most likely this one.
+    pub(crate) fn find_near(&self, path: u64, likely: u32) -> Option<u32> {
+        match self.rows.get(likely as usize) {
+            Some(row) if row.path == path => Some(likely),
+            _ => self.find(path),
+        }
     }
 
     /// The row with a path.
@@ -251,6 +272,48 @@ fn load(
     }
     *children.entry(dir.2).or_default() += inside;
     Ok(())
+}
+
+/// Reads something of each row group, several of them at once, and takes one after the other, in any order.
+///
+/// # Errors
+/// Those of `read`: after one, nothing more is read.
+pub(crate) fn each_group<T>(
+    reader: &Reader,
+    read: impl Fn(usize) -> Result<T, Fault> + Sync,
+    take: impl FnMut(usize, T) + Send,
+) -> Result<(), Fault> {
+    /// So many threads are of use: what they read is in memory already, or the disk is what they wait for.
+    const MOST: usize = 4;
+    let (groups, next, taken) = (reader.groups(), AtomicUsize::new(0), Mutex::new((take, None)));
+    let work = || {
+        loop {
+            let group = next.fetch_add(1, Ordering::Relaxed);
+            if group >= groups {
+                return;
+            }
+            let read = read(group);
+            let (take, failed) = &mut *taken.lock().unwrap_or_else(|e| e.into_inner());
+            match read {
+                Ok(read) => take(group, read),
+                Err(fault) => {
+                    next.store(groups, Ordering::Relaxed);
+                    failed.get_or_insert(fault);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..gate::process::processors().min(MOST).min(groups) {
+            scope.spawn(|| {
+                work();
+                gate::meter::hand_in();
+            });
+        }
+        work();
+    });
+    let (_, failed) = taken.into_inner().unwrap_or_else(|e| e.into_inner());
+    failed.map_or(Ok(()), Err)
 }
 
 /// Places in a catalog, which rise, by the row groups that they are in: the group, the place of its first row, and those in

@@ -19,6 +19,7 @@ use walk::{Answer as Walked, Both, By, Desk, Filter, Ground, NoWalk, Question as
 
 use crate::catalog::{Catalog, Fault, Reader, Sealed};
 use crate::part::Part;
+use crate::shown;
 use compare::{Compare, Found};
 use index::{Index, by_group};
 use resolve::{Outcome, resolve};
@@ -186,7 +187,6 @@ fn is_of(reader: &Reader, question: &Question, top: &Top, mounts: &[ondisk::Moun
     };
     let mount = mounts.iter().find(|mount| mount.id == top.meta.mount);
     let part = Part::of_ground(&question.dir, &Ground::of(top, mount), By::Stat);
-    let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).escape_debug().to_string();
     let [root] = &about.roots[..] else {
         let error = format!("it is of a dump of {} directories or files, and not of one directory", about.roots.len());
         return Err(refused(error, "make one with fathom walk --catalog"));
@@ -195,30 +195,30 @@ fn is_of(reader: &Reader, question: &Question, top: &Top, mounts: &[ondisk::Moun
     if !old.is_same_file_system(&part) {
         let error = format!(
             "it is of '{}' on {}, and '{}' is now on another file system ({})",
-            name(known),
+            shown(known),
             describe(old),
-            name(&question.dir),
+            shown(&question.dir),
             describe(&part)
         );
         return Err(refused(error, "give the directory that it is of, or make a new catalog"));
     }
     let is_same_name = root.absolute.is_some() && crate::absolute(&question.dir) == root.absolute;
     if old.ino != part.ino && !is_same_name {
-        let error = format!("it is of '{}', which is another directory than '{}'", name(known), name(&question.dir));
+        let error = format!("it is of '{}', which is another directory than '{}'", shown(known), shown(&question.dir));
         return Err(refused(error, "give the directory that it is of, or make a new catalog"));
     }
     if about.options.excludes.iter().any(|glob| glob.contains('/')) && root.path != question.dir {
-        let error = format!("its --exclude patterns go by names that begin with '{}'", name(&root.path));
+        let error = format!("its --exclude patterns go by names that begin with '{}'", shown(&root.path));
         return Err(refused(error, "give DIR by that name"));
     }
     Ok(())
 }
 
 fn describe(part: &Part) -> String {
-    let fstype = part.fstype.as_deref().map_or("?".into(), String::from_utf8_lossy);
+    let fstype = shown(part.fstype.as_deref().unwrap_or(b"?"));
     match part.uuid {
-        Some(uuid) => format!("{} {:032x}", fstype.escape_debug(), u128::from_be_bytes(uuid)),
-        None => format!("{} {:08x}{:08x}", fstype.escape_debug(), part.fsid[0], part.fsid[1]),
+        Some(uuid) => format!("{fstype} {:032x}", u128::from_be_bytes(uuid)),
+        None => format!("{fstype} {:08x}{:08x}", part.fsid[0], part.fsid[1]),
     }
 }
 

@@ -37,10 +37,11 @@ mod window;
 mod write;
 
 use crate::catalog::{Fault, Options, write_rows};
-use crate::gather::{self, Gather, Gathered, gather};
+use crate::gather::{self, Gather, Gathered, collect, gather};
 use crate::increment::levels::Level;
 use crate::increment::{Base, spare_unseen};
 use crate::rows::Rows;
+use crate::shown;
 pub use member::member_name;
 use output::Output;
 pub use plan::{Hashes, Plan, Step};
@@ -136,7 +137,7 @@ pub fn dump(question: &Question, desk: &Desk, progress: &Progress, map: Option<M
         Some((base, (engine, why))) => {
             let path = question.sources.first().cloned().unwrap_or_default();
             let part = Gathered { path, fstype: None, gather: Gather::of(engine), engine, why };
-            sources_only(question, &chain, base, output, (desk, progress, map), part)?
+            sources_only(question, &chain, base, output, (desk, progress, map), vec![part])?
         }
         None => everything(question, &chain, output, (desk, progress, map))?,
     };
@@ -156,12 +157,28 @@ fn everything(
     (desk, progress, map): Watched<'_, '_>,
 ) -> Result<Answer, Failure> {
     let has_catalog = chain.catalog.is_some();
-    let (mut rows, gathered) = gather(&asked(question, has_catalog), desk)?;
-    let skipped = desk.take_warnings();
-    let mut plan = match &chain.base {
-        None => Plan::full(&rows),
-        Some(base) => base.plan(&rows, has_catalog)?,
+    let asked = asked(question, has_catalog);
+    let (mut rows, gathered, mut plan) = match &chain.base {
+        None => {
+            let (rows, gathered) = gather(&asked, desk)?;
+            let plan = Plan::full(&rows);
+            (rows, gathered, plan)
+        }
+        Some(base) => {
+            let (gathering, mut gathered) = collect(&asked, true, desk)?;
+            if !desk.has_warnings() && gathering.seen(&gathered).is_some_and(|seen| base.is_all(&seen, question)) {
+                let known = "the digest of all entries is that of the catalog";
+                gathered.parts.iter_mut().for_each(|part| part.why = format!("{known}; {}", part.why));
+                let answer = sources_only(question, chain, base, output, (desk, progress, map), gathered.parts)?;
+                return Ok(Answer { gathered: base.entries(), ..answer });
+            }
+            let (rows, index) = both(|| gathering.finish(&gathered), || base.index());
+            account::phase(Function::Other);
+            let plan = base.plan(&rows, index?, has_catalog)?;
+            (rows, gathered, plan)
+        }
     };
+    let skipped = desk.take_warnings();
     spare_unseen(&rows, &skipped, &mut plan);
     skipped.into_iter().for_each(|warning| desk.warn(warning));
     let mut notes = leave_out_own(question, chain, &output, &rows, &mut plan);
@@ -169,11 +186,9 @@ fn everything(
         plan.hashes = Hashes::new(rows.len());
     }
     let kept = copy(&rows, &mut plan, desk, &mut output, progress, map, question.threads)?;
-    let archive_bytes = output.publish()?;
-
     kept.amended.iter().for_each(|(row, meta)| rows.set_meta(*row, meta));
     let warnings = desk.take_warnings();
-    if let Some(catalog) = &chain.catalog {
+    let archive_bytes = if let Some(catalog) = &chain.catalog {
         // What the archive lacks has been told of in it, and an older copy may be left where it is restored: so there is something
         // there, but no file that it could be taken for.
         let blind = (0..rows.len()).filter(|&row| plan.is_blind(row));
@@ -186,7 +201,10 @@ fn everything(
             Step::Link(to) => kept.hashes.get(row).or(kept.hashes.get(to)),
             _ => kept.hashes.get(row),
         };
-        let sealed = write_rows(catalog, &rows, question.options.clone(), warnings.is_empty(), is_kept, hash)?;
+        let write = || write_rows(catalog, &rows, question.options.clone(), warnings.is_empty(), is_kept, hash);
+        // While the archive goes to the disk.
+        let (sealed, archive_bytes) = both(write, || output.publish());
+        let (archive_bytes, sealed) = (archive_bytes?, sealed?);
         chain.forget_higher()?;
         sealed.publish()?;
         let lacks =
@@ -194,7 +212,10 @@ fn everything(
         if (0..rows.len()).any(lacks) {
             notes.push("the catalog has no checksums of some files, as it goes on from one that has none".to_owned());
         }
-    }
+        archive_bytes
+    } else {
+        output.publish()?
+    };
     Ok(Answer {
         parts: gathered.parts,
         entries: rows.len() as u64,
@@ -211,6 +232,19 @@ fn everything(
     })
 }
 
+/// Does two things at once.
+fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
+    std::thread::scope(|scope| {
+        let there = scope.spawn(|| {
+            let done = there();
+            gate::meter::hand_in();
+            done
+        });
+        let here = here();
+        (here, there.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
 /// Dumps nothing but each SRC itself, since nothing has changed since the base.
 fn sources_only(
     question: &Question,
@@ -218,7 +252,7 @@ fn sources_only(
     base: &Base,
     mut output: Output,
     (desk, progress, map): Watched<'_, '_>,
-    part: Gathered,
+    parts: Vec<Gathered>,
 ) -> Result<Answer, Failure> {
     // One call each: what to gather them by need not be thought over.
     let asked = gather::Question { max_depth: Some(0), gather: Some(Gather::Combined), ..asked(question, false) };
@@ -232,7 +266,7 @@ fn sources_only(
         base.copy_to(catalog)?;
     }
     Ok(Answer {
-        parts: vec![part],
+        parts,
         entries: base.entries(),
         gathered: rows.len() as u64,
         directories: if account::is_open() { directories(&rows) } else { 0 },
@@ -298,7 +332,6 @@ fn stripped(question: &Question) -> Vec<String> {
         .collect();
     prefixes.sort_unstable();
     prefixes.dedup();
-    let shown = |prefix: &[u8]| String::from_utf8_lossy(prefix).escape_debug().to_string();
     prefixes.into_iter().map(|prefix| format!("'{}' is left out of names in the archive", shown(prefix))).collect()
 }
 
@@ -318,8 +351,7 @@ fn leave_out_own(question: &Question, chain: &Chain, output: &Output, rows: &Row
             plan.set(row, Step::LeftOut);
             let mut path = Vec::new();
             rows.path(row, &mut path);
-            let path = String::from_utf8_lossy(&path).escape_debug().to_string();
-            notes.push(format!("'{path}' is being written, and is left out"));
+            notes.push(format!("'{}' is being written, and is left out", shown(&path)));
         }
     }
     notes

@@ -19,6 +19,7 @@ use super::plan::{Plan, Step};
 use super::users::Users;
 use super::window::Stopped;
 use crate::rows::Rows;
+use crate::shown;
 
 /// Data of at most so many bytes is read before its header is written, so that the header can say what it comes to, and the
 /// reading can be done again. Of more, the header is a promise.
@@ -473,8 +474,7 @@ impl<'a> Reader<'a> {
                 Err(Errno::ENODATA) => continue,
                 Err(e) => {
                     let gate = if fd.is_some() { Gate::Fgetxattr } else { Gate::Getxattrat };
-                    let name = String::from_utf8_lossy(name).escape_debug().to_string();
-                    let message = format!("its extended attribute '{name}' cannot be read, and is left out");
+                    let message = format!("its extended attribute '{}' cannot be read, and is left out", shown(name));
                     self.failed(row, gate, e, message);
                     continue;
                 }

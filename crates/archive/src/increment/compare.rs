@@ -53,7 +53,7 @@ pub(super) struct Outcome {
     pub(super) removed: u64,
 }
 
-/// Compares the entries `0..len`, which `entry` gives. `top` gives what stands for the name of a top, by its row; `names` the
+/// Compares the entries `0..len`, which `entry` gives; `is_dir` says with less ado which are directories. `top` gives what stands for the name of a top, by its row; `names` the
 /// names of rows of the catalog, with what stands for the names of their tops.
 ///
 /// # Errors
@@ -61,16 +61,14 @@ pub(super) struct Outcome {
 pub(super) fn compare<'a>(
     len: u32,
     entry: impl Fn(u32) -> Now<'a>,
+    is_dir: impl Fn(u32) -> bool,
     top: impl Fn(u32) -> u64,
     then: &Index,
     names: impl FnOnce(&[u32]) -> Result<Vec<(u64, OldName)>, Fault>,
 ) -> Result<Outcome, Fault> {
     let mut now = Directories::default();
-    for row in 0..len {
-        let entry = entry(row);
-        if entry.is_dir {
-            now.add(row, &entry, || top(row), then);
-        }
+    for row in (0..len).filter(|&row| is_dir(row)) {
+        now.add(row, &entry(row), || top(row), then);
     }
     let old = now.find_homes(then, names)?;
     let was_dir = |was| then.find(was).map(|row| then.rows()[row as usize].is_dir());
@@ -82,15 +80,23 @@ pub(super) fn compare<'a>(
     // Of each directory, how much of what was in it still is, and whether there is anything else about it.
     let (mut stays, mut is_touched) = (vec![0; kept.len()], vec![false; kept.len()]);
     let (mut linked, mut renamed) = (HashSet::new(), 0);
+    // Most entries are in the directory of the one before, and follow it in the catalog too.
+    let mut within: Option<(u32, usize)> = None;
+    let mut likely = 0;
     for row in 0..len {
         let entry = entry(row);
-        let parent = entry.parent.and_then(|parent| now.place(parent));
+        let parent = entry.parent.and_then(|parent| match within {
+            Some((dir, place)) if dir == parent => Some(place),
+            _ => now.place(parent),
+        });
+        within = entry.parent.zip(parent);
         let at_its_path = match parent {
             Some(parent) => kept[parent].map(|dir| digest::below(dir, entry.name)),
             None => Some(top(row)),
         };
-        let in_its_place = at_its_path.and_then(|path| then.find(path));
-        let is_there = if let Some(at) = now.place(row).filter(|_| entry.is_dir) {
+        let in_its_place = at_its_path.and_then(|path| then.find_near(path, likely));
+        likely = in_its_place.map_or(likely, |row| row + 1);
+        let is_there = if let Some(at) = entry.is_dir.then(|| now.place(row)).flatten() {
             let is_there = kept[at].is_some() && kept[at] == at_its_path;
             let old = kept[at].and_then(|was| then.find(was));
             let is_same = old.is_some_and(|old| then.rows()[old as usize].is_unchanged(entry.print));

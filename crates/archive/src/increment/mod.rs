@@ -20,12 +20,13 @@ use walk::entry::append;
 use walk::{By, Top, digest, open_top};
 
 use crate::catalog::{self, Fault, Root};
-use crate::changed::index::{Identity, Index, NO_PART, by_group, print};
+use crate::changed::index::{Identity, Index, NO_PART, by_group, each_group, print};
 use crate::changed::untouched::untouched;
 use crate::dump::{Hashes, Plan, Question, Step, member_name};
 use crate::gather::Gather;
 use crate::part::Part;
-use crate::rows::Rows;
+use crate::rows::{Rows, Seen, Source};
+use crate::shown;
 use compare::{Fate, Now, Outcome, compare};
 use moves::OldName;
 
@@ -81,6 +82,17 @@ impl Base {
         untouched(about, &tops, &mounts, |by| question.gather.is_none_or(|gather| gather == Gather::of(by)))
     }
 
+    /// Whether all that has been gathered is as it says, so that nothing has changed since. The digest says nothing of what was
+    /// not at rest when it was read.
+    pub(crate) fn is_all(&self, seen: &Seen, question: &Question) -> bool {
+        let about = self.reader.about();
+        about.options == question.options
+            && about.complete
+            && about.racy == 0
+            && self.is_of(&seen.sources, &seen.parts).is_ok()
+            && about.digest == seen.totals.digest.to_string()
+    }
+
     /// Makes a copy of it, unless that would be itself: in the place of what is there, when it is whole and durable.
     ///
     /// # Errors
@@ -106,14 +118,21 @@ impl Base {
         }
     }
 
-    /// What must be dumped of what there is now. With `with_hashes`, the checksums of what need not be dumped are
+    /// What it says of each entry.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(crate) fn index(&self) -> Result<Index, Fault> {
+        Index::load(&self.reader)
+    }
+
+    /// What must be dumped of what there is now, by that. With `with_hashes`, the checksums of what need not be dumped are
     /// carried over.
     ///
     /// # Errors
     /// The catalog cannot be read, or is of other directories.
-    pub fn plan(&self, rows: &Rows, with_hashes: bool) -> Result<Plan, Fault> {
-        self.is_of(rows)?;
-        let index = Index::load(&self.reader)?;
+    pub(crate) fn plan(&self, rows: &Rows, index: Index, with_hashes: bool) -> Result<Plan, Fault> {
+        self.is_of(rows.sources(), rows.parts())?;
         let parts: Vec<u32> =
             rows.parts().iter().map(|part| part.among(&self.reader.about().parts).unwrap_or(NO_PART)).collect();
         let entry = |row: u32| {
@@ -129,7 +148,8 @@ impl Base {
             }
         };
         let top = |row: u32| digest::top(rows.top(row as usize));
-        let outcome = compare(rows.len() as u32, entry, top, &index, |wanted| self.names(wanted))?;
+        let is_dir = |row: u32| rows.is_dir(row as usize);
+        let outcome = compare(rows.len() as u32, entry, is_dir, top, &index, |wanted| self.names(wanted))?;
         drop(index);
         let mut plan = planned(rows, &outcome);
         if with_hashes {
@@ -139,13 +159,13 @@ impl Base {
     }
 
     /// Sees that each SRC is what it was, or at least at the same place.
-    fn is_of(&self, rows: &Rows) -> Result<(), Fault> {
+    fn is_of(&self, sources: &[Source], parts: &[Part]) -> Result<(), Fault> {
         let about = self.reader.about();
         let begins = |parts: &[Part], top: u32| {
             parts.iter().find(|part| part.top == top && part.path.is_empty() && part.engine.is_some()).cloned()
         };
-        for ((nth, source), root) in (0..).zip(rows.sources()).zip(&about.roots) {
-            let (Some(old), Some(new)) = (begins(&about.parts, nth), begins(rows.parts(), nth)) else { continue };
+        for ((nth, source), root) in (0..).zip(sources).zip(&about.roots) {
+            let (Some(old), Some(new)) = (begins(&about.parts, nth), begins(parts, nth)) else { continue };
             let is_same_name = root.absolute.is_some() && root.absolute == source.absolute;
             if !old.is_same_file_system(&new) || old.ino != new.ino && !is_same_name {
                 let error = format!("'{}' is now another directory, or on another file system", shown(&source.path));
@@ -178,15 +198,25 @@ impl Base {
         let mut pairs: Vec<(u32, u32)> = kept.map(|(row, old)| (old - 1, row as u32)).collect();
         pairs.sort_unstable();
         let places: Vec<u32> = pairs.iter().map(|(old, _)| *old).collect();
-        let mut next = pairs.iter();
+        // For each row group, the place of its first row, and those that are wanted of it.
+        let (mut wanted, mut left) = (HashMap::new(), &pairs[..]);
         for (group, first, here) in by_group(&self.reader, &places) {
-            let known = self.reader.hashes(group)?;
-            for (old, row) in next.by_ref().take(here.len()) {
+            let (these, later) = left.split_at(here.len());
+            wanted.insert(group, (first, these));
+            left = later;
+        }
+        let read = |group: usize| match wanted.get(&group) {
+            Some(_) => self.reader.hashes(group),
+            None => Ok(Vec::new()),
+        };
+        each_group(&self.reader, read, |group, known| {
+            let (first, these) = wanted.get(&group).copied().unwrap_or_default();
+            for (old, row) in these {
                 if let Some(Some(hash)) = known.get((u64::from(*old) - first) as usize) {
                     hashes.set(*row as usize, *hash);
                 }
             }
-        }
+        })?;
         Ok(hashes)
     }
 }
@@ -195,10 +225,6 @@ impl Base {
 fn in_archive(path: &[u8]) -> &[u8] {
     let name = member_name(path);
     &name[..name.iter().rposition(|&b| b != b'/').map_or(0, |at| at + 1)]
-}
-
-fn shown(path: &[u8]) -> String {
-    String::from_utf8_lossy(path).escape_debug().to_string()
 }
 
 /// What is to be done, as it is to be written.

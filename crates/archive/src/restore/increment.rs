@@ -18,6 +18,7 @@ use super::name::{Renames, after, clean, split};
 use super::remove::remove;
 use super::{Restorer, Trouble, on_the_way};
 use crate::input::Input;
+use crate::shown;
 
 /// One name of a directory here.
 struct Present {
@@ -82,14 +83,14 @@ impl Restorer<'_> {
         // What is known of directories on the way goes by their old names.
         self.leave_all();
         self.linked = None;
-        let shown = String::from_utf8_lossy(&from).escape_debug().to_string();
+        let old = shown(&from);
         let failed = |gate, errno| {
             let next = match errno {
                 Errno::ENOENT => "is an earlier archive of the chain missing?",
                 Errno::ENOTEMPTY | Errno::EEXIST => "something has the new name; restore into an empty directory",
                 _ => "what is in it may be missing under its new name",
             };
-            Trouble::of(gate, errno, format!("cannot rename '{shown}' to this; {next}"))
+            Trouble::of(gate, errno, format!("cannot rename '{old}' to this; {next}"))
         };
         let is_there =
             |own: &Self, name: &[u8]| open_beneath(own.top.as_fd(), name, Open::PATH | Open::DIRECTORY).is_ok();
@@ -165,7 +166,7 @@ impl Restorer<'_> {
             }
         }
         if let Some(first) = first_missing {
-            let first = String::from_utf8_lossy(first).escape_debug().to_string();
+            let first = shown(first);
             let others = if missing > 1 { format!(" and {} others", missing - 1) } else { String::new() };
             let what =
                 format!("'{first}'{others} should be in it from an earlier archive of the chain: is one missing?");

@@ -19,6 +19,7 @@ use super::attributes::On;
 use super::name::{clean, split};
 use super::{Doing, Halt, Restorer, Trouble, on_the_way};
 use crate::input::Input;
+use crate::shown;
 
 /// How often a name is cleared before it is given up: somebody else keeps taking it.
 const TRIES: usize = 8;
@@ -190,9 +191,9 @@ impl Restorer<'_> {
         }
         let here = self.here()?;
         let missing = |e| {
-            let shown = String::from_utf8_lossy(&target).escape_debug().to_string();
+            let target = shown(&target);
             let what =
-                format!("not restored: it is another name of '{shown}', which is not there; restore that one too");
+                format!("not restored: it is another name of '{target}', which is not there; restore that one too");
             Trouble::of(Gate::Linkat, e, what)
         };
         let from = match &self.linked {

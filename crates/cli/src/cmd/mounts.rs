@@ -15,6 +15,7 @@ use report::mounts::{Asserted, Beneath, Boundary, Look, Mounts, Row, Rows, Searc
 use report::name::printable;
 
 use crate::args::{By, Format, Mounts as Args, Names};
+use crate::input::whole;
 use crate::out::{Done, Failed, Out, gates, profile_lines};
 use crate::progress::Progress;
 
@@ -191,21 +192,9 @@ fn question(args: &Args, format: Format) -> Result<Question, Failed> {
 
 /// The mount points that a file names, in its order.
 fn read_names(file: &OsStr) -> Result<Vec<Vec<u8>>, Failed> {
-    let failed =
-        |e| Failed::at("cannot read the hints in", file.as_bytes(), e, "--hints takes auto, none, ids or a file");
-    let fd = gate::long::open_long(file.as_bytes(), gate::fs::Open::NONBLOCK).map_err(failed)?;
     const MOST: usize = 64 << 20;
-    let mut bytes = Vec::new();
-    let mut buffer = vec![0u8; 64 << 10];
-    loop {
-        match gate::fs::read(&fd, &mut buffer).map_err(failed)? {
-            0 => break,
-            n => bytes.extend_from_slice(&buffer[..n]),
-        }
-        if bytes.len() > MOST {
-            return Err(Failed::at("cannot take for hints", file.as_bytes(), "over 64 MiB", "give a mount table"));
-        }
-    }
+    let next = "--hints takes auto, none, ids or a file";
+    let bytes = whole(file.as_bytes(), MOST, "cannot read the hints in", next)?;
     let end = if bytes.contains(&0) { 0 } else { b'\n' };
     Ok(bytes.split(|&b| b == end).filter_map(ondisk::mnttab::mount_point).collect())
 }

@@ -25,6 +25,7 @@ pub(crate) fn man(args: &Man) -> Done {
             "give a directory that can be written",
         )
     };
+    // clap_mangen wants a directory that is there, and packagers name one that is not: as `install -d` does it, with all above it.
     std::fs::create_dir_all(&args.dir).map_err(failed)?;
     clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), &args.dir).map_err(failed)?;
     Ok(0)

@@ -1,10 +1,9 @@
 //! `fathom probe`: what a file system is, found by experiment.
 
 use std::ffi::OsStr;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use gate::file::{Reader, Writer};
+use gate::file::Reader;
 use gate::fs::Open;
 use probe::cache::How;
 use probe::infer::series::{combined, judge, marks};
@@ -14,7 +13,7 @@ use report::plot::{Figure, png, svg};
 use report::probe::{Experiment, Probe, Value, prices_csv};
 
 use crate::args::{CacheMethod, Experiment as Which, Probe as Args};
-use crate::out::{Done, Failed, Out};
+use crate::out::{Done, Failed, Out, publish};
 use crate::progress::Progress;
 
 const SCHEMA: &str = "fathom.probe/1";
@@ -125,14 +124,9 @@ pub(crate) fn draw(dir: &OsStr, prefix: &str, series: &Series) -> Result<(), Fai
     keep(dir, &format!("{prefix}{stem}.png"), &png(&figure))
 }
 
-/// Writes a file of the output, whole or not at all.
-fn keep(dir: &OsStr, name: &str, bytes: &[u8]) -> Result<(), Failed> {
-    let path = [dir.as_bytes(), b"/", name.as_bytes()].concat();
-    let cannot =
-        |e: &dyn std::fmt::Display| Failed::at("cannot write", &path, e, "is there room, and may you write there?");
-    let mut file = Writer::create(&path).map_err(|e| cannot(&e))?;
-    file.write_all(bytes).map_err(|e| cannot(&e))?;
-    file.publish().map_err(|e| cannot(&e))
+/// Writes a file of the output.
+pub(crate) fn keep(dir: &OsStr, name: &str, bytes: &[u8]) -> Result<(), Failed> {
+    publish(&[dir.as_bytes(), b"/", name.as_bytes()].concat(), bytes)
 }
 
 /// An answer as it is shown.

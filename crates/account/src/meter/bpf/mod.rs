@@ -4,9 +4,9 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`asm`] | an assembler: no compiler and no library is needed to make the programs, or to load them |
-//! | [`program`] | the programs, and the layout of what they share with this side |
-//! | [`offsets`] | where the fields of the kernel's structs are |
-//! | [`watch`] | this side: reads the ring, takes finished processes out of the maps |
+//! | `program` | the programs, and the layout of what they share with this side |
+//! | `offsets` | where the fields of the kernel's structs are |
+//! | `watch` | this side: reads the ring, takes finished processes out of the maps |
 //!
 //! It takes root (`CAP_BPF` and `CAP_PERFMON`) and Linux 5.8, by what it uses; it has been run on 6.18. What it cannot see: calls
 //! of 32-bit programs (it says how many there were), and what a 64-bit program asks for by `int 0x80`. Where the kernel does
@@ -69,10 +69,23 @@ impl Meter for Bpf {
     }
 
     fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure> {
+        self.run_by(Offsets::find().map_err(Failure::Meter)?, command, want, to)
+    }
+}
+
+impl Bpf {
+    /// [`Meter::run`], when it is known where the fields of the kernel's structs are.
+    fn run_by(
+        &self,
+        offsets: Offsets,
+        command: &Command,
+        want: Want,
+        to: &mut dyn Listener,
+    ) -> Result<Metered, Failure> {
         let tell = want.calls();
         let bare = trial();
-        let kit = Kit::new(tell).map_err(Failure::Meter)?;
-        let Kit { words, slots, cells, mut ring, programs, attached, cookie, .. } = kit;
+        let kit = Kit::new(offsets, tell).map_err(Failure::Meter)?;
+        let Kit { words, tasks, slots, cells, mut ring, programs, attached, cookie, .. } = kit;
         let prepare = || {
             prctl_unknown(SIGN as u32, cookie[0], cookie[1]);
             if words[board::SEEN].load(Ordering::Relaxed) == 0 {
@@ -90,8 +103,8 @@ impl Meter for Bpf {
         let before = process::children_time();
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| failed("start the command", e))?;
-        let mut watch = Watch::new(&words, [&slots, &cells], tell, to);
-        let ended = watch.to_the_end(&mut running, &mut ring).map_err(|e| failed("wait for the command", e))?;
+        let mut watch = Watch::new(&words, [&tasks, &slots, &cells], tell, to);
+        let ended = watch.until_the_end(&mut running, &mut ring).map_err(|e| failed("wait for the command", e))?;
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
         drop(attached);
         match running.unstarted() {
@@ -124,9 +137,13 @@ impl Meter for Bpf {
     }
 }
 
+/// What writes a program.
+type Writer = fn(&Things) -> Option<Vec<u64>>;
+
 /// All that lives in the kernel while a command is metered, by descriptors that end with this process.
 struct Kit {
     words: Words,
+    tasks: Map,
     slots: Map,
     cells: Map,
     ring: Ring,
@@ -134,11 +151,11 @@ struct Kit {
     attached: Vec<Fd>,
     cookie: [u64; 2],
     /// Kept for the programs.
-    _others: [Map; 3],
+    _others: [Map; 2],
 }
 
 impl Kit {
-    fn new(tell: u64) -> Result<Kit, String> {
+    fn new(offsets: Offsets, tell: u64) -> Result<Kit, String> {
         let map = |kind, name, key, value, entries| Map::new(kind, name, key, value, entries).map_err(unmade);
         let board = map(Kind::Array, "fathom_board", 4, 8 * board::WORDS, 1)?;
         let tasks = map(Kind::Hash, "fathom_tasks", 4, task::LEN as usize, TASKS)?;
@@ -158,11 +175,11 @@ impl Kit {
             scratch: raw(&scratch),
             ring: raw(&ring),
             watermark: (size / 8).cast_signed(),
-            offsets: Offsets::find()?,
+            offsets,
             cookie: cookie(),
         };
         // The one that sees the command make itself known comes last: from then on all others are needed.
-        let parts: [(&str, &CStr, fn(&Things) -> Option<Vec<u64>>); 5] = [
+        let parts: [(&str, &CStr, Writer); 5] = [
             ("fathom_exit", c"sched_process_exit", program::exit),
             ("fathom_exec", c"sched_process_exec", program::exec),
             ("fathom_fork", c"sched_process_fork", program::fork),
@@ -179,7 +196,7 @@ impl Kit {
             attached.push(raw_tracepoint_open(place, program).map_err(unattached)?);
         }
         let cookie = things.cookie;
-        Ok(Kit { words, slots, cells, ring, programs, attached, cookie, _others: [board, tasks, scratch] })
+        Ok(Kit { words, tasks, slots, cells, ring, programs, attached, cookie, _others: [board, scratch] })
     }
 }
 
@@ -229,6 +246,7 @@ fn refused(Refused { errno, log }: Refused) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::Ended;
 
     #[test]
     fn every_program_can_be_assembled_and_read() {
@@ -285,9 +303,35 @@ mod tests {
         if let Err(why) = Bpf.possible() {
             return eprintln!("SKIPPED: {why}");
         }
-        for tell in [0, u64::MAX] {
-            Kit::new(tell).map(drop).unwrap();
+        for offsets in [Offsets::find().unwrap(), Offsets::by_looking().unwrap()] {
+            for tell in [0, u64::MAX] {
+                Kit::new(offsets, tell).map(drop).unwrap();
+            }
         }
+    }
+
+    #[test]
+    fn a_kernel_that_says_nothing_of_itself_will_do() {
+        if let Err(why) = Bpf.possible() {
+            return eprintln!("SKIPPED: {why}");
+        }
+        let script = "for i in 1 2 3; do cat /etc/passwd; done | wc -l >/dev/null; (exec true) & wait";
+        let words = ["sh", "-c", script].map(std::ffi::OsString::from);
+        let command = Command::find(&words).unwrap();
+        let counted = |offsets: Offsets| {
+            let metered = Bpf.run_by(offsets, &command, Want::Detail { calls: u64::MAX }, &mut ()).unwrap();
+            assert_eq!((metered.ended, metered.lost), (Ended::Exited(0), 0));
+            let mut calls = std::collections::BTreeMap::<_, u64>::new();
+            for total in &metered.totals {
+                assert!(total.program.contains(&b'/') || offsets.program.is_none(), "{total:?}");
+                *calls.entry(total.number).or_default() += total.calls;
+            }
+            calls
+        };
+        let said = counted(Offsets::find().unwrap());
+        // How a pipe's bytes fall into reads is the scheduler's.
+        let same = (0..5).any(|_| counted(Offsets::by_looking().unwrap()) == said);
+        assert!(same, "{said:?}");
     }
 
     #[test]

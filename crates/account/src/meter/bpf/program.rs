@@ -58,7 +58,7 @@ pub(super) fn arguments(row: &[u8]) -> [u64; 6] {
     })
 }
 
-/// What of a call's path arguments and so on the programs are told: one word of [`Board`] for each number.
+/// What of a call's path arguments and so on the programs are told: one word of the [`board`] for each number.
 mod class {
     /// Counted.
     pub(super) const COUNTED: u64 = 1;
@@ -110,6 +110,8 @@ pub(super) mod board {
     pub(in super::super) const EVENTS: usize = 8;
     /// How deep our PID namespace is below the first one.
     pub(in super::super) const LEVEL: usize = 9;
+    /// Not 0 while user space waits and wants to be woken.
+    pub(in super::super) const ASLEEP: usize = 11;
     /// What a call that does nothing takes while it is metered, in nanoseconds; the command's process tries it.
     pub(in super::super) const TRIED: usize = 10;
     /// A word for each system call, see `classes`.
@@ -120,7 +122,7 @@ pub(super) mod board {
     pub(in super::super) const WORDS: usize = SPILL + 3 * NUMBERS;
 }
 
-/// A metered thread, the value of the map `tasks` by the kernel's tid; up to [`task::RECORD`], what is output to the ring.
+/// A metered thread, the value of the map `tasks` by the kernel's tid; up to the end of the names, what is output to the ring.
 pub(super) mod task {
     pub(in super::super) const KIND: i16 = 0;
     pub(in super::super) const NUMBER: i16 = 4;
@@ -130,10 +132,21 @@ pub(super) mod task {
     pub(in super::super) const START: i16 = 24;
     pub(in super::super) const NANOS: i16 = 32;
     pub(in super::super) const REGISTERS: i16 = 40;
-    pub(in super::super) const RECORD: i16 = 104;
-    pub(in super::super) const SLOT: i16 = 104;
-    pub(in super::super) const FLAGS: i16 = 112;
-    pub(in super::super) const LEN: i16 = 120;
+    /// Lengths of the names that stand here, with their NULs; 0 for none. Longer ones go to the ring by themselves.
+    pub(in super::super) const FIRST: i16 = 104;
+    pub(in super::super) const SECOND: i16 = 108;
+    pub(in super::super) const NAMES: i16 = 112;
+    /// The longest of these, with its NUL.
+    pub(in super::super) const SHORT: i16 = 96;
+    /// No longer output.
+    pub(in super::super) const SLOT: i16 = NAMES + 2 * SHORT;
+    pub(in super::super) const FLAGS: i16 = SLOT + 8;
+    /// Calls that are not in a cell yet: number and error, how many, and their nanoseconds. Who makes the same call again and again
+    /// finds them here, and none but the thread itself ever writes them.
+    pub(in super::super) const SAME: i16 = SLOT + 16;
+    pub(in super::super) const CALLS: i16 = SLOT + 24;
+    pub(in super::super) const TOGETHER: i16 = SLOT + 32;
+    pub(in super::super) const LEN: i16 = SLOT + 40;
 
     /// In the place of a number: in no call that has been seen to begin.
     pub(in super::super) const NONE: i32 = -1;
@@ -366,14 +379,21 @@ impl Draft<'_> {
         self.asm.call(Helper::ProbeReadKernel);
     }
 
-    /// Outputs the names of the call in the entry at `R7`, of class `R9`. When one cannot be read, marks the entry, to try
-    /// again when the call ends; if this is the `last` time, outputs those that can. Takes the call out of what is to be told
-    /// when the ring has no room for its names. Destroys `R6` and `R8`.
-    fn output_names(&mut self, last: bool) {
-        let [missing, done] = self.asm.labels();
+    /// Takes the names of the call in the entry at `R7`, of class `R9`, into the entry, or, if one of them is too long for it, to
+    /// the ring. When one cannot be read, marks the entry, to try again when the call ends; if this is the `last` time, takes
+    /// those that can. Takes the call out of what is to be told when the ring has no room for its names. Destroys `R6` and `R8`.
+    fn take_names(&mut self, last: bool) {
+        let [missing, long, done] = self.asm.labels();
+        self.asm.store_number(Double, R7, task::FIRST, 0); // and SECOND
         self.asm.copy(R1, R9);
         self.asm.by(Op::And, R1, class::NAME as i32);
         self.asm.jump_if(R1, If::Equal, 0, done);
+        let unread = |label| if last { label } else { missing };
+        self.read_names((R7, task::NAMES), [task::FIRST, task::SECOND], task::SHORT.into(), unread, Some(long));
+        self.asm.jump(done);
+
+        self.asm.place(long);
+        self.asm.store_number(Double, R7, task::FIRST, 0);
         self.asm.store_number(Word, R10, -16, 0);
         self.look_up(self.things.scratch, -16);
         self.asm.jump_if(R0, If::Equal, 0, done);
@@ -381,28 +401,8 @@ impl Draft<'_> {
         self.asm.store_number(Word, R8, 0, kind::NAMES);
         self.asm.load(Word, R1, R7, task::TID);
         self.asm.store(Word, R8, names::TID, R1);
-        // How many bytes of names there are.
-        self.asm.set(R6, 0);
-        for (flag, bit, len) in [(class::NAME, 8, names::FIRST), (class::OTHER, 16, names::SECOND)] {
-            let none = self.asm.label();
-            self.asm.store_number(Word, R8, len, 0);
-            self.asm.copy(R1, R9);
-            self.asm.by(Op::And, R1, flag as i32);
-            self.asm.jump_if(R1, If::Equal, 0, none);
-            self.argument(bit);
-            self.asm.jump_if(R3, If::Equal, 0, none);
-            self.asm.address(R1, R8, names::BYTES);
-            self.asm.with(Op::Add, R1, R6);
-            self.asm.set(R2, names::LONGEST);
-            self.asm.call(Helper::ProbeReadUserStr);
-            let unread = if last { none } else { missing };
-            self.asm.jump_if(R0, If::AtMost, 0, unread);
-            self.asm.jump_if(R0, If::Above, names::LONGEST, unread);
-            self.asm.store(Word, R8, len, R0);
-            self.asm.with(Op::Add, R6, R0);
-            self.asm.place(none);
-        }
-        self.asm.jump_if(R6, If::Equal, 0, done);
+        self.asm.store_number(Double, R8, names::FIRST, 0); // and SECOND
+        self.read_names((R8, names::BYTES), [names::FIRST, names::SECOND], names::LONGEST, unread, None);
         self.asm.map(R1, self.things.ring);
         self.asm.copy(R2, R8);
         self.asm.copy(R3, R6);
@@ -415,8 +415,102 @@ impl Draft<'_> {
         if !last {
             self.asm.jump(done);
             self.asm.place(missing);
+            self.asm.store_number(Double, R7, task::FIRST, 0);
             self.asm.store_number(Word, R7, task::FLAGS, task::TOLD | task::NAMELESS);
         }
+        self.asm.place(done);
+    }
+
+    /// Reads the names one after the other to `to`, and their lengths beside them; `R6` is what they take together. Goes to
+    /// `unread` of what follows when one cannot be read, and to `long` when one fills its room of `most` bytes.
+    fn read_names(
+        &mut self,
+        (to, at): (Reg, i16),
+        lengths: [i16; 2],
+        most: i32,
+        unread: impl Fn(Label) -> Label,
+        long: Option<Label>,
+    ) {
+        self.asm.set(R6, 0);
+        for (flag, bit, len) in [(class::NAME, 8, lengths[0]), (class::OTHER, 16, lengths[1])] {
+            let none = self.asm.label();
+            self.asm.copy(R1, R9);
+            self.asm.by(Op::And, R1, flag as i32);
+            self.asm.jump_if(R1, If::Equal, 0, none);
+            self.argument(bit);
+            self.asm.jump_if(R3, If::Equal, 0, none);
+            self.asm.address(R1, to, at);
+            self.asm.with(Op::Add, R1, R6);
+            self.asm.set(R2, most);
+            self.asm.call(Helper::ProbeReadUserStr);
+            self.asm.jump_if(R0, If::AtMost, 0, unread(none));
+            match long {
+                Some(long) => self.asm.jump_if(R0, If::Above, most - 1, long),
+                None => self.asm.jump_if(R0, If::Above, most, unread(none)),
+            }
+            self.asm.store(Word, to, len, R0);
+            self.asm.with(Op::Add, R6, R0);
+            self.asm.place(none);
+        }
+    }
+
+    /// Outputs the call in the entry at `R7`, with its names; goes to `dropped` if there is no room. `R4` has the flags.
+    fn output_call(&mut self, dropped: Label) {
+        self.asm.load(Word, R3, R7, task::FIRST);
+        self.asm.load(Word, R1, R7, task::SECOND);
+        self.asm.with(Op::Add, R3, R1);
+        self.asm.jump_if(R3, If::Above, 2 * i32::from(task::SHORT), dropped);
+        self.asm.by(Op::Add, R3, task::NAMES.into());
+        self.asm.map(R1, self.things.ring);
+        self.asm.copy(R2, R7);
+        self.asm.call(Helper::RingbufOutput);
+        self.asm.jump_if(R0, If::Differ, 0, dropped);
+    }
+
+    /// Adds the calls that wait in the entry at `R7` to their cell. Uses the stack from [`KEY`] - 16 to -8.
+    fn flush(&mut self) {
+        const VALUE: i16 = KEY - 16;
+        let [found, make, done] = self.asm.labels();
+        let cells = self.things.cells;
+        self.asm.load(Double, R1, R7, task::CALLS);
+        self.asm.jump_if(R1, If::Equal, 0, done);
+        self.asm.store(Double, R10, VALUE, R1);
+        for (from, to) in [(task::TOGETHER, VALUE + 8), (task::SLOT, KEY), (task::SAME, KEY + 8)] {
+            self.asm.load(Double, R1, R7, from);
+            self.asm.store(Double, R10, to, R1);
+        }
+        self.asm.store_number(Double, R7, task::CALLS, 0);
+        self.look_up(cells, KEY);
+        self.asm.jump_if(R0, If::Equal, 0, make);
+        self.asm.place(found);
+        for at in [0, 8] {
+            self.asm.load(Double, R1, R10, VALUE + at);
+            self.asm.add_atomically(R0, at, R1);
+        }
+        self.asm.jump(done);
+
+        self.asm.place(make);
+        self.update(cells, KEY, (R10, VALUE), NOEXIST);
+        let there = self.asm.label();
+        self.asm.jump_if(R0, If::Differ, 0, there);
+        self.board_add(board::CELLS, 1);
+        self.asm.jump(done);
+        // Another thread was faster, or there is no room.
+        self.asm.place(there);
+        self.look_up(cells, KEY);
+        self.asm.jump_if(R0, If::Differ, 0, found);
+        self.asm.load(Word, R1, R10, KEY + 8);
+        self.asm.by(Op::And, R1, NUMBERS as i32 - 1);
+        self.asm.by(Op::Mul, R1, 24);
+        self.board(R2, board::SPILL);
+        self.asm.with(Op::Add, R2, R1);
+        self.asm.load(Double, R1, R10, VALUE);
+        self.asm.add_atomically(R2, 0, R1);
+        self.asm.load(Double, R3, R10, VALUE + 8);
+        self.asm.add_atomically(R2, 8, R3);
+        self.asm.load(Word, R3, R10, KEY + 12);
+        self.asm.jump_if(R3, If::Equal, 0, done);
+        self.asm.add_atomically(R2, 16, R1);
         self.asm.place(done);
     }
 
@@ -485,7 +579,7 @@ pub(super) fn enter(things: &Things) -> Option<Vec<u64>> {
     p.asm.jump_if(R1, If::Equal, 0, clock);
     p.take_registers();
     p.asm.store_number(Word, R7, task::FLAGS, task::TOLD);
-    p.output_names(false);
+    p.take_names(false);
     p.asm.place(clock);
     p.asm.call(Helper::KtimeGetNs);
     p.asm.store(Double, R7, task::START, R0);
@@ -529,8 +623,8 @@ pub(super) fn enter(things: &Things) -> Option<Vec<u64>> {
 /// At the end of every call, of everybody.
 pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     let mut p = Draft::new(things);
-    let [quiet, unseen, settle, whole, found, make, raced, counted] = p.asm.labels();
-    let [tell, named, again, enough, clear] = p.asm.labels();
+    let [quiet, unseen, settle, whole, other, counted] = p.asm.labels();
+    let [tell, named, again, enough, dropped, clear] = p.asm.labels();
     let out = p.out;
     p.asm.copy(R6, R1);
     p.current_task(out);
@@ -541,18 +635,16 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     p.asm.load(Double, R1, R7, task::START);
     p.asm.with(Op::Sub, R9, R1);
 
-    // R8 has the number, R9 the nanoseconds.
+    // R8 has the number, and in its upper half the error; R9 the nanoseconds.
     p.asm.place(settle);
     p.asm.store(Double, R7, task::NANOS, R9);
     p.asm.load(Double, R1, R6, 8);
     p.asm.store(Double, R7, task::RESULT, R1);
-    p.asm.load(Double, R2, R7, task::SLOT);
-    p.asm.store(Double, R10, KEY, R2);
-    p.asm.store(Word, R10, KEY + 8, R8);
-    p.asm.store_number(Word, R10, KEY + 12, 0);
     p.asm.jump_if(R1, If::Below, -4095, whole);
     p.asm.negate(R1);
-    p.asm.store(Word, R10, KEY + 12, R1);
+    p.asm.copy(R2, R1);
+    p.asm.by(Op::Left, R2, 32);
+    p.asm.with(Op::Or, R8, R2);
     if let Some(ends) = things.offsets.ends {
         // Cut short: by a signal that ends it? Then it is left as it is, and the end of the thread sees to it.
         let cut = p.asm.label();
@@ -579,12 +671,14 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
         p.asm.jump_if(R1, If::Equal, 9, out);
     }
     p.asm.place(whole);
-    p.look_up(things.cells, KEY);
-    p.asm.jump_if(R0, If::Equal, 0, make);
-    p.asm.place(found);
-    p.asm.set(R1, 1);
-    p.asm.add_atomically(R0, 0, R1);
-    p.asm.add_atomically(R0, 8, R9);
+    p.asm.load(Double, R1, R7, task::SAME);
+    p.asm.jump_if_reg(R1, If::Differ, R8, other);
+    p.asm.load(Double, R1, R7, task::CALLS);
+    p.asm.by(Op::Add, R1, 1);
+    p.asm.store(Double, R7, task::CALLS, R1);
+    p.asm.load(Double, R1, R7, task::TOGETHER);
+    p.asm.with(Op::Add, R1, R9);
+    p.asm.store(Double, R7, task::TOGETHER, R1);
 
     p.asm.place(counted);
     p.asm.load(Word, R1, R7, task::FLAGS);
@@ -598,18 +692,20 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     p.asm.jump_if(R1, If::Common, task::NAMELESS, named);
     p.asm.place(again);
     p.asm.store_number(Word, R7, task::FLAGS, 0);
+    p.board(R1, board::ASLEEP);
+    p.asm.load(Double, R1, R1, 0);
+    p.asm.set(R4, NO_WAKEUP);
+    p.asm.jump_if(R1, If::Equal, 0, enough);
     p.asm.map(R1, things.ring);
     p.asm.set(R2, 0); // BPF_RB_AVAIL_DATA
     p.asm.call(Helper::RingbufQuery);
-    p.asm.set(R4, FORCE_WAKEUP);
-    p.asm.jump_if(R0, If::Above, things.watermark, enough);
     p.asm.set(R4, NO_WAKEUP);
+    p.asm.jump_if(R0, If::Below, things.watermark, enough);
+    p.asm.set(R4, FORCE_WAKEUP);
     p.asm.place(enough);
-    p.asm.map(R1, things.ring);
-    p.asm.copy(R2, R7);
-    p.asm.set(R3, task::RECORD.into());
-    p.asm.call(Helper::RingbufOutput);
-    p.asm.jump_if(R0, If::Equal, 0, clear);
+    p.output_call(dropped);
+    p.asm.jump(clear);
+    p.asm.place(dropped);
     p.board_add(board::DROPPED, 1);
     p.asm.jump(clear);
 
@@ -623,33 +719,17 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     }
     p.asm.load(Word, R8, R7, task::NUMBER);
     p.class();
-    p.output_names(true);
+    p.take_names(true);
     p.asm.load(Word, R1, R7, task::FLAGS);
     p.asm.jump_if(R1, If::Common, task::TOLD, again);
     p.asm.jump(clear);
 
-    p.asm.place(make);
-    p.asm.set(R1, 1);
-    p.asm.store(Double, R10, -40, R1);
-    p.asm.store(Double, R10, -32, R9);
-    p.update(things.cells, KEY, (R10, -40), NOEXIST);
-    p.asm.jump_if(R0, If::Differ, 0, raced);
-    p.board_add(board::CELLS, 1);
-    p.asm.jump(counted);
-    p.asm.place(raced);
-    p.look_up(things.cells, KEY);
-    p.asm.jump_if(R0, If::Differ, 0, found);
-    p.asm.load(Word, R1, R7, task::NUMBER);
-    p.asm.by(Op::And, R1, NUMBERS as i32 - 1);
-    p.asm.by(Op::Mul, R1, 24);
-    p.board(R2, board::SPILL);
-    p.asm.with(Op::Add, R2, R1);
-    p.asm.set(R1, 1);
-    p.asm.add_atomically(R2, 0, R1);
-    p.asm.add_atomically(R2, 8, R9);
-    p.asm.load(Word, R3, R10, KEY + 12);
-    p.asm.jump_if(R3, If::Equal, 0, counted);
-    p.asm.add_atomically(R2, 16, R1);
+    // Not the same call as before.
+    p.asm.place(other);
+    p.flush();
+    p.asm.store(Double, R7, task::SAME, R8);
+    p.asm.store_number(Double, R7, task::CALLS, 1);
+    p.asm.store(Double, R7, task::TOGETHER, R9);
     p.asm.jump(counted);
 
     p.asm.place(quiet);
@@ -810,6 +890,7 @@ pub(super) fn exec(things: &Things) -> Option<Vec<u64>> {
     p.look_up(things.tasks, -8);
     p.asm.jump_if(R0, If::Equal, 0, out);
     p.asm.copy(R7, R0);
+    p.flush();
     p.asm.load(Word, R1, R7, task::TID);
     p.asm.store(Word, R10, -48, R1);
     p.asm.call(Helper::GetCurrentPidTgid);
@@ -923,6 +1004,7 @@ pub(super) fn exit(things: &Things) -> Option<Vec<u64>> {
     let [silent, told, gone, dropped, lost] = p.asm.labels();
     let out = p.out;
     p.current_task(out);
+    p.flush();
     p.asm.load(Word, R8, R7, task::NUMBER);
     p.asm.jump_if(R8, If::Above, NUMBERS as i32 - 1, silent);
     p.board_add(board::UNFINISHED, 1);
@@ -931,7 +1013,8 @@ pub(super) fn exit(things: &Things) -> Option<Vec<u64>> {
     p.asm.jump(silent);
     p.asm.place(told);
     p.asm.store_number(Word, R7, task::KIND, kind::UNFINISHED);
-    p.output((R7, 0), task::RECORD.into(), NO_WAKEUP, dropped);
+    p.asm.set(R4, NO_WAKEUP);
+    p.output_call(dropped);
     p.asm.place(silent);
     p.asm.load(Double, R1, R7, task::SLOT);
     p.asm.store(Double, R10, -16, R1);

@@ -24,41 +24,27 @@ const BUSY: Duration = Duration::from_millis(1);
 /// And when there was nothing: a ring that fills wakes earlier, and so does the end of the last thread.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// Names of the call that a thread is in.
-#[derive(Default)]
-struct Names {
-    bytes: Vec<u8>,
-    /// Their lengths, 0 for none.
-    first: usize,
-    second: usize,
-}
-
-impl Names {
-    /// From a record of the ring, in which each has a NUL.
-    fn put(&mut self, record: &[u8]) {
-        let len = |at: i16| word(record, at) as usize;
-        self.bytes.clear();
-        self.bytes.extend_from_slice(record.get(names::BYTES as usize..).unwrap_or_default());
-        (self.first, self.second) = (len(names::FIRST), len(names::SECOND));
-    }
-
-    fn both(&self) -> [Option<&[u8]>; 2] {
-        let name = |from: usize, len: usize| self.bytes.get(from..from + len.checked_sub(1)?);
-        [name(0, self.first), name(self.first, self.second)]
-    }
+/// The names in a record, which stand from `at` on, one after the other and each with its NUL; `lengths` says where their lengths
+/// are, 0 for none.
+fn names_in(record: &[u8], at: i16, lengths: [i16; 2]) -> [Option<&[u8]>; 2] {
+    let bytes = record.get(at as usize..).unwrap_or_default();
+    let [first, second] = lengths.map(|at| word(record, at) as usize);
+    let name = |from: usize, len: usize| bytes.get(from..from.checked_add(len.checked_sub(1)?)?);
+    [name(0, first), name(first, second)]
 }
 
 /// The watch over a command and all that comes of it.
 pub(super) struct Watch<'a> {
     words: &'a Words,
+    tasks: &'a Map,
     slots: &'a Map,
     cells: &'a Map,
     to: &'a mut dyn Listener,
     /// So many calls are to be told, and have been.
     tell: u64,
     told: u64,
-    /// By thread, as long as it lives.
-    names: HashMap<u32, Names>,
+    /// Names of the call that a thread is in, where they are long: the record that has them.
+    names: HashMap<u32, Vec<u8>>,
     families: Families,
     totals: Totals,
     /// The program that began in a slot.
@@ -82,12 +68,13 @@ pub(super) struct Summary {
 impl<'a> Watch<'a> {
     pub(super) fn new(
         words: &'a Words,
-        [slots, cells]: [&'a Map; 2],
+        [tasks, slots, cells]: [&'a Map; 3],
         tell: u64,
         to: &'a mut dyn Listener,
     ) -> Watch<'a> {
         Watch {
             words,
+            tasks,
             slots,
             cells,
             to,
@@ -108,8 +95,14 @@ impl<'a> Watch<'a> {
         self.words.get(word).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
+    fn say(&self, word: usize, number: u64) {
+        if let Some(word) = self.words.get(word) {
+            word.store(number, Ordering::Release);
+        }
+    }
+
     /// Until no metered thread is left, or the command has ended and somebody says that it is enough.
-    pub(super) fn to_the_end(&mut self, running: &mut Running, ring: &mut Ring) -> gate::Result<Ended> {
+    pub(super) fn until_the_end(&mut self, running: &mut Running, ring: &mut Ring) -> gate::Result<Ended> {
         let mut ended = None;
         loop {
             let nobody_is_left = self.board(board::LIVE) == 0;
@@ -135,7 +128,9 @@ impl<'a> Watch<'a> {
             if heard > 0 {
                 std::thread::sleep(BUSY);
             } else {
+                self.say(board::ASLEEP, 1);
                 poll([(ring.as_fd(), Event::Readable)], Some(IDLE))?;
+                self.say(board::ASLEEP, 0);
             }
         }
         match ended {
@@ -153,7 +148,7 @@ impl<'a> Watch<'a> {
         match word(record, 0).cast_signed() {
             kind::CALL => self.call(record, true),
             kind::UNFINISHED => self.call(record, false),
-            kind::NAMES => self.names.entry(word(record, names::TID)).or_default().put(record),
+            kind::NAMES => drop(self.names.insert(word(record, names::TID), record.to_vec())),
             kind::FORK => {
                 let shares = word(record, fork::SHARES).cast_signed();
                 let fork = Fork {
@@ -183,8 +178,11 @@ impl<'a> Watch<'a> {
             return;
         }
         let tid = word(record, task::TID);
-        let names = self.names.get_mut(&tid);
-        let [name, other] = names.as_ref().map_or([None; 2], |names| names.both());
+        let long = if self.names.is_empty() { None } else { self.names.remove(&tid) };
+        let [name, other] = match &long {
+            Some(record) => names_in(record, names::BYTES, [names::FIRST, names::SECOND]),
+            None => names_in(record, task::NAMES, [task::FIRST, task::SECOND]),
+        };
         let row = record.get(task::REGISTERS as usize..).unwrap_or_default();
         self.to.call(&Call {
             pid: word(record, task::PID),
@@ -193,19 +191,14 @@ impl<'a> Watch<'a> {
             args: program::arguments(row),
             name,
             other,
-            result: returned.then(|| long(record, task::RESULT).cast_signed()),
-            start: long(record, task::START),
-            nanos: if returned { long(record, task::NANOS) } else { 0 },
+            result: returned.then(|| double(record, task::RESULT).cast_signed()),
+            start: double(record, task::START),
+            nanos: if returned { double(record, task::NANOS) } else { 0 },
         });
-        if let Some(names) = names {
-            (names.first, names.second) = (0, 0);
-        }
         self.told += 1;
         if self.told == self.tell {
             set_classes(self.words, false);
-            if let Some(events) = self.words.get(board::EVENTS) {
-                events.store(0, Ordering::Relaxed);
-            }
+            self.say(board::EVENTS, 0);
             self.dropped = self.board(board::DROPPED);
             self.names = HashMap::new();
         }
@@ -213,10 +206,10 @@ impl<'a> Watch<'a> {
 
     /// A program begins. The record is a slot, with a kind in the place of its threads.
     fn exec(&mut self, record: &[u8]) {
-        let (pid, inode) = (word(record, slot::PID), long(record, slot::INODE));
+        let (pid, inode) = (word(record, slot::PID), double(record, slot::INODE));
         let file = file_of(pid, named(record), inode);
         let program = self.totals.program(&file);
-        self.programs.insert(long(record, slot::PROGRAM), program);
+        self.programs.insert(double(record, slot::PROGRAM), program);
         // The names of this very execve.
         if let Some(names) = self.names.remove(&word(record, slot::FORMER)) {
             self.names.insert(pid, names);
@@ -239,29 +232,35 @@ impl<'a> Watch<'a> {
         let Watch { programs, totals, .. } = self;
         // Slots first: one that has ended then gets no further calls, and all of its cells will be seen.
         self.slots.each(|key, value| {
-            let (key, began) = (long(key, 0), long(value, slot::PROGRAM));
+            let (key, began) = (double(key, 0), double(value, slot::PROGRAM));
             used.insert(began);
-            if all || long(value, slot::LIVE) == 0 {
+            if all || double(value, slot::LIVE) == 0 {
                 // What the ring had no room for has the name that it was called by.
                 let program = programs.get(&began).copied();
                 let program = program.unwrap_or_else(|| totals.program(named(value)));
                 ended.insert(key, (program, word(value, slot::PID)));
             }
         })?;
+        let whose = |slot: u64| {
+            let unlisted = (Program::default(), 0);
+            ended.get(&slot).copied().or((all && slot == 0).then_some(unlisted)).filter(|_| slot != slot::FIRST)
+        };
         let mut gone = Vec::new();
         self.cells.each(|key, value| {
-            let slot = long(key, 0);
-            if slot == slot::FIRST {
-                return;
-            }
-            let unlisted = (Program::default(), 0);
-            let Some((program, pid)) = ended.get(&slot).copied().or((all && slot == 0).then_some(unlisted)) else {
-                return;
-            };
-            let errno = word(key, 12).cast_signed();
-            totals.add(program, pid, word(key, 8), long(value, 0), long(value, 8), (errno != 0).then_some(errno));
+            let Some((program, pid)) = whose(double(key, 0)) else { return };
+            let errno = Some(word(key, 12).cast_signed()).filter(|errno| *errno != 0);
+            totals.add(program, pid, word(key, 8), double(value, 0), double(value, 8), errno);
             gone.extend_from_slice(key);
         })?;
+        if all {
+            // What the threads that go on have not put into cells yet.
+            self.tasks.each(|_, value| {
+                let calls = double(value, task::CALLS);
+                let Some((program, pid)) = whose(double(value, task::SLOT)).filter(|_| calls > 0) else { return };
+                let errno = Some(word(value, task::SAME + 4).cast_signed()).filter(|errno| *errno != 0);
+                totals.add(program, pid, word(value, task::SAME), calls, double(value, task::TOGETHER), errno);
+            })?;
+        }
         self.cells.delete(&gone)?;
         self.slots.delete(&ended.keys().flat_map(|key| key.to_ne_bytes()).collect::<Vec<u8>>())?;
         programs.retain(|began, _| used.contains(began));
@@ -314,7 +313,7 @@ fn word(bytes: &[u8], at: i16) -> u32 {
     bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
 
-fn long(bytes: &[u8], at: i16) -> u64 {
+fn double(bytes: &[u8], at: i16) -> u64 {
     let at = at as usize;
     bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
@@ -329,15 +328,14 @@ mod tests {
         record[names::FIRST as usize] = 4;
         record[names::SECOND as usize] = 1;
         record.extend(b"a/b\0\0");
-        let mut names = Names::default();
-        names.put(&record);
-        assert_eq!(names.both(), [Some(&b"a/b"[..]), Some(&b""[..])]);
+        let both = |record: &[u8]| {
+            names_in(record, names::BYTES, [names::FIRST, names::SECOND]).map(|name| name.map(<[u8]>::to_vec))
+        };
+        assert_eq!(both(&record), [Some(b"a/b".to_vec()), Some(Vec::new())]);
         // Lengths that are not so.
         record[names::FIRST as usize] = 9;
-        names.put(&record);
-        assert_eq!(names.both(), [None, None]);
-        names.put(&record[..9]);
-        assert_eq!(names.both(), [None, None]);
+        assert_eq!(both(&record), [None, None]);
+        assert_eq!(both(&record[..9]), [None, None]);
     }
 
     #[test]

@@ -45,7 +45,8 @@ pub(super) fn run(args: &Args, out: &Out) -> Done {
     let rows = top.unwrap_or(if out.json { TOP_JSON } else { TOP });
     let account = taken.shown(args.by, rows);
     let status = account.exit;
-    let warnings: Vec<Warning> = taken.metered.warnings.iter().map(Warning::general).chain(lost(&taken.metered)).collect();
+    let warnings: Vec<Warning> =
+        taken.metered.warnings.iter().map(Warning::general).chain(lost(&taken.metered)).collect();
     let text = |look: Look| match out.json {
         true => enveloped(SCHEMA, &account, &warnings),
         false => account.to_text(look, rows),
@@ -282,7 +283,7 @@ fn file(file: &File) -> shown::Place<'_> {
 
 fn places(directories: BTreeMap<&[u8], Directory>, rows: usize) -> Vec<shown::Place<'_>> {
     let mut directories: Vec<_> = directories.into_iter().collect();
-    directories.sort_by(|(_, a), (_, b)| b.sum.nanos.cmp(&a.sum.nanos));
+    directories.sort_by_key(|(_, row)| std::cmp::Reverse(row.sum.nanos));
     let place = |(path, row): (_, Directory)| shown::Place {
         path,
         files: Some(row.files),
@@ -328,7 +329,8 @@ fn read_prices(file: &OsStr) -> Result<(Given, String), Failed> {
         return Err(cannot(&"it is longer than 8 MiB"));
     }
     text.truncate(length);
-    let value: serde_json::Value = serde_json::from_slice(&text).map_err(|e| cannot(&format!("it is not JSON: {e}")))?;
+    let value: serde_json::Value =
+        serde_json::from_slice(&text).map_err(|e| cannot(&format!("it is not JSON: {e}")))?;
     let given = given(&value);
     if given == Given::default() {
         return Err(cannot(&"there are no prices in it"));
@@ -382,7 +384,8 @@ mod tests {
         assert_eq!(open.errnos, BTreeMap::from([("EACCES".to_owned(), 1), ("ENOENT".to_owned(), 2)]));
         let rows = |each| {
             let rows = programs(&totals, 10_000, each);
-            let row = |row: shown::Program| (String::from_utf8(row.program).unwrap(), row.pid, row.processes, row.sum.calls);
+            let row =
+                |row: shown::Program| (String::from_utf8(row.program).unwrap(), row.pid, row.processes, row.sum.calls);
             rows.into_iter().map(row).collect::<Vec<_>>()
         };
         let name = str::to_owned;
@@ -392,7 +395,8 @@ mod tests {
 
     #[test]
     fn file_systems_are_found_by_the_mount_above() {
-        let systems = FileSystems(HashMap::from([(b"/".to_vec(), b"xfs".to_vec()), (b"/a".to_vec(), b"tmpfs".to_vec())]));
+        let systems =
+            FileSystems(HashMap::from([(b"/".to_vec(), b"xfs".to_vec()), (b"/a".to_vec(), b"tmpfs".to_vec())]));
         let of = |path: &[u8]| systems.of(path).map(<[u8]>::to_vec);
         assert_eq!(of(b"/a/b/c"), Some(b"tmpfs".to_vec()));
         assert_eq!([of(b"/ab"), of(b"/")], [Some(b"xfs".to_vec()), Some(b"xfs".to_vec())]);

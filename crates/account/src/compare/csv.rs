@@ -1,0 +1,269 @@
+//! Runs as comma-separated values: a row for each system, and columns `NAME_real`, `NAME_user`, `NAME_sys` for each program.
+//!
+//! As spreadsheets and scripts write them (RFC 4180): cells may be quoted, lines may end in CR LF, a mark of the order of bytes may
+//! come first. Lines that begin with `#` are comments. `NAME_calls` is a column too; `NAME_user`, `NAME_sys` and `NAME_calls` are
+//! only beside a `NAME_real`, since other columns may end so by chance. A NAME that is `ratio`, or ends in `_ratio`, is no program:
+//! its columns have ratios that somebody has printed. All other columns are labels; the first of them, or one that is called
+//! `system`, `host` or the like, names the system.
+
+use std::borrow::Cow;
+
+use super::{Kind, Measure, Runs, System, Took, is_sane};
+use crate::gates::Wrong;
+
+/// What a column has.
+enum Column {
+    Time { name: usize, measure: usize },
+    Printed { measure: usize },
+    Label,
+}
+
+/// More columns than these have no runs in them.
+const MOST_COLUMNS: usize = 1024;
+
+/// Headings of a column that names the system; otherwise the first label does.
+const SYSTEM: [&str; 6] = ["system", "host", "hostname", "machine", "node", "name"];
+
+/// Reads runs.
+///
+/// # Errors
+/// What is no such table: fewer than two NAMEs, no row, a cell that is no time, a row that is too long or too short.
+pub fn parse(text: &str) -> Result<Runs, Wrong> {
+    let mut records = Records { rest: text.strip_prefix('\u{feff}').unwrap_or(text), line: 1 };
+    let (line, head) = records.next().unwrap_or_else(|| Err(Wrong { line: 0, what: "it is empty".to_owned() }))?;
+    let (names, columns) = headings(&head).map_err(|what| Wrong { line, what })?;
+    let labels = || columns.iter().zip(&head).enumerate().filter(|(_, (column, _))| matches!(column, Column::Label));
+    let says_system = |heading: &str| SYSTEM.contains(&heading.to_lowercase().as_str());
+    let system = labels().find(|(_, (_, heading))| says_system(heading)).or_else(|| labels().next()).map(|(at, _)| at);
+    let mut runs = Runs { kind: Kind::Csv, names, systems: Vec::new(), empty: Vec::new() };
+    for record in records {
+        let (line, cells) = record?;
+        if cells.len() != head.len() {
+            let (has, heads) = (cells.len(), head.len());
+            return Err(Wrong { line, what: format!("it has {has} cells, and the headings are {heads}") });
+        }
+        let mut row = System { line, took: vec![Took::default(); runs.names.len()], ..System::default() };
+        for (at, ((column, heading), cell)) in columns.iter().zip(&head).zip(cells).enumerate() {
+            let number = || number(&cell, heading).map_err(|what| Wrong { line, what });
+            match column {
+                Column::Label if Some(at) == system => row.name = cell.into_owned().into_bytes(),
+                Column::Label => row.labels.push((heading.clone().into_owned(), cell.into_owned())),
+                Column::Printed { measure } => row.printed[*measure] = number()?,
+                Column::Time { name, measure } => {
+                    let value = number()?;
+                    if value.is_none() {
+                        runs.empty.push((line, heading.clone().into_owned()));
+                    }
+                    row.took[*name][*measure] = value;
+                }
+            }
+        }
+        runs.systems.push(row);
+    }
+    if runs.systems.is_empty() {
+        return Err(Wrong { line: 0, what: "there are headings in it, and no runs".to_owned() });
+    }
+    Ok(runs)
+}
+
+/// The NAMEs, and what each column has.
+fn headings(head: &[Cow<'_, str>]) -> Result<(Vec<String>, Vec<Column>), String> {
+    if head.len() > MOST_COLUMNS {
+        return Err(format!("it has more than {MOST_COLUMNS} columns"));
+    }
+    for (at, heading) in head.iter().enumerate().filter(|(_, heading)| !heading.is_empty()) {
+        if head.iter().take(at).any(|other| other == heading) {
+            return Err(format!("it has two columns {}", heading.escape_debug()));
+        }
+    }
+    let split = |heading: &str| {
+        let (name, suffix) = heading.rsplit_once('_')?;
+        let measure = Measure::ALL.iter().position(|measure| measure.name() == suffix)?;
+        let has_real = || head.iter().any(|other| other.strip_suffix("_real") == Some(name));
+        (!name.is_empty() && has_real()).then(|| (name.to_owned(), measure))
+    };
+    let mut names = Vec::new();
+    let mut column = |heading: &Cow<'_, str>| {
+        let Some((name, measure)) = split(heading) else { return Column::Label };
+        if name == "ratio" || name.ends_with("_ratio") {
+            return Column::Printed { measure };
+        }
+        let known = names.iter().position(|known| *known == name);
+        let name = known.unwrap_or_else(|| {
+            names.push(name);
+            names.len() - 1
+        });
+        Column::Time { name, measure }
+    };
+    let columns = head.iter().map(&mut column).collect();
+    match &names[..] {
+        [] => Err("there are no columns NAME_real, NAME_user, NAME_sys".to_owned()),
+        [one] => Err(format!("there are times of {} only, and nothing to compare them with", one.escape_debug())),
+        _ => Ok((names, columns)),
+    }
+}
+
+/// A cell with a number in it; `None` when there is nothing in it.
+fn number(cell: &str, heading: &str) -> Result<Option<f64>, String> {
+    if cell.is_empty() {
+        return Ok(None);
+    }
+    match cell.trim().parse() {
+        Ok(value) if is_sane(value) => Ok(Some(value)),
+        _ => Err(format!("'{}' is no {}: give a number, 0 or more", cell.escape_debug(), heading.escape_debug())),
+    }
+}
+
+/// The records, each with the line that it begins on.
+struct Records<'a> {
+    rest: &'a str,
+    line: usize,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<(usize, Vec<Cow<'a, str>>), Wrong>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let first = self.rest.lines().next()?;
+            if !first.trim().is_empty() && !first.starts_with('#') {
+                break;
+            }
+            self.pass(first.len());
+            self.pass(self.rest.find('\n').map_or(self.rest.len(), |at| at + 1));
+        }
+        let line = self.line;
+        let mut cells = Vec::new();
+        loop {
+            match self.cell() {
+                Ok((cell, is_last)) => {
+                    cells.push(cell);
+                    if is_last {
+                        return Some(Ok((line, cells)));
+                    }
+                }
+                Err(what) => {
+                    self.rest = "";
+                    return Some(Err(Wrong { line, what: what.to_owned() }));
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Records<'a> {
+    /// Goes on by so many bytes.
+    fn pass(&mut self, bytes: usize) -> &'a str {
+        let (passed, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
+        self.line += passed.matches('\n').count();
+        self.rest = rest;
+        passed
+    }
+
+    /// The next cell, and whether it is the last of its record.
+    fn cell(&mut self) -> Result<(Cow<'a, str>, bool), &'static str> {
+        let blanks = self.rest.len() - self.rest.trim_start_matches([' ', '\t']).len();
+        let quoted = match self.rest.get(blanks..).and_then(|cell| cell.strip_prefix('"')) {
+            None => None,
+            Some(cell) => {
+                self.pass(blanks + 1);
+                let end = closing(cell).ok_or("a quote in it is not closed")?;
+                let content = self.pass(end);
+                self.pass(1);
+                Some(if content.contains('"') { content.replace("\"\"", "\"").into() } else { content.into() })
+            }
+        };
+        let end = self.rest.find([',', '\n']).unwrap_or(self.rest.len());
+        let plain = self.pass(end).trim();
+        let is_last = self.pass(1) != ",";
+        match quoted {
+            None => Ok((plain.into(), is_last)),
+            Some(cell) if plain.is_empty() => Ok((cell, is_last)),
+            Some(_) => Err("something stands behind a closing quote in it"),
+        }
+    }
+}
+
+/// Where a quoted cell ends: at a quote that no other follows.
+fn closing(cell: &str) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let at = from + cell.get(from..)?.find('"')?;
+        if cell.as_bytes().get(at + 1) != Some(&b'"') {
+            return Some(at);
+        }
+        from = at + 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn wrong(text: &str) -> String {
+        parse(text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn as_a_spreadsheet_writes_it() {
+        let text = "\u{feff}# runs\r\n\"os, version\",host,\"a_real\",a_user,b_real,b_user,last_user\r\n\r\n\
+                    \"Debian \"\"13\"\"\", x , 4.0,\"1\",2e0,+0.5,root\r\n\"two\nlines\",y,1,,1,0,\n";
+        let runs = parse(text).unwrap();
+        assert_eq!(runs.names, ["a", "b"]);
+        let [x, y] = &runs.systems[..] else { panic!("{runs:?}") };
+        assert_eq!((&x.name[..], x.line), (&b"x"[..], 4));
+        let labels = |system: &System| system.labels.iter().map(|(_, label)| label.clone()).collect::<Vec<_>>();
+        assert_eq!(labels(x), ["Debian \"13\"", "root"]);
+        assert_eq!(x.took, [[Some(4.0), Some(1.0), None, None], [Some(2.0), Some(0.5), None, None]]);
+        assert_eq!((labels(y), y.line), (vec!["two\nlines".to_owned(), String::new()], 5));
+        assert_eq!(runs.empty, [(5, "a_user".to_owned())]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        assert_eq!(wrong(""), "it is empty");
+        assert_eq!(wrong("# nothing\n\n"), "it is empty");
+        assert_eq!(wrong("a_real,b_real\n"), "there are headings in it, and no runs");
+        assert_eq!(wrong("real,user,sys\n1,1,1\n"), "line 1: there are no columns NAME_real, NAME_user, NAME_sys");
+        assert_eq!(
+            wrong("a_real,a_user\n1,1\n"),
+            "line 1: there are times of a only, and nothing to compare them with"
+        );
+        assert_eq!(
+            wrong("\na_real,printed_ratio_real\n"),
+            "line 2: there are times of a only, and nothing to compare them with"
+        );
+        assert_eq!(wrong("a_real,b_real,a_real\n"), "line 1: it has two columns a_real");
+        assert_eq!(wrong("a_real,b_real\n1,2\n1\n"), "line 3: it has 1 cells, and the headings are 2");
+        assert_eq!(wrong("a_real,b_real\n1,2,3\n"), "line 2: it has 3 cells, and the headings are 2");
+        assert_eq!(wrong("a_real,b_real\n1,\"2\n"), "line 2: a quote in it is not closed");
+        assert_eq!(wrong("a_real,b_real\n1,\"2\"3\n"), "line 2: something stands behind a closing quote in it");
+        for bad in ["-1", "nan", "inf", "1e16", "1e999", "1.2.3", "1s", "\"1,5\"", "\u{1b}[1m", "0x10"] {
+            let shown = bad.trim_matches('"').escape_debug().to_string();
+            let line = format!("line 3: '{shown}' is no b_real: give a number, 0 or more");
+            assert_eq!(wrong(&format!("a_real,b_real\n1,2\n1,{bad}\n")), line);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "(a_real,b_real,b_user\n)?[a-z0-9,.\"\n\r#-]*|\\PC*") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn what_is_quoted_comes_back(cells in proptest::collection::vec("[a-z,\"\n\r ]{0,9}", 1..5)) {
+            let quoted: Vec<String> = cells.iter().map(|cell| format!("\"{}\"", cell.replace('"', "\"\""))).collect();
+            let heads: Vec<String> = (0..cells.len()).map(|n| format!("label{n}")).collect();
+            let text = format!("a_real,b_real,{}\n1,2,{}\n3,4,{}\n", heads.join(","), quoted.join(","), quoted.join(","));
+            let runs = parse(&text).unwrap();
+            prop_assert_eq!(runs.systems.len(), 2);
+            for system in &runs.systems {
+                let labels = std::iter::once(String::from_utf8(system.name.clone()).unwrap());
+                let labels: Vec<String> = labels.chain(system.labels.iter().map(|(_, label)| label.clone())).collect();
+                prop_assert_eq!(&labels, &cells);
+            }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The sink that rows come to, from several threads, in any order.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+
+use mounts::Warning;
+use walk::entry::Time;
+use walk::{By, Desk, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker, digest};
+
+use super::order::{Ordered, order};
+use super::packed::{Class, Common, NONE, Names, Packed};
+use super::{Rows, Source};
+use crate::catalog::about::TICK;
+use crate::gather::Answer;
+use crate::part::{Last, Part, Parts};
+
+/// What stands for a directory: what stands for its path in digests, and a hash of it with a seed that nobody knows, so that
+/// nobody can make up two paths for which both are the same.
+pub(super) type Key = (u64, u64);
+
+/// Rows as they came.
+#[derive(Debug, Default)]
+pub(super) struct Heap {
+    pub(super) rows: Vec<Packed>,
+    pub(super) names: Names,
+    /// For each piece of a directory that has come, the directory.
+    pub(super) pieces: Vec<Key>,
+    /// The rows that are directories.
+    pub(super) dirs: Vec<(Key, u32)>,
+    /// The rows that are a SRC, and its number.
+    pub(super) sources: Vec<(u32, u32)>,
+}
+
+impl Heap {
+    /// More rows than this have no numbers.
+    pub(super) const MOST: usize = NONE as usize;
+
+    /// Takes over what is in another one, which is empty then. False when there is no room for it.
+    pub(super) fn append(&mut self, other: &mut Heap) -> bool {
+        if self.rows.len() + other.rows.len() > Heap::MOST || self.pieces.len() + other.pieces.len() > Heap::MOST {
+            return false;
+        }
+        let (rows, names, pieces) = (self.rows.len() as u32, self.names.0.len() as u64, self.pieces.len() as u32);
+        self.rows.extend(other.rows.drain(..).map(|row| Packed {
+            name: row.name + names,
+            parent: if row.parent == NONE { NONE } else { row.parent + pieces },
+            ..row
+        }));
+        self.names.0.append(&mut other.names.0);
+        self.pieces.append(&mut other.pieces);
+        self.dirs.extend(other.dirs.drain(..).map(|(key, row)| (key, row + rows)));
+        self.sources.extend(other.sources.drain(..).map(|(source, row)| (source, row + rows)));
+        true
+    }
+}
+
+/// The sink that rows are gathered in.
+#[derive(Debug)]
+pub(crate) struct Gathering<'a> {
+    sources: Vec<Source>,
+    /// The number of the SRC for each DIR of the walk.
+    dirs: Vec<u32>,
+    /// Whether tokens are taken.
+    with_tokens: bool,
+    desk: &'a Desk,
+    parts: Parts,
+    begun: Moment,
+    seed: RandomState,
+    common: Mutex<Common>,
+    heap: Mutex<Heap>,
+    /// All of it, added up, if that is wanted.
+    sum: Option<Mutex<Totals>>,
+    is_full: AtomicBool,
+}
+
+/// What has been gathered, as a whole.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// Each SRC.
+    pub(crate) sources: Vec<Source>,
+    /// The file systems.
+    pub(crate) parts: Vec<Part>,
+    /// All entries, added up as the catalog of them would.
+    pub(crate) totals: Totals,
+}
+
+impl<'a> Gathering<'a> {
+    /// Of each SRC, and of which of them are walked, by their numbers. With `with_tokens`, each file system is asked for its
+    /// token, and what is changed from now on can be told. With `with_sum`, entries are added up.
+    pub(crate) fn new(
+        sources: Vec<Source>,
+        dirs: Vec<u32>,
+        with_tokens: bool,
+        with_sum: bool,
+        desk: &'a Desk,
+    ) -> Gathering<'a> {
+        let begun = Moment::now();
+        if with_tokens {
+            // What was changed before is at rest for certain: it is older than a tick of any file system's clock.
+            std::thread::sleep(TICK);
+        }
+        Gathering {
+            parts: Parts::new(sources.iter().map(|source| source.path.clone()).collect()),
+            sources,
+            dirs,
+            with_tokens,
+            desk,
+            begun,
+            seed: RandomState::new(),
+            common: Mutex::default(),
+            heap: Mutex::default(),
+            sum: with_sum.then(Mutex::default),
+            is_full: AtomicBool::new(false),
+        }
+    }
+
+    /// A SRC that is no directory.
+    pub(crate) fn add(&self, source: u32, meta: &Meta) {
+        self.parts.turn_to(source as usize);
+        let path = &self.sources[source as usize].path;
+        let mut hand = Hand::new(self);
+        let still = if meta.is_stub() { at_rest(meta) } else { *meta };
+        let row = hand.pack(&still, path, b"");
+        hand.batch.sources.push((source, hand.batch.rows.len() as u32));
+        hand.batch.rows.push(row);
+    }
+
+    fn common(&self) -> MutexGuard<'_, Common> {
+        self.common.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn key(&self, hash: u64, path: &[u8]) -> Key {
+        (hash, self.seed.hash_one(path))
+    }
+
+    /// All of it, as a whole; `None` if that is not known, or not as a catalog would have it.
+    pub(crate) fn seen(&self, answer: &Answer) -> Option<Seen> {
+        // The walk numbers those that are directories.
+        let is_each_walked = self.dirs.len() == self.sources.len();
+        let totals = *self.sum.as_ref().filter(|_| is_each_walked)?.lock().unwrap_or_else(|e| e.into_inner());
+        Some(Seen { sources: self.sources.clone(), parts: self.parts_of(answer), totals })
+    }
+
+    fn parts_of(&self, answer: &Answer) -> Vec<Part> {
+        self.parts.all(answer.parts.iter().map(|part| part.engine))
+    }
+
+    /// All of it, in order.
+    pub(crate) fn finish(self, answer: &Answer) -> Rows {
+        let parts = self.parts_of(answer);
+        let heap = self.heap.into_inner().unwrap_or_else(|e| e.into_inner());
+        let common = self.common.into_inner().unwrap_or_else(|e| e.into_inner());
+        let mut sources = self.sources;
+        let Ordered { mut rows, mut names, ends, firsts, lost } = order(heap, &common);
+        rows.shrink_to_fit();
+        names.0.shrink_to_fit();
+        if lost > 0 {
+            let what = format!(
+                "{lost} entries are left out: the directories that they are in were moved meanwhile; dump again"
+            );
+            self.desk.warn(Warning::general(what));
+        }
+        // Each SRC has its rows up to where the next one begins.
+        let mut end = rows.len();
+        for (number, source) in sources.iter_mut().enumerate().rev() {
+            let first = firsts.binary_search_by_key(&(number as u32), |&(source, _)| source);
+            let first = first.map_or(end, |at| firsts[at].1 as usize);
+            source.rows = first..end;
+            end = first;
+        }
+        Rows { sources, rows, names, common, ends, parts, begun: self.begun, has_waited: self.with_tokens }
+    }
+}
+
+impl Sink for Gathering<'_> {
+    fn begin(&self, ground: &Ground<'_>, by: By) {
+        if ground.top.depth == 0
+            && let Some(&source) = self.dirs.get(ground.top.hash as usize)
+        {
+            self.parts.turn_to(source as usize);
+        }
+        self.parts.begin(ground, by, self.with_tokens);
+    }
+
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new(Hand::new(self))
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_full.load(Relaxed)
+    }
+}
+
+/// One thread's part of it.
+struct Hand<'a> {
+    to: &'a Gathering<'a>,
+    batch: Heap,
+    sum: Totals,
+    last: Option<Last>,
+    /// The class that came last, and all that this thread has had.
+    class: Option<(Class, u32)>,
+    classes: HashMap<Class, u32>,
+    path: Vec<u8>,
+}
+
+impl<'a> Hand<'a> {
+    /// Rows that are handed in at a time.
+    const BATCH: usize = 1 << 10;
+
+    fn new(to: &'a Gathering<'a>) -> Hand<'a> {
+        Hand {
+            to,
+            batch: Heap::default(),
+            sum: Totals::default(),
+            last: None,
+            class: None,
+            classes: HashMap::new(),
+            path: Vec::new(),
+        }
+    }
+
+    fn pack(&mut self, meta: &Meta, dir: &[u8], name: &[u8]) -> Packed {
+        let part = self.to.parts.of(&mut self.last, meta, dir, name);
+        let class = Class::of(meta, part);
+        let number = match self.class {
+            Some((last, number)) if last == class => number,
+            _ => *self.classes.entry(class).or_insert_with(|| self.to.common().class(class)),
+        };
+        self.class = Some((class, number));
+        Packed { name: self.batch.names.add(name), ..Packed::of(meta, number, |wide| self.to.common().keep(wide)) }
+    }
+
+    fn hand_in(&mut self) {
+        let fits = self.to.heap.lock().unwrap_or_else(|e| e.into_inner()).append(&mut self.batch);
+        if !fits {
+            self.batch = Heap::default();
+            if !self.to.is_full.swap(true, Relaxed) {
+                let what = format!("more than {} entries cannot be dumped at once; the rest is left out", Heap::MOST);
+                self.to.desk.warn(Warning::general(what));
+            }
+        }
+    }
+}
+
+impl Worker for Hand<'_> {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        let to = self.to;
+        let mut piece = NONE;
+        for entry in entries {
+            let number = self.batch.rows.len() as u32;
+            let still;
+            let entry = match entry.meta.is_stub() {
+                true => {
+                    still = Entry { meta: at_rest(&entry.meta), ..*entry };
+                    &still
+                }
+                false => entry,
+            };
+            if to.sum.is_some() {
+                self.sum.add(dir, entry);
+            }
+            let mut row = self.pack(&entry.meta, dir.path, entry.name);
+            let hash = if entry.name.is_empty() {
+                if let Some(&source) = to.dirs.get(dir.hash as usize) {
+                    self.batch.sources.push((source, number));
+                }
+                dir.hash
+            } else {
+                if piece == NONE {
+                    let key = to.key(dir.hash, dir.path);
+                    if self.batch.pieces.last() != Some(&key) {
+                        self.batch.pieces.push(key);
+                    }
+                    piece = self.batch.pieces.len() as u32 - 1;
+                }
+                row.parent = piece;
+                digest::below(dir.hash, entry.name)
+            };
+            if entry.meta.is_dir() {
+                entry.path(dir, &mut self.path);
+                self.batch.dirs.push((to.key(hash, &self.path), number));
+            }
+            self.batch.rows.push(row);
+        }
+        if self.batch.rows.len() >= Hand::BATCH {
+            self.hand_in();
+        }
+    }
+}
+
+impl Drop for Hand<'_> {
+    fn drop(&mut self) {
+        self.hand_in();
+        if let Some(sum) = &self.to.sum {
+            sum.lock().unwrap_or_else(|e| e.into_inner()).merge(&self.sum);
+        }
+    }
+}
+
+/// Of what is made anew whenever it is looked at, the times are those of the look: none.
+fn at_rest(meta: &Meta) -> Meta {
+    let none = Time::default();
+    Meta { atime: none, mtime: none, ctime: none, ..*meta }
+}

@@ -1,0 +1,206 @@
+//! A whole tree in memory, small: 72 bytes an entry beside its name.
+//!
+//! ```text
+//! worker ─ batch ─┐
+//! worker ─ batch ─┼─► heap ─► each directory's entries side by side, by name ─► archive order
+//! worker ─ batch ─┘
+//! ```
+//!
+//! Entries come from several threads, in any order, and those of one directory in pieces. A piece says which directory it is of
+//! by a hash of that one's path, and directories are found by it when all is there. What many entries have alike (mode, owner,
+//! device, ...) is kept once.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | `packed` | a row in 72 bytes, and what rows have in common |
+//! | `gathering` | the sink that they come to, in any order |
+//! | `order` | archive order of what has come |
+//!
+//! Archive order is depth first, a directory before what is in it, and the names in a directory sorted by their bytes: the row
+//! after a directory is the first that is in it, and [`Rows::end`] is the row after the last one.
+
+use std::ops::Range;
+
+use walk::entry::{Time, append};
+use walk::{Meta, Moment, Type};
+
+use crate::catalog::about::after_a_tick;
+use crate::part::Part;
+pub(crate) use gathering::{Gathering, Seen};
+use packed::{Class, Common, NONE, Names, Packed};
+
+mod gathering;
+mod order;
+mod packed;
+#[cfg(test)]
+mod tests;
+
+/// A tree, in archive order: for each SRC in turn, depth first, a directory before what is in it, names sorted by their bytes.
+#[derive(Debug)]
+pub struct Rows {
+    sources: Vec<Source>,
+    rows: Vec<Packed>,
+    names: Names,
+    common: Common,
+    /// For each directory that has something in it, its row and the row after all of that; by row.
+    ends: Vec<(u32, u32)>,
+    parts: Vec<Part>,
+    begun: Moment,
+    /// Whether the time of a tick went by before anything was read.
+    has_waited: bool,
+}
+
+/// A SRC.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// As it was given.
+    pub path: Vec<u8>,
+    /// Its absolute name, if it is a directory and has one.
+    pub absolute: Option<Vec<u8>>,
+    /// The rows that are of it: first itself, then what is in it.
+    pub rows: Range<usize>,
+}
+
+/// A row.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// Number of the SRC that it is under.
+    pub top: usize,
+    /// The row of the directory that it is in; `None` for a SRC.
+    pub parent: Option<usize>,
+    /// Its name in that directory; empty for a SRC.
+    pub name: &'a [u8],
+    /// What is known of it.
+    pub meta: Meta,
+}
+
+impl Rows {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Each SRC, in the order in which they were given.
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// The file systems that the tree is made of, with the tokens that were taken before anything was read.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// When it was begun to read them, as [`About::started`](crate::catalog::About::started) has it.
+    pub fn started(&self) -> Time {
+        let begun = self.begun.time();
+        if self.has_waited { after_a_tick(begun) } else { begun }
+    }
+
+    /// A row.
+    ///
+    /// # Panics
+    /// When there is none of that number; as all that takes one.
+    pub fn row(&self, row: usize) -> Row<'_> {
+        Row { top: self.top(row), parent: self.parent(row), name: self.name(row), meta: self.meta(row) }
+    }
+
+    /// What is known of a row.
+    pub fn meta(&self, row: usize) -> Meta {
+        self.common.meta(&self.rows[row])
+    }
+
+    /// Type and permission bits of a row, as `st_mode`: with less ado than [`Rows::meta`].
+    pub fn mode(&self, row: usize) -> u32 {
+        self.class(row).mode
+    }
+
+    /// What kind of file a row is.
+    pub fn kind(&self, row: usize) -> Type {
+        Type::of_mode(self.mode(row))
+    }
+
+    /// Whether a row is a directory.
+    pub fn is_dir(&self, row: usize) -> bool {
+        self.kind(row) == Type::Directory
+    }
+
+    /// Number of the part that a row is in: an index into [`Rows::parts`].
+    pub fn part(&self, row: usize) -> usize {
+        self.class(row).part as usize
+    }
+
+    /// The name of a row in the directory that it is in; empty for a SRC.
+    pub fn name(&self, row: usize) -> &[u8] {
+        self.names.get(self.rows[row].name)
+    }
+
+    /// The row of the directory that a row is in; `None` for a SRC.
+    pub fn parent(&self, row: usize) -> Option<usize> {
+        Some(self.rows[row].parent).filter(|&parent| parent != NONE).map(|parent| parent as usize)
+    }
+
+    /// Number of the SRC that a row is under.
+    pub fn top(&self, row: usize) -> usize {
+        self.sources.partition_point(|source| source.rows.end <= row)
+    }
+
+    /// The row after everything that is below a row: for what is no directory, and for an empty one, the next row.
+    pub fn end(&self, row: usize) -> usize {
+        let known = self.ends.binary_search_by_key(&row, |&(dir, _)| dir as usize);
+        known.map_or(row + 1, |at| self.ends[at].1 as usize)
+    }
+
+    /// The rows that are in a directory, by name.
+    pub fn children(&self, row: usize) -> impl Iterator<Item = usize> {
+        let (mut next, end) = (row + 1, self.end(row));
+        std::iter::from_fn(move || {
+            let child = next;
+            (child < end).then(|| {
+                next = self.end(child);
+                child
+            })
+        })
+    }
+
+    /// Puts the name of a row into `path`, in the place of what is there: it begins with SRC as that was given.
+    pub fn path(&self, row: usize, path: &mut Vec<u8>) {
+        path.clear();
+        if let Some(source) = self.sources.get(self.top(row)) {
+            path.extend_from_slice(&source.path);
+        }
+        self.add_names(row, path);
+    }
+
+    /// Puts the name of a row below its SRC into `path`, in the place of what is there: nothing for a SRC.
+    pub fn relative(&self, row: usize, path: &mut Vec<u8>) {
+        path.clear();
+        self.add_names(row, path);
+    }
+
+    fn add_names(&self, row: usize, path: &mut Vec<u8>) {
+        let up = |&row: &usize| self.parent(row);
+        let on_the_way: Vec<usize> = std::iter::successors(Some(row), up).collect();
+        on_the_way
+            .iter()
+            .rev()
+            .map(|&row| self.name(row))
+            .filter(|name| !name.is_empty())
+            .for_each(|name| append(path, name));
+    }
+
+    /// Enters what has been seen of a row since.
+    pub fn set_meta(&mut self, row: usize, meta: &Meta) {
+        let Packed { name, parent, .. } = self.rows[row];
+        let class = self.common.class(Class::of(meta, self.class(row).part));
+        self.rows[row] = Packed { name, parent, ..Packed::of(meta, class, |wide| self.common.keep(wide)) };
+    }
+
+    fn class(&self, row: usize) -> &Class {
+        &self.common.classes[self.rows[row].class as usize]
+    }
+}

@@ -1,0 +1,184 @@
+//! A row in 72 bytes, and what rows have in common.
+
+use std::collections::HashMap;
+
+use ondisk::Dev;
+use walk::Meta;
+use walk::entry::Time;
+
+/// No row.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A row, packed. What does not fit is kept in [`Common`], and its place there here.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packed {
+    pub(super) ino: u64,
+    pub(super) size: u64,
+    /// Last read, change of contents, change at all, birth: [`pack`].
+    pub(super) times: [u64; 4],
+    pub(super) name: u64,
+    pub(super) blocks: u32,
+    pub(super) class: u32,
+    pub(super) generation: u32,
+    /// The row of its directory, or [`NONE`]; until all is there, the piece that it came in.
+    pub(super) parent: u32,
+}
+
+/// What many rows have alike.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Class {
+    pub(super) mode: u32,
+    pub(super) nlink: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) rdev: Dev,
+    pub(super) dev: Dev,
+    pub(super) mount: u64,
+    pub(super) attributes: u64,
+    pub(super) xattrs: Option<bool>,
+    pub(super) has_btime: bool,
+    pub(super) has_generation: bool,
+    pub(super) part: u32,
+}
+
+impl Class {
+    pub(super) fn of(meta: &Meta, part: u32) -> Class {
+        let &Meta { mode, nlink, uid, gid, rdev, dev, mount, attributes, xattrs, btime, generation, .. } = meta;
+        let (has_btime, has_generation) = (btime.is_some(), generation.is_some());
+        Class { mode, nlink, uid, gid, rdev, dev, mount, attributes, xattrs, has_btime, has_generation, part }
+    }
+}
+
+/// What does not fit into a row.
+pub(super) enum Wide {
+    Time(Time),
+    Blocks(u64),
+}
+
+/// What rows have in common, and what does not fit into them.
+#[derive(Debug, Default)]
+pub(super) struct Common {
+    pub(super) classes: Vec<Class>,
+    pub(super) numbers: HashMap<Class, u32>,
+    pub(super) times: Vec<Time>,
+    pub(super) blocks: Vec<u64>,
+}
+
+/// 34 bits of seconds from 1901 on, which last until 2446, as on ext4; and 30 bits of nanoseconds, which are none if they are
+/// [`WIDE_TIME`]: what the seconds would be is then a place in [`Common::times`].
+pub(super) const EARLIEST: i64 = -(1 << 31);
+pub(super) const WIDE_TIME: u64 = (1 << 30) - 1;
+/// Set in blocks that are a place in [`Common::blocks`].
+pub(super) const WIDE_BLOCKS: u32 = 1 << 31;
+
+pub(super) fn pack(time: Time, mut wide: impl FnMut(Wide) -> u64) -> u64 {
+    let seconds = time.sec.checked_sub(EARLIEST).and_then(|sec| u64::try_from(sec).ok());
+    match seconds {
+        Some(seconds) if seconds < 1 << 34 && time.nsec < 1_000_000_000 => seconds << 30 | u64::from(time.nsec),
+        _ => wide(Wide::Time(time)) << 30 | WIDE_TIME,
+    }
+}
+
+impl Packed {
+    pub(super) fn of(meta: &Meta, class: u32, mut wide: impl FnMut(Wide) -> u64) -> Packed {
+        let blocks = u32::try_from(meta.blocks).ok().filter(|blocks| blocks & WIDE_BLOCKS == 0);
+        Packed {
+            ino: meta.ino,
+            size: meta.size,
+            times: [meta.atime, meta.mtime, meta.ctime, meta.btime.unwrap_or_default()].map(|t| pack(t, &mut wide)),
+            name: 0,
+            blocks: blocks.unwrap_or_else(|| wide(Wide::Blocks(meta.blocks)) as u32 | WIDE_BLOCKS),
+            class,
+            generation: meta.generation.unwrap_or(0),
+            parent: NONE,
+        }
+    }
+}
+
+impl Common {
+    pub(super) fn class(&mut self, class: Class) -> u32 {
+        *self.numbers.entry(class).or_insert_with(|| {
+            self.classes.push(class);
+            self.classes.len() as u32 - 1
+        })
+    }
+
+    pub(super) fn keep(&mut self, wide: Wide) -> u64 {
+        let place = match wide {
+            Wide::Time(time) => {
+                self.times.push(time);
+                self.times.len()
+            }
+            Wide::Blocks(blocks) => {
+                self.blocks.push(blocks);
+                self.blocks.len()
+            }
+        };
+        place as u64 - 1
+    }
+
+    pub(super) fn time(&self, packed: u64) -> Time {
+        let (upper, nsec) = (packed >> 30, packed & WIDE_TIME);
+        match nsec {
+            WIDE_TIME => self.times[upper as usize],
+            _ => Time { sec: upper.cast_signed() + EARLIEST, nsec: nsec as u32 },
+        }
+    }
+
+    pub(super) fn meta(&self, row: &Packed) -> Meta {
+        let class = &self.classes[row.class as usize];
+        let [atime, mtime, ctime, btime] = row.times.map(|packed| self.time(packed));
+        let blocks = match row.blocks & WIDE_BLOCKS {
+            0 => row.blocks.into(),
+            _ => self.blocks[(row.blocks & !WIDE_BLOCKS) as usize],
+        };
+        let &Class { mode, nlink, uid, gid, rdev, dev, mount, attributes, xattrs, has_btime, has_generation, .. } =
+            class;
+        Meta {
+            ino: row.ino,
+            mode,
+            nlink,
+            uid,
+            gid,
+            size: row.size,
+            blocks,
+            atime,
+            mtime,
+            ctime,
+            btime: has_btime.then_some(btime),
+            rdev,
+            dev,
+            mount,
+            attributes,
+            generation: has_generation.then_some(row.generation),
+            xattrs,
+        }
+    }
+}
+
+/// Names, one after the other, each after its length: a byte, or if that is 255, two more.
+#[derive(Debug, Default)]
+pub(super) struct Names(pub(super) Vec<u8>);
+
+impl Names {
+    /// Adds one, and gives its place.
+    pub(super) fn add(&mut self, name: &[u8]) -> u64 {
+        let place = self.0.len() as u64;
+        if name.len() < usize::from(u8::MAX) {
+            self.0.push(name.len() as u8);
+        } else {
+            self.0.push(u8::MAX);
+            self.0.extend_from_slice(&(name.len() as u16).to_le_bytes());
+        }
+        self.0.extend_from_slice(name);
+        place
+    }
+
+    pub(super) fn get(&self, place: u64) -> &[u8] {
+        match &self.0[place as usize..] {
+            [u8::MAX, a, b, rest @ ..] => &rest[..usize::from(u16::from_le_bytes([*a, *b]))],
+            [len, rest @ ..] => &rest[..usize::from(*len)],
+            [] => b"",
+        }
+    }
+}

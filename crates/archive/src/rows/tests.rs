@@ -1,0 +1,162 @@
+use proptest::prelude::*;
+
+use ondisk::Dev;
+use walk::{Desk, Dir, Entry, Sink, digest};
+
+use super::order::rearrange;
+use super::packed::{EARLIEST, WIDE_TIME};
+use super::*;
+use crate::gather::Answer;
+
+fn gathering(desk: &Desk) -> Gathering<'_> {
+    let source = Source { path: b"top".to_vec(), absolute: None, rows: 0..0 };
+    Gathering::new(vec![source], vec![0], false, false, desk)
+}
+
+fn meta(ino: u64, is_dir: bool) -> Meta {
+    Meta { ino, mode: if is_dir { 0o040_755 } else { 0o100_644 }, nlink: 1, ..Meta::default() }
+}
+
+/// Hands over entries of a directory, by its path: `top`, or `top/a/b`.
+fn give(to: &Gathering<'_>, dir: &str, entries: &[(&str, Meta)]) {
+    let names: Vec<&str> = dir.split('/').skip(1).collect();
+    let hash = names.iter().fold(digest::top(0), |hash, name| digest::below(hash, name.as_bytes()));
+    let dir = Dir { path: dir.as_bytes(), hash, depth: names.len() as u32 };
+    let entries: Vec<_> = entries.iter().map(|&(name, meta)| Entry { name: name.as_bytes(), meta }).collect();
+    to.worker().take(&dir, &entries);
+}
+
+fn list(rows: &Rows) -> Vec<(String, u64)> {
+    let mut path = Vec::new();
+    let each = |row| {
+        rows.path(row, &mut path);
+        (String::from_utf8(path.clone()).unwrap(), rows.meta(row).ino)
+    };
+    (0..rows.len()).map(each).collect()
+}
+
+fn of(list: &[(&str, u64)]) -> Vec<(String, u64)> {
+    list.iter().map(|&(path, ino)| (path.to_owned(), ino)).collect()
+}
+
+#[test]
+fn pieces_in_any_order() {
+    let desk = Desk::default();
+    let to = gathering(&desk);
+    give(&to, "top/b", &[("z", meta(5, false)), ("c", meta(6, true))]);
+    give(&to, "top/b/c", &[("deep", meta(9, false))]);
+    give(&to, "top", &[("b.", meta(3, false)), ("b", meta(2, true))]);
+    give(&to, "top/b", &[("a", meta(4, false))]);
+    give(
+        &to,
+        "top",
+        &[("", meta(1, true)), ("b-", meta(7, true)), ("a name of more than eight bytes", meta(8, false))],
+    );
+    give(&to, "top", &[("a name of more than eight", meta(10, false))]);
+    let mut rows = to.finish(&Answer::default());
+    let all = [
+        ("top", 1),
+        ("top/a name of more than eight", 10),
+        ("top/a name of more than eight bytes", 8),
+        ("top/b", 2),
+        ("top/b/a", 4),
+        ("top/b/c", 6),
+        ("top/b/c/deep", 9),
+        ("top/b/z", 5),
+        ("top/b-", 7),
+        ("top/b.", 3),
+    ];
+    assert_eq!(list(&rows), of(&all));
+    assert_eq!(rows.children(0).collect::<Vec<_>>(), [1, 2, 3, 8, 9]);
+    assert_eq!((rows.end(3), rows.end(8), rows.end(9), rows.parent(6)), (8, 9, 10, Some(5)));
+    assert_eq!(rows.sources()[0].rows, 0..10);
+    let other = Meta { uid: 7, size: 8, btime: Some(Time { sec: 9, nsec: 1 }), ..meta(11, false) };
+    rows.set_meta(9, &other);
+    assert_eq!((rows.meta(9), rows.parent(9), rows.name(9)), (other, Some(0), &b"b."[..]));
+    assert!(desk.take_warnings().is_empty());
+}
+
+#[test]
+fn what_comes_twice_or_from_nowhere() {
+    let desk = Desk::default();
+    let to = gathering(&desk);
+    let later = |meta: Meta| Meta { ctime: Time { sec: 5, nsec: 0 }, ..meta };
+    give(&to, "top", &[("", meta(1, true)), ("a", later(meta(2, false))), ("a", meta(3, false)), ("d", meta(4, true))]);
+    give(&to, "top", &[("d", later(meta(5, false))), ("a", meta(6, false))]);
+    give(&to, "top/d", &[("x", meta(7, false))]);
+    give(&to, "top/gone", &[("x", meta(8, true)), ("y", meta(9, false))]);
+    give(&to, "top/gone/x", &[("z", meta(10, false))]);
+    let rows = to.finish(&Answer::default());
+    assert_eq!(list(&rows), of(&[("top", 1), ("top/a", 2), ("top/d", 4), ("top/d/x", 7)]));
+    let [warning] = &desk.take_warnings()[..] else { panic!("one warning") };
+    assert!(warning.message.starts_with("3 entries are left out"), "{}", warning.message);
+}
+
+#[test]
+fn names_of_any_length() {
+    let mut names = Names::default();
+    let all: Vec<Vec<u8>> = [0, 1, 254, 255, 256, 1024, 4000].map(|len| vec![b'n'; len]).to_vec();
+    let places: Vec<u64> = all.iter().map(|name| names.add(name)).collect();
+    assert!(places.iter().map(|&place| names.get(place)).eq(all.iter().map(|name| &name[..])));
+}
+
+/// 72 bytes for each entry, and for each directory 8 more; beside its name, and the byte that says how long that is.
+#[test]
+fn small() {
+    assert_eq!(size_of::<Packed>(), 72);
+    let desk = Desk::default();
+    let to = gathering(&desk);
+    give(&to, "top", &[("", meta(1, true))]);
+    for dir in 0..100 {
+        let name = format!("{dir:03}");
+        give(&to, "top", &[(&name, meta(dir, true))]);
+        let files: Vec<String> = (0..100).map(|file| format!("{file:05}")).collect();
+        let files: Vec<_> = files.iter().map(|name| (&name[..], meta(7, false))).collect();
+        give(&to, &format!("top/{name}"), &files);
+    }
+    let rows = to.finish(&Answer::default());
+    assert_eq!(rows.len(), 10_101);
+    assert_eq!((rows.rows.capacity(), rows.names.0.capacity()), (10_101, 1 + 100 * 4 + 10_000 * 6));
+    assert_eq!((rows.ends.len(), rows.common.classes.len(), rows.common.times.len()), (101, 2, 0));
+}
+
+fn any_time() -> impl Strategy<Value = Time> {
+    let sec = prop_oneof![any::<i64>(), -5_000_000_000..20_000_000_000i64, Just(EARLIEST), Just((1 << 34) + EARLIEST)];
+    (sec, prop_oneof![any::<u32>(), 0..1_000_000_000u32, Just(WIDE_TIME as u32)])
+        .prop_map(|(sec, nsec)| Time { sec, nsec })
+}
+
+proptest! {
+    #[test]
+    fn what_is_packed_is_unpacked(
+        (ino, size, blocks, mode) in (any::<u64>(), any::<u64>(), prop_oneof![any::<u64>(), 0..5_000_000_000u64], any::<u32>()),
+        (nlink, uid, gid, major) in any::<(u32, u32, u32, u32)>(),
+        (atime, mtime, ctime, btime) in (any_time(), any_time(), any_time(), proptest::option::of(any_time())),
+        (generation, xattrs, mount, attributes) in any::<(Option<u32>, Option<bool>, u64, u64)>(),
+    ) {
+        let dev = Dev { major, minor: nlink };
+        let meta = Meta {
+            ino, mode, nlink, uid, gid, size, blocks, atime, mtime, ctime, btime, rdev: dev, dev, mount, attributes,
+            generation, xattrs,
+        };
+        let mut common = Common::default();
+        let class = common.class(Class::of(&meta, 3));
+        let first = Packed::of(&meta, class, |wide| common.keep(wide));
+        let again = Packed::of(&meta, class, |wide| common.keep(wide));
+        prop_assert_eq!((common.meta(&first), common.meta(&again)), (meta, meta));
+    }
+
+    #[test]
+    fn in_place(seed in any::<u64>(), all in 1usize..50, kept in 0usize..50) {
+        let mut rows: Vec<Packed> = (0..all as u64).map(|ino| Packed::of(&meta(ino, false), 0, |_| 0)).collect();
+        let mut order: Vec<u32> = (0..all as u32).collect();
+        order.sort_by_key(|&row| digest::below(seed, &row.to_le_bytes()));
+        order.truncate(kept);
+        rearrange(&mut rows, order.clone());
+        let inos: Vec<u64> = rows.iter().map(|row| row.ino).collect();
+        prop_assert!(inos.iter().zip(&order).all(|(&ino, &row)| ino == u64::from(row)));
+        let mut sorted = inos;
+        sorted.sort_unstable();
+        prop_assert!(sorted.into_iter().eq(0..all as u64));
+    }
+}

@@ -1,0 +1,215 @@
+//! `fathom pathwalk`: LLNL's benchmark of path search.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use mounts::table::{Door, Table};
+use pathsearch::bench::{
+    Alone, Answer, Cold, Event, Failure, Histogram, Method, Progress, Question, Shape, Team, Test, launched,
+    run as bench,
+};
+use report::mounts::Look;
+use report::pathwalk::{
+    Bucket, Created, Forgot, Latency, Pass, Pathwalk, Rank, Removed, Test as Shown, created_line, figures, found_line,
+    removed_line,
+};
+use report::plot::{png, svg};
+
+use super::probe::{is_there, keep};
+use crate::args::{Forget, Lookup, Pathwalk as Args};
+use crate::out::{Done, Failed, Out};
+use crate::progress::watch;
+
+const SCHEMA: &str = "fathom.pathwalk/1";
+
+pub(crate) fn run(args: &Args, out: &Out) -> Done {
+    // Before the others are joined: who fails afterwards must tell them, or they would wait for ever.
+    let question = question(args)?;
+    if let Some(dir) = args.plot.as_deref().filter(|_| launched().is_none_or(|rank| rank == 0)) {
+        is_there(dir)?;
+    }
+    let team = team(out)?;
+    let shape = question.shape;
+    let objects = shape.objects().unwrap_or(u64::MAX);
+    let progress = Progress::default();
+    let speaks = team.rank() == 0;
+    let mut said = Ok(());
+    let mut tell = |event: Event<'_>| {
+        if speaks && !out.json && said.is_ok() {
+            said = out.data(line(event, shape, objects).as_bytes());
+        }
+    };
+    // Who makes or removes something has it put right before he ends; a search alone may end at once.
+    let held = (question.create || question.remove).then(gate::interrupt::hold);
+    let shows = out.progress && speaks && held.is_some();
+    let far = |_| format!("{} of {objects} objects", progress.far());
+    let answer = watch(shows, far, || bench(&question, &*team, &progress, &mut tell));
+    drop(held);
+    if !speaks {
+        return Ok(0); // rank 0 says also what went wrong elsewhere
+    }
+    let answer = answer.map_err(|Failure { doing, path, error, next }| Failed::at(&doing, &path, error, &next))?;
+    said?;
+    let shown = shown(&question, &answer);
+    if let (Some(dir), Some(test)) = (args.plot.as_deref(), &shown.test) {
+        draw(dir, test)?;
+    }
+    if out.json {
+        out.envelope(SCHEMA, &shown, &answer.warnings)?;
+    } else if out.verbose || goes_beyond(args) || team.size() > 1 {
+        let look = Look { width: out.width, tree: false, color: out.color };
+        out.data(shown.to_text(look).as_bytes())?;
+    }
+    out.warn(&answer.warnings);
+    Ok(answer.warnings.len())
+}
+
+/// Those that this process works with: the ranks of an MPI job, where a launcher has started it as one.
+#[cfg(feature = "mpi")]
+fn team(_: &Out) -> Result<Box<dyn Team>, Failed> {
+    if launched().is_none() {
+        return Ok(Box::new(Alone));
+    }
+    match pathsearch::bench::mpi::Ranks::join() {
+        Some(ranks) => Ok(Box::new(ranks)),
+        None => Err(Failed("cannot join the MPI job: it has been begun before in this process".to_owned())),
+    }
+}
+
+#[cfg(not(feature = "mpi"))]
+fn team(out: &Out) -> Result<Box<dyn Team>, Failed> {
+    if launched() == Some(0) {
+        out.talk("each process searches for itself: this fathom was built without MPI (cargo build --features mpi)");
+    }
+    Ok(Box::new(Alone))
+}
+
+fn question(args: &Args) -> Result<Question, Failed> {
+    let root = args.root.as_bytes().to_vec();
+    let shape = Shape { length: args.length, files: args.files };
+    if shape.objects().is_none() {
+        let error = format!("{} directories of {} files are more than can be counted", shape.length, shape.files);
+        return Err(Failed::at("cannot work on", &root, error, "give fewer with -l and -f"));
+    }
+    let method = match args.method {
+        Lookup::Stat => Method::Stat,
+        Lookup::Statx => Method::Statx,
+        Lookup::Access => Method::Access,
+        Lookup::Open => Method::Open,
+        Lookup::Dirfd => Method::Dirfd,
+    };
+    let test = args.test.then(|| Test {
+        fail: args.failsearch,
+        prime: args.primecache,
+        method,
+        threads: args.threads.into(),
+        passes: args.repeat,
+        latency: args.latency || args.plot.is_some(),
+        cold: args.cold.map(cold),
+    });
+    Ok(Question { root, shape, create: args.create, test, remove: args.remove })
+}
+
+fn cold(what: Forget) -> Cold {
+    if what == Forget::Host {
+        return Cold::Host;
+    }
+    let table = Table::read(Door::Mountinfo).map(|table| table.mounts).unwrap_or_default();
+    match probe::cgroup::Group::own(&table) {
+        Some(group) => {
+            let (file, value) = group.forgets();
+            Cold::Group(file, value)
+        }
+        None => Cold::NoGroup,
+    }
+}
+
+/// Whether anything was asked for that LLNL's program does not have.
+fn goes_beyond(args: &Args) -> bool {
+    let Args { threads, method, repeat, cold, latency, plot, .. } = args;
+    *threads > 1 || *method != Lookup::Stat || *repeat > 1 || cold.is_some() || *latency || plot.is_some()
+}
+
+/// The line of LLNL's program.
+fn line(event: Event<'_>, shape: Shape, objects: u64) -> String {
+    match event {
+        Event::Created(took) => created_line(objects, took),
+        Event::Searched(pass, _) => found_line(pass.found, pass.files, shape.length, Duration::from_nanos(pass.nanos)),
+        Event::Removed(removed) => removed_line(removed.objects, removed.elapsed),
+    }
+}
+
+fn draw(dir: &OsStr, test: &Shown) -> Result<(), Failed> {
+    for (name, figure) in figures(test) {
+        keep(dir, &format!("{name}.svg"), svg(&figure).as_bytes())?;
+        keep(dir, &format!("{name}.png"), &png(&figure))?;
+    }
+    Ok(())
+}
+
+fn shown<'a>(question: &'a Question, answer: &Answer) -> Pathwalk<'a> {
+    let Shape { length, files } = question.shape;
+    let created = answer
+        .created
+        .map(|took| Created { objects: question.shape.objects().unwrap_or(u64::MAX), seconds: took.as_secs_f64() });
+    let removed = answer.removed.map(|removed| Removed {
+        objects: removed.objects,
+        left: removed.left,
+        seconds: removed.elapsed.as_secs_f64(),
+    });
+    let test = question.test.as_ref().zip(answer.tested.as_ref()).map(|(test, tested)| Shown {
+        method: match test.method {
+            Method::Stat => "stat",
+            Method::Statx => "statx",
+            Method::Access => "access",
+            Method::Open => "open",
+            Method::Dirfd => "dirfd",
+        },
+        threads: test.threads,
+        fails: test.fail,
+        forgot: tested.forgot.map(|forgot| Forgot { what: forgot.what, kept: forgot.kept }),
+        primed: tested.primed.as_ref().map(pass),
+        passes: tested.passes.iter().map(pass).collect(),
+    });
+    Pathwalk { root: &question.root, directories: length, files, created, test, removed }
+}
+
+fn pass(pass: &pathsearch::bench::Pass) -> Pass {
+    let seconds = |nanos: u64| nanos as f64 / 1e9;
+    let latency = pass.latency.as_ref().map(|[hits, misses]| {
+        let mut all = hits.clone();
+        all.add(misses);
+        [&all, hits, misses].map(latency)
+    });
+    let rank = |share: &pathsearch::bench::Share| Rank {
+        found: share.found,
+        lookups: share.lookups,
+        seconds: seconds(share.nanos),
+    };
+    Pass {
+        files: pass.files,
+        found: pass.found,
+        lookups: pass.lookups,
+        misses: pass.misses(),
+        failed: pass.failed,
+        seconds: seconds(pass.nanos),
+        latency,
+        ranks: pass.ranks.iter().map(rank).collect(),
+    }
+}
+
+fn latency(of: &Histogram) -> Latency {
+    let bucket = |(from, to, calls)| Bucket { from, to, calls };
+    Latency {
+        calls: of.calls(),
+        min: of.min(),
+        mean: of.mean(),
+        p50: of.percentile(0.5),
+        p90: of.percentile(0.9),
+        p99: of.percentile(0.99),
+        p999: of.percentile(0.999),
+        max: of.max(),
+        histogram: of.buckets().map(bucket).collect(),
+    }
+}

@@ -1,0 +1,34 @@
+//! Files that are read whole: runs, hints.
+
+use gate::Errno;
+use gate::fs::{Open, read};
+use gate::long::open_long;
+
+use crate::out::Failed;
+
+/// Reads a file of any kind, also a pipe, at most `most` bytes of it; `-` is standard input.
+pub(crate) fn whole(path: &[u8], most: usize, doing: &str, next: &str) -> Result<Vec<u8>, Failed> {
+    const PIECE: usize = 64 << 10;
+    let failed = |e| Failed::at(doing, path, e, next);
+    let file = if path == b"-" { None } else { Some(open_long(path, Open::empty()).map_err(failed)?) };
+    let (mut bytes, mut have) = (Vec::new(), 0);
+    loop {
+        bytes.resize(have + PIECE, 0);
+        let answer = match &file {
+            Some(fd) => read(fd, &mut bytes[have..]),
+            None => read(std::io::stdin(), &mut bytes[have..]),
+        };
+        match answer {
+            Ok(0) => break,
+            Ok(n) => have += n,
+            Err(Errno::EINTR) => {}
+            Err(e) => return Err(failed(e)),
+        }
+        if have > most {
+            let over = format!("it is over {} MiB", most >> 20);
+            return Err(Failed::at(doing, path, over, next));
+        }
+    }
+    bytes.truncate(have);
+    Ok(bytes)
+}

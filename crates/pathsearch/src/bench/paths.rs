@@ -1,0 +1,120 @@
+//! The names to look up: one file's path in every directory of the search, counted up in place, so that the timed loop neither
+//! formats nor allocates.
+
+use std::collections::TryReserveError;
+
+/// Where a file is looked for, one path for each directory, each ended by a NUL.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    paths: Vec<Vec<u8>>,
+    /// The number that the names end in.
+    number: u64,
+}
+
+impl Paths {
+    /// The paths of file 0: each of the prefixes, `stem` (`15.`), and the number. There is room for numbers up to `last`.
+    ///
+    /// # Errors
+    /// When there is not so much memory.
+    pub fn new(
+        prefixes: impl ExactSizeIterator<Item = Vec<u8>>,
+        stem: &[u8],
+        last: u64,
+    ) -> Result<Paths, TryReserveError> {
+        let digits = last.max(1).ilog10() as usize + 1;
+        let mut paths = Vec::new();
+        paths.try_reserve_exact(prefixes.len())?;
+        for prefix in prefixes {
+            let mut path = Vec::new();
+            path.try_reserve_exact(prefix.len() + stem.len() + digits + 1)?;
+            path.extend_from_slice(&prefix);
+            path.extend_from_slice(stem);
+            path.extend_from_slice(b"0\0");
+            paths.push(path);
+        }
+        Ok(Paths { paths, number: 0 })
+    }
+
+    /// The paths, in the order of the directories.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.paths.iter().map(Vec::as_slice)
+    }
+
+    /// The path in one directory, without its NUL.
+    pub fn of(&self, directory: usize) -> &[u8] {
+        self.paths.get(directory).and_then(|path| path.strip_suffix(b"\0")).unwrap_or_default()
+    }
+
+    /// Goes on to the next file.
+    #[inline]
+    pub fn advance(&mut self) {
+        self.number += 1;
+        self.paths.iter_mut().for_each(count_up);
+    }
+
+    /// Goes to any file.
+    pub fn go_to(&mut self, number: u64) {
+        if number == self.number {
+            return;
+        }
+        self.number = number;
+        let digits = number.to_string();
+        for path in &mut self.paths {
+            let end = path.iter().rposition(|byte| *byte == b'.').map_or(0, |at| at + 1);
+            path.truncate(end);
+            path.extend_from_slice(digits.as_bytes());
+            path.push(0);
+        }
+    }
+}
+
+/// Adds one to the number that a path ends in, before its NUL.
+#[inline]
+fn count_up(path: &mut Vec<u8>) {
+    for at in (0..path.len().saturating_sub(1)).rev() {
+        match &mut path[at] {
+            nine @ b'9' => *nine = b'0',
+            digit @ b'0'..=b'8' => {
+                *digit += 1;
+                return;
+            }
+            _ => {
+                path.insert(at + 1, b'1'); // all were nines
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(last: u64) -> Paths {
+        Paths::new([b"r/0/".to_vec(), b"r/1/".to_vec()].into_iter(), b"1.", last).unwrap()
+    }
+
+    #[test]
+    fn counting_is_formatting() {
+        let mut counted = paths(1100);
+        let room: Vec<usize> = counted.paths.iter().map(Vec::capacity).collect();
+        for n in 0..=1100 {
+            let wanted = [0, 1].map(|d| format!("r/{d}/1.{n}\0").into_bytes());
+            assert!(counted.iter().eq(wanted.iter().map(Vec::as_slice)), "{n}");
+            counted.advance();
+        }
+        assert_eq!(room, counted.paths.iter().map(Vec::capacity).collect::<Vec<_>>(), "it has allocated");
+    }
+
+    #[test]
+    fn from_any_number_on() {
+        let mut paths = paths(u64::MAX);
+        for n in [5, 99, 7, 99_999, 0] {
+            paths.go_to(n);
+            assert_eq!(paths.of(1), format!("r/1/1.{n}").as_bytes());
+            paths.advance();
+            assert_eq!(paths.of(0), format!("r/0/1.{}", n + 1).as_bytes());
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What fathom itself gives as JSON.
+
+use super::*;
+
+/// What the program says of a small tree.
+fn object(command: &[&str]) -> Vec<u8> {
+    let tree = tempfile::tempdir().unwrap();
+    for n in 0..40 {
+        let dir = tree.path().join(format!("d{}", n % 4));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join(format!("f{n}")), "x").unwrap();
+    }
+    let ran = run(fathom(command.iter().copied()).arg(tree.path()));
+    ran.json();
+    ran.stdout
+}
+
+#[test]
+fn a_file_for_each_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = ["web1.example.org.json", "web2.json"].map(|name| dir.path().join(name));
+    for file in &files {
+        std::fs::write(file, object(&["walk", "--compare", "--trials", "2", "--json"])).unwrap();
+    }
+    let value = compare_json(&[&files[0], &files[1]]);
+    let comparison = &value["result"]["comparisons"][0];
+    assert_eq!((&comparison["kind"], &comparison["base"]), (&"walk".into(), &"stat".into()));
+    let systems = comparison["systems"].as_array().unwrap();
+    assert_eq!((&systems[0]["system"], &systems[1]["system"]), (&"web1.example.org".into(), &"web2".into()));
+    let threads = ratio(&value, "threads");
+    assert_eq!(threads["systems"], 2);
+    assert!(threads["real"]["mean"].as_f64().unwrap() > 0.0);
+    // Calls do not vary: the ratio is that of the two files.
+    let calls = |value: &Value, engine: &str| {
+        let engines = value["result"]["compare"]["engines"].as_array().unwrap();
+        engines.iter().find(|one| one["engine"] == engine).unwrap()["calls"].as_f64().unwrap()
+    };
+    let walks: Value = serde_json::from_slice(&std::fs::read(&files[0]).unwrap()).unwrap();
+    assert_eq!(threads["each"][0]["calls"].as_f64().unwrap(), calls(&walks, "threads") / calls(&walks, "stat"));
+    let text = compare(&[&files[0]]);
+    assert!(text.lines().iter().any(|line| line.starts_with("calls ")), "{text}");
+}
+
+#[test]
+fn methods_of_finding_mounts_and_several_objects_in_a_file() {
+    let mounts = object(&["mounts", "--compare", "--trials", "1", "--json"]);
+    let (_dir, path) = file("all.json", [&mounts[..], &mounts[..]].concat());
+    let value = compare_json(&[&path]);
+    let comparison = &value["result"]["comparisons"][0];
+    let systems = comparison["systems"].as_array().unwrap();
+    let names: Vec<&Value> = systems.iter().map(|system| &system["system"]).collect();
+    assert_eq!(names, ["all:1", "all:2"]);
+    assert_eq!(comparison["kind"], "mounts");
+    assert!(ratio(&value, "naive")["calls"]["mean"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn kinds_are_tables_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let (walks, mounts) = (dir.path().join("a.json"), dir.path().join("b.json"));
+    std::fs::write(&walks, object(&["walk", "--compare", "--trials", "1", "--json"])).unwrap();
+    std::fs::write(&mounts, object(&["mounts", "--compare", "--trials", "1", "--json"])).unwrap();
+    let value = compare_json(&[&walks, &figure(7), &mounts]);
+    let kinds: Vec<&Value> =
+        value["result"]["comparisons"].as_array().unwrap().iter().map(|comparison| &comparison["kind"]).collect();
+    assert_eq!(kinds, ["walk", "csv", "mounts"]);
+}
+
+#[test]
+fn what_was_not_compared_says_how() {
+    let (_dir, path) = file("a.json", object(&["walk", "--json"]));
+    let ran = compare(&[&path]).refused();
+    assert!(ran.stderr.contains("give --compare to fathom walk"), "{ran}");
+}

@@ -1,0 +1,89 @@
+//! What is refused, and how.
+
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Stdio;
+
+use super::*;
+
+#[test]
+fn what_is_wrong_is_named_with_file_and_line() {
+    for (text, says) in [
+        (&b""[..], "it is empty"),
+        (b"a_real,b_real\n", "there are headings in it, and no runs"),
+        (b"x,y\n1,2\n", "line 1: there are no columns NAME_real, NAME_user, NAME_sys"),
+        (b"host,a_real\nx,2\n", "line 1: there are times of a only"),
+        (b"a_real,b_real\n1,2\n1,fast\n", "line 3: 'fast' is no b_real"),
+        (b"a_real,b_real\n1,2\n1,-2\n", "line 3: '-2' is no b_real"),
+        (b"a_real,b_real\n1,nan\n", "line 2: 'nan' is no b_real"),
+        (b"a_real,b_real\n1,2,3\n", "line 2: it has 3 cells, and the headings are 2"),
+        (b"a_real,b_real\n1,\"2\n", "line 2: a quote in it is not closed"),
+        (b"a_real,b_real\n1,2\n\xff,2\n", "line 3: it is not UTF-8"),
+        (b"\xff\xfea\0_\0", "line 1: it is not UTF-8"),
+        (b"{\"schema\":\"fathom.verify/1\"}", "line 1: it is fathom.verify/1"),
+        (
+            b"{\"schema\":\"fathom.walk/1\",\"result\":{\"compare\":null}}",
+            "line 1: it has no runs in it: give --compare to fathom walk",
+        ),
+        (b"{\n\"a\":", "line 2: it is no JSON"),
+    ] {
+        let (_dir, path) = file("runs.csv", text);
+        let ran = compare(&[&figure(7), &path]).refused();
+        let begins = format!("fathom: cannot compare the runs in '{}': {says}", path.display());
+        assert!(ran.stderr.starts_with(&begins), "{ran}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_refused() {
+    for bad in ["/no/such/file", "/", "/dev/zero"] {
+        run(&mut fathom(["compare", bad])).refused();
+    }
+    run(&mut fathom(["compare"])).refused();
+    run(&mut fathom(args!["compare", figure(7), "--base", "getmnt3"])).refused();
+    let dir = tempfile::tempdir().unwrap();
+    for page in [dir.path().to_owned(), dir.path().join("no/page.html")] {
+        run(&mut fathom(args!["compare", figure(7), "--html", page])).refused();
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_pipe_and_standard_input_will_do() {
+    let text = std::fs::read(figure(7)).unwrap();
+    for name in ["-", "/dev/stdin"] {
+        let mut command = fathom(["compare", "--json", name]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // In pieces, with the end yet to come: what is not there yet is waited for.
+        for piece in text.chunks(1000) {
+            stdin.write_all(piece).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        drop(stdin);
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{name}");
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(ratio(&value, "getmnt1")["systems"], 40, "{name}");
+    }
+}
+
+#[test]
+fn names_of_any_bytes_are_kept() {
+    let (dir, path) = file("x", "a_real,b_real\n4,2\n");
+    let strange = dir.path().join(std::ffi::OsStr::from_bytes(b"we\xffb\n.csv"));
+    std::fs::rename(path, &strange).unwrap();
+    let value = compare_json(&[&strange]);
+    let system = &value["result"]["comparisons"][0]["systems"][0];
+    assert_eq!(support::run::exact(system, "system"), b"we\xffb\n");
+    assert_eq!(support::run::exact(system, "file"), strange.as_os_str().as_bytes());
+}
+
+#[test]
+fn help_tells_of_statuses_and_examples() {
+    let help = run(&mut fathom(["compare", "--help"])).exits(0);
+    let text = String::from_utf8(help.stdout).unwrap();
+    for part in ["NAME_real", "--base", "--html", "Examples:", "Exit status:"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}

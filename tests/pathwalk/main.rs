@@ -1,0 +1,57 @@
+//! End-to-end tests of `fathom pathwalk`: against a reference that does what LLNL's program does, call by call; and where it goes
+//! further, against what must hold. Nothing here depends on how fast the machine is.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod beyond;
+mod calls;
+mod lines;
+mod reference;
+mod stopped;
+mod wrong;
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use support::run::{Ran, args};
+use support::{fathom, run};
+
+/// Runs `fathom pathwalk` on a tree, with flags that are separated by blanks.
+fn pathwalk(flags: &str, root: &Path) -> Ran {
+    let flags = flags.split_whitespace().map(OsString::from);
+    run(&mut fathom(args!["pathwalk"].into_iter().chain(flags).chain(args!["--", root])))
+}
+
+/// Every name in a tree, with its type, permissions and size.
+fn listing(root: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(path) = open.pop() {
+        let seen = fs::symlink_metadata(&path).unwrap();
+        let size = if seen.is_dir() { 0 } else { seen.len() };
+        let name = path.strip_prefix(root).unwrap().display().to_string();
+        names.push(format!("{name} {:o} {size}", seen.permissions().mode()));
+        if seen.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+    names.sort();
+    names
+}
+
+/// The lines of the benchmark, without the times, which must have the right form.
+fn untimed(text: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let (what, took) = line.rsplit_once(" in ").unwrap_or_else(|| panic!("no time: {line}"));
+        let (whole, part) =
+            took.strip_suffix('s').and_then(|took| took.split_once('.')).unwrap_or_else(|| panic!("{line}"));
+        assert!(part.len() == 3 && [whole, part].iter().all(|d| d.parse::<u32>().is_ok()), "{line}");
+        what.to_owned()
+    };
+    text.lines().map(line).collect()
+}

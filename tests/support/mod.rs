@@ -5,6 +5,7 @@
 
 pub(crate) mod build;
 pub(crate) mod disks;
+pub(crate) mod far;
 pub(crate) mod fuse;
 pub(crate) mod jail;
 pub(crate) mod meanwhile;

@@ -19,6 +19,7 @@ const SCHEMAS: &[(&str, &str)] = &[
     ("fathom.verify/1", include_str!("../../docs/schemas/verify.json")),
     ("fathom.pathwalk/1", include_str!("../../docs/schemas/pathwalk.json")),
     ("fathom.probe/1", include_str!("../../docs/schemas/probe.json")),
+    ("fathom.pathsearch/1", include_str!("../../docs/schemas/pathsearch.json")),
     ("fathom.survey/1", include_str!("../../docs/schemas/survey.json")),
 ];
 

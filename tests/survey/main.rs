@@ -137,3 +137,26 @@ fn what_each_file_system_is_by_experiment() {
         });
     }
 }
+
+#[test]
+fn what_starting_programs_takes() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            tree(ground);
+            let path = "/nowhere:/usr/local/bin:/usr/bin:/bin:relative";
+            let value = run(fathom(args!["survey", ground, "--json"]).env("PATH", path)).exits(0).json();
+            let startup = &value["result"]["startup"];
+            let elements = startup["path"].as_array().unwrap();
+            let states: Vec<_> = elements.iter().map(|element| element["state"].as_str().unwrap()).collect();
+            let bin = if Path::new("/bin").is_symlink() { "again" } else { "live" };
+            assert_eq!(states, ["dead", "live", "live", bin, "unknown"], "{startup}");
+            let env = &startup["started"][0];
+            assert_eq!(env["command"], "env true");
+            assert!(env["totals"]["misses"].as_u64().unwrap() >= 3, "{env}");
+            assert!(env["fixes"].as_array().unwrap().iter().any(|fix| fix["kind"] == "PATH"), "{env}");
+            let text = run(fathom(args!["survey", ground]).env("PATH", path)).exits(0);
+            let text = String::from_utf8(text.stdout).unwrap();
+            assert!(text.contains("env true") && text.contains("dead"), "{text}");
+        });
+    }
+}

@@ -21,6 +21,7 @@ mod dump;
 mod list;
 mod mounts;
 mod paper;
+mod pathsearch;
 mod pathwalk;
 mod probe;
 mod restore;
@@ -37,6 +38,7 @@ pub(crate) use self::dump::{Dump, Gathering};
 pub(crate) use self::list::List;
 pub(crate) use self::mounts::{By, Format, Mounts, Names};
 pub(crate) use self::paper::{Completions, Man};
+pub(crate) use self::pathsearch::{Pathsearch, Rtt};
 pub(crate) use self::pathwalk::{Forget, Lookup, Pathwalk};
 pub(crate) use self::probe::{CacheMethod, Experiment, Probe};
 pub(crate) use self::restore::Restore;
@@ -162,6 +164,13 @@ pub(crate) enum Command {
     /// with how it was found and how sure it is; what cannot be told is said to be so. Files that are made for it have no name,
     /// or go in any case; nobody else's files are read, and nobody else's cache is emptied.
     Probe(Probe),
+    /// Watch what a command searches for, and where in vain; predict what that takes on a network file system; say what would help.
+    ///
+    /// Every look-up by name of the command and all that it starts is counted for its directory, and grouped into searches: of the
+    /// shell's PATH, of the dynamic linker, of Python, Perl, Ruby, Node, the compiler, of locales and terminals. From what was done
+    /// with each name here follow the requests that the same start makes on a network file system, cold and warm, alone or on many
+    /// nodes at once. docs/pathsearch.md has the rules and the model.
+    Pathsearch(Pathsearch),
     /// Measure path search by the benchmark pathwalk of Lawrence Livermore National Laboratory, line for line.
     ///
     /// A tree of directories full of empty files is made (-c), each file is looked for in one directory after another until it is

@@ -18,6 +18,7 @@
 //! | [`cmd::list`] | `fathom list` |
 //! | [`cmd::verify`] | `fathom verify` |
 //! | [`cmd::probe`] | `fathom probe` |
+//! | [`cmd::pathsearch`] | `fathom pathsearch` |
 //! | [`cmd::pathwalk`] | `fathom pathwalk` |
 //! | [`cmd::survey`] | `fathom survey` |
 //! | [`cmd::paper`] | `fathom completions`, `fathom man` |
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         args::Command::List(args) => cmd::list::run(args, &out),
         args::Command::Verify(args) => cmd::verify::run(args, &out),
         args::Command::Probe(args) => cmd::probe::run(args, &out),
+        args::Command::Pathsearch(args) => cmd::pathsearch::run(args, &out),
         args::Command::Pathwalk(args) => cmd::pathwalk::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
         args::Command::Tread(args) => cmd::survey::tread(args),

@@ -14,6 +14,7 @@
 //! | [`btf`] | the kernel's description of its own types |
 //! | [`perf`] | records of perf_event_open(2), formats of tracepoints |
 //! | [`btrfs`] | what btrfs says of a subvolume |
+//! | [`elf`] | what a program's file begins with: its interpreter |
 //! | [`ext4`] | the superblock, inodes and directories of ext4 |
 //! | [`pax`] | archives: headers written and read, maps of sparse files, lists of what was in a directory |
 //! | [`xfs`] | what XFS says of itself and of its inodes |
@@ -22,6 +23,7 @@
 pub mod btf;
 pub mod btrfs;
 pub mod dirent;
+pub mod elf;
 pub mod ext4;
 pub mod fanotify;
 pub mod fiemap;

@@ -25,6 +25,7 @@
 //! | [`meter`] | what the calls of a command cost, and what would save them |
 //! | [`restore`] | what was restored |
 //! | [`list`] | members of archives |
+//! | [`pathsearch`] | the path searches of a command |
 //! | [`verify`] | whether an archive is whole |
 #![forbid(unsafe_code)]
 
@@ -42,6 +43,7 @@ pub mod meter;
 pub mod mounts;
 pub mod name;
 pub mod nightly;
+pub mod pathsearch;
 pub mod pathwalk;
 pub mod plot;
 pub mod probe;

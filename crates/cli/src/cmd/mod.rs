@@ -7,6 +7,7 @@ pub(crate) mod dump;
 pub(crate) mod list;
 pub(crate) mod mounts;
 pub(crate) mod paper;
+pub(crate) mod pathsearch;
 pub(crate) mod pathwalk;
 pub(crate) mod probe;
 pub(crate) mod restore;

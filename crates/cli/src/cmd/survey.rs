@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use account::call::{Ended, Failure};
+use account::call::{Command, Ended, Failure};
 use archive::dump::{Plan, Step};
 use archive::gather::{self, Gather};
 use gate::fs::{At, Want};
@@ -14,6 +14,10 @@ use gate::long::statx_long;
 use mounts::compare::{Alone, NoRun, alone};
 use mounts::{Hints, Kind, Warning, locate, may_hang};
 use ondisk::split_options;
+use pathsearch::search::path::{Element, elements};
+use pathsearch::search::trace::Trace;
+use pathsearch::search::tree::Places;
+use pathsearch::search::{Rtt, search};
 use probe::cache::How;
 use probe::place::Place;
 use probe::{Answer, Experiment, Limits, Question, Trouble};
@@ -22,6 +26,7 @@ use report::meter::Account;
 use report::mounts::{Look, Mounts, Rows};
 use report::name::{entry, printable};
 use report::nightly::{Expected, Nightly};
+use report::pathsearch::{Started, Startup};
 use report::probe::Probe;
 use report::table::wrap;
 use report::walk::{Part, Section};
@@ -31,6 +36,7 @@ use walk::{By, Type};
 
 use super::account::command::{self, Taken};
 use super::mounts::{Compared, Points, compare_methods, open_root};
+use super::pathsearch::{meter, surroundings};
 use super::probe::{draw, is_there, shown};
 use super::walk::{compare as engines, refused};
 use crate::args::{AccountBy, Survey as Args, Tread};
@@ -48,6 +54,7 @@ struct Page<'a> {
     account: Option<&'a Account<'a>>,
     account_skipped: Option<&'a str>,
     probe: &'a [Probe<'a>],
+    startup: Option<&'a Startup<'a>>,
 }
 
 impl Serialize for Page<'_> {
@@ -60,6 +67,7 @@ impl Serialize for Page<'_> {
         map.serialize_entry("account", &self.account)?;
         map.serialize_entry("account_skipped", &self.account_skipped)?;
         map.serialize_entry("probe", &self.probe)?;
+        map.serialize_entry("startup", &self.startup)?;
         map.end()
     }
 }
@@ -97,6 +105,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let account = accounted.as_ref().map(|taken| taken.shown(AccountBy::Program, ACCOUNTED));
     let probed = probe_them(&path, &rows, hangs, args, out)?;
     let probe: Vec<Probe<'_>> = probed.iter().map(|(dir, answer)| shown(Some(dir), answer)).collect();
+    let starting = Starting::gather(&mut warnings);
+    let startup = starting.shown();
     let Compared { methods, left_out } = &compared;
     let comparison: Comparison<'_> = comparison(methods, left_out);
     if out.json {
@@ -106,7 +116,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
             ..Mounts::of(by, &answer.why, answer.lacking.is_empty(), &rows)
         };
         let (account, account_skipped) = (account.as_ref().ok(), account.as_ref().err().map(|why| &why[..]));
-        let page = Page { root: &path, mounts, walk, dump: dump.as_ref(), account, account_skipped, probe: &probe };
+        let startup = startup.as_ref();
+        let page =
+            Page { root: &path, mounts, walk, dump: dump.as_ref(), account, account_skipped, probe: &probe, startup };
         out.envelope(SCHEMA, page, &warnings)?;
     } else {
         let hidden = rows.0.iter().filter(|point| point.hidden).count();
@@ -152,6 +164,10 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
                 text.push_str(if at == 0 { "" } else { "\n" });
                 text.push_str(&found.to_text(look, false));
             }
+        }
+        if let Some(startup) = &startup {
+            text.push_str(&format!("\n{}\n", head("Starting programs: PATH, the dynamic linker, Python")));
+            text.push_str(&startup.to_text(look));
         }
         out.data(text.as_bytes())?;
     }
@@ -328,4 +344,77 @@ fn call_seconds(dir: &[u8]) -> f64 {
         let _ = statx_long(dir, At::empty(), Want::BASIC_STATS);
     }
     gate::process::cpu_time().saturating_sub(before).as_secs_f64() / f64::from(ROUNDS)
+}
+
+/// What starting programs takes here.
+struct Starting {
+    path: Vec<u8>,
+    elements: Vec<(Vec<u8>, Element)>,
+    places: Places,
+    started: Vec<Started>,
+}
+
+/// Programs that may be started unasked: they do nothing. What they are for is in the report.
+const STARTED: [(&str, &str, &[&str]); 2] = [
+    ("env true", "PATH and ld.so", &["env", "true"]),
+    ("python3 -c pass", "python", &["sh", "-c", "exec python3 -c pass </dev/null >/dev/null 2>&1"]),
+];
+
+impl Starting {
+    fn gather(warnings: &mut Vec<Warning>) -> Starting {
+        let around = surroundings();
+        let path = around.path.clone().unwrap_or_default();
+        let elements = elements(&path, &mut pathsearch::search::path::Here);
+        let question =
+            pathsearch::search::Question { far: vec![b"/".to_vec()], rtt: Rtt::Assumed, nodes: 1, rate: None };
+        let mut started = Vec::new();
+        for (command, about, words) in STARTED {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let mut meter = |command: &Command, trace: &mut Trace| meter(account::meter::auto::NAME, command, trace);
+            let found = Command::find(&words).and_then(|command| search(&command, &around, &question, &mut meter));
+            match found {
+                // There is no Python here.
+                Ok((metered, _)) if metered.ended.status() != 0 => {}
+                Ok((metered, judged)) => {
+                    let shown = super::pathsearch::result(&judged, &metered, &question);
+                    started.push(Started {
+                        command,
+                        about,
+                        totals: shown.totals,
+                        kinds: shown.kinds,
+                        requests: judged.predicted.requests.cold.waited(),
+                        seconds_far: shown.predicted.seconds,
+                        fixes: shown.fixes,
+                    });
+                }
+                Err(Failure::Meter(why)) => {
+                    warnings.push(Warning::general(format!("cannot watch programs start: {why}")));
+                    break;
+                }
+                Err(Failure::Command(..)) => {}
+            }
+        }
+        Starting { path, elements, places: Places::read(), started }
+    }
+
+    fn shown(&self) -> Option<Startup<'_>> {
+        if self.path.is_empty() && self.started.is_empty() {
+            return None;
+        }
+        let path = self.elements.iter().map(|(dir, element)| {
+            let place = self.places.of_name(dir).filter(|_| dir.starts_with(b"/"));
+            report::pathsearch::Element {
+                dir,
+                state: match element {
+                    Element::Live => "live",
+                    Element::Dead => "dead",
+                    Element::Again(_) => "again",
+                    Element::Fixed => "unknown",
+                },
+                fstype: place.map(|mount| mount.fstype.as_slice()),
+                network: place.is_some_and(|mount| mount.network),
+            }
+        });
+        Some(Startup { path: path.collect(), started: self.started.clone(), rtt: pathsearch::search::ASSUMED_RTT })
+    }
 }

@@ -1,0 +1,504 @@
+//! Which search a look-up belongs to: by the program that does it, the shape of the name, and the directory. The rules are
+//! in docs/pathsearch.md, in this order.
+
+use std::collections::HashSet;
+
+use super::kind::Kind;
+use super::lookup::{Op, components, trim};
+
+/// What kind of program a process runs, by the name of its file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Family {
+    /// A shell.
+    Shell,
+    /// Python, PyPy.
+    Python,
+    /// Perl.
+    Perl,
+    /// Ruby.
+    Ruby,
+    /// Node.
+    Node,
+    /// A compiler, an assembler, a linker.
+    Gcc,
+    /// Any other.
+    #[default]
+    Plain,
+}
+
+impl Family {
+    /// The family of a program's file: without its version, and without the machine that a compiler is for.
+    pub fn of(program: &[u8]) -> Family {
+        let file = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
+        let end = file.iter().rposition(|b| !(b.is_ascii_digit() || matches!(b, b'.' | b'-'))).map_or(0, |at| at + 1);
+        let name = &file[..end];
+        let last = name.rsplit(|&b| b == b'-').next().unwrap_or(name);
+        match name {
+            b"sh" | b"dash" | b"bash" | b"ash" | b"zsh" | b"ksh" | b"mksh" | b"yash" | b"fish" | b"busybox"
+            | b"tcsh" | b"csh" | b"rbash" => Family::Shell,
+            b"python" | b"pypy" => Family::Python,
+            b"perl" => Family::Perl,
+            b"ruby" => Family::Ruby,
+            b"node" | b"nodejs" => Family::Node,
+            _ if matches!(
+                last,
+                b"gcc"
+                    | b"g++"
+                    | b"cc"
+                    | b"c++"
+                    | b"cpp"
+                    | b"collect"
+                    | b"as"
+                    | b"ld"
+                    | b"ld.bfd"
+                    | b"ld.gold"
+                    | b"clang"
+                    | b"clang++"
+                    | b"gfortran"
+                    | b"lld"
+                    | b"ld.lld"
+                    | b"ld.mold"
+                    | b"mold"
+                    | b"f951"
+                    | b"gnat"
+            ) || matches!(
+                file,
+                b"cc1" | b"cc1plus" | b"cc1obj" | b"f951" | b"lto1" | b"lto-wrapper" | b"collect2"
+            ) =>
+            {
+                Family::Gcc
+            }
+            _ => Family::Plain,
+        }
+    }
+}
+
+/// What is known of a process that looks names up.
+#[derive(Clone, Debug, Default)]
+pub struct Searcher {
+    /// What it runs.
+    pub family: Family,
+    /// It has done nothing yet but load its libraries.
+    pub starting: bool,
+    /// Where it last missed a library.
+    missed: Vec<u8>,
+}
+
+impl Searcher {
+    /// One that goes on with what another has begun: a child.
+    pub fn copied(family: Family) -> Searcher {
+        Searcher { family, ..Searcher::default() }
+    }
+
+    /// One that begins to run a program.
+    pub fn of(program: &[u8]) -> Searcher {
+        Searcher { family: Family::of(program), starting: true, missed: Vec::new() }
+    }
+}
+
+/// A look-up, with its name made absolute.
+#[derive(Clone, Copy, Debug)]
+pub struct Lookup<'a> {
+    /// How it is looked up.
+    pub op: Op,
+    /// The directory.
+    pub dir: &'a [u8],
+    /// The last component.
+    pub name: &'a [u8],
+    /// Whether it was there.
+    pub found: bool,
+}
+
+/// The directories that the environment names: what tells a search along them from any other.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    path: HashSet<Vec<u8>>,
+    python: HashSet<Vec<u8>>,
+}
+
+/// What a shell and execvp(3) go by when there is no PATH.
+const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+impl Known {
+    /// From the values of PATH and PYTHONPATH.
+    pub fn new(path: Option<&[u8]>, pythonpath: Option<&[u8]>) -> Known {
+        let dirs = |list: &[u8]| -> HashSet<Vec<u8>> {
+            list.split(|&b| b == b':').filter(|dir| dir.starts_with(b"/")).map(|dir| trim(dir).to_vec()).collect()
+        };
+        Known { path: dirs(path.unwrap_or(DEFAULT_PATH)), python: dirs(pythonpath.unwrap_or_default()) }
+    }
+
+    /// Takes note of a directory in which a program was looked for to be run.
+    fn learn(&mut self, dir: &[u8]) {
+        const MOST: usize = 1000;
+        if !self.path.contains(dir) && self.path.len() < MOST {
+            self.path.insert(dir.to_vec());
+        }
+    }
+
+    /// Whether programs are searched for in a directory.
+    pub fn in_path(&self, dir: &[u8]) -> bool {
+        self.path.contains(dir)
+    }
+
+    /// The kind of a look-up, and what it teaches about the searcher.
+    pub fn kind(&mut self, who: &mut Searcher, it: &Lookup<'_>) -> Kind {
+        let kind = self.kind_of(who, it);
+        if kind == Kind::Linker {
+            if !it.found {
+                who.missed.clear();
+                who.missed.extend_from_slice(it.dir);
+            }
+        } else {
+            who.starting = false;
+            who.missed.clear();
+        }
+        if kind == Kind::Path && it.op == Op::Exec {
+            self.learn(it.dir);
+        }
+        kind
+    }
+
+    fn kind_of(&self, who: &Searcher, it: &Lookup<'_>) -> Kind {
+        let in_path = self.in_path(it.dir);
+        if it.op == Op::Exec {
+            return match who.family {
+                _ if in_path || !it.found => Kind::Path,
+                Family::Gcc => Kind::Gcc,
+                _ => Kind::Other,
+            };
+        }
+        if of_linker(who, it) {
+            return Kind::Linker;
+        }
+        if of_terminal(it) {
+            return Kind::Terminfo;
+        }
+        if of_locale(it) {
+            return Kind::Locale;
+        }
+        let own = match who.family {
+            Family::Python => (of_python(it, in_path) || self.in_pythonpath(it)).then_some(Kind::Python),
+            Family::Perl => of_perl(it).then_some(Kind::Perl),
+            Family::Ruby => of_ruby(it).then_some(Kind::Ruby),
+            Family::Node => of_node(it).then_some(Kind::Node),
+            Family::Gcc => (!in_path && of_gcc(it)).then_some(Kind::Gcc),
+            Family::Shell | Family::Plain => None,
+        };
+        match own {
+            Some(kind) => kind,
+            None if in_path && matches!(it.op, Op::Stat | Op::Access) => Kind::Path,
+            None => Kind::Other,
+        }
+    }
+
+    fn in_pythonpath(&self, it: &Lookup<'_>) -> bool {
+        let mut path = mounts::path::join(it.dir, it.name);
+        loop {
+            if self.python.contains(&path) {
+                return true;
+            }
+            let above = mounts::path::parent(&path).len();
+            if above <= 1 {
+                return false;
+            }
+            path.truncate(above);
+        }
+    }
+}
+
+fn has(dir: &[u8], any: &[&[u8]]) -> bool {
+    components(dir).any(|part| any.contains(&part))
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window == word)
+}
+
+fn ends(name: &[u8], any: &[&[u8]]) -> bool {
+    any.iter().any(|end| name.ends_with(end))
+}
+
+/// `libc.so`, `libc.so.6`.
+fn is_library(name: &[u8]) -> bool {
+    let versioned = |rest: &[u8]| rest.first() == Some(&b'.') && rest.iter().all(|b| b.is_ascii_digit() || *b == b'.');
+    (0..name.len()).any(|at| name[at..].strip_prefix(b".so").is_some_and(|rest| rest.is_empty() || versioned(rest)))
+}
+
+/// An extension module of Python, by its tag.
+fn is_extension(name: &[u8]) -> bool {
+    contains(name, b".cpython-") || contains(name, b".pypy") || name.ends_with(b".abi3.so")
+}
+
+fn of_linker(who: &Searcher, it: &Lookup<'_>) -> bool {
+    if matches!(it.name, b"ld.so.cache" | b"ld.so.preload" | b"ld.so.nohwcap") || it.name.starts_with(b"ld-musl-") {
+        return it.dir == b"/etc";
+    }
+    if it.name == b"glibc-hwcaps" || has(it.dir, &[b"glibc-hwcaps"]) {
+        return true;
+    }
+    // Having missed in a directory for the first time, ld.so looks whether it is there at all.
+    if it.op == Op::Stat && !who.missed.is_empty() && mounts::path::join(it.dir, it.name) == who.missed {
+        return true;
+    }
+    it.op == Op::Open
+        && is_library(it.name)
+        && (who.starting
+            || match who.family {
+                Family::Gcc => false,
+                Family::Python => !is_extension(it.name) && !has(it.dir, &[b"lib-dynload"]),
+                Family::Perl => !has(it.dir, &[b"auto"]),
+                Family::Ruby => it.name.starts_with(b"lib") || !contains(it.dir, b"ruby"),
+                Family::Shell | Family::Node | Family::Plain => true,
+            })
+}
+
+fn of_terminal(it: &Lookup<'_>) -> bool {
+    const WORDS: [&[u8]; 4] = [b"terminfo", b".terminfo", b"termcap", b".termcap"];
+    has(it.dir, &WORDS) || WORDS.contains(&it.name) || it.name.starts_with(b"terminfo.")
+}
+
+fn of_locale(it: &Lookup<'_>) -> bool {
+    const NAMES: [&[u8]; 7] = [
+        b"locale-archive",
+        b"locale.alias",
+        b"gconv-modules",
+        b"gconv-modules.cache",
+        b"gconv-modules.d",
+        b"charset.alias",
+        b"LC_MESSAGES",
+    ];
+    has(it.dir, &[b"locale", b"locale-langpack", b"gconv", b"i18n", b"LC_MESSAGES"])
+        || NAMES.contains(&it.name)
+        || it.name == b"locale" && ends(it.dir, &[b"/share", b"/lib"])
+}
+
+/// `python3`, `python3.11`, `pypy3.9`: a part of sys.path.
+fn is_python_dir(part: &[u8]) -> bool {
+    let digit = |rest: &[u8]| rest.first().is_some_and(u8::is_ascii_digit);
+    part.strip_prefix(b"python").or_else(|| part.strip_prefix(b"pypy")).is_some_and(digit)
+}
+
+fn of_python(it: &Lookup<'_>, in_path: bool) -> bool {
+    const ENDS: [&[u8]; 9] =
+        [b".py", b".pyc", b".pyo", b".pyi", b".pth", b"._pth", b".egg-link", b".dist-info", b".egg-info"];
+    const NAMES: [&[u8]; 7] = [
+        b"__pycache__",
+        b"pyvenv.cfg",
+        b"pybuilddir.txt",
+        b"site-packages",
+        b"dist-packages",
+        b"lib-dynload",
+        b"Setup.local",
+    ];
+    const DIRS: [&[u8]; 4] = [b"site-packages", b"dist-packages", b"lib-dynload", b"__pycache__"];
+    ends(it.name, &ENDS)
+        || NAMES.contains(&it.name)
+        || is_extension(it.name)
+        || has(it.dir, &DIRS)
+        || components(it.dir).any(is_python_dir)
+        || !in_path && is_python_dir(it.name)
+}
+
+fn of_perl(it: &Lookup<'_>) -> bool {
+    const ENDS: [&[u8]; 7] = [b".pm", b".pmc", b".pl", b".ph", b".al", b".ix", b".bs"];
+    ends(it.name, &ENDS) || components(it.dir).any(|part| contains(part, b"perl")) || it.name.starts_with(b"perl5")
+}
+
+fn of_ruby(it: &Lookup<'_>) -> bool {
+    let part = |part: &[u8]| contains(part, b"ruby") || part == b"gems";
+    ends(it.name, &[b".rb", b".so", b".gemspec", b".gem"]) || components(it.dir).any(part)
+}
+
+fn of_node(it: &Lookup<'_>) -> bool {
+    const ENDS: [&[u8]; 6] = [b".js", b".cjs", b".mjs", b".json", b".node", b".wasm"];
+    let system =
+        [&b"/proc"[..], b"/sys", b"/dev", b"/etc"].iter().any(|top| mounts::path::below(top, it.dir).is_some());
+    ends(it.name, &ENDS)
+        || it.name == b"node_modules"
+        || has(it.dir, &[b"node_modules"])
+        || it.op == Op::Stat && !it.found && !system
+}
+
+fn of_gcc(it: &Lookup<'_>) -> bool {
+    const ENDS: [&[u8]; 13] =
+        [b".h", b".hh", b".hpp", b".hxx", b".inc", b".gch", b".mod", b".a", b".o", b".la", b".specs", b".ld", b".tcc"];
+    const DIRS: [&[u8]; 8] = [b"gcc", b"gcc-cross", b"include", b"lib", b"lib32", b"lib64", b"libx32", b"libexec"];
+    const NAMES: [&[u8]; 6] = [b"specs", b"cc1", b"cc1plus", b"collect2", b"lto-wrapper", b"include"];
+    ends(it.name, &ENDS)
+        || is_library(it.name)
+        || NAMES.contains(&it.name)
+        || has(it.dir, &DIRS)
+        || DIRS.contains(&it.name)
+}
+
+/// What is searched for: the name without what is tried in turn.
+pub fn key(kind: Kind, dir: &[u8], name: &[u8]) -> Vec<u8> {
+    match kind {
+        Kind::Python => python_module(dir, name).to_vec(),
+        Kind::Perl => name.strip_suffix(b"c").filter(|stem| stem.ends_with(b".pm")).unwrap_or(name).to_vec(),
+        Kind::Ruby => stem(name, &[b".rb", b".so"]).to_vec(),
+        Kind::Node => node_module(dir, name),
+        Kind::Gcc => stem(name, &[b".so", b".a", b".gch"]).to_vec(),
+        _ => name.to_vec(),
+    }
+}
+
+fn stem<'a>(name: &'a [u8], ends: &[&[u8]]) -> &'a [u8] {
+    ends.iter().find_map(|end| name.strip_suffix(*end)).filter(|stem| !stem.is_empty()).unwrap_or(name)
+}
+
+/// `json` for `json`, `json.py`, `json/__init__.abi3.so` and `json/__pycache__/__init__.cpython-311.pyc`.
+fn python_module<'a>(dir: &'a [u8], name: &'a [u8]) -> &'a [u8] {
+    let module = [&b".cpython-"[..], b".abi3.so", b".pypy"]
+        .iter()
+        .filter_map(|tag| name.windows(tag.len()).position(|window| window == *tag))
+        .min()
+        .map_or_else(|| stem(name, &[b".py", b".pyc", b".pyo", b".so", b".pyi"]), |at| &name[..at]);
+    if module != b"__init__" {
+        return module;
+    }
+    let mut above = dir.rsplit(|&b| b == b'/');
+    above.find(|part| *part != b"__pycache__" && !part.is_empty()).unwrap_or(module)
+}
+
+/// What stands behind the last `node_modules`; else the name, without what is tried behind it.
+fn node_module(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    let parts: Vec<&[u8]> = components(dir).chain([name]).collect();
+    let Some(at) = parts.iter().rposition(|part| *part == b"node_modules").filter(|at| at + 1 < parts.len()) else {
+        return match name {
+            b"package.json" | b"node_modules" => name.to_vec(),
+            _ => stem(name, &[b".js", b".json", b".node", b".cjs", b".mjs"]).to_vec(),
+        };
+    };
+    let scoped = parts[at + 1].starts_with(b"@");
+    parts[at + 1..].iter().take(if scoped { 2 } else { 1 }).copied().collect::<Vec<_>>().join(&b'/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: &[u8] = b"/usr/local/bin:/usr/bin/:/bin";
+
+    /// The kind of each look-up of a process that has started, or is starting.
+    fn kind(program: &str, starting: bool, op: Op, path: &str, found: bool) -> Kind {
+        let mut known = Known::new(Some(PATH), Some(b"/py/own"));
+        let mut who = Searcher { starting, ..Searcher::of(program.as_bytes()) };
+        let (dir, name) = super::super::lookup::split(path.as_bytes());
+        known.kind(&mut who, &Lookup { op, dir, name, found })
+    }
+
+    #[test]
+    fn programs_are_known_by_their_names() {
+        for (program, family) in [
+            ("/bin/dash", Family::Shell),
+            ("/usr/bin/python3.11", Family::Python),
+            ("/usr/bin/python3", Family::Python),
+            ("/usr/bin/perl5.36.0", Family::Perl),
+            ("/usr/bin/x86_64-linux-gnu-gcc-12", Family::Gcc),
+            ("/usr/lib/gcc/x86_64-linux-gnu/12/cc1", Family::Gcc),
+            ("/usr/lib/gcc/x86_64-linux-gnu/12/collect2", Family::Gcc),
+            ("/usr/bin/x86_64-linux-gnu-ld.bfd", Family::Gcc),
+            ("/usr/bin/nodejs", Family::Node),
+            ("/usr/bin/ruby3.1", Family::Ruby),
+            ("/usr/bin/env", Family::Plain),
+            ("/usr/bin/basename", Family::Plain),
+            ("", Family::Plain),
+            ("/", Family::Plain),
+        ] {
+            assert_eq!(Family::of(program.as_bytes()), family, "{program}");
+        }
+    }
+
+    #[test]
+    fn the_rules_one_by_one() {
+        use Op::{Access, Exec, Open, Readlink, Stat};
+        for (program, starting, op, path, found, expected) in [
+            ("/bin/dash", false, Stat, "/usr/local/bin/ls", false, Kind::Path),
+            ("/bin/dash", false, Stat, "/usr/bin/ls", true, Kind::Path),
+            ("/bin/dash", false, Stat, "/etc/some", false, Kind::Other),
+            ("/usr/bin/env", false, Exec, "/opt/own/ls", false, Kind::Path),
+            ("/usr/bin/env", false, Exec, "/opt/own/ls", true, Kind::Other),
+            ("/bin/dash", true, Access, "/etc/ld.so.preload", false, Kind::Linker),
+            ("/bin/dash", true, Open, "/etc/ld.so.cache", true, Kind::Linker),
+            ("/opt/tool", true, Open, "/opt/lib/glibc-hwcaps/x86-64-v3/libx.so.1", false, Kind::Linker),
+            ("/opt/tool", true, Stat, "/opt/lib/glibc-hwcaps/x86-64-v3", false, Kind::Linker),
+            ("/usr/bin/python3.11", false, Open, "/usr/lib/x86_64-linux-gnu/libffi.so.8", true, Kind::Linker),
+            ("/usr/bin/python3.11", false, Stat, "/usr/lib/python311.zip", false, Kind::Python),
+            ("/usr/bin/python3.11", false, Stat, "/usr/lib/python3.11/json/__init__.abi3.so", false, Kind::Python),
+            (
+                "/usr/bin/python3.11",
+                false,
+                Open,
+                "/usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so",
+                true,
+                Kind::Python,
+            ),
+            ("/usr/bin/python3.11", false, Stat, "/usr/local/bin/python3", false, Kind::Path),
+            ("/usr/bin/python3.11", false, Open, "/usr/bin/pyvenv.cfg", false, Kind::Python),
+            ("/usr/bin/python3.11", false, Stat, "/py/own/json", false, Kind::Python),
+            ("/usr/bin/python3.11", false, Open, "/usr/lib/locale/locale-archive", false, Kind::Locale),
+            ("/usr/bin/python3.11", false, Open, "/srv/data.csv", false, Kind::Other),
+            ("/usr/bin/perl", false, Stat, "/etc/perl/List/Util.pm", false, Kind::Perl),
+            (
+                "/usr/bin/perl",
+                false,
+                Open,
+                "/usr/lib/x86_64-linux-gnu/perl-base/auto/List/Util/Util.so",
+                true,
+                Kind::Perl,
+            ),
+            ("/usr/bin/perl", true, Open, "/lib/x86_64-linux-gnu/libcrypt.so.1", true, Kind::Linker),
+            ("/usr/bin/ruby3.1", false, Open, "/usr/lib/ruby/vendor_ruby/set.rb", false, Kind::Ruby),
+            ("/usr/bin/node", false, Stat, "/srv/app/node_modules/x", false, Kind::Node),
+            ("/usr/bin/node", false, Open, "/srv/package.json", false, Kind::Node),
+            ("/usr/bin/node", false, Stat, "/proc/self/x", false, Kind::Other),
+            ("/usr/bin/gcc-12", false, Stat, "/usr/lib/gcc/x86_64-linux-gnu/12/../lib64", false, Kind::Gcc),
+            ("/usr/bin/gcc-12", false, Access, "/usr/local/bin/gcc", false, Kind::Path),
+            ("/usr/lib/gcc/x86_64-linux-gnu/12/cc1", false, Open, "/usr/include/stdio.h", true, Kind::Gcc),
+            ("/usr/bin/ld", false, Open, "/usr/lib/x86_64-linux-gnu/libm.so.6", true, Kind::Gcc),
+            ("/usr/bin/ld", true, Open, "/usr/lib/x86_64-linux-gnu/libbfd-2.40-system.so", true, Kind::Linker),
+            ("/usr/lib/gcc/x86_64-linux-gnu/12/cc1", false, Open, "/tmp/ccX1.s", true, Kind::Other),
+            ("/bin/bash", false, Access, "/usr/share/terminfo/x/xterm", true, Kind::Terminfo),
+            ("/bin/bash", false, Open, "/usr/share/locale/de/LC_MESSAGES/bash.mo", false, Kind::Locale),
+            ("/bin/bash", false, Readlink, "/usr/bin/ls", true, Kind::Other),
+        ] {
+            assert_eq!(kind(program, starting, op, path, found), expected, "{program} {op:?} {path}");
+        }
+    }
+
+    #[test]
+    fn the_directory_itself_belongs_to_the_search_in_it() {
+        let mut known = Known::default();
+        let mut who = Searcher::of(b"/opt/tool");
+        let mut kind = |op, path: &str, found| {
+            let (dir, name) = super::super::lookup::split(path.as_bytes());
+            known.kind(&mut who, &Lookup { op, dir, name, found })
+        };
+        assert_eq!(kind(Op::Open, "/opt/lib/libx.so.1", false), Kind::Linker);
+        assert_eq!(kind(Op::Stat, "/opt/lib", true), Kind::Linker);
+        assert_eq!(kind(Op::Stat, "/opt", true), Kind::Other);
+    }
+
+    #[test]
+    fn what_is_searched_for() {
+        for (kind, path, expected) in [
+            (Kind::Python, "/usr/lib/python3.11/json/__init__.cpython-311-x86_64-linux-gnu.so", "json"),
+            (Kind::Python, "/usr/lib/python3.11/json/__pycache__/__init__.cpython-311.pyc", "json"),
+            (Kind::Python, "/usr/lib/python3.11/json", "json"),
+            (Kind::Python, "/usr/lib/python3.11/decimal.py", "decimal"),
+            (Kind::Python, "/usr/lib/python3.11/lib-dynload/_json.abi3.so", "_json"),
+            (Kind::Perl, "/etc/perl/List/Util.pmc", "Util.pm"),
+            (Kind::Node, "/srv/node_modules/@a/b/package.json", "@a/b"),
+            (Kind::Node, "/srv/node_modules/lodash/index.js", "lodash"),
+            (Kind::Node, "/srv/node_modules", "node_modules"),
+            (Kind::Node, "/srv/lib/x.js", "x"),
+            (Kind::Gcc, "/usr/lib/libm.a", "libm"),
+            (Kind::Path, "/usr/bin/a.py", "a.py"),
+        ] {
+            let (dir, name) = super::super::lookup::split(path.as_bytes());
+            assert_eq!(key(kind, dir, name), expected.as_bytes(), "{path}");
+        }
+    }
+}

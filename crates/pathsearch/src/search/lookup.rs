@@ -1,0 +1,142 @@
+//! One look-up by name: what of a call is a look-up, and how its name falls into a directory and what is looked up in it.
+
+use account::call::Call;
+use account::syscalls::{self, Kind as Does};
+use gate::Errno;
+
+/// How a name is looked up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// To run it.
+    Exec,
+    /// To open it.
+    Open,
+    /// To open it, or to make it where it is not.
+    Create,
+    /// To see what it is.
+    Stat,
+    /// To see whether it may be used.
+    Access,
+    /// To see where it leads.
+    Readlink,
+}
+
+/// `AT_SYMLINK_NOFOLLOW`
+const NOFOLLOW: u64 = 0x100;
+/// `O_NOFOLLOW`, which differs between architectures.
+#[cfg(target_arch = "x86_64")]
+const OPEN_NOFOLLOW: u64 = 0o400_000;
+#[cfg(not(target_arch = "x86_64"))]
+const OPEN_NOFOLLOW: u64 = 0o100_000;
+const OPEN_CREATE: u64 = 0o100;
+
+/// What a call looks a name up for, and whether a symbolic link at its end is followed; `None` for a call that is no look-up
+/// of the families execve, open, stat, access and readlink.
+pub fn of(call: &Call<'_>) -> Option<(Op, bool)> {
+    let known = syscalls::of(call.number)?;
+    let flags = |arg: usize| call.args.get(arg).copied().unwrap_or_default();
+    let open = |flags: u64| {
+        let op = if flags & OPEN_CREATE == 0 { Op::Open } else { Op::Create };
+        (op, flags & OPEN_NOFOLLOW == 0)
+    };
+    Some(match known.name {
+        "execve" => (Op::Exec, true),
+        "execveat" => (Op::Exec, flags(4) & NOFOLLOW == 0),
+        "open" => open(flags(1)),
+        "openat" => open(flags(2)),
+        "openat2" => (Op::Open, true), // its flags lie in the memory of the caller
+        "creat" => (Op::Create, true),
+        "stat" => (Op::Stat, true),
+        "lstat" => (Op::Stat, false),
+        "newfstatat" => (Op::Stat, flags(3) & NOFOLLOW == 0),
+        "statx" => (Op::Stat, flags(2) & NOFOLLOW == 0),
+        "access" | "faccessat" => (Op::Access, true),
+        "faccessat2" => (Op::Access, flags(3) & NOFOLLOW == 0),
+        "readlink" | "readlinkat" => (Op::Readlink, false),
+        _ => return None,
+    })
+}
+
+/// Whether a call reads a directory.
+pub fn lists(call: &Call<'_>) -> bool {
+    syscalls::of(call.number).is_some_and(|known| known.kind == Does::List)
+}
+
+/// Whether a look-up ended in the name not being there.
+pub fn is_miss(errno: Option<i32>) -> bool {
+    errno.is_some_and(|errno| errno == Errno::ENOENT.0 || errno == Errno::ENOTDIR.0)
+}
+
+/// The directory part of an absolute name and its last component; slashes at the end of either say nothing.
+pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    let path = trim(path);
+    match path.iter().rposition(|&b| b == b'/') {
+        None => (b"", path),
+        Some(at) => (trim(&path[..at.max(1)]), &path[at + 1..]),
+    }
+}
+
+/// Without slashes at the end, but for the root's.
+pub fn trim(path: &[u8]) -> &[u8] {
+    match path.iter().rposition(|&b| b != b'/') {
+        Some(last) => &path[..=last],
+        None => &path[..path.len().min(1)],
+    }
+}
+
+/// A name as it is seen from a directory.
+pub fn join(base: &[u8], name: &[u8]) -> Vec<u8> {
+    if name.starts_with(b"/") {
+        return name.to_vec();
+    }
+    mounts::path::join(base, name)
+}
+
+/// The components of a directory's name.
+pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|&b| b == b'/').filter(|part| !part.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_is_the_one_that_the_last_component_is_looked_up_in() {
+        let cases: [(&str, &str, &str); 8] = [
+            ("/usr/bin/ls", "/usr/bin", "ls"),
+            ("/usr/bin//ls", "/usr/bin", "ls"),
+            ("/ls", "/", "ls"),
+            ("//ls", "/", "ls"),
+            ("/usr/lib/", "/usr", "lib"),
+            ("/a/../b", "/a/..", "b"),
+            ("/", "/", ""),
+            ("", "", ""),
+        ];
+        for (path, dir, name) in cases {
+            assert_eq!(split(path.as_bytes()), (dir.as_bytes(), name.as_bytes()), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_is_a_look_up() {
+        let call = |name: &str, args: [u64; 6]| Call {
+            pid: 1,
+            tid: 1,
+            number: syscalls::named(name).unwrap().number,
+            args,
+            name: Some(b"x"),
+            other: None,
+            result: Some(0),
+            start: 0,
+            nanos: 0,
+        };
+        assert_eq!(of(&call("newfstatat", [0, 0, 0, NOFOLLOW, 0, 0])), Some((Op::Stat, false)));
+        assert_eq!(of(&call("openat", [0, 0, OPEN_CREATE, 0, 0, 0])), Some((Op::Create, true)));
+        assert_eq!(of(&call("faccessat", [0; 6])), Some((Op::Access, true)));
+        assert_eq!(of(&call("execve", [0; 6])), Some((Op::Exec, true)));
+        for other in ["unlinkat", "mkdirat", "getxattr", "chdir", "open_tree", "read"] {
+            assert_eq!(of(&call(other, [0; 6])), None, "{other}");
+        }
+    }
+}

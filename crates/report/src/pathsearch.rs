@@ -1,0 +1,662 @@
+//! The path searches of a command.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+
+use crate::mounts::Look;
+use crate::name::{entry, printable};
+use crate::table::{Align, Table, Tone, wrap};
+
+/// A search: one name, tried in one directory after another.
+#[derive(Clone, Debug)]
+pub struct Search<'a> {
+    /// `PATH`, `ld.so`, `python`, ...
+    pub kind: &'static str,
+    /// What was searched for.
+    pub name: &'a [u8],
+    /// The process.
+    pub pid: u32,
+    /// The file of its program.
+    pub program: &'a [u8],
+    /// The names that were tried, in turn.
+    pub tried: Vec<&'a [u8]>,
+    /// The one that was there.
+    pub found: Option<&'a [u8]>,
+    /// Tries that missed.
+    pub misses: u64,
+    /// Seconds in them.
+    pub seconds: f64,
+}
+
+/// Look-ups of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// `PATH`, `ld.so`, ...
+    pub kind: &'static str,
+    /// The name was there, or could not be asked for.
+    pub hits: u64,
+    /// It was not there.
+    pub misses: u64,
+}
+
+/// What was looked up in a directory.
+#[derive(Clone, Debug)]
+pub struct Directory<'a> {
+    /// Its name.
+    pub dir: &'a [u8],
+    /// What it was searched for most.
+    pub kind: &'static str,
+    /// Type of its file system.
+    pub fstype: Option<&'a [u8]>,
+    /// Whether that is on a network.
+    pub network: bool,
+    /// Names that were there.
+    pub hits: u64,
+    /// Names that were not.
+    pub misses: u64,
+    /// Seconds in misses.
+    pub seconds: f64,
+    /// The same by kind.
+    pub kinds: Vec<Count>,
+}
+
+/// Sums.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Totals {
+    /// Look-ups.
+    pub lookups: u64,
+    /// Those that missed.
+    pub misses: u64,
+    /// Seconds in them.
+    pub seconds: f64,
+}
+
+/// Requests of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Requests {
+    /// `LOOKUP`, `OPEN`, ...
+    pub request: &'static str,
+    /// With empty caches.
+    pub cold: u64,
+    /// Once more, right afterwards.
+    pub warm: u64,
+    /// Whether somebody waits for the answer: a round trip.
+    pub waited_for: bool,
+}
+
+/// What a client of the network file system keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Manner {
+    /// That a name is not there.
+    pub keeps_misses: bool,
+    /// Where links lead.
+    pub keeps_links: bool,
+    /// What was read, when the file is opened again.
+    pub keeps_pages: bool,
+    /// It asks for attributes after each read.
+    pub stats_after_read: bool,
+    /// To open is a request.
+    pub opens: bool,
+    /// To read is a request.
+    pub reads: bool,
+    /// To open and to read a directory are requests.
+    pub lists: bool,
+    /// Bytes that a request for data brings at most.
+    pub window: u64,
+}
+
+/// What the start would take on a network file system.
+#[derive(Clone, Debug)]
+pub struct Predicted<'a> {
+    /// Seconds of a round trip.
+    pub rtt: f64,
+    /// `given`, `measured` or `assumed`.
+    pub rtt_source: &'static str,
+    /// `network`, `everything` or `directories`: what is taken to be on that file system.
+    pub about: &'static str,
+    /// Those directories.
+    pub dirs: Vec<&'a [u8]>,
+    /// Nodes that start at once.
+    pub nodes: u64,
+    /// Requests that the server answers in a second.
+    pub server_rate: Option<f64>,
+    /// With empty caches.
+    pub seconds: f64,
+    /// Once more, right afterwards.
+    pub seconds_warm: f64,
+    /// With empty caches it cannot take less.
+    pub seconds_at_least: f64,
+    /// Of them, the command's own work.
+    pub seconds_own: f64,
+    /// Share of the time in which the server works.
+    pub server_busy: Option<f64>,
+    /// The requests.
+    pub requests: Vec<Requests>,
+    /// What the client keeps.
+    pub manner: Manner,
+}
+
+/// What would help.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fix {
+    /// What it is about.
+    pub kind: &'static str,
+    /// What to do.
+    pub change: String,
+    /// Misses that the same start would not make.
+    pub saves_misses: u64,
+    /// Requests that it would not make on the network file system.
+    pub saves_requests: u64,
+    /// Seconds that these take there.
+    pub saves_seconds: f64,
+    /// Seconds that those misses took here.
+    pub saves_seconds_here: f64,
+}
+
+/// The result of `fathom pathsearch`.
+#[derive(Clone, Debug)]
+pub struct Pathsearch<'a> {
+    /// Searches, in the order in which they began.
+    pub searches: Vec<Search<'a>>,
+    /// Directories, those with the most misses first.
+    pub directories: Vec<Directory<'a>>,
+    /// Sums.
+    pub totals: Totals,
+    /// Sums by kind.
+    pub kinds: Vec<Count>,
+    /// What the start would take on a network file system.
+    pub predicted: Predicted<'a>,
+    /// What would help, most first.
+    pub fixes: Vec<Fix>,
+    /// A better PATH.
+    pub better_path: Option<&'a [u8]>,
+    /// Which meter it was.
+    pub meter: &'static str,
+    /// Why that one.
+    pub why: &'a str,
+    /// Calls that were lost.
+    pub lost: u64,
+    /// The time of the command under the meter.
+    pub seconds: f64,
+    /// What of it is the meter's.
+    pub overhead_seconds: f64,
+    /// The exit status of the command.
+    pub exit: i32,
+}
+
+/// Names; and beside them, under `<field>_b64`, all of them exactly where one is no text.
+fn names<M: SerializeMap>(map: &mut M, field: &str, names: &[&[u8]]) -> Result<(), M::Error> {
+    let lossy: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
+    map.serialize_entry(field, &lossy)?;
+    if names.iter().any(|name| std::str::from_utf8(name).is_err()) {
+        let exact: Vec<String> = names.iter().map(|name| STANDARD.encode(name)).collect();
+        map.serialize_entry(&format!("{field}_b64"), &exact)?;
+    }
+    Ok(())
+}
+
+impl Serialize for Search<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("kind", self.kind)?;
+        entry(&mut map, "name", Some(self.name))?;
+        map.serialize_entry("pid", &self.pid)?;
+        entry(&mut map, "program", Some(self.program))?;
+        names(&mut map, "tried", &self.tried)?;
+        entry(&mut map, "found", self.found)?;
+        map.serialize_entry("misses", &self.misses)?;
+        map.serialize_entry("seconds", &self.seconds)?;
+        map.end()
+    }
+}
+
+impl Serialize for Directory<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        entry(&mut map, "dir", Some(self.dir))?;
+        map.serialize_entry("kind", self.kind)?;
+        entry(&mut map, "fstype", self.fstype)?;
+        map.serialize_entry("network", &self.network)?;
+        map.serialize_entry("hits", &self.hits)?;
+        map.serialize_entry("misses", &self.misses)?;
+        map.serialize_entry("seconds", &self.seconds)?;
+        map.serialize_entry("kinds", &self.kinds)?;
+        map.end()
+    }
+}
+
+impl Serialize for Predicted<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("rtt", &self.rtt)?;
+        map.serialize_entry("rtt_source", self.rtt_source)?;
+        map.serialize_entry("about", self.about)?;
+        names(&mut map, "directories", &self.dirs)?;
+        map.serialize_entry("nodes", &self.nodes)?;
+        map.serialize_entry("server_rate", &self.server_rate)?;
+        map.serialize_entry("seconds", &self.seconds)?;
+        map.serialize_entry("seconds_warm", &self.seconds_warm)?;
+        map.serialize_entry("seconds_at_least", &self.seconds_at_least)?;
+        map.serialize_entry("seconds_own", &self.seconds_own)?;
+        map.serialize_entry("server_busy", &self.server_busy)?;
+        map.serialize_entry("requests", &self.requests)?;
+        map.serialize_entry("manner", &self.manner)?;
+        map.end()
+    }
+}
+
+/// The searches, serialized one by one: there may be many.
+struct Each<'a, T>(&'a [T]);
+
+impl<T: Serialize> Serialize for Each<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut all = serializer.serialize_seq(Some(self.0.len()))?;
+        for one in self.0 {
+            all.serialize_element(one)?;
+        }
+        all.end()
+    }
+}
+
+impl Serialize for Pathsearch<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("searches", &Each(&self.searches))?;
+        map.serialize_entry("directories", &Each(&self.directories))?;
+        map.serialize_entry("totals", &self.totals)?;
+        map.serialize_entry("kinds", &self.kinds)?;
+        map.serialize_entry("predicted", &self.predicted)?;
+        map.serialize_entry("fixes", &self.fixes)?;
+        entry(&mut map, "better_path", self.better_path)?;
+        map.serialize_entry("meter", self.meter)?;
+        map.serialize_entry("why", self.why)?;
+        map.serialize_entry("lost", &self.lost)?;
+        map.serialize_entry("seconds", &self.seconds)?;
+        map.serialize_entry("overhead_seconds", &self.overhead_seconds)?;
+        map.serialize_entry("exit", &self.exit)?;
+        map.end()
+    }
+}
+
+/// How many directories and searches are shown, unless all are asked for.
+const SHOWN: usize = 20;
+
+/// Seconds, in the unit that suits them.
+pub fn time(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{s:.2} s"),
+        s if s >= 0.001 => format!("{:.2} ms", s * 1e3),
+        s => format!("{:.1} µs", s * 1e6),
+    }
+}
+
+impl Pathsearch<'_> {
+    /// For people; with `all`, every directory and search.
+    pub fn to_text(&self, look: Look, all: bool) -> String {
+        let mut out = self.head(look);
+        out.push_str(&self.directories(look, all));
+        out.push_str(&self.searches(look, all));
+        out.push_str(&self.predicted.to_text(look));
+        out.push_str(&fixes_text(&self.fixes, self.predicted.rtt, look));
+        out
+    }
+
+    fn head(&self, look: Look) -> String {
+        let Totals { lookups, misses, seconds } = self.totals;
+        let share = 100.0 * misses as f64 / lookups.max(1) as f64;
+        let mut text = format!(
+            "{lookups} look-ups by name, {misses} of them misses ({share:.0} %), {} in those. Metered by {}: {}.",
+            time(seconds),
+            self.meter,
+            printable(self.why.as_bytes())
+        );
+        if self.lost > 0 {
+            text.push_str(&format!(" {} calls were lost: the counts are too low.", self.lost));
+        }
+        wrapped(&text, look) + "\n"
+    }
+
+    fn directories(&self, look: Look, all: bool) -> String {
+        use Align::{Left, Right};
+        let mut text = heading("Directories", look);
+        let columns = [
+            ("MISSES", Right),
+            ("HITS", Right),
+            ("TIME", Right),
+            ("KIND", Left),
+            ("FILE SYSTEM", Left),
+            ("DIRECTORY", Left),
+        ];
+        let shown = if all { self.directories.len() } else { self.directories.len().min(SHOWN) };
+        let mut table = Table::new(&columns, shown);
+        for row in self.directories.iter().take(shown) {
+            let fstype = row.fstype.map_or("-".into(), printable);
+            let cells = [
+                row.misses.to_string(),
+                row.hits.to_string(),
+                time(row.seconds),
+                row.kind.to_owned(),
+                if row.network { format!("{fstype} (network)") } else { fstype.into_owned() },
+                printable(row.dir).into_owned(),
+            ];
+            table.row(cells, if row.misses == 0 { Tone::Dim } else { Tone::Plain });
+        }
+        text.push_str(&table.to_text(look.width, look.color));
+        text.push_str(&more(self.directories.len() - shown, "directories"));
+        text.push('\n');
+        text
+    }
+
+    fn searches(&self, look: Look, all: bool) -> String {
+        use Align::{Left, Right};
+        let mut text = heading("Searches", look);
+        let columns = [("KIND", Left), ("SEARCHES", Right), ("HITS", Right), ("MISSES", Right)];
+        let mut table = Table::new(&columns, self.kinds.len());
+        for count in &self.kinds {
+            let searches = self.searches.iter().filter(|search| search.kind == count.kind).count();
+            let cells = [count.kind.to_owned(), searches.to_string(), count.hits.to_string(), count.misses.to_string()];
+            table.row(cells, Tone::Plain);
+        }
+        text.push_str(&table.to_text(look.width, look.color));
+        text.push('\n');
+        let mut dearest: Vec<&Search<'_>> = self.searches.iter().filter(|search| search.misses > 0).collect();
+        dearest.sort_by_key(|search| std::cmp::Reverse(search.misses));
+        let shown = if all { dearest.len() } else { dearest.len().min(SHOWN) };
+        let columns = [("MISSES", Right), ("KIND", Left), ("NAME", Left), ("PROGRAM", Left), ("FOUND", Left)];
+        let mut table = Table::new(&columns, shown);
+        for search in dearest.iter().take(shown) {
+            let program = search.program.rsplit(|&b| b == b'/').next().unwrap_or_default();
+            let cells = [
+                search.misses.to_string(),
+                search.kind.to_owned(),
+                printable(search.name).into_owned(),
+                printable(program).into_owned(),
+                search.found.map_or("-".into(), printable).into_owned(),
+            ];
+            table.row(cells, Tone::Plain);
+        }
+        if shown > 0 {
+            text.push_str(&table.to_text(look.width, look.color));
+            text.push_str(&more(dearest.len() - shown, "searches with misses"));
+            text.push('\n');
+        }
+        text
+    }
+}
+
+impl Predicted<'_> {
+    /// For people.
+    pub fn to_text(&self, look: Look) -> String {
+        use Align::{Left, Right};
+        let mut text = heading("On a network file system", look);
+        let what = match self.about {
+            "network" => "what is on network file systems here".to_owned(),
+            "everything" => "everything that it uses".to_owned(),
+            _ => self.dirs.iter().map(|dir| printable(dir)).collect::<Vec<_>>().join(", "),
+        };
+        let rate = self.server_rate.map_or(String::new(), |rate| {
+            let busy =
+                self.server_busy.map_or(String::new(), |busy| format!(" (busy {:.0} % of the time)", busy * 100.0));
+            format!(", a server that answers {rate:.0} requests a second{busy}")
+        });
+        let nodes = if self.nodes == 1 { "one node".to_owned() } else { format!("{} nodes at once", self.nodes) };
+        text.push_str(&wrapped(
+            &format!(
+                "With {what} there, a round trip of {} ({}), {nodes}{rate}: {} with empty caches, {} once more right afterwards. \
+                 {} of that is the command's own work.",
+                time(self.rtt),
+                self.rtt_source,
+                time(self.seconds),
+                time(self.seconds_warm),
+                time(self.seconds_own)
+            ),
+            look,
+        ));
+        let columns = [("REQUEST", Left), ("COLD", Right), ("WARM", Right), ("", Left)];
+        let mut table = Table::new(&columns, self.requests.len());
+        for row in self.requests.iter().filter(|row| row.cold + row.warm > 0) {
+            let waited = if row.waited_for { "" } else { "not waited for" };
+            table.row([row.request, &row.cold.to_string(), &row.warm.to_string(), waited], Tone::Plain);
+        }
+        text.push_str(&table.to_text(look.width, look.color));
+        text.push('\n');
+        text
+    }
+}
+
+/// What would help, for people.
+pub fn fixes_text(fixes: &[Fix], rtt: f64, look: Look) -> String {
+    let mut text = heading("What would help", look);
+    if fixes.is_empty() {
+        text.push_str("Nothing: no search of it misses.\n");
+    }
+    for fix in fixes {
+        let saves = match fix.saves_misses {
+            0 => format!("saves {} requests", fix.saves_requests),
+            misses => format!(
+                "saves {misses} misses ({} here), {} requests",
+                time(fix.saves_seconds_here),
+                fix.saves_requests
+            ),
+        };
+        let change = printable(fix.change.as_bytes());
+        let line = format!("- {change}: {saves}, {} at {} each.", time(fix.saves_seconds), time(rtt));
+        text.push_str(&wrapped(&line, look));
+    }
+    text
+}
+
+/// An element of PATH.
+#[derive(Clone, Debug)]
+pub struct Element<'a> {
+    /// As it stands there.
+    pub dir: &'a [u8],
+    /// `live`, `dead`, `again` (the same directory stands there before) or `unknown` (relative, or not to be read).
+    pub state: &'static str,
+    /// Type of its file system.
+    pub fstype: Option<&'a [u8]>,
+    /// Whether that is on a network.
+    pub network: bool,
+}
+
+impl Serialize for Element<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        entry(&mut map, "dir", Some(self.dir))?;
+        map.serialize_entry("state", self.state)?;
+        entry(&mut map, "fstype", self.fstype)?;
+        map.serialize_entry("network", &self.network)?;
+        map.end()
+    }
+}
+
+/// A program that was started to see what that takes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Started {
+    /// As one would type it.
+    pub command: &'static str,
+    /// What it is started for: `PATH and ld.so`, `python`.
+    pub about: &'static str,
+    /// Sums.
+    pub totals: Totals,
+    /// Sums by kind.
+    pub kinds: Vec<Count>,
+    /// Requests that its start makes on a network file system and waits for, with empty caches.
+    pub requests: u64,
+    /// Seconds that it takes there.
+    pub seconds_far: f64,
+    /// What would help.
+    pub fixes: Vec<Fix>,
+}
+
+/// The section of the survey: PATH, the dynamic linker, Python.
+#[derive(Clone, Debug, Serialize)]
+pub struct Startup<'a> {
+    /// The elements of PATH.
+    pub path: Vec<Element<'a>>,
+    /// Programs that were started.
+    pub started: Vec<Started>,
+    /// Seconds of a round trip that the figures for a network file system are for.
+    pub rtt: f64,
+}
+
+impl Startup<'_> {
+    /// For people.
+    pub fn to_text(&self, look: Look) -> String {
+        use Align::{Left, Right};
+        let mut table = Table::new(&[("PATH", Left), ("STATE", Left), ("FILE SYSTEM", Left)], self.path.len());
+        for element in &self.path {
+            let fstype = element.fstype.map_or("-".into(), printable);
+            let fstype = if element.network { format!("{fstype} (network)") } else { fstype.into_owned() };
+            let tone = if matches!(element.state, "dead" | "again") { Tone::Dim } else { Tone::Plain };
+            table.row([printable(element.dir).as_ref(), element.state, &fstype], tone);
+        }
+        let mut text = table.to_text(look.width, look.color);
+        text.push('\n');
+        let columns = [
+            ("STARTING", Left),
+            ("LOOK-UPS", Right),
+            ("MISSES", Right),
+            ("TIME IN THEM", Right),
+            ("REQUESTS FAR AWAY", Right),
+            ("TIME THERE", Right),
+        ];
+        let mut table = Table::new(&columns, self.started.len());
+        for one in &self.started {
+            let cells = [
+                one.command.to_owned(),
+                one.totals.lookups.to_string(),
+                one.totals.misses.to_string(),
+                time(one.totals.seconds),
+                one.requests.to_string(),
+                time(one.seconds_far),
+            ];
+            table.row(cells, Tone::Plain);
+        }
+        text.push_str(&table.to_text(look.width, look.color));
+        text.push_str(&wrapped(
+            &format!(
+                "Far away is a network file system with everything on it, empty caches and a round trip of {}. fathom pathsearch tells \
+                 the same of any command.",
+                time(self.rtt)
+            ),
+            look,
+        ));
+        for one in self.started.iter().filter(|one| !one.fixes.is_empty()) {
+            text.push_str(&format!("\n{}: ", one.command));
+            text.push_str(&fixes_text(&one.fixes, self.rtt, Look { color: false, ..look }));
+        }
+        text
+    }
+}
+
+fn heading(text: &str, look: Look) -> String {
+    if look.color { format!("\x1b[1m{text}\x1b[0m\n") } else { format!("{text}\n") }
+}
+
+fn wrapped(text: &str, look: Look) -> String {
+    wrap(text, look.width.unwrap_or(usize::MAX)) + "\n"
+}
+
+fn more(n: usize, what: &str) -> String {
+    if n == 0 { String::new() } else { format!("and {n} more {what}; -v shows them\n") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Pathsearch<'static> {
+        let manner = Manner {
+            keeps_misses: true,
+            keeps_links: true,
+            keeps_pages: true,
+            stats_after_read: false,
+            opens: true,
+            reads: true,
+            lists: true,
+            window: 131_072,
+        };
+        Pathsearch {
+            searches: vec![Search {
+                kind: "PATH",
+                name: b"l\xffs",
+                pid: 7,
+                program: b"/bin/sh",
+                tried: vec![b"/a/l\xffs", b"/bin/l\xffs"],
+                found: Some(b"/bin/l\xffs"),
+                misses: 1,
+                seconds: 0.000_002,
+            }],
+            directories: vec![Directory {
+                dir: b"/a\x1b",
+                kind: "PATH",
+                fstype: Some(b"nfs4"),
+                network: true,
+                hits: 0,
+                misses: 1,
+                seconds: 0.000_002,
+                kinds: vec![Count { kind: "PATH", hits: 0, misses: 1 }],
+            }],
+            totals: Totals { lookups: 2, misses: 1, seconds: 0.000_002 },
+            kinds: vec![Count { kind: "PATH", hits: 1, misses: 1 }],
+            predicted: Predicted {
+                rtt: 0.0005,
+                rtt_source: "assumed",
+                about: "everything",
+                dirs: vec![],
+                nodes: 1,
+                server_rate: None,
+                seconds: 0.01,
+                seconds_warm: 0.001,
+                seconds_at_least: 0.01,
+                seconds_own: 0.001,
+                server_busy: None,
+                requests: vec![Requests { request: "LOOKUP", cold: 4, warm: 0, waited_for: true }],
+                manner,
+            },
+            fixes: vec![Fix {
+                kind: "PATH",
+                change: "set PATH='/bin'".to_owned(),
+                saves_misses: 1,
+                saves_requests: 1,
+                saves_seconds: 0.0005,
+                saves_seconds_here: 0.000_002,
+            }],
+            better_path: Some(b"/bin"),
+            meter: "ptrace",
+            why: "so",
+            lost: 0,
+            seconds: 0.002,
+            overhead_seconds: 0.001,
+            exit: 0,
+        }
+    }
+
+    #[test]
+    fn names_that_are_no_text_are_given_exactly_beside() {
+        let value = serde_json::to_value(sample()).unwrap();
+        let search = &value["searches"][0];
+        assert_eq!(search["name_b64"], STANDARD.encode(b"l\xffs"));
+        assert_eq!(search["tried_b64"][1], STANDARD.encode(b"/bin/l\xffs"));
+        assert_eq!(search["tried"].as_array().unwrap().len(), 2);
+        assert_eq!(value["predicted"]["server_rate"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn for_people() {
+        let text = sample().to_text(Look::default(), false);
+        for line in [
+            "2 look-ups by name, 1 of them misses (50 %), 2.0 µs in those. Metered by ptrace: so.",
+            "nfs4 (network)",
+            "/a\\x1b",
+            "10.00 ms with empty caches",
+            "- set PATH='/bin': saves 1 misses (2.0 µs here), 1 requests, 500.0 µs at 500.0 µs each.",
+        ] {
+            assert!(text.contains(line), "no {line}:\n{text}");
+        }
+        assert!(!text.contains('\x1b'));
+    }
+}

@@ -1,0 +1,91 @@
+//! Odd commands: names that are no text, statically linked programs, thousands of processes, a command that nobody may trace
+//! as root.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::CommandExt;
+
+use serde_json::Value;
+
+use super::support::run::{args, exact};
+use super::support::{Need, fathom, require, run};
+use super::{compile, misses, of_kind, searched, sh};
+
+#[test]
+fn names_that_are_no_text_arrive_exactly() {
+    if require(&[Need::Program("dash")]) {
+        let place = tempfile::tempdir().unwrap();
+        let dir = place.path().join(OsString::from_vec(b"d\xff\x1b[31m".to_vec()));
+        std::fs::create_dir(&dir).unwrap();
+        let path = OsString::from_vec([dir.as_os_str().as_encoded_bytes(), b":/usr/bin:/bin"].concat());
+        let name = OsString::from_vec(b"none\xfe\n".to_vec());
+        let command: Vec<OsString> = vec!["env".into(), name.clone()];
+        let (value, ran) = searched(place.path(), &command, |command| {
+            command.env("PATH", &path);
+        });
+        assert_eq!(ran.code(), 127, "{ran}");
+        assert_eq!(misses(&value)[dir.as_os_str().as_encoded_bytes()], 1);
+        let search = of_kind(&value, "PATH").into_iter().find(|search| exact(search, "name") == b"none\xfe\n").unwrap();
+        assert_eq!(search["misses"], 3, "{search}");
+        let text = run(fathom(args!["pathsearch", "-v", "--", "env", &name]).env("PATH", &path));
+        let said: String = text.stderr.lines().filter(|line| !line.starts_with("env:")).collect();
+        assert!(!said.contains('\x1b'), "{said:?}");
+    }
+}
+
+#[test]
+fn a_static_program_searches_for_nothing() {
+    if require(&[Need::Program("gcc")]) {
+        let place = tempfile::tempdir().unwrap();
+        let tool = compile("int main(void) { return 3; }\n", &place.path().join("tool"), &["-static".into()]);
+        let (value, ran) = searched(place.path(), &args![&tool], |_| {});
+        assert_eq!(ran.code(), 3, "{ran}");
+        assert!(of_kind(&value, "ld.so").is_empty(), "{value}");
+        assert_eq!((&value["result"]["exit"], &value["result"]["totals"]["misses"]), (&3.into(), &0.into()));
+    }
+}
+
+#[test]
+fn thousands_of_processes_are_added_up() {
+    if require(&[Need::Program("dash")]) {
+        let place = tempfile::tempdir().unwrap();
+        let script = "n=0; while [ $n -lt 2000 ]; do (no-such-program) 2>/dev/null; n=$((n+1)); done; exit 5";
+        let (value, ran) = searched(place.path(), &sh("dash", script), |command| {
+            command.env("PATH", "/nowhere:/usr/bin:/bin");
+        });
+        assert_eq!(ran.code(), 5, "{ran}");
+        let searches = of_kind(&value, "PATH").into_iter().filter(|search| search["name"] == "no-such-program").count();
+        assert!(searches == 2000, "{searches}");
+        assert_eq!(misses(&value)[&b"/nowhere"[..]], 2000);
+    }
+}
+
+#[test]
+fn one_that_is_not_root_is_served_as_well() {
+    if require(&[Need::Root, Need::Program("dash")]) {
+        let place = tempfile::tempdir().unwrap();
+        const PATH: &str = "/nowhere:/usr/bin:/bin";
+        let (value, _) = searched(place.path(), &sh("dash", "ls / >/dev/null; no-such-program"), |command| {
+            command.env("PATH", PATH);
+        });
+        let before: BTreeMap<Vec<u8>, u64> = misses(&value);
+        let mut program = fathom(args!["pathsearch", "--json", "--", "dash", "-c", "ls / >/dev/null; no-such-program"]);
+        program.uid(65534).gid(65534).current_dir("/").env("PATH", PATH).env_remove("LD_LIBRARY_PATH");
+        let ran = run(&mut program);
+        let value: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"));
+        super::schema::check(&value);
+        assert_eq!(misses(&value), before, "{ran}");
+        assert_eq!(ran.code(), 127);
+    }
+}
+
+#[test]
+fn a_command_that_lives_on_in_a_child_is_watched_to_the_end() {
+    if require(&[Need::Program("dash")]) {
+        let place = tempfile::tempdir().unwrap();
+        let script = "(sleep 0.3; test -e /no/such/file) >/dev/null 2>&1 & exit 0";
+        let (value, _) = searched(place.path(), &sh("dash", script), |_| {});
+        assert_eq!(misses(&value)[&b"/no/such"[..]], 1);
+    }
+}

@@ -1,0 +1,89 @@
+//! A better PATH, and the proof: the same command, run with it, misses as much less as was said.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use super::support::run::{args, exact};
+use super::support::{Need, fathom, require, run};
+use super::{misses, of_kind, searched, sh};
+
+fn program(dir: &Path, name: &str, says: &str) {
+    std::fs::create_dir_all(dir).unwrap();
+    let file = dir.join(name);
+    std::fs::write(&file, format!("#!/bin/sh\necho {says}\n")).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn total(value: &serde_json::Value) -> u64 {
+    value["result"]["totals"]["misses"].as_u64().unwrap()
+}
+
+#[test]
+fn with_the_better_path_the_misses_fall_as_was_said() {
+    if require(&[Need::Program("dash"), Need::Program("bash")]) {
+        for shell in ["dash", "bash"] {
+            let place = tempfile::tempdir().unwrap();
+            let dir = |name: &str| place.path().join(name);
+            program(&dir("empty"), ".keep", "");
+            program(&dir("a"), "both", "of a");
+            program(&dir("b"), "both", "of b");
+            (0..5).for_each(|n| program(&dir("b"), &format!("tool{n}"), "tool"));
+            let shown = |name: &str| dir(name).to_str().unwrap().to_owned();
+            let path = format!("/nowhere:{}:{}:{}:/usr/bin:/bin", shown("empty"), shown("a"), shown("b"));
+            let script = "both; for n in 0 1 2 3 4; do tool$n; done; ls / >/dev/null; no-such-program; true";
+            let command = sh(shell, script);
+            let (value, ran) = searched(place.path(), &command, |command| {
+                command.env("PATH", &path);
+            });
+            assert!(ran.stdout.starts_with(b"of a\n"), "{ran}");
+            let fix = value["result"]["fixes"].as_array().unwrap().iter().find(|fix| fix["kind"] == "PATH").unwrap();
+            let saves = fix["saves_misses"].as_u64().unwrap();
+
+            let applied =
+                run(fathom(args!["pathsearch", "-q", "--apply-path", "--", shell, "-c", script]).env("PATH", &path));
+            let line = applied.lines().last().unwrap().to_string();
+            let better = run(Command::new("sh").arg("-c").arg(format!("{line}; printf %s \"$PATH\"")));
+            let better = String::from_utf8(better.stdout).unwrap();
+            assert_eq!(better.as_bytes(), exact(&value["result"], "better_path"), "{line}");
+            assert!(!better.contains("/nowhere"), "{better}");
+            let place_of = |name: &str| better.split(':').position(|dir| dir == shown(name)).unwrap();
+            assert!(place_of("a") < place_of("b") && place_of("b") < place_of("empty"), "{better}");
+
+            let (again, ran) = searched(place.path(), &command, |command| {
+                command.env("PATH", &better);
+            });
+            assert!(ran.stdout.starts_with(b"of a\n"), "another program is found: {ran}");
+            let fell = total(&value) - total(&again);
+            assert!(fell * 10 >= saves * 8 && fell * 10 <= saves * 12, "{shell}: {saves} predicted, {fell} saved");
+            assert!(misses(&again).keys().all(|dir| dir != b"/nowhere"), "{again}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_better_stays() {
+    let ran =
+        run(fathom(args!["pathsearch", "-q", "--apply-path", "--", "ls", "/dev/null"])
+            .env("PATH", "/usr/bin:/no'where"));
+    assert_eq!(ran.lines().last(), Some(&"PATH='/usr/bin'; export PATH"), "{ran}");
+    let ran = run(fathom(args!["pathsearch", "-q", "--apply-path", "--", "ls", "/dev/null"]).env("PATH", "/usr/bin"));
+    assert_eq!(ran.lines().last(), Some(&"PATH='/usr/bin'; export PATH"), "{ran}");
+}
+
+#[test]
+fn a_directory_that_may_be_any_is_not_passed() {
+    if require(&[Need::Program("dash")]) {
+        let place = tempfile::tempdir().unwrap();
+        program(&place.path().join("own"), "tool", "own");
+        let path = format!("/usr/bin::{}/own:/bin", place.path().display());
+        let (value, _) = searched(place.path(), &sh("dash", "tool >/dev/null"), |command| {
+            command.env("PATH", &path);
+        });
+        assert!(
+            value["result"]["better_path"].is_null()
+                || exact(&value["result"], "better_path").starts_with(b"/usr/bin::")
+        );
+        assert!(!of_kind(&value, "PATH").is_empty());
+    }
+}

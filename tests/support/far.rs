@@ -1,0 +1,328 @@
+//! A tree that is far away: a FUSE server that shows a tree of this machine, read-only, takes its time for each request, and
+//! counts them. Names, names that are not there, links, attributes and pages are kept by the kernel, as a network file system
+//! keeps them; each opening is asked for.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{CString, OsStr};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::mount::{MountFlags, mount};
+
+use super::build;
+use super::fuse::{
+    BATCH_FORGET, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, OPENDIR, READDIR, RELEASEDIR, STATFS, words,
+};
+
+const READLINK: u32 = 5;
+const OPEN: u32 = 14;
+const READ: u32 = 15;
+const RELEASE: u32 = 18;
+const IOCTL: u32 = 39;
+
+const OPERATIONS: usize = 64;
+/// Threads that answer: as many requests are on their way at a time.
+const THREADS: usize = 4;
+/// Seconds that the kernel may keep what it was told.
+const VALID: u64 = 3600;
+
+/// What a request costs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Slowness {
+    /// From its arrival to the answer.
+    pub(crate) latency: Duration,
+    /// Whether the kernel is told to remember that a name is not there.
+    pub(crate) forgets_misses: bool,
+    /// Whether the kernel is told to forget what it has of a file when that is opened.
+    pub(crate) forgets_pages: bool,
+    /// Whether only look-ups take that long.
+    pub(crate) only_lookups: bool,
+}
+
+/// A running server.
+#[derive(Debug)]
+pub(crate) struct Far {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    device: File,
+    how: Slowness,
+    ended: AtomicBool,
+    counts: [AtomicU64; OPERATIONS],
+    state: Mutex<State>,
+}
+
+/// Inode, type and name of an entry of a directory.
+type Entry = (u64, u32, Vec<u8>);
+
+#[derive(Debug, Default)]
+struct State {
+    paths: Vec<PathBuf>,
+    nodes: HashMap<PathBuf, u64>,
+    files: HashMap<u64, Arc<File>>,
+    lists: HashMap<u64, Arc<Vec<Entry>>>,
+    handles: u64,
+}
+
+/// Shows `tree` at `at`.
+pub(crate) fn serve(tree: &Path, at: &Path, how: Slowness) -> Far {
+    build::dir(at);
+    let device = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/fuse").unwrap();
+    let options =
+        format!("fd={},rootmode=40755,user_id=0,group_id=0,allow_other,default_permissions", device.as_raw_fd());
+    let options = CString::new(options).unwrap();
+    mount("far", at, "fuse.far", MountFlags::NODEV | MountFlags::RDONLY, options.as_c_str()).unwrap();
+    let state = State { paths: vec![PathBuf::new(), tree.to_path_buf()], ..State::default() };
+    let shared = Arc::new(Shared {
+        device,
+        how,
+        ended: AtomicBool::new(false),
+        counts: [const { AtomicU64::new(0) }; OPERATIONS],
+        state: Mutex::new(state),
+    });
+    let threads = (0..THREADS)
+        .map(|_| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || attend(&shared))
+        })
+        .collect();
+    Far { shared, threads }
+}
+
+impl Far {
+    /// How many requests there were of each kind, by FUSE's names, since this was last asked.
+    pub(crate) fn counts(&self) -> BTreeMap<&'static str, u64> {
+        let names = [
+            (LOOKUP, "LOOKUP"),
+            (GETATTR, "GETATTR"),
+            (READLINK, "READLINK"),
+            (OPEN, "OPEN"),
+            (READ, "READ"),
+            (RELEASE, "RELEASE"),
+            (OPENDIR, "OPENDIR"),
+            (READDIR, "READDIR"),
+            (RELEASEDIR, "RELEASE"),
+            (STATFS, "STATFS"),
+            (IOCTL, "IOCTL"),
+        ];
+        let mut counts = BTreeMap::new();
+        for (operation, name) in names {
+            *counts.entry(name).or_default() += self.shared.counts[operation as usize].swap(0, Ordering::SeqCst);
+        }
+        let others = self
+            .shared
+            .counts
+            .iter()
+            .enumerate()
+            .filter(|(operation, _)| ![FORGET, BATCH_FORGET, INTERRUPT, INIT].contains(&(*operation as u32)));
+        *counts.entry("other").or_default() += others.map(|(_, count)| count.swap(0, Ordering::SeqCst)).sum::<u64>();
+        counts.retain(|_, count| *count > 0);
+        counts
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+fn attend(shared: &Shared) {
+    let mut request = vec![0; 1 << 18];
+    let patience = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    while !shared.ended.load(Ordering::Relaxed) {
+        let _ = poll(&mut [PollFd::new(&shared.device, PollFlags::IN)], Some(&patience));
+        let length = match (&shared.device).read(&mut request) {
+            Ok(length) => length,
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return, // unmounted
+            Err(error) if error.kind() == ErrorKind::WouldBlock => continue,    // another thread has it
+            Err(_) => continue,                                                 // the requester has gone
+        };
+        let arrived = Instant::now();
+        let operation = u32::from_ne_bytes(request[4..8].try_into().unwrap());
+        if let Some(count) = shared.counts.get(operation as usize) {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        if [FORGET, INTERRUPT, BATCH_FORGET].contains(&operation) {
+            continue;
+        }
+        let result = answer(shared, operation, &request[..length]);
+        // No network file system passes it on.
+        if ![INIT, IOCTL].contains(&operation) && (operation == LOOKUP || !shared.how.only_lookups) {
+            wait(arrived, shared.how.latency);
+        }
+        let (error, body) = match result {
+            Ok(body) => (0, body),
+            Err(errno) => (-errno, Vec::new()),
+        };
+        let length = u32::try_from(16 + body.len()).unwrap();
+        let reply = [&length.to_ne_bytes()[..], &error.to_ne_bytes(), &request[8..16], &body].concat();
+        let _ = (&shared.device).write(&reply); // a requester that has gone meanwhile is no fault
+    }
+}
+
+/// Until so long after a moment, exactly: a sleep ends later than it is told to.
+fn wait(since: Instant, latency: Duration) {
+    const LATE: Duration = Duration::from_micros(120);
+    let left = latency.saturating_sub(since.elapsed());
+    if left > LATE {
+        thread::sleep(left - LATE);
+    }
+    while since.elapsed() < latency {
+        std::hint::spin_loop();
+    }
+}
+
+fn number(request: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(request[at..at + 8].try_into().unwrap())
+}
+
+fn errno(error: std::io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}
+
+fn answer(shared: &Shared, operation: u32, request: &[u8]) -> Result<Vec<u8>, i32> {
+    const BODY: usize = 40;
+    let node = number(request, 16);
+    let mut state = shared.state.lock().unwrap();
+    let path = state.paths.get(usize::try_from(node).unwrap()).cloned().unwrap_or_default();
+    match operation {
+        INIT => {
+            // FUSE_ASYNC_READ, FUSE_PARALLEL_DIROPS, FUSE_MAX_PAGES, FUSE_CACHE_SYMLINKS
+            let flags = 1 | 1 << 18 | 1 << 22 | 1 << 23;
+            let mut reply = vec![7, 31, 128 << 10, flags, 16 | 12 << 16, 128 << 10, 1, 32];
+            reply.resize(16, 0);
+            Ok(words(&reply))
+        }
+        LOOKUP => {
+            let name = request[BODY..].split(|&b| b == 0).next().unwrap();
+            let path = path.join(OsStr::from_bytes(name));
+            match std::fs::symlink_metadata(&path) {
+                Ok(metadata) => {
+                    let known = state.nodes.get(&path).copied();
+                    let node = known.unwrap_or_else(|| {
+                        state.paths.push(path.clone());
+                        let node = state.paths.len() as u64 - 1;
+                        state.nodes.insert(path, node);
+                        node
+                    });
+                    let head = [node, 0, VALID, VALID, 0].map(u64::to_ne_bytes).concat();
+                    Ok([head, attributes(&metadata)].concat())
+                }
+                // No node: the kernel may remember that there is nothing.
+                Err(error) if error.kind() == ErrorKind::NotFound && !shared.how.forgets_misses => {
+                    let head = [0, 0, VALID, 0, 0].map(u64::to_ne_bytes).concat();
+                    Ok([head, vec![0; 88]].concat())
+                }
+                Err(error) => Err(errno(error)),
+            }
+        }
+        GETATTR => {
+            let metadata = std::fs::symlink_metadata(&path).map_err(errno)?;
+            Ok([[VALID, 0].map(u64::to_ne_bytes).concat(), attributes(&metadata)].concat())
+        }
+        READLINK => Ok(std::fs::read_link(&path).map_err(errno)?.as_os_str().as_bytes().to_vec()),
+        OPEN => {
+            const FOPEN_KEEP_CACHE: u32 = 2;
+            let file = File::open(&path).map_err(errno)?;
+            state.handles += 1;
+            let handle = state.handles;
+            state.files.insert(handle, Arc::new(file));
+            let flags = if shared.how.forgets_pages { 0 } else { FOPEN_KEEP_CACHE };
+            Ok([&handle.to_ne_bytes()[..], &words(&[flags, 0])].concat())
+        }
+        READ => {
+            let file = state.files.get(&number(request, BODY)).cloned().ok_or(libc::EBADF)?;
+            drop(state);
+            let size = u32::from_ne_bytes(request[BODY + 16..BODY + 20].try_into().unwrap());
+            let mut data = vec![0; size as usize];
+            let mut have = 0;
+            while have < data.len() {
+                match file.read_at(&mut data[have..], number(request, BODY + 8) + have as u64).map_err(errno)? {
+                    0 => break,
+                    n => have += n,
+                }
+            }
+            data.truncate(have);
+            Ok(data)
+        }
+        RELEASE => {
+            state.files.remove(&number(request, BODY));
+            Ok(Vec::new())
+        }
+        OPENDIR => {
+            let entry = |entry: std::io::Result<std::fs::DirEntry>| {
+                let entry = entry.unwrap();
+                let kind = entry.file_type().map_or(0, |kind| match () {
+                    () if kind.is_dir() => libc::DT_DIR,
+                    () if kind.is_symlink() => libc::DT_LNK,
+                    () if kind.is_file() => libc::DT_REG,
+                    () if kind.is_char_device() => libc::DT_CHR,
+                    () => libc::DT_UNKNOWN,
+                });
+                (std::os::unix::fs::DirEntryExt::ino(&entry), u32::from(kind), entry.file_name().as_bytes().to_vec())
+            };
+            let list: Vec<Entry> = std::fs::read_dir(&path).map_err(errno)?.map(entry).collect();
+            state.handles += 1;
+            let handle = state.handles;
+            state.lists.insert(handle, Arc::new(list));
+            Ok([&handle.to_ne_bytes()[..], &[0; 8]].concat())
+        }
+        READDIR => {
+            let list = state.lists.get(&number(request, BODY)).cloned().ok_or(libc::EBADF)?;
+            let size = u32::from_ne_bytes(request[BODY + 16..BODY + 20].try_into().unwrap()) as usize;
+            let from = usize::try_from(number(request, BODY + 8)).unwrap();
+            let mut out = Vec::new();
+            for (at, (ino, kind, name)) in list.iter().enumerate().skip(from) {
+                let length = (24 + name.len()).next_multiple_of(8);
+                if out.len() + length > size {
+                    break;
+                }
+                out.extend([*ino, at as u64 + 1].map(u64::to_ne_bytes).concat());
+                out.extend(words(&[u32::try_from(name.len()).unwrap(), *kind]));
+                out.extend(name);
+                out.resize(out.len().next_multiple_of(8), 0);
+            }
+            Ok(out)
+        }
+        RELEASEDIR => {
+            state.lists.remove(&number(request, BODY));
+            Ok(Vec::new())
+        }
+        STATFS => Ok(words(&[0; 20])),
+        _ => Err(libc::ENOSYS),
+    }
+}
+
+/// `struct fuse_attr`
+fn attributes(of: &Metadata) -> Vec<u8> {
+    let time = |sec: i64| sec.max(0) as u64;
+    let wide = [of.ino(), of.size(), of.blocks(), time(of.atime()), time(of.mtime()), time(of.ctime())];
+    let nanos = |nanos: i64| u32::try_from(nanos).unwrap_or_default();
+    let narrow = [
+        nanos(of.atime_nsec()),
+        nanos(of.mtime_nsec()),
+        nanos(of.ctime_nsec()),
+        of.mode(),
+        u32::try_from(of.nlink()).unwrap_or(u32::MAX),
+        of.uid(),
+        of.gid(),
+        0,
+        4096,
+        0,
+    ];
+    [wide.map(u64::to_ne_bytes).concat(), words(&narrow)].concat()
+}

@@ -96,13 +96,6 @@ struct RawTracepoint {
 }
 
 #[repr(C)]
-struct ById {
-    id: u32,
-    next: u32,
-    flags: u32,
-}
-
-#[repr(C)]
 struct InfoByFd {
     fd: u32,
     len: u32,
@@ -113,8 +106,6 @@ const MAP_CREATE: c_long = 0;
 const MAP_LOOKUP_ELEM: c_long = 1;
 const MAP_UPDATE_ELEM: c_long = 2;
 const PROG_LOAD: c_long = 5;
-const PROG_GET_NEXT_ID: c_long = 11;
-const PROG_GET_FD_BY_ID: c_long = 13;
 const OBJ_GET_INFO_BY_FD: c_long = 15;
 const RAW_TRACEPOINT_OPEN: c_long = 17;
 const MAP_LOOKUP_BATCH: c_long = 24;
@@ -527,45 +518,13 @@ impl Program {
 
     /// What the kernel says of it.
     pub fn info(&self) -> Result<Info> {
-        let bytes = info(&self.fd)?;
-        let word = |at: usize| bytes[at / 8];
-        Ok(Info { recursion_misses: word(208) })
-    }
-}
-
-/// `struct bpf_prog_info`, as far as it is of interest, as words.
-fn info(program: impl AsFd) -> Result<[u64; 27]> {
-    let mut words = [0u64; 27];
-    let info = words.as_mut_ptr() as u64;
-    let mut attr = InfoByFd { fd: raw(program), len: size_of_val(&words) as u32, info };
-    // SAFETY: the kernel writes at most `len` bytes of `words`; no list in it is asked for, since all lengths are 0.
-    unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut attr) }?;
-    Ok(words)
-}
-
-/// Names of all programs that are loaded on this machine, by whomever. Those that vanish meanwhile are left out.
-///
-/// # Errors
-/// `EPERM` without `CAP_SYS_ADMIN`.
-pub fn programs() -> Result<Vec<String>> {
-    let mut names = Vec::new();
-    let mut id = 0;
-    loop {
-        let mut attr = ById { id, next: 0, flags: 0 };
-        // SAFETY: there are no addresses in it.
-        match unsafe { bpf(PROG_GET_NEXT_ID, &mut attr) } {
-            Ok(_) => id = attr.next,
-            Err(Errno::ENOENT) => return Ok(names),
-            Err(errno) => return Err(errno),
-        }
-        let mut attr = ById { id, next: 0, flags: 0 };
-        // SAFETY: likewise.
-        let found = unsafe { bpf(PROG_GET_FD_BY_ID, &mut attr) }.map(Fd::take).and_then(info);
-        if let Ok(words) = found {
-            let name: Vec<u8> =
-                words[8..10].iter().flat_map(|word| word.to_ne_bytes()).take_while(|&b| b != 0).collect();
-            names.push(String::from_utf8_lossy(&name).into_owned());
-        }
+        // `struct bpf_prog_info`, as far as it is of interest.
+        let mut words = [0u64; 27];
+        let info = words.as_mut_ptr() as u64;
+        let mut attr = InfoByFd { fd: raw(&self.fd), len: size_of_val(&words) as u32, info };
+        // SAFETY: the kernel writes at most `len` bytes of `words`; no list in it is asked for, since all lengths are 0.
+        unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut attr) }?;
+        Ok(Info { recursion_misses: words[26] })
     }
 }
 
@@ -652,7 +611,6 @@ mod tests {
         // `r0 = 0; exit`
         let program = Program::load_raw_tracepoint("fathom_test", &[0xb7, 0x95], c"GPL").unwrap();
         assert_eq!(program.info().unwrap().recursion_misses, 0);
-        assert!(programs().unwrap().iter().any(|name| name == "fathom_test"));
         assert_eq!(raw_tracepoint_open(c"no_such_place", &program).map(drop), Err(Errno::ENOENT));
     }
 }

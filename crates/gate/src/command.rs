@@ -44,11 +44,12 @@ impl Held {
         argv.push(std::ptr::null());
         // SAFETY: getpid cannot fail and touches no memory.
         let parent = unsafe { libc::getpid() };
-        // No handler of ours may run in the child; it comes to have handlers only when it is the parent's turn again.
+        // No handler of this process may run in the child: it might take away what is the parent's.
         let mask = Mask::block_all();
         // SAFETY: the child runs on a copy of this thread's memory, and never returns from the block below.
         let pid = answer(c_long::from(unsafe { libc::fork() }))? as libc::pid_t;
         if pid == 0 {
+            forget_handlers();
             drop(mask);
             let child = std::panic::AssertUnwindSafe(|| become_command(&words, parent, program, &argv, prepare));
             let _ = std::panic::catch_unwind(child);
@@ -302,6 +303,20 @@ extern "C" fn look_at_sigpipe() {
 // SAFETY: the section holds pointers to functions; this one needs nothing that is not there at that time.
 #[unsafe(link_section = ".init_array")]
 static LOOK_AT_SIGPIPE: extern "C" fn() = look_at_sigpipe;
+
+/// What execve(2) does anyway: signals with a handler do what they do by default.
+fn forget_handlers() {
+    for signal in 1..=64 {
+        // SAFETY: zero is a valid sigaction, and the pointer is to a live one; no such signal is an error, which is ignored.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            let known = libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0;
+            if known && ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction) {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+    }
+}
 
 fn give_back_sigpipe() {
     let was = if SIGPIPE_WAS_IGNORED.load(Ordering::SeqCst) { libc::SIG_IGN } else { libc::SIG_DFL };

@@ -254,7 +254,6 @@ pub fn kill(pid: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Errno;
     use crate::command::Held;
     use crate::seccomp::{ARCH, Filter};
 
@@ -269,10 +268,8 @@ mod tests {
         let mut stops = Vec::new();
         let ended = loop {
             match wait(true).unwrap() {
-                (tid, Came::Ended(ended)) => {
-                    assert_eq!(tid, pid);
-                    break ended;
-                }
+                (tid, _) if tid != pid => {} // a child that a test has left behind whose thread is no more
+                (_, Came::Ended(ended)) => break ended,
                 (tid, Came::Stopped(stop)) => {
                     let doing = syscall_info(tid).unwrap();
                     assert_eq!(doing.arch, ARCH);
@@ -295,6 +292,5 @@ mod tests {
             }
         };
         assert_eq!((&stops[..], ended.status), (&[Stop::Enters, Stop::Execs, Stop::Returns][..], Some(0)));
-        assert_eq!(wait(false).unwrap_err(), Errno::ECHILD);
     }
 }

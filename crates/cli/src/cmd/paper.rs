@@ -2,16 +2,27 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 
 use crate::args::{Cli, Completions, Man};
 use crate::out::{Done, Failed, Out};
 
 pub(crate) fn completions(args: &Completions, out: &Out) -> Done {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "fathom", &mut text);
+    clap_complete::generate(args.shell, &mut shown(), "fathom", &mut text);
     out.data(&text)?;
     Ok(0)
+}
+
+/// The commands that are meant for people: clap_complete would offer the hidden one, too.
+fn shown() -> Command {
+    let all = Cli::command();
+    let commands = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    Command::new("fathom")
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .args(all.get_arguments().cloned())
+        .subcommands(commands)
 }
 
 // Documentation is written, not file-system work done: clap_mangen does it through the standard library.

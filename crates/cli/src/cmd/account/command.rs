@@ -69,9 +69,11 @@ pub(super) fn run(args: &Args, out: &Out) -> Done {
     Ok(0)
 }
 
+/// Never silently, should the meter itself say nothing.
 fn lost(metered: &Metered) -> Option<Warning> {
     let lost = metered.lost;
-    (lost > 0).then(|| Warning::general(format!("{lost} calls were lost: the machine was too busy to tell of all")))
+    (lost > 0 && metered.warnings.is_empty())
+        .then(|| Warning::general(format!("{lost} calls were lost: the machine was too busy to tell of all")))
 }
 
 /// Makes ready to write the report; nothing is to be seen of it until it is whole.

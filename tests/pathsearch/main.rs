@@ -40,6 +40,8 @@ fn searched_with(dir: &Path, flags: &[&str], command: &[OsString], prepare: impl
     let text = std::fs::read(&file).unwrap_or_else(|error| panic!("no object: {error}: {ran}"));
     let value: Value = serde_json::from_slice(&text).unwrap();
     schema::check(&value);
+    let warnings = value["warnings"].as_array().unwrap();
+    assert!(value["result"]["lost"] == 0 && warnings.is_empty(), "{} lost: {warnings:?}", value["result"]["lost"]);
     (value, ran)
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct Pathsearch {
     #[arg(long, value_name = "DIR", help_heading = "Predicting")]
     pub(crate) network: Vec<OsString>,
 
-    /// How to meter
+    /// How to meter; auto is ptrace, which misses no call; bpf, for root, is cheaper where there are very many
     #[arg(long, value_name = "METER", default_value = "auto", help_heading = "Metering")]
     pub(crate) meter: MeterName,
 

@@ -21,6 +21,9 @@ use crate::args::{Pathsearch as Args, Rtt};
 use crate::cmd::walk::look;
 use crate::out::{Done, Failed, Out, enveloped};
 
+/// The meter that misses no call.
+const EXACT: &str = "ptrace";
+
 const SCHEMA: &str = "fathom.pathsearch/1";
 
 /// The exit status is the command's own.
@@ -86,7 +89,13 @@ pub(crate) fn meter(name: &str, command: &Command, trace: &mut Trace) -> Result<
     let mut meters = meter::all();
     meters.retain(|meter| meter.sees_names());
     if name == meter::auto::NAME {
-        return meter::auto::run(&meters, command, all, trace);
+        // Counts are to be exact, and starts are short: first the one that waits for each call to be told.
+        meters.sort_by_key(|meter| meter.name() != EXACT);
+        let mut metered = meter::auto::run(&meters, command, all, trace)?;
+        if metered.meter == EXACT {
+            metered.why = "it tells of every call".to_owned();
+        }
+        return Ok(metered);
     }
     match meters.iter().find(|meter| meter.name() == name) {
         Some(meter) => meter.possible().map_err(Failure::Meter).and_then(|()| meter.run(command, all, trace)),

@@ -423,7 +423,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::search::kind::Kind;
     use crate::search::trace::Count;
 
     /// A tree of names, all of it far away but `/proc`.
@@ -461,23 +460,7 @@ mod tests {
     }
 
     fn touch(path: &str, hits: u64, misses: u64) -> Touch {
-        Touch {
-            path: path.as_bytes().into(),
-            kind: Kind::Other,
-            count: Count { hits, misses },
-            nanos: 0,
-            follow: true,
-            nofollow: false,
-            readlinks: 0,
-            opens: 0,
-            execs: 0,
-            made: false,
-            reads: 0,
-            first: 0,
-            extent: 0,
-            listings: 0,
-            stats_after_read: 0,
-        }
+        Touch { count: Count { hits, misses }, follow: true, ..Touch::new(path.as_bytes().into()) }
     }
 
     fn asked(touched: &[Touch], manner: &Manner) -> Vec<(&'static str, u64, u64)> {

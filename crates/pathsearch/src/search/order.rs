@@ -120,6 +120,15 @@ mod tests {
         assert_eq!(best(&[], &[]), [0_usize; 0]);
     }
 
+    /// For each of `n`, what it must come after: of each pair the first, where that is a smaller one.
+    fn constraints(n: usize, pairs: Vec<(usize, usize)>) -> Vec<Vec<usize>> {
+        let mut after = vec![Vec::new(); n];
+        for (a, b) in pairs.into_iter().filter(|(a, b)| a < b && *b < n) {
+            after[b].push(a);
+        }
+        after
+    }
+
     proptest! {
         #[test]
         fn no_order_that_keeps_what_must_be_kept_is_better(
@@ -127,12 +136,7 @@ mod tests {
             pairs in proptest::collection::vec((0_usize..6, 0_usize..6), 0..6),
         ) {
             let n = weights.len();
-            let mut after = vec![Vec::new(); n];
-            for (a, b) in pairs {
-                if a < b && b < n {
-                    after[b].push(a);
-                }
-            }
+            let after = constraints(n, pairs);
             let found = best(&weights, &after);
             prop_assert!(keeps(&found, &after));
             let mut all = vec![vec![]];
@@ -151,12 +155,7 @@ mod tests {
             pairs in proptest::collection::vec((0_usize..30, 0_usize..30), 0..20),
         ) {
             let n = weights.len();
-            let mut after = vec![Vec::new(); n];
-            for (a, b) in pairs {
-                if a < b && b < n {
-                    after[b].push(a);
-                }
-            }
+            let after = constraints(n, pairs);
             let found = best(&weights, &after);
             prop_assert!(keeps(&found, &after));
             let mut sorted = found.clone();

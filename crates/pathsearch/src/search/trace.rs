@@ -99,6 +99,29 @@ pub struct Touch {
     pub stats_after_read: u64,
 }
 
+impl Touch {
+    /// A name that nothing has been done with yet.
+    pub fn new(path: Rc<[u8]>) -> Touch {
+        Touch {
+            path,
+            kind: Kind::Other,
+            count: Count::default(),
+            nanos: 0,
+            follow: false,
+            nofollow: false,
+            readlinks: 0,
+            opens: 0,
+            execs: 0,
+            made: false,
+            reads: 0,
+            first: 0,
+            extent: 0,
+            listings: 0,
+            stats_after_read: 0,
+        }
+    }
+}
+
 /// Sums over everything.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Totals {
@@ -310,23 +333,7 @@ impl Trace {
                 self.name_bytes += path.len();
                 let path: Rc<[u8]> = path.into();
                 self.by_name.insert(Rc::clone(&path), self.touched.len());
-                self.touched.push(Touch {
-                    path,
-                    kind: Kind::Other,
-                    count: Count::default(),
-                    nanos: 0,
-                    follow: false,
-                    nofollow: false,
-                    readlinks: 0,
-                    opens: 0,
-                    execs: 0,
-                    made: false,
-                    reads: 0,
-                    first: 0,
-                    extent: 0,
-                    listings: 0,
-                    stats_after_read: 0,
-                });
+                self.touched.push(Touch::new(path));
                 self.touched.len() - 1
             }
         };

@@ -102,17 +102,28 @@ fn behind(help: &str) -> Roff {
                 statuses(said.lines().chain(rest.lines()), &mut roff);
             }
             Some((title, "")) if rest.starts_with(' ') => {
-                roff.control("SS", [title]).control("nf", []);
-                rest.lines().for_each(|line| drop(roff.text([roman(line.trim_start())])));
-                roff.control("fi", []);
+                roff.control("SS", [title]);
+                text(rest, &mut roff);
             }
             _ => {
                 roff.control("PP", []);
-                block.lines().for_each(|line| drop(roff.text([roman(line)])));
+                text(block, &mut roff);
             }
         }
     }
     roff
+}
+
+/// Text, which is filled; or lines of data, which have no blanks in them and stay as they are.
+fn text(lines: &str, roff: &mut Roff) {
+    let data = lines.lines().any(|line| !line.trim().contains(' '));
+    if data {
+        roff.control("nf", []);
+    }
+    lines.lines().for_each(|line| drop(roff.text([roman(line.trim())])));
+    if data {
+        roff.control("fi", []);
+    }
 }
 
 /// Examples: a command in each line, and what it is good for two blanks behind it, or in the next lines, far to the right.
@@ -162,8 +173,26 @@ mod tests {
 
     #[test]
     fn what_stands_behind_the_options_becomes_sections() {
-        let help = "Examples:\n  a -b  does it\n  c | d -\n          and that,\n          too\n\nMore of it.\n\nA table:\n  x,y\n  \
-                    1,2\n\nExit status: that of it. Else:\n  2    it was wrong\n  127  it is not there";
+        let help = "\
+Examples:
+  a -b  does it
+  c | d -
+          and that,
+          too
+
+More of it:
+  All of it, and
+  not less.
+
+  And more.
+
+A table:
+  x,y
+  1,2
+
+Exit status: that of it. Else:
+  2    it was wrong
+  127  it is not there";
         let text = behind(help).to_roff();
         let expected = "\
 .SH EXAMPLES

@@ -18,7 +18,17 @@ fn cargo() -> Command {
 fn cargo_installs_the_program_and_takes_it_away() {
     let root = tempfile::tempdir().unwrap();
     // As `cargo install --path crates/cli`, but with what has been built for the tests, and from no network.
-    let words = args!["install", "--path=crates/cli", "--debug", "--offline", "--locked", "--root", root.path(), "--target-dir", built("")];
+    let words = args![
+        "install",
+        "--path=crates/cli",
+        "--debug",
+        "--offline",
+        "--locked",
+        "--root",
+        root.path(),
+        "--target-dir",
+        built("")
+    ];
     tool(cargo().args(words));
     let installed = root.path().join("bin/fathom");
     let said = run(&mut program(&installed, ["--version"])).exits(0);

@@ -18,11 +18,15 @@ fn package(place: &Path) -> PathBuf {
     fs::create_dir_all(&release).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_fathom"), release.join("fathom")).unwrap();
     let mut deb = Command::new(top().join("tools/deb"));
-    let tools = [built("tools/bin")].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())).collect::<Vec<_>>();
+    let tools = [built("tools/bin")]
+        .into_iter()
+        .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap()))
+        .collect::<Vec<_>>();
     let path = std::env::join_paths(tools).unwrap();
     tool(deb.arg("--fast").env("PATH", path).env("CARGO_TARGET_DIR", place.join("target")));
     let made: Vec<_> = fs::read_dir(place.join("target/debian")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    let debs: Vec<_> = made.iter().filter(|path| path.extension().is_some_and(|extension| extension == "deb")).collect();
+    let debs: Vec<_> =
+        made.iter().filter(|path| path.extension().is_some_and(|extension| extension == "deb")).collect();
     assert_eq!(debs.len(), 1, "{made:?}");
     debs[0].clone()
 }
@@ -33,13 +37,22 @@ fn dpkg(words: impl IntoIterator<Item = std::ffi::OsString>) -> String {
 
 #[test]
 fn a_package_has_all_that_belongs_to_it() {
-    if require(&[Need::Built(CARGO_DEB), Need::Program("dpkg-deb"), Need::Program("dpkg-shlibdeps"), Need::Program("gzip"), Need::Root]) {
+    if require(&[
+        Need::Built(CARGO_DEB),
+        Need::Program("dpkg-deb"),
+        Need::Program("dpkg-shlibdeps"),
+        Need::Program("gzip"),
+        Need::Root,
+    ]) {
         let place = tempfile::tempdir().unwrap();
         let deb = package(place.path());
         let field = |name: &str| dpkg(args!["--field", deb, name]).trim_end().to_owned();
         assert_eq!(field("Package"), "fathom");
         assert_eq!(field("Version"), format!("{}-1", env!("CARGO_PKG_VERSION")));
-        assert_eq!(field("Architecture"), String::from_utf8(tool(Command::new("dpkg").arg("--print-architecture"))).unwrap().trim_end());
+        assert_eq!(
+            field("Architecture"),
+            String::from_utf8(tool(Command::new("dpkg").arg("--print-architecture"))).unwrap().trim_end()
+        );
         // What it is linked with, and nothing else.
         let depends = field("Depends");
         let packages: BTreeSet<&str> = depends.split(", ").map(|one| one.split(' ').next().unwrap()).collect();
@@ -66,7 +79,8 @@ fn a_package_has_all_that_belongs_to_it() {
             .collect();
         assert_eq!(files, expected);
         for line in listed.lines() {
-            let mode = if line.contains(" ./usr/bin/fathom") || line.starts_with('d') { "rwxr-xr-x" } else { "rw-r--r--" };
+            let mode =
+                if line.contains(" ./usr/bin/fathom") || line.starts_with('d') { "rwxr-xr-x" } else { "rw-r--r--" };
             assert!(line[1..].starts_with(mode) && line.contains(" root/root "), "{line}");
         }
 
@@ -91,7 +105,10 @@ fn installed_and_removed(place: &Path, deb: &Path) {
     let unpacked = |path: &str| String::from_utf8(tool(Command::new("gzip").arg("-dc").arg(root.join(path)))).unwrap();
     assert!(unpacked("usr/share/man/man1/fathom-walk.1.gz").contains(".TH fathom-walk 1"));
     assert!(unpacked("usr/share/doc/fathom/changelog.gz").starts_with("# Changelog"));
-    assert!(unpacked("usr/share/doc/fathom/changelog.Debian.gz").starts_with(&format!("fathom ({}-1) ", env!("CARGO_PKG_VERSION"))));
+    assert!(
+        unpacked("usr/share/doc/fathom/changelog.Debian.gz")
+            .starts_with(&format!("fathom ({}-1) ", env!("CARGO_PKG_VERSION")))
+    );
     let copyright = fs::read_to_string(root.join("usr/share/doc/fathom/copyright")).unwrap();
     assert!(copyright.contains("MIT") && copyright.contains("Apache-2.0"), "{copyright}");
     tool(dpkg().arg("--purge").arg("fathom"));

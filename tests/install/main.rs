@@ -20,6 +20,19 @@ fn top() -> PathBuf {
 
 /// The commands that are shown to people.
 const COMMANDS: [&str; 15] = [
-    "mounts", "walk", "changed", "dump", "restore", "list", "verify", "account", "compare", "probe", "pathsearch", "pathwalk",
-    "survey", "completions", "man",
+    "mounts",
+    "walk",
+    "changed",
+    "dump",
+    "restore",
+    "list",
+    "verify",
+    "account",
+    "compare",
+    "probe",
+    "pathsearch",
+    "pathwalk",
+    "survey",
+    "completions",
+    "man",
 ];

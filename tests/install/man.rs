@@ -27,7 +27,10 @@ fn formatted(page: &Path, words: &[&str]) -> (String, String) {
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars() {
-        if c == '\u{8}' { drop(plain.pop()) } else { plain.push(c) }
+        match c {
+            '\u{8}' => plain.truncate(plain.len() - plain.chars().next_back().map_or(0, char::len_utf8)),
+            c => plain.push(c),
+        }
     }
     plain
 }
@@ -37,8 +40,10 @@ fn every_page_is_whole_and_formats_without_a_warning() {
     if require(&[Need::Program("man"), Need::Program("groff")]) {
         let place = tempfile::tempdir().unwrap();
         run(&mut fathom(args!["man", place.path()])).exits(0);
-        let made: BTreeSet<String> = fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        let expected: BTreeSet<String> = COMMANDS.iter().map(|command| format!("fathom-{command}.1")).chain(["fathom.1".to_owned()]).collect();
+        let made: BTreeSet<String> =
+            fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let expected: BTreeSet<String> =
+            COMMANDS.iter().map(|command| format!("fathom-{command}.1")).chain(["fathom.1".to_owned()]).collect();
         assert_eq!(made, expected);
         for name in made {
             let page = place.path().join(&name);
@@ -46,15 +51,22 @@ fn every_page_is_whole_and_formats_without_a_warning() {
             assert_eq!(warnings, "", "{name}");
             assert_eq!(formatted(&page, &["groff", "-ww", "-man", "-Tutf8", "-z"]).1, "", "{name}");
             let shown = plain(&shown);
-            let sections: Vec<&str> = shown.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase())).collect();
+            let sections: Vec<&str> =
+                shown.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase())).collect();
             for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXAMPLES", "EXIT STATUS"] {
                 assert!(sections.contains(&section), "{name}: no {section}: {shown}");
             }
             let spoken = name.trim_end_matches(".1");
-            assert!(shown.lines().any(|line| line.trim_start().starts_with(&format!("{spoken} - "))), "{name}: {shown}");
+            assert!(
+                shown.lines().any(|line| line.trim_start().starts_with(&format!("{spoken} - "))),
+                "{name}: {shown}"
+            );
             // An example stands in a line of its own, as it is typed.
             let command = spoken.replacen('-', " ", 1);
-            assert!(shown.lines().any(|line| line.trim().starts_with(&command) && line.starts_with("       ")), "{name}: {shown}");
+            assert!(
+                shown.lines().any(|line| line.trim().starts_with(&command) && line.starts_with("       ")),
+                "{name}: {shown}"
+            );
         }
     }
 }

@@ -16,10 +16,15 @@ fn written(shell: &str, name: &str) -> (tempfile::TempDir, PathBuf) {
     (home, path)
 }
 
-/// What has been offered, a word a line.
+/// What has been offered, a word a line; a directory with a slash or without one.
 fn offered(shell: &mut Command, home: &Path) -> BTreeSet<String> {
     let shown = tool(shell.env("HOME", home).env("TERM", "xterm").current_dir(home));
-    String::from_utf8(shown).unwrap().lines().map(str::to_owned).collect()
+    String::from_utf8(shown)
+        .unwrap()
+        .lines()
+        .map(|word| word.trim_end_matches('/').to_owned())
+        .filter(|word| !word.is_empty())
+        .collect()
 }
 
 fn set<const N: usize>(words: [&str; N]) -> BTreeSet<String> {
@@ -35,7 +40,7 @@ fn offers_what_is_right(offer: impl Fn(&str) -> BTreeSet<String>) {
     assert_eq!(offer("fathom walk --engine "), set(ENGINES));
     assert_eq!(offer("fathom walk --engine b"), set(["bulkstat", "btrfs"]));
     assert_eq!(offer("fathom mounts --by get"), set(["getmnt1", "getmnt2", "getmnt3"]));
-    assert_eq!(offer("fathom completions f"), set(["fish"]));
+    assert_eq!(offer("fathom probe --method pa"), set(["paper"]));
     let commands = offer("fathom ");
     for command in COMMANDS {
         assert!(commands.contains(command), "no {command}: {commands:?}");
@@ -43,7 +48,7 @@ fn offers_what_is_right(offer: impl Fn(&str) -> BTreeSet<String>) {
     assert!(!commands.contains("tread"), "{commands:?}");
     // What is no word is no file either; what is a directory is one.
     assert!(offer("fathom walk --jobs fat").is_empty());
-    assert_eq!(offer("fathom restore --directory somewh"), set(["somewhere/"]));
+    assert_eq!(offer("fathom restore --directory somewh"), set(["somewhere"]));
 }
 
 #[test]
@@ -72,27 +77,26 @@ fn bash() {
     }
 }
 
-/// A shell that is typed into. A key cycles through what is offered, as TAB does with the option menu_complete; another one tells
-/// what the line has become.
+/// A shell that is typed into: completions of zsh run in its line editor only. Whatever they offer goes through `compadd`.
 const ASK_ZSH: &str = r#"
     zmodload zsh/zpty
+    export OFFERED=$PWD/offered
+    : >$OFFERED
     zpty typed zsh -f -i
-    zpty -w typed "PS1= PS2= RPS1= ZLE_RPROMPT_INDENT=0; unsetopt beep prompt_cr; fpath=(${(q)1:h} \$fpath)"
-    zpty -w typed 'autoload -Uz compinit; compinit -u -D; setopt menu_complete'
-    zpty -w typed 'tell() { print -r -- "<<${BUFFER}>>"; BUFFER= }; zle -N tell; bindkey "^X" tell; bindkey "^I" complete-word'
-    zpty -w typed 'print rea""dy'
-    zpty -r typed got '*ready*' || exit 3
-    word=${2##* }
-    for tabs in {1..40}; do
-        zpty -w -n typed "$2${(l:$tabs::\t:)}"$'\x18'
-        zpty -r typed got '*<<*>>*' || exit 3
-        got=${${got##*<<}%%>>*}
-        got=${${got%% }##* }
-        [[ $got == $word ]] || print -r -- $got
-        [[ $got == $first ]] && break
-        : ${first:=$got}
-    done
+    zpty -w typed "PS1= PS2=; unsetopt prompt_cr; fpath=(${(q)1:h} \$fpath); autoload -Uz compinit; compinit -u -D"
+    zpty -w typed 'compadd() {
+        local -a found
+        if [[ " $* " != *" -"[ADO]" "* ]]; then
+            builtin compadd -O found "$@"
+            print -rl -- $found >>$OFFERED
+        fi
+        builtin compadd "$@"
+    }'
+    zpty -w typed 'tell() { BUFFER="print to""ld"; zle accept-line }; zle -N tell; bindkey "^X" tell'
+    zpty -w -n typed "$2"$'\t\x18'
+    zpty -r typed got $'*told\r\n*'
     zpty -d typed
+    cat $OFFERED
 "#;
 
 #[test]
@@ -101,10 +105,10 @@ fn zsh() {
         let (home, script) = written("zsh", "_fathom");
         fs::create_dir(home.path().join("somewhere")).unwrap();
         let ask = home.path().join("ask");
-        fs::write(&ask, ASK_ZSH.replace("\\t", "\t")).unwrap();
+        fs::write(&ask, ASK_ZSH).unwrap();
         offers_what_is_right(|line| {
             let mut zsh = Command::new("timeout");
-            offered(zsh.args(["20", "zsh", "-f"]).arg(&ask).arg(&script).arg(line), home.path())
+            offered(zsh.args(["60", "zsh", "-f"]).arg(&ask).arg(&script).arg(line), home.path())
         });
     }
 }

@@ -8,7 +8,8 @@ use super::*;
 fn ratios_of_many_machines() {
     if require(&NEEDS) {
         let dir = tempfile::tempdir().unwrap();
-        let (page, data) = (dir.path().join("page.html"), Path::new(env!("CARGO_MANIFEST_DIR")).join("../account/data"));
+        let (page, data) =
+            (dir.path().join("page.html"), Path::new(env!("CARGO_MANIFEST_DIR")).join("../account/data"));
         let figure = |number: u32| data.join(format!("getmnt-figure{number}.csv"));
         run(&mut fathom(args!["compare", figure(7), figure(10), "--html", page])).exits(0);
         let views = look(&page, "compare");

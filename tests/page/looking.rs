@@ -43,7 +43,11 @@ fn what_is_wrong_is_seen() {
             "it does not read the same without scripts",
             "desk: as bright by night as by day",
         ] {
-            assert!(faults.iter().any(|found| found.starts_with(fault)), "{fault} was not seen:\n{}", faults.join("\n"));
+            assert!(
+                faults.iter().any(|found| found.starts_with(fault)),
+                "{fault} was not seen:\n{}",
+                faults.join("\n")
+            );
         }
         // Without scripts nothing of the kind happens.
         assert!(list(named(&views, "no-script"), "dialogs").is_empty());

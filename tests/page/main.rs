@@ -100,7 +100,11 @@ fn sound(views: &[Value]) {
     let judged = views.iter().filter(|view| view["view"] != "no-script");
     for view in judged {
         for rule in ["color-contrast", "heading-order", "page-has-heading-one", "document-title", "landmark-one-main"] {
-            assert!(list(view, "passes").contains(&rule.into()), "{}: nothing was found to hold {rule} against", view["view"]);
+            assert!(
+                list(view, "passes").contains(&rule.into()),
+                "{}: nothing was found to hold {rule} against",
+                view["view"]
+            );
         }
     }
 }

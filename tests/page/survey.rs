@@ -82,7 +82,8 @@ fn nothing_in_a_name_is_markup() {
         sound(&views);
         for view in &views {
             let text = text(view, "text");
-            for shown in ["<script>alert(1)<", "onerror=alert(3)", "new\\nline", "&lt;b&gt;", "{{ 7 * 7 }}", "שלום"] {
+            for shown in ["<script>alert(1)<", "onerror=alert(3)", "new\\nline", "&lt;b&gt;", "{{ 7 * 7 }}", "שלום"]
+            {
                 assert!(text.contains(shown), "{}: no {shown}: {text}", view["view"]);
             }
             let raw = |c: char| (c.is_control() && !"\n\t".contains(c)) || "\u{202e}\u{2066}\u{200f}".contains(c);
@@ -104,7 +105,10 @@ fn for_those_who_are_not_root() {
         let program = place.path().join("fathom"); // which others may not be able to reach where it is built
         std::fs::copy(env!("CARGO_BIN_EXE_fathom"), &program).unwrap();
         let mut nobody = Command::new("setpriv");
-        nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program).args(args!["survey", tree, "-o", page]);
+        nobody
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(program)
+            .args(args!["survey", tree, "-o", page]);
         let ran = run(&mut nobody);
         assert!(ran.code() < 2, "{ran}");
         let views = look(&page, "nobody");

@@ -46,7 +46,8 @@ impl Need {
             Need::Built(path) => built(path).exists(),
             Need::Musl => {
                 let found = Command::new("rustc").args(["--print=target-libdir", "--target", &musl()]).output();
-                let std = found.is_ok_and(|found| Path::new(String::from_utf8_lossy(&found.stdout).trim_end()).exists());
+                let std =
+                    found.is_ok_and(|found| Path::new(String::from_utf8_lossy(&found.stdout).trim_end()).exists());
                 std && Need::Program("musl-gcc").met()
             }
         }

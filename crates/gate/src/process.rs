@@ -189,7 +189,10 @@ impl Drop for Child {
 /// Has SIGALRM end this process after so long, whatever it does then. [setitimer(2)](https://man7.org/linux/man-pages/man2/setitimer.2.html)
 pub fn end_after(limit: Duration) {
     let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    let after = libc::timeval { tv_sec: limit.as_secs().try_into().unwrap_or(c_long::MAX), tv_usec: limit.subsec_micros().max(1).into() };
+    let after = libc::timeval {
+        tv_sec: limit.as_secs().try_into().unwrap_or(c_long::MAX),
+        tv_usec: limit.subsec_micros().max(1).into(),
+    };
     let timer = libc::itimerval { it_interval: never, it_value: after };
     // SAFETY: the default action is always a valid one, and `timer` is a live itimerval.
     unsafe {

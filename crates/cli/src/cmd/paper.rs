@@ -66,8 +66,11 @@ pub(crate) fn man(args: &Man) -> Done {
 /// The page of one command. clap_mangen makes most of it, but would run what stands behind the options, the examples and the
 /// exit statuses, into one paragraph.
 fn page(command: &Command) -> io::Result<Vec<u8>> {
-    let page =
-        clap_mangen::Man::new(command.clone()).source(concat!("fathom ", env!("CARGO_PKG_VERSION"))).manual("fathom");
+    // Of no date, which would be the build's: the page is the same whenever it is made. Without quotes it would be no argument.
+    let page = clap_mangen::Man::new(command.clone())
+        .date("\"\"")
+        .source(concat!("fathom ", env!("CARGO_PKG_VERSION")))
+        .manual("Manual of fathom");
     let mut text = Vec::new();
     page.render_title(&mut text)?;
     page.render_name_section(&mut text)?;
@@ -120,7 +123,9 @@ fn text(lines: &str, roff: &mut Roff) {
     if data {
         roff.control("nf", []);
     }
-    lines.lines().for_each(|line| drop(roff.text([roman(line.trim())])));
+    for line in lines.lines() {
+        roff.text([roman(line.trim())]);
+    }
     if data {
         roff.control("fi", []);
     }
@@ -162,7 +167,9 @@ fn statuses<'a>(lines: impl Iterator<Item = &'a str>, roff: &mut Roff) {
             Some((status, what)) if status.bytes().all(|b| b.is_ascii_digit()) => {
                 roff.control("TP", []).text([bold(status)]).text([roman(what.trim_start())]);
             }
-            _ => drop(roff.text([roman(line)])),
+            _ => {
+                roff.text([roman(line)]);
+            }
         }
     }
 }

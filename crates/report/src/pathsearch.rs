@@ -489,6 +489,42 @@ pub struct Started {
     pub seconds_far: f64,
     /// What would help.
     pub fixes: Vec<Fix>,
+    /// Where it looked, those with the most misses first.
+    pub directories: Vec<Tried>,
+}
+
+/// What a program that was started looked up in a directory.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// Its name.
+    pub dir: Vec<u8>,
+    /// Names that were there.
+    pub hits: u64,
+    /// Names that were not.
+    pub misses: u64,
+    /// Seconds in misses.
+    pub seconds: f64,
+    /// The same by kind: `PATH`, `ld.so`, ...
+    pub kinds: Vec<Count>,
+}
+
+impl From<&Directory<'_>> for Tried {
+    fn from(row: &Directory<'_>) -> Tried {
+        let Directory { dir, hits, misses, seconds, ref kinds, .. } = *row;
+        Tried { dir: dir.to_vec(), hits, misses, seconds, kinds: kinds.clone() }
+    }
+}
+
+impl Serialize for Tried {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        entry(&mut map, "dir", Some(&self.dir))?;
+        map.serialize_entry("hits", &self.hits)?;
+        map.serialize_entry("misses", &self.misses)?;
+        map.serialize_entry("seconds", &self.seconds)?;
+        map.serialize_entry("kinds", &self.kinds)?;
+        map.end()
+    }
 }
 
 /// The section of the survey: PATH, the dynamic linker, Python.

@@ -1,5 +1,7 @@
 //! The path searches of a command.
 
+use std::collections::HashMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::ser::{SerializeMap, SerializeSeq};
@@ -554,22 +556,32 @@ impl Startup<'_> {
         use Align::{Left, Right};
         let columns = [("PATH", Left), ("STATE", Left), ("FILE SYSTEM", Left), ("HITS", Right), ("MISSES", Right)];
         let mut table = Table::new(&columns, self.path.len());
-        let tried = self.started.first().map_or(&[][..], |one| &one.directories);
-        for (at, element) in self.path.iter().enumerate() {
+        let mut tried = self.tried();
+        for element in &self.path {
             let fstype = element.fstype.map_or("-".into(), printable);
             let fstype = if element.network { format!("{fstype} (network)") } else { fstype.into_owned() };
             let tone = if matches!(element.state, "dead" | "again") { Tone::Dim } else { Tone::Plain };
             // What stands there twice has its count once.
-            let before = self.path.iter().take(at).any(|before| before.dir == element.dir);
-            let count = tried.iter().filter(|row| !before && row.dir == element.dir).flat_map(|row| &row.kinds);
-            let count = count.fold((0, 0), |(hits, misses), count| match count.kind {
-                "PATH" => (hits + count.hits, misses + count.misses),
-                _ => (hits, misses),
-            });
-            let cells = [printable(element.dir), element.state.into(), fstype.into()];
-            table.row(cells.into_iter().chain([count.0, count.1].map(|n| n.to_string().into())), tone);
+            let count = tried.as_mut().map(|tried| tried.remove(trimmed(element.dir)).unwrap_or_default());
+            let count = count.map(|(hits, misses)| [hits, misses].map(|n| n.to_string()));
+            let [hits, misses] = count.unwrap_or_else(|| ["-", "-"].map(str::to_owned));
+            let cells = [printable(element.dir), element.state.into(), fstype.into(), hits.into(), misses.into()];
+            table.row(cells, tone);
         }
         table
+    }
+
+    /// Hits and misses of the shell's search in each directory, as the first program was started, if one was.
+    fn tried(&self) -> Option<HashMap<&[u8], (u64, u64)>> {
+        let mut tried = HashMap::new();
+        for row in &self.started.first()?.directories {
+            let (hits, misses) = tried.entry(trimmed(&row.dir)).or_insert((0, 0));
+            for count in row.kinds.iter().filter(|count| count.kind == "PATH") {
+                *hits += count.hits;
+                *misses += count.misses;
+            }
+        }
+        Some(tried)
     }
 
     /// What starting programs takes.
@@ -619,6 +631,12 @@ impl Startup<'_> {
         }
         text
     }
+}
+
+/// Without slashes at its end.
+fn trimmed(dir: &[u8]) -> &[u8] {
+    let end = dir.iter().rposition(|&b| b != b'/').map_or(1, |last| last + 1);
+    dir.get(..end).unwrap_or(dir)
 }
 
 fn heading(text: &str, look: Look) -> String {

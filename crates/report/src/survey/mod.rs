@@ -3,9 +3,10 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`findings`] | what matters most of it, and what to do about it: chosen, never invented |
-//! | [`page`](html) | the page, by the templates in `templates/` |
+//! | [`odd`] | what is odd about mounts |
+//! | `page` | the page, by the templates in `templates/` |
 //! | `draw` | its plots, as SVG in the colours of the page |
-//! | `shell` | names in commands that are to be typed |
+//! | [`shell`] | names in commands that are to be typed |
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -21,8 +22,15 @@ use crate::plot::Figure;
 use crate::probe::Probe;
 use crate::walk;
 
+mod draw;
+#[cfg(test)]
+mod example;
 pub mod findings;
+pub mod odd;
 mod page;
+pub mod shell;
+#[cfg(test)]
+mod tests;
 
 /// A section that was gathered; or why not, and how to have it.
 #[derive(Clone, Debug)]

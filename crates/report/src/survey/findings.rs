@@ -6,7 +6,7 @@ use super::page::said;
 use super::shell::quoted;
 use super::{Point, Survey};
 use crate::compare::Times;
-use crate::mounts::{Rows, all, size};
+use crate::mounts::{all, size};
 use crate::name::printable;
 use crate::pathsearch::time;
 use crate::probe::{Price, Probe, plain};
@@ -145,8 +145,14 @@ fn found_mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
         .map(|(kind, targets)| format!("{} {} ({})", targets.clone().count(), kind.are(), names(targets)))
         .collect();
     let text = match kinds.is_empty() {
-        true => format!("{count} at or under {}, and nothing is odd about {}.", printable(survey.root), if rows.len() == 1 { "it" } else { "them" }),
-        false => format!("{count} at or under {}, {} of them odd: {}.", printable(survey.root), odd.len(), kinds.join("; ")),
+        true => format!(
+            "{count} at or under {}, and nothing is odd about {}.",
+            printable(survey.root),
+            if rows.len() == 1 { "it" } else { "them" }
+        ),
+        false => {
+            format!("{count} at or under {}, {} of them odd: {}.", printable(survey.root), odd.len(), kinds.join("; "))
+        }
     };
     let bad = of_kind(&odd, Kind::Unanswering).next().is_some();
     let figure = format!("{count}, {} odd", odd.len());
@@ -389,7 +395,13 @@ fn advise_mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) 
             "Look into the kernel's log (dmesg) for {}: it is read-only, and its options say that an error makes it so.",
             which(Kind::ReadOnly)
         );
-        found.add(68, "mounts", plural(read_only, "mount is read-only", "mounts are read-only"), text, &commands.mounts);
+        found.add(
+            68,
+            "mounts",
+            plural(read_only, "mount is read-only", "mounts are read-only"),
+            text,
+            &commands.mounts,
+        );
     }
 }
 
@@ -449,8 +461,7 @@ fn advise_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
 fn advise_path(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(startup) = survey.starting.gathered() else { return };
     let network = startup.path.iter().any(|element| element.network);
-    let mut best: Vec<_> =
-        startup.started.iter().flat_map(|one| one.fixes.iter().map(move |fix| (one, fix))).collect();
+    let mut best: Vec<_> = startup.started.iter().flat_map(|one| one.fixes.iter().map(move |fix| (one, fix))).collect();
     best.sort_by_key(|(_, fix)| (fix.kind != "PATH", std::cmp::Reverse(fix.saves_misses)));
     let mut said: Vec<&str> = Vec::new();
     for (one, fix) in best {

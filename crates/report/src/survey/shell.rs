@@ -49,7 +49,9 @@ mod tests {
 
     /// What a shell takes it for.
     fn taken(typed: &str) -> Vec<u8> {
-        let within = |text: &str, from: &str| text.strip_prefix(from).and_then(|text| text.strip_suffix('\'')).map(str::to_owned);
+        let within = |text: &str, from: &str| {
+            text.strip_prefix(from).and_then(|text| text.strip_suffix('\'')).map(str::to_owned)
+        };
         if let Some(text) = within(typed, "'") {
             return text.replace(r"'\''", "'").into_bytes();
         }
@@ -58,7 +60,9 @@ mod tests {
         while let Some((&byte, rest)) = left.split_first() {
             let octal = rest.get(..3).filter(|digits| byte == b'\\' && digits.iter().all(u8::is_ascii_digit));
             match (byte, octal) {
-                (_, Some(digits)) => name.push(digits.iter().fold(0, |n: u8, digit| n.wrapping_mul(8) + (digit - b'0'))),
+                (_, Some(digits)) => {
+                    name.push(digits.iter().fold(0, |n: u8, digit| n.wrapping_mul(8) + (digit - b'0')))
+                }
                 (b'\\', None) => name.extend(rest.first()),
                 (byte, _) => name.push(byte),
             }

@@ -53,9 +53,9 @@ fn svg(id: usize, title: &str, desc: &str, height: f64, drawn: &str) -> String {
 
 fn words(out: &mut String, top: f64, label: &str, text: &str) {
     let row = top + WORDS - 5.0;
-    let _ = write!(
+    let _ = writeln!(
         out,
-        "<text x=\"0\" y=\"{row:.0}\">{}</text><text class=\"end\" x=\"100%\" y=\"{row:.0}\">{}</text>\n",
+        "<text x=\"0\" y=\"{row:.0}\">{}</text><text class=\"end\" x=\"100%\" y=\"{row:.0}\">{}</text>",
         escape(label),
         escape(text)
     );
@@ -70,10 +70,10 @@ pub(super) fn bars(id: usize, title: &str, rows: &[Bar]) -> String {
         words(&mut drawn, top, &row.label, &row.text);
         let percent = if longest > 0.0 { (100.0 * row.value / longest).clamp(0.0, 100.0) } else { 0.0 };
         let y = top + WORDS;
-        let _ = write!(
+        let _ = writeln!(
             drawn,
             "<rect class=\"rail\" x=\"0\" y=\"{y:.0}\" width=\"100%\" height=\"10\"/>\
-             <rect class=\"bar\" x=\"0\" y=\"{y:.0}\" width=\"{percent:.2}%\" height=\"10\"/>\n"
+             <rect class=\"bar\" x=\"0\" y=\"{y:.0}\" width=\"{percent:.2}%\" height=\"10\"/>"
         );
     }
     let said: Vec<String> = rows.iter().map(|row| format!("{}: {}", row.label, row.text)).collect();
@@ -115,10 +115,10 @@ pub(super) fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
         for dot in &row.dots {
             let (left, right, across) = (x(dot.range.0), x(dot.range.1), x(dot.seconds));
             let class = if dot.filled { "dot" } else { "ring" };
-            let _ = write!(
+            let _ = writeln!(
                 drawn,
                 "<line class=\"range\" x1=\"{left:.2}%\" y1=\"{y:.0}\" x2=\"{right:.2}%\" y2=\"{y:.0}\"/>\
-                 <circle class=\"{class}\" cx=\"{across:.2}%\" cy=\"{y:.0}\" r=\"4.5\"/>\n"
+                 <circle class=\"{class}\" cx=\"{across:.2}%\" cy=\"{y:.0}\" r=\"4.5\"/>"
             );
         }
     }
@@ -164,8 +164,10 @@ pub(super) fn line(id: usize, figure: &Figure) -> String {
     const TOP: f64 = 10.0;
     const HIGH: f64 = 160.0;
     let points: Vec<_> = figure.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()).copied().collect();
-    let points = thinned(&points, POINTS);
     let (Some(&(first, _)), Some(&(last, _))) = (points.first(), points.last()) else { return String::new() };
+    let highest = points.iter().map(|point| point.1).fold(f64::NEG_INFINITY, f64::max);
+    let lowest = points.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
+    let points = thinned(&points, POINTS);
     let scale = Scale::of(&points);
     let wide = (last - first).max(1.0);
     let across = |x: f64| 100.0 * ((x - first) / wide).clamp(0.0, 1.0);
@@ -173,20 +175,20 @@ pub(super) fn line(id: usize, figure: &Figure) -> String {
     let mut drawn = String::new();
     for tick in ticks(&scale) {
         let y = TOP + HIGH * (1.0 - up(tick));
-        let _ = write!(
+        let _ = writeln!(
             drawn,
             "<line class=\"line\" x1=\"0\" y1=\"{y:.1}\" x2=\"100%\" y2=\"{y:.1}\"/>\
-             <text class=\"soft\" x=\"0\" y=\"{:.1}\">{}</text>\n",
+             <text class=\"soft\" x=\"0\" y=\"{:.1}\">{}</text>",
             y - 3.0,
             number(tick)
         );
     }
     let line: Vec<String> =
         points.iter().map(|(x, y)| format!("{:.1},{:.1}", 10.0 * across(*x), 1000.0 * (1.0 - up(*y)))).collect();
-    let _ = write!(
+    let _ = writeln!(
         drawn,
         "<svg x=\"0\" y=\"{TOP}\" width=\"100%\" height=\"{HIGH}\" viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\">\
-         <polyline class=\"curve\" points=\"{}\"/></svg>\n",
+         <polyline class=\"curve\" points=\"{}\"/></svg>",
         line.join(" ")
     );
     for at in figure.marks.iter().take(RINGS) {
@@ -195,20 +197,18 @@ pub(super) fn line(id: usize, figure: &Figure) -> String {
             && y.is_finite()
         {
             let cy = TOP + HIGH * (1.0 - up(*y));
-            let _ = write!(drawn, "<circle class=\"ring\" cx=\"{:.2}%\" cy=\"{cy:.1}\" r=\"3.5\"/>\n", across(*x));
+            let _ = writeln!(drawn, "<circle class=\"ring\" cx=\"{:.2}%\" cy=\"{cy:.1}\" r=\"3.5\"/>", across(*x));
         }
     }
     let row = TOP + HIGH + 15.0;
-    let _ = write!(
+    let _ = writeln!(
         drawn,
         "<text x=\"0\" y=\"{row:.0}\">{}</text><text class=\"mid\" x=\"50%\" y=\"{row:.0}\">{}</text>\
-         <text class=\"end\" x=\"100%\" y=\"{row:.0}\">{}</text>\n",
+         <text class=\"end\" x=\"100%\" y=\"{row:.0}\">{}</text>",
         number(first),
         escape(&figure.x),
         number(last)
     );
-    let highest = figure.points.iter().map(|point| point.1).filter(|y| y.is_finite()).fold(f64::NEG_INFINITY, f64::max);
-    let lowest = figure.points.iter().map(|point| point.1).filter(|y| y.is_finite()).fold(f64::INFINITY, f64::min);
     let desc = format!(
         "{} (upwards) by {} (across), from {} to {}: between {} and {}; {} marked. {}.",
         figure.y,

@@ -382,12 +382,12 @@ fn advise_mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) 
     }
     if twice > 0 {
         let text = format!(
-            "Give backups and scans -x, or leave one of the names out: {} the same as another mount, and would be gone through \
-             once more.",
+            "Leave one of the names out of backups and scans (--exclude): {} the same as another mount, and would be gone through \
+             once more; -x does not help where both are of one device.",
             if twice == 1 { format!("{} shows", which(Kind::Twice)) } else { format!("{} show", which(Kind::Twice)) }
         );
         let figure = plural(twice, "mount is there twice", "mounts are there twice");
-        found.add(52, "mounts", figure, text, &format!("fathom walk {} -x", commands.root));
+        found.add(52, "mounts", figure, text, &commands.mounts);
     }
     let read_only = count(Kind::ReadOnly);
     if read_only > 0 {
@@ -449,11 +449,11 @@ fn advise_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let barred = walk.explain.iter().find(|row| !row.possible && row.why.contains("run as root"));
     if let Some(barred) = barred.filter(|_| !survey.about.root) {
         let text = format!(
-            "Walk as root: {} could be taken, which goes below the file API ({}).",
+            "Walk as root: then {} can be tried, which goes below the file API. It was left out: {}.",
             barred.engine,
             printable(barred.why.as_bytes())
         );
-        let figure = format!("{:.2} ms by {} now", chosen.1, chosen.0.engine);
+        let figure = format!("{:.2} ms without root", chosen.1);
         found.add(83, "walk", figure, text, &format!("sudo {}", commands.walk));
     }
 }
@@ -489,13 +489,11 @@ fn advise_dump(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let (first, changed) = (dump.first, dump.changed);
     if changed.bytes < first.bytes {
         let text = format!(
-            "Dump increments: when one file in a hundred has changed, {} in {} and {} calls are read instead of {} in {} and {} \
+            "Dump increments: when one file in a hundred has changed, one reads {} with {} calls, where everything is {} with {} \
              calls. Keep a catalog with the first dump, and give it to the next with --since.",
             size(changed.bytes),
-            plural(changed.files, "file", "files"),
             changed.calls,
             size(first.bytes),
-            plural(first.files, "file", "files"),
             first.calls
         );
         let figure = format!("{} instead of {}", size(changed.bytes), size(first.bytes));

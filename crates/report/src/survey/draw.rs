@@ -1,5 +1,5 @@
-//! The plots of the page: SVG in its colours. Across they are laid out in percent, so that letters are as large on a phone as on
-//! a wall; nothing is told apart by colour alone.
+//! The plots of the page: SVG in its colours. Across they are laid out in percent, so that letters are as large on a phone
+//! as on a wall; nothing is told apart by colour alone.
 
 use std::fmt::Write;
 
@@ -187,8 +187,8 @@ pub(super) fn line(id: usize, figure: &Figure) -> String {
         points.iter().map(|(x, y)| format!("{:.1},{:.1}", 10.0 * across(*x), 1000.0 * (1.0 - up(*y)))).collect();
     let _ = writeln!(
         drawn,
-        "<svg x=\"0\" y=\"{TOP}\" width=\"100%\" height=\"{HIGH}\" viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\">\
-         <polyline class=\"curve\" points=\"{}\"/></svg>",
+        "<svg x=\"0\" y=\"{TOP}\" width=\"100%\" height=\"{HIGH}\" viewBox=\"0 0 1000 1000\" \
+         preserveAspectRatio=\"none\"><polyline class=\"curve\" points=\"{}\"/></svg>",
         line.join(" ")
     );
     for at in figure.marks.iter().take(RINGS) {

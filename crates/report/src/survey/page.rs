@@ -1,4 +1,4 @@
-//! The page: what stands in each section. How it looks is in `templates/`; figures are formatted as the text reports do.
+//! The page: what stands in each section. How it looks is in `templates/`; figures are formatted as in the text reports.
 
 use std::collections::BTreeMap;
 
@@ -277,7 +277,8 @@ fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<
         let title = "What each method of finding the mounts takes";
         blocks.extend(plot(
             dots(plots.next(), title, &rows),
-            "Elapsed time on a scale of powers of ten: a dot at the median of the runs, a line from the shortest to the longest.",
+            "Elapsed time on a scale of powers of ten: a dot at the median of the runs, a line from the shortest to the \
+             longest.",
         ));
         blocks.push(table("Methods of finding the mounts: medians", &methods_table(part.methods)));
     }
@@ -574,7 +575,8 @@ fn prices(gates: &Probe<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Bloc
     let svg = dots(plots.next(), "What each call costs, on one thread", &price_dots(all));
     blocks.extend(plot(
         svg,
-        "On a scale of powers of ten: a dot where the answer is in memory, a ring where it is not. Half of the batches are within the line.",
+        "On a scale of powers of ten: a dot where the answer is in memory, a ring where it is not. Half of the \
+         batches are within the line.",
     ));
     if !all.is_empty() {
         blocks.push(table("What each call costs", &prices_table(all)));
@@ -627,7 +629,8 @@ fn measured(survey: &Survey<'_>, plots: &mut Plots) -> Section {
     let mut blocks = vec![Block::Facts(facts)];
     let deep = if about.deep { "It was asked to go deep." } else { "fathom survey --deep goes on for longer." };
     blocks.push(Block::Text(format!(
-        "Files were only read, but for those without a name that the experiments made and took away. It was given {:.0} s and {}. {deep}",
+        "Files were only read, but for those without a name that the experiments made and took away. It was given \
+         {:.0} s and {}. {deep}",
         about.limit_seconds,
         size(about.limit_bytes)
     )));

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-/// A name as a shell takes it: as it is where it means nothing else, in quotes where it might, and by its bytes (bash, zsh, ksh)
-/// where it holds what cannot be typed.
+/// A name as a shell takes it: as it is where it means nothing else, in quotes where it might, and by its bytes (bash, zsh,
+/// ksh) where it holds what cannot be typed.
 pub fn quoted(name: &[u8]) -> String {
     let plain = |&b: &u8| b.is_ascii_alphanumeric() || b"/._-+,:=@%".contains(&b);
     if !name.is_empty() && name.iter().all(plain) {

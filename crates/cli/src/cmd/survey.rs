@@ -381,6 +381,7 @@ impl Starting {
                         command,
                         about,
                         totals: shown.totals,
+                        directories: shown.directories.iter().map(Into::into).collect(),
                         kinds: shown.kinds,
                         requests: judged.predicted.requests.cold.waited(),
                         seconds_far: shown.predicted.seconds,

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`findings`] | what matters most of it, and what to do about it: chosen, never invented |
 //! | [`page`](html) | the page, by the templates in `templates/` |
+//! | [`diff`] | what has changed from one survey to another |
+//! | `text` | the survey on a terminal |
 //! | `draw` | its plots, as SVG in the colours of the page |
 //! | `shell` | names in commands that are to be typed |
 
@@ -21,8 +23,10 @@ use crate::plot::Figure;
 use crate::probe::Probe;
 use crate::walk;
 
+pub mod diff;
 pub mod findings;
 mod page;
+mod text;
 
 /// A section that was gathered; or why not, and how to have it.
 #[derive(Clone, Debug)]

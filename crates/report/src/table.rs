@@ -119,8 +119,12 @@ impl Table {
             out.push_str(&format!("<th scope=\"col\"{}>{}</th>", class(*align), escape(head)));
         }
         out.push_str("</tr></thead>\n<tbody>\n");
-        for (cells, _) in self.rows() {
-            out.push_str("<tr>");
+        for (cells, tone) in self.rows() {
+            out.push_str(match tone {
+                Tone::Plain => "<tr>",
+                Tone::Dim => "<tr class=\"dim\">",
+                Tone::Bad => "<tr class=\"bad\">",
+            });
             for (at, (cell, (_, align))) in cells.zip(&self.columns).enumerate() {
                 let (begin, end) = if at == 0 { ("<th scope=\"row\"", "</th>") } else { ("<td", "</td>") };
                 out.push_str(&format!("{begin}{}>{}{end}", class(*align), escape(cell)));
@@ -242,11 +246,13 @@ mod tests {
 
     #[test]
     fn a_page_has_its_headings_and_nothing_of_a_cell_is_markup() {
-        let mut table = Table::new(&[("NAME", Align::Left), ("N", Align::Right)], 1);
+        let mut table = Table::new(&[("NAME", Align::Left), ("N", Align::Right)], 2);
         table.row(["<b>&", "1"], Tone::Plain);
+        table.row(["c", "2"], Tone::Bad);
         let expected = "<table>\n<caption>a &lt; b</caption>\n<thead><tr><th scope=\"col\" class=\"left\">NAME</th>\
                         <th scope=\"col\">N</th></tr></thead>\n<tbody>\n\
-                        <tr><th scope=\"row\" class=\"left\">&lt;b&gt;&amp;</th><td>1</td></tr>\n</tbody>\n</table>\n";
+                        <tr><th scope=\"row\" class=\"left\">&lt;b&gt;&amp;</th><td>1</td></tr>\n\
+                        <tr class=\"bad\"><th scope=\"row\" class=\"left\">c</th><td>2</td></tr>\n</tbody>\n</table>\n";
         assert_eq!(table.to_html("a < b"), expected);
     }
 

@@ -3,11 +3,12 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`findings`] | what matters most of it, and what to do about it: chosen, never invented |
-//! | [`page`](html) | the page, by the templates in `templates/` |
-//! | [`diff`] | what has changed from one survey to another |
+//! | [`odd`] | what is odd about mounts |
+//! | `page` | the page, by the templates in `templates/` |
 //! | `text` | the survey on a terminal |
+//! | [`diff`] | what has changed from one survey to another |
 //! | `draw` | its plots, as SVG in the colours of the page |
-//! | `shell` | names in commands that are to be typed |
+//! | [`shell`] | names in commands that are to be typed |
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -24,8 +25,15 @@ use crate::probe::Probe;
 use crate::walk;
 
 pub mod diff;
+mod draw;
+#[cfg(test)]
+mod example;
 pub mod findings;
+pub mod odd;
 mod page;
+pub mod shell;
+#[cfg(test)]
+mod tests;
 mod text;
 
 /// A section that was gathered; or why not, and how to have it.

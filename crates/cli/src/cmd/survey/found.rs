@@ -113,9 +113,9 @@ fn how(section: &str, ground: &Ground<'_>) -> String {
         "mounts" => format!("fathom mounts {dir} --compare"),
         "walk" => format!("fathom walk {dir} -x --compare"),
         "dump" => format!("fathom dump {dir} -x --no-output --account"),
-        "account" => format!("fathom account -- find {dir} -xdev"),
-        "startup" => "fathom pathsearch -- env true".to_owned(),
+        "account" => format!("fathom account -- fathom walk {dir} -x --engine stat"),
+        "startup" => "fathom pathsearch --network / -- env true".to_owned(),
         "gates" => format!("fathom probe {dir} gates"),
-        _ => format!("fathom probe {dir}"),
+        _ => format!("fathom probe {dir} block readahead"),
     }
 }

@@ -16,11 +16,11 @@ use std::time::Instant;
 use ::mounts::Warning;
 use ::mounts::root::Root;
 use gate::process::{is_root, memory, processors, uname, yield_to_others};
-use pathsearch::search::path::quoted;
 use report::compare::comparison;
 use report::mounts::{Look, Mounts};
 use report::name::printable;
 use report::probe::Probe;
+use report::survey::shell::quoted;
 use report::survey::{FileSystem, Machine, MountsPart, Part, Plot, Survey, html};
 use report::walk::{Comparison, Section};
 
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         return Err(Failed("the page and the JSON both go to standard output; give -o FILE for the page".to_owned()));
     }
     args.plot.iter().try_for_each(|dir| is_there(dir))?;
-    let ground = Ground { args, out, root: open_root(args.dir())?, typed: typed(args.dir().as_bytes()) };
+    let ground = Ground { args, out, root: open_root(args.dir())?, typed: quoted(args.dir().as_bytes()) };
     let (when, begun) = (gate::clock::time_of_day() / 1_000_000, Instant::now());
     yield_to_others();
     let held = gate::interrupt::hold();
@@ -192,10 +192,4 @@ fn plots(probed: &Probed) -> Vec<Plot> {
 fn section(compared: &super::walk::compare::Compared) -> Option<Section<'_>> {
     let compare = Comparison::of(&compared.engines, &compared.left_out);
     Some(Section { part: compared.parts.first()?, explain: &compared.possible, compare })
-}
-
-/// A name as one would type it in a command that is shown.
-fn typed(name: &[u8]) -> String {
-    let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-+,:@%".contains(b);
-    if name.iter().all(is_plain) { String::from_utf8_lossy(name).into_owned() } else { printable(&quoted(name)).into_owned() }
 }

@@ -136,7 +136,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, was_asked: bo
     } else if let Some(name) = args.page() {
         match publish(name, html(&survey).as_bytes()) {
             Ok(()) => out.talk(format_args!("the page is {}", printable(name))),
-            Err(Failed(why)) => warnings.push(Warning::about(name, format!("{why}; -o writes the page elsewhere, --no-page none"))),
+            Err(Failed(why)) => warnings.push(Warning::general(format!("{why} -o FILE puts the page elsewhere"))),
         }
     }
     if out.json {

@@ -23,7 +23,9 @@ fn written(log: &Path) -> Vec<String> {
         let opens = line.contains("open(") || line.contains("openat(") || line.contains("openat2(");
         let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| line.contains(flag));
         let made_up = ["\"/dev/null\"", "\"/dev/tty\"", "\"/proc/"].iter().any(|place| line.contains(place));
-        line.contains("(") && !line.contains("resumed>") && (!opens || writes && !made_up && !line.contains("O_TMPFILE"))
+        line.contains("(")
+            && !line.contains("resumed>")
+            && (!opens || writes && !made_up && !line.contains("O_TMPFILE"))
     };
     log.lines().filter(is_change).map(str::to_owned).collect()
 }

@@ -23,7 +23,8 @@ impl Progress {
 
     /// The same for one of several things to be done, which is shown at once: `3 of 8, walking by each engine`.
     pub(crate) fn stage(wanted: bool, stage: String) -> Progress {
-        let mut progress = Progress { stage: Some(stage), ..Progress::new(wanted) };
+        let mut progress = Progress::new(wanted);
+        progress.stage = Some(stage);
         progress.at(String::new);
         progress
     }

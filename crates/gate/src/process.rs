@@ -265,10 +265,7 @@ impl Moved {
 
     /// What came after an earlier look.
     pub fn since(self, before: Moved) -> Moved {
-        Moved {
-            read: self.read.saturating_sub(before.read),
-            written: self.written.saturating_sub(before.written),
-        }
+        Moved { read: self.read.saturating_sub(before.read), written: self.written.saturating_sub(before.written) }
     }
 }
 
@@ -308,9 +305,8 @@ pub fn uname() -> System {
         let mut names: libc::utsname = std::mem::zeroed();
         (libc::uname(&raw mut names) == 0, names)
     };
-    let bytes = |field: &[c_char]| -> Vec<u8> {
-        field.iter().take_while(|c| **c != 0).map(|c| c.to_ne_bytes()[0]).collect()
-    };
+    let bytes =
+        |field: &[c_char]| -> Vec<u8> { field.iter().take_while(|c| **c != 0).map(|c| c.to_ne_bytes()[0]).collect() };
     let text = |field: &[c_char]| String::from_utf8_lossy(&bytes(field)).into_owned();
     if !known {
         return System::default();
@@ -460,7 +456,8 @@ mod tests {
 
     #[test]
     fn what_was_moved_is_read_from_what_the_kernel_says() {
-        let text = b"rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 5\n";
+        let text =
+            b"rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 5\n";
         let moved = moved_in(text).unwrap();
         assert_eq!((moved, moved.sum()), (Moved { read: 4096, written: 8192 }, 12_288));
         assert_eq!(moved.since(Moved { read: 96, written: 9000 }), Moved { read: 4000, written: 0 });

@@ -44,7 +44,9 @@ impl std::fmt::Display for NoRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             NoRun::Stopped(after) => write!(f, "stopped after {:.3} s", after.as_secs_f64()),
-            NoRun::Moved(bytes) => write!(f, "stopped after {:.1} MiB of disk reads and writes", *bytes as f64 / 1_048_576.0),
+            NoRun::Moved(bytes) => {
+                write!(f, "stopped after {:.1} MiB of disk reads and writes", *bytes as f64 / 1_048_576.0)
+            }
             NoRun::Refused => f.write_str("what it needs is not to be had here"),
         }
     }

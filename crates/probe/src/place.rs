@@ -130,7 +130,15 @@ impl Place {
         let seen = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS | Want::MNT_ID).ok()?;
         let table = Table::read(Door::Mountinfo).ok()?.mounts;
         let mount = table.iter().find(|mount| Some(mount.id) == seen.mnt_id).cloned();
-        Some(Place { statfs: fstatfs(&dir).ok()?, dir, path: path.to_vec(), dev: seen.dev.into(), mount, table, names: false })
+        Some(Place {
+            statfs: fstatfs(&dir).ok()?,
+            dir,
+            path: path.to_vec(),
+            dev: seen.dev.into(),
+            mount,
+            table,
+            names: false,
+        })
     }
 
     /// How many bytes of a file may be made here: a quarter of what is free.

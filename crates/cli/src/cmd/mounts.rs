@@ -375,8 +375,7 @@ fn compare(root: Root, question: &Question, trials: usize, format: Format, out: 
     let answer = locate(&root, &Question { by: None, ..question.clone() }, &mut |_, _| {})
         .map_err(|e| Failed(format!("cannot find the mounts: {e}")))?;
     let bounds = Bounds::time(LIMIT);
-    let compared =
-        compare_methods(&root, question, &mounts::By::ALL, trials, &bounds, Progress::new(out.progress))?;
+    let compared = compare_methods(&root, question, &mounts::By::ALL, trials, &bounds, Progress::new(out.progress))?;
     let warnings: Vec<Warning> =
         compared.left_out.iter().map(|left| Warning::general(format!("{}: {}", left.by, left.why))).collect();
     let path = root.into_path(); // its descriptor is closed before the gates are counted

@@ -199,10 +199,7 @@ impl<'a> Both<'a> {
         let by_key: HashMap<_, _> = new.iter().map(|(key, row)| (key.clone(), *row)).collect();
         let keys: HashSet<_> = old.iter().map(|(key, _)| key.clone()).collect();
         Paired {
-            both: old
-                .iter()
-                .filter_map(|(key, row)| Some(Both { old: row, new: by_key.get(key)? }))
-                .collect(),
+            both: old.iter().filter_map(|(key, row)| Some(Both { old: row, new: by_key.get(key)? })).collect(),
             gone: old.iter().filter(|(key, _)| !by_key.contains_key(key)).map(|(_, row)| *row).collect(),
             come: new.iter().filter(|(key, _)| !keys.contains(key)).map(|(_, row)| *row).collect(),
         }
@@ -394,7 +391,8 @@ impl Report {
         if !self.has("mounts", both) {
             return;
         }
-        let Paired { both: methods, gone, come } = both.of("methods").paired(|row| row["by"].as_str().map(str::to_owned));
+        let Paired { both: methods, gone, come } =
+            both.of("methods").paired(|row| row["by"].as_str().map(str::to_owned));
         for both in methods {
             let by = printable(text(both.old, "by").as_bytes()).into_owned();
             let real = both.of("real");
@@ -451,7 +449,8 @@ impl Report {
                 let unit = if text(both.old, "unit") == "bytes" { "bytes" } else { "" };
                 // What rests on times alone, or on a few trials that did not agree, changes from one run to the next.
                 const SURE: f64 = 0.9;
-                let is_sure = |row: &Value| row["by_time"] == false && number(&row["confidence"]).is_some_and(|v| v >= SURE);
+                let is_sure =
+                    |row: &Value| row["by_time"] == false && number(&row["confidence"]).is_some_and(|v| v >= SURE);
                 let is_about = |row: &Value| row["inferred"].is_number() || row["inferred"].is_string();
                 if [both.old, both.new].into_iter().all(|row| is_sure(row) && is_about(row)) {
                     self.note_about("probe", &dir, &what, both.of("inferred"), unit);
@@ -594,7 +593,8 @@ impl Report {
 
 /// Options that are gone, and those that have come; `None` where there are none.
 fn options<'a>(old: &'a Value, new: &'a Value) -> Option<(Vec<&'a str>, Vec<&'a str>)> {
-    let of = |row: &'a Value| -> Option<Vec<&'a str>> { row["options"].as_array()?.iter().map(Value::as_str).collect() };
+    let of =
+        |row: &'a Value| -> Option<Vec<&'a str>> { row["options"].as_array()?.iter().map(Value::as_str).collect() };
     let (old, new) = (of(old)?, of(new)?);
     let (then, now): (HashSet<_>, HashSet<_>) = (old.iter().collect(), new.iter().collect());
     let lost: Vec<&str> = old.iter().filter(|option| !now.contains(option)).copied().collect();
@@ -625,9 +625,12 @@ fn shown(value: &Value, unit: &str) -> String {
         (Value::Number(n), "s") => n.as_f64().map_or_else(|| n.to_string(), time),
         (Value::Number(n), "ns") => n.as_f64().map_or_else(|| n.to_string(), |ns| format!("{ns:.0} ns")),
         (Value::Number(n), "bytes") => n.as_u64().map_or_else(|| n.to_string(), size),
-        (Value::Number(n), "calls") => n.as_f64().map_or_else(|| n.to_string(), |n| {
-            if n.fract() == 0.0 { format!("{n:.0}") } else { format!("{n:.3}") }
-        }),
+        (Value::Number(n), "calls") => n.as_f64().map_or_else(
+            || n.to_string(),
+            |n| {
+                if n.fract() == 0.0 { format!("{n:.0}") } else { format!("{n:.3}") }
+            },
+        ),
         (other, _) => printable(other.to_string().as_bytes()).into_owned(),
     }
 }
@@ -769,7 +772,8 @@ mod tests {
     #[test]
     fn mounts_go_and_come_and_change() {
         let mut new = full();
-        new["mounts"]["mounts"] = json!([mount("/", &["ro", "relatime"]), mount("/srv", &["rw", "noatime"]), mount("/new", &["rw"])]);
+        new["mounts"]["mounts"] =
+            json!([mount("/", &["ro", "relatime"]), mount("/srv", &["rw", "noatime"]), mount("/new", &["rw"])]);
         let diff = changed(new);
         assert_eq!(whats(&diff, Verdict::Worse), ["/srv: the mount", "/: options"]);
         assert_eq!(whats(&diff, Verdict::Other), ["/new: the mount", "/srv: options"]);
@@ -824,7 +828,8 @@ mod tests {
     #[test]
     fn names_that_are_no_text_are_kept_exactly() {
         let mut new = full();
-        new["mounts"]["mounts"][2] = json!({"target": "/\u{fffd}", "target_b64": "L/8=", "source": "x\u{1b}", "fstype": "y"});
+        new["mounts"]["mounts"][2] =
+            json!({"target": "/\u{fffd}", "target_b64": "L/8=", "source": "x\u{1b}", "fstype": "y"});
         let diff = changed(new);
         let come = diff.of(Verdict::Other).next().unwrap();
         assert_eq!(come.path.as_deref(), Some(&b"/\xff"[..]));
@@ -842,9 +847,39 @@ mod tests {
             "[a-z/\\PC]{0,6}".prop_map(Value::from),
         ];
         let names = prop::sample::select(vec![
-            "root", "machine", "mounts", "compare", "methods", "walk", "engines", "real", "median", "min", "max", "dump",
-            "probe", "experiments", "prices", "gates", "startup", "path", "started", "dir", "target", "target_b64", "by",
-            "engine", "entries", "calls_per_entry", "options", "name", "inferred", "truth", "ns", "low", "high",
+            "root",
+            "machine",
+            "mounts",
+            "compare",
+            "methods",
+            "walk",
+            "engines",
+            "real",
+            "median",
+            "min",
+            "max",
+            "dump",
+            "probe",
+            "experiments",
+            "prices",
+            "gates",
+            "startup",
+            "path",
+            "started",
+            "dir",
+            "target",
+            "target_b64",
+            "by",
+            "engine",
+            "entries",
+            "calls_per_entry",
+            "options",
+            "name",
+            "inferred",
+            "truth",
+            "ns",
+            "low",
+            "high",
         ]);
         leaf.prop_recursive(6, 64, 8, move |inner| {
             prop_oneof![

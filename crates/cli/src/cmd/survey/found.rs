@@ -40,7 +40,10 @@ impl Not {
 
     /// It takes longer than it may.
     pub(super) fn late(limit: Duration) -> Not {
-        Not { why: format!("it takes longer than {} s; --limit gives it longer", limit.as_secs_f64()), kind: Kind::Late }
+        Not {
+            why: format!("it takes longer than {} s; --limit gives it longer", limit.as_secs_f64()),
+            kind: Kind::Late,
+        }
     }
 
     /// Something is wrong, and will be warned of.

@@ -21,7 +21,7 @@ use report::mounts::{Look, Mounts};
 use report::name::printable;
 use report::probe::Probe;
 use report::survey::shell::quoted;
-use report::survey::{FileSystem, Machine, MountsPart, Part, Plot, Survey, html};
+use report::survey::{FileSystem, Machine, MountsPart, Plot, Survey, html};
 use report::walk::{Comparison, Section};
 
 pub(crate) use walking::tread;
@@ -80,7 +80,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let was_asked = gate::interrupt::forget().is_some();
     drop(held);
     if was_asked {
-        found.warnings.insert(0, Warning::general("interrupted: what was found until then is here; the steps say what is not"));
+        found
+            .warnings
+            .insert(0, Warning::general("interrupted: what was found until then is here; the steps say what is not"));
     }
     let about = machine(&ground, &found, i64::try_from(when).unwrap_or(0), begun);
     conclude(&ground, found, about, was_asked, to_stdout)
@@ -97,7 +99,8 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, was_asked: bo
             draw(args.plot.as_deref().unwrap_or_default(), &format!("{n}-"), series)?;
         }
     }
-    let file_systems: Vec<FileSystem<'_>> = probes.into_iter().map(|(probe, probed)| FileSystem { probe, plots: plots(probed) }).collect();
+    let file_systems: Vec<FileSystem<'_>> =
+        probes.into_iter().map(|(probe, probed)| FileSystem { probe, plots: plots(probed) }).collect();
     let none = crate::cmd::mounts::Compared { methods: Vec::new(), left_out: Vec::new() };
     let compared = found.methods.as_ref().unwrap_or(&none);
     let comparison = comparison(&compared.methods, &compared.left_out);

@@ -51,13 +51,17 @@ pub(super) fn table(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _: 
     let hangs = root_fstype.as_deref().is_some_and(may_hang);
     let dirs = [ground.dir().to_vec()];
     let look = || walk::explain(&dirs).ok().map(|_| []);
-    let silent = hangs && alone_within(&Bounds { grace: Duration::ZERO, ..Bounds::time(PATIENCE) }, look).is_ok_and(|ran| ran.is_err());
+    let silent = hangs
+        && alone_within(&Bounds { grace: Duration::ZERO, ..Bounds::time(PATIENCE) }, look)
+            .is_ok_and(|ran| ran.is_err());
     if ground.args.network {
         let of = points.len();
         let checked = check::check(&mut points, PATIENCE.min(ration.each), |done| {
             progress.at(|| format!("{done} of {of} mounts have answered"));
         });
-        found.warnings.extend(checked.map_err(|e| Not::wrong(format!("cannot make a process to check the mounts: {e}")))?);
+        found
+            .warnings
+            .extend(checked.map_err(|e| Not::wrong(format!("cannot make a process to check the mounts: {e}")))?);
     }
     found.to_probe = to_probe(ground, &points, hangs, silent);
     let complete = lacking.is_empty();
@@ -86,11 +90,14 @@ pub(super) fn methods(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _
                     printable(&first.target)
                 ),
             };
-            By::ALL.iter().filter(|by| !wanted.contains(by)).map(|by| LeftOut { by: by.name(), why: why.clone() }).collect()
+            By::ALL
+                .iter()
+                .filter(|by| !wanted.contains(by))
+                .map(|by| LeftOut { by: by.name(), why: why.clone() })
+                .collect()
         }
     };
-    let compared =
-        compare_methods(&ground.root, &question(), &wanted, TRIALS, &ration.bounds(), ration.progress());
+    let compared = compare_methods(&ground.root, &question(), &wanted, TRIALS, &ration.bounds(), ration.progress());
     let mut compared = compared.map_err(|Failed(why)| Not::wrong(why))?;
     if compared.methods.is_empty() {
         return Err(Not::chosen("no method could be run to its end"));
@@ -134,7 +141,8 @@ impl Ground<'_> {
 impl Ground<'_> {
     /// Patterns for the mount points that a walk of DIR would come to and is to keep out of.
     fn excludes(&self, points: &[Point]) -> Vec<String> {
-        let is_met = |point: &&Point| point.parent.is_none() || self.root.anchor.is_none() || point.parent == self.root.anchor;
+        let is_met =
+            |point: &&Point| point.parent.is_none() || self.root.anchor.is_none() || point.parent == self.root.anchor;
         let met = points.iter().filter(|point| self.keeps_out_of(point)).filter(is_met);
         let dir = self.dir();
         let dir = dir.strip_suffix(b"/").unwrap_or(dir);

@@ -14,9 +14,9 @@
 
 use std::time::{Duration, Instant};
 
+use ::mounts::compare::Bounds;
 use gate::interrupt::asked;
 use gate::process::{Child, Moved, Shared, leave, moved};
-use ::mounts::compare::Bounds;
 use report::survey::StepTaken;
 
 use super::found::{Found, Not};

@@ -32,7 +32,9 @@ pub(super) fn probe(ground: &Ground<'_>, found: &mut Found, ration: &Ration, tur
     let dir = workplace(&at).unwrap_or_else(|| {
         if !gate::process::is_root() {
             let name = printable(&at);
-            found.lacking.push(format!("experiments on the file system at '{name}', where this user can make no files"));
+            found
+                .lacking
+                .push(format!("experiments on the file system at '{name}', where this user can make no files"));
         }
         at.clone()
     });
@@ -89,7 +91,9 @@ fn workplace(at: &[u8]) -> Option<Vec<u8>> {
     }
     let home = std::env::var_os("HOME").map(OsString::into_vec);
     let usual = [home, Some(b"/var/tmp".to_vec()), Some(b"/tmp".to_vec())];
-    usual.into_iter().flatten().filter(|dir| dir.starts_with(b"/")).find(|dir| {
-        Place::unasked(dir).is_ok_and(|other| other.device() == place.device() && is_writable(&other))
-    })
+    usual
+        .into_iter()
+        .flatten()
+        .filter(|dir| dir.starts_with(b"/"))
+        .find(|dir| Place::unasked(dir).is_ok_and(|other| other.device() == place.device() && is_writable(&other)))
 }

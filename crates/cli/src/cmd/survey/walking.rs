@@ -34,7 +34,9 @@ pub(super) fn engines(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _
     let compared = compare::engines(&question, TRIALS, &ration.bounds(), ration.progress());
     let compared = compared.map_err(|Failed(why)| Not::wrong(why))?;
     if !gate::process::is_root() && compared.warnings.iter().any(|warning| warning.message.contains("skipped")) {
-        found.lacking.push("what is in directories that this user may not read is missing from walks and dumps".to_owned());
+        found
+            .lacking
+            .push("what is in directories that this user may not read is missing from walks and dumps".to_owned());
     }
     found.engines = Some(compared);
     Ok(())
@@ -159,7 +161,8 @@ pub(crate) fn tread(args: &Tread) -> Done {
     gate::process::end_after(args.limit);
     let dirs = vec![args.dir.as_bytes().to_vec()];
     let filter = walk::Filter::new(&args.exclude, None).map_err(|e| Failed(format!("--exclude: {e}")))?;
-    let question = walk::Question { dirs, by: Some(By::Stat), one_file_system: true, filter, ..walk::Question::default() };
+    let question =
+        walk::Question { dirs, by: Some(By::Stat), one_file_system: true, filter, ..walk::Question::default() };
     let summary = walk::Summary::default();
     walk::walk(&question, &summary, &walk::Desk::default()).map_err(refused)?;
     Ok(0)

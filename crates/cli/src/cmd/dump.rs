@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let bytes = |name: &Option<std::ffi::OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
     let archive = bytes(&args.output).filter(|_| !args.no_output);
     if out.json && archive.as_deref() == Some(b"-") {
-        return Err(Failed("--json and -o - both want standard output".to_owned()));
+        return Err(Failed("--json and -o - both write to standard output; give -o FILE".to_owned()));
     }
     if archive.as_deref() == Some(b"-") && out.on_terminal() {
         return Err(Failed(
@@ -276,5 +276,5 @@ impl List {
 const DOING: &str = "cannot write the map";
 
 fn cannot(path: &[u8], error: impl std::fmt::Display) -> Failed {
-    Failed(format!("{DOING} '{}': {error}", printable(path)))
+    Failed::at(DOING, path, error, "")
 }

@@ -188,7 +188,7 @@ pub(crate) enum Command {
     /// Trees and options are those of LLNL's program, and either can use the other's. The timed part makes the same stat(2) calls,
     /// and does nothing else. Threads (-j) share the files; the ranks of an MPI job each look for all of them, at once.
     Pathwalk(Pathwalk),
-    /// One page on this machine: its mounts, how they were found, and what each way of finding them costs here
+    /// Survey this machine on one page, with advice
     Survey(Survey),
     /// Walk a directory, for fathom survey to account for
     #[command(hide = true)]

@@ -160,9 +160,7 @@ impl Out {
         const SHOWN: usize = 20;
         let shown = if self.verbose { warnings.len() } else { warnings.len().min(SHOWN) };
         for warning in &warnings[..shown] {
-            let path = warning.path.as_deref().map_or(String::new(), |path| format!("'{}': ", printable(path)));
-            let errno = warning.errno.map_or(String::new(), |errno| format!("{errno}: "));
-            say(format_args!("fathom: {path}{errno}{}\n", warning.message));
+            say(format_args!("fathom: {}\n", worded(warning)));
         }
         if shown < warnings.len() {
             say(format_args!("fathom: and {} more warnings; -v or --json gives them all\n", warnings.len() - shown));
@@ -196,6 +194,20 @@ impl Out {
             }
         };
         ExitCode::from(self.status.get().copied().unwrap_or(status))
+    }
+}
+
+/// A warning in the house's form: the path, what could not be done, the error in words, what follows from it.
+fn worded(warning: &mounts::Warning) -> String {
+    let path = warning.path.as_deref().map_or(String::new(), |path| format!("'{}': ", printable(path)));
+    let message = &warning.message;
+    match warning.errno {
+        Some(errno) if message.starts_with("cannot ") => match message.split_once("; ") {
+            Some((doing, then)) => format!("{path}{doing}: {errno}; {then}"),
+            None => format!("{path}{message}: {errno}"),
+        },
+        Some(errno) => format!("{path}{errno}: {message}"),
+        None => format!("{path}{message}"),
     }
 }
 

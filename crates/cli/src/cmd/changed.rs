@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let since = args.since.as_bytes();
     if args.one_file_system && !Reader::open(since).map_err(fault)?.about().options.one_file_system {
         let next = "leave -x away, or make a new one with fathom walk -x --catalog";
-        return Err(Failed::at("cannot use the catalog", since, "it was made without -x", next));
+        return Err(Failed::at("cannot use catalog", since, "it was made without -x", next));
     }
     let question = Question {
         dir: args.dir.as_bytes().to_vec(),

@@ -273,7 +273,7 @@ impl List {
     }
 }
 
-const DOING: &str = "cannot write the map";
+const DOING: &str = "cannot write map";
 
 fn cannot(path: &[u8], error: impl std::fmt::Display) -> Failed {
     Failed::at(DOING, path, error, "")

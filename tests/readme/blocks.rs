@@ -114,7 +114,9 @@ fn blocks(page: &Path, text: &str) -> Vec<Block> {
 }
 
 fn mark(comment: &str) -> Mark {
-    let Some(said) = comment.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->")) else { return Mark::None };
+    let Some(said) = comment.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->")) else {
+        return Mark::None;
+    };
     if let Some(reason) = said.strip_prefix("not run: ") {
         return Mark::NotRun(reason.to_owned());
     }

@@ -43,7 +43,7 @@ impl Ground {
     fn needs(self) -> &'static [Need] {
         match self {
             Ground::Srv | Ground::Mounts => &[Need::Root, Need::Loop, Need::Fuse, Need::Program("mkfs.btrfs")],
-            Ground::Tree => &[Need::Root, Need::Loop, Need::Program("mkfs.ext4")],
+            Ground::Tree => &[Need::Root, Need::Loop, Need::Program("mkfs.ext4"), Need::Program("jq")],
             Ground::Repository => &[],
         }
     }
@@ -143,14 +143,17 @@ fn srv(at: &Path, more: bool) -> Vec<Server> {
 /// The ground of the walks and dumps.
 fn tree(at: &Path) -> Vec<Server> {
     let srv = Path::new("/srv");
-    disk(EXT4[0], at, srv);
+    // As on a large disk, and with as many inodes as on a small one.
+    disk(Make { mkfs: "-b 4096 -N 65536", ..EXT4[0] }, at, srv);
     for user in ["ada", "bob", "cay", "dan"] {
         for month in 0..10 {
             let here = dir(srv.join(format!("mail/{user}/{month:02}")));
             (0..1000).for_each(|n| fs::write(here.join(format!("{n:04}")), b"").unwrap());
         }
     }
-    for (name, size) in [("www/index.html", 1000), ("www/logo.png", 200_000), ("db/data", 30 << 20), ("db/log", 3 << 20)] {
+    for (name, size) in
+        [("www/index.html", 1000), ("www/logo.png", 200_000), ("db/data", 30 << 20), ("db/log", 3 << 20)]
+    {
         file(srv.join(name), size);
     }
     std::os::unix::fs::symlink("index.html", srv.join("www/start.html")).unwrap();
@@ -164,7 +167,7 @@ fn tree(at: &Path) -> Vec<Server> {
 
 fn disk(make: Make, beside: &Path, at: &Path) {
     let file = beside.join(format!("{}.image", make.fstype));
-    image(make, if make.fstype == "btrfs" { 300 } else { 256 }, &file);
+    image(make, 600, &file);
     assert!(mount_image(make, &file, at, MountFlags::empty()));
 }
 

@@ -32,7 +32,8 @@ fn every_block_with_a_prompt_is_run_or_says_why_not() {
             assert!(Ground::of(ground).is_some(), "{}: there is no ground '{ground}'", block.place());
         }
     }
-    let reasons: Vec<(String, &str)> = blocks.iter().filter_map(|block| Some((block.place(), block.reason()?))).collect();
+    let reasons: Vec<(String, &str)> =
+        blocks.iter().filter_map(|block| Some((block.place(), block.reason()?))).collect();
     assert_eq!(reasons.len(), NOT_RUN, "{reasons:#?}");
     assert!(reasons.iter().all(|(_, reason)| reason.len() > 10), "{reasons:#?}");
 }

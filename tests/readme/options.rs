@@ -7,10 +7,12 @@ use super::support::{fathom, run};
 
 /// The command lines of fathom in a line of a page: what stands behind its name, up to the end of the command.
 fn command_lines(line: &str) -> impl Iterator<Item = &str> {
-    line.match_indices("fathom ").filter(|(at, _)| !line[..*at].ends_with(|c: char| c.is_alphanumeric())).map(|(at, name)| {
-        let rest = &line[at + name.len()..];
-        rest.split(['|', ';', '>', '<', ')', '#', '&']).next().unwrap_or(rest)
-    })
+    line.match_indices("fathom ").filter(|(at, _)| !line[..*at].ends_with(|c: char| c.is_alphanumeric())).map(
+        |(at, name)| {
+            let rest = &line[at + name.len()..];
+            rest.split(['|', ';', '>', '<', ')', '#', '&']).next().unwrap_or(rest)
+        },
+    )
 }
 
 #[test]
@@ -44,5 +46,5 @@ fn every_option_that_a_page_names_is_one() {
         }
     }
     assert!(unknown.is_empty(), "{unknown:#?}");
-    assert!(seen > 100, "{seen} command lines were seen");
+    assert!(seen > 80, "{seen} command lines were seen");
 }

@@ -6,7 +6,7 @@ enum Word {
     /// Any words, or none: `...`
     Any,
     Plain(String),
-    /// The beginning of a word that was cut off to fit.
+    /// The beginning of a word that was cut off to fit; of a list, what is whole of it.
     Cut(String),
 }
 
@@ -43,7 +43,9 @@ pub(crate) fn difference(shown: &str, printed: &str) -> Option<String> {
 fn is_like(shown: &Word, printed: &Word) -> bool {
     match (shown, printed) {
         (Word::Cut(a), Word::Cut(b)) => a.starts_with(b.as_str()) || b.starts_with(a.as_str()),
-        (Word::Cut(cut), Word::Plain(whole)) | (Word::Plain(whole), Word::Cut(cut)) => whole.starts_with(cut.as_str()),
+        (Word::Cut(cut), Word::Plain(whole)) | (Word::Plain(whole), Word::Cut(cut)) => {
+            whole.starts_with(cut.as_str()) || cut.starts_with(whole.as_str())
+        }
         (a, b) => a == b,
     }
 }
@@ -78,7 +80,8 @@ fn words(text: &str) -> Vec<Word> {
 
 fn cut(word: &str) -> Option<Word> {
     let stem = word.strip_suffix('…').or_else(|| word.strip_suffix("..."))?;
-    Some(Word::Cut(masked(stem)))
+    let whole = stem.rsplit_once(',').map_or(stem, |(whole, _)| whole);
+    Some(Word::Cut(masked(whole)))
 }
 
 /// A word with `#` for each number, size and time in it.
@@ -97,7 +100,9 @@ fn masked(word: &str) -> String {
         out.push('#');
         rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
         // 1.5, and 165,000
-        while let Some(more) = rest.strip_prefix(['.', ',']).filter(|more| more.starts_with(|c: char| c.is_ascii_digit())) {
+        while let Some(more) =
+            rest.strip_prefix(['.', ',']).filter(|more| more.starts_with(|c: char| c.is_ascii_digit()))
+        {
             rest = more.trim_start_matches(|c: char| c.is_ascii_digit());
         }
         let letters = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
@@ -116,6 +121,7 @@ fn numbers_times_and_what_is_cut_off_may_differ_and_nothing_else() {
     same("6 mounts in 0.2 ms and\n27 calls", "10 mounts in 2,005.1 ms\nand 1 calls");
     same("took 0.4 µs; more", "took 12 ms; more");
     same("ext4 rw,relatime,d…", "ext4 rw,relatime");
+    same("btrfs rw,relatime,d…", "btrfs rw,relatime,s…");
     same("/dev/loop0[/site] 30.0M 0:347", "/dev/loop17[/site] 512 8:1");
     same("a ... z", "a z");
     same("a ... z\n...", "a b c z d");

@@ -220,8 +220,7 @@ pub(crate) fn enveloped(schema: &'static str, result: impl serde::Serialize, war
 
 /// Writes a file of the output, whole or not at all.
 pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Failed> {
-    let cannot =
-        |e: &dyn std::fmt::Display| Failed::at("cannot write", path, e, "");
+    let cannot = |e: &dyn std::fmt::Display| Failed::at("cannot write", path, e, "");
     let mut file = Writer::create(path).map_err(|e| cannot(&e))?;
     file.write_all(bytes).map_err(|e| cannot(&e))?;
     file.publish().map_err(|e| cannot(&e))
@@ -262,6 +261,9 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
             // The names of the commands, up to the first argument.
             let names = usage.split(' ').take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
             command = names.collect::<Vec<_>>().join(" ");
+            break;
+        }
+        if line.starts_with("For more information") {
             break;
         }
         said.push_str(if line.starts_with("tip: ") { "; " } else { " " });

@@ -46,6 +46,9 @@ mod tests {
         let shown = format!("Examples:\n  fathom walk  this\n  {long}\n               that\n\nExit status: 0");
         assert_eq!(text, shown);
         let text = ending(&[("fathom", &"word ".repeat(30))], "And more.", "Exit status: 0");
-        assert!(text.lines().all(|line| line.len() <= WIDTH) && text.contains("\n\nAnd more.\n\nExit status"), "{text}");
+        assert!(
+            text.lines().all(|line| line.len() <= WIDTH) && text.contains("\n\nAnd more.\n\nExit status"),
+            "{text}"
+        );
     }
 }

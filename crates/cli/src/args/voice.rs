@@ -31,9 +31,8 @@ fn long_help(command: &Command, width: usize) -> String {
 #[test]
 fn a_command_is_told_in_one_line_and_begins_with_a_verb() {
     const LINE: usize = 80 - "  completions  ".len();
-    const VERBS: &[&str] = &[
-        "Account", "Check", "Compare", "Find", "List", "Make", "Measure", "Print", "Survey", "Watch", "Write",
-    ];
+    const VERBS: &[&str] =
+        &["Account", "Check", "Compare", "Find", "List", "Make", "Measure", "Print", "Survey", "Watch", "Write"];
     for command in commands() {
         let (name, about) = (command.get_name(), plain(command.get_about()));
         assert!(about.len() <= LINE, "{name}: {} columns are too many: {about}", about.len());
@@ -83,19 +82,45 @@ fn every_option_says_what_it_does_and_every_argument_what_it_is() {
         }
     }
     const VERBS: &[&str] = &[
-        "Add", "Avoid", "Compare", "Count", "Do", "Draw", "Dump", "Fill", "Find", "Gather", "Give", "Go", "Have", "Hold",
-        "Keep", "Leave", "Look", "Make", "Measure", "Meter", "Name", "Print", "Read", "Refuse", "Remove", "Restore", "Run",
-        "Say", "Search", "Share", "Show", "Stay", "Stop", "Succeed", "Take", "Time", "Touch", "Use", "Walk", "With", "Work",
-        "Write",
+        "Add", "Avoid", "Compare", "Count", "Do", "Draw", "Dump", "Fill", "Find", "Gather", "Give", "Go", "Have",
+        "Hold", "Keep", "Leave", "Look", "Make", "Measure", "Meter", "Name", "Print", "Read", "Refuse", "Remove",
+        "Restore", "Run", "Say", "Search", "Share", "Show", "Stay", "Stop", "Succeed", "Take", "Time", "Touch", "Use",
+        "Walk", "With", "Work", "Write",
     ];
 }
 
 #[test]
 fn values_of_one_kind_have_one_name() {
     const NAMES: &[&str] = &[
-        "ARCHIVE", "CATALOG", "COMMAND", "DIR", "DIRS:FILES", "DURATION", "ENGINE", "EXPERIMENT", "FILE", "FORMAT", "FROM",
-        "GLOB", "HOW", "METER", "METHOD", "N", "NAME", "NEW", "OLD", "PATH", "PERCENT", "RATE", "ROOT", "SHELL", "SIZE", "SRC",
-        "WHAT", "WHEN", "WHICH",
+        "ARCHIVE",
+        "CATALOG",
+        "COMMAND",
+        "DIR",
+        "DIRS:FILES",
+        "DURATION",
+        "ENGINE",
+        "EXPERIMENT",
+        "FILE",
+        "FORMAT",
+        "FROM",
+        "GLOB",
+        "HOW",
+        "METER",
+        "METHOD",
+        "N",
+        "NAME",
+        "NEW",
+        "OLD",
+        "PATH",
+        "PERCENT",
+        "RATE",
+        "ROOT",
+        "SHELL",
+        "SIZE",
+        "SRC",
+        "WHAT",
+        "WHEN",
+        "WHICH",
     ];
     for command in &commands() {
         for (shown, arg) in arguments(command).filter(|(_, arg)| arg.get_action().takes_values()) {

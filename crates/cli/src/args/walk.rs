@@ -36,7 +36,7 @@ pub(crate) struct Walk {
     /// Stay on the file system (the device number) of each DIR
     #[arg(short = 'x', long, help_heading = "Walking")]
     pub(crate) one_file_system: bool,
-    /// Go down N levels at most; DIR itself is at 0. With --format du: print no directory that is deeper, but count all
+    /// Go down N levels at most; DIR itself is at 0; with --format du, print no directory that is deeper, but count all
     #[arg(long, value_name = "N", help_heading = "Walking", value_parser = number(0..=u32::MAX))]
     pub(crate) max_depth: Option<u32>,
     /// Leave out what matches, and everything in it: by name, or by path if there is a slash in GLOB

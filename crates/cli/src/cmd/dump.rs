@@ -15,7 +15,6 @@ use gate::long::statx_long;
 use report::account::Account;
 use report::dump::{Counts, Dump, Mapped, Possible, Size};
 use report::mounts::Look;
-use report::name::printable;
 use walk::{By, Desk, Explained, Refusal, Type};
 
 use crate::args::{Dump as Args, Gathering};

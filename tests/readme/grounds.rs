@@ -42,7 +42,7 @@ impl Ground {
 
     fn needs(self) -> &'static [Need] {
         match self {
-            Ground::Srv | Ground::Mounts => &[Need::Root, Need::Loop, Need::Fuse, Need::Program("mkfs.btrfs")],
+            Ground::Srv | Ground::Mounts => &[Need::Root, Need::Loop, Need::Fuse, Need::Program("mkfs.btrfs"), Need::Program("jq")],
             Ground::Tree => &[Need::Root, Need::Loop, Need::Program("mkfs.ext4"), Need::Program("jq")],
             Ground::Repository => &[],
         }

@@ -86,12 +86,15 @@ fn cut(word: &str) -> Option<Word> {
 
 /// A word with `#` for each number, size and time in it.
 fn masked(word: &str) -> String {
-    if word.len() >= 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return "#".to_owned();
-    }
     let mut out = String::new();
     let mut rest = word;
     while let Some(first) = rest.chars().next() {
+        let hash = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+        if hash >= 16 {
+            out.push('#');
+            rest = &rest[hash..];
+            continue;
+        }
         if !first.is_ascii_digit() {
             out.push(first);
             rest = &rest[first.len_utf8()..];
@@ -127,6 +130,7 @@ fn numbers_times_and_what_is_cut_off_may_differ_and_nothing_else() {
     same("a ... z\n...", "a b c z d");
     same("3 462 bytes/s", "3 1.2K/s");
     same("digest 8f87359a519766ca80b3f2c236c9f28b", "digest 0123456789abcdef0123456789abcdef");
+    same(r#"{"digest":"fa245d2496082a6f43b6","x":1}"#, r#"{"digest":"ca84d32daf8f0500a1c4bc","x":2}"#);
     same("user - 3.9", "user 1.1 -");
     let other = |a: &str, b: &str| assert!(difference(a, b).is_some(), "{a} | {b}");
     other("6 mounts by search", "6 mounts by mountinfo");

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
+use clap::CommandFactory;
 use gate::Errno;
 use gate::file::Writer;
 use report::json::{Envelope, GateRow, Gates};
@@ -13,7 +14,7 @@ use report::name::printable;
 use report::table::wrap;
 use report::{json, profile};
 
-use crate::args::{Global, When};
+use crate::args::{Cli, Global, When};
 
 /// Columns of a terminal; `None` for what is none.
 fn columns<T: IsTerminal + AsFd>(stream: &T) -> Option<usize> {
@@ -255,21 +256,14 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
     let text = styled.to_string();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut said = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    let mut command = "fathom".to_owned();
-    for line in lines {
-        if let Some(usage) = line.strip_prefix("Usage: ") {
-            // The names of the commands, up to the first argument.
-            let names = usage.split(' ').take_while(|word| word.starts_with(|c: char| c.is_ascii_lowercase()));
-            command = names.collect::<Vec<_>>().join(" ");
-            break;
-        }
-        if line.starts_with("For more information") {
-            break;
-        }
+    for line in lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")) {
         said.push_str(if line.starts_with("tip: ") { "; " } else { " " });
         said.push_str(line.trim_start_matches("tip: "));
     }
-    say(format_args!("fathom: {}; see {command} --help\n", printable(said.as_bytes())));
+    let all = Cli::command();
+    let command = std::env::args_os().skip(1).find_map(|word| all.find_subcommand(word));
+    let command = command.map_or(String::new(), |command| format!("{} ", command.get_name()));
+    say(format_args!("fathom: {}; see fathom {command}--help\n", printable(said.as_bytes())));
     ExitCode::from(2)
 }
 

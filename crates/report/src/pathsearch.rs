@@ -1,5 +1,7 @@
 //! The path searches of a command.
 
+use std::collections::HashMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::ser::{SerializeMap, SerializeSeq};
@@ -433,19 +435,29 @@ pub fn fixes_text(fixes: &[Fix], rtt: f64, look: Look) -> String {
         text.push_str("Nothing: no search of it misses.\n");
     }
     for fix in fixes {
-        let saves = match fix.saves_misses {
-            0 => format!("saves {} requests", fix.saves_requests),
-            misses => format!(
-                "saves {misses} misses ({} here), {} requests",
-                time(fix.saves_seconds_here),
-                fix.saves_requests
-            ),
-        };
-        let change = printable(fix.change.as_bytes());
-        let line = format!("- {change}: {saves}, {} at {} each.", time(fix.saves_seconds), time(rtt));
-        text.push_str(&wrapped(&line, look));
+        text.push_str(&wrapped(&format!("- {}", fix.sentence(rtt)), look));
     }
     text
+}
+
+impl Fix {
+    /// What to do, and what it saves.
+    pub fn sentence(&self, rtt: f64) -> String {
+        let change = printable(self.change.as_bytes());
+        format!("{change}: {}, {} at {} each.", self.saves(), time(self.saves_seconds), time(rtt))
+    }
+
+    /// What it saves.
+    pub fn saves(&self) -> String {
+        match self.saves_misses {
+            0 => format!("saves {} requests", self.saves_requests),
+            misses => format!(
+                "saves {misses} misses ({} here), {} requests",
+                time(self.saves_seconds_here),
+                self.saves_requests
+            ),
+        }
+    }
 }
 
 /// An element of PATH.
@@ -489,6 +501,42 @@ pub struct Started {
     pub seconds_far: f64,
     /// What would help.
     pub fixes: Vec<Fix>,
+    /// Where it looked, those with the most misses first.
+    pub directories: Vec<Tried>,
+}
+
+/// What a program that was started looked up in a directory.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// Its name.
+    pub dir: Vec<u8>,
+    /// Names that were there.
+    pub hits: u64,
+    /// Names that were not.
+    pub misses: u64,
+    /// Seconds in misses.
+    pub seconds: f64,
+    /// The same by kind: `PATH`, `ld.so`, ...
+    pub kinds: Vec<Count>,
+}
+
+impl From<&Directory<'_>> for Tried {
+    fn from(row: &Directory<'_>) -> Tried {
+        let Directory { dir, hits, misses, seconds, ref kinds, .. } = *row;
+        Tried { dir: dir.to_vec(), hits, misses, seconds, kinds: kinds.clone() }
+    }
+}
+
+impl Serialize for Tried {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        entry(&mut map, "dir", Some(&self.dir))?;
+        map.serialize_entry("hits", &self.hits)?;
+        map.serialize_entry("misses", &self.misses)?;
+        map.serialize_entry("seconds", &self.seconds)?;
+        map.serialize_entry("kinds", &self.kinds)?;
+        map.end()
+    }
 }
 
 /// The section of the survey: PATH, the dynamic linker, Python.
@@ -503,18 +551,42 @@ pub struct Startup<'a> {
 }
 
 impl Startup<'_> {
-    /// For people.
-    pub fn to_text(&self, look: Look) -> String {
+    /// The elements of PATH, and what the first program that was started has found in each.
+    pub fn path_table(&self) -> Table {
         use Align::{Left, Right};
-        let mut table = Table::new(&[("PATH", Left), ("STATE", Left), ("FILE SYSTEM", Left)], self.path.len());
+        let columns = [("PATH", Left), ("STATE", Left), ("FILE SYSTEM", Left), ("HITS", Right), ("MISSES", Right)];
+        let mut table = Table::new(&columns, self.path.len());
+        let mut tried = self.tried();
         for element in &self.path {
             let fstype = element.fstype.map_or("-".into(), printable);
             let fstype = if element.network { format!("{fstype} (network)") } else { fstype.into_owned() };
             let tone = if matches!(element.state, "dead" | "again") { Tone::Dim } else { Tone::Plain };
-            table.row([printable(element.dir).as_ref(), element.state, &fstype], tone);
+            // What stands there twice has its count once.
+            let count = tried.as_mut().map(|tried| tried.remove(trimmed(element.dir)).unwrap_or_default());
+            let count = count.map(|(hits, misses)| [hits, misses].map(|n| n.to_string()));
+            let [hits, misses] = count.unwrap_or_else(|| ["-", "-"].map(str::to_owned));
+            let cells = [printable(element.dir), element.state.into(), fstype.into(), hits.into(), misses.into()];
+            table.row(cells, tone);
         }
-        let mut text = table.to_text(look.width, look.color);
-        text.push('\n');
+        table
+    }
+
+    /// Hits and misses of the shell's search in each directory, as the first program was started, if one was.
+    fn tried(&self) -> Option<HashMap<&[u8], (u64, u64)>> {
+        let mut tried = HashMap::new();
+        for row in &self.started.first()?.directories {
+            let (hits, misses) = tried.entry(trimmed(&row.dir)).or_insert((0, 0));
+            for count in row.kinds.iter().filter(|count| count.kind == "PATH") {
+                *hits += count.hits;
+                *misses += count.misses;
+            }
+        }
+        Some(tried)
+    }
+
+    /// What starting programs takes.
+    pub fn started_table(&self) -> Table {
+        use Align::{Left, Right};
         let columns = [
             ("STARTING", Left),
             ("LOOK-UPS", Right),
@@ -535,21 +607,36 @@ impl Startup<'_> {
             ];
             table.row(cells, Tone::Plain);
         }
-        text.push_str(&table.to_text(look.width, look.color));
-        text.push_str(&wrapped(
-            &format!(
-                "Far away is a network file system with everything on it, empty caches and a round trip of {}. fathom pathsearch tells \
-                 the same of any command.",
-                time(self.rtt)
-            ),
-            look,
-        ));
+        table
+    }
+
+    /// What far away means.
+    pub fn foot(&self) -> String {
+        format!(
+            "Far away is a network file system with everything on it, empty caches and a round trip of {}. fathom pathsearch tells \
+             the same of any command.",
+            time(self.rtt)
+        )
+    }
+
+    /// For people.
+    pub fn to_text(&self, look: Look) -> String {
+        let mut text = self.path_table().to_text(look.width, look.color);
+        text.push('\n');
+        text.push_str(&self.started_table().to_text(look.width, look.color));
+        text.push_str(&wrapped(&self.foot(), look));
         for one in self.started.iter().filter(|one| !one.fixes.is_empty()) {
             text.push_str(&format!("\n{}: ", one.command));
             text.push_str(&fixes_text(&one.fixes, self.rtt, Look { color: false, ..look }));
         }
         text
     }
+}
+
+/// Without slashes at its end.
+fn trimmed(dir: &[u8]) -> &[u8] {
+    let end = dir.iter().rposition(|&b| b != b'/').map_or(1, |last| last + 1);
+    dir.get(..end).unwrap_or(dir)
 }
 
 fn heading(text: &str, look: Look) -> String {

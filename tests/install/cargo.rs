@@ -1,0 +1,100 @@
+//! `cargo install`, and a program that is one file.
+
+use std::process::Command;
+
+use super::support::build::{bush, file, tool};
+use super::support::need::{built, musl};
+use super::support::run::{Ran, args, program};
+use super::support::{Need, fathom, require, run};
+use super::*;
+
+fn cargo() -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(top()).arg("--quiet");
+    cargo
+}
+
+#[test]
+fn cargo_installs_the_program_and_takes_it_away() {
+    let root = tempfile::tempdir().unwrap();
+    // As `cargo install --path crates/cli`, but with what has been built for the tests, and from no network.
+    let words = args![
+        "install",
+        "--path=crates/cli",
+        "--debug",
+        "--offline",
+        "--locked",
+        "--root",
+        root.path(),
+        "--target-dir",
+        built("")
+    ];
+    tool(cargo().args(words));
+    let installed = root.path().join("bin/fathom");
+    let said = run(&mut program(&installed, ["--version"])).exits(0);
+    assert_eq!(said.lines(), [format!("fathom {}", env!("CARGO_PKG_VERSION"))]);
+    run(&mut program(&installed, ["mounts", "--json"])).exits(0).json();
+    tool(cargo().args(args!["uninstall", "--root", root.path(), "fathom"]));
+    assert!(!installed.exists());
+}
+
+/// The program as one static file.
+fn one_file() -> PathBuf {
+    tool(cargo().args(args!["build", "--package=fathom", "--locked", "--target", musl(), "--target-dir", built("")]));
+    built(musl()).join("debug/fathom")
+}
+
+#[test]
+fn one_file_needs_no_library_and_does_the_same() {
+    if require(&[Need::Musl, Need::Program("file"), Need::Program("chroot"), Need::Root]) {
+        let one = one_file();
+        let kind = String::from_utf8(tool(Command::new("file").arg("--brief").arg(&one))).unwrap();
+        assert!(kind.contains("static") && !kind.contains("interpreter"), "{kind}");
+
+        // In a place where there is nothing else at all.
+        let empty = tempfile::tempdir().unwrap();
+        std::fs::copy(&one, empty.path().join("fathom")).unwrap();
+        bush(&empty.path().join("tree"), 3, 10);
+        file(empty.path().join("tree/d0/large"), 300_000);
+        let inside = |words: &[&str]| -> Ran {
+            let mut chroot = program("chroot".as_ref(), [empty.path()]);
+            run(chroot.arg("/fathom").args(words))
+        };
+        assert!(inside(&["--version"]).exits(0).lines()[0].starts_with("fathom "));
+        let walked = |ran: Ran| ran.exits(0).json()["result"].clone();
+        let static_one = walked(inside(&["walk", "tree", "--json"]));
+        let dynamic = walked(run(fathom(args!["walk", "tree", "--json"]).current_dir(&empty)));
+        for what in ["entries", "files", "bytes", "digest"] {
+            assert_eq!(static_one[what], dynamic[what], "{what}");
+        }
+        // The C parts: zstd, and what makes checksums.
+        inside(&["dump", "tree", "-o", "tree.tar.zst", "--catalog", "catalog"]).exits(0);
+        inside(&["verify", "tree.tar.zst", "--against", "/"]).exits(0);
+        let changed = inside(&["changed", "tree", "--since", "catalog", "--json"]).exits(0).json();
+        assert_eq!(changed["warnings"].as_array().map(Vec::len), Some(0), "{changed}");
+        let archive = empty.path().join("other.tar.zst");
+        run(fathom(args!["dump", "tree", "-o", archive]).current_dir(&empty)).exits(0);
+        let read = |name: &str| std::fs::read(empty.path().join(name)).unwrap();
+        assert!(read("tree.tar.zst") == read("other.tar.zst"), "the archives differ");
+    }
+}
+
+#[test]
+fn one_file_meets_the_kernel_as_the_other_does() {
+    if require(&[Need::Musl, Need::Root]) {
+        let one = one_file();
+        let run = |words: &[&str]| run(&mut program(&one, words));
+        let mounts = run(&["mounts", "/", "--json"]);
+        assert!(mounts.code() < 2, "{mounts}");
+        assert!(!mounts.json()["result"]["mounts"].as_array().unwrap().is_empty());
+        let checked = run(&["mounts", "/proc", "--check", "--json"]);
+        assert!(checked.code() < 2, "{checked}");
+        // Other programs are metered by each meter, and interrupted as any.
+        for meter in ["ptrace", "auto"] {
+            let account = run(&["account", "--meter", meter, "--json", "--", "cat", "/dev/null"]).exits(0).json();
+            assert!(account["result"]["gates"]["read"]["calls"].as_u64() >= Some(1), "{account}");
+        }
+        let help = run(&["walk", "--help"]).exits(0);
+        assert!(help.lines().len() > 20, "{help}");
+    }
+}

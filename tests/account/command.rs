@@ -132,7 +132,7 @@ fn a_report_that_cannot_be_written_is_no_account() {
             {}
             let ran = run(&mut fathom(args!["account", "-o", full.join("report"), "--", "echo", "out"])).exits(2);
             assert_eq!(ran.stdout, b"out\n");
-            assert!(ran.stderr.contains("cannot write the report") && ran.stderr.contains("No space left"), "{ran}");
+            assert!(ran.stderr.contains("cannot write report") && ran.stderr.contains("No space left"), "{ran}");
             assert!(ran.stderr.contains("ended with status 0") && !full.join("report").exists(), "{ran}");
         });
     }

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::help::ending;
 use super::values::duration;
 
-const EXAMPLES: &str = "\
-Examples:
-  fathom survey                             this machine, on a page and on the terminal
-  fathom survey /srv -o /tmp/srv.html       the file system at /srv, and the page elsewhere
-  fathom survey --json > before.json        for programs, and to compare with later
-  fathom survey --diff before.json after.json   what an upgrade of kernel or storage has changed
-  fathom survey --deep                      longer, and with what writes more
+const EXAMPLES: &[(&str, &str)] = &[
+    ("fathom survey", "this machine, on a page and on the terminal"),
+    ("fathom survey /srv -o /tmp/srv.html", "the file system at /srv, and the page elsewhere"),
+    ("fathom survey --json >before.json", "for programs, and to compare with later"),
+    ("fathom survey --diff before.json after.json", "what an upgrade of kernel or storage has changed"),
+    ("fathom survey --deep", "longer, and with what writes more"),
+];
 
+const MORE: &str = "\
 What it does to the machine:
   It reads, and writes only to files without a name, which are gone when it is
   killed. All of it takes under a minute, and 256 MiB of disk reads and writes.
@@ -25,9 +27,7 @@ What it does to the machine:
   system, also for cache and extents, and prices calls whose answers are not in
   memory. For that it makes files and a cgroup, and takes them away again.
 
-  With --diff, what got worse beyond the noise of its trials makes status 1.
-
-";
+  With --diff, what got worse beyond the noise of its trials makes status 1.";
 
 const EXIT: &str = "\
 Exit status:
@@ -38,9 +38,9 @@ Exit status:
 
 /// The flags of `fathom survey`.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT, after_long_help = [EXAMPLES, EXIT].concat())]
+#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
 pub(crate) struct Survey {
-    /// Where to begin [default: /]
+    /// The directory to begin at [default: /]
     #[arg(value_name = "DIR", conflicts_with = "diff")]
     dir: Option<OsString>,
 
@@ -53,12 +53,12 @@ pub(crate) struct Survey {
     /// Draw what the experiments on each file system measured into a directory, as SVG and PNG
     #[arg(long, value_name = "DIR", conflicts_with = "diff", help_heading = "Output")]
     pub(crate) plot: Option<OsString>,
-    /// Measure nothing: say what has changed from one survey (--json) to another
+    /// Measure nothing, and say what has changed from one survey (--json) to another
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], help_heading = "Output")]
     diff: Option<Vec<OsString>>,
 
     /// Give one run of one method or engine so long, and all steps together twelve times that [default: 5s; with --deep 50s]
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "diff", help_heading = "Bounds")]
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "diff", help_heading = "Bounds")]
     limit: Option<Duration>,
     /// Do more: longer limits, 4 GiB, every local file system, cache and extents, cold prices
     #[arg(long, conflicts_with = "diff", help_heading = "Bounds")]

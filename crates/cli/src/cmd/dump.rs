@@ -15,7 +15,6 @@ use gate::long::statx_long;
 use report::account::Account;
 use report::dump::{Counts, Dump, Mapped, Possible, Size};
 use report::mounts::Look;
-use report::name::printable;
 use walk::{By, Desk, Explained, Refusal, Type};
 
 use crate::args::{Dump as Args, Gathering};
@@ -34,7 +33,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let bytes = |name: &Option<std::ffi::OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
     let archive = bytes(&args.output).filter(|_| !args.no_output);
     if out.json && archive.as_deref() == Some(b"-") {
-        return Err(Failed("--json and -o - both want standard output".to_owned()));
+        return Err(Failed("--json and -o - both write to standard output; give -o FILE".to_owned()));
     }
     if archive.as_deref() == Some(b"-") && out.on_terminal() {
         return Err(Failed(
@@ -273,8 +272,8 @@ impl List {
     }
 }
 
-const DOING: &str = "cannot write the map";
+const DOING: &str = "cannot write map";
 
 fn cannot(path: &[u8], error: impl std::fmt::Display) -> Failed {
-    Failed(format!("{DOING} '{}': {error}", printable(path)))
+    Failed::at(DOING, path, error, "")
 }

@@ -32,8 +32,8 @@ fn shown() -> Command {
 fn hinted(arg: Arg) -> Arg {
     let hint = match arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str()) {
         Some("DIR" | "ROOT") => ValueHint::DirPath,
-        Some("FILE" | "ARCHIVE" | "CATALOG" | "CSV") => ValueHint::FilePath,
-        Some("N" | "R" | "TIME" | "SIZE" | "PERCENT" | "DIRS:FILES" | "GLOB" | "NAME") => ValueHint::Other,
+        Some("FILE" | "ARCHIVE" | "CATALOG" | "OLD" | "NEW") => ValueHint::FilePath,
+        Some("N" | "RATE" | "DURATION" | "SIZE" | "PERCENT" | "DIRS:FILES" | "GLOB" | "NAME") => ValueHint::Other,
         _ => return arg,
     };
     arg.value_hint(hint)

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         Some((mut file, name)) => {
             let cannot = |e: &dyn std::fmt::Display| {
                 let next = format!("is there room? The command itself ended with status {status}");
-                Failed::at("cannot write the report", name, e, &next)
+                Failed::at("cannot write report", name, e, &next)
             };
             file.write_all(text(Look::default(), true).as_bytes()).map_err(|e| cannot(&e))?;
             file.publish().map_err(|e| cannot(&e))?;
@@ -106,7 +106,7 @@ pub(crate) fn meter(name: &str, command: &Command, trace: &mut Trace) -> Result<
 /// Makes ready to write the report; nothing is to be seen of it until it is whole.
 fn create(name: &OsStr) -> Result<(Writer, &[u8]), Failed> {
     let name = name.as_bytes();
-    let cannot = |e| Failed::at("cannot write the report", name, e, "give a file that you may write");
+    let cannot = |e| Failed::at("cannot write report", name, e, "give a file that you may write");
     Writer::create(name).map(|file| (file, name)).map_err(cannot)
 }
 

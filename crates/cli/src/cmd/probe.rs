@@ -99,17 +99,17 @@ fn experiments(asked: &[Which]) -> Vec<probe::Experiment> {
 fn replay(path: &[u8]) -> Result<Answer, Failed> {
     /// More than any series of ours takes.
     const MOST: u64 = 64 << 20;
-    let cannot = |e: &dyn std::fmt::Display, next: &str| Failed::at("cannot replay", path, e, next);
-    let file = Reader::open(path).map_err(|e| cannot(&e, "give a file that --csv has kept"))?;
+    let cannot = |e: &dyn std::fmt::Display| Failed::at("cannot replay", path, e, "give a file that --csv has kept");
+    let file = Reader::open(path).map_err(|e| cannot(&e))?;
     if file.len() > MOST {
-        return Err(cannot(&"it is too large to hold samples", "give a file that --csv has kept"));
+        return Err(cannot(&"it is too large to hold samples"));
     }
     let mut text = vec![0; usize::try_from(file.len()).unwrap_or(0)];
-    let n = file.read_at(0, &mut text).map_err(|e| cannot(&e, ""))?;
+    let n = file.read_at(0, &mut text).map_err(|e| cannot(&e))?;
     text.truncate(n);
     let series = Series::from_csv(&text).map_err(|malformed| match malformed.line {
-        0 => cannot(&malformed.what, ""),
-        line => cannot(&format!("line {line}: {}", malformed.what), ""),
+        0 => cannot(&malformed.what),
+        line => cannot(&format!("line {line}: {}", malformed.what)),
     })?;
     let measured =
         judge(&series).into_iter().map(|finding| Measured { finding, seconds: 0.0, moved: Default::default() });

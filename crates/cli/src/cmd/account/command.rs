@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, out: &Out) -> Done {
         Some((mut file, name)) => {
             let cannot = |e: &dyn std::fmt::Display| {
                 let next = format!("is there room? The command itself ended with status {status}");
-                Failed::at("cannot write the report", name, e, &next)
+                Failed::at("cannot write report", name, e, &next)
             };
             file.write_all(text(Look::default()).as_bytes()).map_err(|e| cannot(&e))?;
             file.publish().map_err(|e| cannot(&e))?;
@@ -79,7 +79,7 @@ fn lost(metered: &Metered) -> Option<Warning> {
 /// Makes ready to write the report; nothing is to be seen of it until it is whole.
 fn create(name: &OsStr) -> Result<(Writer, &[u8]), Failed> {
     let name = name.as_bytes();
-    let cannot = |e| Failed::at("cannot write the report", name, e, "give a file that you may write");
+    let cannot = |e| Failed::at("cannot write report", name, e, "give a file that you may write");
     Writer::create(name).map(|file| (file, name)).map_err(cannot)
 }
 

@@ -76,8 +76,8 @@ fn read(file: &OsStr) -> Result<Vec<Gate>, Failed> {
     let path = file.as_bytes();
     let mut text = vec![0; MOST + 1];
     let read = Reader::open(path).and_then(|file| file.read_at(0, &mut text));
-    let length = read.map_err(|e| Failed::at("cannot read the table", path, e, NEXT))?;
-    let wrong = |what: &dyn std::fmt::Display| Failed::at("cannot use the table", path, what, NEXT);
+    let length = read.map_err(|e| Failed::at("cannot read table", path, e, NEXT))?;
+    let wrong = |what: &dyn std::fmt::Display| Failed::at("cannot use table", path, what, NEXT);
     if length > MOST {
         return Err(wrong(&"it is longer than 1 MiB"));
     }

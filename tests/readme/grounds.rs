@@ -42,7 +42,9 @@ impl Ground {
 
     fn needs(self) -> &'static [Need] {
         match self {
-            Ground::Srv | Ground::Mounts => &[Need::Root, Need::Loop, Need::Fuse, Need::Program("mkfs.btrfs"), Need::Program("jq")],
+            Ground::Srv | Ground::Mounts => {
+                &[Need::Root, Need::Loop, Need::Fuse, Need::Program("mkfs.btrfs"), Need::Program("jq")]
+            }
             Ground::Tree => &[Need::Root, Need::Loop, Need::Program("mkfs.ext4"), Need::Program("jq")],
             Ground::Repository => &[],
         }

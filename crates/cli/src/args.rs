@@ -50,9 +50,18 @@ pub(crate) use self::tread::Tread;
 pub(crate) use self::verify::Verify;
 pub(crate) use self::walk::{Engine, Walk, WalkFormat};
 
+const EXAMPLES: &[(&str, &str)] = &[
+    ("fathom survey", "this machine, on a page and on the terminal"),
+    ("fathom mounts --check", "which mounts there are, and which answer"),
+    ("fathom walk /srv", "how much there is, by the engine that costs least"),
+    ("fathom account -- make", "where the file-system time of a command goes"),
+    ("fathom help walk", "all that there is to know of one command"),
+];
+
 /// Measure what file-system work costs, find the cheapest correct way to do it here, and do it that way
 #[derive(Parser, Debug)]
-#[command(name = "fathom", version, propagate_version = true, max_term_width = 100, after_help = exit!())]
+#[command(name = "fathom", version, propagate_version = true, max_term_width = 100, after_help = exit!(),
+          after_long_help = help::ending(EXAMPLES, "", help::EXIT))]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,

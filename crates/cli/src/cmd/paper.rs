@@ -136,7 +136,7 @@ fn text(lines: &str, roff: &mut Roff) {
 
 /// Examples: a command in each line, and what it is good for two blanks behind it, or in the next lines, far to the right.
 fn examples(lines: &str, roff: &mut Roff) {
-    const FAR: usize = 8;
+    const FAR: usize = 4;
     let mut explaining = false;
     for line in lines.lines() {
         let said = line.trim_start();

@@ -363,9 +363,11 @@ fn access(row: &Row<'_>) -> String {
 
 fn method_dots(method: &Method) -> Option<Dots> {
     let stats = Stats::of(method.runs.iter().map(|t| t.real))?;
+    let text = format!("{:.2} ms, {} calls", 1000.0 * stats.median, method.calls());
     Some(Dots {
         label: method.by.to_owned(),
-        text: format!("{:.2} ms, {} calls", 1000.0 * stats.median, method.calls()),
+        said: text.clone(),
+        text,
         dots: vec![Dot { seconds: stats.median, range: (stats.min, stats.max), filled: true }],
     })
 }
@@ -575,8 +577,8 @@ fn prices(gates: &Probe<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Bloc
     let svg = dots(plots.next(), "What each call costs, on one thread", &price_dots(all));
     blocks.extend(plot(
         svg,
-        "On a scale of powers of ten: a dot where the answer is in memory, a ring where it is not. Half of the \
-         batches are within the line.",
+        "On a scale of powers of ten: a dot, and the first figure, where the answer is in memory (warm); a ring, and the \
+         second one, where it is not (cold). Half of the batches are within the line.",
     ));
     if !all.is_empty() {
         blocks.push(table("What each call costs", &prices_table(all)));
@@ -599,15 +601,19 @@ fn price_dots(prices: &[Price]) -> Vec<Dots> {
             range: (seconds(price.low), seconds(price.high)),
             filled: price.state == "warm",
         };
-        let text = format!("{} {} ns", price.state, plain(price.ns));
+        let said = format!("{} {} ns", price.state, plain(price.ns));
         match rows.iter_mut().find(|(known, _)| *known == key) {
             Some((_, row)) => {
-                row.text = format!("{}, {text}", row.text);
+                row.said = format!("{}, {said}", row.said);
+                row.text = format!("{} / {} ns", row.text.trim_end_matches(" ns"), plain(price.ns));
                 row.dots.push(dot);
             }
             None => {
-                let label = format!("{}: {}", price.gate, price.what);
-                rows.push((key, Dots { label, text, dots: vec![dot] }));
+                let text = format!("{}{} ns", if dot.filled { "" } else { "- / " }, plain(price.ns));
+                rows.push((
+                    key,
+                    Dots { label: format!("{}: {}", price.gate, price.what), text, said, dots: vec![dot] },
+                ));
             }
         }
     }

@@ -178,8 +178,13 @@ pub(crate) enum Command {
     /// the other's. The timed part makes the same stat(2) calls, and does nothing else. Threads (-j) share the files; the ranks of
     /// an MPI job each look for all of them, at once.
     Pathwalk(Pathwalk),
-    /// One page on this machine: its mounts, how they were found, and what each way of finding them costs here
-    Survey(Survey),
+    /// Survey a machine: its mounts, file systems, and what work costs.
+    ///
+    /// All that is safe to run unasked, on one page: the mounts and how they were found at what cost; what each file system is; what
+    /// walking costs and which engine wins, and dumping; what each call costs; what starting programs costs; and what to do about it.
+    /// A summary goes to the terminal, and the page, which needs nothing beside itself, into a file. What takes too long is left out,
+    /// and the page says why and how to have it.
+    Survey(Box<Survey>),
     /// Walk a directory, for fathom survey to account for
     #[command(hide = true)]
     Tread(Tread),

@@ -240,6 +240,11 @@ fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
 
+/// Warnings as they are shown.
+pub(crate) fn shown_warnings(warnings: &[mounts::Warning]) -> Vec<json::Warning> {
+    warnings.iter().map(warning).collect()
+}
+
 fn warning(warning: &mounts::Warning) -> json::Warning {
     json::Warning {
         path: warning.path.clone(),

@@ -7,6 +7,26 @@ use libc::c_int;
 /// The signal that has come; 0 while there was none.
 static CAME: AtomicI32 = AtomicI32::new(0);
 
+/// Forgets the signal that has come, and gives it: by one who has done what it asked for, and goes on to his own end. Dropping
+/// [`Guard`] then ends nothing.
+pub fn forget() -> Option<i32> {
+    Some(CAME.swap(0, Ordering::SeqCst)).filter(|signal| *signal != 0)
+}
+
+/// In a child that has nothing to put away: what the parent would only note ends it, as if [`hold`] had not been called.
+pub fn heed() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: zero is a valid sigaction, the pointer is to a live one, and the default is always a valid disposition.
+        unsafe {
+            let mut now: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &raw mut now);
+            if now.sa_sigaction != libc::SIG_IGN {
+                libc::signal(signal, libc::SIG_DFL);
+            }
+        }
+    }
+}
+
 /// From now until [`Guard`] is dropped, the first SIGINT, SIGTERM or SIGHUP is only noted, for [`asked`]; a second one ends
 /// the process at once. What is ignored stays ignored.
 pub fn hold() -> Guard {

@@ -22,6 +22,8 @@ pub struct Question {
     pub limits: Limits,
     /// How the cache is filled.
     pub cache: How,
+    /// Nobody has asked for it by name: nothing is made that has a name, and nothing is taken away.
+    pub unasked: bool,
 }
 
 /// A finding, and what its experiment took.
@@ -53,7 +55,7 @@ pub struct Answer {
 /// # Errors
 /// When the directory cannot be opened, or [`Trouble::Interrupted`]. What stands in the way of one experiment is its finding.
 pub fn run(question: &Question, say: &mut dyn FnMut(&str)) -> Result<Answer, Trouble> {
-    let place = Place::open(&question.dir)?;
+    let place = if question.unasked { Place::unasked(&question.dir)? } else { Place::open(&question.dir)? };
     let mut answer = Answer { fstype: place.fstype().map(<[u8]>::to_vec), ..Answer::default() };
     let mut desk = Desk::new(question.limits, say);
     for experiment in Experiment::ALL {

@@ -1,10 +1,10 @@
 //! Every engine on one tree, each in a process of its own: CPU times are then its own, and one that takes too long can be
 //! stopped.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gate::{Errno, Tally};
-use mounts::compare::{Alone, NoRun, alone};
+use mounts::compare::{Alone, Bounds, NoRun, alone_within};
 use mounts::root::Unusable;
 
 use crate::digest::Digest;
@@ -38,10 +38,8 @@ pub struct Run {
 pub enum LeftOut {
     /// It cannot work there.
     Impossible(Refusal),
-    /// It took longer than the limit, and was stopped.
-    Stopped(Duration),
-    /// It looked possible, and gave up.
-    GaveUp,
+    /// It looked possible, and was stopped, or gave up ([`NoRun::Refused`]).
+    Not(NoRun),
 }
 
 /// Several walks by every engine.
@@ -64,10 +62,10 @@ pub enum NoCompare {
     NoProcess(Errno),
 }
 
-/// Walks once by one engine, for at most `limit`.
-fn run(question: &Question, by: By, limit: Duration) -> gate::Result<Result<Run, NoRun>> {
+/// Walks once by one engine.
+fn run(question: &Question, by: By, bounds: &Bounds) -> gate::Result<Result<Run, NoRun>> {
     let question = Question { by: Some(by), ..question.clone() };
-    let ran = alone(limit, || {
+    let ran = alone_within(bounds, || {
         let (summary, desk) = (Summary::default(), Desk::default());
         walk(&question, &summary, &desk).ok()?;
         let t = summary.totals();
@@ -94,14 +92,15 @@ fn run(question: &Question, by: By, limit: Duration) -> gate::Result<Result<Run,
 }
 
 /// Compares all engines, after one walk by each that warms the caches. The trials go through the engines in turn, so that
-/// what else the machine does falls on all alike. The calling process must be single-threaded.
+/// what else the machine does falls on all alike; where there is no time for all of them, there are fewer. Where there is none for
+/// even one, the walks that were to warm the caches are the only trial. The calling process must be single-threaded.
 ///
 /// # Errors
 /// A directory that cannot be walked, or no process to be had.
 pub fn compare(
     question: &Question,
     trials: usize,
-    limit: Duration,
+    bounds: &Bounds,
     mut tick: impl FnMut(&str, usize),
 ) -> Result<Comparison, NoCompare> {
     let explained = explain(&question.dirs).map_err(NoCompare::Unusable)?;
@@ -116,25 +115,36 @@ pub fn compare(
         }
     }
     let mut comparison = Comparison { explained, trials: Vec::new(), left_out };
+    let mut warming = Vec::new();
+    let mut round = Duration::ZERO;
     for trial in 0..=trials {
+        if trial > 0 && !bounds.fits(round) {
+            break;
+        }
+        let begun = Instant::now();
         let mut runs = Vec::with_capacity(engines.len());
         for by in engines.clone() {
             tick(by.name(), trial);
-            let why = match run(question, by, limit).map_err(NoCompare::NoProcess)? {
+            let why = match run(question, by, bounds).map_err(NoCompare::NoProcess)? {
                 Ok(run) => {
                     runs.push(run);
                     continue;
                 }
-                Err(NoRun::Stopped(limit)) => LeftOut::Stopped(limit),
-                Err(NoRun::Refused) => LeftOut::GaveUp,
+                Err(why) => why,
             };
             engines.retain(|&other| other != by);
             comparison.trials.iter_mut().for_each(|runs| runs.retain(|run| run.by != by));
-            comparison.left_out.push((by, why));
+            comparison.left_out.push((by, LeftOut::Not(why)));
         }
-        if trial > 0 {
-            comparison.trials.push(runs);
+        // Those that were stopped are not asked again: they take no time any more.
+        round = runs.iter().map(|run| run.real).sum::<Duration>().min(begun.elapsed());
+        match trial {
+            0 => warming = runs,
+            _ => comparison.trials.push(runs),
         }
+    }
+    if comparison.trials.is_empty() && trials > 0 {
+        comparison.trials.push(warming);
     }
     Ok(comparison)
 }

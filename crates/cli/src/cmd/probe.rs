@@ -69,6 +69,7 @@ fn measure(args: &Args, dir: &[u8], out: &Out) -> Result<Answer, Failed> {
         experiments: experiments(&args.experiments),
         limits: Limits { bytes: args.max_bytes, time: args.max_seconds },
         cache: How { paper: args.method == CacheMethod::Paper, limit: args.cache_limit },
+        unasked: false,
     };
     let mut progress = Progress::new(out.progress);
     let held = gate::interrupt::hold();
@@ -182,7 +183,7 @@ fn price(price: &Price) -> report::probe::Price {
 }
 
 /// A series as the paper draws it.
-fn figure(series: &Series) -> Figure {
+pub(crate) fn figure(series: &Series) -> Figure {
     let step = series.step;
     let (title, y) = match series.kind {
         Kind::Reads => (format!("Reads of {step} bytes, without readahead"), "ns for each read"),

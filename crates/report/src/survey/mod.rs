@@ -5,6 +5,8 @@
 //! | [`findings`] | what matters most of it, and what to do about it: chosen, never invented |
 //! | [`odd`] | what is odd about mounts |
 //! | `page` | the page, by the templates in `templates/` |
+//! | `text` | the survey on a terminal |
+//! | [`diff`] | what has changed from one survey to another |
 //! | `draw` | its plots, as SVG in the colours of the page |
 //! | [`shell`] | names in commands that are to be typed |
 
@@ -22,6 +24,7 @@ use crate::plot::Figure;
 use crate::probe::Probe;
 use crate::walk;
 
+pub mod diff;
 mod draw;
 #[cfg(test)]
 mod example;
@@ -31,6 +34,7 @@ mod page;
 pub mod shell;
 #[cfg(test)]
 mod tests;
+mod text;
 
 /// A section that was gathered; or why not, and how to have it.
 #[derive(Clone, Debug)]

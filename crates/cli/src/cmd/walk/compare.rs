@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mounts::Warning;
+use mounts::compare::{Bounds, NoRun};
 use report::compare::Times;
 use report::walk::{Comparison, Engine, LeftOut, Part, Possible, Walk};
 use walk::compare::{NoCompare, Run, compare};
@@ -26,9 +27,13 @@ pub(crate) struct Compared {
 }
 
 /// Walks by every engine.
-pub(crate) fn engines(question: &Question, trials: usize, limit: Duration, out: &Out) -> Result<Compared, Failed> {
-    let mut progress = Progress::new(out.progress);
-    let compared = compare(question, trials, limit, |engine, trial| {
+pub(crate) fn engines(
+    question: &Question,
+    trials: usize,
+    bounds: &Bounds,
+    mut progress: Progress,
+) -> Result<Compared, Failed> {
+    let compared = compare(question, trials, bounds, |engine, trial| {
         progress.at(|| match trial {
             0 => format!("{engine}, to warm the caches"),
             _ => format!("{engine}, trial {trial} of {trials}"),
@@ -43,8 +48,10 @@ pub(crate) fn engines(question: &Question, trials: usize, limit: Duration, out: 
     let left_out = compared.left_out.iter().map(|(by, why)| {
         let (why, is_wrong) = match why {
             walk::compare::LeftOut::Impossible(refusal) => (refusal.to_string(), false),
-            walk::compare::LeftOut::Stopped(limit) => (format!("stopped after {} s", limit.as_secs_f64()), true),
-            walk::compare::LeftOut::GaveUp => (format!("it gave up; --engine {} says why", by.name()), true),
+            walk::compare::LeftOut::Not(NoRun::Refused) => {
+                (format!("it gave up; --engine {} says why", by.name()), true)
+            }
+            walk::compare::LeftOut::Not(why) => (why.to_string(), true),
         };
         if is_wrong {
             warnings.push(Warning::general(format!("{}: {why}", by.name())));
@@ -88,7 +95,7 @@ fn times(run: &Run) -> Times {
 
 pub(super) fn run(question: &Question, trials: usize, out: &Out) -> Done {
     const LIMIT: Duration = Duration::from_secs(3600);
-    let compared = engines(question, trials, LIMIT, out)?;
+    let compared = engines(question, trials, &Bounds::time(LIMIT), Progress::new(out.progress))?;
     let comparison = Comparison::of(&compared.engines, &compared.left_out);
     if out.json {
         let totals = compared.found.map(|(totals, seconds)| shown(&totals, seconds));

@@ -182,8 +182,8 @@ pub(super) fn line(id: usize, figure: &Figure) -> String {
         let _ = writeln!(
             drawn,
             "<line class=\"line\" x1=\"0\" y1=\"{y:.1}\" x2=\"100%\" y2=\"{y:.1}\"/>\
-             <text class=\"soft\" x=\"0\" y=\"{:.1}\">{}</text>",
-            y - 3.0,
+             <text class=\"soft end\" x=\"-6\" y=\"{:.1}\">{}</text>",
+            y + 4.0,
             number(tick)
         );
     }
@@ -224,7 +224,8 @@ pub(super) fn line(id: usize, figure: &Figure) -> String {
         figure.marks.len(),
         figure.note
     );
-    svg(id, &figure.title, &desc, TOP + HIGH + 22.0, &drawn)
+    // The values stand left of it.
+    svg(id, &figure.title, &desc, TOP + HIGH + 22.0, &drawn).replacen("<svg role", "<svg class=\"inset\" role", 1)
 }
 
 #[cfg(test)]

@@ -111,12 +111,19 @@ impl Table {
         self.tones.iter().enumerate().map(move |(row, tone)| ((row * columns..(row + 1) * columns).map(cell), *tone))
     }
 
-    /// The table as HTML, under a caption; the first cell of each row is its heading.
+    /// The table as HTML, under a caption; the heading of a row is its first cell with words.
     pub fn to_html(&self, caption: &str) -> String {
-        let class = |align: Align| if align == Align::Left { " class=\"left\"" } else { "" };
+        let head = self.columns.iter().position(|(_, align)| *align == Align::Left).unwrap_or(0);
+        const LONG: usize = 48;
+        let class = |align: Align, width: usize| match align {
+            Align::Left if width > LONG => " class=\"left long\"",
+            Align::Left => " class=\"left\"",
+            Align::Right => "",
+        };
+        let columns = || self.columns.iter().zip(&self.widths);
         let mut out = format!("<table>\n<caption>{}</caption>\n<thead><tr>", escape(caption));
-        for (head, align) in &self.columns {
-            out.push_str(&format!("<th scope=\"col\"{}>{}</th>", class(*align), escape(head)));
+        for ((head, align), width) in columns() {
+            out.push_str(&format!("<th scope=\"col\"{}>{}</th>", class(*align, *width), escape(head)));
         }
         out.push_str("</tr></thead>\n<tbody>\n");
         for (cells, tone) in self.rows() {
@@ -125,9 +132,9 @@ impl Table {
                 Tone::Dim => "<tr class=\"dim\">",
                 Tone::Bad => "<tr class=\"bad\">",
             });
-            for (at, (cell, (_, align))) in cells.zip(&self.columns).enumerate() {
-                let (begin, end) = if at == 0 { ("<th scope=\"row\"", "</th>") } else { ("<td", "</td>") };
-                out.push_str(&format!("{begin}{}>{}{end}", class(*align), escape(cell)));
+            for (at, (cell, ((_, align), width))) in cells.zip(columns()).enumerate() {
+                let (begin, end) = if at == head { ("<th scope=\"row\"", "</th>") } else { ("<td", "</td>") };
+                out.push_str(&format!("{begin}{}>{}{end}", class(*align, *width), escape(cell)));
             }
             out.push_str("</tr>\n");
         }

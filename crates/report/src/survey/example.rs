@@ -125,10 +125,19 @@ impl Owned {
                 row(b"/mnt"),
                 Row { fstype: Some(b"nfs4"), server: Some("filer"), ..row(b"/mnt/far") },
             ]),
-            methods: vec![method("kernel", 0.000_31, 12), method("mountinfo", 0.000_42, 9), method("naive", 0.312, 54_321)],
+            methods: vec![
+                method("kernel", 0.000_31, 12),
+                method("mountinfo", 0.000_42, 9),
+                method("naive", 0.312, 54_321),
+            ],
             left_out: vec![compare::LeftOut { by: "getmnt1", why: "no end within 5 s".to_owned() }],
             boundaries: vec![Boundary { path: b"/srv/sub".to_vec(), kind: "subvolume", dev: (0, 42).into() }],
-            part: walk::Part { path: b"/".to_vec(), fstype: Some(b"ext4".to_vec()), engine: "threads", why: "so".to_owned() },
+            part: walk::Part {
+                path: b"/".to_vec(),
+                fstype: Some(b"ext4".to_vec()),
+                engine: "threads",
+                why: "so".to_owned(),
+            },
             explain: vec![walk::Possible {
                 path: b"/".to_vec(),
                 engine: "ext4",
@@ -168,7 +177,13 @@ impl Owned {
                     nameless: meter::Sum::default(),
                     forgotten: 0,
                 },
-                patterns: vec![meter::Pattern { name: "tiny-directory", count: 70, calls: 70, seconds: 0.0001, example: Some(b"/tmp") }],
+                patterns: vec![meter::Pattern {
+                    name: "tiny-directory",
+                    count: 70,
+                    calls: 70,
+                    seconds: 0.0001,
+                    example: Some(b"/tmp"),
+                }],
                 what_if: vec![meter::Change {
                     change: "raw-tables",
                     saves_calls: 12_000,
@@ -179,7 +194,12 @@ impl Owned {
                     advised: true,
                     how: "fathom walk --engine ext4".to_owned(),
                 }],
-                model: meter::Model { fixed_ns: 312.0, prices: "measured here".to_owned(), cpu_seconds: 0.03, priced_seconds: 0.01 },
+                model: meter::Model {
+                    fixed_ns: 312.0,
+                    prices: "measured here".to_owned(),
+                    cpu_seconds: 0.03,
+                    priced_seconds: 0.01,
+                },
                 meter: "bpf",
                 why: "the cheapest that works here".to_owned(),
                 lost: 0,
@@ -191,7 +211,12 @@ impl Owned {
                 user: 0.5,
                 sys: 1.1,
             },
-            warnings: vec![Warning { path: Some(b"/x\xff".to_vec()), gate: Some("statx"), errno: None, message: "cannot be".to_owned() }],
+            warnings: vec![Warning {
+                path: Some(b"/x\xff".to_vec()),
+                gate: Some("statx"),
+                errno: None,
+                message: "cannot be".to_owned(),
+            }],
         }
     }
 
@@ -259,7 +284,11 @@ impl Owned {
                 deep: false,
             },
             mounts: Part::Gathered(MountsPart {
-                mounts: Mounts { root: Some(b"/"), boundaries: Some(&self.boundaries), ..Mounts::of("kernel", "so", true, &self.rows) },
+                mounts: Mounts {
+                    root: Some(b"/"),
+                    boundaries: Some(&self.boundaries),
+                    ..Mounts::of("kernel", "so", true, &self.rows)
+                },
                 methods: &self.methods,
                 left_out: &self.left_out,
             }),
@@ -285,7 +314,11 @@ impl Owned {
             dumping: Part::Gathered(&self.nightly),
             calls: Part::Gathered(&self.account),
             starting: Part::Gathered(Startup {
-                path: vec![element(b"/gone", "dead"), element(b"/usr/local/bin", "live"), element(b"/usr/bin/", "live")],
+                path: vec![
+                    element(b"/gone", "dead"),
+                    element(b"/usr/local/bin", "live"),
+                    element(b"/usr/bin/", "live"),
+                ],
                 started: vec![started],
                 rtt: 0.0005,
             }),

@@ -1,12 +1,12 @@
-//! What matters most of a survey, and what to do about it. Everything that could be said is weighed, and the five that weigh most
-//! are said. Nothing is said without the figure that shows it.
+//! What matters most of a survey, and what to do about it. Everything that could be said is weighed, and the five that weigh
+//! most are said. Nothing is said without the figure that shows it.
 
 use super::odd::{Kind, Odd, odd};
 use super::page::said;
 use super::shell::quoted;
 use super::{Point, Survey};
 use crate::compare::Times;
-use crate::mounts::{Rows, all, size};
+use crate::mounts::{all, size};
 use crate::name::printable;
 use crate::pathsearch::time;
 use crate::probe::{Price, Probe, plain};
@@ -145,8 +145,14 @@ fn found_mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
         .map(|(kind, targets)| format!("{} {} ({})", targets.clone().count(), kind.are(), names(targets)))
         .collect();
     let text = match kinds.is_empty() {
-        true => format!("{count} at or under {}, and nothing is odd about {}.", printable(survey.root), if rows.len() == 1 { "it" } else { "them" }),
-        false => format!("{count} at or under {}, {} of them odd: {}.", printable(survey.root), odd.len(), kinds.join("; ")),
+        true => format!(
+            "{count} at or under {}, and nothing is odd about {}.",
+            printable(survey.root),
+            if rows.len() == 1 { "it" } else { "them" }
+        ),
+        false => {
+            format!("{count} at or under {}, {} of them odd: {}.", printable(survey.root), odd.len(), kinds.join("; "))
+        }
     };
     let bad = of_kind(&odd, Kind::Unanswering).next().is_some();
     let figure = format!("{count}, {} odd", odd.len());
@@ -161,8 +167,8 @@ fn found_mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
         && dearest.by != by.by
     {
         let text = format!(
-            "The mounts are found by {} in {ms:.2} ms and {} calls. The dearest way that was tried, {}, takes {dear:.2} ms and {} \
-             calls.",
+            "The mounts are found by {} in {ms:.2} ms and {} calls. The dearest way that was tried, {}, takes \
+             {dear:.2} ms and {} calls.",
             by.by,
             by.calls(),
             dearest.by,
@@ -297,8 +303,8 @@ fn found_path(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     }
     for one in &startup.started {
         text.push_str(&format!(
-            " To start {}, {} names are looked up, {} of them in vain ({}); with everything on a network file system that would \
-             take {}.",
+            " To start {}, {} names are looked up, {} of them in vain ({}); with everything on a network file system \
+             that would take {}.",
             one.command,
             one.totals.lookups,
             one.totals.misses,
@@ -359,8 +365,8 @@ fn advise_mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) 
     let (bad, hidden, twice) = (count(Kind::Unanswering), count(Kind::Hidden), count(Kind::Twice));
     if bad > 0 {
         let text = format!(
-            "Leave {} out of scans and backups until it is mended: whatever walks into it may wait for ever. The command lists \
-             what to exclude.",
+            "Leave {} out of scans and backups until it is mended: whatever walks into it may wait for ever. The command \
+             lists what to exclude.",
             which(Kind::Unanswering)
         );
         let command = format!("{} --check --format exclude", commands.mounts);
@@ -368,20 +374,20 @@ fn advise_mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) 
     }
     if hidden > 0 {
         let text = format!(
-            "See whether anybody still needs what is hidden ({}), and unmount it or what lies over it: no path reaches it, no \
-             backup sees it, and it keeps its device busy.",
+            "See whether anybody still needs what is hidden ({}), and unmount it or what lies over it: no path reaches it, \
+             no backup sees it, and it keeps its device busy.",
             which(Kind::Hidden)
         );
         found.add(70, "mounts", plural(hidden, "hidden mount", "hidden mounts"), text, &commands.mounts);
     }
     if twice > 0 {
         let text = format!(
-            "Give backups and scans -x, or leave one of the names out: {} the same as another mount, and would be gone through \
-             once more.",
+            "Leave one of the names out of backups and scans (--exclude): {} the same as another mount, and would be gone \
+             through once more; -x does not help where both are of one device.",
             if twice == 1 { format!("{} shows", which(Kind::Twice)) } else { format!("{} show", which(Kind::Twice)) }
         );
         let figure = plural(twice, "mount is there twice", "mounts are there twice");
-        found.add(52, "mounts", figure, text, &format!("fathom walk {} -x", commands.root));
+        found.add(52, "mounts", figure, text, &commands.mounts);
     }
     let read_only = count(Kind::ReadOnly);
     if read_only > 0 {
@@ -389,7 +395,13 @@ fn advise_mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) 
             "Look into the kernel's log (dmesg) for {}: it is read-only, and its options say that an error makes it so.",
             which(Kind::ReadOnly)
         );
-        found.add(68, "mounts", plural(read_only, "mount is read-only", "mounts are read-only"), text, &commands.mounts);
+        found.add(
+            68,
+            "mounts",
+            plural(read_only, "mount is read-only", "mounts are read-only"),
+            text,
+            &commands.mounts,
+        );
     }
 }
 
@@ -414,8 +426,8 @@ fn advise_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     {
         let per = |engine: &Engine| engine.calls() as f64 / engine.entries.max(1) as f64;
         let text = format!(
-            "Where find, du or a backup goes through {}, let fathom walk, changed or dump do it by {}: {:.3} calls an entry \
-             instead of {:.3}, and {:.2} ms instead of {:.2} ms.",
+            "Where find, du or a backup goes through {}, let fathom walk, changed or dump do it by {}: {:.3} calls an \
+             entry instead of {:.3}, and {:.2} ms instead of {:.2} ms.",
             printable(survey.root),
             chosen.0.engine,
             per(chosen.0),
@@ -427,8 +439,8 @@ fn advise_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
         found.add(80, "walk", figure, text, &format!("fathom walk {root} -x"));
     } else {
         let text = format!(
-            "Go through {} once, and then ask only for what has changed: fathom walk writes a catalog, and fathom changed holds \
-             the tree against it.",
+            "Go through {} once, and then ask only for what has changed: fathom walk writes a catalog, and fathom changed \
+             holds the tree against it.",
             printable(survey.root)
         );
         let command = format!("fathom walk {root} -x --catalog walk.parquet");
@@ -437,11 +449,11 @@ fn advise_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let barred = walk.explain.iter().find(|row| !row.possible && row.why.contains("run as root"));
     if let Some(barred) = barred.filter(|_| !survey.about.root) {
         let text = format!(
-            "Walk as root: {} could be taken, which goes below the file API ({}).",
+            "Walk as root: then {} can be tried, which goes below the file API. It was left out: {}.",
             barred.engine,
             printable(barred.why.as_bytes())
         );
-        let figure = format!("{:.2} ms by {} now", chosen.1, chosen.0.engine);
+        let figure = format!("{:.2} ms without root", chosen.1);
         found.add(83, "walk", figure, text, &format!("sudo {}", commands.walk));
     }
 }
@@ -449,8 +461,7 @@ fn advise_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
 fn advise_path(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(startup) = survey.starting.gathered() else { return };
     let network = startup.path.iter().any(|element| element.network);
-    let mut best: Vec<_> =
-        startup.started.iter().flat_map(|one| one.fixes.iter().map(move |fix| (one, fix))).collect();
+    let mut best: Vec<_> = startup.started.iter().flat_map(|one| one.fixes.iter().map(move |fix| (one, fix))).collect();
     best.sort_by_key(|(_, fix)| (fix.kind != "PATH", std::cmp::Reverse(fix.saves_misses)));
     let mut said: Vec<&str> = Vec::new();
     for (one, fix) in best {
@@ -478,13 +489,11 @@ fn advise_dump(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let (first, changed) = (dump.first, dump.changed);
     if changed.bytes < first.bytes {
         let text = format!(
-            "Dump increments: when one file in a hundred has changed, {} in {} and {} calls are read instead of {} in {} and {} \
-             calls. Keep a catalog with the first dump, and give it to the next with --since.",
+            "Dump increments: when one file in a hundred has changed, one reads {} with {} calls, where everything is {} \
+             with {} calls. Keep a catalog with the first dump, and give it to the next with --since.",
             size(changed.bytes),
-            plural(changed.files, "file", "files"),
             changed.calls,
             size(first.bytes),
-            plural(first.files, "file", "files"),
             first.calls
         );
         let figure = format!("{} instead of {}", size(changed.bytes), size(first.bytes));
@@ -533,7 +542,8 @@ fn advise_prices(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) 
     {
         let text = format!(
             "Let scans run one after the other rather than hours apart, and leave names and inodes in memory \
-             (vm.vfs_cache_pressure below 100): a statx costs {} ns when the file system has to look, and {} ns when not.",
+             (vm.vfs_cache_pressure below 100): a statx costs {} ns when the file system has to look, and {} ns when \
+              not.",
             plain(cold),
             plain(warm)
         );

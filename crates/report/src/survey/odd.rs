@@ -10,8 +10,10 @@ use crate::name::printable;
 /// Kinds of what is odd, the worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Kind {
-    /// It does not answer, or not as it should.
+    /// It does not answer.
     Unanswering,
+    /// It answers slowly.
+    Slow,
     /// No path reaches it.
     Hidden,
     /// Something lies beneath it.
@@ -20,22 +22,35 @@ pub enum Kind {
     Twice,
     /// It is read-only, as an error would make it.
     ReadOnly,
+    /// It may not be looked at.
+    Denied,
     /// It is mounted on a file.
     File,
 }
 
 impl Kind {
     /// All of them, the worst first.
-    pub const ALL: [Kind; 6] = [Kind::Unanswering, Kind::Hidden, Kind::Covers, Kind::Twice, Kind::ReadOnly, Kind::File];
+    pub const ALL: [Kind; 8] = [
+        Kind::Unanswering,
+        Kind::Slow,
+        Kind::Hidden,
+        Kind::Covers,
+        Kind::Twice,
+        Kind::ReadOnly,
+        Kind::Denied,
+        Kind::File,
+    ];
 
     /// What so many of them are, in a word or two.
     pub fn are(self) -> &'static str {
         match self {
             Kind::Unanswering => "not answering",
+            Kind::Slow => "slow to answer",
             Kind::Hidden => "hidden",
             Kind::Covers => "over files",
             Kind::Twice => "the same as another",
             Kind::ReadOnly => "read-only, perhaps by an error",
+            Kind::Denied => "not to be looked at",
             Kind::File => "on a file",
         }
     }
@@ -62,7 +77,8 @@ pub fn odd(rows: &dyn Rows) -> Vec<Odd<'_>> {
         if let Some(part) = row.fsroot.filter(|_| !row.hidden) {
             let first = *seen.entry((row.dev, part)).or_insert(row.target);
             if first != row.target {
-                let why = format!("it shows the same as {}: a walk without -x goes through it twice", printable(first));
+                let why =
+                    format!("it shows the same as {}: what walks into both goes through it twice", printable(first));
                 reasons.push((Kind::Twice, why));
             }
         }
@@ -82,8 +98,8 @@ fn reasons(row: &Row<'_>, covered: bool) -> Vec<(Kind, String)> {
     match row.verdict {
         Some("hung") => add(Kind::Unanswering, "it does not answer: hung"),
         Some("stale") => add(Kind::Unanswering, "its server does not know it any more: stale"),
-        Some("slow") => add(Kind::Unanswering, "it answers slowly"),
-        Some("denied") => add(Kind::Unanswering, "it may not be looked at: denied"),
+        Some("slow") => add(Kind::Slow, "it answers slowly"),
+        Some("denied") => add(Kind::Denied, "it may not be looked at: denied"),
         _ => {}
     }
     let options = |wanted: &[u8]| row.options.is_some_and(|all| split_options(all).any(|option| option == wanted));
@@ -99,7 +115,7 @@ fn reasons(row: &Row<'_>, covered: bool) -> Vec<(Kind, String)> {
         add(Kind::Covers, &format!("beneath it lie {files} files with {bytes} that no path reaches"));
     }
     if row.kind == Some("file") {
-        add(Kind::File, "it is mounted on a file, which st_dev does not show");
+        add(Kind::File, "it is mounted on a file: who looks at directories only misses it");
     }
     reasons
 }

@@ -1,4 +1,4 @@
-//! The page: what stands in each section. How it looks is in `templates/`; figures are formatted as the text reports do.
+//! The page: what stands in each section. How it looks is in `templates/`; figures are formatted as in the text reports.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::draw::{Bar, Dot, Dots, bars, dots, line};
 use super::findings::{Commands, best_price, median};
 use super::odd::odd;
 use super::{FileSystem, MountsPart, Part, Point, StepTaken, Survey};
-use crate::compare::{Method, Times, methods_table};
+use crate::compare::{Method, methods_table};
 use crate::meter::Account;
 use crate::mounts::{Row, all, by_name, cell, limbs, size, source, state};
 use crate::name::printable;
@@ -147,10 +147,26 @@ const TITLES: [(&str, &str, &str); 8] = [
     ("mounts", "Mounts", "What is mounted here, what is odd about it, and what each way to find that out costs."),
     ("probe", "File systems", "What each file system does, found by experiment, beside what the kernel says of it."),
     ("walk", "Walking", "What it costs to look at every name and its metadata, by each engine that works here."),
-    ("dump", "Dumping", "What a dump every night would cost: the metadata was gathered as a dump does, no data was read."),
-    ("account", "The account of a walk", "What a walk, one call after the other, asks of the kernel, and what would save calls."),
-    ("startup", "Path search", "Where the shell, the dynamic linker and Python look for what a program needs, mostly in vain."),
-    ("gates", "Gate prices", "What one call costs here, when its answer is in memory (warm) and when it is not (cold)."),
+    (
+        "dump",
+        "Dumping",
+        "What a dump every night would cost: the metadata was gathered as a dump does, no data was read.",
+    ),
+    (
+        "account",
+        "The account of a walk",
+        "What a walk, one call after the other, asks of the kernel, and what would save calls.",
+    ),
+    (
+        "startup",
+        "Path search",
+        "Where the shell, the dynamic linker and Python look for what a program needs, mostly in vain.",
+    ),
+    (
+        "gates",
+        "Gate prices",
+        "What one call costs here, when its answer is in memory (warm) and when it is not (cold).",
+    ),
     ("steps", "How it was measured", "On which machine, in which steps, and what was left out."),
 ];
 
@@ -231,7 +247,9 @@ fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<
     blocks.extend(texts(types(all(rows))));
     blocks.push(Block::Heading("What is odd".to_owned()));
     if odd.is_empty() {
-        blocks.push(Block::Text("Nothing: a path reaches each of them, and none is on a file or mounted twice.".to_owned()));
+        blocks.push(Block::Text(
+            "Nothing: a path reaches each of them, and none is on a file or mounted twice.".to_owned(),
+        ));
     } else {
         let mut told = Table::new(&[("TARGET", Align::Left), ("WHY IT IS ODD", Align::Left)], odd.len().min(MOST_SAID));
         for odd in odd.iter().take(MOST_SAID) {
@@ -259,7 +277,8 @@ fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<
         let title = "What each method of finding the mounts takes";
         blocks.extend(plot(
             dots(plots.next(), title, &rows),
-            "Elapsed time on a scale of powers of ten: a dot at the median of the runs, a line from the shortest to the longest.",
+            "Elapsed time on a scale of powers of ten: a dot at the median of the runs, a line from the shortest to the \
+             longest.",
         ));
         blocks.push(table("Methods of finding the mounts: medians", &methods_table(part.methods)));
     }
@@ -321,7 +340,13 @@ fn tree(part: &MountsPart<'_>) -> Tree {
             limb: limbs.get(at).cloned().unwrap_or_default(),
             target: printable(row.target).into_owned(),
             cells: shown().map(|(_, _, cell)| cell(&row)).collect(),
-            class: if bad { "bad" } else if row.hidden { "dim" } else { "" },
+            class: if bad {
+                "bad"
+            } else if row.hidden {
+                "dim"
+            } else {
+                ""
+            },
         }
     };
     Tree {
@@ -338,9 +363,11 @@ fn access(row: &Row<'_>) -> String {
 
 fn method_dots(method: &Method) -> Option<Dots> {
     let stats = Stats::of(method.runs.iter().map(|t| t.real))?;
+    let text = format!("{:.2} ms, {} calls", 1000.0 * stats.median, method.calls());
     Some(Dots {
         label: method.by.to_owned(),
-        text: format!("{:.2} ms, {} calls", 1000.0 * stats.median, method.calls()),
+        said: text.clone(),
+        text,
         dots: vec![Dot { seconds: stats.median, range: (stats.min, stats.max), filled: true }],
     })
 }
@@ -376,7 +403,10 @@ fn file_systems(all: &[FileSystem<'_>], commands: &Commands, plots: &mut Plots) 
         for plotted in drawn {
             let figure = &plotted.figure;
             let log = if crate::plot::Scale::of(&figure.points).log { ", on a scale of powers" } else { "" };
-            let caption = format!("{} ({}): {} upwards{log}; what stands out has a ring. {}.", figure.title, plotted.experiment, figure.y, figure.note);
+            let caption = format!(
+                "{} ({}): {} upwards{log}; what stands out has a ring. {}.",
+                figure.title, plotted.experiment, figure.y, figure.note
+            );
             blocks.extend(plot(line(plots.next(), figure), &caption));
         }
         blocks.push(table(&format!("What the experiments on {dir} have found"), &probe.table(true)));
@@ -394,7 +424,8 @@ fn asked(probe: &Probe<'_>) -> String {
 
 /// What was found under the first of these names that has something; `None` if none was looked for.
 pub(super) fn said(probe: &Probe<'_>, names: &[&str]) -> Option<String> {
-    let mut found = names.iter().filter_map(|name| probe.experiments.iter().find(|found| found.name == *name)).peekable();
+    let mut found =
+        names.iter().filter_map(|name| probe.experiments.iter().find(|found| found.name == *name)).peekable();
     found.peek()?;
     let value = found.find_map(|found| found.inferred.as_ref().map(|value| value.text(found.unit)));
     Some(value.unwrap_or_else(|| "cannot tell".to_owned()))
@@ -422,7 +453,10 @@ fn walking(walk: &walk::Section<'_>, commands: &Commands, plots: &mut Plots) -> 
     if !rows.is_empty() {
         let svg = bars(plots.next(), "What each engine takes to walk here", &rows);
         blocks.extend(plot(svg, "Elapsed time, medians: a bar of twice the length has taken twice as long."));
-        blocks.push(table("The engines: medians of the runs; x STAT is the share of what one call after the other takes", &walk.compare.table()));
+        blocks.push(table(
+            "The engines: medians of the runs; x STAT is the share of what one call after the other takes",
+            &walk.compare.table(),
+        ));
     }
     blocks.push(Block::List(walk.compare.notes()));
     let columns = [("ENGINE", Align::Left), ("POSSIBLE", Align::Left), ("WHY", Align::Left)];
@@ -477,11 +511,17 @@ fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block> {
     ];
     for one in &startup.started {
         let totals = one.totals;
-        facts.push((one.command, format!("{} of {} look-ups miss, {}", totals.misses, totals.lookups, time(totals.seconds))));
+        facts.push((
+            one.command,
+            format!("{} of {} look-ups miss, {}", totals.misses, totals.lookups, time(totals.seconds)),
+        ));
     }
     let mut blocks = vec![Block::Facts(facts), Block::Command(commands.pathsearch.clone())];
     if !startup.path.is_empty() {
-        let by = startup.started.first().map_or(String::new(), |one| format!("; hits and misses are those of {}", one.command));
+        let by = startup
+            .started
+            .first()
+            .map_or(String::new(), |one| format!("; hits and misses are those of {}", one.command));
         blocks.push(table(&format!("The directories of PATH{by}"), &startup.path_table()));
     }
     if !startup.started.is_empty() {
@@ -492,7 +532,13 @@ fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block> {
         let mut searched: Vec<_> = one.directories.iter().filter(|row| row.misses > 0).collect();
         searched.sort_by_key(|row| std::cmp::Reverse(row.misses));
         if !searched.is_empty() {
-            let columns = [("DIRECTORY", Align::Left), ("KIND", Align::Left), ("MISSES", Align::Right), ("HITS", Align::Right), ("TIME", Align::Right)];
+            let columns = [
+                ("DIRECTORY", Align::Left),
+                ("KIND", Align::Left),
+                ("MISSES", Align::Right),
+                ("HITS", Align::Right),
+                ("TIME", Align::Right),
+            ];
             let mut told = Table::new(&columns, searched.len().min(MOST_SAID));
             for row in searched.iter().take(MOST_SAID) {
                 let kinds: Vec<&str> = row.kinds.iter().map(|count| count.kind).collect();
@@ -520,17 +566,19 @@ fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block> {
 fn prices(gates: &Probe<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let mut blocks = vec![Block::Command(commands.gates.clone())];
     let all = gates.prices.as_deref().unwrap_or_default();
-    let facts: Vec<(&'static str, String)> = [("An empty call", "getppid", "warm"), ("statx, warm", "statx", "warm"), ("statx, cold", "statx", "cold")]
-        .into_iter()
-        .filter_map(|(name, gate, state)| Some((name, format!("{} ns", plain(best_price(all, gate, state)?.ns)))))
-        .collect();
+    let facts: Vec<(&'static str, String)> =
+        [("An empty call", "getppid", "warm"), ("statx, warm", "statx", "warm"), ("statx, cold", "statx", "cold")]
+            .into_iter()
+            .filter_map(|(name, gate, state)| Some((name, format!("{} ns", plain(best_price(all, gate, state)?.ns)))))
+            .collect();
     if !facts.is_empty() {
         blocks.insert(0, Block::Facts(facts));
     }
     let svg = dots(plots.next(), "What each call costs, on one thread", &price_dots(all));
     blocks.extend(plot(
         svg,
-        "On a scale of powers of ten: a dot where the answer is in memory, a ring where it is not. Half of the batches are within the line.",
+        "On a scale of powers of ten: a dot, and the first figure, where the answer is in memory (warm); a ring, and the \
+         second one, where it is not (cold). Half of the batches are within the line.",
     ));
     if !all.is_empty() {
         blocks.push(table("What each call costs", &prices_table(all)));
@@ -553,15 +601,19 @@ fn price_dots(prices: &[Price]) -> Vec<Dots> {
             range: (seconds(price.low), seconds(price.high)),
             filled: price.state == "warm",
         };
-        let text = format!("{} {} ns", price.state, plain(price.ns));
+        let said = format!("{} {} ns", price.state, plain(price.ns));
         match rows.iter_mut().find(|(known, _)| *known == key) {
             Some((_, row)) => {
-                row.text = format!("{}, {text}", row.text);
+                row.said = format!("{}, {said}", row.said);
+                row.text = format!("{} / {} ns", row.text.trim_end_matches(" ns"), plain(price.ns));
                 row.dots.push(dot);
             }
             None => {
-                let label = format!("{}: {}", price.gate, price.what);
-                rows.push((key, Dots { label, text, dots: vec![dot] }));
+                let text = format!("{}{} ns", if dot.filled { "" } else { "- / " }, plain(price.ns));
+                rows.push((
+                    key,
+                    Dots { label: format!("{}: {}", price.gate, price.what), text, said, dots: vec![dot] },
+                ));
             }
         }
     }
@@ -583,7 +635,8 @@ fn measured(survey: &Survey<'_>, plots: &mut Plots) -> Section {
     let mut blocks = vec![Block::Facts(facts)];
     let deep = if about.deep { "It was asked to go deep." } else { "fathom survey --deep goes on for longer." };
     blocks.push(Block::Text(format!(
-        "Files were only read, but for those without a name that the experiments made and took away. It was given {:.0} s and {}. {deep}",
+        "Files were only read, but for those without a name that the experiments made and took away. It was given \
+         {:.0} s and {}. {deep}",
         about.limit_seconds,
         size(about.limit_bytes)
     )));
@@ -636,7 +689,8 @@ fn by_section(steps: &[StepTaken]) -> Vec<Bar> {
 
 fn steps_table(steps: &[StepTaken]) -> Table {
     use Align::{Left, Right};
-    let columns = [("STEP", Left), ("FOR", Left), ("STATE", Left), ("SECONDS", Right), ("READ", Right), ("WRITTEN", Right)];
+    let columns =
+        [("STEP", Left), ("FOR", Left), ("STATE", Left), ("SECONDS", Right), ("READ", Right), ("WRITTEN", Right)];
     let mut table = Table::new(&columns, steps.len().min(MOST));
     for step in steps.iter().take(MOST) {
         let cells = [

@@ -159,6 +159,14 @@ fn plural(n: u64, one: &str, more: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {more}") }
 }
 
+/// Bytes, with their unit also where they are few.
+fn sized(bytes: u64) -> String {
+    match size(bytes) {
+        human if human == bytes.to_string() => format!("{bytes} bytes"),
+        human => human,
+    }
+}
+
 /// A few names, and how many more there are.
 fn names<'a>(of: impl Iterator<Item = &'a [u8]>) -> String {
     const NAMED: usize = 3;
@@ -249,7 +257,7 @@ fn found_file_systems(survey: &Survey<'_>, commands: &Commands, found: &mut Weig
         };
         let memory = match (&cache, survey.about.memory) {
             (Known::NotAsked, Some(memory)) => Some(format!(
-                "how much of it stays in memory was not measured, and is at most the {} that there are ({})",
+                "how much of it stays in memory was not measured, and is at most the {} of memory that there are ({})",
                 size(memory),
                 commands.probe(dir, "cache")
             )),
@@ -388,7 +396,7 @@ fn found_dump(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let text = format!(
         "A nightly dump in which nothing has changed costs {} calls and {ms} of CPU time. The first one reads {} in {}.",
         none.calls,
-        size(first.bytes),
+        sized(first.bytes),
         plural(first.files, "file", "files")
     );
     found.add(50, "dump", format!("{ms} of CPU time a night"), text, &commands.dump);
@@ -492,7 +500,9 @@ fn advise_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
         }
         return;
     };
-    if fastest.1 * 1.1 < chosen.1 {
+    let spread = |engine: &Engine| Stats::of(engine.runs.iter().map(|t| t.real));
+    let apart = spread(chosen.0).zip(spread(fastest.0)).is_some_and(|(chosen, fastest)| fastest.max < chosen.min);
+    if fastest.1 * 1.1 < chosen.1 && apart {
         let text = format!(
             "Walk {} with --engine {}: it has taken {:.2} ms here, where {}, which is taken by default, took {:.2} ms.",
             printable(survey.root),
@@ -562,7 +572,13 @@ fn advise_path(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
             0 => format!("{} fewer", plural(fix.saves_requests, "request", "requests")),
             misses => format!("{} of {} misses fewer", misses, one.totals.misses),
         };
-        let weight = if is_path { 75 } else { 54 };
+        // What saves next to nothing is still the best that there is of its kind.
+        let much = 20 * fix.saves_misses >= one.totals.misses;
+        let weight = match (is_path, much) {
+            (true, true) => 75,
+            (false, true) => 54,
+            (_, false) => 34,
+        };
         let command = commands.pathsearch.replace("env true", one.command);
         found.add(weight, "startup", figure, text, &command);
     }
@@ -575,14 +591,16 @@ fn advise_dump(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
         let text = format!(
             "Dump increments: when one file in a hundred has changed, one reads {} with {} calls, where everything is {} \
              with {} calls. Keep a catalog with the first dump, and give it to the next with --since.",
-            size(changed.bytes),
+            sized(changed.bytes),
             changed.calls,
-            size(first.bytes),
+            sized(first.bytes),
             first.calls
         );
-        let figure = format!("{} instead of {}", size(changed.bytes), size(first.bytes));
+        let figure = format!("{} instead of {}", sized(changed.bytes), sized(first.bytes));
+        // Of little, all may well be dumped.
+        let weight = if first.bytes >= 1 << 20 { 65 } else { 32 };
         let command = format!("fathom dump {} -x -o full.tar --catalog full.parquet", commands.root);
-        found.add(65, "dump", figure, text, &command);
+        found.add(weight, "dump", figure, text, &command);
     }
 }
 
@@ -596,7 +614,8 @@ fn advise_calls(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
             change.saves_calls
         );
         let figure = format!("{:.1} % of the CPU time", change.saves_percent);
-        found.add(60, "account", figure, text, &commands.account);
+        let weight = if change.saves_percent >= 5.0 { 60 } else { 33 };
+        found.add(weight, "account", figure, text, &commands.account);
     }
 }
 

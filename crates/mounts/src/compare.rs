@@ -43,6 +43,7 @@ pub enum NoRun {
 impl std::fmt::Display for NoRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            NoRun::Stopped(Duration::ZERO) => f.write_str("no time was left for it"),
             NoRun::Stopped(after) => write!(f, "stopped after {:.3} s", after.as_secs_f64()),
             NoRun::Moved(bytes) => {
                 write!(f, "stopped after {:.1} MiB of disk reads and writes", *bytes as f64 / 1_048_576.0)

@@ -94,7 +94,7 @@ pub(super) fn dump(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _: u
     let ran = ran.map_err(|e| Not::wrong(format!("cannot make a process to gather in: {e}")))?;
     let Alone { real, user, sys, tally, gave: [entries, files, bytes, engine] } = ran.map_err(|why| match why {
         NoRun::Stopped(_) => Not::late(ration.each),
-        NoRun::Moved(_) => Not::chosen(why.to_string() + ", which is all that it may; --deep lets it do more"),
+        NoRun::Moved(..) => Not::chosen(why.to_string() + ", which is all that it may; --deep lets it do more"),
         NoRun::Refused => Not::wrong("gathering has failed"),
     })?;
     let engine = usize::try_from(engine).ok().and_then(|at| By::ALL.get(at));

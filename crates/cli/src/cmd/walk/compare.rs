@@ -62,7 +62,9 @@ pub(crate) fn engines(
     });
     let left_out: Vec<LeftOut> = left_out.collect();
     let stopped = compared.left_out.iter().filter_map(|(by, why)| match why {
-        walk::compare::LeftOut::Not(NoRun::Stopped(after), seen) => Some((by.name(), *after, *seen)),
+        walk::compare::LeftOut::Not(NoRun::Stopped(after) | NoRun::Moved(_, after), seen) => {
+            Some((by.name(), *after, *seen))
+        }
         _ => None,
     });
     let stopped = stopped.collect();

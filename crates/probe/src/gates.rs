@@ -478,12 +478,12 @@ fn cold(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<(
         Some(gave)
     });
     let ran = ran.map_err(Trouble::refused("cannot make a process for it", Gate::Unshare))?;
-    if let Err(NoRun::Stopped(_) | NoRun::Moved(_)) = ran {
+    if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran {
         place.sweep(); // it could not put away what it had made
     }
     desk.still()?;
     let ran = ran.map_err(|why| match why {
-        NoRun::Stopped(_) | NoRun::Moved(_) => Trouble::Spent(NO_TIME),
+        NoRun::Stopped(_) | NoRun::Moved(..) => Trouble::Spent(NO_TIME),
         NoRun::Refused => {
             Trouble::Hindered("names and inodes cannot be forgotten here, without harm to others".to_owned())
         }

@@ -7,9 +7,9 @@
 //! for the parent is to pass on how it ends.
 //!
 //! ```text
-//! table ── methods ── walking ── ...        each arrow down is a fork
-//!   └► table ── methods ...
-//!         └► methods ── walking  (stuck, killed: its parent goes on with dumping)
+//! 1 ─ waits ───────────────────────────────────────── ends as 2 does
+//!   └ 2: mounts ─ waits ─ kills 3, goes on with dumping ─ ...
+//!                 └ 3: walking (stuck)
 //! ```
 
 use std::time::{Duration, Instant};
@@ -44,7 +44,8 @@ pub(super) struct Step {
 
 const MIB: u64 = 1 << 20;
 
-/// The steps, in order: what is cheap and tells most comes first.
+/// The steps, in order: what is cheap and tells most comes first; and what goes through the tree, when a walk has brought it into
+/// memory.
 pub(super) const STEPS: [Step; 8] = [
     Step {
         section: "mounts",
@@ -56,20 +57,11 @@ pub(super) const STEPS: [Step; 8] = [
         gather: mounts::table,
     },
     Step {
-        section: "mounts",
-        name: "each way to find the mounts",
-        why: "what it costs to find mounts without the table, as the papers of 1988 did",
-        time: 1.8,
-        bytes: 16 * MIB,
-        turns: once,
-        gather: mounts::methods,
-    },
-    Step {
         section: "walk",
         name: "walking by each engine",
         why: "what it costs to learn of every file, and which engine costs least",
         time: 2.3,
-        bytes: 64 * MIB,
+        bytes: 128 * MIB,
         turns: once,
         gather: walking::engines,
     },
@@ -81,6 +73,15 @@ pub(super) const STEPS: [Step; 8] = [
         bytes: 16 * MIB,
         turns: once,
         gather: walking::dump,
+    },
+    Step {
+        section: "mounts",
+        name: "each way to find the mounts",
+        why: "what it costs to find mounts without the table, as the papers of 1988 did",
+        time: 1.8,
+        bytes: 16 * MIB,
+        turns: once,
+        gather: mounts::methods,
     },
     Step {
         section: "account",

@@ -323,14 +323,17 @@ impl<'a> Engines<'a> {
 fn found_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(walk) = survey.walking.gathered() else { return };
     let Some(Engines { chosen: (engine, ms), plain, .. }) = Engines::of(walk) else {
-        if let Some(why) = unfinished(walk) {
+        if let Some(why) = unfinished(walk, walk.part.engine) {
+            let plain = unfinished(walk, "stat").filter(|_| walk.part.engine != "stat");
+            let plain =
+                plain.map_or(String::new(), |why| format!(" One call after the other, as find does it, was {why}."));
             let text = format!(
-                "A walk of {} by {}, the engine for it, needs more than a survey may use: it was {why}. The command goes on to \
-                 its end.",
+                "A walk of {} needs more than a survey may use. By {}, the engine for it, it was {why}.{plain} The command goes \
+                 on to its end.",
                 printable(survey.root),
                 walk.part.engine
             );
-            found.add(85, "walk", why, text, &commands.walk);
+            found.add(85, "walk", beginning(&why), text, &commands.walk);
         }
         return;
     };
@@ -479,24 +482,30 @@ fn advise_mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) 
     }
 }
 
-/// Why the engine that fathom takes has not come to its end.
-fn unfinished(walk: &Section<'_>) -> Option<String> {
-    let left = walk.compare.left_out.iter().find(|left| left.engine == walk.part.engine)?;
+/// How an engine was stopped, if it was.
+fn unfinished(walk: &Section<'_>, engine: &str) -> Option<String> {
+    let left = walk.compare.left_out.iter().find(|left| left.engine == engine && left.why.starts_with("stopped"))?;
     Some(printable(left.why.as_bytes()).into_owned())
+}
+
+/// A sentence up to its first comma.
+fn beginning(sentence: &str) -> String {
+    sentence.split(',').next().unwrap_or_default().to_owned()
 }
 
 fn advise_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(walk) = survey.walking.gathered() else { return };
     let root = &commands.root;
     let Some(Engines { chosen, plain, fastest }) = Engines::of(walk) else {
-        if let Some(why) = unfinished(walk) {
+        if let Some(why) = unfinished(walk, walk.part.engine) {
             let text = format!(
                 "Go through {} once, by {}, and then ask only for what has changed: fathom walk writes a catalog, and fathom \
                  changed holds the tree against it.",
                 printable(survey.root),
                 walk.part.engine
             );
-            found.add(80, "walk", why, text, &format!("fathom walk {root} -x --catalog walk.parquet"));
+            let command = format!("fathom walk {root} -x --catalog walk.parquet");
+            found.add(80, "walk", beginning(&why), text, &command);
         }
         return;
     };

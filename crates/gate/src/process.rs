@@ -323,7 +323,7 @@ pub fn memory() -> Option<u64> {
         let mut info: libc::sysinfo = std::mem::zeroed();
         (libc::sysinfo(&raw mut info) == 0, info)
     };
-    known.then(|| (info.totalram as u64).saturating_mul(u64::from(info.mem_unit)))
+    known.then(|| info.totalram.saturating_mul(u64::from(info.mem_unit)))
 }
 
 /// CPU time that all threads of this process have used, in the program and in the kernel.

@@ -34,8 +34,8 @@ pub struct Run {
 pub enum NoRun {
     /// It took longer than the limit, and was stopped.
     Stopped(Duration),
-    /// It had so many bytes read from disks or written to them, which were more than it might, and was stopped.
-    Moved(u64),
+    /// It had so many bytes read from disks or written to them, which were more than it might, and was stopped after so long.
+    Moved(u64, Duration),
     /// What it needs is not to be had here.
     Refused,
 }
@@ -43,8 +43,10 @@ pub enum NoRun {
 impl std::fmt::Display for NoRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            NoRun::Stopped(Duration::ZERO) => f.write_str("no time was left for it"),
             NoRun::Stopped(after) => write!(f, "stopped after {:.3} s", after.as_secs_f64()),
-            NoRun::Moved(bytes) => {
+            NoRun::Moved(_, Duration::ZERO) => f.write_str("no disk reads and writes were left for it"),
+            NoRun::Moved(bytes, _) => {
                 write!(f, "stopped after {:.1} MiB of disk reads and writes", *bytes as f64 / 1_048_576.0)
             }
             NoRun::Refused => f.write_str("what it needs is not to be had here"),
@@ -133,6 +135,9 @@ pub fn alone_within<const N: usize>(
     const TALLY: usize = 2;
     const GAVE: usize = TALLY + Tally::WORDS;
     let Some(limit) = bounds.next() else { return Ok(Err(NoRun::Stopped(Duration::ZERO))) };
+    if bounds.bytes.as_ref().is_some_and(|left| left.get() == 0) {
+        return Ok(Err(NoRun::Moved(0, Duration::ZERO)));
+    }
     let shared = Shared::new(GAVE + N)?;
     let before = bounds.bytes.as_ref().and_then(|_| moved(None));
     let mut child = Child::fork(|| {
@@ -192,7 +197,7 @@ fn end_of(child: &mut Child, limit: Duration, bounds: &Bounds) -> std::result::R
         }
         let most = bounds.bytes.as_ref().map_or(u64::MAX, Cell::get);
         match bounds.bytes.as_ref().and_then(|_| moved(Some(child.id()))).map(Moved::sum) {
-            Some(bytes) if bytes > most => return Err(NoRun::Moved(bytes)),
+            Some(bytes) if bytes > most => return Err(NoRun::Moved(bytes, begun.elapsed())),
             _ => {}
         }
     }

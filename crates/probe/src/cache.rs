@@ -125,7 +125,7 @@ fn measure(place: &Place, desk: &mut Desk<'_>, how: How, series: &mut Vec<Series
     let outcome = outcome.map_err(Trouble::refused("cannot make a process for it", Gate::Unshare))?;
     let words = match outcome {
         Ok(ran) => ran.gave,
-        Err(NoRun::Stopped(_) | NoRun::Moved(_)) => {
+        Err(NoRun::Stopped(_) | NoRun::Moved(..)) => {
             place.sweep(); // it could not put away what it had made
             desk.still()?;
             return Err(Trouble::Spent(NO_TIME));

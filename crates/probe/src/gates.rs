@@ -204,7 +204,11 @@ fn price_all<'a, const N: usize>(
     desk.still()?;
     // What the file system does not have is not priced.
     let Ok(done) = done.into_iter().collect::<Result<Vec<_>, Errno>>() else { return Ok(()) };
-    let made = done.iter().map(|(_, made)| made).sum();
+    let made: u64 = done.iter().map(|(_, made)| made).sum();
+    // Of an empty directory no entry has a price.
+    if made == 0 {
+        return Ok(());
+    }
     for (part, (gate, what)) in calls.into_iter().enumerate() {
         enter(gate, what, true, threads, done.iter().flat_map(|(costs, _)| costs).map(|cost| cost[part]), made, prices);
     }
@@ -474,12 +478,12 @@ fn cold(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<(
         Some(gave)
     });
     let ran = ran.map_err(Trouble::refused("cannot make a process for it", Gate::Unshare))?;
-    if let Err(NoRun::Stopped(_) | NoRun::Moved(_)) = ran {
+    if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran {
         place.sweep(); // it could not put away what it had made
     }
     desk.still()?;
     let ran = ran.map_err(|why| match why {
-        NoRun::Stopped(_) | NoRun::Moved(_) => Trouble::Spent(NO_TIME),
+        NoRun::Stopped(_) | NoRun::Moved(..) => Trouble::Spent(NO_TIME),
         NoRun::Refused => {
             Trouble::Hindered("names and inodes cannot be forgotten here, without harm to others".to_owned())
         }

@@ -885,7 +885,7 @@ mod tests {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
                 prop::collection::hash_map(names.clone().prop_map(str::to_owned), inner, 0..8)
-                    .prop_map(|map| Value::from_iter(map)),
+                    .prop_map(Value::from_iter),
             ]
         })
     }

@@ -41,7 +41,10 @@ impl Not {
     /// It takes longer than it may.
     pub(super) fn late(limit: Duration) -> Not {
         Not {
-            why: format!("it takes longer than {} s; --limit gives it longer", limit.as_secs_f64()),
+            why: format!(
+                "it takes longer than {} s, or more disk reads than it may; --limit gives it longer, --deep more of both",
+                limit.as_secs_f64()
+            ),
             kind: Kind::Late,
         }
     }

@@ -32,7 +32,10 @@ pub(super) fn engines(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _
     let dirs = vec![ground.dir().to_vec()];
     let question = walk::Question { dirs, one_file_system: true, filter, ..walk::Question::default() };
     let compared = compare::engines(&question, TRIALS, &ration.bounds(), ration.progress());
-    let compared = compared.map_err(|Failed(why)| Not::wrong(why))?;
+    let mut compared = compared.map_err(|Failed(why)| Not::wrong(why))?;
+    if let Some(inodes) = inodes(ground.dir()) {
+        reckon(&mut compared, inodes);
+    }
     if !gate::process::is_root() && compared.warnings.iter().any(|warning| warning.message.contains("skipped")) {
         found
             .lacking
@@ -40,6 +43,29 @@ pub(super) fn engines(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _
     }
     found.engines = Some(compared);
     Ok(())
+}
+
+/// How many files the file system says that it has, if it says so.
+fn inodes(dir: &[u8]) -> Option<u64> {
+    let statfs = probe::place::Place::unasked(dir).ok()?.statfs;
+    Some(statfs.files.saturating_sub(statfs.files_free)).filter(|inodes| *inodes > 0)
+}
+
+/// Says of engines that were stopped how long they would take, if all that the file system has were in DIR.
+fn reckon(compared: &mut compare::Compared, inodes: u64) {
+    for (engine, after, seen) in &compared.stopped {
+        let rate = *seen as f64 / after.as_secs_f64();
+        // Not every inode is an entry, and some are several.
+        if *seen > inodes || !rate.is_finite() || rate < 1.0 {
+            continue;
+        }
+        let left = compared.left_out.iter_mut().find(|left| left.engine == *engine);
+        let whole = inodes as f64 / rate;
+        left.into_iter().for_each(|left| {
+            left.why +=
+                &format!(" ({rate:.0} a second); all {inodes} files of its file system would take some {whole:.0} s");
+        });
+    }
 }
 
 fn filter(excludes: &[String]) -> Result<walk::Filter, Not> {
@@ -68,7 +94,7 @@ pub(super) fn dump(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _: u
     let ran = ran.map_err(|e| Not::wrong(format!("cannot make a process to gather in: {e}")))?;
     let Alone { real, user, sys, tally, gave: [entries, files, bytes, engine] } = ran.map_err(|why| match why {
         NoRun::Stopped(_) => Not::late(ration.each),
-        NoRun::Moved(_) => Not::chosen(why.to_string() + ", which is all that it may; --deep lets it do more"),
+        NoRun::Moved(..) => Not::chosen(why.to_string() + ", which is all that it may; --deep lets it do more"),
         NoRun::Refused => Not::wrong("gathering has failed"),
     })?;
     let engine = usize::try_from(engine).ok().and_then(|at| By::ALL.get(at));

@@ -20,6 +20,8 @@ pub(crate) struct Compared {
     pub(crate) possible: Vec<Possible>,
     pub(crate) engines: Vec<Engine>,
     pub(crate) left_out: Vec<LeftOut>,
+    /// Engines that were stopped after so long, having found so many entries.
+    pub(crate) stopped: Vec<(&'static str, Duration, u64)>,
     /// What the engine of the first part found, and the median of its times, in seconds.
     pub(crate) found: Option<(Totals, f64)>,
     /// What went wrong: engines that were stopped, skipped something, or did not agree.
@@ -48,10 +50,10 @@ pub(crate) fn engines(
     let left_out = compared.left_out.iter().map(|(by, why)| {
         let (why, is_wrong) = match why {
             walk::compare::LeftOut::Impossible(refusal) => (refusal.to_string(), false),
-            walk::compare::LeftOut::Not(NoRun::Refused) => {
+            walk::compare::LeftOut::Not(NoRun::Refused, _) => {
                 (format!("it gave up; --engine {} says why", by.name()), true)
             }
-            walk::compare::LeftOut::Not(why) => (why.to_string(), true),
+            walk::compare::LeftOut::Not(why, seen) => (format!("{why}, at {seen} entries"), true),
         };
         if is_wrong {
             warnings.push(Warning::general(format!("{}: {why}", by.name())));
@@ -59,6 +61,13 @@ pub(crate) fn engines(
         LeftOut { engine: by.name(), why }
     });
     let left_out: Vec<LeftOut> = left_out.collect();
+    let stopped = compared.left_out.iter().filter_map(|(by, why)| match why {
+        walk::compare::LeftOut::Not(NoRun::Stopped(after) | NoRun::Moved(_, after), seen) => {
+            Some((by.name(), *after, *seen))
+        }
+        _ => None,
+    });
+    let stopped = stopped.collect();
     let runs = |engine| compared.trials.iter().flatten().filter(move |run: &&Run| run.by.name() == engine);
     let mut engines = Vec::new();
     for last in compared.trials.last().into_iter().flatten() {
@@ -86,7 +95,7 @@ pub(crate) fn engines(
         let seconds = report::stats::Stats::of(runs(planned).map(|run| run.real.as_secs_f64()))?.median;
         Some((runs(planned).next_back()?.totals, seconds))
     });
-    Ok(Compared { parts, possible, engines, left_out, found, warnings })
+    Ok(Compared { parts, possible, engines, left_out, stopped, found, warnings })
 }
 
 fn times(run: &Run) -> Times {

@@ -57,10 +57,10 @@ fn every_page_is_whole_and_formats_without_a_warning() {
                 assert!(sections.contains(&section), "{name}: no {section}: {shown}");
             }
             let spoken = name.trim_end_matches(".1");
-            assert!(
-                shown.lines().any(|line| line.trim_start().starts_with(&format!("{spoken} - "))),
-                "{name}: {shown}"
-            );
+            let words: Vec<&str> = shown.split_whitespace().collect();
+            assert!(words.join(" ").contains(&format!("NAME {spoken} - ")), "{name}: {shown}");
+            let foot = shown.trim_end().lines().next_back().unwrap();
+            assert!(foot.starts_with(&format!("fathom {}", env!("CARGO_PKG_VERSION"))), "{name}: {foot}");
             // An example stands in a line of its own, as it is typed.
             let command = spoken.replacen('-', " ", 1);
             assert!(

@@ -120,7 +120,7 @@ fn fish() {
         fs::create_dir(home.path().join("somewhere")).unwrap();
         offers_what_is_right(|line| {
             let mut fish = Command::new("fish");
-            let ask = r#"source $argv[1]; complete --do-complete $argv[2] | string replace --regex '\t.*' ''"#;
+            let ask = r#"source $argv[1]; complete --do-complete $argv[2] | string replace --regex '\t.*' ''; true"#;
             offered(fish.args(["--no-config", "--command", ask]).arg(&script).arg(line), home.path())
         });
     }

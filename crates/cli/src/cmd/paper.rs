@@ -66,6 +66,9 @@ pub(crate) fn man(args: &Man) -> Done {
 /// The page of one command. clap_mangen makes most of it, but would run what stands behind the options, the examples and the
 /// exit statuses, into one paragraph.
 fn page(command: &Command) -> io::Result<Vec<u8>> {
+    // The synopsis is the usage of the help.
+    let usage = command.clone().render_usage().to_string();
+    let command = command.clone().override_usage(usage.trim_start_matches("Usage:").trim_start().to_owned());
     // Of no date, which would be the build's: the page is the same whenever it is made. Without quotes it would be no argument.
     let page = clap_mangen::Man::new(command.clone())
         .date("\"\"")

@@ -7,10 +7,15 @@ use libc::c_int;
 /// The signal that has come; 0 while there was none.
 static CAME: AtomicI32 = AtomicI32::new(0);
 
-/// Forgets the signal that has come, and gives it: by one who has done what it asked for, and goes on to his own end. Dropping
-/// [`Guard`] then ends nothing.
-pub fn forget() -> Option<i32> {
-    Some(CAME.swap(0, Ordering::SeqCst)).filter(|signal| *signal != 0)
+/// To be said by one who has nothing left to put away, in the place of dropping [`Guard`]: the next signal ends the process. But if
+/// one has come, SIGTERM does not: another process may be about to pass on the same once more ([`crate::process::Child::ask_to_stop`]).
+pub fn let_go(guard: Guard) {
+    if asked().is_some() {
+        // SAFETY: to ignore is always a valid disposition.
+        unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
+    }
+    heed();
+    std::mem::forget(guard);
 }
 
 /// In a child that has nothing to put away: what the parent would only note ends it, as if [`hold`] had not been called.

@@ -204,7 +204,11 @@ fn price_all<'a, const N: usize>(
     desk.still()?;
     // What the file system does not have is not priced.
     let Ok(done) = done.into_iter().collect::<Result<Vec<_>, Errno>>() else { return Ok(()) };
-    let made = done.iter().map(|(_, made)| made).sum();
+    let made: u64 = done.iter().map(|(_, made)| made).sum();
+    // Of an empty directory no entry has a price.
+    if made == 0 {
+        return Ok(());
+    }
     for (part, (gate, what)) in calls.into_iter().enumerate() {
         enter(gate, what, true, threads, done.iter().flat_map(|(costs, _)| costs).map(|cost| cost[part]), made, prices);
     }

@@ -63,7 +63,7 @@ pub(crate) struct Survey {
     /// Do more: longer limits, 4 GiB, every local file system, cache and extents, cold prices
     #[arg(long, conflicts_with = "diff", help_heading = "Bounds")]
     pub(crate) deep: bool,
-    /// Go into network mounts, too, if they answer within 2 s
+    /// Go into network mounts, too, if they answer within a second
     #[arg(long, conflicts_with = "diff", help_heading = "Bounds")]
     pub(crate) network: bool,
 }

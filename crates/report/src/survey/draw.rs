@@ -30,8 +30,10 @@ pub(super) struct Dot {
 pub(super) struct Dots {
     /// What they are of.
     pub(super) label: String,
-    /// The same in words.
+    /// Where they are, in as little room as a phone has.
     pub(super) text: String,
+    /// The same in words.
+    pub(super) said: String,
     /// The dots.
     pub(super) dots: Vec<Dot>,
 }
@@ -91,7 +93,9 @@ pub(super) fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
     // Whole powers; with less than two the scale would say nothing.
     let (from, to) = (low.floor(), high.ceil().max(low.floor() + 1.0));
     let x = |seconds: f64| {
-        if seconds > 0.0 { (3.0 + 94.0 * (seconds.log10() - from) / (to - from)).clamp(3.0, 97.0) } else { 3.0 }
+        let across = if seconds > 0.0 { (seconds.log10() - from) / (to - from) } else { 0.0 };
+        // Half a label must have room on either side, on a phone too.
+        7.0 + 86.0 * across.clamp(0.0, 1.0)
     };
     let mut drawn = String::new();
     let bottom = ROW * rows.len() as f64;
@@ -122,7 +126,7 @@ pub(super) fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
             );
         }
     }
-    let said: Vec<String> = rows.iter().map(|row| format!("{}: {}", row.label, row.text)).collect();
+    let said: Vec<String> = rows.iter().map(|row| format!("{}: {}", row.label, row.said)).collect();
     svg(id, title, &format!("{}.", said.join("; ")), bottom + 20.0, &drawn)
 }
 
@@ -178,8 +182,8 @@ pub(super) fn line(id: usize, figure: &Figure) -> String {
         let _ = writeln!(
             drawn,
             "<line class=\"line\" x1=\"0\" y1=\"{y:.1}\" x2=\"100%\" y2=\"{y:.1}\"/>\
-             <text class=\"soft\" x=\"0\" y=\"{:.1}\">{}</text>",
-            y - 3.0,
+             <text class=\"soft end\" x=\"-6\" y=\"{:.1}\">{}</text>",
+            y + 4.0,
             number(tick)
         );
     }
@@ -220,7 +224,8 @@ pub(super) fn line(id: usize, figure: &Figure) -> String {
         figure.marks.len(),
         figure.note
     );
-    svg(id, &figure.title, &desc, TOP + HIGH + 22.0, &drawn)
+    // The values stand left of it.
+    svg(id, &figure.title, &desc, TOP + HIGH + 22.0, &drawn).replacen("<svg role", "<svg class=\"inset\" role", 1)
 }
 
 #[cfg(test)]
@@ -240,9 +245,9 @@ mod tests {
     #[test]
     fn dots_stand_where_they_belong() {
         let dot = |seconds| Dot { seconds, range: (seconds, seconds), filled: true };
-        let row = |dots| Dots { label: "statx".to_owned(), text: "so".to_owned(), dots };
+        let row = |dots| Dots { label: "statx".to_owned(), text: "so".to_owned(), said: "so".to_owned(), dots };
         let text = dots(1, "t", &[row(vec![dot(1e-6), dot(1e-3)])]);
-        assert!(text.contains("cx=\"3.00%\"") && text.contains("cx=\"97.00%\""), "{text}");
+        assert!(text.contains("cx=\"7.00%\"") && text.contains("cx=\"93.00%\""), "{text}");
         assert!(text.contains(">1 µs<") && text.contains(">1 ms<") && text.contains(">10 µs<"), "{text}");
         for odd in [vec![], vec![dot(0.0)], vec![dot(f64::NAN)], vec![dot(-1.0)]] {
             assert_eq!(dots(1, "t", &[row(odd)]), "");

@@ -220,6 +220,13 @@ impl Owned {
         }
     }
 
+    /// As if no engine had come to its end.
+    pub(super) fn stop_engines(&mut self, why: &str) {
+        for engine in std::mem::take(&mut self.engines) {
+            self.engines_out.push(walk::LeftOut { engine: engine.engine, why: why.to_owned() });
+        }
+    }
+
     /// The survey of it, with all its sections, and its findings.
     pub(super) fn survey(&self) -> Survey<'_> {
         let ramp = (1..=512).map(|run| (f64::from(run), f64::from((run / 32 + 1) * 32))).collect();

@@ -1,8 +1,9 @@
 //! What matters most of a survey, and what to do about it. Everything that could be said is weighed, and the five that weigh
 //! most are said. Nothing is said without the figure that shows it.
 
+use std::fmt;
+
 use super::odd::{Kind, Odd, odd};
-use super::page::said;
 use super::shell::quoted;
 use super::{Point, Survey};
 use crate::compare::Times;
@@ -108,6 +109,52 @@ pub(super) fn best_price<'a>(prices: &'a [Price], gate: &str, state: &str) -> Op
     prices.iter().find(|price| price.gate == gate && price.state == state && price.threads == 1)
 }
 
+/// The findings that say what a file system's block, readahead, cache and extents are, the better one first.
+pub(super) const BLOCK: &[&str] = &["allocation-block", "allocation-block-by-time"];
+pub(super) const READAHEAD: &[&str] = &["readahead-steady", "readahead-steady-by-time"];
+pub(super) const CACHE: &[&str] = &["cache-capacity"];
+pub(super) const EXTENT: &[&str] = &["extent-largest", "extent-by-time"];
+
+/// What is known of a file system.
+#[derive(PartialEq, Eq)]
+pub(super) enum Known {
+    /// It was found.
+    Found(String),
+    /// It was not; the kernel says this.
+    KernelsWord(String),
+    /// It was not.
+    CannotTell,
+    /// Nobody has looked.
+    NotAsked,
+}
+
+impl Known {
+    /// By the first of these findings that has something.
+    pub(super) fn of(probe: &Probe<'_>, names: &[&str]) -> Known {
+        let found = || names.iter().filter_map(|name| probe.experiments.iter().find(|found| found.name == *name));
+        if let Some(value) = found().find_map(|found| found.inferred.as_ref().map(|value| value.text(found.unit))) {
+            return Known::Found(value);
+        }
+        let truth = found().find_map(|found| found.truth.as_ref().map(|value| value.text(found.unit)));
+        match (truth, found().next()) {
+            (Some(value), _) => Known::KernelsWord(value),
+            (None, Some(_)) => Known::CannotTell,
+            (None, None) => Known::NotAsked,
+        }
+    }
+}
+
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Known::Found(value) => f.write_str(value),
+            Known::KernelsWord(value) => write!(f, "{value} (kernel's word)"),
+            Known::CannotTell => f.write_str("cannot tell"),
+            Known::NotAsked => f.write_str("not measured"),
+        }
+    }
+}
+
 fn plural(n: u64, one: &str, more: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {more}") }
 }
@@ -183,26 +230,34 @@ fn found_file_systems(survey: &Survey<'_>, commands: &Commands, found: &mut Weig
     let Some(first) = all.first().map(|one| &one.probe) else { return };
     let dir = first.dir.unwrap_or(survey.root);
     let shown = printable(dir);
-    let block = said(first, &["allocation-block", "allocation-block-by-time"]);
-    let ahead = said(first, &["readahead-steady", "readahead-steady-by-time"]);
-    let cache = said(first, &["cache-capacity"]);
-    let parts: Vec<String> = [("block", &block), ("readahead", &ahead), ("cache", &cache)]
+    let [block, ahead, cache] = [BLOCK, READAHEAD, CACHE].map(|names| Known::of(first, names));
+    let mut parts: Vec<String> = [("block", &block), ("readahead", &ahead), ("cache", &cache)]
         .into_iter()
-        .filter_map(|(what, value)| value.as_ref().map(|value| format!("{what} {value}")))
+        .filter(|(_, known)| **known != Known::NotAsked)
+        .map(|(what, known)| format!("{what} {known}"))
         .collect();
+    if let (Some(memory), true) = (survey.about.memory, cache == Known::NotAsked) {
+        parts.push(format!("cache up to {}", size(memory)));
+    }
     if !parts.is_empty() {
         let fstype = first.fstype.map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
-        let told = |value: Option<String>, known: &str, unknown: &str| {
-            value.map(|value| if value == "cannot tell" { unknown.to_owned() } else { known.replace('%', &value) })
+        let told = |known: &Known, found: &str, what: &str| match known {
+            Known::Found(value) => Some(found.replace('%', value)),
+            Known::KernelsWord(value) => Some(format!("{what} cannot be told (the kernel says {value})")),
+            Known::CannotTell => Some(format!("{what} cannot be told")),
+            Known::NotAsked => None,
         };
-        let told: Vec<String> = [
-            told(block, "a file grows by % at a time", "how a file grows cannot be told"),
-            told(ahead, "reading on, % come at a time", "how far is read ahead cannot be told"),
-            told(cache, "% of it stay in memory", "how much of it stays in memory cannot be told"),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
+        let memory = match (&cache, survey.about.memory) {
+            (Known::NotAsked, Some(memory)) => Some(format!(
+                "how much of it stays in memory was not measured, and is at most the {} that there are ({})",
+                size(memory),
+                commands.probe(dir, "cache")
+            )),
+            _ => told(&cache, "% of it stay in memory", "how much of it stays in memory"),
+        };
+        let block = told(&block, "a file grows by % at a time", "by how much a file grows");
+        let ahead = told(&ahead, "reading on, % come at a time", "how far is read ahead");
+        let told: Vec<String> = [block, ahead, memory].into_iter().flatten().collect();
         let others = match all.len() {
             1 => String::new(),
             n => format!(" {} more below.", plural(n as u64 - 1, "file system", "file systems")),
@@ -259,7 +314,18 @@ impl<'a> Engines<'a> {
 
 fn found_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(walk) = survey.walking.gathered() else { return };
-    let Some(Engines { chosen: (engine, ms), plain, .. }) = Engines::of(walk) else { return };
+    let Some(Engines { chosen: (engine, ms), plain, .. }) = Engines::of(walk) else {
+        if let Some(why) = unfinished(walk) {
+            let text = format!(
+                "A walk of {} by {}, the engine for it, needs more than a survey may use: it was {why}. The command goes on to \
+                 its end.",
+                printable(survey.root),
+                walk.part.engine
+            );
+            found.add(85, "walk", why, text, &commands.walk);
+        }
+        return;
+    };
     let entries = plural(engine.entries, "entry", "entries");
     let beside = match plain {
         Some((plain, _)) if plain.engine == engine.engine => ", one call after the other, as find does it".to_owned(),
@@ -405,10 +471,27 @@ fn advise_mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) 
     }
 }
 
+/// Why the engine that fathom takes has not come to its end.
+fn unfinished(walk: &Section<'_>) -> Option<String> {
+    let left = walk.compare.left_out.iter().find(|left| left.engine == walk.part.engine)?;
+    Some(printable(left.why.as_bytes()).into_owned())
+}
+
 fn advise_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(walk) = survey.walking.gathered() else { return };
-    let Some(Engines { chosen, plain, fastest }) = Engines::of(walk) else { return };
     let root = &commands.root;
+    let Some(Engines { chosen, plain, fastest }) = Engines::of(walk) else {
+        if let Some(why) = unfinished(walk) {
+            let text = format!(
+                "Go through {} once, by {}, and then ask only for what has changed: fathom walk writes a catalog, and fathom \
+                 changed holds the tree against it.",
+                printable(survey.root),
+                walk.part.engine
+            );
+            found.add(80, "walk", why, text, &format!("fathom walk {root} -x --catalog walk.parquet"));
+        }
+        return;
+    };
     if fastest.1 * 1.1 < chosen.1 {
         let text = format!(
             "Walk {} with --engine {}: it has taken {:.2} ms here, where {}, which is taken by default, took {:.2} ms.",
@@ -463,13 +546,14 @@ fn advise_path(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let network = startup.path.iter().any(|element| element.network);
     let mut best: Vec<_> = startup.started.iter().flat_map(|one| one.fixes.iter().map(move |fix| (one, fix))).collect();
     best.sort_by_key(|(_, fix)| (fix.kind != "PATH", std::cmp::Reverse(fix.saves_misses)));
-    let mut said: Vec<&str> = Vec::new();
+    let mut said: Vec<bool> = Vec::new();
     for (one, fix) in best {
-        // To copy everything only helps where it is far away.
-        if (fix.saves_misses == 0 && !network) || said.contains(&fix.kind) {
+        // To copy everything only helps where it is far away. One of PATH and one of anything else will do.
+        let is_path = fix.kind == "PATH";
+        if (fix.saves_misses == 0 && !network) || said.contains(&is_path) {
             continue;
         }
-        said.push(fix.kind);
+        said.push(is_path);
         let change = printable(fix.change.as_bytes());
         let mut letters = change.chars();
         let change = letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect());
@@ -478,7 +562,7 @@ fn advise_path(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
             0 => format!("{} fewer", plural(fix.saves_requests, "request", "requests")),
             misses => format!("{} of {} misses fewer", misses, one.totals.misses),
         };
-        let weight = if fix.kind == "PATH" { 75 } else { 54 };
+        let weight = if is_path { 75 } else { 54 };
         let command = commands.pathsearch.replace("env true", one.command);
         found.add(weight, "startup", figure, text, &command);
     }
@@ -520,12 +604,13 @@ fn advise_file_systems(survey: &Survey<'_>, commands: &Commands, found: &mut Wei
     let Some(all) = survey.file_systems.gathered() else { return };
     let Some(probe) = all.first().map(|one| &one.probe) else { return };
     let dir = probe.dir.unwrap_or(survey.root);
-    let known = |names: &[&str]| said(probe, names).filter(|value| value != "cannot tell");
-    if let Some(block) = known(&["allocation-block", "allocation-block-by-time"]) {
-        let ahead = known(&["readahead-steady", "readahead-steady-by-time"]);
-        let ahead = ahead.map_or(String::new(), |ahead| {
-            format!(" Reading from front to back needs no larger buffers than {ahead}: as much comes at a time anyway.")
-        });
+    if let Known::Found(block) = Known::of(probe, BLOCK) {
+        let ahead = match Known::of(probe, READAHEAD) {
+            Known::Found(ahead) => {
+                format!(" Who reads from front to back gets {ahead} at a time, however little is asked for.")
+            }
+            _ => String::new(),
+        };
         let text = format!(
             "Keep many small things in one file on {}: a byte in a file of its own takes {block} on the disk.{ahead}",
             printable(dir)

@@ -6,15 +6,16 @@ use askama::Template;
 use ondisk::split_options;
 
 use super::draw::{Bar, Dot, Dots, bars, dots, line};
-use super::findings::{Commands, best_price, median};
+use super::findings::{BLOCK, CACHE, Commands, EXTENT, Known, READAHEAD, best_price, median};
 use super::odd::odd;
-use super::{FileSystem, MountsPart, Part, Point, StepTaken, Survey};
+use super::{FileSystem, MountsPart, Part, Plot, Point, StepTaken, Survey};
 use crate::compare::{Method, methods_table};
 use crate::meter::Account;
 use crate::mounts::{Row, all, by_name, cell, limbs, size, source, state};
 use crate::name::printable;
 use crate::nightly::Nightly;
 use crate::pathsearch::{Startup, time};
+use crate::plot::Scale;
 use crate::probe::{Price, Probe, plain, prices_table};
 use crate::stats::Stats;
 use crate::table::{Align, Table, Tone};
@@ -25,6 +26,8 @@ use crate::walk;
 const MOST: usize = 200;
 /// The same where each is a sentence.
 const MOST_SAID: usize = 40;
+/// Directories in which a program looks in vain.
+const MOST_TRIED: usize = 20;
 
 #[derive(Template)]
 #[template(path = "survey.html")]
@@ -114,7 +117,7 @@ pub(super) fn html(survey: &Survey<'_>) -> String {
     let plots = &mut Plots::default();
     let sections = vec![
         section("mounts", &survey.mounts, |part| mounts(part, &commands, plots)),
-        section("probe", &survey.file_systems, |all| file_systems(all, &commands, plots)),
+        section("probe", &survey.file_systems, |all| file_systems(all, survey.about.memory, &commands, plots)),
         section("walk", &survey.walking, |walk| walking(walk, &commands, plots)),
         section("dump", &survey.dumping, |dump| dumping(dump, &commands)),
         section("account", &survey.calls, |account| calls(account, &commands)),
@@ -363,54 +366,59 @@ fn access(row: &Row<'_>) -> String {
 
 fn method_dots(method: &Method) -> Option<Dots> {
     let stats = Stats::of(method.runs.iter().map(|t| t.real))?;
+    let text = format!("{:.2} ms, {} calls", 1000.0 * stats.median, method.calls());
     Some(Dots {
         label: method.by.to_owned(),
-        text: format!("{:.2} ms, {} calls", 1000.0 * stats.median, method.calls()),
+        said: text.clone(),
+        text,
         dots: vec![Dot { seconds: stats.median, range: (stats.min, stats.max), filled: true }],
     })
 }
 
-/// What stands in the overview of file systems: the heading, and the findings that say it, the better one first.
-const OVERVIEW: [(&str, &[&str]); 4] = [
-    ("BLOCK", &["allocation-block", "allocation-block-by-time"]),
-    ("READAHEAD", &["readahead-steady", "readahead-steady-by-time"]),
-    ("CACHE", &["cache-capacity"]),
-    ("LARGEST EXTENT", &["extent-largest", "extent-by-time"]),
-];
+/// What stands in the overview of file systems.
+const OVERVIEW: [(&str, &[&str]); 4] =
+    [("BLOCK", BLOCK), ("READAHEAD", READAHEAD), ("CACHE", CACHE), ("LARGEST EXTENT", EXTENT)];
 
-fn file_systems(all: &[FileSystem<'_>], commands: &Commands, plots: &mut Plots) -> Vec<Block> {
+fn file_systems(all: &[FileSystem<'_>], memory: Option<u64>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let columns = [("DIRECTORY", Align::Left), ("FSTYPE", Align::Left)];
     let columns: Vec<_> = columns.into_iter().chain(OVERVIEW.map(|(head, _)| (head, Align::Right))).collect();
     let mut overview = Table::new(&columns, all.len());
     for FileSystem { probe, .. } in all {
         let dir = probe.dir.map_or("-".into(), printable).into_owned();
-        let of = OVERVIEW.map(|(_, names)| said(probe, names).unwrap_or_else(|| "not measured".to_owned()));
+        let of = OVERVIEW.map(|(_, names)| Known::of(probe, names).to_string());
         overview.row([dir, cell(probe.fstype).into_owned()].into_iter().chain(of), Tone::Plain);
     }
     let mut blocks = vec![table("What each file system is", &overview)];
-    if all.iter().any(|one| said(&one.probe, OVERVIEW[2].1).is_none()) {
+    if all.iter().any(|one| Known::of(&one.probe, CACHE) == Known::NotAsked) {
+        let most = memory.map_or(String::new(), |memory| format!(" It is at most the memory, {}.", size(memory)));
         blocks.push(Block::Text(format!(
-            "How much of a file system stays in memory is measured by itself, since it takes memory: {}.",
+            "CACHE is how much of a file system stays in memory. To find out takes memory, and is done when it is asked for: {}.{most}",
             commands.cache
         )));
     }
-    for FileSystem { probe, plots: drawn } in all {
+    for (nth, FileSystem { probe, plots: drawn }) in all.iter().enumerate() {
         let dir = probe.dir.map_or("-".into(), printable);
         blocks.push(Block::Heading(format!("{dir} ({})", cell(probe.fstype))));
         blocks.push(Block::Command(commands.probe(probe.dir.unwrap_or(b"/"), &asked(probe))));
-        for plotted in drawn {
-            let figure = &plotted.figure;
-            let log = if crate::plot::Scale::of(&figure.points).log { ", on a scale of powers" } else { "" };
-            let caption = format!(
-                "{} ({}): {} upwards{log}; what stands out has a ring. {}.",
-                figure.title, plotted.experiment, figure.y, figure.note
-            );
-            blocks.extend(plot(line(plots.next(), figure), &caption));
-        }
         blocks.push(table(&format!("What the experiments on {dir} have found"), &probe.table(true)));
         blocks.extend(texts(probe.notes(false).into_iter().map(|note| note + ".")));
+        // What is fetched ahead says most; of the other plots those of one file system will do.
+        let (first, rest): (Vec<_>, Vec<_>) = drawn.iter().partition(|plotted| plotted.experiment == "readahead");
+        let rest = rest.into_iter().filter(|_| nth == 0);
+        blocks.extend(first.into_iter().chain(rest).filter_map(|plotted| experiment(plotted, plots)));
     }
     blocks
+}
+
+/// The plot of an experiment.
+fn experiment(plotted: &Plot, plots: &mut Plots) -> Option<Block> {
+    let figure = &plotted.figure;
+    let log = if Scale::of(&figure.points).log { ", on a scale of powers of ten" } else { "" };
+    let caption = format!(
+        "{} ({}): {} upwards{log}; what stands out has a ring. {}.",
+        figure.title, plotted.experiment, figure.y, figure.note
+    );
+    plot(line(plots.next(), figure), &caption)
 }
 
 /// The experiments that were made.
@@ -418,15 +426,6 @@ fn asked(probe: &Probe<'_>) -> String {
     let mut names: Vec<&str> = probe.experiments.iter().map(|found| found.experiment).collect();
     names.dedup();
     names.join(" ")
-}
-
-/// What was found under the first of these names that has something; `None` if none was looked for.
-pub(super) fn said(probe: &Probe<'_>, names: &[&str]) -> Option<String> {
-    let mut found =
-        names.iter().filter_map(|name| probe.experiments.iter().find(|found| found.name == *name)).peekable();
-    found.peek()?;
-    let value = found.find_map(|found| found.inferred.as_ref().map(|value| value.text(found.unit)));
-    Some(value.unwrap_or_else(|| "cannot tell".to_owned()))
 }
 
 fn walking(walk: &walk::Section<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
@@ -537,8 +536,8 @@ fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block> {
                 ("HITS", Align::Right),
                 ("TIME", Align::Right),
             ];
-            let mut told = Table::new(&columns, searched.len().min(MOST_SAID));
-            for row in searched.iter().take(MOST_SAID) {
+            let mut told = Table::new(&columns, searched.len().min(MOST_TRIED));
+            for row in searched.iter().take(MOST_TRIED) {
                 let kinds: Vec<&str> = row.kinds.iter().map(|count| count.kind).collect();
                 let cells = [
                     printable(&row.dir).into_owned(),
@@ -549,9 +548,10 @@ fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block> {
                 ];
                 told.row(cells, Tone::Plain);
             }
+            let command = commands.pathsearch.replace("env true", one.command).replace("pathsearch", "pathsearch -v");
             blocks.push(Block::Heading(format!("Where {} looks in vain", one.command)));
             blocks.push(table(&format!("Directories in which {} misses something", one.command), &told));
-            blocks.extend(texts(more(searched.len(), MOST_SAID, "directories", &commands.pathsearch)));
+            blocks.extend(texts(more(searched.len(), MOST_TRIED, "directories", &command)));
         }
         if !one.fixes.is_empty() {
             blocks.push(Block::Heading(format!("What would help {}", one.command)));
@@ -575,8 +575,8 @@ fn prices(gates: &Probe<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Bloc
     let svg = dots(plots.next(), "What each call costs, on one thread", &price_dots(all));
     blocks.extend(plot(
         svg,
-        "On a scale of powers of ten: a dot where the answer is in memory, a ring where it is not. Half of the \
-         batches are within the line.",
+        "On a scale of powers of ten: a dot, and the first figure, where the answer is in memory (warm); a ring, and the \
+         second one, where it is not (cold). Half of the batches are within the line.",
     ));
     if !all.is_empty() {
         blocks.push(table("What each call costs", &prices_table(all)));
@@ -599,15 +599,19 @@ fn price_dots(prices: &[Price]) -> Vec<Dots> {
             range: (seconds(price.low), seconds(price.high)),
             filled: price.state == "warm",
         };
-        let text = format!("{} {} ns", price.state, plain(price.ns));
+        let said = format!("{} {} ns", price.state, plain(price.ns));
         match rows.iter_mut().find(|(known, _)| *known == key) {
             Some((_, row)) => {
-                row.text = format!("{}, {text}", row.text);
+                row.said = format!("{}, {said}", row.said);
+                row.text = format!("{} / {} ns", row.text.trim_end_matches(" ns"), plain(price.ns));
                 row.dots.push(dot);
             }
             None => {
-                let label = format!("{}: {}", price.gate, price.what);
-                rows.push((key, Dots { label, text, dots: vec![dot] }));
+                let text = format!("{}{} ns", if dot.filled { "" } else { "- / " }, plain(price.ns));
+                rows.push((
+                    key,
+                    Dots { label: format!("{}: {}", price.gate, price.what), text, said, dots: vec![dot] },
+                ));
             }
         }
     }

@@ -167,6 +167,26 @@ fn five_findings_and_five_pieces_of_advice_each_with_its_figure_and_command() {
 }
 
 #[test]
+fn what_could_not_be_found_out_is_said_as_far_as_it_is_known() {
+    let mut owned = Owned::new();
+    owned.stop_engines("stopped after 64.1 MiB");
+    let mut survey = owned.survey();
+    if let Part::Gathered(all) = &mut survey.file_systems {
+        all[0].probe.experiments.retain(|found| found.experiment != "cache");
+        all[0].probe.experiments[2].inferred = None;
+    }
+    let survey = survey.concluded();
+    let said = |section: &str| survey.findings.iter().find(|point| point.section == section).unwrap();
+    assert_eq!(said("probe").figure, "block 4K, readahead 128K (kernel's word), cache up to 8.0G");
+    assert!(said("probe").text.contains("how far is read ahead cannot be told (the kernel says 128K)"));
+    assert_eq!(said("walk").figure, "stopped after 64.1 MiB");
+    assert!(survey.advice.iter().any(|point| point.command == "fathom walk / -x --catalog walk.parquet"));
+    let page = html(&survey);
+    is_sound(&page);
+    assert!(page.contains("<td>128K (kernel&#39;s word)</td>") && page.contains("at most the memory, 8.0G"), "{page}");
+}
+
+#[test]
 fn what_does_not_answer_comes_first() {
     let mut owned = Owned::new();
     owned.rows.0.push(Row { verdict: Some("hung"), ..row(b"/nfs") });

@@ -45,7 +45,7 @@ impl Survey<'_> {
             }
             text.head(head);
             for point in points {
-                text.line(&printable(format!("- {} ({}; {})", point.text, point.figure, point.command).as_bytes()));
+                text.line(&format!("- {} ({}; {})", point.text, point.figure, point.command));
             }
             text.put("\n");
         }

@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use ::mounts::Warning;
 use ::mounts::root::Root;
+use gate::interrupt::{Guard, let_go};
 use gate::process::{is_root, memory, processors, uname, yield_to_others};
 use report::compare::comparison;
 use report::mounts::{Look, Mounts};
@@ -65,8 +66,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     if let Some([old, new]) = args.diff() {
         return diff::run(old, new, out);
     }
-    let to_stdout = args.output.as_deref() == Some(OsStr::new("-"));
-    if to_stdout && out.json {
+    if args.to_stdout() && out.json {
         return Err(Failed("the page and the JSON both go to standard output; give -o FILE for the page".to_owned()));
     }
     args.plot.iter().try_for_each(|dir| is_there(dir))?;
@@ -76,27 +76,26 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let held = gate::interrupt::hold();
     let mut found = Found::default();
     steps::take_all(&ground, &mut found);
-    // From here on a signal ends the process: nothing is left to be put away.
-    let was_asked = gate::interrupt::forget().is_some();
-    drop(held);
-    if was_asked {
-        found
-            .warnings
-            .insert(0, Warning::general("interrupted: what was found until then is here; the steps say what is not"));
-    }
     let about = machine(&ground, &found, i64::try_from(when).unwrap_or(0), begun);
-    conclude(&ground, found, about, was_asked, to_stdout)
+    conclude(&ground, found, about, held)
 }
 
 /// Makes page, text and JSON of what was found.
-fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, was_asked: bool, to_stdout: bool) -> Done {
+fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) -> Done {
     let Ground { args, out, .. } = ground;
+    let was_asked = gate::interrupt::asked().is_some();
     let mut warnings = std::mem::take(&mut found.warnings);
+    if was_asked {
+        let message = "interrupted: what was found until then is here; the steps say what is not";
+        warnings.insert(0, Warning::general(message));
+    }
     let probes: Vec<(Probe<'_>, &Probed)> =
         found.probed.iter().map(|probed| (shown(Some(&probed.dir), &probed.answer), probed)).collect();
     for (n, (_, probed)) in (1..).zip(&probes) {
         for series in probed.answer.series.iter().filter(|_| args.plot.is_some()) {
-            draw(args.plot.as_deref().unwrap_or_default(), &format!("{n}-"), series)?;
+            if let Err(Failed(why)) = draw(args.plot.as_deref().unwrap_or_default(), &format!("{n}-"), series) {
+                warnings.push(Warning::general(why));
+            }
         }
     }
     let file_systems: Vec<FileSystem<'_>> =
@@ -134,17 +133,19 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, was_asked: bo
     }
     .concluded();
     let look = Look { width: out.width, tree: out.on_terminal(), color: out.color };
-    if to_stdout {
-        out.data(html(&survey).as_bytes())?;
-    } else if let Some(name) = args.page() {
+    if let Some(name) = args.page() {
         match publish(name, html(&survey).as_bytes()) {
             Ok(()) => out.talk(format_args!("the page is {}", printable(name))),
             Err(Failed(why)) => warnings.push(Warning::general(format!("{why} -o FILE puts the page elsewhere"))),
         }
     }
+    // Nothing is left to be put away.
+    let_go(held);
     if out.json {
         out.envelope(SCHEMA, &survey, &warnings)?;
-    } else if !to_stdout {
+    } else if args.to_stdout() {
+        out.data(html(&survey).as_bytes())?;
+    } else {
         out.data(survey.to_text(look).as_bytes())?;
     }
     out.warn(&warnings);
@@ -152,9 +153,15 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, was_asked: bo
 }
 
 impl Args {
+    /// Whether the page goes where the text would.
+    fn to_stdout(&self) -> bool {
+        self.output.as_deref() == Some(OsStr::new("-"))
+    }
+
     /// The file that the page is written to.
     fn page(&self) -> Option<&[u8]> {
-        if self.no_page { None } else { Some(self.output.as_deref().map_or(PAGE, OsStr::as_bytes)) }
+        let is_file = !self.no_page && !self.to_stdout();
+        is_file.then(|| self.output.as_deref().map_or(PAGE, OsStr::as_bytes))
     }
 }
 

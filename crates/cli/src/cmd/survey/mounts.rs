@@ -20,8 +20,8 @@ use crate::out::Failed;
 pub(super) const TRIALS: usize = 3;
 /// File systems that are experimented on, unless it may take longer.
 const MOST_PROBED: usize = 4;
-/// How long a server may keep us waiting.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a server may keep us waiting, if that is in the step's time.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The mount table, as far as it was wanted.
 pub(super) struct Mounted {
@@ -49,14 +49,16 @@ pub(super) fn table(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _: 
         answer.map_err(|e| Not::wrong(format!("cannot find the mounts: {e}")))?;
     found.warnings.extend(warnings);
     let hangs = root_fstype.as_deref().is_some_and(may_hang);
+    // Perhaps twice: for DIR, and for what is below it.
+    let patience = PATIENCE.min(ration.left() / 3);
     let dirs = [ground.dir().to_vec()];
     let look = || walk::explain(&dirs).ok().map(|_| []);
     let silent = hangs
-        && alone_within(&Bounds { grace: Duration::ZERO, ..Bounds::time(PATIENCE) }, look)
+        && alone_within(&Bounds { grace: Duration::ZERO, ..Bounds::time(patience) }, look)
             .is_ok_and(|ran| ran.is_err());
     if ground.args.network {
         let of = points.len();
-        let checked = check::check(&mut points, PATIENCE.min(ration.each), |done| {
+        let checked = check::check(&mut points, patience, |done| {
             progress.at(|| format!("{done} of {of} mounts have answered"));
         });
         found

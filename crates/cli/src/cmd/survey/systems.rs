@@ -13,10 +13,8 @@ use super::Ground;
 use super::found::{Found, Not, Probed};
 use super::steps::Ration;
 
-/// What the experiments on one file system may read and write, unless it may take longer.
-const MOST: u64 = 96 << 20;
-/// The same where it may.
-const MOST_DEEP: u64 = 1 << 30;
+/// What the experiments on one file system may read and write in any case.
+const MOST: u64 = 1 << 30;
 
 /// The price of each call on the file system of DIR.
 pub(super) fn gates(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _: usize) -> Result<(), Not> {
@@ -62,7 +60,7 @@ fn experiment(
         dir: dir.to_vec(),
         experiments,
         limits: Limits {
-            bytes: ration.bytes.min(if deep { MOST_DEEP } else { MOST }),
+            bytes: ration.bytes.min(MOST),
             time: left.saturating_sub(left.mul_f64(END)),
         },
         cache: How::default(),

@@ -70,8 +70,11 @@ impl Output {
         Fault { next: hint(&error), ..Fault::writing(&self.file, error) }
     }
 
-    /// Writes a row group.
+    /// Writes a row group; without columns there is none.
     pub(super) fn append(&mut self, columns: Vec<Encoded>) -> Result<()> {
+        if columns.is_empty() {
+            return Ok(());
+        }
         let mut group = self.out.next_row_group()?;
         for (bytes, close) in columns {
             group.append_column(&bytes, close)?;

@@ -17,6 +17,7 @@ use super::about::{before_a_tick, now};
 use super::output::{Encoded, GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{COLUMNS, Row};
 use super::{About, Fault, Options, Root, plain};
+use crate::OnPanic;
 use crate::rows::Rows;
 
 /// Writes the catalog of the rows that are `kept`, each with the hash of what is in it, where that is known. `complete` says that
@@ -38,6 +39,7 @@ pub fn write_rows(
     let groups = rows.len().div_ceil(GROUP);
     let (next, queue) = (AtomicUsize::new(0), Queue::new(out));
     let work = || {
+        let _watch = OnPanic(|| queue.fail());
         let mut sum = Sum::default();
         let mut group = Group::default();
         loop {
@@ -62,7 +64,7 @@ pub fn write_rows(
         }
     };
     let threads = layout.processors.min(MOST_AT_ONCE).min(groups).max(1);
-    let sums: Vec<Option<Sum>> = std::thread::scope(|scope| {
+    let sums: Vec<Sum> = std::thread::scope(|scope| {
         let run = || {
             let sum = work();
             gate::meter::hand_in();
@@ -70,13 +72,11 @@ pub fn write_rows(
         };
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
         let own = work();
-        std::iter::once(Some(own)).chain(others.into_iter().map(|other| other.join().ok())).collect()
+        // Of one that has died, the queue knows.
+        std::iter::once(own).chain(others.into_iter().filter_map(|other| other.join().ok())).collect()
     });
     let out = queue.into_output()?;
-    let Sum { totals, racy, left_out } = sums
-        .into_iter()
-        .try_fold(Sum::default(), Sum::with)
-        .ok_or_else(|| out.fault("a thread has died".to_owned()))?;
+    let Sum { totals, racy, left_out } = sums.into_iter().fold(Sum::default(), Sum::with);
     let complete = complete && !left_out;
     let mut parts = rows.parts().to_vec();
     if !complete {
@@ -104,12 +104,11 @@ struct Sum {
 }
 
 impl Sum {
-    fn with(mut self, other: Option<Sum>) -> Option<Sum> {
-        let other = other?;
+    fn with(mut self, other: Sum) -> Sum {
         self.totals.merge(&other.totals);
         self.racy += other.racy;
         self.left_out |= other.left_out;
-        Some(self)
+        self
     }
 }
 
@@ -139,6 +138,12 @@ impl Queue {
         self.state().failed.is_some()
     }
 
+    /// A thread has died: what it would have written is not waited for.
+    fn fail(&self) {
+        self.state().failed.get_or_insert_with(|| "a thread has died".to_owned());
+        self.turn.notify_all();
+    }
+
     /// Writes a row group when those before it have been. Each thread has one, and takes them in order, so that the next
     /// one is never waited for in vain.
     fn append(&self, nth: usize, columns: Written<Vec<Encoded>>) {
@@ -147,9 +152,7 @@ impl Queue {
             state = self.turn.wait(state).unwrap_or_else(|e| e.into_inner());
         }
         if state.failed.is_none() {
-            let empty = matches!(&columns, Ok(columns) if columns.is_empty());
-            let written = columns.and_then(|columns| if empty { Ok(()) } else { state.out.append(columns) });
-            state.failed = written.err().map(plain);
+            state.failed = columns.and_then(|columns| state.out.append(columns)).err().map(plain);
             state.written += 1;
         }
         drop(state);
@@ -181,7 +184,7 @@ struct Place {
 impl Above {
     /// Those that are above a row and begin before it.
     fn before(rows: &Rows, row: usize) -> Above {
-        let up: Vec<usize> = std::iter::successors(rows.parent(row.min(rows.len())), |&dir| rows.parent(dir)).collect();
+        let up: Vec<usize> = std::iter::successors(rows.parent(row), |&dir| rows.parent(dir)).collect();
         let mut above = Above::default();
         up.into_iter().rev().for_each(|dir| drop(above.of(rows, dir)));
         above

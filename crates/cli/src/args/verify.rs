@@ -9,6 +9,7 @@ const VERIFY_EXAMPLES: &str = concat!(
 Examples:
   fathom verify srv.tar.zst               whether it is whole
   fathom verify srv.tar --against /       and whether /srv is still as it says
+  fathom verify srv.tar --against / --exclude tmp  and nothing else but tmp is there
   ssh host cat srv.tar | fathom verify -  from standard input
 
 ",
@@ -22,8 +23,12 @@ pub(crate) struct Verify {
     /// The archive; - is standard input
     #[arg(value_name = "ARCHIVE")]
     pub(crate) archive: OsString,
-    /// Compare each member with what has its name below DIR: type, mode, owner, size, time, contents, links, attributes.
-    /// What is there and in no member is not looked for
+    /// Compare each member with what has its name below DIR: type, mode, owner, size, time, contents, links, attributes;
+    /// and tell of what is in the directories that were dumped, and not in the archive
     #[arg(long, value_name = "DIR")]
     pub(crate) against: Option<OsString>,
+    /// What need not be in the archive, as it was left out of the dump: names, or with a slash, paths below DIR. May be given
+    /// several times
+    #[arg(long, value_name = "GLOB", requires = "against")]
+    pub(crate) exclude: Vec<String>,
 }

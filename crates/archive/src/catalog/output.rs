@@ -128,12 +128,12 @@ impl Layout {
         Ok(columns.into_iter().map(|(_, encoded)| encoded).collect())
     }
 
-    /// Encodes columns into memory, side by side: a few rows at a time, so that each row is brought near only once.
+    /// Encodes columns into memory, side by side: a few rows at a time, so that each row is asked for only once, in order.
     pub(super) fn encode<'a>(
         &self,
         columns: Vec<usize>,
         rows: usize,
-        row: impl Fn(usize) -> Row<'a>,
+        mut row: impl FnMut(usize) -> Row<'a>,
     ) -> Result<Vec<(usize, Encoded)>> {
         /// So many rows stay in the processor's second cache.
         const NEAR: usize = 1 << 10;
@@ -149,7 +149,7 @@ impl Layout {
         let mut near = Vec::with_capacity(NEAR);
         for first in (0..rows).step_by(NEAR) {
             near.clear();
-            near.extend((first..rows.min(first + NEAR)).map(&row));
+            near.extend((first..rows.min(first + NEAR)).map(&mut row));
             for (&column, writer) in columns.iter().zip(&mut writers) {
                 put(writer, COLUMNS[column].values, &near)?;
             }

@@ -41,26 +41,24 @@ pub fn write_rows(
     let work = || {
         let _watch = OnPanic(|| queue.fail());
         let mut sum = Sum::default();
-        let mut group = Group::default();
         loop {
             let nth = next.fetch_add(1, Relaxed);
             if nth >= groups || queue.has_failed() {
                 return sum;
             }
             let all = nth * GROUP..rows.len().min((nth + 1) * GROUP);
-            let mut above = Above::before(rows, all.start);
+            let (mut above, mut group) = (Above::before(rows, all.start), Group::default());
             for row in all {
                 let at = above.of(rows, row);
-                if !kept(row) {
-                    sum.left_out = true;
-                    continue;
-                }
-                let (name, meta) = (rows.name(row), rows.meta(row));
+                if kept(row) { group.add(row, rows.name(row), at) } else { sum.left_out = true }
+            }
+            let encoded = group.encode(&layout, rows, |row, at, name| {
+                let meta = rows.meta(row);
                 sum.totals.add(&Dir { path: b"", hash: at.hash, depth: at.depth }, &Entry { name, meta });
                 sum.racy += u64::from(meta.ctime >= at_rest_before);
-                group.add(rows, row, meta, at.path, blake3(row));
-            }
-            queue.append(nth, group.encode(&layout));
+                (meta, blake3(row))
+            });
+            queue.append(nth, encoded);
         }
     };
     let threads = layout.processors.min(MOST_AT_ONCE).min(groups).max(1);
@@ -217,43 +215,51 @@ impl Above {
     }
 }
 
-/// The rows of a row group.
+/// The rows of a row group: which they are, their directories, and their names, one after the other.
 #[derive(Default)]
 struct Group {
     items: Vec<Item>,
+    dirs: Vec<Place>,
     names: Vec<u8>,
 }
 
 struct Item {
-    meta: Meta,
-    part: u32,
-    top: u32,
-    dir: Bytes,
-    name: (usize, usize),
-    blake3: Option<[u8; 32]>,
+    row: usize,
+    /// The number of its directory among those of the group.
+    dir: usize,
+    /// Where its name ends.
+    end: usize,
 }
 
 impl Group {
-    fn add(&mut self, rows: &Rows, row: usize, meta: Meta, dir: Bytes, blake3: Option<[u8; 32]>) {
-        let from = self.names.len();
-        self.names.extend_from_slice(rows.name(row));
-        let name = (from, self.names.len());
-        let (part, top) = (rows.part(row) as u32, rows.top(row) as u32);
-        self.items.push(Item { meta, part, top, dir, name, blake3 });
+    fn add(&mut self, row: usize, name: &[u8], dir: Place) {
+        if self.dirs.last().is_none_or(|last| (last.hash, last.depth) != (dir.hash, dir.depth)) {
+            self.dirs.push(dir);
+        }
+        self.names.extend_from_slice(name);
+        self.items.push(Item { row, dir: self.dirs.len() - 1, end: self.names.len() });
     }
 
-    /// Encodes them, and is empty then. Of no rows there are no columns.
-    fn encode(&mut self, layout: &Layout) -> Written<Vec<Encoded>> {
-        if self.items.is_empty() {
+    /// Encodes them, of each what `known` says of it: what statx(2) said, and its hash. Of no rows there are no columns.
+    fn encode(
+        self,
+        layout: &Layout,
+        rows: &Rows,
+        mut known: impl FnMut(usize, &Place, &[u8]) -> (Meta, Option<[u8; 32]>),
+    ) -> Written<Vec<Encoded>> {
+        let Group { items, dirs, names } = self;
+        if items.is_empty() {
             return Ok(Vec::new());
         }
-        let names = Bytes::from(std::mem::take(&mut self.names));
+        let names = Bytes::from(names);
         let row = |nth: usize| {
-            let Item { meta, part, top, dir, name: (from, to), blake3 } = &self.items[nth];
-            Row { meta, part: *part, top: *top, blake3: *blake3, dir, name: (&names, *from, *to) }
+            let (Item { row, dir, end }, from) = (&items[nth], nth.checked_sub(1).map_or(0, |before| items[before].end));
+            let (row, dir) = (*row, &dirs[*dir]);
+            let (meta, blake3) = known(row, dir, &names[from..*end]);
+            let (part, top) = (rows.part(row) as u32, rows.top(row) as u32);
+            Row { meta, part, top, blake3, dir: &dir.path, name: (&names, from, *end) }
         };
-        let columns = layout.encode((0..COLUMNS.len()).collect(), self.items.len(), row);
-        self.items.clear();
+        let columns = layout.encode((0..COLUMNS.len()).collect(), items.len(), row);
         Ok(columns?.into_iter().map(|(_, encoded)| encoded).collect())
     }
 }

@@ -363,7 +363,9 @@ fn leave_out_own(question: &Question, chain: &Chain, output: &Output, rows: &Row
     let mut notes = Vec::new();
     for row in 0..rows.len() {
         let is_own = |meta: Meta| own.contains(&(meta.dev, meta.ino));
-        if rows.kind(row) == Type::File && is_own(rows.meta(row)) {
+        // Most are not: that is to be known at once.
+        let may_be = own.iter().any(|(_, ino)| *ino == rows.ino(row));
+        if may_be && rows.kind(row) == Type::File && is_own(rows.meta(row)) {
             plan.set(row, Step::LeftOut);
             let mut path = Vec::new();
             rows.path(row, &mut path);

@@ -551,3 +551,44 @@ fn a_source_that_fails_and_is_slow() {
         assert_eq!(value["result"]["files"], 0, "{value}");
     });
 }
+
+/// A large file of which a part cannot be read: from somewhere before that on there are zeros, and the next increment has all of it.
+#[test]
+fn a_source_that_fails_within_a_file() {
+    if !require(&NEEDS) || !require(&[Need::Fuse]) {
+        return;
+    }
+    in_namespace(|ground| {
+        const MIB: usize = 1 << 20;
+        let (at, catalog, restored) = (ground.join("far"), ground.join("catalog"), dir(ground.join("restored")));
+        let far = Far { directories: 1, files: 7, unit: MIB as u64, ..Far::default() };
+        let round = |far: &Far, number: usize| {
+            let server = serve_far(far.clone(), &at);
+            let archive = ground.join(format!("{number}.tar"));
+            let mut command = fathom(args!["dump", "far", "-o", archive, "--catalog", catalog, "--json"]);
+            if number > 0 {
+                command.args(args!["--since", catalog]);
+            }
+            let ran = run(command.current_dir(ground));
+            unmount_whole(&at);
+            drop(server);
+            is_sound(&archive);
+            by_gnu_tar(&archive, &restored);
+            ran
+        };
+        let broken = Far { broken_from: Some(("d0/f5", 3 * MIB as u64, libc::EIO)), ..far.clone() };
+        let value = round(&broken, 0).exits(1).json();
+        let [warning] = &value["warnings"].as_array().unwrap()[..] else { panic!("one warning: {value}") };
+        assert_eq!((&warning["path"], &warning["errno"]), (&"far/d0/f5".into(), &"EIO".into()), "{warning}");
+        assert!(warning["message"].as_str().unwrap().contains("cannot be read from byte"), "{warning}");
+        let content = fs::read(restored.join("far/d0/f5")).unwrap();
+        let right = content.iter().position(|&byte| byte != 5).unwrap();
+        assert!((2 * MIB..=3 * MIB).contains(&right) && content.len() == 5 * MIB, "{right}");
+        assert!(content[right..].iter().all(|&byte| byte == 0));
+        let value = round(&far, 1).exits(0).json();
+        assert_eq!(value["result"]["files"], 1, "{value}");
+        for f in 0..7 {
+            assert!(fs::read(restored.join(format!("far/d0/f{f}"))).unwrap() == vec![f as u8; f * MIB], "f{f}");
+        }
+    });
+}

@@ -17,7 +17,7 @@ use crate::support::disks::{BTRFS, EXT4, XFS, image, mount_elsewhere, mount_imag
 use crate::support::meanwhile::{Until, meanwhile, while_written};
 use crate::support::reference::settle;
 use crate::support::remote::{Far, serve_far};
-use crate::support::run::args;
+use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Snapshot, kept, same, snapshot};
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -505,6 +505,22 @@ fn no_room_for_the_map() {
     });
 }
 
+/// Dumps the tree of a server, the first time whole, and restores it over what was restored before.
+fn dump_far(far: &Far, ground: &Path, number: usize) -> Ran {
+    let (at, archive, catalog) = (ground.join("far"), ground.join(format!("{number}.tar")), ground.join("catalog"));
+    let server = serve_far(far.clone(), &at);
+    let mut command = fathom(args!["dump", "far", "-o", archive, "--catalog", catalog, "--json"]);
+    if number > 0 {
+        command.args(args!["--since", catalog]);
+    }
+    let ran = run(command.current_dir(ground));
+    unmount_whole(&at);
+    drop(server);
+    is_sound(&archive);
+    by_gnu_tar(&archive, &dir(ground.join("restored")));
+    ran
+}
+
 /// A server that gives a few bytes at a time, and some files not at all until it is mended.
 #[test]
 fn a_source_that_fails_and_is_slow() {
@@ -512,23 +528,9 @@ fn a_source_that_fails_and_is_slow() {
         return;
     }
     in_namespace(|ground| {
-        let at = ground.join("far");
         let far = Far { directories: 3, files: 200, piece: Some(7), ..Far::default() };
-        let (catalog, restored) = (ground.join("catalog"), dir(ground.join("restored")));
-        let round = |far: &Far, number: usize| {
-            let server = serve_far(far.clone(), &at);
-            let archive = ground.join(format!("{number}.tar"));
-            let mut command = fathom(args!["dump", "far", "-o", archive, "--catalog", catalog, "--json"]);
-            if number > 0 {
-                command.args(args!["--since", catalog]);
-            }
-            let ran = run(command.current_dir(ground));
-            unmount_whole(&at);
-            drop(server);
-            is_sound(&archive);
-            by_gnu_tar(&archive, &restored);
-            ran
-        };
+        let restored = ground.join("restored");
+        let round = |far: &Far, number| dump_far(far, ground, number);
         let content = |d: usize, f: usize| fs::read(restored.join(format!("far/d{d}/f{f}"))).ok();
         let is_right = |d: usize, f: usize| content(d, f) == Some(vec![f as u8; f]);
         let broken = vec![("d0/f9", libc::EIO), ("d2/f150", libc::EIO)];
@@ -560,22 +562,9 @@ fn a_source_that_fails_within_a_file() {
     }
     in_namespace(|ground| {
         const MIB: usize = 1 << 20;
-        let (at, catalog, restored) = (ground.join("far"), ground.join("catalog"), dir(ground.join("restored")));
+        let restored = ground.join("restored");
         let far = Far { directories: 1, files: 7, unit: MIB as u64, ..Far::default() };
-        let round = |far: &Far, number: usize| {
-            let server = serve_far(far.clone(), &at);
-            let archive = ground.join(format!("{number}.tar"));
-            let mut command = fathom(args!["dump", "far", "-o", archive, "--catalog", catalog, "--json"]);
-            if number > 0 {
-                command.args(args!["--since", catalog]);
-            }
-            let ran = run(command.current_dir(ground));
-            unmount_whole(&at);
-            drop(server);
-            is_sound(&archive);
-            by_gnu_tar(&archive, &restored);
-            ran
-        };
+        let round = |far: &Far, number| dump_far(far, ground, number);
         let broken = Far { broken_from: Some(("d0/f5", 3 * MIB as u64, libc::EIO)), ..far.clone() };
         let value = round(&broken, 0).exits(1).json();
         let [warning] = &value["warnings"].as_array().unwrap()[..] else { panic!("one warning: {value}") };

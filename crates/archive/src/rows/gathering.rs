@@ -267,11 +267,10 @@ impl Worker for Hand<'_> {
                 self.sum.add(dir, entry);
             }
             let mut row = self.pack(&entry.meta, dir.path, entry.name);
-            let hash = if entry.name.is_empty() {
+            if entry.name.is_empty() {
                 if let Some(&source) = to.dirs.get(dir.hash as usize) {
                     self.batch.sources.push((source, number));
                 }
-                dir.hash
             } else {
                 if piece == NONE {
                     let key = to.key(dir.hash, dir.path);
@@ -281,9 +280,10 @@ impl Worker for Hand<'_> {
                     piece = self.batch.pieces.len() as u32 - 1;
                 }
                 row.parent = piece;
-                digest::below(dir.hash, entry.name)
-            };
+            }
             if entry.meta.is_dir() {
+                let is_source = entry.name.is_empty();
+                let hash = if is_source { dir.hash } else { digest::below(dir.hash, entry.name) };
                 entry.path(dir, &mut self.path);
                 self.batch.dirs.push((to.key(hash, &self.path), number));
             }

@@ -87,7 +87,7 @@ impl Tree {
 
     /// Tells of what is in the directories that are known, and is not known itself.
     pub(super) fn besides(&self, known: &Known, spared: &Spared<'_>, mut tell: impl FnMut(Warning)) {
-        let mut left = if known.dirs.is_empty() { Vec::new() } else { vec![Vec::new()] };
+        let mut left: Vec<Vec<u8>> = if known.dirs.is_empty() { Vec::new() } else { vec![Vec::new()] };
         while let Some(path) = left.pop() {
             let is_dumped = known.dirs.get(&known.hash(&path)).copied().unwrap_or_default();
             let Listed { dir, names, is_mounted } = match self.list(&path) {

@@ -439,7 +439,8 @@ fn less_and_less_room() {
             (0..300).for_each(|n| drop(file(tree.join(format!("d{}/f{n}", n % 9)), 300)));
             let (catalog, map) = (at.join("catalog"), at.join("map"));
             let dump = |archive: &Path| {
-                let mut command = fathom(args!["dump", "tree", "-o", archive, "--catalog", catalog, "--map", map, "-q"]);
+                let mut command =
+                    fathom(args!["dump", "tree", "-o", archive, "--catalog", catalog, "--map", map, "-q"]);
                 if catalog.exists() {
                     command.args(args!["--since", catalog]);
                 }

@@ -258,7 +258,8 @@ fn a_disk_that_is_full() {
                 let value = ran.json();
                 let warnings = value["warnings"].as_array().unwrap();
                 let is_named = |name: &[u8]| {
-                    let is_it = |warning: &Value| warning["errno"] == "ENOSPC" && exact(warning, "path").ends_with(name);
+                    let is_it =
+                        |warning: &Value| warning["errno"] == "ENOSPC" && exact(warning, "path").ends_with(name);
                     warnings.iter().any(is_it)
                 };
                 let (is, wanted) = (kept(&to), kept(&top));

@@ -113,7 +113,8 @@ fn every_engine_prints_what_find_prints() {
                 let expected = by_find(&here, given, finds);
                 for engine in engines(make.map_or("tmpfs", |make| make.fstype)).iter().chain([&"auto"]) {
                     // Its own engine walks no other file system that DIR may be on.
-                    if given.iter().any(|dir| dir.contains("mounted")) && !["stat", "threads", "auto"].contains(engine) {
+                    if given.iter().any(|dir| dir.contains("mounted")) && !["stat", "threads", "auto"].contains(engine)
+                    {
                         continue;
                     }
                     let found = by_engine(&here, engine, given, ours);

@@ -253,7 +253,8 @@ impl Group {
         }
         let names = Bytes::from(names);
         let row = |nth: usize| {
-            let (Item { row, dir, end }, from) = (&items[nth], nth.checked_sub(1).map_or(0, |before| items[before].end));
+            let (Item { row, dir, end }, from) =
+                (&items[nth], nth.checked_sub(1).map_or(0, |before| items[before].end));
             let (row, dir) = (*row, &dirs[*dir]);
             let (meta, blake3) = known(row, dir, &names[from..*end]);
             let (part, top) = (rows.part(row) as u32, rows.top(row) as u32);

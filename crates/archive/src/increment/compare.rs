@@ -164,8 +164,7 @@ fn in_pieces<A: Send, B: Send, T: Send>(
     let pieces = a.chunks_mut(size).zip(b.chunks_mut(size)).enumerate();
     let work = &work;
     std::thread::scope(|scope| {
-        let begun: Vec<_> =
-            pieces.map(|(nth, (a, b))| scope.spawn(move || work((nth * size) as u32, a, b))).collect();
+        let begun: Vec<_> = pieces.map(|(nth, (a, b))| scope.spawn(move || work((nth * size) as u32, a, b))).collect();
         let ended = begun.into_iter().map(|thread| thread.join());
         ended.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })

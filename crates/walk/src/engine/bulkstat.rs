@@ -122,10 +122,14 @@ pub fn inodes_digest(fd: &Fd, threads: Option<usize>) -> Result<(u128, u64), Err
     let sum = Mutex::new(Ok((0_u128, 0)));
     crew(threads, usize::MAX, || {
         let (mut digest, mut count) = (0_u128, 0);
-        let gone = tour.go(next.fetch_add(1, Relaxed), || true, |inode| {
-            digest = digest.wrapping_add(xxh3_128(&words(inode)));
-            count += 1;
-        });
+        let gone = tour.go(
+            next.fetch_add(1, Relaxed),
+            || true,
+            |inode| {
+                digest = digest.wrapping_add(xxh3_128(&words(inode)));
+                count += 1;
+            },
+        );
         let mut sum = sum.lock().unwrap_or_else(|e| e.into_inner());
         *sum = match (*sum, gone) {
             (Ok((all, inodes)), Ok(())) => Ok((digest.wrapping_add(all), count + inodes)),

@@ -188,7 +188,7 @@ const CASES: [Case; 33] = [
         "cannot read",
         r#"h = bytearray(block(b"s", b"S")); h[257:265] = b"ustar  \0"; h[482] = 1; h[483:495] = b"%011o\0" % 10
 h[148:156] = b" " * 8; h[148:156] = b"%06o\0 " % sum(h)
-raw(bytes(h), (b"00000000000\0" * 42 + b"\1" + b"\0" * 7) * 200000)"#,
+raw(bytes(h), (b"00000000000\0" * 42 + b"\1" + b"\0" * 7) * 60000)"#,
     ),
     case(
         "an extended header for an extended header, and so on",
@@ -266,7 +266,7 @@ fn nothing_outside_is_touched() {
                     }
                     scene.holds(&what);
                 }
-                for look in [&["list"][..], &["list", "--json"], &["verify"], &["verify", "--against", "."]] {
+                for look in [&["list"][..], &["verify", "--against", "."]] {
                     let (command, more) = look.split_first().unwrap();
                     let mut looks = fathom(args![command, &scene.archive]);
                     let (status, said, memory) = measured(looks.args(more));

@@ -56,7 +56,8 @@ impl Output {
     /// Begins a file, which has no name yet.
     pub(super) fn create(file: &[u8]) -> std::result::Result<(Layout, Output), Fault> {
         let fault = |e: ParquetError| Fault::writing(file, plain(e));
-        let writer = Writer::create(file).map_err(|e| Fault::writing(file, e))?;
+        let writing = |e: gate::Errno| Fault { next: hint(&e.to_string()), ..Fault::writing(file, e) };
+        let writer = Writer::create(file).map_err(writing)?;
         let schema = descriptor().map_err(fault)?;
         let properties = WriterPropertiesPtr::new(properties());
         let out = BufWriter::with_capacity(1 << 20, writer);

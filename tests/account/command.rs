@@ -237,8 +237,12 @@ fn prices_are_taken_from_a_probe() {
     assert_eq!(value["model"]["prices"], "fathom probe /x gates");
     // A pipe will do: `--prices <(fathom probe ...)`.
     let report = dir.path().join("report");
-    let piped = format!("cat {} | {} account --json -o {} --prices /dev/stdin -- stat /", prices.display(),
-        env!("CARGO_BIN_EXE_fathom"), report.display());
+    let piped = format!(
+        "cat {} | {} account --json -o {} --prices /dev/stdin -- stat /",
+        prices.display(),
+        env!("CARGO_BIN_EXE_fathom"),
+        report.display()
+    );
     run(&mut program(Path::new("sh"), ["-c", &piped])).exits(0);
     let piped: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
     assert_eq!(piped["result"]["model"]["prices"], value["model"]["prices"]);

@@ -83,7 +83,8 @@ fn a_table_may_come_through_a_pipe() {
     let file = table("list,9,1,0,no\nstat,0.5,1,1,no\nset,0.25,1,1,yes\n");
     let plain = run(&mut fathom(args!["account", "--json", "--model", file.path()])).exits(0).json();
     for name in ["-", "/dev/stdin"] {
-        let script = format!("cat {} | {} account --json --model {name}", file.path().display(), env!("CARGO_BIN_EXE_fathom"));
+        let script =
+            format!("cat {} | {} account --json --model {name}", file.path().display(), env!("CARGO_BIN_EXE_fathom"));
         let piped = run(&mut support::run::program("sh".as_ref(), ["-c", &script])).exits(0).json();
         assert_eq!(piped["result"], plain["result"], "{name}");
     }

@@ -164,7 +164,8 @@ fn many_calls_take_no_more_memory_than_few() {
     let (busy, report) = (crate::counts::busy(at.path()), at.path().join("report"));
     for (meter, many) in [("bpf", 5_000_000), ("perf", 1_000_000)] {
         let number = many.to_string();
-        let mut command = fathom(args!["account", "--meter", meter, "--json", "-o", &report, "--", &busy, "many", number]);
+        let mut command =
+            fathom(args!["account", "--meter", meter, "--json", "-o", &report, "--", &busy, "many", number]);
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
         let mut status = 0;

@@ -427,6 +427,37 @@ fn who_listens_slowly_hears_what_was_asked_for_and_no_more_is_told() {
     });
 }
 
+/// Sleeps over the first call.
+#[derive(Default)]
+struct Dozing(u64);
+
+impl Listener for Dozing {
+    fn call(&mut self, _: &Call<'_>) {
+        if self.0 == 0 {
+            std::thread::sleep(Duration::from_secs(3));
+        }
+        self.0 += 1;
+    }
+}
+
+#[test]
+fn what_comes_faster_than_it_is_read_is_said_to_be_lost() {
+    const MANY: u64 = 400_000;
+    let command = find([busy(), "many".into(), MANY.to_string().into()]);
+    each(|meter| {
+        if meter.name() == "ptrace" {
+            return; // it waits for who listens
+        }
+        let mut dozing = Dozing::default();
+        let metered = meter.run(&command, ALL, &mut dozing).unwrap();
+        let calls: u64 = metered.totals.iter().map(|total| total.calls).sum();
+        assert!(metered.lost > 0 && !metered.warnings.is_empty(), "{}: {metered:?}", meter.name());
+        assert!(metered.told == dozing.0 && metered.told + metered.lost >= MANY, "{}: {metered:?}", meter.name());
+        // One of them adds up in the kernel, and so lacks nothing.
+        assert!(meter.name() != "bpf" || calls >= MANY, "{calls}");
+    });
+}
+
 #[test]
 fn several_meters_at_once_hear_their_own() {
     let command = find([busy(), "once".into()]);

@@ -110,9 +110,8 @@ fn open(attr: &Attr, tid: i32, processor: u32) -> Result<Fd> {
     const FD_CLOEXEC: c_long = 1 << 3;
     let attr = std::ptr::from_ref(attr);
     // SAFETY: `attr` is a live perf_event_attr that says how long it is.
-    let fd = unsafe {
-        syscall(libc::SYS_perf_event_open, attr, c_long::from(tid), c_long::from(processor), -1, FD_CLOEXEC)
-    };
+    let fd =
+        unsafe { syscall(libc::SYS_perf_event_open, attr, c_long::from(tid), c_long::from(processor), -1, FD_CLOEXEC) };
     answer(fd).map(Fd::take)
 }
 

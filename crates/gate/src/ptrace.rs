@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use libc::{c_int, c_long, c_void};
 
-use crate::{Errno, Result};
 use crate::cache::page_size;
 use crate::clock::monotonic;
 use crate::meter::answer;
 use crate::process::{Ended, ended};
+use crate::{Errno, Result};
 
 // The C libraries do not agree on the type of these, and do not have all of them.
 const CONT: c_long = 7;

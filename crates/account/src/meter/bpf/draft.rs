@@ -1,7 +1,7 @@
 //! A program while it is written: what several of the meter's programs do, on top of the [assembler](super::asm).
 
 use super::asm::{Asm, Helper, If, Label, Op, Reg, Size};
-use super::layout::{REGISTERS, SIGN, TAKEN, board, class, fork, kind, names, slot, task};
+use super::layout::{REGISTERS, SIGN, TAKEN, board, class, kind, names, slot, task};
 use super::offsets::Offsets;
 use crate::syscalls::NUMBERS;
 

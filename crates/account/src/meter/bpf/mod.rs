@@ -10,6 +10,10 @@
 //! | `offsets` | where the fields of the kernel's structs are |
 //! | `watch` | this side: reads the ring, takes finished processes out of the maps |
 //!
+//! Raw tracepoints, and not a trampoline at each of the calls (fentry and fexit): that would cost strangers nothing and the metered less,
+//! but it is two programs and two patches of the kernel's code for each of more than a hundred calls, which takes longer than most
+//! commands run.
+//!
 //! It takes root (`CAP_BPF` and `CAP_PERFMON`) and Linux 5.8, by what it uses; it has been run on 6.18. What it cannot see: calls
 //! of 32-bit programs (it says how many there were), and what a 64-bit program asks for by `int 0x80`. Where the kernel does
 //! not describe its own types, process ids are the kernel's even in a PID namespace, and names of programs are cut to 15 bytes
@@ -358,9 +362,8 @@ mod tests {
         let script = "for i in 1 2 3 4 5 6 7 8; do (ls / /no/such; cat /etc/passwd) >/dev/null 2>&1; done; true";
         let words = ["sh", "-c", script].map(std::ffi::OsString::from);
         let command = Command::find(&words).unwrap();
-        let metered = |room| {
-            Bpf.run_by(Offsets::find().unwrap(), room, &command, Want::Detail { calls: 40 }, &mut ()).unwrap()
-        };
+        let metered =
+            |room| Bpf.run_by(Offsets::find().unwrap(), room, &command, Want::Detail { calls: 40 }, &mut ()).unwrap();
         let ample = metered(ROOM);
         assert_eq!((ample.told, ample.lost, &ample.warnings[..]), (40, 0, &[][..]));
         let tight = metered(Room { slots: 2, cells: 4, ..ROOM });

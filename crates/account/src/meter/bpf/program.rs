@@ -16,8 +16,8 @@
 //! that nobody can guess. So nobody need know how the kernel numbers processes, which in a PID namespace is another way.
 
 use super::asm::{Helper, If, Op, Reg, Size};
-use super::draft::{Draft, FORCE_WAKEUP, KEY, NO_WAKEUP, TASK, Things};
-use super::layout::{LOOKED, REGISTERS, board, fork as made, kind, slot, task};
+use super::draft::{Draft, FORCE_WAKEUP, NO_WAKEUP, TASK, Things};
+use super::layout::{LOOKED, REGISTERS, board, fork, kind, slot, task};
 use crate::syscalls::{self, NUMBERS};
 
 use Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
@@ -274,7 +274,7 @@ pub(super) fn fork(things: &Things) -> Option<Vec<u64>> {
     p.asm.store(Word, R10, TASK + task::TID, R9);
     // What it shares with its maker.
     p.asm.store_number(Double, R10, -40, 0);
-    for (at, bit) in [(offsets.files, made::FILES), (offsets.fs, made::FS)] {
+    for (at, bit) in [(offsets.files, fork::FILES), (offsets.fs, fork::FS)] {
         let Some(at) = at else { continue };
         let own = p.asm.label();
         p.follow(R1, -24, R8, at);
@@ -319,7 +319,7 @@ pub(super) fn fork(things: &Things) -> Option<Vec<u64>> {
     p.asm.store(Double, R10, TASK + task::SLOT, R1);
     p.slot_add(-32, 1);
     if offsets.files.is_none() {
-        p.asm.store_number(Double, R10, -40, made::FILES | made::FS);
+        p.asm.store_number(Double, R10, -40, fork::FILES | fork::FS);
     }
 
     p.asm.place(entered);
@@ -328,17 +328,17 @@ pub(super) fn fork(things: &Things) -> Option<Vec<u64>> {
     p.board_add(board::LIVE, 1);
     p.unless_told(out);
     // The entry has been copied; its place on the stack is free.
-    const EVENT: i16 = TASK - made::LEN;
+    const EVENT: i16 = TASK - fork::LEN;
     p.asm.store_number(Word, R10, EVENT, kind::FORK);
     p.asm.load(Word, R1, R7, task::PID);
-    p.asm.store(Word, R10, EVENT + made::PARENT, R1);
+    p.asm.store(Word, R10, EVENT + fork::PARENT, R1);
     p.asm.load(Word, R1, R10, TASK + task::PID);
-    p.asm.store(Word, R10, EVENT + made::PID, R1);
-    p.asm.store(Word, R10, EVENT + made::TID, R9);
+    p.asm.store(Word, R10, EVENT + fork::PID, R1);
+    p.asm.store(Word, R10, EVENT + fork::TID, R9);
     p.asm.load(Double, R1, R10, -40);
-    p.asm.store(Double, R10, EVENT + made::SHARES, R1);
+    p.asm.store(Double, R10, EVENT + fork::SHARES, R1);
     let dropped = p.asm.label();
-    p.output((R10, EVENT), made::LEN.into(), NO_WAKEUP, dropped);
+    p.output((R10, EVENT), fork::LEN.into(), NO_WAKEUP, dropped);
     p.asm.jump(out);
     p.asm.place(dropped);
     p.board_add(board::UNHEARD, 1);

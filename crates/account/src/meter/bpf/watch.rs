@@ -308,7 +308,10 @@ impl<'a> Watch<'a> {
         };
         warn(spilt, "calls were counted, but there was no room for whose they were, and how they failed if they did");
         warn(dropped, "calls are in the totals, but are not told one by one: they came faster than they could be read");
-        warn(unheard, "forks, new programs and ends of threads came faster than they could be read: names may be wrong since");
+        warn(
+            unheard,
+            "forks, new programs and ends of threads came faster than they could be read: names may be wrong since",
+        );
         warn(unfollowed, "threads could not be followed, and their calls are not counted: too many ran at once");
         warn(narrow, "calls of 32-bit programs were not counted");
         Ok(Summary { totals, told: self.told, lost: dropped + unheard + unfollowed, warnings })

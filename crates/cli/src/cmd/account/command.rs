@@ -118,6 +118,7 @@ pub(crate) fn take(
     let user = metered.user.as_secs_f64() * share;
     let cpu = (metered.user + metered.sys).saturating_sub(metered.overhead).as_secs_f64() * share;
     let what_if = whatif::what_if(&detail, &asked, &prices, user, cpu);
+    let what_if = if share > 0.0 { what_if.scaled(1.0 / share) } else { what_if };
     Ok(Taken { metered, detail, prices, what_if })
 }
 

@@ -24,7 +24,8 @@ fn written(log: &Path) -> Vec<String> {
         let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| line.contains(flag));
         let made_up = ["\"/dev/null\"", "\"/dev/tty\"", "\"/proc/"].iter().any(|place| line.contains(place));
         line.contains("(")
-            && !line.contains("resumed>") && !line.contains("syscall_0x")
+            && !line.contains("resumed>")
+            && !line.contains("syscall_0x")
             && (!opens || writes && !made_up && !line.contains("O_TMPFILE"))
     };
     log.lines().filter(is_change).map(str::to_owned).collect()

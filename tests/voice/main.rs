@@ -1,6 +1,8 @@
 //! One voice: what every command says alike. What help texts have in common is held where they are defined
 //! (`crates/cli/src/args/voice.rs`); here is what a user sees of a run.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+
 #[path = "../support/mod.rs"]
 mod support;
 

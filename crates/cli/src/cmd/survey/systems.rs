@@ -59,10 +59,7 @@ fn experiment(
     let question = Question {
         dir: dir.to_vec(),
         experiments,
-        limits: Limits {
-            bytes: ration.bytes.min(MOST),
-            time: left.saturating_sub(left.mul_f64(END)),
-        },
+        limits: Limits { bytes: ration.bytes.min(MOST), time: left.saturating_sub(left.mul_f64(END)) },
         cache: How::default(),
         unasked: !deep,
     };

@@ -103,9 +103,7 @@ fn printed(script: &str, home: &Path, piped: bool) -> String {
     // Colours are not what is compared.
     command.envs([("LC_ALL", "C.UTF-8"), ("NO_COLOR", "1")]);
     on_one_processor(&mut command);
-    let text = if piped { into_pipe(&mut command).0 } else { at_terminal(&mut command, 80).0 };
-    // What is shown while something takes long is wiped out again.
-    text.lines().flat_map(|line| [line.rsplit("\x1b[2K").next().unwrap_or(line), "\n"]).collect()
+    if piped { into_pipe(&mut command).0 } else { at_terminal(&mut command, 80).0 }
 }
 
 /// What is cheapest depends on how many there are.

@@ -15,7 +15,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn at_terminal(command: &mut Command, columns: u16) -> (String, ExitStatus) {
     let (from, to) = terminal(columns);
     let (text, status) = printed(command, from, to);
-    (text.replace('\r', ""), status)
+    // What is shown while something takes long is wiped out again.
+    let text = text.replace("\r\n", "\n");
+    let last = |line: &str| line.rsplit('\r').next().and_then(|line| line.rsplit("\x1b[2K").next()).map(str::to_owned);
+    (text.split_inclusive('\n').filter_map(last).collect(), status)
 }
 
 /// What a command prints into a pipe, on standard output and standard error together, and how it ends.

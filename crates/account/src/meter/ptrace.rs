@@ -106,6 +106,10 @@ const ELAPSED: usize = 1;
 /// Calls that nobody counts, to see what metering costs; and so many before them, until all is warm.
 const ROUNDS: u32 = 64;
 const WARMING: u32 = 16;
+/// How long to look for the next stop before going to sleep; and what is not long to have waited for one, in nanoseconds, with all
+/// that waking up takes.
+const AWAKE: Duration = Duration::from_micros(200);
+const SWIFT: u64 = 500_000;
 
 /// Run in the command's process, just before it becomes the command.
 fn prepare(filter: &Filter, told: &[AtomicU64]) -> gate::Result<()> {
@@ -187,6 +191,9 @@ struct Watch<'a> {
     early: Vec<u32>,
     gone: Vec<u32>,
     root: u32,
+    processors: usize,
+    /// It did not take long until the last stop.
+    swift: bool,
     /// The command's own program is in place.
     began: bool,
     /// What the empty calls took, until then; afterwards what a call takes that does nothing.
@@ -220,6 +227,8 @@ impl<'a> Watch<'a> {
             early: Vec::new(),
             gone: Vec::new(),
             root,
+            processors: process::processors(),
+            swift: false,
             began: false,
             trips: Vec::with_capacity((WARMING + ROUNDS) as usize),
             trip: 0,
@@ -238,7 +247,7 @@ impl<'a> Watch<'a> {
     fn follow(&mut self, running: &mut Running) -> Ended {
         let mut how = None;
         loop {
-            match ptrace::wait(self.orphans) {
+            match self.wait() {
                 Ok((tid, Came::Stopped(stop))) => self.stopped(tid, stop),
                 Ok((tid, Came::Ended(ended))) => {
                     if tid == self.root && how.is_none() {
@@ -248,13 +257,24 @@ impl<'a> Watch<'a> {
                     }
                     self.ended(tid, &ended);
                 }
-                Err(Errno::EINTR) => {}
+                Err(Errno::EINTR | Errno::EAGAIN) => {}
                 Err(_) => return how.unwrap_or(Ended::Exited(0)),
             }
             if running.asked_to_stop() && !self.processes.is_empty() {
                 self.end_all();
             }
         }
+    }
+
+    /// While there is a processor to spare, and stops come one upon the other, this side stays awake: a processor that sleeps has to be
+    /// woken for each, and on a virtual machine that takes a hundred times as long as the stop.
+    fn wait(&mut self) -> gate::Result<(u32, Came)> {
+        let to_spare = self.threads.len() < self.processors;
+        let awake = if to_spare && self.swift { AWAKE } else { Duration::ZERO };
+        let before = clock::monotonic();
+        let came = ptrace::wait(self.orphans, awake);
+        self.swift = came.is_ok() && clock::monotonic().saturating_sub(before) < SWIFT;
+        came
     }
 
     fn stopped(&mut self, tid: u32, stop: Stop) {

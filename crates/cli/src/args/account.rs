@@ -37,7 +37,7 @@ pub(crate) struct Account {
     #[arg(long, value_name = "METER", default_value = "auto", help_heading = "Metering")]
     pub(crate) meter: MeterName,
     /// Look at so many calls one by one, for files, directories, patterns and changes; all are counted in any case
-    #[arg(long, value_name = "N", default_value_t = 262_144, help_heading = "Metering", value_parser = number(0..=u64::MAX))]
+    #[arg(long, value_name = "N", default_value_t = 65_536, help_heading = "Metering", value_parser = number(0..=u64::MAX))]
     pub(crate) calls: u64,
 
     /// Add up by program, process or directory; or by directory:DEPTH, the first DEPTH components of its name

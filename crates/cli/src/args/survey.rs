@@ -44,7 +44,7 @@ pub(crate) struct Survey {
     #[arg(value_name = "DIR", conflicts_with = "diff")]
     dir: Option<OsString>,
 
-    /// Write the page to FILE, or - for standard output [default: fathom-survey.html]
+    /// Write the page into FILE; - is standard output [default: fathom-survey.html]
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["no_page", "diff"], help_heading = "Output")]
     pub(crate) output: Option<OsString>,
     /// Write no page

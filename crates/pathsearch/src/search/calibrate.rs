@@ -31,7 +31,8 @@ const FEW: usize = 3;
 const LONG: f64 = 0.01;
 /// As much of the file is read at least, and forgotten before.
 const PAGE: u64 = 4096;
-/// Seconds. What takes less no server was asked for; what takes more was not done from memory.
+/// Seconds. For what takes less no server was asked; what takes more each time, also when nothing else is going on, was not done from
+/// memory.
 const LOCAL: f64 = 15e-6;
 
 /// Asks the file system that `dir` is on. `files` are such as may be read there; the first that can be had is.
@@ -56,7 +57,7 @@ pub fn calibrate(dir: &[u8], files: &[Vec<u8>], link: Option<&[u8]>) -> Result<C
     if rtt <= LOCAL {
         return Ok(found); // no server: nothing else would be a request either
     }
-    found.manner.keeps_misses = median(names.iter().map(|name| look(name).1).collect()) < rtt / 2.0;
+    found.manner.keeps_misses = least(names.iter().map(|name| look(name).1)) <= LOCAL;
     if let Some(bytes) = window(&fd) {
         found.manner.window = bytes;
     }
@@ -71,11 +72,12 @@ pub fn calibrate(dir: &[u8], files: &[Vec<u8>], link: Option<&[u8]>) -> Result<C
 }
 
 impl Calibration {
-    /// Whether what took so long was a request; if so, that is what such a one takes.
-    fn is_request(&mut self, request: Request, seconds: f64) -> bool {
-        let is = seconds > LOCAL;
+    /// Whether what took so long each time was a request, beside the `named` seconds that it took to come to it by its name; if so,
+    /// what such a one takes is known.
+    fn is_request(&mut self, request: Request, took: Vec<f64>, named: f64) -> bool {
+        let is = least(took.iter().copied()) - named > LOCAL;
         if is {
-            self.prices.set(request, seconds);
+            self.prices.set(request, median(took) - named);
         }
         is
     }
@@ -91,8 +93,8 @@ impl Calibration {
             n?;
             listed.push(seconds);
         }
-        let opens = self.is_request(Request::Opendir, median(opened));
-        self.manner.lists = self.is_request(Request::Readdir, median(listed)) || opens;
+        let opens = self.is_request(Request::Opendir, opened, 0.0);
+        self.manner.lists = self.is_request(Request::Readdir, listed, 0.0) || opens;
         Ok(())
     }
 
@@ -100,7 +102,7 @@ impl Calibration {
         let path = c_string(link)?;
         let named = named(&path, turns);
         let read = (0..turns).map(|_| timed(|| readlinkat(CWD, &path)).1).collect();
-        self.manner.keeps_links = !self.is_request(Request::Readlink, median(read) - named);
+        self.manner.keeps_links = !self.is_request(Request::Readlink, read, named);
         Ok(())
     }
 
@@ -117,7 +119,7 @@ impl Calibration {
             return Err(Errno::EBUSY);
         }
         let named = named(&path, turns);
-        self.manner.keeps_names = named <= LOCAL;
+        self.manner.keeps_names = named == 0.0;
         let (mut opened, mut closed) = (Vec::new(), Vec::new());
         for _ in 0..turns {
             let (again, seconds) = timed(open);
@@ -125,9 +127,9 @@ impl Calibration {
             opened.push(seconds);
             closed.push(timed(|| drop(again)).1);
         }
-        self.manner.opens = self.is_request(Request::Open, median(opened) - named);
+        self.manner.opens = self.is_request(Request::Open, opened, named);
         self.prices.set(Request::Create, self.prices.of(Request::Open));
-        self.manner.flushes = self.is_request(Request::Flush, median(closed));
+        self.manner.flushes = self.is_request(Request::Flush, closed, 0.0);
 
         fadvise64(&fd, 0, 0, Advice::Random)?; // no more is read than is asked for
         let mut buffer = vec![0; usize::try_from(len).unwrap_or(0)];
@@ -139,13 +141,14 @@ impl Calibration {
             forget(len)?;
             large.push(timed(|| pread64(&fd, &mut buffer, 0)).1);
         }
-        let (small, large) = (median(small), median(large));
-        self.manner.reads = self.is_request(Request::Read, small);
+        let large = median(large);
+        self.manner.reads = self.is_request(Request::Read, small, 0.0);
+        let small = self.prices.of(Request::Read);
         if self.manner.reads && len > PAGE {
             self.prices.byte = (large - small).max(0.0) / (len - PAGE) as f64;
             self.prices.set(Request::Read, (small - self.prices.byte * PAGE as f64).max(0.0));
         }
-        self.manner.stats_after_read = self.is_request(Request::Getattr, median(seen));
+        self.manner.stats_after_read = self.is_request(Request::Getattr, seen, 0.0);
         drop(fd);
         let fd = open()?;
         match cachestat(&fd, 0, 1) {
@@ -158,10 +161,11 @@ impl Calibration {
     }
 }
 
-/// Seconds that it takes to come to what has a name, once more.
+/// Seconds that it takes to come to what has a name, once more; none where that is known.
 fn named(path: &CStr, turns: usize) -> f64 {
     let at = At::SYMLINK_NOFOLLOW | At::STATX_DONT_SYNC;
-    median((0..turns).map(|_| timed(|| statx(CWD, path, at, Want::TYPE)).1).collect())
+    let took: Vec<f64> = (0..turns).map(|_| timed(|| statx(CWD, path, at, Want::TYPE)).1).collect();
+    if least(took.iter().copied()) <= LOCAL { 0.0 } else { median(took) }
 }
 
 /// The readahead of a file system, in bytes.
@@ -182,4 +186,8 @@ fn timed<T>(ask: impl FnOnce() -> T) -> (T, f64) {
 fn median(mut of: Vec<f64>) -> f64 {
     of.sort_by(f64::total_cmp);
     of.get(of.len() / 2).copied().unwrap_or_default()
+}
+
+fn least(of: impl IntoIterator<Item = f64>) -> f64 {
+    of.into_iter().fold(f64::INFINITY, f64::min)
 }

@@ -2,10 +2,12 @@
 choice, and the page cache in groups with a limit; while another process loads a processor and the disk."""
 
 import contextlib
+import fcntl
 import os
 import random
 import shutil
 import subprocess
+import uuid
 from collections import namedtuple
 from pathlib import Path
 
@@ -89,12 +91,21 @@ def mounted(options, make, image):
         umount(at)
 
 
+def btrfs_uuid(at):
+    """BTRFS_IOC_FS_INFO: two numbers, and then the UUID."""
+    fd = os.open(at, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        info = bytearray(1024)
+        fcntl.ioctl(fd, 0x8400941F, info)
+        return str(uuid.UUID(bytes=bytes(info[16:32])))
+    finally:
+        os.close(fd)
+
+
 def set_ahead(options, make, kib):
     at = join(options.work, "below" if make.fstype == "overlay" else "at")
     if make.fstype == "btrfs":
-        source = subprocess.run(["findmnt", "-no", "SOURCE", at], capture_output=True, text=True).stdout.strip()
-        known = Path("/sys/fs/btrfs").glob(f"*/devices/{os.path.basename(source)}")
-        bdi = next(known).parent.parent / "bdi"
+        bdi = Path("/sys/fs/btrfs", btrfs_uuid(at), "bdi")
     else:
         device = os.stat(at).st_dev
         bdi = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}")

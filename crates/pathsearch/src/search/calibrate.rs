@@ -9,7 +9,7 @@ use gate::clock::monotonic_raw;
 use gate::file::read_kernel;
 use gate::fs::{Advice, At, CWD, Open, Want, fadvise64, getdents64, openat, pread64, readlinkat, statx};
 use gate::long::{c_string, open_long};
-use gate::{Errno, Fd, Result};
+use gate::{Errno, Result};
 
 use super::model::{Manner, Prices, Request};
 
@@ -35,11 +35,22 @@ const PAGE: u64 = 4096;
 /// memory.
 const LOCAL: f64 = 15e-6;
 
-/// Asks the file system that `dir` is on. `files` are such as may be read there; the first that can be had is.
+/// What a command has used on a file system: something to ask it with.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub struct Examples {
+    /// Files, of which the first is read that can be.
+    pub files: Vec<Vec<u8>>,
+    /// A link.
+    pub link: Option<Vec<u8>>,
+    /// Directories that it has listed.
+    pub listed: Vec<Vec<u8>>,
+}
+
+/// Asks the file system that `dir` is on.
 ///
 /// # Errors
 /// Those of opening the directory; `EEXIST` if names that nobody has are there, which only a file system does that makes them up.
-pub fn calibrate(dir: &[u8], files: &[Vec<u8>], link: Option<&[u8]>) -> Result<Calibration> {
+pub fn calibrate(dir: &[u8], examples: &Examples) -> Result<Calibration> {
     let fd = open_long(dir, Open::PATH | Open::DIRECTORY)?;
     let names: Vec<CString> =
         (0..NAMES).map(|n| c_string(format!(".fathom-{:x}-{n}", monotonic_raw()).as_bytes())).collect::<Result<_>>()?;
@@ -63,11 +74,11 @@ pub fn calibrate(dir: &[u8], files: &[Vec<u8>], link: Option<&[u8]>) -> Result<C
     }
     // What cannot be seen is taken to be as it is elsewhere, and to take as long as a look-up.
     let turns = if rtt > LONG { FEW } else { TURNS };
-    let _ = found.ask_directory(&fd, turns);
-    if let Some(link) = link {
+    found.ask_directories(&examples.listed);
+    if let Some(link) = &examples.link {
         let _ = found.ask_link(link, turns);
     }
-    let _ = files.iter().any(|file| found.ask_file(file, turns).is_ok());
+    let _ = examples.files.iter().any(|file| found.ask_file(file, turns).is_ok());
     Ok(found)
 }
 
@@ -82,20 +93,30 @@ impl Calibration {
         is
     }
 
-    fn ask_directory(&mut self, dir: &Fd, turns: usize) -> Result<()> {
+    /// What it costs to list a directory depends on what is in it: so each is listed once, and the mean is taken.
+    fn ask_directories(&mut self, listed: &[Vec<u8>]) {
         let mut buffer = vec![0; 32 << 10];
-        let (mut opened, mut listed) = (Vec::new(), Vec::new());
-        for _ in 0..turns {
-            let (fd, seconds) = timed(|| openat(dir, c".", Open::DIRECTORY));
-            opened.push(seconds);
-            let fd = fd?;
-            let (n, seconds) = timed(|| getdents64(&fd, &mut buffer));
-            n?;
-            listed.push(seconds);
+        let (mut opened, mut read) = (Vec::new(), Vec::new());
+        for dir in listed {
+            let Ok(path) = c_string(dir) else { continue };
+            let named = named(&path, 1);
+            let (fd, seconds) = timed(|| openat(CWD, &path, Open::DIRECTORY));
+            let Ok(fd) = fd else { continue };
+            opened.push((seconds - named).max(0.0));
+            while let (Ok(n), seconds) = timed(|| getdents64(&fd, &mut buffer)) {
+                read.push(seconds);
+                if n == 0 {
+                    break;
+                }
+            }
         }
-        let opens = self.is_request(Request::Opendir, opened, 0.0);
-        self.manner.lists = self.is_request(Request::Readdir, listed, 0.0) || opens;
-        Ok(())
+        if opened.is_empty() || read.is_empty() {
+            return;
+        }
+        self.manner.lists = least(opened.iter().chain(&read).copied()) > LOCAL;
+        for (request, took) in [(Request::Opendir, opened), (Request::Readdir, read)] {
+            self.prices.set(request, took.iter().sum::<f64>() / took.len() as f64);
+        }
     }
 
     fn ask_link(&mut self, link: &[u8], turns: usize) -> Result<()> {
@@ -127,9 +148,11 @@ impl Calibration {
             opened.push(seconds);
             closed.push(timed(|| drop(again)).1);
         }
+        // To tell the server that nobody waits takes its time as well, but less than to wait for it.
+        let waited = least(closed.iter().copied()) > 0.6 * least(opened.iter().copied());
         self.manner.opens = self.is_request(Request::Open, opened, named);
         self.prices.set(Request::Create, self.prices.of(Request::Open));
-        self.manner.flushes = self.is_request(Request::Flush, closed, 0.0);
+        self.manner.flushes = waited && self.is_request(Request::Flush, closed, 0.0);
 
         fadvise64(&fd, 0, 0, Advice::Random)?; // no more is read than is asked for
         let mut buffer = vec![0; usize::try_from(len).unwrap_or(0)];

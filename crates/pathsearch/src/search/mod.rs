@@ -239,10 +239,10 @@ fn price(
         Far::Dirs(dirs) => dirs.iter().map(Vec::as_slice).collect(),
         _ => rows.iter().filter(|row| far.holds(places, &row.dir)).map(|row| row.dir.as_slice()).collect(),
     };
-    let (files, link) = examples(&traced.touched, here);
+    let examples = examples(&traced.touched, here);
     let mut failed = None;
     for dir in dirs {
-        match calibrate(dir, &files, link.as_deref()) {
+        match calibrate(dir, &examples) {
             Ok(found) if question.rtt == Rtt::Auto => return (found.prices, "measured", found.manner),
             Ok(found) => return (known, source, found.manner),
             Err(e) => failed = failed.or(Some((dir, e))),

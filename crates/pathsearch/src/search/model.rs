@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use super::calibrate::Examples;
 use super::trace::Touch;
 use super::tree::{Look, Node};
 
@@ -207,9 +208,10 @@ pub fn predict(touched: &[Touch], look: &mut dyn Look, manner: &Manner) -> Predi
     Prediction { cold, warm: client.requests, bytes: client.bytes, files: client.files.len() as u64 }
 }
 
-/// Files and a link that a start uses on the file system that the model is about: something to ask it with. The largest first.
-pub fn examples(touched: &[Touch], look: &mut dyn Look) -> (Vec<Vec<u8>>, Option<Vec<u8>>) {
+/// What a start uses on the file system that the model is about: the largest files, a link, directories that are listed.
+pub fn examples(touched: &[Touch], look: &mut dyn Look) -> Examples {
     const FILES: usize = 8;
+    const LISTED: usize = 16;
     let mut client = Client::new(look, Manner::default());
     touched.iter().for_each(|touch| client.touch(touch));
     let (files, links) = (client.files, client.links);
@@ -219,7 +221,12 @@ pub fn examples(touched: &[Touch], look: &mut dyn Look) -> (Vec<Vec<u8>>, Option
     };
     let mut files: Vec<(u64, Vec<u8>)> = files.into_keys().map(|file| (size(&file, look), file)).collect();
     files.sort_unstable_by(|a, b| b.cmp(a));
-    (files.into_iter().take(FILES).map(|(_, file)| file).collect(), links.into_iter().min())
+    let listed = touched.iter().filter(|touch| touch.listings > 0 && look.far(&touch.path));
+    Examples {
+        listed: listed.take(LISTED).map(|touch| touch.path.to_vec()).collect(),
+        files: files.into_iter().take(FILES).map(|(_, file)| file).collect(),
+        link: links.into_iter().min(),
+    }
 }
 
 /// Requests of the kind that a search makes: the look-ups of these names alone, after `before` were looked up.

@@ -67,7 +67,11 @@ impl Meter for Ptrace {
             None => {}
         }
         let after = process::children_time();
-        let per_call = told[ELAPSED].load(Ordering::SeqCst) / u64::from(ROUNDS);
+        let all_calls = |word: usize| {
+            let per_call = told[word].load(Ordering::SeqCst) / u64::from(ROUNDS);
+            Duration::from_nanos(per_call.saturating_mul(watch.calls))
+        };
+        let (overhead, busy) = (all_calls(ELAPSED), all_calls(BUSY));
         let (totals, crowded) = watch.totals.finish();
         let mut warnings = watch.warnings;
         warnings.extend(crowded);
@@ -79,11 +83,11 @@ impl Meter for Ptrace {
             told: watch.told,
             unfinished: watch.unfinished,
             lost: 0,
-            overhead: Duration::from_nanos(per_call.saturating_mul(watch.calls)),
+            overhead,
             ended,
             real,
             user: after.0.saturating_sub(before.0) + watch.user,
-            sys: after.1.saturating_sub(before.1) + watch.sys,
+            sys: (after.1.saturating_sub(before.1) + watch.sys).saturating_sub(busy),
         })
     }
 }
@@ -100,9 +104,10 @@ fn refused(errno: Errno) -> String {
 }
 
 /// What the command's process tells before it is the command.
-const WORDS: usize = 2;
+const WORDS: usize = 3;
 const GIVEN_UP: usize = 0;
 const ELAPSED: usize = 1;
+const BUSY: usize = 2;
 /// Calls that nobody counts, to see what metering costs; and so many before them, until all is warm.
 const ROUNDS: u32 = 64;
 const WARMING: u32 = 16;
@@ -112,9 +117,10 @@ fn prepare(filter: &Filter, told: &[AtomicU64]) -> gate::Result<()> {
     let given_up = filter.install()?;
     told[GIVEN_UP].store(u64::from(given_up), Ordering::SeqCst);
     (0..WARMING).for_each(|_| clock::empty_file_call());
-    let before = clock::monotonic();
+    let (before, busy) = (clock::monotonic(), process::cpu_time());
     (0..ROUNDS).for_each(|_| clock::empty_file_call());
     told[ELAPSED].store(clock::monotonic().saturating_sub(before), Ordering::SeqCst);
+    told[BUSY].store(process::cpu_time().saturating_sub(busy).as_nanos() as u64, Ordering::SeqCst);
     Ok(())
 }
 

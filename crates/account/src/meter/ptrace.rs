@@ -174,6 +174,35 @@ struct Process {
     children: u32,
 }
 
+/// Whether there is a processor to spare. While there is, and stops come one upon the other, this side stays awake: a processor that
+/// sleeps has to be woken for each, and on a virtual machine that takes a hundred times as long as the stop.
+struct Spare {
+    processors: usize,
+    /// It did not take long until the last stop.
+    swift: bool,
+    /// Waits since it was last looked whether somebody else had this thread's processor, and how often that was so by then.
+    waits: u32,
+    preemptions: i64,
+    /// Looks until which it is taken for granted that somebody wants it again.
+    rest: u32,
+}
+
+impl Spare {
+    fn is_there(&mut self, threads: usize) -> bool {
+        const LOOK: u32 = 64;
+        const REST: u32 = 64;
+        self.waits += 1;
+        if self.waits >= LOOK {
+            self.waits = 0;
+            let preemptions = process::preemptions();
+            let wanted = preemptions != self.preemptions;
+            self.rest = if wanted { REST } else { self.rest.saturating_sub(1) };
+            self.preemptions = preemptions;
+        }
+        self.swift && self.rest == 0 && threads < self.processors
+    }
+}
+
 /// The watch over the command and all that comes of it.
 struct Watch<'a> {
     to: &'a mut dyn Listener,
@@ -191,9 +220,7 @@ struct Watch<'a> {
     early: Vec<u32>,
     gone: Vec<u32>,
     root: u32,
-    processors: usize,
-    /// It did not take long until the last stop.
-    swift: bool,
+    spare: Spare,
     /// The command's own program is in place.
     began: bool,
     /// What the empty calls took, until then; afterwards what a call takes that does nothing.
@@ -227,8 +254,7 @@ impl<'a> Watch<'a> {
             early: Vec::new(),
             gone: Vec::new(),
             root,
-            processors: process::processors(),
-            swift: false,
+            spare: Spare { processors: process::processors(), swift: false, waits: 0, preemptions: 0, rest: 0 },
             began: false,
             trips: Vec::with_capacity((WARMING + ROUNDS) as usize),
             trip: 0,
@@ -266,14 +292,11 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// While there is a processor to spare, and stops come one upon the other, this side stays awake: a processor that sleeps has to be
-    /// woken for each, and on a virtual machine that takes a hundred times as long as the stop.
     fn wait(&mut self) -> gate::Result<(u32, Came)> {
-        let to_spare = self.threads.len() < self.processors;
-        let awake = if to_spare && self.swift { AWAKE } else { Duration::ZERO };
+        let awake = if self.spare.is_there(self.threads.len()) { AWAKE } else { Duration::ZERO };
         let before = clock::monotonic();
         let came = ptrace::wait(self.orphans, awake);
-        self.swift = came.is_ok() && clock::monotonic().saturating_sub(before) < SWIFT;
+        self.spare.swift = came.is_ok() && clock::monotonic().saturating_sub(before) < SWIFT;
         came
     }
 

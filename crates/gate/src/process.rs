@@ -395,6 +395,16 @@ fn set_nice(nice: c_long) -> bool {
     unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, 0, nice) == 0 }
 }
 
+/// How often the calling thread had to leave its processor to somebody else before it was done.
+/// [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html), `ru_nivcsw`
+pub fn preemptions() -> i64 {
+    // SAFETY: zero is a valid rusage.
+    let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
+    // SAFETY: `usage` is a live rusage.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage.ru_nivcsw as i64
+}
+
 /// Raises the limit on open descriptors as far as it goes, and gives what it is then.
 /// [getrlimit(2)](https://man7.org/linux/man-pages/man2/getrlimit.2.html)
 pub fn raise_open_files() -> usize {

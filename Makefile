@@ -1,7 +1,13 @@
 # The two commands of this project:
 #   make run     set up, build, and survey this machine
 #   make test    set up, and run every check
-.PHONY: run build test setup setup-test bench fuzz clean
+# And for those who hand it on:
+#   make static  one file that runs on any Linux of this processor
+#   make deb     a Debian package
+.PHONY: run build test static deb setup setup-test setup-static setup-deb bench fuzz clean
+
+target := $(or $(CARGO_TARGET_DIR),target)
+musl := $(shell uname -m)-unknown-linux-musl
 
 run: build
 	./target/release/fathom survey /
@@ -15,6 +21,13 @@ test: setup-test
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
 	tools/test
+
+static: setup-static
+	cargo build --package fathom --release --locked --quiet --target $(musl)
+	@echo $(target)/$(musl)/release/fathom
+
+deb: build setup-deb
+	tools/deb
 
 # The benchmarks, as root; see bench/README.md.
 bench: build
@@ -32,6 +45,12 @@ setup:
 
 setup-test:
 	@tools/setup test
+
+setup-static:
+	@tools/setup static
+
+setup-deb:
+	@tools/setup deb
 
 clean:
 	cargo clean

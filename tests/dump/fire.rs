@@ -1,22 +1,23 @@
 //! Whatever happens to a dump, no change is lost: clocks that stand still or go back, devices that get other numbers, kills at any
 //! moment, full disks, and disks that fail.
 
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::fs::FallocateFlags;
 use rustix::mount::MountFlags;
 
 use super::changes::{change, overwrite_unseen};
 use super::full::{NEEDS, dump};
 use super::increments::{Series, by_gnu_tar, on, rounds};
-use crate::support::build::{dir, file, unmount_whole};
+use crate::support::build::{dir, file, tmpfs, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, XFS, image, mount_elsewhere, mount_image, set_back};
 use crate::support::meanwhile::{Until, meanwhile, while_written};
 use crate::support::reference::settle;
 use crate::support::remote::{Far, serve_far};
-use crate::support::run::args;
+use crate::support::run::{Ran, args};
 use crate::support::snapshot::{Snapshot, kept, same, snapshot};
 use crate::support::trees::Dice;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -174,71 +175,157 @@ fn is_sound(archive: &Path) {
     run(&mut fathom(args!["verify", archive, "-q"])).exits(0);
 }
 
-/// How many kills; FATHOM_KILLS=300 is what counts before a release.
+/// How many kills at random moments; FATHOM_KILLS changes it.
 fn kills() -> usize {
-    std::env::var("FATHOM_KILLS").map_or(60, |kills| kills.parse().expect("FATHOM_KILLS is a number"))
+    std::env::var("FATHOM_KILLS").map_or(300, |kills| kills.parse().expect("FATHOM_KILLS is a number"))
 }
 
-/// At any moment of a dump and of what follows it: what has an archive's name is one, and what the catalog says is in archives.
+/// A tree that is dumped again and again, by dumps that may be killed: each goes on from the catalog that there is.
+struct Perils<'a> {
+    at: &'a Path,
+    tree: PathBuf,
+    out: PathBuf,
+    catalog: PathBuf,
+    restored: PathBuf,
+    number: usize,
+    /// How many of those that were to be killed have come through, and with an archive only.
+    whole: usize,
+    between: usize,
+    /// How many have left something behind.
+    left: usize,
+}
+
+impl Perils<'_> {
+    fn new(at: &Path) -> Perils<'_> {
+        let (tree, out) = (dir(at.join("tree")), dir(at.join("out")));
+        (0..100).for_each(|n| drop(file(tree.join(format!("d{}/f{n}", n % 9)), 3000)));
+        let (catalog, restored) = (out.join("catalog"), dir(at.join("restored")));
+        Perils { at, tree, out, catalog, restored, number: 0, whole: 0, between: 0, left: 0 }
+    }
+
+    fn archive(&self) -> PathBuf {
+        self.out.join(format!("{}.tar", self.number))
+    }
+
+    /// The next dump.
+    fn dump(&self) -> Command {
+        let mut command = fathom(args!["dump", "tree", "-o", self.archive(), "--catalog", self.catalog, "-q"]);
+        if self.catalog.exists() {
+            command.args(args!["--since", self.catalog]);
+        }
+        command.current_dir(self.at);
+        command
+    }
+
+    /// One that may be killed. What then has an archive's name is one, and what the catalog says is in archives.
+    fn killed(&mut self, what: &str, run: impl FnOnce(Command)) {
+        let before = fs::read(&self.catalog).ok();
+        run(self.dump());
+        let archive = self.archive();
+        let is_there = archive.exists();
+        if is_there {
+            is_sound(&archive);
+        }
+        if fs::read(&self.catalog).ok() == before {
+            // It is as if it had not been: the next one goes on from the same catalog, and takes its place.
+            self.between += usize::from(is_there);
+            let _ = fs::remove_file(archive);
+        } else {
+            assert!(is_there, "{what}: the catalog goes on from an archive that is not there");
+            by_gnu_tar(&archive, &self.restored);
+            self.whole += 1;
+        }
+        // Between two calls, what takes the place of another has a name of its own; the next one takes it away.
+        let left: Vec<String> = self.others().into_iter().filter(|name| name != "catalog").collect();
+        assert!(left.is_empty() || left.len() == 1 && left[0].starts_with(".fathom-"), "{what}: {left:?} are left");
+        self.left += left.len();
+        self.number += 1;
+    }
+
+    /// What there is beside archives.
+    fn others(&self) -> Vec<String> {
+        names(&self.out).into_iter().filter(|name| !name.ends_with(".tar")).collect()
+    }
+
+    /// One that is left alone: nothing is missing.
+    fn well(&mut self, what: &str) -> Duration {
+        let start = Instant::now();
+        run(&mut self.dump()).exits(0);
+        let takes = start.elapsed();
+        by_gnu_tar(&self.archive(), &self.restored);
+        same(&kept(&self.tree), &snapshot(&self.restored.join("tree")), what);
+        assert_eq!(self.others(), ["catalog"], "{what}");
+        fs::remove_file(self.archive()).unwrap();
+        self.number += 1;
+        takes
+    }
+}
+
+/// At any moment of a dump and of what follows it.
 #[test]
 fn killed_at_any_moment() {
     if !require(&NEEDS) {
         return;
     }
-    on(Some(EXT4[0]), |at, ground| {
-        let (tree, out) = (dir(at.join("tree")), dir(at.join("out")));
-        let (catalog, restored) = (out.join("catalog"), dir(at.join("restored")));
-        (0..200).for_each(|n| drop(file(tree.join(format!("d{}/f{n}", n % 9)), 3000)));
-        let archive = |number: usize| out.join(format!("{number}.tar"));
-        let dump = |number: usize| {
-            let mut command = fathom(args!["dump", "tree", "-o", archive(number), "--catalog", catalog, "-q"]);
-            if catalog.exists() {
-                command.args(args!["--since", catalog]);
-            }
-            command.current_dir(at);
-            command
-        };
+    on(Some(EXT4[0]), |at, _| {
+        let mut perils = Perils::new(at);
         let mut dice = Dice::new(5);
-        let (mut number, mut whole, mut between, mut left) = (0, 0, 0, 0);
         // How long one takes, the first one of all too.
         let mut takes = Duration::from_millis(200);
         for round in 0..kills() {
-            let before = fs::read(&catalog).ok();
-            let mut child =
-                dump(number).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            std::thread::sleep(takes.mul_f64(dice.below(1200) as f64 / 1000.0));
-            let _ = child.kill();
-            child.wait().unwrap();
-            let is_there = archive(number).exists();
-            if is_there {
-                is_sound(&archive(number));
+            let what = format!("round {round}");
+            let wait = takes.mul_f64(dice.below(1200) as f64 / 1000.0);
+            perils.killed(&what, |mut dump| {
+                let quiet = dump.stdout(Stdio::null()).stderr(Stdio::null());
+                let mut child = quiet.spawn().unwrap();
+                std::thread::sleep(wait);
+                let _ = child.kill();
+                child.wait().unwrap();
+            });
+            if round % 20 == 19 {
+                takes = perils.well(&what);
             }
-            if fs::read(&catalog).ok() == before {
-                // It is as if it had not been: the next one goes on from the same catalog, and takes its place.
-                between += usize::from(is_there);
-                let _ = fs::remove_file(archive(number));
-            } else {
-                assert!(is_there, "round {round}: the catalog goes on from an archive that is not there");
-                by_gnu_tar(&archive(number), &restored);
-                whole += 1;
-            }
-            number += 1;
-            left += names(&out).iter().filter(|name| name.starts_with('.')).count();
-            if round % 6 == 5 {
-                let start = Instant::now();
-                run(&mut dump(number)).exits(0);
-                takes = start.elapsed();
-                by_gnu_tar(&archive(number), &restored);
-                same(&kept(&tree), &snapshot(&restored.join("tree")), &format!("round {round}"));
-                number += 1;
-                let others: Vec<String> = names(&out).into_iter().filter(|name| !name.ends_with(".tar")).collect();
-                assert_eq!(others, ["catalog"], "round {round}");
-            }
-            change(&tree, &mut dice, 3);
+            change(&perils.tree, &mut dice, 3);
         }
-        eprintln!("{whole} of {} came through, {between} without the catalog; {left} left something behind", kills());
+        let Perils { whole, between, left, .. } = perils;
+        eprintln!("{whole} of {} came through, {between} without the catalog, {left} left something", kills());
         assert!(whole > 0 && whole < kills(), "{whole} of {} came through: no kill was in time", kills());
-        assert!(ground.exists());
+    });
+}
+
+/// Just before each of the calls by which something comes to be: no moment between two of them is left to chance.
+#[test]
+fn killed_before_each_call_that_has_an_effect() {
+    const EFFECTS: [&str; 6] = ["openat", "write", "fsync", "linkat", "renameat2", "unlinkat"];
+    /// More of one kind no thread makes here.
+    const MOST: usize = 100;
+    if !require(&NEEDS) || !require(&[Need::Program("strace")]) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, _| {
+        let mut perils = Perils::new(at);
+        perils.well("the full dump");
+        let mut dice = Dice::new(6);
+        for call in EFFECTS {
+            let before = perils.whole;
+            for nth in 1.. {
+                assert!(nth < MOST, "{call}: it never came through");
+                change(&perils.tree, &mut dice, 3);
+                perils.killed(&format!("{call} {nth}"), |dump| {
+                    let (trace, inject) = (format!("trace={call}"), format!("inject={call}:signal=KILL:when={nth}"));
+                    let mut strace = Command::new("strace");
+                    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject]);
+                    strace.arg(dump.get_program()).args(dump.get_args()).current_dir(at);
+                    let quiet = strace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                    quiet.status().unwrap();
+                });
+                if perils.whole > before {
+                    break;
+                }
+            }
+            perils.well(call);
+        }
+        assert!(perils.between > 0 && perils.left > 0, "none was killed between archive and catalog");
     });
 }
 
@@ -315,6 +402,126 @@ fn no_room_for_the_catalog() {
     });
 }
 
+/// What takes up all room but so much.
+struct Ballast(File);
+
+impl Ballast {
+    fn new(at: &Path) -> Ballast {
+        Ballast(File::create(at.join("ballast")).unwrap())
+    }
+
+    /// Leaves room for about so many bytes.
+    fn leave(&self, room: u64) {
+        let mut size = self.0.metadata().unwrap().len();
+        for piece in (12..28).rev().map(|bits| 1 << bits) {
+            while rustix::fs::fallocate(&self.0, FallocateFlags::empty(), size, piece).is_ok() {
+                size += piece;
+            }
+        }
+        self.0.set_len(size.saturating_sub(room)).unwrap();
+        rustix::fs::syncfs(&self.0).unwrap();
+    }
+}
+
+/// Small disks with less and less room for archive, map and catalog together: what has its name is whole, nothing else is there,
+/// and the catalog goes on from what is there.
+#[test]
+fn less_and_less_room() {
+    if !require(&NEEDS) {
+        return;
+    }
+    for make in [EXT4[0], XFS[0], BTRFS[0]] {
+        on(Some(make), |at, ground| {
+            let other = tmpfs(ground.join("other"));
+            let (tree, restored) = (dir(other.join("tree")), dir(other.join("restored")));
+            let mut dice = Dice::new(9);
+            let mut noise = |len: usize| (0..len).map(|_| dice.roll().to_le_bytes()[0]).collect::<Vec<u8>>();
+            (0..300).for_each(|n| drop(file(tree.join(format!("d{}/f{n}", n % 9)), 300)));
+            let (catalog, map) = (at.join("catalog"), at.join("map"));
+            let dump = |archive: &Path| {
+                let mut command =
+                    fathom(args!["dump", "tree", "-o", archive, "--catalog", catalog, "--map", map, "-q"]);
+                if catalog.exists() {
+                    command.args(args!["--since", catalog]);
+                }
+                run(command.current_dir(&other))
+            };
+            dump(&at.join("0.tar")).exits(0);
+            by_gnu_tar(&at.join("0.tar"), &restored);
+            let ballast = Ballast::new(at);
+            let (mut refused, mut done) = (0, 0);
+            for (nth, room) in [0, 16, 64, 256, 600, 800, 1000, 1100, 1200, 1400, 4000].into_iter().enumerate() {
+                ballast.0.set_len(0).unwrap();
+                fs::write(tree.join("large"), noise(1 << 20)).unwrap();
+                fs::write(tree.join("d3/f3"), noise(200 + nth)).unwrap();
+                fs::remove_file(&map).unwrap();
+                fs::write(&map, b"old").unwrap();
+                ballast.leave(room << 10);
+                let (before, archive) = (fs::read(&catalog).unwrap(), at.join(format!("{nth}.next.tar")));
+                let ran = dump(&archive);
+                if ran.code() == 0 {
+                    done += 1;
+                    by_gnu_tar(&archive, &restored);
+                    same(&kept(&tree), &snapshot(&restored.join("tree")), &format!("{} {room}", make.fstype));
+                } else {
+                    refused += 1;
+                    let ran = ran.refused();
+                    assert!(ran.stderr.contains("No space left") && ran.stderr.contains("make room"), "{ran}");
+                    assert_eq!(fs::read(&catalog).unwrap(), before, "{ran}");
+                    if archive.exists() {
+                        is_sound(&archive);
+                    } else {
+                        assert_eq!(fs::read(&map).unwrap(), b"old", "{ran}");
+                    }
+                }
+                let left = names(at).into_iter().filter(|name| name.starts_with('.')).collect::<Vec<_>>();
+                assert!(left.is_empty(), "{left:?}: {room}");
+                let _ = fs::remove_file(&archive);
+            }
+            assert!(refused > 3 && done > 0, "{}: {refused} refused, {done} done", make.fstype);
+            drop(ballast);
+            fs::remove_file(at.join("ballast")).unwrap();
+            dump(&at.join("last.tar")).exits(0);
+            by_gnu_tar(&at.join("last.tar"), &restored);
+            same(&kept(&tree), &snapshot(&restored.join("tree")), make.fstype);
+        });
+    }
+}
+
+/// The map alone has no room: the archive has its name, or has not; the catalog is the old one.
+#[test]
+fn no_room_for_the_map() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, ground| {
+        let (tree, small) = (dir(at.join("tree")), dir(ground.join("small")));
+        rustix::mount::mount("small", &small, "tmpfs", MountFlags::NOATIME, c"size=64k").unwrap();
+        (0..2000).for_each(|n| drop(file(tree.join(format!("a name that takes some room in the map {n}")), 1)));
+        let (archive, catalog) = (ground.join("1.tar"), ground.join("catalog"));
+        let arguments = args!["dump", "tree", "-o", archive, "--catalog", catalog, "--map", small.join("map")];
+        let ran = run(fathom(arguments).current_dir(at)).refused();
+        assert!(ran.stderr.contains("cannot write map") && ran.stderr.contains("make room"), "{ran}");
+        assert!(!archive.exists() && !catalog.exists() && names(&small).is_empty());
+    });
+}
+
+/// Dumps the tree of a server, the first time whole, and restores it over what was restored before.
+fn dump_far(far: &Far, ground: &Path, number: usize) -> Ran {
+    let (at, archive, catalog) = (ground.join("far"), ground.join(format!("{number}.tar")), ground.join("catalog"));
+    let server = serve_far(far.clone(), &at);
+    let mut command = fathom(args!["dump", "far", "-o", archive, "--catalog", catalog, "--json"]);
+    if number > 0 {
+        command.args(args!["--since", catalog]);
+    }
+    let ran = run(command.current_dir(ground));
+    unmount_whole(&at);
+    drop(server);
+    is_sound(&archive);
+    by_gnu_tar(&archive, &dir(ground.join("restored")));
+    ran
+}
+
 /// A server that gives a few bytes at a time, and some files not at all until it is mended.
 #[test]
 fn a_source_that_fails_and_is_slow() {
@@ -322,23 +529,9 @@ fn a_source_that_fails_and_is_slow() {
         return;
     }
     in_namespace(|ground| {
-        let at = ground.join("far");
         let far = Far { directories: 3, files: 200, piece: Some(7), ..Far::default() };
-        let (catalog, restored) = (ground.join("catalog"), dir(ground.join("restored")));
-        let round = |far: &Far, number: usize| {
-            let server = serve_far(far.clone(), &at);
-            let archive = ground.join(format!("{number}.tar"));
-            let mut command = fathom(args!["dump", "far", "-o", archive, "--catalog", catalog, "--json"]);
-            if number > 0 {
-                command.args(args!["--since", catalog]);
-            }
-            let ran = run(command.current_dir(ground));
-            unmount_whole(&at);
-            drop(server);
-            is_sound(&archive);
-            by_gnu_tar(&archive, &restored);
-            ran
-        };
+        let restored = ground.join("restored");
+        let round = |far: &Far, number| dump_far(far, ground, number);
         let content = |d: usize, f: usize| fs::read(restored.join(format!("far/d{d}/f{f}"))).ok();
         let is_right = |d: usize, f: usize| content(d, f) == Some(vec![f as u8; f]);
         let broken = vec![("d0/f9", libc::EIO), ("d2/f150", libc::EIO)];
@@ -359,5 +552,33 @@ fn a_source_that_fails_and_is_slow() {
         assert!((0..3).all(|d| (0..200).all(|f| is_right(d, f))));
         let value = round(&far, 2).exits(0).json();
         assert_eq!(value["result"]["files"], 0, "{value}");
+    });
+}
+
+/// A large file of which a part cannot be read: from somewhere before that on there are zeros, and the next increment has all of it.
+#[test]
+fn a_source_that_fails_within_a_file() {
+    if !require(&NEEDS) || !require(&[Need::Fuse]) {
+        return;
+    }
+    in_namespace(|ground| {
+        const MIB: usize = 1 << 20;
+        let restored = ground.join("restored");
+        let far = Far { directories: 1, files: 7, unit: MIB as u64, ..Far::default() };
+        let round = |far: &Far, number| dump_far(far, ground, number);
+        let broken = Far { broken_from: Some(("d0/f5", 3 * MIB as u64, libc::EIO)), ..far.clone() };
+        let value = round(&broken, 0).exits(1).json();
+        let [warning] = &value["warnings"].as_array().unwrap()[..] else { panic!("one warning: {value}") };
+        assert_eq!((&warning["path"], &warning["errno"]), (&"far/d0/f5".into(), &"EIO".into()), "{warning}");
+        assert!(warning["message"].as_str().unwrap().contains("cannot be read from byte"), "{warning}");
+        let content = fs::read(restored.join("far/d0/f5")).unwrap();
+        let right = content.iter().position(|&byte| byte != 5).unwrap();
+        assert!((2 * MIB..=3 * MIB).contains(&right) && content.len() == 5 * MIB, "{right}");
+        assert!(content[right..].iter().all(|&byte| byte == 0));
+        let value = round(&far, 1).exits(0).json();
+        assert_eq!(value["result"]["files"], 1, "{value}");
+        for f in 0..7 {
+            assert!(fs::read(restored.join(format!("far/d0/f{f}"))).unwrap() == vec![f as u8; f * MIB], "f{f}");
+        }
     });
 }

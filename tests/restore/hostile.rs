@@ -68,7 +68,7 @@ const fn case(name: &'static str, status: i32, said: &'static str, script: &'sta
     Case { name, script, status, said }
 }
 
-const CASES: [Case; 31] = [
+const CASES: [Case; 33] = [
     case("absolute name", 0, "slash", r#"members(info(OUT + "/made", size=4), info("/" + OUT + "/made", size=4))"#),
     case("dots before", 1, "'..'", r#"members(info("../outside/made", size=4), info("x/../../outside/made", size=4))"#),
     case("dots behind", 1, "'..'", r#"members(info("x", tarfile.DIRTYPE), info("x/..", tarfile.DIRTYPE))"#),
@@ -183,6 +183,20 @@ const CASES: [Case; 31] = [
                (b"GNU.sparse.name", b"s")), block(b"s", size=1024), pad(b"1\n9223372036854775800\n512\n"), b"x" * 512)"#,
     ),
     case(
+        "an old sparse map without end",
+        2,
+        "cannot read",
+        r#"h = bytearray(block(b"s", b"S")); h[257:265] = b"ustar  \0"; h[482] = 1; h[483:495] = b"%011o\0" % 10
+h[148:156] = b" " * 8; h[148:156] = b"%06o\0 " % sum(h)
+raw(bytes(h), (b"00000000000\0" * 42 + b"\1" + b"\0" * 7) * 60000)"#,
+    ),
+    case(
+        "an extended header for an extended header, and so on",
+        2,
+        "cannot read",
+        r#"raw(*[block(b"pax", b"x", 512) + pad(record(b"path", b"a" * 400))] * 20000, block(b"x"))"#,
+    ),
+    case(
         "a sparse map of millions",
         2,
         "map",
@@ -250,6 +264,14 @@ fn nothing_outside_is_touched() {
                     } else {
                         assert!((0..=2).contains(&status), "{what}");
                     }
+                    scene.holds(&what);
+                }
+                for look in [&["list"][..], &["verify", "--against", "."]] {
+                    let (command, more) = look.split_first().unwrap();
+                    let mut looks = fathom(args![command, &scene.archive]);
+                    let (status, said, memory) = measured(looks.args(more));
+                    let what = format!("{} {look:?}: {status}, {memory} KiB: {said}", case.name);
+                    assert!(!said.contains("panicked") && memory < MOST && (0..=2).contains(&status), "{what}");
                     scene.holds(&what);
                 }
             });

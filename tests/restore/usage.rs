@@ -6,10 +6,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::build::{bush, dir, file, tmpfs, tool};
+use rustix::mount::{MountFlags, mount, mount_remount};
+use serde_json::Value;
+
+use crate::support::build::{bush, dir, file, tmpfs, tool, unmount};
 use crate::support::jail::refuse;
-use crate::support::run::args;
-use crate::support::snapshot::{alike, kept};
+use crate::support::run::{args, exact};
+use crate::support::snapshot::{Seen, alike, kept, same};
 use crate::support::strace::{agree, less_start};
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -233,6 +236,47 @@ with tarfile.open(A, "w") as t:
                 });
                 restore(&evil).exits(1);
                 assert!(kept(&outside).len() == 1 && to.join("d/e/f").is_file());
+            }
+        });
+    }
+}
+
+/// What there is room for is there, whole; what there is none for is named, and nothing is left of it. With room, it is made good.
+#[test]
+fn a_disk_that_is_full() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let top = tmpfs(ground.join("top"));
+            (0..60).for_each(|n| drop(file(top.join(format!("d{}/f{n:02}", n % 3)), 30_000)));
+            file(top.join("large"), 900_000);
+            let archive = archived(&top, &ground.join("archive"));
+            let small = dir(ground.join("small"));
+            for (what, options) in [("bytes", c"size=1m"), ("inodes", c"nr_inodes=20")] {
+                mount("small", &small, "tmpfs", MountFlags::empty(), options).unwrap();
+                let to = dir(small.join("to"));
+                let ran = run(&mut fathom(args!["restore", &archive, "-C", &to, "--json"])).exits(1);
+                let value = ran.json();
+                let warnings = value["warnings"].as_array().unwrap();
+                let is_named = |name: &[u8]| {
+                    let is_it =
+                        |warning: &Value| warning["errno"] == "ENOSPC" && exact(warning, "path").ends_with(name);
+                    warnings.iter().any(is_it)
+                };
+                let (is, wanted) = (kept(&to), kept(&top));
+                let bare = |seen: &Seen| Seen { atime: (0, 0), ..seen.clone() };
+                for (name, seen) in wanted.iter().filter(|(_, seen)| seen.kind == 'f') {
+                    match is.get(name) {
+                        None => assert!(is_named(name), "{what}: {name:?} is missing, and not named"),
+                        Some(found) => assert_eq!(bare(found), bare(seen), "{what}: {name:?} is not whole"),
+                    }
+                }
+                assert!(is.keys().all(|name| wanted.contains_key(name)), "{what}: something else is there");
+                assert!(is.len() > 5 && is.len() < wanted.len(), "{what}: {} of {}", is.len(), wanted.len());
+                let more = if what == "bytes" { c"size=8m" } else { c"nr_inodes=200" };
+                mount_remount(&small, MountFlags::empty(), more).unwrap();
+                run(&mut fathom(args!["restore", &archive, "-C", &to])).exits(0);
+                same(&kept(&to), &wanted, what);
+                unmount(&small);
             }
         });
     }

@@ -18,6 +18,7 @@ pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod snapshot;
 pub(crate) mod strace;
+pub(crate) mod terminal;
 pub(crate) mod trees;
 
 pub(crate) use namespace::in_namespace;

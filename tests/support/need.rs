@@ -1,7 +1,7 @@
 //! What a test needs of the machine.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Something that a machine may lack.
@@ -17,6 +17,21 @@ pub(crate) enum Need {
     UserNamespaces,
     /// A program on the search path.
     Program(&'static str),
+    /// What `tools/setup test` puts beside what is built.
+    Built(&'static str),
+    /// The standard library of Rust for static programs, and a C compiler for them.
+    Musl,
+}
+
+/// The target of static programs on this machine.
+pub(crate) fn musl() -> String {
+    format!("{}-unknown-linux-musl", std::env::consts::ARCH)
+}
+
+/// A path beside what is built, in the target directory.
+pub(crate) fn built(path: impl AsRef<Path>) -> PathBuf {
+    let target = Path::new(env!("CARGO_BIN_EXE_fathom")).parent().and_then(Path::parent);
+    target.expect("target/debug/fathom").join(path)
 }
 
 impl Need {
@@ -28,6 +43,13 @@ impl Need {
             Need::UserNamespaces => succeeds(Command::new("unshare").args(["--user", "--map-root-user", "true"])),
             Need::Program(name) => std::env::var_os("PATH")
                 .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).is_file())),
+            Need::Built(path) => built(path).exists(),
+            Need::Musl => {
+                let found = Command::new("rustc").args(["--print=target-libdir", "--target", &musl()]).output();
+                let std =
+                    found.is_ok_and(|found| Path::new(String::from_utf8_lossy(&found.stdout).trim_end()).exists());
+                std && Need::Program("musl-gcc").met()
+            }
         }
     }
 }

@@ -36,6 +36,10 @@ pub(crate) struct Far {
     pub(crate) broken: Vec<(&'static str, i32)>,
     /// No read gives more than so many bytes.
     pub(crate) piece: Option<usize>,
+    /// A file has as many times so many bytes as its number says; 0 for one byte.
+    pub(crate) unit: u64,
+    /// A file, such as `d1/f2`, from which byte on it cannot be read, and the error then.
+    pub(crate) broken_from: Option<(&'static str, u64, i32)>,
     /// The server dies when it has had so many requests.
     pub(crate) dies_after: Option<u64>,
 }
@@ -171,18 +175,27 @@ impl Far {
         out[0..8].copy_from_slice(&3600_u64.to_ne_bytes()); // for how long they hold
         out[16..24].copy_from_slice(&self.inode(node).to_ne_bytes());
         if let Node::File(_, f) = node {
-            out[24..32].copy_from_slice(&f.to_ne_bytes()); // as its size
+            out[24..32].copy_from_slice(&self.size(*f).to_ne_bytes());
         }
         out
     }
 
-    /// Reads a file: as many bytes as its number says, all of them that.
+    fn size(&self, file: u64) -> u64 {
+        file * self.unit.max(1)
+    }
+
+    /// Reads a file: all of its bytes are its number.
     fn read(&self, node: &Node, from: u64, room: usize) -> Result<Vec<u8>, i32> {
         let Node::File(_, f) = node else { return Err(libc::EISDIR) };
         if let Some((_, errno)) = self.broken.iter().find(|(path, _)| *path == Far::path(node)) {
             return Err(*errno);
         }
-        let left = usize::try_from(f.saturating_sub(from)).unwrap();
+        let end = match self.broken_from {
+            Some((path, end, errno)) if path == Far::path(node) && from >= end => return Err(errno),
+            Some((path, end, _)) if path == Far::path(node) => end,
+            _ => self.size(*f),
+        };
+        let left = usize::try_from(end.saturating_sub(from)).unwrap();
         Ok(vec![f.to_le_bytes()[0]; left.min(room).min(self.piece.unwrap_or(usize::MAX))])
     }
 

@@ -21,6 +21,7 @@ const SCHEMAS: &[(&str, &str)] = &[
     ("fathom.probe/1", include_str!("../../docs/schemas/probe.json")),
     ("fathom.pathsearch/1", include_str!("../../docs/schemas/pathsearch.json")),
     ("fathom.survey/1", include_str!("../../docs/schemas/survey.json")),
+    ("fathom.survey.diff/1", include_str!("../../docs/schemas/survey.diff.json")),
 ];
 
 static VALIDATORS: LazyLock<BTreeMap<&str, Validator>> = LazyLock::new(|| {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::build::{bind, dir, disk, file, name, tool};
+use crate::support::build::{bind, dir, disk, file, name, tmpfs, tool};
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -130,6 +130,97 @@ fn what_is_not_as_it_was_is_told_of() {
                 fs::remove_dir_all(top.join("d")).unwrap();
                 symlink("/", top.join("d")).unwrap();
             });
+        });
+    }
+}
+
+/// A dump of the directory `tree`, made in `at`, with more arguments.
+fn dump(at: &Path, archive: &str, more: &[&str]) {
+    run(fathom(args!["dump", "tree", "-o", archive]).args(more).current_dir(at)).exits(0);
+}
+
+/// The names that are told of as not in an archive, when it is compared with what is in `at`; and no others are.
+fn not_in_it(at: &Path, archive: &str, more: &[&str]) -> Vec<String> {
+    let mut command = fathom(args!["verify", archive, "--against", ".", "--json"]);
+    let value = run(command.args(more).current_dir(at)).json();
+    let warnings = value["warnings"].as_array().unwrap().iter();
+    let those = warnings.filter(|warning| warning["message"] == "it is not in the archive");
+    let names: Vec<String> = those.map(|warning| warning["path"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(value["result"]["unknown"], names.len(), "{value}");
+    names
+}
+
+#[test]
+fn what_the_archive_does_not_have_is_told_of() {
+    if require(&[Need::Root, Need::Program("tar")]) {
+        in_namespace(|ground| {
+            let at = tmpfs(ground.join("at"));
+            let tree = dir(at.join("tree"));
+            for path in ["a", "d/file", "d/e/deep", "kept/file"] {
+                file(tree.join(path), 10);
+            }
+            dump(&at, "archive.tar", &[]);
+            tool(Command::new("tar").args(["-cf", "gnu.tar", "tree/d/file", "tree/d/e", "tree/d"]).current_dir(&at));
+            tool(Command::new("tar").args(["-cf", "dot.tar", "--exclude=*.tar", "."]).current_dir(&at));
+            for archive in ["archive.tar", "gnu.tar"] {
+                assert!(not_in_it(&at, archive, &[]).is_empty(), "{archive}");
+            }
+            assert_eq!(not_in_it(&at, "dot.tar", &[]), ["archive.tar", "gnu.tar"]);
+            // Beside what was dumped, in it, and in what is in it.
+            file(at.join("beside"), 1);
+            file(tree.join("d/e/new"), 1);
+            file(tree.join("d/new/with/more"), 1);
+            file(tree.join("z\nz"), 1);
+            symlink("/", tree.join("d/link")).unwrap();
+            std::os::unix::net::UnixListener::bind(tree.join("socket")).unwrap();
+            fs::hard_link(at.join("archive.tar"), tree.join("archive")).unwrap();
+            let all = ["tree/z\nz", "tree/d/link", "tree/d/new", "tree/d/e/new"];
+            assert_eq!(not_in_it(&at, "archive.tar", &[]), all);
+            assert_eq!(not_in_it(&at, "archive.tar", &["--exclude", "new", "--exclude", "tree/d/l*"]), all[..1]);
+            assert_eq!(not_in_it(&at, "gnu.tar", &[]), all[1..]);
+            let said = run(fathom(["verify", "archive.tar", "--against", "."]).current_dir(&at)).exits(1);
+            assert!(said.lines()[1].ends_with("; not in it: 4 names"), "{said}");
+            run(fathom(["verify", "archive.tar", "--exclude", "x"]).current_dir(&at)).refused();
+            run(fathom(["verify", "archive.tar", "--against", ".", "--exclude", "a["]).current_dir(&at)).refused();
+        });
+    }
+}
+
+#[test]
+fn what_an_increment_does_not_list_is_told_of() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let at = tmpfs(ground.join("at"));
+            let tree = dir(at.join("tree"));
+            for path in ["a", "b", "d/file", "same/file"] {
+                file(tree.join(path), 10);
+            }
+            dump(&at, "0.tar", &["--catalog", "catalog"]);
+            file(tree.join("b"), 20);
+            file(tree.join("d/other"), 20);
+            dump(&at, "1.tar", &["--since", "catalog"]);
+            assert!(not_in_it(&at, "1.tar", &[]).is_empty());
+            file(tree.join("new"), 1);
+            file(tree.join("d/new"), 1);
+            // A directory that is as it was is not in the archive, nor is what is in it.
+            file(tree.join("same/new"), 1);
+            assert_eq!(not_in_it(&at, "1.tar", &[]), ["tree/new", "tree/d/new"]);
+        });
+    }
+}
+
+#[test]
+fn what_is_mounted_and_was_not_entered_is_not_told_of() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let at = tmpfs(ground.join("at"));
+            let tree = dir(at.join("tree"));
+            file(tmpfs(tree.join("mounted")).join("file"), 1);
+            dump(&at, "without.tar", &["-x"]);
+            dump(&at, "with.tar", &[]);
+            file(tree.join("mounted/new"), 1);
+            assert!(not_in_it(&at, "without.tar", &[]).is_empty());
+            assert_eq!(not_in_it(&at, "with.tar", &[]), ["tree/mounted/new"]);
         });
     }
 }

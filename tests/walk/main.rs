@@ -10,6 +10,7 @@ mod compare;
 mod counts;
 mod damaged;
 mod engines;
+mod find;
 mod formats;
 mod remote;
 mod right;

@@ -26,7 +26,7 @@ pub struct Took {
 /// # Errors
 /// Why this way is not to be had.
 pub fn measure(question: &Question, way: Gather, desk: &Desk) -> Result<Took, String> {
-    let question = Question { gather: Some(way), threads: Some(1), for_catalog: false, ..question.clone() };
+    let question = Question { gather: Some(way), threads: Some(1), for_catalog: None, ..question.clone() };
     account::open();
     let gathered = gather(&question, desk);
     let books = account::close();

@@ -15,7 +15,7 @@ use gate::account::{self, Function};
 use gate::fs::At;
 use gate::long::statx_long;
 use mounts::root::Unusable;
-use walk::{By, Desk, Filter, Meta, NoWalk, Question as Walk, walk};
+use walk::{By, Desk, Filter, Meta, Moment, NoWalk, Question as Walk, walk};
 
 use crate::rows::{Gathering, Rows, Source};
 
@@ -82,9 +82,10 @@ pub struct Question {
     pub excludes: Vec<String>,
     /// Nothing deeper than this; a SRC itself is at 0.
     pub max_depth: Option<u32>,
-    /// Whether a catalog is to be made of it: then the file systems are asked for their tokens, what is dirty is written before
-    /// that, and what was at rest when it was read can be told from what was not.
-    pub for_catalog: bool,
+    /// Set if a catalog is to be made of it: then the file systems are asked for their tokens, what is dirty is written before
+    /// that, and what was at rest when it was read can be told from what was not. Nothing is read within a tick of this
+    /// moment: the longer ago it is, the less there is to wait.
+    pub for_catalog: Option<Moment>,
 }
 
 /// A mount that was gathered.
@@ -150,7 +151,8 @@ pub(crate) fn collect<'a>(
     };
     let gathering = Gathering::new(sources.collect(), dirs, question.for_catalog, with_sum, desk);
     for number in others {
-        // Once more, now that the time has been noted from which on changes show.
+        // Once more, now that the time has come from which on changes show.
+        gathering.wait();
         gathering.add(number, &look(&question.sources[number as usize])?);
     }
     let walked = walk(&asked, &gathering, desk)?;

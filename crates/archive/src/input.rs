@@ -453,13 +453,13 @@ fn is_archive(head: &[u8]) -> Result<(), Failure> {
         return Ok(());
     }
     let (what, next) = match head {
-        [] => ("it is empty", ""),
+        [] => ("it is empty", "give one that fathom dump or tar has written"),
         [0x1f, 0x8b, ..] => ("it is compressed with gzip", "give it to fathom's standard input by gzip -dc"),
         [b'B', b'Z', b'h', ..] => ("it is compressed with bzip2", "give it to fathom's standard input by bzip2 -dc"),
         [0xfd, b'7', b'z', b'X', b'Z', ..] => {
             ("it is compressed with xz", "give it to fathom's standard input by xz -dc")
         }
-        _ => ("it is no tar archive", ""),
+        _ => ("it is no tar archive", "give one that fathom dump or tar has written"),
     };
     Err(Failure::NoArchive { what, next })
 }

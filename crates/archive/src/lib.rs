@@ -40,6 +40,17 @@ fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()
 }
 
+/// Does something if its thread dies while it is there, for others who would wait for that one.
+struct OnPanic<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnPanic<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)();
+        }
+    }
+}
+
 /// The absolute name of a directory, where there is one.
 fn absolute(dir: &[u8]) -> Option<Vec<u8>> {
     mounts::root::name_of(&gate::long::open_long(dir, Open::PATH | Open::DIRECTORY).ok()?).ok()

@@ -8,18 +8,21 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
-use gate::fs::{At, Open, Resolve, Statx, Want, Whence, lseek, openat, pread64, readlinkat, statx};
-use gate::long::{c_string, open_long, openat2_long};
+use gate::fs::{At, Open, Statx, Want, Whence, lseek, openat, pread64, readlinkat, statx};
+use gate::long::{c_string, open_beneath, open_long, statx_long};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use ondisk::Time;
 use ondisk::pax::acl::{self, Who};
 use ondisk::pax::{Kind, Member};
-use walk::Type;
+use walk::{Filter, Type};
 
 use crate::input::{Failure, Input, Verdict};
 use crate::restore::owners::Owners;
+use besides::{Known, Spared};
+
+mod besides;
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +41,8 @@ pub struct Answer {
     pub compared: u64,
     /// Of them, those that are otherwise there, or not there.
     pub different: u64,
+    /// What is in the directories that were dumped, and not in the archive; what is in a directory of these is not counted.
+    pub unknown: u64,
     /// Length of the archive, uncompressed, in bytes: as far as it was read.
     pub bytes: u64,
     /// What is wrong.
@@ -62,6 +67,9 @@ pub fn verify(
 ) -> Result<Answer, Failure> {
     let mut answer = Answer::default();
     let mut last: Option<(Vec<u8>, u64)> = None;
+    let mut known = Known::default();
+    let own = if name == b"-" { None } else { statx_long(name, At::empty(), Want::BASIC_STATS).ok() };
+    let own = own.map(|seen| (seen.dev.into(), seen.ino));
     input.check();
     loop {
         let next = input.next();
@@ -95,7 +103,7 @@ pub fn verify(
         last = Some((member.path.clone(), input.at()));
         if let Some(tree) = &mut against {
             let mut differences = Vec::new();
-            let compared = tree.compare(input, &member, &mut differences);
+            let compared = tree.compare(input, &member, &mut known, &mut differences);
             answer.compared += 1;
             answer.different += u64::from(!differences.is_empty());
             differences.into_iter().for_each(|difference| answer.warn(difference));
@@ -104,7 +112,14 @@ pub fn verify(
                 answer.warn(Warning::about(&member.path, failure.to_string()));
                 input.recover();
             }
+            if let Some(list) = &member.dumpdir {
+                let spared = Spared { own, filter: &tree.filter };
+                tree.unlisted(&member.path, list, &spared, |warning| answer.unknown(warning));
+            }
         }
+    }
+    if let Some(tree) = against {
+        tree.besides(&known, &Spared { own, filter: &tree.filter }, |warning| answer.unknown(warning));
     }
     answer.bytes = input.place();
     if input.is_followed() {
@@ -118,6 +133,12 @@ pub fn verify(
 }
 
 impl Answer {
+    /// Something is in the tree only; or that could not be seen.
+    fn unknown(&mut self, warning: Warning) {
+        self.unknown += u64::from(warning.gate.is_none());
+        self.warn(warning);
+    }
+
     fn warn(&mut self, warning: Warning) {
         if self.warnings.len() < MOST_WARNINGS {
             self.warnings.push(warning);
@@ -135,6 +156,8 @@ pub struct Tree {
     last: Option<(Vec<u8>, Fd)>,
     /// Whose names an archive's access control lists may have.
     owners: Rc<Owners>,
+    /// What of it need not be in the archive.
+    filter: Filter,
 }
 
 /// A name in an open directory.
@@ -166,12 +189,14 @@ impl Differences<'_> {
 }
 
 impl Tree {
-    /// The tree under a directory. Members are looked for below it by their names.
+    /// The tree under a directory. Members are looked for below it by their names; what a filter leaves out need not be in the
+    /// archive, by names below the directory.
     ///
     /// # Errors
     /// Those of openat(2).
-    pub fn open(dir: &[u8]) -> Result<Tree, Errno> {
-        Ok(Tree { top: open_long(dir, Open::DIRECTORY | Open::PATH)?, last: None, owners: Rc::new(Owners::read()) })
+    pub fn open(dir: &[u8], filter: Filter) -> Result<Tree, Errno> {
+        let top = open_long(dir, Open::DIRECTORY | Open::PATH)?;
+        Ok(Tree { top, last: None, owners: Rc::new(Owners::read()), filter })
     }
 
     /// Where a member's name leads; no symlink on the way is followed.
@@ -184,14 +209,20 @@ impl Tree {
         }
         if self.last.as_ref().is_none_or(|(last, _)| last != dir) {
             let how = Open::DIRECTORY | Open::PATH;
-            self.last = Some((dir.to_vec(), openat2_long(self.top.as_fd(), dir, how, Resolve::NO_SYMLINKS)?));
+            self.last = Some((dir.to_vec(), open_beneath(self.top.as_fd(), dir, how)?));
         }
         let dir = self.last.as_ref().map_or(self.top.as_fd(), |(_, fd)| fd.as_fd());
         Ok(Spot { dir, name: c_string(base)? })
     }
 
-    /// Compares a member, the current one of `input`, with what has its name.
-    fn compare(&mut self, input: &mut Input, member: &Member, found: &mut Vec<Warning>) -> Result<(), Failure> {
+    /// Compares a member, the current one of `input`, with what has its name, which is then known.
+    fn compare(
+        &mut self,
+        input: &mut Input,
+        member: &Member,
+        known: &mut Known,
+        found: &mut Vec<Warning>,
+    ) -> Result<(), Failure> {
         let mut differ = Differences { path: &member.path, found };
         let owners = Rc::clone(&self.owners);
         let Some(name) = below(&member.path) else {
@@ -216,6 +247,8 @@ impl Tree {
                 return Ok(());
             }
         };
+        let is_whole = member.kind == Kind::Directory && member.dumpdir.is_none();
+        known.add(name, is_whole && Type::of_mode(is.mode) == Type::Directory);
         if member.kind == Kind::Link {
             let to = below(&member.link).map(|name| self.spot(name).and_then(|spot| spot.statx()));
             if !matches!(to, Some(Ok(to)) if (to.dev, to.ino) == (is.dev, is.ino)) {

@@ -29,7 +29,9 @@ fn tree() -> tempfile::TempDir {
 
 fn rows(place: &Path, sources: &[&str]) -> Rows {
     let sources = sources.iter().map(|name| bytes(&place.join(name))).collect();
-    gather(&Question { sources, for_catalog: true, ..Question::default() }, &Desk::default()).unwrap().0
+    gather(&Question { sources, for_catalog: Some(walk::Moment::now()), ..Question::default() }, &Desk::default())
+        .unwrap()
+        .0
 }
 
 fn hash(row: usize) -> Option<[u8; 32]> {

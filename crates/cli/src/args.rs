@@ -18,6 +18,7 @@ mod account;
 mod changed;
 mod compare;
 mod dump;
+mod help;
 mod list;
 mod mounts;
 mod paper;
@@ -29,6 +30,8 @@ mod survey;
 mod tread;
 mod values;
 mod verify;
+#[cfg(test)]
+mod voice;
 mod walk;
 
 pub(crate) use self::account::{Account, AccountBy};
@@ -47,9 +50,18 @@ pub(crate) use self::tread::Tread;
 pub(crate) use self::verify::Verify;
 pub(crate) use self::walk::{Engine, Walk, WalkFormat};
 
+const EXAMPLES: &[(&str, &str)] = &[
+    ("fathom survey", "this machine, on a page and on the terminal"),
+    ("fathom mounts --check", "which mounts there are, and which answer"),
+    ("fathom walk /srv", "how much there is, by the engine that costs least"),
+    ("fathom account -- make", "where the file-system time of a command goes"),
+    ("fathom help walk", "all that there is to know of one command"),
+];
+
 /// Measure what file-system work costs, find the cheapest correct way to do it here, and do it that way
 #[derive(Parser, Debug)]
-#[command(name = "fathom", version, propagate_version = true, max_term_width = 100, after_help = exit!())]
+#[command(name = "fathom", version, propagate_version = true, max_term_width = 100, after_help = exit!(),
+          after_long_help = help::ending(EXAMPLES, "", help::EXIT))]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -67,7 +79,7 @@ pub(crate) struct Global {
     /// Time every call, and print what each gate cost on stderr, costliest first; with -v also percentiles
     #[arg(long, global = true)]
     pub(crate) profile: bool,
-    /// No progress and no talk on stderr; warnings and errors remain
+    /// Print no progress and no talk on stderr; warnings and errors remain
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Say more on stderr
@@ -76,24 +88,24 @@ pub(crate) struct Global {
     /// Show no progress, even on a terminal
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,
-    /// When to use colour; the environment variable NO_COLOR turns `auto` off
+    /// Use colour; the environment variable NO_COLOR turns `auto` off
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: When,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum When {
-    /// On a terminal
+    /// On a terminal, unless NO_COLOR is set
     Auto,
-    /// Always
+    /// Also into a pipe or a file
     Always,
-    /// Never
+    /// Not at all
     Never,
 }
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Find every mount point at or under a directory, and what is the matter with it.
+    /// Find every mount point, and what is the matter with it.
     ///
     /// By default the kernel's mount table is read, in the way that is cheaper here; it shows every mount, hidden ones too.
     /// Where there is no table, or it is not to be trusted, `--by search` finds the mounts that a path reaches in the file tree
@@ -103,24 +115,27 @@ pub(crate) enum Command {
     /// No automount is set off and no dead server waited for, save that naive and getmnt1 to getmnt3 go into every directory,
     /// as does search where it has no table to go by.
     Mounts(Box<Mounts>),
-    /// Find everything under directories, with all that statx(2) says of it, by the engine that costs least here.
+    /// Find all that is in directories, by the engine that costs least.
     ///
-    /// An engine is a way to learn of every file in a mount: `threads` and `stat` ask for each by name, the others ask the file
-    /// system for many at a time (`bulkstat`: XFS, `btrfs`) or read its tables from the device (`ext4`). By default each mount
-    /// that the tree crosses is walked by the one that is cheapest there. All give the same answer.
+    /// Of each entry all is found that statx(2) says. An engine is a way to learn of every entry in a mount: `threads` and `stat`
+    /// ask for each by name, the others ask the file system for many at a time (`bulkstat`: XFS, `btrfs`) or read its tables from
+    /// the device (`ext4`). By default each mount that the tree crosses is walked by the one that is cheapest there. All give the
+    /// same answer.
     Walk(Box<Walk>),
-    /// Find what was added, changed, removed or renamed since a catalog (fathom walk --catalog) was written.
+    /// Find what has changed in a directory since a catalog was written.
     ///
-    /// Where the file system keeps count of its changes, and has counted none, that is the answer. Else the tree is walked by the
-    /// engine that costs least, with what the catalog's walk left out left out again. Names are relative to DIR.
+    /// What was added, changed, removed or renamed since `fathom walk --catalog`, in a form that backup tools take. Where the file
+    /// system keeps count of its changes, and has counted none, that is the answer. Else the tree is walked by the engine that
+    /// costs least, with what the catalog's walk left out left out again. Names are relative to DIR.
     Changed(Changed),
-    /// Write trees into an archive that tar restores: a POSIX pax tar, whole, or what has changed since the last one.
+    /// Write trees into a tar archive: whole, or what has changed.
     ///
-    /// First all that statx(2) says of every file is gathered, by the way that costs least here; then the files are read and
-    /// written, in the order of their names. The same tree gives the same archive, byte for byte, whatever the gathering and the
-    /// number of threads. A file that is changed meanwhile leaves the archive sound; what is wrong then is named in a warning.
+    /// The archive is a POSIX pax tar, which GNU tar and bsdtar extract as well. First all that statx(2) says of every file is
+    /// gathered, by the way that costs least here; then the files are read and written, in the order of their names. The same
+    /// tree gives the same archive, byte for byte, whatever the gathering and the number of threads. A file that is changed
+    /// meanwhile leaves the archive sound; what is wrong then is named in a warning.
     Dump(Box<Dump>),
-    /// Make a tree from archives: a full dump, and its increments in the order in which they were made.
+    /// Make a tree from an archive and its increments.
     ///
     /// All is made beneath DIR, and nothing outside it is touched, whatever an archive says: names with '..' are refused, and no
     /// symlink is followed. Owners, modes, times, links, holes, extended attributes and access control lists become as they were;
@@ -133,24 +148,27 @@ pub(crate) enum Command {
     ///
     /// Any tar archive is read (pax, GNU tar's, ustar, v7), plain or compressed with zstd. Times are in UTC.
     List(List),
-    /// See whether an archive is whole: every header, the checksum of every file, and the end.
+    /// Check that an archive is whole, or that a tree is as it says.
     ///
-    /// What fathom dump writes has a checksum (BLAKE3) of the data of each file; archives of other programs have only those of
-    /// the headers. What is damaged is named, and what follows it is looked at, too.
+    /// Every header is checked, the checksum of every file, and the end. What fathom dump writes has a checksum (BLAKE3) of the
+    /// data of each file; archives of other programs have only those of the headers. What is damaged is named, and what follows it
+    /// is looked at, too.
     Verify(Verify),
-    /// Account for the file-system calls of a command and all that it starts: what they cost, and what would save them.
+    /// Account for the file-system calls of a command.
     ///
-    /// The command runs as it would alone, with its own input, output, terminal and signals. Each call that it makes on files is counted:
-    /// by gate, by program or process, by file and directory. Then come the redundant ones, and what it would save to make fewer,
-    /// by the model of the Multics memo of 1974: any call has a fixed price, and what it takes beyond that is useful work.
+    /// What the calls of a command and all that it starts cost, and what would save them. The command runs as it would alone, with
+    /// its own input, output, terminal and signals. Each call that it makes on files is counted: by gate, by program or process,
+    /// by file and directory. Then come the redundant ones, and what it would save to make fewer, by the model of the Multics memo
+    /// of 1974: any call has a fixed price, and what it takes beyond that is useful work.
     ///
     /// `--model` meters nothing, and works that model out on a table of gates.
     Account(Box<Account>),
-    /// Say how many times as much one program takes as another on many machines, in the tables of the papers of 1988.
+    /// Compare runs of programs from many machines, by ratios.
     ///
-    /// Of each machine's or each run's times the ratios real, user and sys, as in the report's Figures 7 and 10; of the ratios mean,
-    /// median, max, min and standard deviation (of the sample), as in the journal paper's Tables 2 to 4. Ratios, since times of
-    /// unlike machines cannot be added up.
+    /// How many times as much one program takes as another, in the tables of the papers of 1988. Of each machine's or each run's
+    /// times the ratios real, user and sys, as in the report's Figures 7 and 10; of the ratios mean, median, max, min and standard
+    /// deviation (of the sample), as in the journal paper's Tables 2 to 4. Ratios, since times of unlike machines cannot be added
+    /// up.
     ///
     /// A FILE has comma-separated values: a row for each machine, and columns NAME_real, NAME_user, NAME_sys for each of two or more
     /// programs; NAME_calls, if calls were counted; other columns are labels, and columns ratio_real or printed_ratio_real, ... have
@@ -158,36 +176,42 @@ pub(crate) enum Command {
     /// account and pathwalk, SYSTEM.NAME.json. What has other NAMEs is another table. How to collect such files from many
     /// machines is in docs/fleet.md.
     Compare(Compare),
-    /// Find out by experiment what a file system is: its block, readahead, cache and extents, and what each call costs.
+    /// Find out by experiment what a file system is, and what calls cost.
     ///
-    /// After the paper "Exploring and Measuring Unix-Based File Systems". Each finding stands beside what the kernel itself says,
-    /// with how it was found and how sure it is; what cannot be told is said to be so. Files that are made for it have no name,
-    /// or go in any case; nobody else's files are read, and nobody else's cache is emptied.
+    /// Its block, readahead, cache and extents, and the price of each call, after the paper "Exploring and Measuring Unix-Based File
+    /// Systems". Each finding stands beside what the kernel itself says, with how it was found and how sure it is; what cannot be
+    /// told is said to be so. Files that are made for it have no name, or go in any case; nobody else's files are read, and nobody
+    /// else's cache is emptied.
     Probe(Probe),
-    /// Watch what a command searches for, and where in vain; predict what that takes on a network file system; say what would help.
+    /// Watch what a command searches for in vain, and what that costs.
     ///
     /// Every look-up by name of the command and all that it starts is counted for its directory, and grouped into searches: of the
     /// shell's PATH, of the dynamic linker, of Python, Perl, Ruby, Node, the compiler, of locales and terminals. From what was done
     /// with each name here follow the requests that the same start makes on a network file system, cold and warm, alone or on many
-    /// nodes at once. docs/pathsearch.md has the rules and the model.
+    /// nodes at once; and what would help. docs/pathsearch.md has the rules and the model.
     Pathsearch(Pathsearch),
-    /// Measure path search by the benchmark pathwalk of Lawrence Livermore National Laboratory, line for line.
+    /// Measure path search by the benchmark pathwalk of LLNL.
     ///
-    /// A tree of directories full of empty files is made (-c), each file is looked for in one directory after another until it is
-    /// found in the last one (-t), and the tree is removed (-r). Trees and options are those of LLNL's program, and either can use
-    /// the other's. The timed part makes the same stat(2) calls, and does nothing else. Threads (-j) share the files; the ranks of
-    /// an MPI job each look for all of them, at once.
+    /// It is that of Lawrence Livermore National Laboratory, line for line. A tree of directories full of empty files is made (-c),
+    /// each file is looked for in one directory after another until it is found in the last one (-t), and the tree is removed (-r).
+    /// Trees and options are those of LLNL's program, and either can use the other's. The timed part makes the same stat(2) calls,
+    /// and does nothing else. Threads (-j) share the files; the ranks of an MPI job each look for all of them, at once.
     Pathwalk(Pathwalk),
-    /// One page on this machine: its mounts, how they were found, and what each way of finding them costs here
-    Survey(Survey),
+    /// Survey a machine: its mounts, file systems, and what work costs.
+    ///
+    /// All that is safe to run unasked, on one page: the mounts and how they were found at what cost; what each file system is; what
+    /// walking costs and which engine wins, and dumping; what each call costs; what starting programs costs; and what to do about it.
+    /// A summary goes to the terminal, and the page, which needs nothing beside itself, into a file. What takes too long is left out,
+    /// and the page says why and how to have it.
+    Survey(Box<Survey>),
     /// Walk a directory, for fathom survey to account for
     #[command(hide = true)]
     Tread(Tread),
     /// Print completions for a shell
-    #[command(after_help = concat!("Example:\n  fathom completions bash > /usr/share/bash-completion/completions/fathom\n\n", exit!()))]
+    #[command(after_help = help::EXIT, after_long_help = paper::completions_help())]
     Completions(Completions),
     /// Write the man pages into a directory
-    #[command(after_help = concat!("Example:\n  fathom man /usr/local/share/man/man1\n\n", exit!()))]
+    #[command(after_help = help::EXIT, after_long_help = paper::man_help())]
     Man(Man),
 }
 

@@ -5,6 +5,8 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
+use clap::CommandFactory;
+use gate::Errno;
 use gate::file::Writer;
 use report::json::{Envelope, GateRow, Gates};
 use report::mounts::Look;
@@ -12,7 +14,7 @@ use report::name::printable;
 use report::table::wrap;
 use report::{json, profile};
 
-use crate::args::{Global, When};
+use crate::args::{Cli, Global, When};
 
 /// Columns of a terminal; `None` for what is none.
 fn columns<T: IsTerminal + AsFd>(stream: &T) -> Option<usize> {
@@ -46,9 +48,27 @@ pub(crate) struct Failed(pub(crate) String);
 impl Failed {
     /// A failure in the house's form: what was being done, the path, the error in words, what to do next.
     pub(crate) fn at(doing: &str, path: &[u8], error: impl std::fmt::Display, next: &str) -> Failed {
+        let error = error.to_string();
+        let next = if next.is_empty() { usual(doing, &error) } else { next };
         let next = if next.is_empty() { String::new() } else { format!("; {next}") };
         Failed(format!("{doing} '{}': {error}{next}", printable(path)))
     }
+}
+
+/// What to do next, where whoever failed knows nothing better.
+fn usual(doing: &str, error: &str) -> &'static str {
+    // For reading, and for writing.
+    const NEXT: [(Errno, &str, &str); 7] = [
+        (Errno::ENOENT, "give a name that exists", "make its directory first"),
+        (Errno::ENOTDIR, "give a directory", "give a name in a directory"),
+        (Errno::EISDIR, "give a file", "give the name of a file"),
+        (Errno::EACCES, "run as root, or give what you may read", "give a name where you may write"),
+        (Errno::EPERM, "run as root, or give what you may read", "give a name where you may write"),
+        (Errno::EROFS, "", "give a name where you may write"),
+        (Errno::ENOSPC, "", "make room, or write it to another file system"),
+    ];
+    let known = NEXT.iter().find(|(errno, ..)| error.ends_with(&errno.to_string()));
+    known.map_or("", |(_, read, write)| if doing.starts_with("cannot write") { write } else { read })
 }
 
 impl Out {
@@ -141,9 +161,7 @@ impl Out {
         const SHOWN: usize = 20;
         let shown = if self.verbose { warnings.len() } else { warnings.len().min(SHOWN) };
         for warning in &warnings[..shown] {
-            let path = warning.path.as_deref().map_or(String::new(), |path| format!("'{}': ", printable(path)));
-            let errno = warning.errno.map_or(String::new(), |errno| format!("{errno}: "));
-            say(format_args!("fathom: {path}{errno}{}\n", warning.message));
+            say(format_args!("fathom: {}\n", worded(warning)));
         }
         if shown < warnings.len() {
             say(format_args!("fathom: and {} more warnings; -v or --json gives them all\n", warnings.len() - shown));
@@ -180,6 +198,20 @@ impl Out {
     }
 }
 
+/// A warning in the house's form: the path, what could not be done, the error in words, what follows from it.
+fn worded(warning: &mounts::Warning) -> String {
+    let path = warning.path.as_deref().map_or(String::new(), |path| format!("'{}': ", printable(path)));
+    let message = &warning.message;
+    match warning.errno {
+        Some(errno) if message.starts_with("cannot ") => match message.split_once("; ") {
+            Some((doing, then)) => format!("{path}{doing}: {errno}; {then}"),
+            None => format!("{path}{message}: {errno}"),
+        },
+        Some(errno) => format!("{path}{errno}: {message}"),
+        None => format!("{path}{message}"),
+    }
+}
+
 /// A result in its envelope, as a line.
 pub(crate) fn enveloped(schema: &'static str, result: impl serde::Serialize, warnings: &[mounts::Warning]) -> String {
     let warnings: Vec<json::Warning> = warnings.iter().map(warning).collect();
@@ -189,8 +221,7 @@ pub(crate) fn enveloped(schema: &'static str, result: impl serde::Serialize, war
 
 /// Writes a file of the output, whole or not at all.
 pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Failed> {
-    let cannot =
-        |e: &dyn std::fmt::Display| Failed::at("cannot write", path, e, "is there room, and may you write there?");
+    let cannot = |e: &dyn std::fmt::Display| Failed::at("cannot write", path, e, "");
     let mut file = Writer::create(path).map_err(|e| cannot(&e))?;
     file.write_all(bytes).map_err(|e| cannot(&e))?;
     file.publish().map_err(|e| cannot(&e))
@@ -201,22 +232,38 @@ fn say(text: std::fmt::Arguments<'_>) {
     let _ = std::io::stderr().write_all(text.to_string().as_bytes());
 }
 
-/// What clap has to say of a command line: help as it is, an error in one line.
+/// What clap has to say of a command line: help, without the blanks that it leaves at the ends of lines; an error in one line.
 pub(crate) fn usage(e: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
+    let styled = e.render();
     if matches!(
         e.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     ) {
-        let printed = e.print().is_ok();
-        return ExitCode::from(if e.use_stderr() || !printed { 2 } else { 0 });
+        let wants_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let (is_terminal, status) = match e.use_stderr() {
+            true => (std::io::stderr().is_terminal(), 2),
+            false => (std::io::stdout().is_terminal(), 0),
+        };
+        let text = if is_terminal && wants_color { styled.ansi().to_string() } else { styled.to_string() };
+        let text: String = text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect();
+        let printed = match e.use_stderr() {
+            true => std::io::stderr().write_all(text.as_bytes()),
+            false => std::io::stdout().write_all(text.as_bytes()),
+        };
+        return ExitCode::from(if printed.is_ok() { status } else { 2 });
     }
-    let text = e.to_string();
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let said: Vec<&str> =
-        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")).collect();
-    let said = said.join(" ");
-    say(format_args!("fathom: {}; see fathom --help\n", printable(said.trim_start_matches("error: ").as_bytes())));
+    let text = styled.to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut said = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    for line in lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")) {
+        said.push_str(if line.starts_with("tip: ") { "; " } else { " " });
+        said.push_str(line.trim_start_matches("tip: "));
+    }
+    let all = Cli::command();
+    let command = std::env::args_os().skip(1).find_map(|word| all.find_subcommand(word));
+    let command = command.map_or(String::new(), |command| format!("{} ", command.get_name()));
+    say(format_args!("fathom: {}; see fathom {command}--help\n", printable(said.as_bytes())));
     ExitCode::from(2)
 }
 
@@ -238,6 +285,11 @@ pub(crate) fn profile_lines(tally: &gate::Tally) -> Vec<profile::Line> {
 
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
+}
+
+/// Warnings as they are shown.
+pub(crate) fn shown_warnings(warnings: &[mounts::Warning]) -> Vec<json::Warning> {
+    warnings.iter().map(warning).collect()
 }
 
 fn warning(warning: &mounts::Warning) -> json::Warning {

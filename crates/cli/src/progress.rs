@@ -11,17 +11,27 @@ use report::name::printable;
 pub(crate) struct Progress {
     wanted: bool,
     start: Instant,
+    /// What is done all the while; then it is said from the beginning.
+    stage: Option<String>,
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
     pub(crate) fn new(wanted: bool) -> Progress {
-        Progress { wanted, start: Instant::now(), bar: None }
+        Progress { wanted, start: Instant::now(), stage: None, bar: None }
+    }
+
+    /// The same for one of several things to be done, which is shown at once: `3 of 8, walking by each engine`.
+    pub(crate) fn stage(wanted: bool, stage: String) -> Progress {
+        let mut progress = Progress::new(wanted);
+        progress.stage = Some(stage);
+        progress.at(String::new);
+        progress
     }
 
     /// Says where we are.
     pub(crate) fn at(&mut self, what: impl FnOnce() -> String) {
-        if !self.wanted || self.start.elapsed() < Duration::from_secs(1) {
+        if !self.wanted || self.stage.is_none() && self.start.elapsed() < Duration::from_secs(1) {
             return;
         }
         let bar = self.bar.get_or_insert_with(|| {
@@ -30,7 +40,11 @@ impl Progress {
                 ProgressStyle::with_template("{spinner} {wide_msg}").unwrap_or(ProgressStyle::default_spinner()),
             )
         });
-        bar.set_message(what());
+        bar.set_message(match (&self.stage, what()) {
+            (None, what) => what,
+            (Some(stage), what) if what.is_empty() => stage.clone(),
+            (Some(stage), what) => format!("{stage}: {what}"),
+        });
         bar.tick();
     }
 

@@ -4,6 +4,7 @@
 //! file-system work, so none of it is counted. What a child does at the gates, the child itself hands over, through
 //! [`Shared`] memory ([`crate::Tally::publish`]) or in what it writes.
 
+use std::ffi::{CString, c_char};
 use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::AtomicU64;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long};
 
+use crate::file::read_kernel;
 use crate::meter::answer;
 use crate::notify::{Event, poll};
 use crate::{Errno, Fd, Result};
@@ -76,12 +78,23 @@ impl Child {
     ///
     /// The calling process should be single-threaded, or `work` may wait for ever for a lock that nobody will release.
     pub fn fork(work: impl FnOnce()) -> Result<Child> {
+        if let Some(child) = Child::split()? {
+            return Ok(child);
+        }
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        leave(if done.is_ok() { 0 } else { 101 })
+    }
+
+    /// Forks, and returns in both processes: in the parent with the child, in the child with `None`. The child dies with its
+    /// parent. As with [`Child::fork`], the calling process should be single-threaded.
+    /// [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html)
+    pub fn split() -> Result<Option<Child>> {
         // SAFETY: getpid cannot fail and touches no memory.
         let parent = unsafe { libc::getpid() };
-        // SAFETY: the child runs on a copy of this thread's memory; it never returns from here.
+        // SAFETY: the child runs on a copy of this thread's memory.
         let pid = answer(c_long::from(unsafe { libc::fork() }))? as libc::pid_t;
         if pid != 0 {
-            return Ok(Child { pid, ended: None });
+            return Ok(Some(Child { pid, ended: None }));
         }
         // SAFETY: these calls take and leave no memory. A parent that died before prctl has left us to another.
         unsafe {
@@ -90,9 +103,7 @@ impl Child {
                 libc::_exit(102);
             }
         }
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        // SAFETY: _exit does not return, and runs nothing of the parent's that was copied into this process.
-        unsafe { libc::_exit(if done.is_ok() { 0 } else { 101 }) }
+        Ok(None)
     }
 
     /// [`Child::fork`] for a child that may never end: first it lets go of everything that it has inherited and that
@@ -151,6 +162,14 @@ impl Child {
         }
     }
 
+    /// Sends SIGTERM: a process that has something to put away does so first.
+    pub fn ask_to_stop(&mut self) {
+        if self.try_wait().is_none() {
+            // SAFETY: no pointers; the process has not been reaped, so the id is still its own.
+            unsafe { libc::kill(self.pid, libc::SIGTERM) };
+        }
+    }
+
     fn wait4(&self, options: c_int) -> Option<Ended> {
         wait4(self.pid, options).ok().filter(|(pid, _)| *pid == self.pid).map(|(_, ended)| ended)
     }
@@ -189,14 +208,122 @@ impl Drop for Child {
 /// Has SIGALRM end this process after so long, whatever it does then. [setitimer(2)](https://man7.org/linux/man-pages/man2/setitimer.2.html)
 pub fn end_after(limit: Duration) {
     let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    let seconds = libc::time_t::try_from(limit.as_secs()).unwrap_or(libc::time_t::MAX);
-    let after = libc::timeval { tv_sec: seconds, tv_usec: limit.subsec_micros().max(1).into() };
+    let after = libc::timeval {
+        tv_sec: limit.as_secs().try_into().unwrap_or(c_long::MAX),
+        tv_usec: limit.subsec_micros().max(1).into(),
+    };
     let timer = libc::itimerval { it_interval: never, it_value: after };
     // SAFETY: the default action is always a valid one, and `timer` is a live itimerval.
     unsafe {
         libc::signal(libc::SIGALRM, libc::SIG_DFL);
         libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut());
     }
+}
+
+/// Ends this process at once, and runs nothing of what would otherwise run at its end.
+/// [_exit(2)](https://man7.org/linux/man-pages/man2/_exit.2.html)
+pub fn leave(status: u8) -> ! {
+    // SAFETY: _exit does not return.
+    unsafe { libc::_exit(c_int::from(status)) }
+}
+
+/// Sends this process a signal. [raise(3)](https://man7.org/linux/man-pages/man3/raise.3.html)
+pub fn raise(signal: i32) {
+    // SAFETY: no pointers.
+    unsafe { libc::raise(signal) };
+}
+
+/// Lets others go first, from now on, and in all processes that this one makes: at the processors (nice 10, unless it was more
+/// already) and at the disks (the lowest of the priorities at which one is served at all, and not only while nobody else
+/// wants anything). [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html),
+/// [ioprio_set(2)](https://man7.org/linux/man-pages/man2/ioprio_set.2.html)
+pub fn yield_to_others() {
+    const NICE: c_int = 10;
+    const WHO_PROCESS: c_int = 1;
+    const BEST_EFFORT_LAST: c_int = 2 << 13 | 7;
+    // SAFETY: no pointers; both are about the calling thread. What is refused is left as it is.
+    unsafe {
+        if libc::getpriority(libc::PRIO_PROCESS as _, 0) < NICE {
+            libc::setpriority(libc::PRIO_PROCESS as _, 0, NICE);
+        }
+        libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, BEST_EFFORT_LAST);
+    }
+}
+
+/// Bytes that a process and those that it has waited for have had read from disks and written to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Read.
+    pub read: u64,
+    /// Written, or about to be: what lies in memory until the kernel writes it counts already.
+    pub written: u64,
+}
+
+impl Moved {
+    /// Both together.
+    pub fn sum(self) -> u64 {
+        self.read.saturating_add(self.written)
+    }
+
+    /// What came after an earlier look.
+    pub fn since(self, before: Moved) -> Moved {
+        Moved { read: self.read.saturating_sub(before.read), written: self.written.saturating_sub(before.written) }
+    }
+}
+
+/// What a process has moved, or this one, where none is given; `None` where the kernel does not say (it keeps no such account, or
+/// there is no /proc). [proc_pid_io(5)](https://man7.org/linux/man-pages/man5/proc_pid_io.5.html)
+pub fn moved(pid: Option<i32>) -> Option<Moved> {
+    let name = match pid {
+        None => c"/proc/self/io".to_owned(),
+        Some(pid) => CString::new(format!("/proc/{pid}/io")).ok()?,
+    };
+    moved_in(&read_kernel(&name).ok()?)
+}
+
+fn moved_in(text: &[u8]) -> Option<Moved> {
+    let value = |key: &str| {
+        let line = text.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(key.as_bytes()))?;
+        std::str::from_utf8(line.trim_ascii()).ok()?.parse().ok()
+    };
+    Some(Moved { read: value("read_bytes:")?, written: value("write_bytes:")? })
+}
+
+/// What the kernel says that it and its machine are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct System {
+    /// Its name among machines.
+    pub host: Vec<u8>,
+    /// The kernel: `6.12.8-amd64`.
+    pub kernel: String,
+    /// The architecture: `x86_64`.
+    pub machine: String,
+}
+
+/// What this system is. [uname(2)](https://man7.org/linux/man-pages/man2/uname.2.html)
+pub fn uname() -> System {
+    // SAFETY: zero is a valid utsname, and the pointer is to a live one.
+    let (known, names) = unsafe {
+        let mut names: libc::utsname = std::mem::zeroed();
+        (libc::uname(&raw mut names) == 0, names)
+    };
+    let bytes =
+        |field: &[c_char]| -> Vec<u8> { field.iter().take_while(|c| **c != 0).map(|c| c.to_ne_bytes()[0]).collect() };
+    let text = |field: &[c_char]| String::from_utf8_lossy(&bytes(field)).into_owned();
+    if !known {
+        return System::default();
+    }
+    System { host: bytes(&names.nodename), kernel: text(&names.release), machine: text(&names.machine) }
+}
+
+/// Bytes of memory that the machine has. [sysinfo(2)](https://man7.org/linux/man-pages/man2/sysinfo.2.html)
+pub fn memory() -> Option<u64> {
+    // SAFETY: zero is a valid sysinfo, and the pointer is to a live one.
+    let (known, info) = unsafe {
+        let mut info: libc::sysinfo = std::mem::zeroed();
+        (libc::sysinfo(&raw mut info) == 0, info)
+    };
+    known.then(|| info.totalram.saturating_mul(u64::from(info.mem_unit)))
 }
 
 /// CPU time that all threads of this process have used, in the program and in the kernel.
@@ -237,6 +364,45 @@ pub fn processors() -> usize {
     let known = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } == 0;
     // SAFETY: `set` is a live cpu_set_t.
     if known { (unsafe { libc::CPU_COUNT(&set) } as usize).max(1) } else { 1 }
+}
+
+/// As long as this lives, the thread that has made it comes before others that want its processor.
+#[derive(Debug)]
+pub struct Ahead {
+    /// What it had before.
+    nice: c_long,
+}
+
+impl Ahead {
+    /// `None` for who may not: it takes `CAP_SYS_NICE`. Children that were forked before are left as they were.
+    /// [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html)
+    pub fn get() -> Option<Ahead> {
+        const AHEAD: c_long = -15;
+        // SAFETY: no pointers. The call itself answers 20 less the value, so that it is no error number.
+        let nice = 20 - unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) };
+        set_nice(AHEAD.min(nice)).then_some(Ahead { nice })
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        set_nice(self.nice);
+    }
+}
+
+fn set_nice(nice: c_long) -> bool {
+    // SAFETY: no pointers; 0 is the calling thread.
+    unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, 0, nice) == 0 }
+}
+
+/// How often the calling thread had to leave its processor to somebody else before it was done.
+/// [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html), `ru_nivcsw`
+pub fn preemptions() -> i64 {
+    // SAFETY: zero is a valid rusage.
+    let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
+    // SAFETY: `usage` is a live rusage.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    usage.ru_nivcsw as i64
 }
 
 /// Raises the limit on open descriptors as far as it goes, and gives what it is then.
@@ -314,6 +480,50 @@ mod tests {
         let mut child = Child::fork(|| shared[1].store(42, Ordering::Relaxed)).unwrap();
         assert_eq!(child.wait(Duration::from_secs(5)).unwrap().status, Some(0));
         assert_eq!(shared[1].load(Ordering::Relaxed), 42);
+    }
+
+    #[test]
+    fn a_process_splits_in_two() {
+        let shared = Shared::new(1).unwrap();
+        match Child::split().unwrap() {
+            None => {
+                shared[0].store(7, Ordering::Relaxed);
+                leave(3);
+            }
+            Some(mut child) => assert_eq!(child.wait(Duration::from_secs(5)).unwrap().status, Some(3)),
+        }
+        assert_eq!(shared[0].load(Ordering::Relaxed), 7);
+    }
+
+    #[test]
+    fn what_was_moved_is_read_from_what_the_kernel_says() {
+        let text =
+            b"rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 5\n";
+        let moved = moved_in(text).unwrap();
+        assert_eq!((moved, moved.sum()), (Moved { read: 4096, written: 8192 }, 12_288));
+        assert_eq!(moved.since(Moved { read: 96, written: 9000 }), Moved { read: 4000, written: 0 });
+        for bad in [&b""[..], b"read_bytes: 1\n", b"read_bytes: x\nwrite_bytes: 1\n"] {
+            assert_eq!(moved_in(bad), None);
+        }
+    }
+
+    #[test]
+    fn the_system_has_a_name_and_memory() {
+        let system = uname();
+        assert!(!system.kernel.is_empty() && !system.machine.is_empty());
+        assert!(memory().is_some_and(|bytes| bytes > 1 << 20));
+    }
+
+    #[test]
+    fn who_was_ahead_is_back_in_line() {
+        // SAFETY: no pointers.
+        let nice = || unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) };
+        let before = nice();
+        if let Some(ahead) = Ahead::get() {
+            assert!(nice() >= before.max(35));
+            drop(ahead);
+        }
+        assert_eq!(nice(), before);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Every method on one tree, each in a process of its own, as the papers ran theirs under timex(1).
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use gate::process::{Child, Ended, Shared};
+use gate::process::{Child, Ended, Moved, Shared, moved};
 use gate::{Result, Tally};
 
 use crate::locate::{By, Question, locate};
@@ -33,8 +34,64 @@ pub struct Run {
 pub enum NoRun {
     /// It took longer than the limit, and was stopped.
     Stopped(Duration),
+    /// It had so many bytes read from disks or written to them, which were more than it might, and was stopped after so long.
+    Moved(u64, Duration),
     /// What it needs is not to be had here.
     Refused,
+}
+
+impl std::fmt::Display for NoRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NoRun::Stopped(Duration::ZERO) => f.write_str("no time was left for it"),
+            NoRun::Stopped(after) => write!(f, "stopped after {:.3} s", after.as_secs_f64()),
+            NoRun::Moved(_, Duration::ZERO) => f.write_str("no disk reads and writes were left for it"),
+            NoRun::Moved(bytes, _) => {
+                write!(f, "stopped after {:.1} MiB of disk reads and writes", *bytes as f64 / 1_048_576.0)
+            }
+            NoRun::Refused => f.write_str("what it needs is not to be had here"),
+        }
+    }
+}
+
+/// What runs may take, one and all of them together.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Time for one.
+    pub each: Duration,
+    /// When the last one must have ended.
+    pub until: Option<Instant>,
+    /// Bytes that all those that are still to come may have read from disks and written to them, together. Where the kernel
+    /// keeps no account of that, it holds nobody back.
+    pub bytes: Option<Cell<u64>>,
+    /// How long one may still take when this process is asked to stop: it may have been asked as well, and have something to put
+    /// away.
+    pub grace: Duration,
+}
+
+impl Bounds {
+    /// So much time for each run, and nothing else.
+    pub fn time(each: Duration) -> Bounds {
+        const GRACE: Duration = Duration::from_secs(2);
+        Bounds { each, until: None, bytes: None, grace: GRACE }
+    }
+
+    /// Time for the next run; `None` when there is none left, or this process is asked to stop.
+    pub fn next(&self) -> Option<Duration> {
+        /// In less nothing can be measured.
+        const LEAST: Duration = Duration::from_millis(10);
+        let left = self.left();
+        (left >= LEAST.min(self.each) && gate::interrupt::asked().is_none()).then(|| left.min(self.each))
+    }
+
+    /// Whether there is time for as much again as took so long.
+    pub fn fits(&self, again: Duration) -> bool {
+        self.next().is_some() && self.left() >= again
+    }
+
+    fn left(&self) -> Duration {
+        self.until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()))
+    }
 }
 
 /// What some work took in a process of its own, and the numbers that it gave.
@@ -61,12 +118,32 @@ pub fn alone<const N: usize>(
     limit: Duration,
     work: impl FnOnce() -> Option<[u64; N]>,
 ) -> Result<std::result::Result<Alone<N>, NoRun>> {
+    alone_within(&Bounds::time(limit), work)
+}
+
+/// The same, within bounds; what it moves is taken off what those who come after it may. Who has no grace ends at once when he is
+/// asked to.
+///
+/// # Errors
+/// When no process can be made.
+pub fn alone_within<const N: usize>(
+    bounds: &Bounds,
+    work: impl FnOnce() -> Option<[u64; N]>,
+) -> Result<std::result::Result<Alone<N>, NoRun>> {
     const REAL: usize = 0;
     const DONE: usize = 1;
     const TALLY: usize = 2;
     const GAVE: usize = TALLY + Tally::WORDS;
+    let Some(limit) = bounds.next() else { return Ok(Err(NoRun::Stopped(Duration::ZERO))) };
+    if bounds.bytes.as_ref().is_some_and(|left| left.get() == 0) {
+        return Ok(Err(NoRun::Moved(0, Duration::ZERO)));
+    }
     let shared = Shared::new(GAVE + N)?;
+    let before = bounds.bytes.as_ref().and_then(|_| moved(None));
     let mut child = Child::fork(|| {
+        if bounds.grace.is_zero() {
+            gate::interrupt::heed();
+        }
         let before = gate::meter::tally();
         let start = Instant::now();
         let gave = work();
@@ -77,10 +154,18 @@ pub fn alone<const N: usize>(
             shared[DONE].store(1, Relaxed);
         }
     })?;
-    let Some(ended) = end_of(&mut child, limit) else {
+    let ended = end_of(&mut child, limit, bounds);
+    if ended.is_err() {
         child.kill();
         child.wait(Duration::from_millis(500));
-        return Ok(Err(NoRun::Stopped(limit)));
+    }
+    // What it has moved is entered for this process when it has been waited for.
+    if let (Some(left), Some(before), Some(after)) = (&bounds.bytes, before, before.and_then(|_| moved(None))) {
+        left.set(left.get().saturating_sub(after.since(before).sum()));
+    }
+    let ended = match ended {
+        Err(why) => return Ok(Err(why)),
+        Ok(ended) => ended,
     };
     let tally = Tally::collect(&shared[TALLY..]);
     gate::meter::enter(&tally);
@@ -92,33 +177,39 @@ pub fn alone<const N: usize>(
     Ok(Ok(Alone { real, user: ended.user, sys: ended.sys, tally, gave }))
 }
 
-/// Waits for the end of a child, for at most `limit`. Who is asked to stop meanwhile waits only a little longer: the child may have
-/// been asked as well, and have something to put away.
-fn end_of(child: &mut Child, limit: Duration) -> Option<Ended> {
+/// Waits for the end of a child, for at most `limit`, and looks now and then whether it keeps within its bounds.
+fn end_of(child: &mut Child, limit: Duration, bounds: &Bounds) -> std::result::Result<Ended, NoRun> {
     const LOOK: Duration = Duration::from_millis(100);
-    const GRACE: Duration = Duration::from_secs(2);
+    /// A fast disk reads 20 MiB meanwhile.
+    const LOOK_AT_BYTES: Duration = Duration::from_millis(10);
+    let look = if bounds.bytes.is_some() { LOOK_AT_BYTES } else { LOOK };
     let (begun, mut limit, mut was_asked) = (Instant::now(), limit, false);
     loop {
         if gate::interrupt::asked().is_some() && !was_asked {
-            (limit, was_asked) = (limit.min(begun.elapsed() + GRACE), true);
+            (limit, was_asked) = (limit.min(begun.elapsed() + bounds.grace), true);
         }
         let left = limit.saturating_sub(begun.elapsed());
-        if let Some(ended) = child.wait(left.min(LOOK)) {
-            return Some(ended);
+        if let Some(ended) = child.wait(left.min(look)) {
+            return Ok(ended);
         }
         if left.is_zero() {
-            return None;
+            return Err(NoRun::Stopped(begun.elapsed()));
+        }
+        let most = bounds.bytes.as_ref().map_or(u64::MAX, Cell::get);
+        match bounds.bytes.as_ref().and_then(|_| moved(Some(child.id()))).map(Moved::sum) {
+            Some(bytes) if bytes > most => return Err(NoRun::Moved(bytes, begun.elapsed())),
+            _ => {}
         }
     }
 }
 
-/// Runs one method once, for at most `limit`. Its calls are entered into this process's tally.
+/// Runs one method once. Its calls are entered into this process's tally.
 ///
 /// # Errors
 /// When no process can be made.
-pub fn run(root: &Root, by: By, question: &Question, limit: Duration) -> Result<std::result::Result<Run, NoRun>> {
+pub fn run(root: &Root, by: By, question: &Question, bounds: &Bounds) -> Result<std::result::Result<Run, NoRun>> {
     let question = Question { by: Some(by), ..question.clone() };
-    let ran = alone(limit, || {
+    let ran = alone_within(bounds, || {
         let answer = locate(root, &question, &mut |_, _| {}).ok()?;
         Some([answer.points.len() as u64, u64::from(answer.lacking.is_empty())])
     })?;
@@ -144,26 +235,28 @@ pub struct Comparison {
     pub left_out: Vec<(By, NoRun)>,
 }
 
-/// Compares all methods, after one run of each that warms the caches and is profiled. The trials go through the methods
-/// in turn, so that what else the machine does falls on all alike.
+/// Compares methods, in this order, after one run of each that warms the caches and is profiled. The trials go through the methods in turn,
+/// so that what else the machine does falls on all alike; where there is no time for all of them, there are fewer, and where there
+/// is none for even one, the profiled runs are the only trial.
 ///
 /// # Errors
 /// When no process can be made.
 pub fn compare(
     root: &Root,
     question: &Question,
+    methods: &[By],
     trials: usize,
-    limit: Duration,
+    bounds: &Bounds,
     mut tick: impl FnMut(&str, usize),
 ) -> Result<Comparison> {
     let mut comparison = Comparison::default();
     let was_profiling = gate::meter::profiling();
     gate::meter::set_profiling(true);
-    for by in By::ALL {
+    for &by in methods {
         tick(by.name(), 0);
         // Once to warm the caches, once for the profile; a method that is stopped is not asked again.
-        let warmed = run(root, by, question, limit)?;
-        let profiled = if warmed.is_ok() { run(root, by, question, limit)? } else { warmed };
+        let warmed = run(root, by, question, bounds)?;
+        let profiled = if warmed.is_ok() { run(root, by, question, bounds)? } else { warmed };
         match profiled {
             Ok(profile) => comparison.profiles.push(profile),
             Err(why) => comparison.left_out.push((by, why)),
@@ -171,11 +264,16 @@ pub fn compare(
     }
     gate::meter::set_profiling(was_profiling);
     let methods: Vec<By> = comparison.profiles.iter().map(|run| run.by).collect();
+    let mut round = comparison.profiles.iter().map(|run| run.real).sum();
     for trial in 1..=trials {
+        if !bounds.fits(round) {
+            break;
+        }
+        let begun = Instant::now();
         let mut runs = Vec::with_capacity(methods.len());
         for &by in &methods {
             tick(by.name(), trial);
-            match run(root, by, question, limit)? {
+            match run(root, by, question, bounds)? {
                 Ok(run) => runs.push(run),
                 Err(why) => comparison.left_out.push((by, why)),
             }
@@ -183,6 +281,13 @@ pub fn compare(
         if runs.len() == methods.len() {
             comparison.trials.push(runs);
         }
+        round = begun.elapsed();
     }
+    if comparison.trials.is_empty() && trials > 0 && !comparison.profiles.is_empty() {
+        comparison.trials.push(comparison.profiles.clone());
+    }
+    let place = |by: By| By::ALL.iter().position(|one| *one == by);
+    comparison.profiles.sort_by_key(|run| place(run.by));
+    comparison.trials.iter_mut().for_each(|runs| runs.sort_by_key(|run| place(run.by)));
     Ok(comparison)
 }

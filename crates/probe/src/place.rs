@@ -34,6 +34,8 @@ pub struct Place {
     pub statfs: Statfs,
     /// The kernel's table of mounts.
     pub table: Vec<Mount>,
+    /// What is made in it may have a name for a while.
+    names: bool,
 }
 
 impl Place {
@@ -42,6 +44,16 @@ impl Place {
     /// # Errors
     /// The call that failed.
     pub fn open(path: &[u8]) -> Result<Place, Trouble> {
+        let place = Place { names: true, ..Place::unasked(path)? };
+        place.sweep();
+        Ok(place)
+    }
+
+    /// The same, for one whom nobody has asked to work there: nothing is made that has a name, and nothing is taken away.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn unasked(path: &[u8]) -> Result<Place, Trouble> {
         let dir =
             open_long(path, Open::DIRECTORY).map_err(Trouble::refused("cannot open the directory", Gate::Openat))?;
         let asked = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS | Want::MNT_ID);
@@ -50,9 +62,12 @@ impl Place {
         let table = Table::read(Door::Mountinfo).or_else(|_| Table::read(Door::Kernel)).map(|table| table.mounts);
         let table = table.unwrap_or_default();
         let mount = table.iter().find(|mount| Some(mount.id) == seen.mnt_id).cloned();
-        let place = Place { dir, path: path.to_vec(), dev: seen.dev.into(), mount, statfs, table };
-        place.sweep();
-        Ok(place)
+        Ok(Place { dir, path: path.to_vec(), dev: seen.dev.into(), mount, statfs, table, names: false })
+    }
+
+    /// Whether what is made in it can have no name.
+    pub fn makes_no_names(&self) -> bool {
+        !self.names
     }
 
     /// The type of its file system.
@@ -115,7 +130,15 @@ impl Place {
         let seen = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS | Want::MNT_ID).ok()?;
         let table = Table::read(Door::Mountinfo).ok()?.mounts;
         let mount = table.iter().find(|mount| Some(mount.id) == seen.mnt_id).cloned();
-        Some(Place { statfs: fstatfs(&dir).ok()?, dir, path: path.to_vec(), dev: seen.dev.into(), mount, table })
+        Some(Place {
+            statfs: fstatfs(&dir).ok()?,
+            dir,
+            path: path.to_vec(),
+            dev: seen.dev.into(),
+            mount,
+            table,
+            names: false,
+        })
     }
 
     /// How many bytes of a file may be made here: a quarter of what is free.
@@ -143,6 +166,7 @@ impl Place {
             Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {}
             Err(e) => return Err(Trouble::refused(DOING, Gate::Openat)(self.or_gone(e))),
         }
+        self.may_name()?;
         for _ in 0..TRIES {
             let name = self.free_name()?;
             let file =
@@ -153,6 +177,12 @@ impl Place {
             }
         }
         Err(Trouble::refused(DOING, Gate::Openat)(Errno::ENOENT))
+    }
+
+    /// Refuses to make what has a name, unless somebody has asked for it.
+    fn may_name(&self) -> Result<(), Trouble> {
+        let why = "nothing that has a name is made here unasked: fathom probe does, and takes it away again";
+        if self.names { Ok(()) } else { Err(Trouble::Hindered(why.to_owned())) }
     }
 
     /// Locks what was just made, so that nobody takes it for what a killed run has left ([`Place::sweep`]). False when somebody
@@ -172,6 +202,7 @@ impl Place {
     /// # Errors
     /// The call that failed.
     pub fn scratch_dir(&self) -> Result<ScratchDir<'_>, Trouble> {
+        self.may_name()?;
         let mut last = Errno::ENOENT;
         for _ in 0..TRIES {
             let name = self.free_name()?;

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use mounts::Warning;
 
+use crate::answers::answers;
 use crate::cache::How;
 use crate::desk::{Desk, Limits, Moved, Trouble};
 use crate::finding::{Experiment, Finding};
@@ -22,6 +23,8 @@ pub struct Question {
     pub limits: Limits,
     /// How the cache is filled.
     pub cache: How,
+    /// Nobody has asked for it by name: nothing is made that has a name, and nothing is taken away.
+    pub unasked: bool,
 }
 
 /// A finding, and what its experiment took.
@@ -51,9 +54,10 @@ pub struct Answer {
 /// Does the experiments. `say` is told what is being measured, and why.
 ///
 /// # Errors
-/// When the directory cannot be opened, or [`Trouble::Interrupted`]. What stands in the way of one experiment is its finding.
+/// When the directory cannot be opened, when its file system does not answer, or [`Trouble::Interrupted`]. What stands in the way of one experiment is its finding.
 pub fn run(question: &Question, say: &mut dyn FnMut(&str)) -> Result<Answer, Trouble> {
-    let place = Place::open(&question.dir)?;
+    answers(&question.dir, question.limits.time)?;
+    let place = if question.unasked { Place::unasked(&question.dir)? } else { Place::open(&question.dir)? };
     let mut answer = Answer { fstype: place.fstype().map(<[u8]>::to_vec), ..Answer::default() };
     let mut desk = Desk::new(question.limits, say);
     for experiment in Experiment::ALL {

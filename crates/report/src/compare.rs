@@ -38,7 +38,8 @@ pub struct Method {
 }
 
 impl Method {
-    fn calls(&self) -> u64 {
+    /// All calls of one run.
+    pub fn calls(&self) -> u64 {
         self.gates.values().map(|row| row.calls).sum()
     }
 }
@@ -156,8 +157,13 @@ fn ratios(methods: &[Method]) -> Vec<Ratio> {
     ratios
 }
 
-/// The table of methods: what each found, and what it took.
+/// The table of methods, as text.
 pub fn methods_text(methods: &[Method], width: Option<usize>, color: bool) -> String {
+    methods_table(methods).to_text(width, color)
+}
+
+/// The table of methods: what each found, and what it took.
+pub fn methods_table(methods: &[Method]) -> Table {
     use Align::{Left, Right};
     let columns = [
         ("METHOD", Left),
@@ -189,7 +195,7 @@ pub fn methods_text(methods: &[Method], width: Option<usize>, color: bool) -> St
         ];
         table.row(cells, Tone::Plain);
     }
-    table.to_text(width, color)
+    table
 }
 
 /// The ratios, in the form of the papers' Tables 2 to 4.

@@ -143,7 +143,7 @@ impl Dump<'_> {
         let rate =
             if seconds > 0.0 { format!(", {}/s", amount((bytes as f64 / seconds) as u64)) } else { String::new() };
         let mut text = format!(
-            "dumped {dumped} {noun} with {} of data{to}, {} in {seconds:.3} s{rate}",
+            "{dumped} {noun} with {} of data dumped{to} in {seconds:.3} s: {}{rate}",
             amount(bytes),
             amount(archive_bytes)
         );

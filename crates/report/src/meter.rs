@@ -111,9 +111,9 @@ pub struct Model {
     pub fixed_ns: f64,
     /// Where the prices are from.
     pub prices: String,
-    /// CPU time of the command without a meter, of the part that was looked at call by call: what percents are of.
+    /// CPU time of the command without a meter: what percents are of.
     pub cpu_seconds: f64,
-    /// The calls of that part at their prices.
+    /// All calls at their prices, as if they were like those that were looked at one by one.
     pub priced_seconds: f64,
 }
 
@@ -320,15 +320,22 @@ impl Account<'_> {
         format!("{}\n{}{what_if}", self.head(look), self.gates_text(look))
     }
 
-    fn calls(&self) -> u64 {
+    /// All calls.
+    pub fn calls(&self) -> u64 {
         self.gates.values().map(|gate| gate.calls).sum()
     }
 
-    fn seconds(&self) -> f64 {
+    /// Wall time in all calls.
+    pub fn seconds(&self) -> f64 {
         self.gates.values().map(|gate| gate.seconds).sum()
     }
 
     fn head(&self, look: Look) -> String {
+        self.sentences().map(|sentence| line(look, sentence)).concat()
+    }
+
+    /// How the command ended, and how it was metered.
+    pub fn sentences(&self) -> [String; 2] {
         let ended = match self.signal {
             Some(signal) => format!("ended by signal {signal} (status {})", self.exit),
             None => format!("exit status {}", self.exit),
@@ -337,12 +344,8 @@ impl Account<'_> {
             0 => "none lost".to_owned(),
             lost => format!("{lost} LOST"),
         };
-        let mut text = line(
-            look,
+        [
             format!("The command: {ended}; {:.3} s real, {:.3} s user, {:.3} s sys.", self.real, self.user, self.sys),
-        );
-        text.push_str(&line(
-            look,
             format!(
                 "{} file-system calls, {:.6} s in them, {lost}; {} of metering beside that, by {}: {}.",
                 self.calls(),
@@ -351,11 +354,15 @@ impl Account<'_> {
                 self.meter,
                 printable(self.why.as_bytes())
             ),
-        ));
-        text
+        ]
     }
 
     fn gates_text(&self, look: Look) -> String {
+        self.gates_table().to_text(look.width, look.color)
+    }
+
+    /// The calls by gate, costliest first.
+    pub fn gates_table(&self) -> Table {
         use Align::{Left, Right};
         let columns = [
             ("%Time", Right),
@@ -382,7 +389,7 @@ impl Account<'_> {
             ];
             table.row(cells, Tone::Plain);
         }
-        table.to_text(look.width, look.color)
+        table
     }
 
     fn programs_text(&self, rows: &[Program], look: Look, top: usize) -> String {
@@ -437,15 +444,20 @@ impl Account<'_> {
         }
         if calls < self.calls() {
             say(format!(
-                "Files, directories, patterns and changes are of the first {calls} calls of {}; --calls gives more.",
+                "Files, directories and patterns are of the first {calls} calls of {}, and what changes would save is what they would save \
+                 if all were like these; --calls gives more.",
                 self.calls()
             ));
         }
         text
     }
 
-    /// `None` when there is none.
     fn patterns_text(&self, look: Look) -> Option<String> {
+        self.patterns_table().map(|table| table.to_text(look.width, look.color))
+    }
+
+    /// The redundant patterns; `None` when there is none.
+    pub fn patterns_table(&self) -> Option<Table> {
         use Align::{Left, Right};
         let columns =
             [("Count", Right), ("Redundant", Right), ("Seconds", Right), ("Pattern", Left), ("For example", Left)];
@@ -462,16 +474,28 @@ impl Account<'_> {
             ];
             table.row(cells, Tone::Plain);
         }
-        (!found.is_empty()).then(|| table.to_text(look.width, look.color))
+        (!found.is_empty()).then_some(table)
     }
 
-    /// `None` when nothing would be saved.
     fn what_if_text(&self, look: Look) -> Option<String> {
-        use Align::{Left, Right};
-        let columns = [("-Calls", Right), ("-CPU ms", Right), ("-CPU %", Right), ("by 1974", Right), ("Change", Left)];
+        let table = self.what_if_table()?.to_text(look.width, look.color);
+        let how: String = self.changes().iter().map(|change| line(look, change.said())).collect();
+        Some(format!("{}\n{table}{how}", line(look, self.model.sentence())))
+    }
+
+    /// The changes that would save something, most first.
+    pub fn changes(&self) -> Vec<&Change> {
         let mut changes: Vec<_> =
             self.what_if.iter().filter(|change| change.saves_calls != 0 || change.saves_seconds != 0.0).collect();
         changes.sort_by(|a, b| b.saves_seconds.total_cmp(&a.saves_seconds));
+        changes
+    }
+
+    /// What each change would save; `None` when nothing would be saved.
+    pub fn what_if_table(&self) -> Option<Table> {
+        use Align::{Left, Right};
+        let columns = [("-Calls", Right), ("-CPU ms", Right), ("-CPU %", Right), ("by 1974", Right), ("Change", Left)];
+        let changes = self.changes();
         let mut table = Table::new(&columns, changes.len());
         for change in &changes {
             let cells = [
@@ -483,18 +507,25 @@ impl Account<'_> {
             ];
             table.row(cells, if change.advised { Tone::Plain } else { Tone::Dim });
         }
-        let Model { fixed_ns, prices, cpu_seconds, .. } = &self.model;
-        let mut text = line(
-            look,
-            format!(
-                "What each change would save of {cpu_seconds:.6} s of CPU time. By the model of 1974 any call costs {fixed_ns:.0} \
-                 ns, and what it takes beyond that is useful. Prices without a meter: {prices}."
-            ),
-        );
-        text.push('\n');
-        text.push_str(&table.to_text(look.width, look.color));
-        changes.iter().for_each(|change| text.push_str(&line(look, format!("{}: {}", change.change, change.how))));
-        (!changes.is_empty()).then_some(text)
+        (!changes.is_empty()).then_some(table)
+    }
+}
+
+impl Model {
+    /// What percents are of, and where prices are from.
+    pub fn sentence(&self) -> String {
+        let Model { fixed_ns, prices, cpu_seconds, .. } = self;
+        format!(
+            "What each change would save of {cpu_seconds:.6} s of CPU time. By the model of 1974 any call costs {fixed_ns:.0} ns, \
+             and what it takes beyond that is useful. Prices without a meter: {prices}."
+        )
+    }
+}
+
+impl Change {
+    /// How it is done, or why not.
+    pub fn said(&self) -> String {
+        format!("{}: {}", self.change, self.how)
     }
 }
 

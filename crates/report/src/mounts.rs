@@ -270,7 +270,7 @@ pub fn table(rows: &dyn Rows, look: Look, put: &mut dyn FnMut(&str)) {
 }
 
 /// The order of the names: what lies in a directory comes right after it; at one name, the mount that people see there.
-fn by_name(rows: &dyn Rows) -> Vec<usize> {
+pub(crate) fn by_name(rows: &dyn Rows) -> Vec<usize> {
     let mut order: Vec<(&[u8], bool, usize)> =
         all(rows).enumerate().map(|(at, row)| (row.target, row.hidden, at)).collect();
     let key = |b: u8| if b == b'/' { 0 } else { b };
@@ -283,12 +283,12 @@ fn by_name(rows: &dyn Rows) -> Vec<usize> {
 }
 
 /// A name, or a dash for none.
-fn cell(name: Option<&[u8]>) -> Cow<'_, str> {
+pub(crate) fn cell(name: Option<&[u8]>) -> Cow<'_, str> {
     name.map_or("-".into(), printable)
 }
 
 /// What is special about it.
-fn state<'a>(row: &Row<'a>) -> Cow<'a, str> {
+pub(crate) fn state<'a>(row: &Row<'a>) -> Cow<'a, str> {
     match (row.hidden, row.kind) {
         (true, Some("file")) => "hidden,file".into(),
         (true, _) => "hidden".into(),
@@ -298,7 +298,7 @@ fn state<'a>(row: &Row<'a>) -> Cow<'a, str> {
 }
 
 /// The source as findmnt writes it: with the part that is mounted in brackets, unless that is all.
-fn source<'a>(row: &Row<'a>) -> Cow<'a, str> {
+pub(crate) fn source<'a>(row: &Row<'a>) -> Cow<'a, str> {
     match row.fsroot {
         None | Some(b"/" | b"") => cell(row.source),
         Some(part) => format!("{}[{}]", cell(row.source), printable(part)).into(),
@@ -306,7 +306,7 @@ fn source<'a>(row: &Row<'a>) -> Cow<'a, str> {
 }
 
 /// The lines before each name that make a tree of the list.
-fn limbs(rows: &dyn Rows, order: &[usize]) -> Vec<String> {
+pub(crate) fn limbs(rows: &dyn Rows, order: &[usize]) -> Vec<String> {
     /// Deeper than this, the lines would leave no room for the names.
     const DEEPEST: usize = 12;
     let mut above: Vec<usize> = Vec::new();

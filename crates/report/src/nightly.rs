@@ -71,21 +71,24 @@ impl Nightly {
         self
     }
 
-    /// For people.
-    pub fn to_text(&self, look: Look) -> String {
+    /// What was measured: sentences.
+    pub fn head(&self) -> [String; 2] {
+        [
+            format!("Gathered by {} ({}): {}.", self.gather, self.engine, printable(self.why.as_bytes())),
+            format!(
+                "{} entries in {:.2} ms, {:.2} ms of CPU time and {} calls ({:.3} an entry).",
+                self.entries,
+                1000.0 * self.seconds,
+                1000.0 * self.cpu_seconds,
+                self.calls,
+                self.calls as f64 / self.entries.max(1) as f64
+            ),
+        ]
+    }
+
+    /// What would follow from it.
+    pub fn table(&self) -> Table {
         use Align::{Left, Right};
-        let wrapped = |line: String| wrap(&line, look.width.unwrap_or(usize::MAX)) + "\n";
-        let mut out =
-            wrapped(format!("Gathered by {} ({}): {}.", self.gather, self.engine, printable(self.why.as_bytes())));
-        out.push_str(&wrapped(format!(
-            "{} entries in {:.2} ms, {:.2} ms of CPU time and {} calls ({:.3} an entry).",
-            self.entries,
-            1000.0 * self.seconds,
-            1000.0 * self.cpu_seconds,
-            self.calls,
-            self.calls as f64 / self.entries.max(1) as f64
-        )));
-        out.push('\n');
         let columns = [("DUMP", Left), ("FILES", Right), ("TO READ", Right), ("CALLS", Right), ("CPU ms", Right)];
         let mut table = Table::new(&columns, 3);
         let rows = [("the first", self.first), ("nothing changed", self.unchanged), ("1 % changed", self.changed)];
@@ -99,14 +102,24 @@ impl Nightly {
             ];
             table.row(cells, Tone::Plain);
         }
-        out.push_str(&table.to_text(look.width, look.color));
-        out.push_str(&wrapped(format!(
+        table
+    }
+
+    /// What that rests on.
+    pub fn foot(&self) -> String {
+        format!(
             "Nothing was read but metadata. Estimated are {} calls for each file, {:.2} µs each; reading and writing the bytes \
              comes on top. Where the file system can tell that nothing was written to it since, an increment does not even gather.",
             Nightly::CALLS,
             1e6 * self.call_seconds
-        )));
-        out
+        )
+    }
+
+    /// For people.
+    pub fn to_text(&self, look: Look) -> String {
+        let wrapped = |line: &String| wrap(line, look.width.unwrap_or(usize::MAX)) + "\n";
+        let head: String = self.head().iter().map(wrapped).collect();
+        format!("{head}\n{}{}", self.table().to_text(look.width, look.color), wrapped(&self.foot()))
     }
 }
 

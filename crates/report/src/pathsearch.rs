@@ -1,5 +1,7 @@
 //! The path searches of a command.
 
+use std::collections::HashMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::ser::{SerializeMap, SerializeSeq};
@@ -74,7 +76,7 @@ pub struct Totals {
 }
 
 /// Requests of one kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Requests {
     /// `LOOKUP`, `OPEN`, ...
     pub request: &'static str,
@@ -84,11 +86,15 @@ pub struct Requests {
     pub warm: u64,
     /// Whether somebody waits for the answer: a round trip.
     pub waited_for: bool,
+    /// How long is waited for those with empty caches, one after the other.
+    pub seconds: f64,
 }
 
 /// What a client of the network file system keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Manner {
+    /// What names lead to.
+    pub keeps_names: bool,
     /// That a name is not there.
     pub keeps_misses: bool,
     /// Where links lead.
@@ -99,6 +105,8 @@ pub struct Manner {
     pub stats_after_read: bool,
     /// To open is a request.
     pub opens: bool,
+    /// To close is a request that is waited for.
+    pub flushes: bool,
     /// To read is a request.
     pub reads: bool,
     /// To open and to read a directory are requests.
@@ -414,11 +422,11 @@ impl Predicted<'_> {
             ),
             look,
         ));
-        let columns = [("REQUEST", Left), ("COLD", Right), ("WARM", Right), ("", Left)];
+        let columns = [("REQUEST", Left), ("COLD", Right), ("WARM", Right), ("TIME COLD", Right), ("", Left)];
         let mut table = Table::new(&columns, self.requests.len());
         for row in self.requests.iter().filter(|row| row.cold + row.warm > 0) {
-            let waited = if row.waited_for { "" } else { "not waited for" };
-            table.row([row.request, &row.cold.to_string(), &row.warm.to_string(), waited], Tone::Plain);
+            let (took, waited) = if row.waited_for { (time(row.seconds), "") } else { ("-".into(), "not waited for") };
+            table.row([row.request, &row.cold.to_string(), &row.warm.to_string(), &took, waited], Tone::Plain);
         }
         text.push_str(&table.to_text(look.width, look.color));
         text.push('\n');
@@ -426,26 +434,37 @@ impl Predicted<'_> {
     }
 }
 
-/// What would help, for people.
+/// What would help, for people; `rtt` is what a request takes that nothing is known of.
 pub fn fixes_text(fixes: &[Fix], rtt: f64, look: Look) -> String {
     let mut text = heading("What would help", look);
     if fixes.is_empty() {
         text.push_str("Nothing: no search of it misses.\n");
     }
     for fix in fixes {
-        let saves = match fix.saves_misses {
-            0 => format!("saves {} requests", fix.saves_requests),
-            misses => format!(
-                "saves {misses} misses ({} here), {} requests",
-                time(fix.saves_seconds_here),
-                fix.saves_requests
-            ),
-        };
-        let change = printable(fix.change.as_bytes());
-        let line = format!("- {change}: {saves}, {} at {} each.", time(fix.saves_seconds), time(rtt));
-        text.push_str(&wrapped(&line, look));
+        text.push_str(&wrapped(&format!("- {}", fix.sentence(rtt)), look));
     }
     text
+}
+
+impl Fix {
+    /// What to do, and what it saves.
+    pub fn sentence(&self, rtt: f64) -> String {
+        let change = printable(self.change.as_bytes());
+        let each = if self.saves_requests > 0 { self.saves_seconds / self.saves_requests as f64 } else { rtt };
+        format!("{change}: {}, {} at {} each.", self.saves(), time(self.saves_seconds), time(each))
+    }
+
+    /// What it saves.
+    pub fn saves(&self) -> String {
+        match self.saves_misses {
+            0 => format!("saves {} requests", self.saves_requests),
+            misses => format!(
+                "saves {misses} misses ({} here), {} requests",
+                time(self.saves_seconds_here),
+                self.saves_requests
+            ),
+        }
+    }
 }
 
 /// An element of PATH.
@@ -489,6 +508,42 @@ pub struct Started {
     pub seconds_far: f64,
     /// What would help.
     pub fixes: Vec<Fix>,
+    /// Where it looked, those with the most misses first.
+    pub directories: Vec<Tried>,
+}
+
+/// What a program that was started looked up in a directory.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// Its name.
+    pub dir: Vec<u8>,
+    /// Names that were there.
+    pub hits: u64,
+    /// Names that were not.
+    pub misses: u64,
+    /// Seconds in misses.
+    pub seconds: f64,
+    /// The same by kind: `PATH`, `ld.so`, ...
+    pub kinds: Vec<Count>,
+}
+
+impl From<&Directory<'_>> for Tried {
+    fn from(row: &Directory<'_>) -> Tried {
+        let Directory { dir, hits, misses, seconds, ref kinds, .. } = *row;
+        Tried { dir: dir.to_vec(), hits, misses, seconds, kinds: kinds.clone() }
+    }
+}
+
+impl Serialize for Tried {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        entry(&mut map, "dir", Some(&self.dir))?;
+        map.serialize_entry("hits", &self.hits)?;
+        map.serialize_entry("misses", &self.misses)?;
+        map.serialize_entry("seconds", &self.seconds)?;
+        map.serialize_entry("kinds", &self.kinds)?;
+        map.end()
+    }
 }
 
 /// The section of the survey: PATH, the dynamic linker, Python.
@@ -503,18 +558,42 @@ pub struct Startup<'a> {
 }
 
 impl Startup<'_> {
-    /// For people.
-    pub fn to_text(&self, look: Look) -> String {
+    /// The elements of PATH, and what the first program that was started has found in each.
+    pub fn path_table(&self) -> Table {
         use Align::{Left, Right};
-        let mut table = Table::new(&[("PATH", Left), ("STATE", Left), ("FILE SYSTEM", Left)], self.path.len());
+        let columns = [("PATH", Left), ("STATE", Left), ("FILE SYSTEM", Left), ("HITS", Right), ("MISSES", Right)];
+        let mut table = Table::new(&columns, self.path.len());
+        let mut tried = self.tried();
         for element in &self.path {
             let fstype = element.fstype.map_or("-".into(), printable);
             let fstype = if element.network { format!("{fstype} (network)") } else { fstype.into_owned() };
             let tone = if matches!(element.state, "dead" | "again") { Tone::Dim } else { Tone::Plain };
-            table.row([printable(element.dir).as_ref(), element.state, &fstype], tone);
+            // What stands there twice has its count once.
+            let count = tried.as_mut().map(|tried| tried.remove(trimmed(element.dir)).unwrap_or_default());
+            let count = count.map(|(hits, misses)| [hits, misses].map(|n| n.to_string()));
+            let [hits, misses] = count.unwrap_or_else(|| ["-", "-"].map(str::to_owned));
+            let cells = [printable(element.dir), element.state.into(), fstype.into(), hits.into(), misses.into()];
+            table.row(cells, tone);
         }
-        let mut text = table.to_text(look.width, look.color);
-        text.push('\n');
+        table
+    }
+
+    /// Hits and misses of the shell's search in each directory, as the first program was started, if one was.
+    fn tried(&self) -> Option<HashMap<&[u8], (u64, u64)>> {
+        let mut tried = HashMap::new();
+        for row in &self.started.first()?.directories {
+            let (hits, misses) = tried.entry(trimmed(&row.dir)).or_insert((0, 0));
+            for count in row.kinds.iter().filter(|count| count.kind == "PATH") {
+                *hits += count.hits;
+                *misses += count.misses;
+            }
+        }
+        Some(tried)
+    }
+
+    /// What starting programs takes.
+    pub fn started_table(&self) -> Table {
+        use Align::{Left, Right};
         let columns = [
             ("STARTING", Left),
             ("LOOK-UPS", Right),
@@ -535,21 +614,36 @@ impl Startup<'_> {
             ];
             table.row(cells, Tone::Plain);
         }
-        text.push_str(&table.to_text(look.width, look.color));
-        text.push_str(&wrapped(
-            &format!(
-                "Far away is a network file system with everything on it, empty caches and a round trip of {}. fathom pathsearch tells \
-                 the same of any command.",
-                time(self.rtt)
-            ),
-            look,
-        ));
+        table
+    }
+
+    /// What far away means.
+    pub fn foot(&self) -> String {
+        format!(
+            "Far away is a network file system with everything on it, empty caches and a round trip of {}. fathom pathsearch tells \
+             the same of any command.",
+            time(self.rtt)
+        )
+    }
+
+    /// For people.
+    pub fn to_text(&self, look: Look) -> String {
+        let mut text = self.path_table().to_text(look.width, look.color);
+        text.push('\n');
+        text.push_str(&self.started_table().to_text(look.width, look.color));
+        text.push_str(&wrapped(&self.foot(), look));
         for one in self.started.iter().filter(|one| !one.fixes.is_empty()) {
             text.push_str(&format!("\n{}: ", one.command));
             text.push_str(&fixes_text(&one.fixes, self.rtt, Look { color: false, ..look }));
         }
         text
     }
+}
+
+/// Without slashes at its end.
+fn trimmed(dir: &[u8]) -> &[u8] {
+    let end = dir.iter().rposition(|&b| b != b'/').map_or(1, |last| last + 1);
+    dir.get(..end).unwrap_or(dir)
 }
 
 fn heading(text: &str, look: Look) -> String {
@@ -570,11 +664,13 @@ mod tests {
 
     fn sample() -> Pathsearch<'static> {
         let manner = Manner {
+            keeps_names: true,
             keeps_misses: true,
             keeps_links: true,
             keeps_pages: true,
             stats_after_read: false,
             opens: true,
+            flushes: false,
             reads: true,
             lists: true,
             window: 131_072,
@@ -614,7 +710,7 @@ mod tests {
                 seconds_at_least: 0.01,
                 seconds_own: 0.001,
                 server_busy: None,
-                requests: vec![Requests { request: "LOOKUP", cold: 4, warm: 0, waited_for: true }],
+                requests: vec![Requests { request: "LOOKUP", cold: 4, warm: 0, waited_for: true, seconds: 0.004 }],
                 manner,
             },
             fixes: vec![Fix {

@@ -48,25 +48,50 @@ pub fn png(figure: &Figure) -> Vec<u8> {
 }
 
 /// Of many points in a row the highest: a peak must not fall between two columns.
-fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let part = points.len().div_ceil(MOST).max(1);
+pub(crate) fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+    let part = points.len().div_ceil(most).max(1);
     points.chunks(part).filter_map(|chunk| chunk.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))).collect()
+}
+
+/// The scale of what is measured.
+pub(crate) struct Scale {
+    /// Whether it is one of powers: where a few samples are far above all others, equal steps would show nothing but them.
+    pub(crate) log: bool,
+    /// Its ends, logarithms if it is.
+    pub(crate) from: f64,
+    /// The upper one.
+    pub(crate) to: f64,
+}
+
+impl Scale {
+    /// One that all points are on.
+    pub(crate) fn of(points: &[(f64, f64)]) -> Scale {
+        let mut sorted: Vec<f64> = points.iter().map(|point| point.1).collect();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let middle = sorted.get(sorted.len() / 2).copied().unwrap_or(0.0);
+        let highest = sorted.last().map_or(0.0, |last| last.max(0.0));
+        let lowest = sorted.first().copied().unwrap_or(0.0);
+        if lowest > 0.0 && highest > 20.0 * middle {
+            Scale { log: true, from: lowest.log10() - 0.05, to: highest.log10() + 0.15 }
+        } else {
+            Scale { log: false, from: 0.0, to: highest * 1.12 + 1e-9 }
+        }
+    }
+
+    /// How far up a value is.
+    pub(crate) fn high(&self, v: f64) -> f64 {
+        if self.log { v.log10() } else { v }
+    }
 }
 
 fn draw<B: DrawingBackend>(
     figure: &Figure,
     root: DrawingArea<B, Shift>,
 ) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
-    let points = thinned(&figure.points);
-    let highest = points.iter().map(|point| point.1).fold(0.0, f64::max);
-    let lowest = points.iter().map(|point| point.1).fold(highest, f64::min);
-    let mut sorted: Vec<f64> = points.iter().map(|point| point.1).collect();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let middle = sorted.get(sorted.len() / 2).copied().unwrap_or(0.0);
-    // Where a few samples are far above all others, a scale of equal steps would show nothing but them.
-    let log = lowest > 0.0 && highest > 20.0 * middle;
-    let high = |v: f64| if log { v.log10() } else { v };
-    let (from, to) = if log { (lowest.log10() - 0.05, highest.log10() + 0.15) } else { (0.0, highest * 1.12 + 1e-9) };
+    let points = thinned(&figure.points, MOST);
+    let scale = Scale::of(&points);
+    let (log, from, to) = (scale.log, scale.from, scale.to);
+    let high = |v: f64| scale.high(v);
     let (first, last) = (points.first().map_or(0.0, |p| p.0), points.last().map_or(1.0, |p| p.0));
 
     root.fill(&WHITE)?;
@@ -104,7 +129,7 @@ fn draw<B: DrawingBackend>(
 }
 
 /// A number at an axis.
-fn number(v: f64) -> String {
+pub(crate) fn number(v: f64) -> String {
     match v.abs() {
         a if a >= 1e9 => format!("{:.4}G", v / 1e9).replace(".0000G", "G"),
         a if a >= 1e6 => format!("{:.2}M", v / 1e6).replace(".00M", "M"),
@@ -243,7 +268,7 @@ mod tests {
     #[test]
     fn many_points_keep_their_peaks() {
         let points: Vec<(f64, f64)> = (0..16_384).map(|i| (f64::from(i), if i == 9999 { 50.0 } else { 1.0 })).collect();
-        let thin = thinned(&points);
+        let thin = thinned(&points, MOST);
         assert!(thin.len() <= MOST && thin.contains(&(9999.0, 50.0)));
     }
 }

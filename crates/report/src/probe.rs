@@ -58,7 +58,7 @@ impl Value {
 }
 
 /// A number with as many digits as say something.
-fn plain(v: f64) -> String {
+pub(crate) fn plain(v: f64) -> String {
     match v.abs() {
         0.0 => "0".to_owned(),
         a if a >= 100.0 || v.fract() == 0.0 => format!("{v:.0}"),
@@ -169,12 +169,13 @@ impl Probe<'_> {
             && !prices.is_empty()
         {
             text.push('\n');
-            text.push_str(&prices_text(prices, look));
+            text.push_str(&prices_table(prices).to_text(look.width, look.color));
         }
         text
     }
 
-    fn findings(&self, look: Look, methods: bool) -> String {
+    /// The table of what was found; its first column says a name once, or in each row.
+    pub fn table(&self, each: bool) -> Table {
         use Align::{Left, Right};
         let columns = [
             ("EXPERIMENT", Left),
@@ -192,7 +193,7 @@ impl Probe<'_> {
             let value = |value: &Option<Value>| value.as_ref().map(|value| value.text(found.unit));
             let sure = found.inferred.as_ref().map_or(String::new(), |_| format!("{:.0} %", 100.0 * found.confidence));
             let cells = [
-                if found.experiment == last { String::new() } else { found.experiment.to_owned() },
+                if found.experiment == last && !each { String::new() } else { found.experiment.to_owned() },
                 found.name.to_owned(),
                 value(&found.inferred).unwrap_or_else(|| "cannot tell".to_owned()),
                 if found.inferred.is_some() || found.truth.is_some() { found.unit.to_owned() } else { String::new() },
@@ -209,24 +210,35 @@ impl Probe<'_> {
             table.row(cells, tone);
             last = found.experiment;
         }
-        let mut text = table.to_text(look.width, look.color);
+        table
+    }
+
+    /// Why nothing was found, where it was not; with `methods`, how everything was.
+    pub fn notes(&self, methods: bool) -> Vec<String> {
         // Why nothing was found is worth a line in any case; one reason often stands for several.
         let told = |found: &&Experiment| methods || found.inferred.is_none();
         let told: Vec<&Experiment> = self.experiments.iter().filter(told).collect();
-        for group in told.chunk_by(|a, b| a.method == b.method) {
+        let note = |group: &[&Experiment]| {
             let names: Vec<&str> = group.iter().map(|found| found.name).collect();
             let method = group.first().map_or("", |found| found.method);
             let source = group.first().and_then(|found| found.truth_source).filter(|_| methods);
             let source = source.map_or(String::new(), |source| format!(" (the kernel: {source})"));
-            let line = format!("{}: {method}{source}", names.join(", "));
-            let _ = write!(text, "\n{}\n", wrap(&line, look.width.unwrap_or(usize::MAX)));
+            format!("{}: {method}{source}", names.join(", "))
+        };
+        told.chunk_by(|a, b| a.method == b.method).map(note).collect()
+    }
+
+    fn findings(&self, look: Look, methods: bool) -> String {
+        let mut text = self.table(false).to_text(look.width, look.color);
+        for note in self.notes(methods) {
+            let _ = write!(text, "\n{}\n", wrap(&note, look.width.unwrap_or(usize::MAX)));
         }
         text
     }
 }
 
 /// What each call costs, for people.
-fn prices_text(prices: &[Price], look: Look) -> String {
+pub fn prices_table(prices: &[Price]) -> Table {
     use Align::{Left, Right};
     let columns = [
         ("GATE", Left),
@@ -250,7 +262,7 @@ fn prices_text(prices: &[Price], look: Look) -> String {
         ];
         table.row(cells, Tone::Plain);
     }
-    table.to_text(look.width, look.color)
+    table
 }
 
 /// What each call costs, as comma-separated values.

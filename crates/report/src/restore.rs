@@ -89,7 +89,8 @@ impl Restored {
             .map(|(n, how)| format!("; {n} {how}"))
             .collect();
         let how = if is_dry { "would be restored" } else { "restored" };
-        format!("{what} {how}, {} bytes{tail}; {:.3} s", self.bytes, self.seconds)
+        let noun = if self.bytes == 1 { "byte" } else { "bytes" };
+        format!("{what} {how} in {:.3} s: {} {noun}{tail}", self.seconds, self.bytes)
     }
 }
 
@@ -100,9 +101,9 @@ mod tests {
     #[test]
     fn in_words_and_lines() {
         let restored = Restored { files: 1, links: 2, bytes: 7, removed: 3, seconds: 0.5, ..Restored::default() };
-        assert_eq!(restored.to_words(), "1 file, 2 links restored, 7 bytes; 3 removed; 0.500 s");
+        assert_eq!(restored.to_words(), "1 file, 2 links restored in 0.500 s: 7 bytes; 3 removed");
         let none = Restored { steps: Some(Vec::new()), ..Restored::default() };
-        assert_eq!(none.to_words(), "nothing would be restored, 0 bytes; 0.000 s");
+        assert_eq!(none.to_words(), "nothing would be restored in 0.000 s: 0 bytes");
         let step = Step { what: "symlink", path: b"a\nb".to_vec(), other: Some(b"\xff".to_vec()) };
         assert_eq!(step.to_line(), "symlink a\\nb -> \\xff\n");
         let json = serde_json::to_value(&step).unwrap();

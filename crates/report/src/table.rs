@@ -111,19 +111,30 @@ impl Table {
         self.tones.iter().enumerate().map(move |(row, tone)| ((row * columns..(row + 1) * columns).map(cell), *tone))
     }
 
-    /// The table as HTML, under a caption; the first cell of each row is its heading.
+    /// The table as HTML, under a caption; the heading of a row is its first cell with words.
     pub fn to_html(&self, caption: &str) -> String {
-        let class = |align: Align| if align == Align::Left { " class=\"left\"" } else { "" };
+        let head = self.columns.iter().position(|(_, align)| *align == Align::Left).unwrap_or(0);
+        const LONG: usize = 48;
+        let class = |align: Align, width: usize| match align {
+            Align::Left if width > LONG => " class=\"left long\"",
+            Align::Left => " class=\"left\"",
+            Align::Right => "",
+        };
+        let columns = || self.columns.iter().zip(&self.widths);
         let mut out = format!("<table>\n<caption>{}</caption>\n<thead><tr>", escape(caption));
-        for (head, align) in &self.columns {
-            out.push_str(&format!("<th scope=\"col\"{}>{}</th>", class(*align), escape(head)));
+        for ((head, align), width) in columns() {
+            out.push_str(&format!("<th scope=\"col\"{}>{}</th>", class(*align, *width), escape(head)));
         }
         out.push_str("</tr></thead>\n<tbody>\n");
-        for (cells, _) in self.rows() {
-            out.push_str("<tr>");
-            for (at, (cell, (_, align))) in cells.zip(&self.columns).enumerate() {
-                let (begin, end) = if at == 0 { ("<th scope=\"row\"", "</th>") } else { ("<td", "</td>") };
-                out.push_str(&format!("{begin}{}>{}{end}", class(*align), escape(cell)));
+        for (cells, tone) in self.rows() {
+            out.push_str(match tone {
+                Tone::Plain => "<tr>",
+                Tone::Dim => "<tr class=\"dim\">",
+                Tone::Bad => "<tr class=\"bad\">",
+            });
+            for (at, (cell, ((_, align), width))) in cells.zip(columns()).enumerate() {
+                let (begin, end) = if at == head { ("<th scope=\"row\"", "</th>") } else { ("<td", "</td>") };
+                out.push_str(&format!("{begin}{}>{}{end}", class(*align, *width), escape(cell)));
             }
             out.push_str("</tr>\n");
         }
@@ -242,11 +253,13 @@ mod tests {
 
     #[test]
     fn a_page_has_its_headings_and_nothing_of_a_cell_is_markup() {
-        let mut table = Table::new(&[("NAME", Align::Left), ("N", Align::Right)], 1);
+        let mut table = Table::new(&[("NAME", Align::Left), ("N", Align::Right)], 2);
         table.row(["<b>&", "1"], Tone::Plain);
+        table.row(["c", "2"], Tone::Bad);
         let expected = "<table>\n<caption>a &lt; b</caption>\n<thead><tr><th scope=\"col\" class=\"left\">NAME</th>\
                         <th scope=\"col\">N</th></tr></thead>\n<tbody>\n\
-                        <tr><th scope=\"row\" class=\"left\">&lt;b&gt;&amp;</th><td>1</td></tr>\n</tbody>\n</table>\n";
+                        <tr><th scope=\"row\" class=\"left\">&lt;b&gt;&amp;</th><td>1</td></tr>\n\
+                        <tr class=\"bad\"><th scope=\"row\" class=\"left\">c</th><td>2</td></tr>\n</tbody>\n</table>\n";
         assert_eq!(table.to_html("a < b"), expected);
     }
 

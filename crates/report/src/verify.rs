@@ -26,6 +26,8 @@ pub struct Verified<'a> {
     pub compared: u64,
     /// Of them, those that are otherwise there.
     pub different: u64,
+    /// What is in its directories, and not in the archive.
+    pub unknown: u64,
     /// Length of the archive, uncompressed, in bytes.
     pub bytes: u64,
     /// What it took.
@@ -50,6 +52,7 @@ impl Serialize for Verified<'_> {
         entry(&mut map, "against", self.against)?;
         map.serialize_entry("compared", &self.against.map(|_| self.compared))?;
         map.serialize_entry("different", &self.against.map(|_| self.different))?;
+        map.serialize_entry("unknown", &self.against.map(|_| self.unknown))?;
         map.serialize_entry("seconds", &self.seconds)?;
         map.end()
     }
@@ -70,9 +73,10 @@ impl Verified<'_> {
         let mut text = format!("{whole}: {}, {sums}, {}\n", some(self.members, "member"), some(self.bytes, "byte"));
         if self.against.is_some() {
             let compared = some(self.compared, "member");
-            text.push_str(&match self.different {
-                0 => format!("as in the archive: {compared}\n"),
-                n => format!("not as in the archive: {n} of {compared}\n"),
+            text.push_str(&match (self.different, self.unknown) {
+                (0, 0) => format!("as in the archive: {compared}\n"),
+                (n, 0) => format!("not as in the archive: {n} of {compared}\n"),
+                (n, more) => format!("not as in the archive: {n} of {compared}; not in it: {}\n", some(more, "name")),
             });
         }
         text

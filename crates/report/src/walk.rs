@@ -240,7 +240,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    fn calls(&self) -> u64 {
+    /// All calls of one run.
+    pub fn calls(&self) -> u64 {
         self.gates.values().map(|row| row.calls).sum()
     }
 
@@ -296,8 +297,8 @@ impl<'a> Comparison<'a> {
         Comparison { engines, agree, left_out }
     }
 
-    /// The table of engines, the calls of each, and whether they agree.
-    pub fn to_text(&self, look: Look) -> String {
+    /// The table of engines.
+    pub fn table(&self) -> Table {
         use Align::{Left, Right};
         let columns = [
             ("ENGINE", Left),
@@ -327,25 +328,36 @@ impl<'a> Comparison<'a> {
             ];
             table.row(cells, Tone::Plain);
         }
-        let mut out = table.to_text(look.width, look.color);
-        let wrapped = |line: String| wrap(&line, look.width.unwrap_or(usize::MAX)) + "\n";
+        table
+    }
+
+    /// The calls of each, what was left out, and whether they agree.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
         for engine in self.engines {
             let gates: Vec<String> = engine.gates.iter().map(|(name, row)| format!("{name} {}", row.calls)).collect();
-            out.push_str(&wrapped(format!("{}: {}", engine.engine, gates.join(", "))));
+            notes.push(format!("{}: {}", engine.engine, gates.join(", ")));
         }
         for left in self.left_out {
-            out.push_str(&wrapped(format!("{} left out: {}", left.engine, printable(left.why.as_bytes()))));
+            notes.push(format!("{} left out: {}", left.engine, printable(left.why.as_bytes())));
         }
         match self.engines {
             [] => {}
-            [one] => out.push_str(&format!("digest {}\n", one.digest)),
-            [first, ..] if self.agree => out.push_str(&format!("All agree: digest {}\n", first.digest)),
-            _ => {
-                let digest = |engine: &Engine| format!("{} {}\n", engine.engine, engine.digest);
-                out.push_str(&format!("They do not agree:\n{}", self.engines.iter().map(digest).collect::<String>()));
+            [one] => notes.push(format!("digest {}", one.digest)),
+            [first, ..] if self.agree => notes.push(format!("All agree: digest {}", first.digest)),
+            all => {
+                notes.push("They do not agree:".to_owned());
+                notes.extend(all.iter().map(|engine| format!("{} {}", engine.engine, engine.digest)));
             }
         }
-        out
+        notes
+    }
+
+    /// The table and the notes, as text.
+    pub fn to_text(&self, look: Look) -> String {
+        let width = look.width.unwrap_or(usize::MAX);
+        let notes: String = self.notes().iter().map(|note| wrap(note, width) + "\n").collect();
+        self.table().to_text(look.width, look.color) + &notes
     }
 }
 

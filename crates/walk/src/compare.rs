@@ -1,16 +1,21 @@
 //! Every engine on one tree, each in a process of its own: CPU times are then its own, and one that takes too long can be
 //! stopped.
 
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
+use gate::process::Shared;
 use gate::{Errno, Tally};
-use mounts::compare::{Alone, NoRun, alone};
+use mounts::compare::{Alone, Bounds, NoRun, alone_within};
 use mounts::root::Unusable;
 
 use crate::digest::Digest;
 use crate::engine::{By, Refusal};
+use crate::entry::{Dir, Entry};
 use crate::explain::{Explained, explain};
 use crate::job::Desk;
+use crate::sink::{Sink, Worker};
 use crate::summary::{Summary, Totals};
 use crate::tour::{Question, walk};
 
@@ -38,10 +43,8 @@ pub struct Run {
 pub enum LeftOut {
     /// It cannot work there.
     Impossible(Refusal),
-    /// It took longer than the limit, and was stopped.
-    Stopped(Duration),
-    /// It looked possible, and gave up.
-    GaveUp,
+    /// It looked possible, and was stopped, or gave up ([`NoRun::Refused`]), having found so many entries.
+    Not(NoRun, u64),
 }
 
 /// Several walks by every engine.
@@ -64,18 +67,44 @@ pub enum NoCompare {
     NoProcess(Errno),
 }
 
-/// Walks once by one engine, for at most `limit`.
-fn run(question: &Question, by: By, limit: Duration) -> gate::Result<Result<Run, NoRun>> {
+/// Adds up, and lets others see meanwhile how many entries there were.
+struct Seen<'a> {
+    summary: &'a Summary,
+    entries: &'a AtomicU64,
+}
+
+impl Sink for Seen<'_> {
+    fn worker(&self) -> Box<dyn Worker + '_> {
+        Box::new((self.summary.worker(), self.entries))
+    }
+
+    fn wants_paths(&self) -> bool {
+        self.summary.wants_paths()
+    }
+}
+
+impl Worker for (Box<dyn Worker + '_>, &AtomicU64) {
+    fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
+        self.0.take(dir, entries);
+        self.1.fetch_add(entries.len() as u64, Relaxed);
+    }
+}
+
+/// Walks once by one engine. Who is stopped has found so many entries.
+fn run(question: &Question, by: By, bounds: &Bounds) -> gate::Result<Result<Run, (NoRun, u64)>> {
     let question = Question { by: Some(by), ..question.clone() };
-    let ran = alone(limit, || {
+    let words = Shared::new(1)?;
+    let [seen, ..] = &*words else { return Err(Errno::ENOMEM) };
+    let ran = alone_within(bounds, || {
         let (summary, desk) = (Summary::default(), Desk::default());
-        walk(&question, &summary, &desk).ok()?;
+        walk(&question, &Seen { summary: &summary, entries: seen }, &desk).ok()?;
         let t = summary.totals();
         let [lower, upper] = t.digest.halves();
         let counts = [t.entries, t.files, t.directories, t.symlinks, t.other, t.bytes, t.blocks, t.max_depth.into()];
         let [a, b, c, d, e, f, g, h] = counts;
         Some([a, b, c, d, e, f, g, h, lower, upper, desk.take_warnings().len() as u64])
     })?;
+    let ran = ran.map_err(|why| (why, seen.load(Relaxed)));
     Ok(ran.map(|Alone { real, user, sys, tally, gave }| {
         let [entries, files, directories, symlinks, other, bytes, blocks, max_depth, lower, upper, warnings] = gave;
         let totals = Totals {
@@ -94,14 +123,15 @@ fn run(question: &Question, by: By, limit: Duration) -> gate::Result<Result<Run,
 }
 
 /// Compares all engines, after one walk by each that warms the caches. The trials go through the engines in turn, so that
-/// what else the machine does falls on all alike. The calling process must be single-threaded.
+/// what else the machine does falls on all alike; where there is no time for all of them, there are fewer. Where there is none for
+/// even one, the walks that were to warm the caches are the only trial. The calling process must be single-threaded.
 ///
 /// # Errors
 /// A directory that cannot be walked, or no process to be had.
 pub fn compare(
     question: &Question,
     trials: usize,
-    limit: Duration,
+    bounds: &Bounds,
     mut tick: impl FnMut(&str, usize),
 ) -> Result<Comparison, NoCompare> {
     let explained = explain(&question.dirs).map_err(NoCompare::Unusable)?;
@@ -116,25 +146,36 @@ pub fn compare(
         }
     }
     let mut comparison = Comparison { explained, trials: Vec::new(), left_out };
+    let mut warming = Vec::new();
+    let mut round = Duration::ZERO;
     for trial in 0..=trials {
+        if trial > 0 && !bounds.fits(round) {
+            break;
+        }
+        let begun = Instant::now();
         let mut runs = Vec::with_capacity(engines.len());
         for by in engines.clone() {
             tick(by.name(), trial);
-            let why = match run(question, by, limit).map_err(NoCompare::NoProcess)? {
+            let (why, seen) = match run(question, by, bounds).map_err(NoCompare::NoProcess)? {
                 Ok(run) => {
                     runs.push(run);
                     continue;
                 }
-                Err(NoRun::Stopped(limit)) => LeftOut::Stopped(limit),
-                Err(NoRun::Refused) => LeftOut::GaveUp,
+                Err(why) => why,
             };
             engines.retain(|&other| other != by);
             comparison.trials.iter_mut().for_each(|runs| runs.retain(|run| run.by != by));
-            comparison.left_out.push((by, why));
+            comparison.left_out.push((by, LeftOut::Not(why, seen)));
         }
-        if trial > 0 {
-            comparison.trials.push(runs);
+        // Those that were stopped are not asked again: they take no time any more.
+        round = runs.iter().map(|run| run.real).sum::<Duration>().min(begun.elapsed());
+        match trial {
+            0 => warming = runs,
+            _ => comparison.trials.push(runs),
         }
+    }
+    if comparison.trials.is_empty() && trials > 0 {
+        comparison.trials.push(warming);
     }
     Ok(comparison)
 }

@@ -22,6 +22,11 @@ impl Moment {
         time(self.so_far())
     }
 
+    /// How long ago it was.
+    pub fn elapsed(&self) -> Duration {
+        self.steady.elapsed()
+    }
+
     /// The earliest time that anything can bear that was changed since. The kernel's clock for files goes in steps of up to
     /// 10 ms.
     pub(crate) fn changed_since(&self) -> Time {

@@ -41,11 +41,11 @@ pub struct Fault {
 
 impl Fault {
     pub(crate) fn writing(path: &[u8], error: impl fmt::Display) -> Fault {
-        Fault { doing: "cannot write the catalog", path: path.to_vec(), error: error.to_string(), next: "" }
+        Fault { doing: "cannot write catalog", path: path.to_vec(), error: error.to_string(), next: "" }
     }
 
     fn reading(path: &[u8], error: impl fmt::Display) -> Fault {
-        Fault { doing: "cannot read the catalog", path: path.to_vec(), error: error.to_string(), next: "" }
+        Fault { doing: "cannot read catalog", path: path.to_vec(), error: error.to_string(), next: "" }
     }
 }
 

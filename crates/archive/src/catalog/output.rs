@@ -56,7 +56,8 @@ impl Output {
     /// Begins a file, which has no name yet.
     pub(super) fn create(file: &[u8]) -> std::result::Result<(Layout, Output), Fault> {
         let fault = |e: ParquetError| Fault::writing(file, plain(e));
-        let writer = Writer::create(file).map_err(|e| Fault::writing(file, e))?;
+        let writing = |e: gate::Errno| Fault { next: hint(&e.to_string()), ..Fault::writing(file, e) };
+        let writer = Writer::create(file).map_err(writing)?;
         let schema = descriptor().map_err(fault)?;
         let properties = WriterPropertiesPtr::new(properties());
         let out = BufWriter::with_capacity(1 << 20, writer);
@@ -70,8 +71,11 @@ impl Output {
         Fault { next: hint(&error), ..Fault::writing(&self.file, error) }
     }
 
-    /// Writes a row group.
+    /// Writes a row group; without columns there is none.
     pub(super) fn append(&mut self, columns: Vec<Encoded>) -> Result<()> {
+        if columns.is_empty() {
+            return Ok(());
+        }
         let mut group = self.out.next_row_group()?;
         for (bytes, close) in columns {
             group.append_column(&bytes, close)?;
@@ -125,12 +129,12 @@ impl Layout {
         Ok(columns.into_iter().map(|(_, encoded)| encoded).collect())
     }
 
-    /// Encodes columns into memory, side by side: a few rows at a time, so that each row is brought near only once.
+    /// Encodes columns into memory, side by side: a few rows at a time, so that each row is asked for only once, in order.
     pub(super) fn encode<'a>(
         &self,
         columns: Vec<usize>,
         rows: usize,
-        row: impl Fn(usize) -> Row<'a>,
+        mut row: impl FnMut(usize) -> Row<'a>,
     ) -> Result<Vec<(usize, Encoded)>> {
         /// So many rows stay in the processor's second cache.
         const NEAR: usize = 1 << 10;
@@ -146,7 +150,7 @@ impl Layout {
         let mut near = Vec::with_capacity(NEAR);
         for first in (0..rows).step_by(NEAR) {
             near.clear();
-            near.extend((first..rows.min(first + NEAR)).map(&row));
+            near.extend((first..rows.min(first + NEAR)).map(&mut row));
             for (&column, writer) in columns.iter().zip(&mut writers) {
                 put(writer, COLUMNS[column].values, &near)?;
             }

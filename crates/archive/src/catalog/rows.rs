@@ -17,6 +17,7 @@ use super::about::{before_a_tick, now};
 use super::output::{Encoded, GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{COLUMNS, Row};
 use super::{About, Fault, Options, Root, plain};
+use crate::OnPanic;
 use crate::rows::Rows;
 
 /// Writes the catalog of the rows that are `kept`, each with the hash of what is in it, where that is known. `complete` says that
@@ -38,31 +39,30 @@ pub fn write_rows(
     let groups = rows.len().div_ceil(GROUP);
     let (next, queue) = (AtomicUsize::new(0), Queue::new(out));
     let work = || {
+        let _watch = OnPanic(|| queue.fail());
         let mut sum = Sum::default();
-        let mut group = Group::default();
         loop {
             let nth = next.fetch_add(1, Relaxed);
             if nth >= groups || queue.has_failed() {
                 return sum;
             }
             let all = nth * GROUP..rows.len().min((nth + 1) * GROUP);
-            let mut above = Above::before(rows, all.start);
+            let (mut above, mut group) = (Above::before(rows, all.start), Group::default());
             for row in all {
                 let at = above.of(rows, row);
-                if !kept(row) {
-                    sum.left_out = true;
-                    continue;
-                }
-                let (name, meta) = (rows.name(row), rows.meta(row));
+                if kept(row) { group.add(row, rows.name(row), at) } else { sum.left_out = true }
+            }
+            let encoded = group.encode(&layout, rows, |row, at, name| {
+                let meta = rows.meta(row);
                 sum.totals.add(&Dir { path: b"", hash: at.hash, depth: at.depth }, &Entry { name, meta });
                 sum.racy += u64::from(meta.ctime >= at_rest_before);
-                group.add(rows, row, meta, at.path, blake3(row));
-            }
-            queue.append(nth, group.encode(&layout));
+                (meta, blake3(row))
+            });
+            queue.append(nth, encoded);
         }
     };
     let threads = layout.processors.min(MOST_AT_ONCE).min(groups).max(1);
-    let sums: Vec<Option<Sum>> = std::thread::scope(|scope| {
+    let sums: Vec<Sum> = std::thread::scope(|scope| {
         let run = || {
             let sum = work();
             gate::meter::hand_in();
@@ -70,13 +70,11 @@ pub fn write_rows(
         };
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
         let own = work();
-        std::iter::once(Some(own)).chain(others.into_iter().map(|other| other.join().ok())).collect()
+        // Of one that has died, the queue knows.
+        std::iter::once(own).chain(others.into_iter().filter_map(|other| other.join().ok())).collect()
     });
     let out = queue.into_output()?;
-    let Sum { totals, racy, left_out } = sums
-        .into_iter()
-        .try_fold(Sum::default(), Sum::with)
-        .ok_or_else(|| out.fault("a thread has died".to_owned()))?;
+    let Sum { totals, racy, left_out } = sums.into_iter().fold(Sum::default(), Sum::with);
     let complete = complete && !left_out;
     let mut parts = rows.parts().to_vec();
     if !complete {
@@ -104,12 +102,11 @@ struct Sum {
 }
 
 impl Sum {
-    fn with(mut self, other: Option<Sum>) -> Option<Sum> {
-        let other = other?;
+    fn with(mut self, other: Sum) -> Sum {
         self.totals.merge(&other.totals);
         self.racy += other.racy;
         self.left_out |= other.left_out;
-        Some(self)
+        self
     }
 }
 
@@ -139,6 +136,12 @@ impl Queue {
         self.state().failed.is_some()
     }
 
+    /// A thread has died: what it would have written is not waited for.
+    fn fail(&self) {
+        self.state().failed.get_or_insert_with(|| "a thread has died".to_owned());
+        self.turn.notify_all();
+    }
+
     /// Writes a row group when those before it have been. Each thread has one, and takes them in order, so that the next
     /// one is never waited for in vain.
     fn append(&self, nth: usize, columns: Written<Vec<Encoded>>) {
@@ -147,9 +150,7 @@ impl Queue {
             state = self.turn.wait(state).unwrap_or_else(|e| e.into_inner());
         }
         if state.failed.is_none() {
-            let empty = matches!(&columns, Ok(columns) if columns.is_empty());
-            let written = columns.and_then(|columns| if empty { Ok(()) } else { state.out.append(columns) });
-            state.failed = written.err().map(plain);
+            state.failed = columns.and_then(|columns| state.out.append(columns)).err().map(plain);
             state.written += 1;
         }
         drop(state);
@@ -181,7 +182,7 @@ struct Place {
 impl Above {
     /// Those that are above a row and begin before it.
     fn before(rows: &Rows, row: usize) -> Above {
-        let up: Vec<usize> = std::iter::successors(rows.parent(row.min(rows.len())), |&dir| rows.parent(dir)).collect();
+        let up: Vec<usize> = std::iter::successors(rows.parent(row), |&dir| rows.parent(dir)).collect();
         let mut above = Above::default();
         up.into_iter().rev().for_each(|dir| drop(above.of(rows, dir)));
         above
@@ -214,43 +215,52 @@ impl Above {
     }
 }
 
-/// The rows of a row group.
+/// The rows of a row group: which they are, their directories, and their names, one after the other.
 #[derive(Default)]
 struct Group {
     items: Vec<Item>,
+    dirs: Vec<Place>,
     names: Vec<u8>,
 }
 
 struct Item {
-    meta: Meta,
-    part: u32,
-    top: u32,
-    dir: Bytes,
-    name: (usize, usize),
-    blake3: Option<[u8; 32]>,
+    row: usize,
+    /// The number of its directory among those of the group.
+    dir: usize,
+    /// Where its name ends.
+    end: usize,
 }
 
 impl Group {
-    fn add(&mut self, rows: &Rows, row: usize, meta: Meta, dir: Bytes, blake3: Option<[u8; 32]>) {
-        let from = self.names.len();
-        self.names.extend_from_slice(rows.name(row));
-        let name = (from, self.names.len());
-        let (part, top) = (rows.part(row) as u32, rows.top(row) as u32);
-        self.items.push(Item { meta, part, top, dir, name, blake3 });
+    fn add(&mut self, row: usize, name: &[u8], dir: Place) {
+        if self.dirs.last().is_none_or(|last| (last.hash, last.depth) != (dir.hash, dir.depth)) {
+            self.dirs.push(dir);
+        }
+        self.names.extend_from_slice(name);
+        self.items.push(Item { row, dir: self.dirs.len() - 1, end: self.names.len() });
     }
 
-    /// Encodes them, and is empty then. Of no rows there are no columns.
-    fn encode(&mut self, layout: &Layout) -> Written<Vec<Encoded>> {
-        if self.items.is_empty() {
+    /// Encodes them, of each what `known` says of it: what statx(2) said, and its hash. Of no rows there are no columns.
+    fn encode(
+        self,
+        layout: &Layout,
+        rows: &Rows,
+        mut known: impl FnMut(usize, &Place, &[u8]) -> (Meta, Option<[u8; 32]>),
+    ) -> Written<Vec<Encoded>> {
+        let Group { items, dirs, names } = self;
+        if items.is_empty() {
             return Ok(Vec::new());
         }
-        let names = Bytes::from(std::mem::take(&mut self.names));
+        let names = Bytes::from(names);
         let row = |nth: usize| {
-            let Item { meta, part, top, dir, name: (from, to), blake3 } = &self.items[nth];
-            Row { meta, part: *part, top: *top, blake3: *blake3, dir, name: (&names, *from, *to) }
+            let (Item { row, dir, end }, from) =
+                (&items[nth], nth.checked_sub(1).map_or(0, |before| items[before].end));
+            let (row, dir) = (*row, &dirs[*dir]);
+            let (meta, blake3) = known(row, dir, &names[from..*end]);
+            let (part, top) = (rows.part(row) as u32, rows.top(row) as u32);
+            Row { meta, part, top, blake3, dir: &dir.path, name: (&names, from, *end) }
         };
-        let columns = layout.encode((0..COLUMNS.len()).collect(), self.items.len(), row);
-        self.items.clear();
+        let columns = layout.encode((0..COLUMNS.len()).collect(), items.len(), row);
         Ok(columns?.into_iter().map(|(_, encoded)| encoded).collect())
     }
 }

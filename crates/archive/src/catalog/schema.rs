@@ -45,7 +45,7 @@ message entry {
 /// An entry, on its way into the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
-    pub(crate) meta: &'a Meta,
+    pub(crate) meta: Meta,
     pub(crate) part: u32,
     /// Number of the DIR that it is under.
     pub(crate) top: u32,

@@ -354,6 +354,6 @@ impl Sorted {
         let raw = &chunk.rows[place.row as usize];
         let dir = &self.dirs[chunk.ranks[raw.dir as usize] as usize];
         let name = (&chunk.bytes, raw.name.0, raw.name.1);
-        Row { meta: &raw.meta, part: raw.part, top: 0, blake3: None, dir, name }
+        Row { meta: raw.meta, part: raw.part, top: 0, blake3: None, dir, name }
     }
 }

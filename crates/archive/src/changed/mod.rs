@@ -117,7 +117,7 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
     let mounts = read_either(false, mount).map_or(Vec::new(), |(table, _)| table.mounts);
     is_of(&reader, question, &top, &mounts)?;
     let filter = Filter::new(&about.options.excludes, about.options.max_depth).map_err(|e| Fault {
-        doing: "cannot use the catalog",
+        doing: "cannot use catalog",
         path: question.since.clone(),
         error: e,
         next: "",
@@ -181,7 +181,7 @@ fn said(walked: &Walked, how: &str) -> (&'static str, String) {
 fn is_of(reader: &Reader, question: &Question, top: &Top, mounts: &[ondisk::Mount]) -> Result<(), Fault> {
     let about = reader.about();
     let refused =
-        |error: String, next| Fault { doing: "cannot use the catalog", path: question.since.clone(), error, next };
+        |error: String, next| Fault { doing: "cannot use catalog", path: question.since.clone(), error, next };
     let Some(old) = about.parts.first() else {
         return Err(refused("it is damaged".to_owned(), "make a new one with fathom walk --catalog"));
     };

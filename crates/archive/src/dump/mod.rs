@@ -24,7 +24,7 @@ use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 use mounts::Warning;
 use ondisk::Dev;
-use walk::{Desk, Meta, NoWalk, Type};
+use walk::{Desk, Meta, Moment, NoWalk, Type};
 
 mod holes;
 mod member;
@@ -41,7 +41,7 @@ use crate::gather::{self, Gather, Gathered, collect, gather};
 use crate::increment::levels::Level;
 use crate::increment::{Base, spare_unseen};
 use crate::rows::Rows;
-use crate::shown;
+use crate::{OnPanic, shown};
 pub use member::member_name;
 use output::Output;
 pub use plan::{Hashes, Plan, Step};
@@ -124,11 +124,17 @@ impl From<NoWalk> for Failure {
     }
 }
 
-/// Dumps. The archive appears under its name when it is whole and durable; then, the catalog.
+/// Dumps. The archive appears under its name when it is whole and durable; then the map, then the catalog.
 ///
 /// # Errors
-/// Nothing is left behind then; if it is the catalog that cannot be written, the archive is there.
-pub fn dump(question: &Question, desk: &Desk, progress: &Progress, map: Option<Map<'_>>) -> Result<Answer, Failure> {
+/// Nothing is left behind then; if it is the map or the catalog that cannot get its name, what comes before it is there.
+pub fn dump(
+    question: &Question,
+    desk: &Desk,
+    progress: &Progress,
+    mut map: Option<&mut (dyn Map + 'static)>,
+) -> Result<Answer, Failure> {
+    let begun = Moment::now();
     let chain = Chain::of(question)?;
     // Before anything is gathered, so that what cannot be written is known before hours of reading.
     let output = Output::create(question.archive.as_deref())?;
@@ -137,9 +143,9 @@ pub fn dump(question: &Question, desk: &Desk, progress: &Progress, map: Option<M
         Some((base, (engine, why))) => {
             let path = question.sources.first().cloned().unwrap_or_default();
             let part = Gathered { path, fstype: None, gather: Gather::of(engine), engine, why };
-            sources_only(question, &chain, base, output, (desk, progress, map), vec![part])?
+            sources_only(question, &chain, base, output, (desk, progress, map.as_deref_mut()), vec![part])?
         }
-        None => everything(question, &chain, output, (desk, progress, map))?,
+        None => everything(question, &chain, begun, output, (desk, progress, map))?,
     };
     answer.notes.splice(0..0, stripped(question).into_iter().chain(chain.note.clone()));
     answer.since = chain.since;
@@ -147,17 +153,18 @@ pub fn dump(question: &Question, desk: &Desk, progress: &Progress, map: Option<M
 }
 
 /// Who is to be told how it goes.
-type Watched<'a, 'm> = (&'a Desk, &'a Progress, Option<Map<'m>>);
+type Watched<'a> = (&'a Desk, &'a Progress, Option<&'a mut (dyn Map + 'static)>);
 
 /// Dumps whatever the plan says.
 fn everything(
     question: &Question,
     chain: &Chain,
+    begun: Moment,
     mut output: Output,
-    (desk, progress, map): Watched<'_, '_>,
+    (desk, progress, mut map): Watched<'_>,
 ) -> Result<Answer, Failure> {
     let has_catalog = chain.catalog.is_some();
-    let asked = asked(question, has_catalog);
+    let asked = asked(question, has_catalog.then_some(begun));
     let (mut rows, gathered, mut plan) = match &chain.base {
         None => {
             let (rows, gathered) = gather(&asked, desk)?;
@@ -185,7 +192,7 @@ fn everything(
     if has_catalog && plan.hashes.is_empty() {
         plan.hashes = Hashes::new(rows.len());
     }
-    let kept = copy(&rows, &mut plan, desk, &mut output, progress, map, question.threads)?;
+    let kept = copy(&rows, &mut plan, desk, &mut output, progress, map.as_deref_mut(), question.threads)?;
     kept.amended.iter().for_each(|(row, meta)| rows.set_meta(*row, meta));
     let warnings = desk.take_warnings();
     let archive_bytes = if let Some(catalog) = &chain.catalog {
@@ -205,6 +212,7 @@ fn everything(
         // While the archive goes to the disk.
         let (sealed, archive_bytes) = both(write, || output.publish());
         let (archive_bytes, sealed) = (archive_bytes?, sealed?);
+        publish(map)?;
         chain.forget_higher()?;
         sealed.publish()?;
         let lacks =
@@ -214,7 +222,9 @@ fn everything(
         }
         archive_bytes
     } else {
-        output.publish()?
+        let archive_bytes = output.publish()?;
+        publish(map)?;
+        archive_bytes
     };
     Ok(Answer {
         parts: gathered.parts,
@@ -230,6 +240,11 @@ fn everything(
         warnings,
         ..Answer::default()
     })
+}
+
+/// Gives a map its name.
+fn publish(map: Option<&mut (dyn Map + 'static)>) -> Result<(), Fault> {
+    map.map_or(Ok(()), |map| during(Function::Map, || map.publish()))
 }
 
 /// Does two things at once.
@@ -251,16 +266,17 @@ fn sources_only(
     chain: &Chain,
     base: &Base,
     mut output: Output,
-    (desk, progress, map): Watched<'_, '_>,
+    (desk, progress, mut map): Watched<'_>,
     parts: Vec<Gathered>,
 ) -> Result<Answer, Failure> {
     // One call each: what to gather them by need not be thought over.
-    let asked = gather::Question { max_depth: Some(0), gather: Some(Gather::Combined), ..asked(question, false) };
+    let asked = gather::Question { max_depth: Some(0), gather: Some(Gather::Combined), ..asked(question, None) };
     let (rows, _) = gather(&asked, desk)?;
     // Without the names of what is in them: nothing is to be removed.
     let mut plan = Plan::full(&rows);
-    let kept = copy(&rows, &mut plan, desk, &mut output, progress, map, question.threads)?;
+    let kept = copy(&rows, &mut plan, desk, &mut output, progress, map.as_deref_mut(), question.threads)?;
     let archive_bytes = output.publish()?;
+    publish(map)?;
     if let Some(catalog) = &chain.catalog {
         chain.forget_higher()?;
         base.copy_to(catalog)?;
@@ -309,8 +325,8 @@ fn directories(rows: &Rows) -> u64 {
     (0..rows.len()).filter(|&row| rows.is_dir(row)).count() as u64
 }
 
-/// What is asked of the gathering.
-pub fn asked(question: &Question, for_catalog: bool) -> gather::Question {
+/// What is asked of the gathering; for a catalog, since when.
+pub fn asked(question: &Question, for_catalog: Option<Moment>) -> gather::Question {
     gather::Question {
         sources: question.sources.clone(),
         gather: question.gather,
@@ -347,7 +363,9 @@ fn leave_out_own(question: &Question, chain: &Chain, output: &Output, rows: &Row
     let mut notes = Vec::new();
     for row in 0..rows.len() {
         let is_own = |meta: Meta| own.contains(&(meta.dev, meta.ino));
-        if rows.kind(row) == Type::File && is_own(rows.meta(row)) {
+        // Most are not: that is to be known at once.
+        let may_be = own.iter().any(|(_, ino)| *ino == rows.ino(row));
+        if may_be && rows.kind(row) == Type::File && is_own(rows.meta(row)) {
             plan.set(row, Step::LeftOut);
             let mut path = Vec::new();
             rows.path(row, &mut path);
@@ -448,7 +466,7 @@ fn copy(
     desk: &Desk,
     output: &mut Output,
     progress: &Progress,
-    map: Option<Map<'_>>,
+    mut map: Option<&mut (dyn Map + 'static)>,
     threads: Option<usize>,
 ) -> Result<Kept, Fault> {
     account::phase(Function::Write);
@@ -456,17 +474,24 @@ fn copy(
     progress.begin(rows, plan);
     let users = Users::read();
     let work = Work { rows, plan, users: &users, desk };
-    let mut writer = Writer::new(work, output, progress, map, hashes);
+    let lines: Option<&mut dyn Map> = match &mut map {
+        Some(map) => Some(&mut **map),
+        None => None,
+    };
+    let mut writer = Writer::new(work, output, progress, lines, hashes);
     match threads.unwrap_or_else(gate::process::processors) {
         1 => during(Function::Copy, || alone(work, &mut writer)),
         readers => together(work, &mut writer, readers),
     }?;
     let mut kept = writer.kept;
     kept.missing.sort_unstable();
+    if let Some(map) = map {
+        during(Function::Map, || map.end())?;
+    }
     Ok(kept)
 }
 
-fn alone(work: Work<'_>, writer: &mut Writer<'_, '_>) -> Result<(), Fault> {
+fn alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Fault> {
     let mut reader = Reader::new(work);
     let mut load = Load::default();
     let mut failed = None;
@@ -488,7 +513,7 @@ fn alone(work: Work<'_>, writer: &mut Writer<'_, '_>) -> Result<(), Fault> {
     }
 }
 
-fn together(work: Work<'_>, writer: &mut Writer<'_, '_>, readers: usize) -> Result<(), Fault> {
+fn together(work: Work<'_>, writer: &mut Writer<'_>, readers: usize) -> Result<(), Fault> {
     let window = Window::new(work.rows.len());
     std::thread::scope(|scope| {
         for _ in 0..readers {
@@ -512,6 +537,7 @@ fn together(work: Work<'_>, writer: &mut Writer<'_, '_>, readers: usize) -> Resu
 
 /// What each thread does that reads.
 fn read(work: Work<'_>, window: &Window) {
+    let _watch = OnPanic(|| window.stop());
     let mut reader = Reader::new(work);
     while let Some((ticket, rows)) = window.take(|row| Reader::weight(work.rows, work.plan, row)) {
         let mut load = window.empty();

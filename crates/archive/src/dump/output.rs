@@ -100,7 +100,7 @@ fn fault(path: &[u8], error: io::Error) -> Fault {
         Some(27) => "this file system takes no larger file; give the archive a name that ends in .zst",
         _ => "",
     };
-    Fault { doing: "cannot write the archive", path: path.to_vec(), error: error.to_string(), next }
+    Fault { doing: "cannot write archive", path: path.to_vec(), error: error.to_string(), next }
 }
 
 /// Writes in large pieces.

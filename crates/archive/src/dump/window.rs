@@ -129,10 +129,13 @@ impl Window {
         Load::of(self.state().spare.pop())
     }
 
-    /// The next load in order; waits for it. `None` at the end of all.
+    /// The next load in order; waits for it. `None` at the end of all, and when a reader has died.
     pub(crate) fn next(&self) -> Option<Load> {
         let mut state = self.state();
         loop {
+            if state.is_stopped {
+                return None;
+            }
             if let Some(slot) = state.slots.front_mut() {
                 if let Some(load) = slot.loads.pop_front() {
                     state.bytes -= load.bytes.len();
@@ -164,9 +167,10 @@ impl Window {
         }
     }
 
-    /// The writer gives up: whoever waits is to end.
+    /// The writer gives up, or a reader has died: whoever waits is to end.
     pub(crate) fn stop(&self) {
         self.state().is_stopped = true;
         self.room.notify_all();
+        self.ready.notify_all();
     }
 }

@@ -13,8 +13,26 @@ use super::window::Stopped;
 use super::{Counts, Line, Progress, Work};
 use crate::catalog::Fault;
 
-/// Takes the lines of a map.
-pub type Map<'m> = &'m mut dyn FnMut(&Line<'_>) -> Result<(), Fault>;
+/// A map being written.
+pub trait Map {
+    /// A member more.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn add(&mut self, line: &Line<'_>) -> Result<(), Fault>;
+
+    /// That was the last: all is to be written now, so that what is wrong shows before the archive has its name.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn end(&mut self) -> Result<(), Fault>;
+
+    /// The archive has its name: the map is to get its own when it is on the disk. Then the catalog gets its.
+    ///
+    /// # Errors
+    /// It cannot be done.
+    fn publish(&mut self) -> Result<(), Fault>;
+}
 
 /// What is to be remembered when all is written.
 #[derive(Debug, Default)]
@@ -28,11 +46,11 @@ pub(crate) struct Kept {
 }
 
 /// The ordered end of the pipeline.
-pub(crate) struct Writer<'a, 'm> {
+pub(crate) struct Writer<'a> {
     work: Work<'a>,
     output: &'a mut Output,
     progress: &'a Progress,
-    map: Option<Map<'m>>,
+    map: Option<&'a mut dyn Map>,
     names: Names<'a>,
     /// For links, once there is one.
     reader: Option<Reader<'a>>,
@@ -42,14 +60,14 @@ pub(crate) struct Writer<'a, 'm> {
     pub(crate) kept: Kept,
 }
 
-impl<'a, 'm> Writer<'a, 'm> {
+impl<'a> Writer<'a> {
     pub(crate) fn new(
         work: Work<'a>,
         output: &'a mut Output,
         progress: &'a Progress,
-        map: Option<Map<'m>>,
+        map: Option<&'a mut dyn Map>,
         hashes: Hashes,
-    ) -> Writer<'a, 'm> {
+    ) -> Writer<'a> {
         Writer {
             work,
             output,
@@ -151,7 +169,7 @@ impl<'a, 'm> Writer<'a, 'm> {
             if let Some(map) = &mut self.map {
                 let meta = meta.as_deref().unwrap_or(&planned);
                 let line = Line { meta, is_link: what == What::Link, path: &self.names.of(row) };
-                during(Function::Map, || map(&line))?;
+                during(Function::Map, || map.add(&line))?;
             }
         }
         self.progress.add_entry();

@@ -1,6 +1,7 @@
 //! What of the tree as it is now is as the catalog says, and what must be dumped for a restore to come to the same.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use walk::digest;
 
@@ -53,16 +54,16 @@ pub(super) struct Outcome {
     pub(super) removed: u64,
 }
 
-/// Compares the entries `0..len`, which `entry` gives; `is_dir` says with less ado which are directories. `top` gives what stands for the name of a top, by its row; `names` the
-/// names of rows of the catalog, with what stands for the names of their tops.
+/// Compares the entries `0..len`, which `entry` gives; `is_dir` says with less ado which are directories. `top` gives what stands
+/// for the name of a top, by its row; `names` the names of rows of the catalog, with what stands for the names of their tops.
 ///
 /// # Errors
 /// Those of `names`.
 pub(super) fn compare<'a>(
     len: u32,
-    entry: impl Fn(u32) -> Now<'a>,
+    entry: impl Fn(u32) -> Now<'a> + Sync,
     is_dir: impl Fn(u32) -> bool,
-    top: impl Fn(u32) -> u64,
+    top: impl Fn(u32) -> u64 + Sync,
     then: &Index,
     names: impl FnOnce(&[u32]) -> Result<Vec<(u64, OldName)>, Fault>,
 ) -> Result<Outcome, Fault> {
@@ -75,66 +76,98 @@ pub(super) fn compare<'a>(
     let Moves { kept, is_taken, mut steps } = moves(&now.dirs, &now.unmoved, old, was_dir);
     steps.iter_mut().for_each(|step| step.top = now.rows[step.top as usize]);
 
-    let mut fates = Vec::with_capacity(len as usize);
-    let mut rows = vec![0; len as usize];
+    let (mut fates, mut rows) = (vec![Fate::Kept; len as usize], vec![0; len as usize]);
     // Of each directory, how much of what was in it still is, and whether there is anything else about it.
-    let (mut stays, mut is_touched) = (vec![0; kept.len()], vec![false; kept.len()]);
-    let (mut linked, mut renamed) = (HashSet::new(), 0);
-    // Most entries are in the directory of the one before, and follow it in the catalog too.
-    let mut within: Option<(u32, usize)> = None;
-    let mut likely = 0;
-    for row in 0..len {
-        let entry = entry(row);
-        let parent = entry.parent.and_then(|parent| match within {
-            Some((dir, place)) if dir == parent => Some(place),
-            _ => now.place(parent),
-        });
-        within = entry.parent.zip(parent);
-        let at_its_path = match parent {
-            Some(parent) => kept[parent].map(|dir| digest::below(dir, entry.name)),
-            None => Some(top(row)),
-        };
-        let in_its_place = at_its_path.and_then(|path| then.find_near(path, likely));
-        likely = in_its_place.map_or(likely, |row| row + 1);
-        let is_there = if let Some(at) = entry.is_dir.then(|| now.place(row)).flatten() {
-            let is_there = kept[at].is_some() && kept[at] == at_its_path;
-            let old = kept[at].and_then(|was| then.find(was));
-            let is_same = old.is_some_and(|old| then.rows()[old as usize].is_unchanged(entry.print));
-            is_touched[at] |= parent.is_none() || !is_there || !is_same;
-            renamed += u64::from(kept[at].is_some() && !is_there);
-            rows[row as usize] = old.map_or(0, |old| old + 1);
-            old.into_iter().for_each(|old| then.settle(old, Known::Found));
-            fates.push(Fate::Kept);
-            is_there
-        } else {
-            let is_same = |&old: &u32| {
-                let old = &then.rows()[old as usize];
-                !old.is_dir() && old.identity().is(&entry.identity) && old.is_unchanged(entry.print)
-            };
-            let old = in_its_place.filter(is_same);
-            rows[row as usize] = old.map_or(0, |old| old + 1);
-            fates.push(if old.is_some() { Fate::Kept } else { Fate::Dumped });
-            if old.is_none() && entry.nlink > 1 {
-                linked.insert(entry.identity.key());
-            }
-            old.is_some()
-        };
-        in_its_place.into_iter().for_each(|old| then.settle(old, Known::Found));
-        if let Some(parent) = parent {
-            stays[parent] += u32::from(is_there);
-            is_touched[parent] |= !is_there;
+    let stays: Vec<AtomicU32> = kept.iter().map(|_| AtomicU32::default()).collect();
+    let is_touched: Vec<AtomicBool> = kept.iter().map(|_| AtomicBool::default()).collect();
+    let touch = |dir: usize, is_so: bool| {
+        if is_so {
+            is_touched[dir].store(true, Relaxed);
         }
+    };
+    let some = |first: u32, fates: &mut [Fate], rows: &mut [u32]| {
+        let (mut linked, mut renamed) = (HashSet::new(), 0);
+        // Most entries are in the directory of the one before, and follow it in the catalog too.
+        let mut within: Option<(u32, usize)> = None;
+        let mut likely = 0;
+        for ((row, fate), kept_as) in (first..).zip(fates).zip(rows) {
+            let entry = entry(row);
+            let parent = entry.parent.and_then(|parent| match within {
+                Some((dir, place)) if dir == parent => Some(place),
+                _ => now.place(parent),
+            });
+            within = entry.parent.zip(parent);
+            let at_its_path = match parent {
+                Some(parent) => kept[parent].map(|dir| digest::below(dir, entry.name)),
+                None => Some(top(row)),
+            };
+            let in_its_place = at_its_path.and_then(|path| then.find_near(path, likely));
+            likely = in_its_place.map_or(likely, |row| row + 1);
+            let is_there = if let Some(at) = entry.is_dir.then(|| now.place(row)).flatten() {
+                let is_there = kept[at].is_some() && kept[at] == at_its_path;
+                let old = kept[at].and_then(|was| then.find(was));
+                let is_same = old.is_some_and(|old| then.rows()[old as usize].is_unchanged(entry.print));
+                touch(at, parent.is_none() || !is_there || !is_same);
+                renamed += u64::from(kept[at].is_some() && !is_there);
+                *kept_as = old.map_or(0, |old| old + 1);
+                old.into_iter().for_each(|old| then.settle(old, Known::Found));
+                is_there
+            } else {
+                let is_same = |&old: &u32| {
+                    let old = &then.rows()[old as usize];
+                    !old.is_dir() && old.identity().is(&entry.identity) && old.is_unchanged(entry.print)
+                };
+                let old = in_its_place.filter(is_same);
+                *kept_as = old.map_or(0, |old| old + 1);
+                *fate = if old.is_some() { Fate::Kept } else { Fate::Dumped };
+                if old.is_none() && entry.nlink > 1 {
+                    linked.insert(entry.identity.key());
+                }
+                old.is_some()
+            };
+            in_its_place.into_iter().for_each(|old| then.settle(old, Known::Found));
+            if let Some(parent) = parent {
+                stays[parent].fetch_add(u32::from(is_there), Relaxed);
+                touch(parent, !is_there);
+            }
+        }
+        (linked, renamed)
+    };
+    let (mut linked, mut renamed) = (HashSet::new(), 0);
+    for (some_linked, some_renamed) in in_pieces(&mut fates, &mut rows, some) {
+        linked.extend(some_linked);
+        renamed += some_renamed;
     }
     for (at, &row) in now.rows.iter().enumerate() {
         fates[row as usize] = match kept[at] {
             None if is_taken[at] => Fate::Replaces,
-            Some(was) if !is_touched[at] && stays[at] == then.children(was) => Fate::Kept,
+            Some(was) if !is_touched[at].load(Relaxed) && stays[at].load(Relaxed) == then.children(was) => Fate::Kept,
             _ => Fate::Dumped,
         };
     }
     link(len, entry, &linked, &mut fates);
     let removed = (0..then.rows().len() as u32).filter(|&row| then.fate(row) != Known::Found).count() as u64;
     Ok(Outcome { fates, rows, steps, renamed, removed })
+}
+
+/// Does something with pieces of two lists that are as long, each in a thread, and gives what came of each. It is told where a
+/// piece begins.
+fn in_pieces<A: Send, B: Send, T: Send>(
+    a: &mut [A],
+    b: &mut [B],
+    work: impl Fn(u32, &mut [A], &mut [B]) -> T + Sync,
+) -> Vec<T> {
+    /// So many threads are of use, and so many rows are worth one.
+    const MOST: usize = 4;
+    const WORTH: usize = if cfg!(test) { 3 } else { 1 << 14 };
+    let size = a.len().div_ceil(gate::process::processors().clamp(1, MOST)).max(WORTH);
+    let pieces = a.chunks_mut(size).zip(b.chunks_mut(size)).enumerate();
+    let work = &work;
+    std::thread::scope(|scope| {
+        let begun: Vec<_> = pieces.map(|(nth, (a, b))| scope.spawn(move || work((nth * size) as u32, a, b))).collect();
+        let ended = begun.into_iter().map(|thread| thread.join());
+        ended.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
 }
 
 /// Makes further names of what is kept of those entries that must be dumped and are the same.

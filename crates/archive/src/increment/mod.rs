@@ -60,7 +60,7 @@ impl Base {
     }
 
     fn refused(&self, error: String, next: &'static str) -> Fault {
-        Fault { doing: "cannot go on from the catalog", path: self.path.clone(), error, next }
+        Fault { doing: "cannot go on from catalog", path: self.path.clone(), error, next }
     }
 
     /// Entries that it has.
@@ -105,11 +105,11 @@ impl Base {
         if identity(path).is_ok() && identity(path) == identity(&self.path) {
             return Ok(());
         }
-        let from = Reader::open(&self.path).map_err(read("cannot read the catalog"))?;
+        let from = Reader::open(&self.path).map_err(read("cannot read catalog"))?;
         let mut to = Writer::create(path).map_err(|e| write(e.to_string()))?;
         let (mut piece, mut at) = (vec![0; 1 << 20], 0);
         loop {
-            let n = from.read_at(at, &mut piece).map_err(read("cannot read the catalog"))?;
+            let n = from.read_at(at, &mut piece).map_err(read("cannot read catalog"))?;
             if n == 0 {
                 return to.publish().map_err(|e| write(e.to_string()));
             }

@@ -149,13 +149,13 @@ pub fn restore(question: &Question, desk: &Desk, say: &mut dyn FnMut(Step<'_>)) 
             Errno::ENOENT => "make it first",
             _ => "",
         };
-        let doing = "cannot open the directory to restore into";
+        let doing = "cannot restore into";
         stopped(Fault { doing, path: question.dir.clone(), error: errno.to_string(), next })
     })?;
     // Before anything is touched: a chain with a link missing is no chain.
     for path in question.archives.iter().filter(|path| *path != b"-") {
         gate::long::statx_long(path, At::empty(), Want::TYPE).map_err(|errno| {
-            stopped(Fault { doing: "cannot open the archive", path: path.clone(), error: errno.to_string(), next: "" })
+            stopped(Fault { doing: "cannot open archive", path: path.clone(), error: errno.to_string(), next: "" })
         })?;
     }
     if !chosen.is_all() {
@@ -213,7 +213,7 @@ impl From<Failure> for Halt {
 /// An archive that cannot be read, or not to its end.
 fn unread(archive: &[u8], failure: &Failure, is_begun: bool) -> Fault {
     let next = if is_begun { "what was restored until there stays" } else { "" };
-    Fault { doing: "cannot read the archive", path: archive.to_vec(), error: failure.to_string(), next }
+    Fault { doing: "cannot read archive", path: archive.to_vec(), error: failure.to_string(), next }
 }
 
 /// Warnings and notes, each cause once where once is enough, and no more than memory is to be spent on.

@@ -87,32 +87,36 @@ pub(crate) struct Seen {
 }
 
 impl<'a> Gathering<'a> {
-    /// Of each SRC, and of which of them are walked, by their numbers. With `with_tokens`, each file system is asked for its
-    /// token, and what is changed from now on can be told. With `with_sum`, entries are added up.
+    /// Of each SRC, and of which of them are walked, by their numbers. With `for_catalog`, each file system is asked for its
+    /// token, and what is changed from that moment on can be told. With `with_sum`, entries are added up.
     pub(crate) fn new(
         sources: Vec<Source>,
         dirs: Vec<u32>,
-        with_tokens: bool,
+        for_catalog: Option<Moment>,
         with_sum: bool,
         desk: &'a Desk,
     ) -> Gathering<'a> {
-        let begun = Moment::now();
-        if with_tokens {
-            // What was changed before is at rest for certain: it is older than a tick of any file system's clock.
-            std::thread::sleep(TICK);
-        }
         Gathering {
             parts: Parts::new(sources.iter().map(|source| source.path.clone()).collect()),
             sources,
             dirs,
-            with_tokens,
+            with_tokens: for_catalog.is_some(),
             desk,
-            begun,
+            begun: for_catalog.unwrap_or_else(Moment::now),
             seed: RandomState::new(),
             common: Mutex::default(),
             heap: Mutex::default(),
             sum: with_sum.then(Mutex::default),
             is_full: AtomicBool::new(false),
+        }
+    }
+
+    /// Waits until whatever was changed before it began is at rest for certain: older than a tick of any file system's clock.
+    pub(crate) fn wait(&self) {
+        if self.with_tokens
+            && let Some(left) = TICK.checked_sub(self.begun.elapsed())
+        {
+            std::thread::sleep(left);
         }
     }
 
@@ -182,6 +186,7 @@ impl Sink for Gathering<'_> {
             self.parts.turn_to(source as usize);
         }
         self.parts.begin(ground, by, self.with_tokens);
+        self.wait();
     }
 
     fn worker(&self) -> Box<dyn Worker + '_> {
@@ -262,11 +267,10 @@ impl Worker for Hand<'_> {
                 self.sum.add(dir, entry);
             }
             let mut row = self.pack(&entry.meta, dir.path, entry.name);
-            let hash = if entry.name.is_empty() {
+            if entry.name.is_empty() {
                 if let Some(&source) = to.dirs.get(dir.hash as usize) {
                     self.batch.sources.push((source, number));
                 }
-                dir.hash
             } else {
                 if piece == NONE {
                     let key = to.key(dir.hash, dir.path);
@@ -276,9 +280,10 @@ impl Worker for Hand<'_> {
                     piece = self.batch.pieces.len() as u32 - 1;
                 }
                 row.parent = piece;
-                digest::below(dir.hash, entry.name)
-            };
+            }
             if entry.meta.is_dir() {
+                let is_source = entry.name.is_empty();
+                let hash = if is_source { dir.hash } else { digest::below(dir.hash, entry.name) };
                 entry.path(dir, &mut self.path);
                 self.batch.dirs.push((to.key(hash, &self.path), number));
             }

@@ -114,6 +114,11 @@ impl Rows {
         self.common.meta(&self.rows[row])
     }
 
+    /// The inode number of a row: with less ado than [`Rows::meta`].
+    pub fn ino(&self, row: usize) -> u64 {
+        self.rows[row].ino
+    }
+
     /// Type and permission bits of a row, as `st_mode`: with less ado than [`Rows::meta`].
     pub fn mode(&self, row: usize) -> u32 {
         self.class(row).mode

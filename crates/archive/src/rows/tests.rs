@@ -6,11 +6,12 @@ use walk::{Desk, Dir, Entry, Sink, digest};
 use super::order::rearrange;
 use super::packed::{EARLIEST, WIDE_TIME};
 use super::*;
+use crate::catalog::{Options, write_rows};
 use crate::gather::Answer;
 
 fn gathering(desk: &Desk) -> Gathering<'_> {
     let source = Source { path: b"top".to_vec(), absolute: None, rows: 0..0 };
-    Gathering::new(vec![source], vec![0], false, false, desk)
+    Gathering::new(vec![source], vec![0], None, false, desk)
 }
 
 fn meta(ino: u64, is_dir: bool) -> Meta {
@@ -90,6 +91,25 @@ fn what_comes_twice_or_from_nowhere() {
     assert_eq!(list(&rows), of(&[("top", 1), ("top/a", 2), ("top/d", 4), ("top/d/x", 7)]));
     let [warning] = &desk.take_warnings()[..] else { panic!("one warning") };
     assert!(warning.message.starts_with("3 entries are left out"), "{}", warning.message);
+}
+
+/// Those that wait for the rows of a thread that has died are told; nothing is written.
+#[test]
+fn a_thread_that_dies_holds_nobody_up() {
+    use std::os::unix::ffi::OsStrExt;
+    let desk = Desk::default();
+    let to = gathering(&desk);
+    let names: Vec<String> = (0..300_000).map(|n| format!("{n:06}")).collect();
+    let files: Vec<_> = names.iter().map(|name| (&name[..], meta(7, false))).collect();
+    give(&to, "top", &[("", meta(1, true))]);
+    give(&to, "top", &files);
+    let rows = to.finish(&Answer::default());
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("catalog");
+    let dies = |row| row != 70_000 || panic!("as it is to");
+    let write = || write_rows(file.as_os_str().as_bytes(), &rows, Options::default(), true, dies, |_| None);
+    let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write));
+    assert!(!matches!(written, Ok(Ok(_))));
 }
 
 #[test]

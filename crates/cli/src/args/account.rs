@@ -4,52 +4,47 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
 
-use super::values::{mix, percent};
+use super::help::{EXIT_OF_COMMAND, ending};
+use super::values::{mix, number, percent};
 
-const ACCOUNT_EXAMPLES: &str = "\
-Examples:
-  fathom account -- make -j4              where the file-system time of a build goes
-  fathom account --by directory:2 -- ls -lR /usr
-                                          by directory, of the first two levels
-  fathom account --by process -o FILE -- ./configure
-                                          by process, into FILE
-  fathom account --json -- python3 -c 1   for other programs, on standard output
-  fathom probe /srv gates --json >prices.json
-  fathom account --prices prices.json -- tar -cf /dev/null /srv
-                                          with the prices of the file system at hand
-  fathom account --model                  the memo's own table, and what it prints
-  fathom account --model gates.csv        another, with columns gate, ms_per_call, calls_per_dir,
-                                          calls_per_file (or calls_per_seg), for_effect (yes or no)
+const EXAMPLES: &[(&str, &str)] = &[
+    ("fathom account -- make -j4", "where the file-system time of a build goes"),
+    ("fathom account --by directory:2 -- ls -lR /usr", "by directory, of the first two levels"),
+    ("fathom account --by process -o FILE -- ./configure", "by process, into FILE"),
+    ("fathom account --json -- python3 -c 1", "for other programs"),
+    ("fathom probe /srv gates --json >prices.json", "the prices of the file system at hand"),
+    ("fathom account --prices prices.json -- tar -cf /dev/null /srv", "with these"),
+    ("fathom account --model", "the memo's own table, and what it prints"),
+    ("fathom account --model gates.csv", "another table"),
+];
 
-The report goes to standard error when the command has ended, or to the file of -o; with --json it goes to standard output, behind what
-the command has written there, or to the file of -o.
+const MORE: &str = "\
+The report goes to standard error when the command has ended, or to the file of -o; with --json it goes to standard output, behind \
+what the command has written there, or to the file of -o.
 
-Exit status: that of the command; 128 and the signal, if one has ended it. Else:
-  2    there is no account: the command line was wrong, no meter works here, the report cannot be written
-  126  the command cannot be executed
-  127  there is no such command";
+A table of gates has the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";
 
 /// The flags of `fathom account`.
 #[derive(Args, Debug)]
-#[command(after_help = ACCOUNT_EXAMPLES,
+#[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, MORE, EXIT_OF_COMMAND),
           override_usage = "fathom account [OPTIONS] -- COMMAND [ARGUMENT]...\n       fathom account --model [FILE] [OPTIONS]")]
 pub(crate) struct Account {
     /// The command, and its arguments
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "model", conflicts_with = "model")]
     pub(crate) command: Vec<OsString>,
 
-    /// How to meter
+    /// Meter by this meter
     #[arg(long, value_name = "METER", default_value = "auto", help_heading = "Metering")]
     pub(crate) meter: MeterName,
     /// Look at so many calls one by one, for files, directories, patterns and changes; all are counted in any case
-    #[arg(long, value_name = "N", default_value_t = 262_144, help_heading = "Metering")]
+    #[arg(long, value_name = "N", default_value_t = 65_536, help_heading = "Metering", value_parser = number(0..=u64::MAX))]
     pub(crate) calls: u64,
 
-    /// What to add up by: program, process, directory; or directory:DEPTH, for the first DEPTH components of its name
+    /// Add up by program, process or directory; or by directory:DEPTH, the first DEPTH components of its name
     #[arg(long, value_name = "WHAT", default_value = "program", value_parser = by, help_heading = "Output")]
     pub(crate) by: AccountBy,
     /// Print N rows of each table at most [default: 10; with --json 10000]
-    #[arg(long, value_name = "N", help_heading = "Output", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", help_heading = "Output", value_parser = number(1..=u32::MAX))]
     pub(crate) top: Option<u32>,
     /// Take the prices of calls from the output of fathom probe DIR gates --json, and measure none
     #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "model")]
@@ -58,17 +53,18 @@ pub(crate) struct Account {
     #[arg(short, long, value_name = "FILE", help_heading = "Output", conflicts_with = "model")]
     pub(crate) output: Option<OsString>,
 
-    /// Meter nothing: say what other gates would save by the model of the memo. The table of gates; without FILE, the memo's
+    /// Meter nothing, and say what other gates would save by the model of the memo, on the table of gates in FILE [default: the
+    /// memo's own]
     #[arg(long, value_name = "FILE", num_args = 0..=1, help_heading = "The memo's model")]
     pub(crate) model: Option<Option<OsString>>,
-    /// Directories and files among what is asked about
+    /// Take this to be the ratio of directories to files among what is asked about
     #[arg(long, value_name = "DIRS:FILES", default_value = "40:60", value_parser = mix, help_heading = "The memo's model")]
     pub(crate) mix: (f64, f64),
-    /// The percentage of the program's CPU time that goes into calls for information
+    /// Take this percentage of the program's CPU time to go into calls for information
     #[arg(long, value_name = "PERCENT", default_value_t = account::memo::SHARE, value_parser = percent,
           help_heading = "The memo's model")]
     pub(crate) share: f64,
-    /// The percentage of the system's CPU time that the program uses
+    /// Take the program to use this percentage of the system's CPU time
     #[arg(long, value_name = "PERCENT", default_value_t = account::memo::SYSTEM, value_parser = percent,
           help_heading = "The memo's model")]
     pub(crate) system: f64,

@@ -4,48 +4,57 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
 
+use super::help::{EXIT, ending};
+use super::values::number;
 use super::walk::Engine;
 
-const CHANGED_EXAMPLES: &str = concat!(
-    "\
-Examples:
-  fathom walk /srv --catalog /var/lib/srv.parquet        the catalog to begin with
-  fathom changed /srv --since /var/lib/srv.parquet       what is not as it was
-  fathom changed . --since ../c.parquet --update         and a new catalog in the place of the old one
-  cd /srv && fathom changed . --since C --format restic | restic backup --files-from-raw -
-  cd /srv && fathom changed . --since C --format borg | borg create --paths-from-stdin --paths-delimiter '\\0' R::A
-  fathom changed /srv --since C --format rsync | rsync -a --from0 --files-from=- /srv/ BACKUP/
-  fathom changed /srv --since C --format tar | tar -C /srv --no-recursion --null -T - -cf A.tar
-
-",
-    exit!()
-);
+const EXAMPLES: &[(&str, &str)] = &[
+    ("fathom walk /srv --catalog c.parquet", "the catalog to begin with"),
+    ("fathom changed /srv --since c.parquet", "what is not as it was"),
+    ("fathom changed /srv --since c.parquet --update", "and a new catalog in the place of the old one"),
+    (
+        "fathom changed . --since ../c.parquet --format restic | restic backup --files-from-raw -",
+        "for restic, run in /srv",
+    ),
+    (
+        "fathom changed . --since ../c.parquet --format borg | borg create --paths-from-stdin --paths-delimiter '\\0' REPO::NAME",
+        "for borg, run in /srv",
+    ),
+    (
+        "fathom changed /srv --since c.parquet --format rsync | rsync -a --from0 --files-from=- /srv/ BACKUP/",
+        "for rsync",
+    ),
+    (
+        "fathom changed /srv --since c.parquet --format tar | tar -C /srv --no-recursion --null -T - -cf A.tar",
+        "for tar",
+    ),
+];
 
 /// The flags of `fathom changed`.
 #[derive(Args, Debug)]
-#[command(after_help = exit!(), after_long_help = CHANGED_EXAMPLES)]
+#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Changed {
     /// The directory that the catalog is of
     #[arg(value_name = "DIR")]
     pub(crate) dir: OsString,
-    /// The catalog
+    /// Compare with this catalog
     #[arg(long, value_name = "CATALOG")]
     pub(crate) since: OsString,
     /// Write a new catalog in the place of the old one, once all is done
     #[arg(long)]
     pub(crate) update: bool,
 
-    /// How to walk, where that must be
+    /// Walk by this engine, where there must be a walk
     #[arg(long, value_name = "ENGINE", default_value = "auto", help_heading = "Walking")]
     pub(crate) engine: Engine,
-    /// Threads to work with [default: as many as are good for the engine]
-    #[arg(short, long, value_name = "N", help_heading = "Walking", value_parser = clap::value_parser!(u16).range(1..))]
+    /// Work with N threads [default: as many as are good for the engine]
+    #[arg(short, long, value_name = "N", help_heading = "Walking", value_parser = number(1..=u16::MAX))]
     pub(crate) jobs: Option<u16>,
     /// Refuse a catalog that was not made with -x (what was left out of it is left out again without being told)
     #[arg(short = 'x', long, help_heading = "Walking")]
     pub(crate) one_file_system: bool,
 
-    /// How to print it
+    /// Print in this form
     #[arg(long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
     pub(crate) format: ChangedFormat,
 }

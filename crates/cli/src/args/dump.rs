@@ -4,35 +4,31 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
 
-const DUMP_EXAMPLES: &str = concat!(
-    "\
-Examples:
-  fathom dump /srv -o /backup/srv.tar               everything, for GNU tar, bsdtar or fathom restore
-  fathom dump -x / -o /backup/root.tar.zst          compressed, without other file systems
-  fathom dump /srv -o - | ssh HOST 'cat >srv.tar'   to standard output
-  fathom dump /srv -o full.tar --catalog c.parquet  and a catalog, for increments
-  fathom dump /srv -o i.tar --since c.parquet --catalog c.parquet
-                                                    what has changed since, and a new catalog
-  fathom dump /srv -o 1.tar --level 1 --state /var/lib/fathom
-                                                    levels, as dump(8) has them
-  fathom dump /srv -o srv.tar --map srv.txt         and a list of what was dumped
-  fathom dump /srv --no-output --account            where the time goes
-  fathom dump /srv --explain                        how it would be gathered, and why
+use super::help::{EXIT, ending};
+use super::values::number;
 
-",
-    exit!()
-);
+const EXAMPLES: &[(&str, &str)] = &[
+    ("fathom dump /srv -o srv.tar", "everything, for fathom restore or any tar"),
+    ("fathom dump -x / -o root.tar.zst", "compressed, without other file systems"),
+    ("fathom dump /srv -o - | ssh HOST 'cat >srv.tar'", "to standard output"),
+    ("fathom dump /srv -o 0.tar --catalog c.parquet", "and a catalog, for increments"),
+    ("fathom dump /srv -o 1.tar --since c.parquet --catalog c.parquet", "what has changed since, and a new catalog"),
+    ("fathom dump /srv -o 1.tar --level 1 --state /var/lib/fathom", "levels, as dump(8) has them"),
+    ("fathom dump /srv -o srv.tar --map srv.txt", "and a list of what was dumped"),
+    ("fathom dump /srv --no-output --account", "where the time goes"),
+    ("fathom dump /srv --explain", "how it would be gathered, and why"),
+];
 
 /// The flags of `fathom dump`.
 #[derive(Args, Debug)]
-#[command(after_help = exit!(), after_long_help = DUMP_EXAMPLES)]
+#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Dump {
-    /// What to dump: directories with all that is in them, and files. A symlink is dumped itself, unless a slash follows it
+    /// The directories, with all that is in them, and files to dump; a symlink is dumped itself, unless a slash follows it
     #[arg(required = true, value_name = "SRC")]
     pub(crate) sources: Vec<OsString>,
 
-    /// The archive, which appears under its name when it is whole and on the disk; - for standard output. A name that ends in
-    /// .zst compresses
+    /// Write the archive here, where it appears when it is whole and on the disk; - is standard output; a name that ends in .zst
+    /// compresses
     #[arg(short, long, value_name = "ARCHIVE", required_unless_present_any = ["no_output", "explain"])]
     pub(crate) output: Option<OsString>,
 
@@ -44,17 +40,17 @@ pub(crate) struct Dump {
     pub(crate) catalog: Option<OsString>,
     /// Write what has changed since the last dump of a lower level; 0 is everything
     #[arg(long, value_name = "N", help_heading = "Increments", requires = "state", conflicts_with = "no_output",
-          value_parser = clap::value_parser!(u8).range(0..=9))]
+          value_parser = number(0..=9_u8))]
     pub(crate) level: Option<u8>,
-    /// Where the catalogs of the levels are
+    /// Keep the catalogs of the levels in this directory
     #[arg(long, value_name = "DIR", help_heading = "Increments", requires = "level")]
     pub(crate) state: Option<OsString>,
 
-    /// How to gather what is known of the files. All ways give the same archive
+    /// Gather what is known of the files in this way; all ways give the same archive
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Gathering")]
     pub(crate) gather: Gathering,
-    /// Threads to work with; with 1, gathering, reading and writing take turns [default: as many as are good]
-    #[arg(short, long, value_name = "N", help_heading = "Gathering", value_parser = clap::value_parser!(u16).range(1..))]
+    /// Work with N threads; with 1, gathering, reading and writing take turns [default: as many as are good]
+    #[arg(short, long, value_name = "N", help_heading = "Gathering", value_parser = number(1..=u16::MAX))]
     pub(crate) jobs: Option<u16>,
     /// Stay on the file system (the device number) of each SRC
     #[arg(short = 'x', long, help_heading = "Gathering")]
@@ -63,7 +59,7 @@ pub(crate) struct Dump {
     #[arg(long, value_name = "GLOB", help_heading = "Gathering")]
     pub(crate) exclude: Vec<String>,
 
-    /// Write a readable list of what was dumped, a line each: type, mode, owner, size, time, name; - for stderr
+    /// Write a readable list of what was dumped, a line each: type, mode, owner, size, time, name; - is standard error
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) map: Option<OsString>,
     /// Write no list, whatever --map says
@@ -74,7 +70,7 @@ pub(crate) struct Dump {
     pub(crate) no_output: bool,
 
     /// Print where the CPU time went, what each gate cost, and what each way of gathering costs here, by the model of the Multics
-    /// memo of 1974 and measured: each gathers the tree once more. Works with one thread
+    /// memo of 1974 and measured: each gathers the tree once more; this works with one thread
     #[arg(long, help_heading = "Asking", conflicts_with_all = ["explain", "jobs"])]
     pub(crate) account: bool,
     /// Dump nothing: print how it would be gathered, why, and whether the other ways are possible

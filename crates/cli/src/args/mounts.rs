@@ -5,56 +5,52 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::values::duration;
+use super::help::{EXIT, ending};
+use super::values::{duration, number};
 
-const MOUNTS_EXAMPLES: &str = concat!(
-    "\
-Examples:
-  fathom mounts                           every mount point, as a tree
-  fathom mounts --by search --hints none  found in the file tree itself, with no mount table
-  fathom mounts --check                   which mounts answer within 2 seconds
-  fathom mounts --beneath /srv            what lies hidden under the mount points below /srv
-  fathom mounts --format mnttab           what rebuilds a lost /etc/mtab
-  fathom mounts --format exclude          mounts that do not answer, for tar -X, restic, borg
-  fathom mounts --compare /usr            what each method costs on this tree
+const EXAMPLES: &[(&str, &str)] = &[
+    ("fathom mounts", "every mount point, as a tree"),
+    ("fathom mounts --by search --hints none", "found in the tree itself, by no table"),
+    ("fathom mounts --check", "which mounts answer within 2 seconds"),
+    ("fathom mounts --beneath /srv", "what lies hidden under the mounts in /srv"),
+    ("fathom mounts --format mnttab", "what rebuilds a lost /etc/mtab"),
+    ("fathom mounts --format exclude", "mounts that do not answer, for tar -X"),
+    ("fathom mounts --compare /usr", "what each method costs on this tree"),
+];
 
-",
-    exit!(),
-    "\n\n--assert succeeds only if each path is a mount point; it exits with 1 otherwise."
-);
+const MORE: &str = "--assert succeeds only if each PATH is a mount point; else the exit status is 1.";
 
 /// The flags of `fathom mounts`.
 #[derive(Args, Debug)]
-#[command(after_help = exit!(), after_long_help = MOUNTS_EXAMPLES)]
+#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT))]
 pub(crate) struct Mounts {
-    /// Where to begin
+    /// The directory to begin at
     #[arg(default_value = "/", value_name = "ROOT")]
     pub(crate) root: OsString,
 
-    /// How to find them
+    /// Find them by this method
     #[arg(long, value_name = "METHOD", default_value = "auto", help_heading = "Finding")]
     pub(crate) by: By,
-    /// getmnt1 to getmnt3: look at entries this deep at most; 0 for no bound
-    /// [default: 4]
-    #[arg(long, value_name = "N", help_heading = "Finding")]
+    /// With --by getmnt1 to getmnt3: look at entries this deep at most; 0 is no bound [default: 4]
+    #[arg(long, value_name = "N", help_heading = "Finding", value_parser = number(0..=usize::MAX))]
     pub(crate) depth: Option<usize>,
-    /// Extra information to go by: auto (the mount table), none; for search also ids (the table without its names) or a
-    /// file (an old mount table, or paths: where to look first)
+    /// Go by this extra information: auto (the mount table) or none; for search also ids (the table without its names) or a file
+    /// (an old mount table, or paths: where to look first)
     #[arg(long, value_name = "WHICH", default_value = "auto", help_heading = "Finding")]
     pub(crate) hints: OsString,
     /// Run every method on this tree, each in a process of its own, and compare them
     #[arg(long, help_heading = "Finding", conflicts_with_all = ["by", "check", "beneath", "boundaries", "servers", "names", "watch", "assert"])]
     pub(crate) compare: bool,
-    /// With --compare: how often
+    /// With --compare: run each method so often
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare", help_heading = "Finding",
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = number(1..=u16::MAX))]
     pub(crate) trials: u16,
 
     /// Touch each mount from a child that can be killed: ok, slow, hung, stale, denied, hidden
     #[arg(long, help_heading = "Asking")]
     pub(crate) check: bool,
-    /// With --check: how long a mount may take, as 2s, 500ms, 1m [default: 2s]
-    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Asking")]
+    /// With --check: give each mount so long to answer, as 2s, 500ms, 1m [default: 2s]
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Asking")]
     pub(crate) deadline: Option<Duration>,
     /// Count the files and bytes that lie hidden under each mount point
     #[arg(long, help_heading = "Asking")]
@@ -76,7 +72,7 @@ pub(crate) struct Mounts {
     #[arg(long, help_heading = "Asking", conflicts_with_all = ["by", "depth", "hints", "check", "beneath", "boundaries", "servers", "names"])]
     pub(crate) watch: bool,
 
-    /// How to print them
+    /// Print them in this form
     #[arg(long, value_name = "FORMAT", conflicts_with = "json")]
     pub(crate) format: Option<Format>,
 }

@@ -6,54 +6,47 @@ use std::time::Duration;
 use clap::Args;
 
 use super::account::MeterName;
-use super::values::duration;
+use super::help::{EXIT_OF_COMMAND, ending};
+use super::values::{duration, number};
 
-const PATHSEARCH_EXAMPLES: &str = "\
-Examples:
-  fathom pathsearch -- python3 -c 'import json'      what it looks up, and where in vain
-  fathom pathsearch --rtt 500us -- ./tool            what that takes on a network file system
-  fathom pathsearch --rtt auto -- /nfs/app/tool      with the round trip of its mount
-  fathom pathsearch --network /opt -- /opt/app/tool  as if /opt were on a network file system
-  fathom pathsearch --rtt 200us --nodes 1000 --server-rate 50000 -- ./tool
-                                                     on a cluster
-  fathom pathsearch --apply-path -- sh -c './build >&2'
-                                                     a better PATH
-  fathom pathsearch --json -o FILE -- make           for other programs
+const EXAMPLES: &[(&str, &str)] = &[
+    ("fathom pathsearch -- python3 -c 'import json'", "what it looks up, and where in vain"),
+    ("fathom pathsearch --rtt 500us -- ./tool", "what that takes on a network file system"),
+    ("fathom pathsearch --rtt auto -- /nfs/app/tool", "with the round trip of its mount"),
+    ("fathom pathsearch --network /opt -- /opt/app/tool", "as if /opt were on a network file system"),
+    ("fathom pathsearch --rtt 200us --nodes 1000 --server-rate 50000 -- ./tool", "on a cluster"),
+    ("fathom pathsearch --apply-path -- sh -c './build >&2'", "a better PATH"),
+    ("fathom pathsearch --json -o FILE -- make", "for other programs"),
+];
 
-The report goes to standard error when the command has ended, or to the file of -o; with --json it
-goes to standard output, behind what the command has written there, or to the file of -o. The line
-of --apply-path goes to standard output.
-
-Exit status:
-  that of the command; 128 and the signal, if one has ended it. Else:
-  2    there is no report: the command line was wrong, no meter works here, it cannot be written
-  126  the command cannot be executed
-  127  there is no such command";
+const MORE: &str = "\
+The report goes to standard error when the command has ended, or to the file of -o; with --json it goes to standard output, behind \
+what the command has written there, or to the file of -o. The line of --apply-path goes to standard output.";
 
 /// The flags of `fathom pathsearch`.
 #[derive(Args, Debug)]
-#[command(after_help = PATHSEARCH_EXAMPLES)]
+#[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, MORE, EXIT_OF_COMMAND))]
 pub(crate) struct Pathsearch {
     /// The command, and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 
-    /// What a request to the server takes, as 500us, 2ms; auto measures it on the mount [default: 500us]
-    #[arg(long, value_name = "TIME", value_parser = rtt, help_heading = "Predicting")]
+    /// Take a request to the server to last so long, as 500us, 2ms; auto measures it on the mount [default: 500us]
+    #[arg(long, value_name = "DURATION", value_parser = rtt, help_heading = "Predicting")]
     pub(crate) rtt: Option<Rtt>,
-    /// How many nodes start the command at once
+    /// Take N nodes to start the command at once
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Predicting",
-          value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+          value_parser = number(1..=1_000_000_000_u64))]
     pub(crate) nodes: u64,
-    /// How many requests the server answers in a second [default: as many as come]
-    #[arg(long, value_name = "R", help_heading = "Predicting", value_parser = rate)]
+    /// Take the server to answer so many requests a second [default: as many as come]
+    #[arg(long, value_name = "RATE", help_heading = "Predicting", value_parser = rate)]
     pub(crate) server_rate: Option<f64>,
     /// Take what is in this directory to be on the network file system; may be given several times [default: what is on one; if
     /// nothing is, everything]
     #[arg(long, value_name = "DIR", help_heading = "Predicting")]
     pub(crate) network: Vec<OsString>,
 
-    /// How to meter; auto is ptrace, which misses no call; bpf, for root, is cheaper where there are very many
+    /// Meter by this meter; auto is ptrace, which misses no call; bpf, for root, is cheaper where there are very many
     #[arg(long, value_name = "METER", default_value = "auto", help_heading = "Metering")]
     pub(crate) meter: MeterName,
 

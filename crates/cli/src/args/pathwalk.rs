@@ -4,28 +4,24 @@ use std::ffi::OsString;
 
 use clap::{ArgGroup, Args, ValueEnum};
 
-const PATHWALK_EXAMPLES: &str = concat!(
-    "\
-Examples:
-  fathom pathwalk -c /mnt/nfs/tree          make the tree: 16 directories of 10000 files
-  fathom pathwalk -t /mnt/nfs/tree          search it for each of 10000 files
-  fathom pathwalk -t -F /mnt/nfs/tree       for files that are in no directory
-  fathom pathwalk -r /mnt/nfs/tree          remove it
-  fathom pathwalk -ctr -l 8 -f 1000 ./x     all in one go, with 8 directories of 1000 files
-  fathom pathwalk -t --repeat 2 ./x         what it is worth that the kernel knows the names
-  fathom pathwalk -t -j 8 --latency ./x     by eight threads, with percentiles
-  fathom pathwalk -t --cold --method open ./x --json
-                                            once the kernel has forgotten the names
-  srun -N 64 fathom pathwalk -t /mnt/nfs/tree
-                                            by all nodes at once (built with MPI: docs/cluster.md)
+use super::help::{EXIT, ending};
+use super::values::number;
 
-",
-    exit!()
-);
+const EXAMPLES: &[(&str, &str)] = &[
+    ("fathom pathwalk -c /mnt/nfs/tree", "make the tree: 16 directories of 10000 files"),
+    ("fathom pathwalk -t /mnt/nfs/tree", "search it for each of 10000 files"),
+    ("fathom pathwalk -t -F /mnt/nfs/tree", "for files that are in no directory"),
+    ("fathom pathwalk -r /mnt/nfs/tree", "remove it"),
+    ("fathom pathwalk -ctr -l 8 -f 1000 ./x", "all in one go, with 8 directories of 1000 files"),
+    ("fathom pathwalk -t --repeat 2 ./x", "what it is worth that the kernel knows the names"),
+    ("fathom pathwalk -t -j 8 --latency ./x", "by eight threads, with percentiles"),
+    ("fathom pathwalk -t --cold --method open ./x", "once the kernel has forgotten the names"),
+    ("srun -N 64 fathom pathwalk -t /mnt/nfs/tree", "by all nodes at once (with MPI: docs/cluster.md)"),
+];
 
 /// The flags of `fathom pathwalk`.
 #[derive(Args, Debug)]
-#[command(after_help = exit!(), after_long_help = PATHWALK_EXAMPLES, infer_long_args = true,
+#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT), infer_long_args = true,
           group = ArgGroup::new("parts").args(["create", "test", "remove"]).multiple(true).required(true))]
 pub(crate) struct Pathwalk {
     /// The directory that the tree is in, or is to be: -c makes it
@@ -41,12 +37,13 @@ pub(crate) struct Pathwalk {
     /// Remove it; what -c has not made stays
     #[arg(short, long, help_heading = "What LLNL's program has")]
     pub(crate) remove: bool,
-    /// Directories to search
+    /// Search N directories
     #[arg(short, long, value_name = "N", default_value_t = 16, help_heading = "What LLNL's program has",
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = number(1..=u64::MAX))]
     pub(crate) length: u64,
-    /// Files to search for
-    #[arg(short, long, value_name = "N", default_value_t = 10_000, help_heading = "What LLNL's program has")]
+    /// Search for N files
+    #[arg(short, long, value_name = "N", default_value_t = 10_000, help_heading = "What LLNL's program has",
+          value_parser = number(0..=u64::MAX))]
     pub(crate) files: u64,
     /// Search for one file before the search that counts
     #[arg(short = 'C', long, alias = "cacheonly", help_heading = "What LLNL's program has")]
@@ -55,16 +52,16 @@ pub(crate) struct Pathwalk {
     #[arg(short = 'F', long, help_heading = "What LLNL's program has")]
     pub(crate) failsearch: bool,
 
-    /// Threads that share the files
+    /// Share the files among N threads
     #[arg(short = 'j', long, visible_alias = "jobs", value_name = "N", default_value_t = 1, help_heading = "Beyond it",
-          value_parser = clap::value_parser!(u16).range(1..=1024))]
+          value_parser = number(1..=1024_u16))]
     pub(crate) threads: u16,
-    /// How names are looked up
+    /// Look names up by this method
     #[arg(long, value_name = "METHOD", default_value = "stat", help_heading = "Beyond it")]
     pub(crate) method: Lookup,
     /// Search so often; the first search teaches the kernel the names for the second
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Beyond it",
-          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+          value_parser = number(1..=10_000_u32))]
     pub(crate) repeat: u32,
     /// Have the kernel forget the names before the first search: what this process's memory cgroup has in memory, or with
     /// --cold=host what the whole host has

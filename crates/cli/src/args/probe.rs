@@ -5,41 +5,37 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::help::{EXIT, ending};
 use super::values::{duration, size};
 
-const PROBE_EXAMPLES: &str = concat!(
-    "\
-Examples:
-  fathom probe /srv                         every experiment, with up to 1 GiB of reads and writes
-  fathom probe /srv block readahead         two of them
-  fathom probe /srv gates --json            what each call costs, for other programs
-  fathom probe /srv --plot figs --csv figs  with figures and samples, in a directory that is there
-  fathom probe --replay figs/extent-syncs-1048576.csv   judge samples again
-  fathom probe /srv cache --method paper    the page cache by reading a file twice, as in the paper
-
-",
-    exit!()
-);
+const EXAMPLES: &[(&str, &str)] = &[
+    ("fathom probe /srv", "every experiment, with up to 1 GiB of reads and writes"),
+    ("fathom probe /srv block readahead", "two of them"),
+    ("fathom probe /srv gates --json", "what each call costs, for other programs"),
+    ("fathom probe /srv --plot figs --csv figs", "with figures and samples, in a directory that is there"),
+    ("fathom probe --replay figs/extent-syncs-1048576.csv", "judge samples again"),
+    ("fathom probe /srv cache --method paper", "by reading a file twice, as in the paper"),
+];
 
 /// The flags of `fathom probe`.
 #[derive(Args, Debug)]
-#[command(after_help = exit!(), after_long_help = PROBE_EXAMPLES)]
+#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Probe {
-    /// A directory on the file system, in which files can be made
+    /// The directory on the file system in which files can be made
     #[arg(value_name = "DIR", required_unless_present = "replay", conflicts_with = "replay")]
     pub(crate) dir: Option<OsString>,
-    /// What to find out [default: all]
+    /// The experiments to do [default: all]
     #[arg(value_name = "EXPERIMENT", conflicts_with = "replay")]
     pub(crate) experiments: Vec<Experiment>,
 
     /// Read and write no more than so much, as 64M, 2G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size, help_heading = "Bounds")]
     pub(crate) max_bytes: u64,
-    /// Take no longer than this
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration, help_heading = "Bounds")]
+    /// Take no longer than this, as 60s, 5m
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = duration, help_heading = "Bounds")]
     pub(crate) max_seconds: Duration,
 
-    /// How the size of the page cache is found
+    /// Find the size of the page cache by this method
     #[arg(long, value_name = "METHOD", default_value = "holes", help_heading = "Cache")]
     pub(crate) method: CacheMethod,
     /// Fill the page cache in a group (cgroup) that is made with this limit, 16M to 4G [default: the group's own limit, where
@@ -53,8 +49,8 @@ pub(crate) struct Probe {
     /// Keep the samples in a directory, a file for each series, and the prices
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(crate) csv: Option<OsString>,
-    /// Measure nothing: judge the samples of a file that --csv has kept, or of the paper
-    #[arg(long, value_name = "CSV", help_heading = "Output")]
+    /// Measure nothing, and judge the samples of a file that --csv has kept, or of the paper
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) replay: Option<OsString>,
 }
 

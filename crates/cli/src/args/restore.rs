@@ -4,40 +4,38 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-const RESTORE_EXAMPLES: &str = concat!(
-    "\
-Examples:
-  fathom restore full.tar -C /srv                     all of it, beneath /srv
-  fathom restore full.tar monday.tar tuesday.tar      the tree of Tuesday
-  fathom restore full.tar.zst -C /tmp/x home/me       what is under one name
-  fathom restore full.tar monday.tar -- home/me a.tar the same, where a name might be taken for an archive
-  ssh host cat full.tar | fathom restore - -C /srv    from a pipe
-  fathom restore full.tar --dry-run                   what would be done
+use super::help::{EXIT, ending};
 
-Behind -- all arguments are PATHs. Without it, those before the first that is no file are archives, and the rest are PATHs; the
-first is an archive always.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("fathom restore full.tar -C /srv", "all of it, beneath /srv"),
+    ("fathom restore full.tar monday.tar tuesday.tar", "the tree of Tuesday"),
+    ("fathom restore full.tar.zst -C /tmp/x home/me", "what is under one name"),
+    ("fathom restore full.tar -- home/me a.tar", "where a name might be taken for an archive"),
+    ("ssh HOST cat full.tar | fathom restore - -C /srv", "from a pipe"),
+    ("fathom restore full.tar --dry-run", "what would be done"),
+];
 
-",
-    exit!()
-);
+const MORE: &str = "\
+Behind -- all arguments are PATHs. Without it, those before the first that is no file are archives, and the rest are PATHs; the \
+first is an archive always.";
 
 /// The flags of `fathom restore`.
 #[derive(Args, Debug)]
-#[command(after_help = exit!(), after_long_help = RESTORE_EXAMPLES,
+#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
           override_usage = "fathom restore [OPTIONS] ARCHIVE... [-C DIR] [[--] PATH...]")]
 pub(crate) struct Restore {
-    /// The archives, in the order in which they were made; - is standard input. A name that is no file is a PATH, if an archive
+    /// The archives, in the order in which they were made; - is standard input; a name that is no file is a PATH, if an archive
     /// stands before it
     #[arg(required = true, value_name = "ARCHIVE")]
     pub(crate) archives: Vec<OsString>,
-    /// Restore only what has these names in the archives, and what is below them
+    /// The names in the archives to restore, with all that is below them; all, if there is none
     #[arg(last = true, value_name = "PATH")]
     pub(crate) paths: Vec<OsString>,
 
     /// Restore into DIR, which must be there
     #[arg(short = 'C', long, value_name = "DIR", default_value = ".")]
     pub(crate) directory: OsString,
-    /// As root: go by the numbers of owners, even where their names are known here
+    /// Go by the numbers of owners, as root, even where their names are known here
     #[arg(long)]
     pub(crate) numeric_owner: bool,
     /// Print what would be done, a line for each member, and touch nothing

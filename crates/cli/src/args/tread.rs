@@ -12,6 +12,9 @@ use super::values::duration;
 pub(crate) struct Tread {
     /// Where to walk
     pub(crate) dir: OsString,
+    /// What to leave out
+    #[arg(long, value_name = "GLOB")]
+    pub(crate) exclude: Vec<String>,
     /// When to be ended
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub(crate) limit: Duration,

@@ -1,6 +1,19 @@
-//! Values with a form of their own: times, sizes, shares.
+//! Values with a form of their own: numbers, times, sizes, shares.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
+
+/// A whole number within bounds.
+pub(super) fn number<T: FromStr + PartialOrd + Display + Clone>(
+    within: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| within.contains(number));
+        number.ok_or_else(|| format!("give a whole number from {} to {}", within.start(), within.end()))
+    }
+}
 
 /// A time: a number with `ms`, `s` or `m` behind it, or of seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
@@ -58,6 +71,14 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!((number(1..=9_u8)("9"), number(0..=u64::MAX)("0")), (Ok(9), Ok(0)));
+        for bad in ["", "0", "10", "300", "-1", "1.5", "x"] {
+            assert_eq!(number(1..=9_u8)(bad), Err("give a whole number from 1 to 9".to_owned()), "{bad}");
+        }
+    }
 
     #[test]
     fn sizes() {

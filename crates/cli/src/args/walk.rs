@@ -4,52 +4,50 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
 
-const WALK_EXAMPLES: &str = concat!(
-    "\
-Examples:
-  fathom walk /srv                        how much there is, and how long it took to find out
-  fathom walk /srv --top 10               and the ten largest files
-  fathom walk /srv --format du --top 20   the directories that hold most
-  fathom walk -x / --format paths0        every name, for xargs -0
-  fathom walk /srv --format ndjson        every file with all that is known of it, an object a line
-  fathom walk /srv --exclude '*.o'        without what ends in .o
-  fathom walk /srv --catalog srv.parquet  and a table of it all, for fathom changed, DuckDB, pandas
-  fathom walk /srv --explain              which engine, why, and why not another
-  fathom walk /srv --compare              what each engine costs on this tree
+use super::help::{EXIT, ending};
+use super::values::number;
 
-",
-    exit!()
-);
+const EXAMPLES: &[(&str, &str)] = &[
+    ("fathom walk /srv", "how much there is, and what it cost to find out"),
+    ("fathom walk /srv --top 10", "and the ten largest files"),
+    ("fathom walk /srv --format du --top 20", "the directories that hold most"),
+    ("fathom walk -x / --format paths0", "every name, for xargs -0"),
+    ("fathom walk /srv --format ndjson", "all that is known, an object a line"),
+    ("fathom walk /srv --exclude '*.o'", "without what ends in .o"),
+    ("fathom walk /srv --catalog srv.parquet", "and a table of it all, for fathom changed"),
+    ("fathom walk /srv --explain", "which engine, why, and why not another"),
+    ("fathom walk /srv --compare", "what each engine costs on this tree"),
+];
 
 /// The flags of `fathom walk`.
 #[derive(Args, Debug)]
-#[command(after_help = exit!(), after_long_help = WALK_EXAMPLES)]
+#[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Walk {
-    /// Where to begin; a symlink to a directory is followed
+    /// The directories to begin at; a symlink to one is followed
     #[arg(required = true, value_name = "DIR")]
     pub(crate) dirs: Vec<OsString>,
 
-    /// How to walk
+    /// Walk by this engine
     #[arg(long, value_name = "ENGINE", default_value = "auto", help_heading = "Walking")]
     pub(crate) engine: Engine,
-    /// Threads to work with [default: as many as are good for the engine]
-    #[arg(short, long, value_name = "N", help_heading = "Walking", value_parser = clap::value_parser!(u16).range(1..))]
+    /// Work with N threads [default: as many as are good for the engine]
+    #[arg(short, long, value_name = "N", help_heading = "Walking", value_parser = number(1..=u16::MAX))]
     pub(crate) jobs: Option<u16>,
     /// Stay on the file system (the device number) of each DIR
     #[arg(short = 'x', long, help_heading = "Walking")]
     pub(crate) one_file_system: bool,
-    /// Go down N levels at most; DIR itself is at 0. With --format du: print no directory that is deeper, but count all
-    #[arg(long, value_name = "N", help_heading = "Walking")]
+    /// Go down N levels at most; DIR itself is at 0; with --format du, print no directory that is deeper, but count all
+    #[arg(long, value_name = "N", help_heading = "Walking", value_parser = number(0..=u32::MAX))]
     pub(crate) max_depth: Option<u32>,
     /// Leave out what matches, and everything in it: by name, or by path if there is a slash in GLOB
     #[arg(long, value_name = "GLOB", help_heading = "Walking")]
     pub(crate) exclude: Vec<String>,
 
-    /// What to print
+    /// Print in this form
     #[arg(long, value_name = "FORMAT", default_value = "summary", help_heading = "Output")]
     pub(crate) format: WalkFormat,
-    /// The N largest plain files as well; with --format du, the N largest directories only
-    #[arg(long, value_name = "N", help_heading = "Output", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Print the N largest plain files as well; with --format du, the N largest directories only
+    #[arg(long, value_name = "N", help_heading = "Output", value_parser = number(1..=u32::MAX))]
     pub(crate) top: Option<u32>,
 
     /// Write a Parquet catalog as well, a row for each entry: for fathom changed, DuckDB, pandas, Spark
@@ -62,9 +60,9 @@ pub(crate) struct Walk {
     /// Walk by every engine that can work here, each in a process of its own, and compare them
     #[arg(long, help_heading = "Asking", conflicts_with_all = ["engine", "format", "top", "catalog"])]
     pub(crate) compare: bool,
-    /// With --compare: how often
+    /// With --compare: walk by each engine so often
     #[arg(long, value_name = "N", default_value_t = 5, requires = "compare", help_heading = "Asking",
-          value_parser = clap::value_parser!(u16).range(1..))]
+          value_parser = number(1..=u16::MAX))]
     pub(crate) trials: u16,
 }
 

@@ -26,13 +26,13 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         Format::Tar => Form::Tar,
     };
     if out.json && form != Form::Text {
-        return Err(Failed("--json and --format exclude each other".to_owned()));
+        return Err(Failed("--json is a format of its own; leave out --format".to_owned()));
     }
     let start = Instant::now();
     let since = args.since.as_bytes();
     if args.one_file_system && !Reader::open(since).map_err(fault)?.about().options.one_file_system {
         let next = "leave -x away, or make a new one with fathom walk -x --catalog";
-        return Err(Failed::at("cannot use the catalog", since, "it was made without -x", next));
+        return Err(Failed::at("cannot use catalog", since, "it was made without -x", next));
     }
     let question = Question {
         dir: args.dir.as_bytes().to_vec(),
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
             true => "nothing has changed".to_owned(),
             false => format!("{added} added, {changed} changed, {removed} removed, {renamed} renamed"),
         };
-        out.talk(format_args!("{what}; {seconds:.3} s by {}: {}", answer.engine, answer.why));
+        out.talk(format_args!("{what}; found by {} in {seconds:.3} s: {}", answer.engine, answer.why));
     }
     // Only now: who did not get the answer can ask again.
     answer.update.map(|sealed| sealed.publish()).transpose().map_err(fault)?;

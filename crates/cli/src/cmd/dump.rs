@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use archive::account::{Took, measure};
 use archive::catalog::{Fault, Options};
-use archive::dump::{Answer, Failure, Line, Progress, Question, dump};
+use archive::dump::{Answer, Failure, Line, Map, Progress, Question, dump};
 use archive::gather::Gather;
 use archive::increment::levels::Level;
 use gate::file::Writer;
@@ -15,7 +15,6 @@ use gate::long::statx_long;
 use report::account::Account;
 use report::dump::{Counts, Dump, Mapped, Possible, Size};
 use report::mounts::Look;
-use report::name::printable;
 use walk::{By, Desk, Explained, Refusal, Type};
 
 use crate::args::{Dump as Args, Gathering};
@@ -34,7 +33,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let bytes = |name: &Option<std::ffi::OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
     let archive = bytes(&args.output).filter(|_| !args.no_output);
     if out.json && archive.as_deref() == Some(b"-") {
-        return Err(Failed("--json and -o - both want standard output".to_owned()));
+        return Err(Failed("--json and -o - both write to standard output; give -o FILE".to_owned()));
     }
     if archive.as_deref() == Some(b"-") && out.on_terminal() {
         return Err(Failed(
@@ -56,20 +55,18 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         options: Options { excludes: args.exclude.clone(), max_depth: None, one_file_system: args.one_file_system },
         own: map.iter().cloned().collect(),
     };
-    let mut list = map.map(|path| List::create(&path)).transpose()?;
+    let mut list = map.map(|path| List::create(&path)).transpose().map_err(fault)?;
     let (desk, progress) = (Desk::default(), Progress::default());
     if args.account {
         gate::account::open();
     }
     let answer = watched_dump(out.progress, &desk, &progress, || {
-        let Some(list) = &mut list else { return dump(&question, &desk, &progress, None) };
-        dump(&question, &desk, &progress, Some(&mut |line| list.add(line)))
+        dump(&question, &desk, &progress, list.as_mut().map(|list| list as &mut dyn Map))
     });
     let answer = answer.map_err(|failure| match failure {
         Failure::Fault(e) => fault(e),
         Failure::Walk(e) => refused(e),
     })?;
-    gate::account::during(gate::account::Function::Map, || list.map(List::publish).transpose())?;
     let seconds = start.elapsed().as_secs_f64();
     let account = args.account.then(|| {
         let books = gate::account::close();
@@ -99,7 +96,7 @@ fn ways(question: &Question, out: &Out) -> Vec<(Gather, Result<Took, String>)> {
         let mut wanting = engines.filter(|engines| own_engine(gather, engines).is_none());
         wanting.next().map(|engines| refusals(gather, engines))
     };
-    let asked = archive::dump::asked(question, false);
+    let asked = archive::dump::asked(question, None);
     let measured = |gather: Gather| {
         let desk = Desk::default();
         let once_more = || watched(out.progress, &desk, || measure(&asked, gather, &desk));
@@ -226,11 +223,22 @@ struct List {
 }
 
 impl List {
-    fn create(path: &[u8]) -> Result<List, Failed> {
+    fn create(path: &[u8]) -> Result<List, Fault> {
         let file = if path == b"-" { None } else { Some(Writer::create(path).map_err(|e| cannot(path, e))?) };
         Ok(List { path: path.to_vec(), file, lines: String::new() })
     }
 
+    fn flush(&mut self) -> Result<(), Fault> {
+        let lines = std::mem::take(&mut self.lines);
+        let written = match &mut self.file {
+            Some(file) => file.write_all(lines.as_bytes()),
+            None => std::io::stderr().write_all(lines.as_bytes()),
+        };
+        written.map_err(|e| cannot(&self.path, e))
+    }
+}
+
+impl Map for List {
     fn add(&mut self, line: &Line<'_>) -> Result<(), Fault> {
         const ENOUGH: usize = 256 << 10;
         let meta = line.meta;
@@ -251,30 +259,18 @@ impl List {
         };
         let (mode, mtime) = (meta.mode & 0o7777, (meta.mtime.sec, meta.mtime.nsec));
         Mapped { kind, mode, uid: meta.uid, gid: meta.gid, size, mtime, path: line.path }.line(&mut self.lines);
-        if self.lines.len() < ENOUGH {
-            return Ok(());
-        }
-        let flushed = self.flush();
-        flushed.map_err(|e| Fault { doing: DOING, path: self.path.clone(), error: e.to_string(), next: "" })
+        if self.lines.len() < ENOUGH { Ok(()) } else { self.flush() }
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
-        let lines = std::mem::take(&mut self.lines);
-        match &mut self.file {
-            Some(file) => file.write_all(lines.as_bytes()),
-            None => std::io::stderr().write_all(lines.as_bytes()),
-        }
+    fn end(&mut self) -> Result<(), Fault> {
+        self.flush()
     }
 
-    fn publish(mut self) -> Result<(), Failed> {
-        self.flush().map_err(|e| cannot(&self.path, e))?;
-        let path = self.path;
-        self.file.map_or(Ok(()), |file| file.publish().map_err(|e| cannot(&path, e)))
+    fn publish(&mut self) -> Result<(), Fault> {
+        self.file.take().map_or(Ok(()), |file| file.publish().map_err(|e| cannot(&self.path, e)))
     }
 }
 
-const DOING: &str = "cannot write the map";
-
-fn cannot(path: &[u8], error: impl std::fmt::Display) -> Failed {
-    Failed(format!("{DOING} '{}': {error}", printable(path)))
+fn cannot(path: &[u8], error: impl std::fmt::Display) -> Fault {
+    Fault { doing: "cannot write map", path: path.to_vec(), error: error.to_string(), next: "" }
 }

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
 
 /// Why an archive cannot be read at all.
 pub(crate) fn unreadable(name: &[u8], failure: &Failure) -> Failed {
-    Failed::at("cannot read the archive", name, failure, "")
+    Failed::at("cannot read archive", name, failure, "")
 }
 
 /// Why going through an archive ends.

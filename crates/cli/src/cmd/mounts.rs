@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use gate::Errno;
 use gate::fs::{At, Attributes, Want};
+use mounts::compare::Bounds;
 use mounts::locate::Question;
 use mounts::method::Hunt;
 use mounts::root::{Root, Unusable};
@@ -333,16 +334,16 @@ pub(crate) struct Compared {
     pub(crate) left_out: Vec<LeftOut>,
 }
 
-/// Runs every method on a tree.
+/// Runs methods on a tree.
 pub(crate) fn compare_methods(
     root: &Root,
     question: &Question,
+    methods: &[mounts::By],
     trials: usize,
-    limit: Duration,
-    out: &Out,
+    bounds: &Bounds,
+    mut progress: Progress,
 ) -> Result<Compared, Failed> {
-    let mut progress = Progress::new(out.progress);
-    let comparison = mounts::compare::compare(root, question, trials, limit, |method, trial| {
+    let comparison = mounts::compare::compare(root, question, methods, trials, bounds, |method, trial| {
         let round = if trial == 0 { "profile".to_owned() } else { format!("trial {trial} of {trials}") };
         progress.at(|| format!("{method}, {round}"));
     })
@@ -364,13 +365,7 @@ pub(crate) fn compare_methods(
             profile: profile_lines(&profile.tally),
         }
     });
-    let left_out = comparison.left_out.iter().map(|(by, why)| LeftOut {
-        by: by.name(),
-        why: match why {
-            mounts::compare::NoRun::Stopped(limit) => format!("stopped after {} s", limit.as_secs_f64()),
-            mounts::compare::NoRun::Refused => "what it needs is not to be had here".to_owned(),
-        },
-    });
+    let left_out = comparison.left_out.iter().map(|(by, why)| LeftOut { by: by.name(), why: why.to_string() });
     Ok(Compared { methods: methods.collect(), left_out: left_out.collect() })
 }
 
@@ -379,7 +374,8 @@ fn compare(root: Root, question: &Question, trials: usize, format: Format, out: 
     const LIMIT: Duration = Duration::from_secs(3600);
     let answer = locate(&root, &Question { by: None, ..question.clone() }, &mut |_, _| {})
         .map_err(|e| Failed(format!("cannot find the mounts: {e}")))?;
-    let compared = compare_methods(&root, question, trials, LIMIT, out)?;
+    let bounds = Bounds::time(LIMIT);
+    let compared = compare_methods(&root, question, &mounts::By::ALL, trials, &bounds, Progress::new(out.progress))?;
     let warnings: Vec<Warning> =
         compared.left_out.iter().map(|left| Warning::general(format!("{}: {}", left.by, left.why))).collect();
     let path = root.into_path(); // its descriptor is closed before the gates are counted

@@ -1,8 +1,10 @@
 //! `fathom completions` and `fathom man`: what is made from the definitions in [`crate::args`].
 
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 
-use clap::{Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory, ValueHint};
+use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::args::{Cli, Completions, Man};
 use crate::out::{Done, Failed, Out};
@@ -22,10 +24,22 @@ fn shown() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .propagate_version(true)
         .args(all.get_arguments().cloned())
-        .subcommands(commands)
+        .subcommands(commands.map(|command| command.mut_args(hinted)))
 }
 
-// Documentation is written, not file-system work done: clap_mangen does it through the standard library.
+/// An option with what a shell can offer for its value: files, directories, or nothing. Its value's name says which, so that
+/// help and completions agree.
+fn hinted(arg: Arg) -> Arg {
+    let hint = match arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str()) {
+        Some("DIR" | "ROOT") => ValueHint::DirPath,
+        Some("FILE" | "ARCHIVE" | "CATALOG" | "OLD" | "NEW") => ValueHint::FilePath,
+        Some("N" | "RATE" | "DURATION" | "SIZE" | "PERCENT" | "DIRS:FILES" | "GLOB" | "NAME") => ValueHint::Other,
+        _ => return arg,
+    };
+    arg.value_hint(hint)
+}
+
+// Documentation is written, not file-system work done: it goes through the standard library.
 #[allow(clippy::disallowed_methods)]
 pub(crate) fn man(args: &Man) -> Done {
     let failed = |e| {
@@ -36,8 +50,200 @@ pub(crate) fn man(args: &Man) -> Done {
             "give a directory that can be written",
         )
     };
-    // clap_mangen wants a directory that is there, and packagers name one that is not: as `install -d` does it, with all above it.
+    // Packagers name a directory that is not there: it is made as `install -d` does it, with all above it.
     std::fs::create_dir_all(&args.dir).map_err(failed)?;
-    clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), &args.dir).map_err(failed)?;
+    let mut all = Cli::command().disable_help_subcommand(true);
+    all.build();
+    let commands = all.get_subcommands().filter(|command| !command.is_hide_set());
+    for command in std::iter::once(&all).chain(commands) {
+        let name = format!("{}.1", command.get_display_name().unwrap_or(command.get_name()));
+        let text = page(command).map_err(failed)?;
+        std::fs::write(args.dir.join(name), text).map_err(failed)?;
+    }
     Ok(0)
+}
+
+/// The page of one command. clap_mangen makes most of it, but would run what stands behind the options, the examples and the
+/// exit statuses, into one paragraph.
+fn page(command: &Command) -> io::Result<Vec<u8>> {
+    // The synopsis is the usage of the help.
+    let usage = command.clone().render_usage().to_string();
+    let command = command.clone().override_usage(usage.trim_start_matches("Usage:").trim_start().to_owned());
+    // Of no date, which would be the build's: the page is the same whenever it is made. Without quotes it would be no argument.
+    let page = clap_mangen::Man::new(command.clone())
+        .date("\"\"")
+        .source(concat!("fathom ", env!("CARGO_PKG_VERSION")))
+        .manual("Manual of fathom");
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    if command.has_subcommands() {
+        page.render_subcommands_section(&mut text)?;
+    }
+    if let Some(rest) = command.get_after_long_help().or(command.get_after_help()) {
+        behind(&rest.to_string()).to_writer(&mut text)?;
+    }
+    if !command.has_subcommands() {
+        Roff::new().control("SH", ["SEE ALSO"]).text([bold("fathom"), roman("(1)")]).to_writer(&mut text)?;
+    }
+    Ok(text)
+}
+
+/// What stands behind the options in the help. Its blocks have an empty line between them; one that begins with "Examples:" or
+/// "Exit status:" is a section.
+fn behind(help: &str) -> Roff {
+    let mut roff = Roff::new();
+    for block in help.split("\n\n") {
+        let (first, rest) = block.split_once('\n').unwrap_or((block, ""));
+        match first.split_once(':') {
+            Some(("Example" | "Examples", "")) => {
+                roff.control("SH", ["EXAMPLES"]);
+                examples(rest, &mut roff);
+            }
+            Some(("Exit status", said)) => {
+                roff.control("SH", ["EXIT STATUS"]);
+                statuses(said.lines().chain(rest.lines()), &mut roff);
+            }
+            Some((title, "")) if rest.starts_with(' ') => {
+                roff.control("SS", [title]);
+                text(rest, &mut roff);
+            }
+            _ => {
+                roff.control("PP", []);
+                text(block, &mut roff);
+            }
+        }
+    }
+    roff
+}
+
+/// Text, which is filled; or lines of data, which have no blanks in them and stay as they are.
+fn text(lines: &str, roff: &mut Roff) {
+    let data = lines.lines().any(|line| !line.trim().contains(' '));
+    if data {
+        roff.control("nf", []);
+    }
+    for line in lines.lines() {
+        roff.text([roman(line.trim())]);
+    }
+    if data {
+        roff.control("fi", []);
+    }
+}
+
+/// Examples: a command in each line, and what it is good for two blanks behind it, or in the next lines, far to the right.
+fn examples(lines: &str, roff: &mut Roff) {
+    const FAR: usize = 4;
+    let mut explaining = false;
+    for line in lines.lines() {
+        let said = line.trim_start();
+        let (command, what) = match said.split_once("  ") {
+            _ if line.len() - said.len() >= FAR => ("", said),
+            Some((command, what)) => (command, what.trim_start()),
+            None => (said, ""),
+        };
+        if !command.is_empty() {
+            if std::mem::take(&mut explaining) {
+                roff.control("RE", []);
+            }
+            roff.control("PP", []).control("nf", []).text([bold(command)]).control("fi", []);
+        }
+        if !what.is_empty() {
+            if !std::mem::replace(&mut explaining, true) {
+                roff.control("RS", ["4"]);
+            }
+            roff.text([roman(what)]);
+        }
+    }
+    if explaining {
+        roff.control("RE", []);
+    }
+}
+
+/// Exit statuses: a number and what it says; other lines are text.
+fn statuses<'a>(lines: impl Iterator<Item = &'a str>, roff: &mut Roff) {
+    for line in lines.map(str::trim) {
+        match line.split_once(' ') {
+            Some((status, what)) if status.bytes().all(|b| b.is_ascii_digit()) => {
+                roff.control("TP", []).text([bold(status)]).text([roman(what.trim_start())]);
+            }
+            _ => {
+                roff.text([roman(line)]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_behind_the_options_becomes_sections() {
+        let help = "\
+Examples:
+  a -b  does it
+  c | d -
+          and that,
+          too
+
+More of it:
+  All of it, and
+  not less.
+
+  And more.
+
+A table:
+  x,y
+  1,2
+
+Exit status: that of it. Else:
+  2    it was wrong
+  127  it is not there";
+        let text = behind(help).to_roff();
+        let expected = "\
+.SH EXAMPLES
+.PP
+.nf
+\\fBa \\-b\\fR
+.fi
+.RS 4
+does it
+.RE
+.PP
+.nf
+\\fBc | d \\-\\fR
+.fi
+.RS 4
+and that,
+too
+.RE
+.PP
+More of it.
+.SS \"A table\"
+.nf
+x,y
+1,2
+.fi
+.SH \"EXIT STATUS\"
+that of it. Else:
+.TP
+\\fB2\\fR
+it was wrong
+.TP
+\\fB127\\fR
+it is not there
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn any_help_makes_a_page() {
+        for help in ["", "\n", "Examples:", "Exit status:", "Exit status:\n  x", "a:\n\n  b", "Examples:\n\n\n  x  "] {
+            behind(help).to_roff();
+        }
+    }
 }

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         Some((mut file, name)) => {
             let cannot = |e: &dyn std::fmt::Display| {
                 let next = format!("is there room? The command itself ended with status {status}");
-                Failed::at("cannot write the report", name, e, &next)
+                Failed::at("cannot write report", name, e, &next)
             };
             file.write_all(text(Look::default(), true).as_bytes()).map_err(|e| cannot(&e))?;
             file.publish().map_err(|e| cannot(&e))?;
@@ -106,7 +106,7 @@ pub(crate) fn meter(name: &str, command: &Command, trace: &mut Trace) -> Result<
 /// Makes ready to write the report; nothing is to be seen of it until it is whole.
 fn create(name: &OsStr) -> Result<(Writer, &[u8]), Failed> {
     let name = name.as_bytes();
-    let cannot = |e| Failed::at("cannot write the report", name, e, "give a file that you may write");
+    let cannot = |e| Failed::at("cannot write report", name, e, "give a file that you may write");
     Writer::create(name).map(|file| (file, name)).map_err(cannot)
 }
 
@@ -204,8 +204,20 @@ fn predicted<'a>(judged: &'a Judged, question: &Question) -> shown::Predicted<'a
         cold,
         warm: it.requests.warm.of(request),
         waited_for: request.is_waited_for(),
+        seconds: it.prices.seconds_of(request, &it.requests.cold),
     });
-    let Manner { keeps_misses, keeps_links, keeps_pages, stats_after_read, opens, reads, lists, window } = it.manner;
+    let Manner {
+        keeps_names,
+        keeps_misses,
+        keeps_links,
+        keeps_pages,
+        stats_after_read,
+        opens,
+        flushes,
+        reads,
+        lists,
+        window,
+    } = it.manner;
     shown::Predicted {
         rtt: it.rtt,
         rtt_source: it.rtt_source,
@@ -219,13 +231,23 @@ fn predicted<'a>(judged: &'a Judged, question: &Question) -> shown::Predicted<'a
         seconds_own: it.own,
         server_busy: it.cold.busy,
         requests: requests.collect(),
-        manner: shown::Manner { keeps_misses, keeps_links, keeps_pages, stats_after_read, opens, reads, lists, window },
+        manner: shown::Manner {
+            keeps_names,
+            keeps_misses,
+            keeps_links,
+            keeps_pages,
+            stats_after_read,
+            opens,
+            flushes,
+            reads,
+            lists,
+            window,
+        },
     }
 }
 
 /// What would help, with what it saves where the prediction is for.
 pub(crate) fn fixes(judged: &Judged) -> Vec<shown::Fix> {
-    let rtt = judged.predicted.rtt;
     judged
         .fixes
         .iter()
@@ -234,7 +256,7 @@ pub(crate) fn fixes(judged: &Judged) -> Vec<shown::Fix> {
             change: fix.change.clone(),
             saves_misses: fix.misses,
             saves_requests: fix.requests,
-            saves_seconds: fix.requests as f64 * rtt,
+            saves_seconds: fix.seconds,
             saves_seconds_here: fix.here,
         })
         .collect()

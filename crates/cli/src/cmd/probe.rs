@@ -69,6 +69,7 @@ fn measure(args: &Args, dir: &[u8], out: &Out) -> Result<Answer, Failed> {
         experiments: experiments(&args.experiments),
         limits: Limits { bytes: args.max_bytes, time: args.max_seconds },
         cache: How { paper: args.method == CacheMethod::Paper, limit: args.cache_limit },
+        unasked: false,
     };
     let mut progress = Progress::new(out.progress);
     let held = gate::interrupt::hold();
@@ -98,17 +99,17 @@ fn experiments(asked: &[Which]) -> Vec<probe::Experiment> {
 fn replay(path: &[u8]) -> Result<Answer, Failed> {
     /// More than any series of ours takes.
     const MOST: u64 = 64 << 20;
-    let cannot = |e: &dyn std::fmt::Display, next: &str| Failed::at("cannot replay", path, e, next);
-    let file = Reader::open(path).map_err(|e| cannot(&e, "give a file that --csv has kept"))?;
+    let cannot = |e: &dyn std::fmt::Display| Failed::at("cannot replay", path, e, "give a file that --csv has kept");
+    let file = Reader::open(path).map_err(|e| cannot(&e))?;
     if file.len() > MOST {
-        return Err(cannot(&"it is too large to hold samples", "give a file that --csv has kept"));
+        return Err(cannot(&"it is too large to hold samples"));
     }
     let mut text = vec![0; usize::try_from(file.len()).unwrap_or(0)];
-    let n = file.read_at(0, &mut text).map_err(|e| cannot(&e, ""))?;
+    let n = file.read_at(0, &mut text).map_err(|e| cannot(&e))?;
     text.truncate(n);
     let series = Series::from_csv(&text).map_err(|malformed| match malformed.line {
-        0 => cannot(&malformed.what, ""),
-        line => cannot(&format!("line {line}: {}", malformed.what), ""),
+        0 => cannot(&malformed.what),
+        line => cannot(&format!("line {line}: {}", malformed.what)),
     })?;
     let measured =
         judge(&series).into_iter().map(|finding| Measured { finding, seconds: 0.0, moved: Default::default() });
@@ -182,7 +183,7 @@ fn price(price: &Price) -> report::probe::Price {
 }
 
 /// A series as the paper draws it.
-fn figure(series: &Series) -> Figure {
+pub(crate) fn figure(series: &Series) -> Figure {
     let step = series.step;
     let (title, y) = match series.kind {
         Kind::Reads => (format!("Reads of {step} bytes, without readahead"), "ns for each read"),

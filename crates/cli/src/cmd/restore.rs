@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         }
     };
     for note in &answer.notes {
-        out.talk(format_args!("fathom: {note}"));
+        out.talk(note);
     }
     if let Some(e) = stopped {
         out.warn(&answer.warnings);

@@ -7,6 +7,7 @@ use archive::input::Input;
 use archive::verify::{Tree, verify};
 use report::name::printable;
 use report::verify::Verified;
+use walk::Filter;
 
 use crate::args::Verify as Args;
 use crate::cmd::list::unreadable;
@@ -19,8 +20,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let start = Instant::now();
     let archive = args.archive.as_bytes();
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
-    let tree = against.map(|dir| Tree::open(dir).map_err(|e| Failed::at("cannot open directory", dir, e, "")));
-    let mut tree = tree.transpose()?;
+    let filter = Filter::new(&args.exclude, None).map_err(|error| Failed(format!("--exclude: {error}")))?;
+    let open = |dir| Tree::open(dir, filter).map_err(|e| Failed::at("cannot open directory", dir, e, ""));
+    let mut tree = against.map(open).transpose()?;
     let mut input = Input::open(archive).map_err(|failure| unreadable(archive, &failure))?;
     let mut progress = Progress::new(out.progress);
     let answer = verify(archive, &mut input, tree.as_mut(), |far, place, path| {
@@ -38,6 +40,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         damaged: answer.damaged,
         compared: answer.compared,
         different: answer.different,
+        unknown: answer.unknown,
         bytes: answer.bytes,
         seconds: start.elapsed().as_secs_f64(),
     };

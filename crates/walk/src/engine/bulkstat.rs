@@ -9,6 +9,9 @@
 //! The names come first: whatever is made, moved or changed after they were read has a change time that shows it, and is
 //! looked at by its name, as is a name without an inode. What bulkstat says is what statx(2) says, but for sizes and blocks
 //! of what is still being written, which syncfs(2) settles; so the time since which changes count is taken before that.
+//!
+//! To open a directory takes its inode. Where that is to be read from a disk, one here and one there, those threads that are
+//! started because the processors wait go through all inodes by bulkstat meanwhile, in the order in which they lie.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -68,7 +71,7 @@ impl Engine for Bulkstat {
         let shape = geometry(&job.top.fd)?;
         let begun = Moment::now();
         syncfs(&job.top.fd).map_err(|e| Refusal::of("syncfs fails", e))?;
-        join::join(job, &names::names(job), &shape, begun.changed_since());
+        join::join(job, &names::names(job, &shape), &shape, begun.changed_since());
         Ok(())
     }
 }
@@ -114,18 +117,22 @@ pub fn log_head_lsn(dev: Dev) -> Option<String> {
 pub fn inodes_digest(fd: &Fd, threads: Option<usize>) -> Result<(u128, u64), Errno> {
     let shape = Geometry::parse(&xfs_fsgeometry(fd)?).ok_or(Errno::ENOTTY)?;
     syncfs(fd)?;
-    let tour = Tour {
-        fd,
-        at: (0..shape.groups).map(|group| AtomicU64::new(shape.first_of(group))).collect(),
-        ends: (0..shape.groups).map(|group| shape.first_of(group + 1)).collect(),
-    };
+    let tour = Tour::of(fd, &shape);
     let next = AtomicUsize::new(0);
     let sum = Mutex::new(Ok((0_u128, 0)));
     crew(threads, usize::MAX, || {
-        let found = tour.digest(next.fetch_add(1, Relaxed));
+        let (mut digest, mut count) = (0_u128, 0);
+        let gone = tour.go(
+            next.fetch_add(1, Relaxed),
+            || true,
+            |inode| {
+                digest = digest.wrapping_add(xxh3_128(&words(inode)));
+                count += 1;
+            },
+        );
         let mut sum = sum.lock().unwrap_or_else(|e| e.into_inner());
-        *sum = match (*sum, found) {
-            (Ok((digest, count)), Ok((more, inodes))) => Ok((digest.wrapping_add(more), count + inodes)),
+        *sum = match (*sum, gone) {
+            (Ok((all, inodes)), Ok(())) => Ok((digest.wrapping_add(all), count + inodes)),
             (Err(e), _) | (_, Err(e)) => Err(e),
         };
     });
@@ -141,11 +148,20 @@ struct Tour<'a> {
     ends: Vec<u64>,
 }
 
-impl Tour<'_> {
-    /// [`inodes_digest`] of the spans that one thread gets. It begins with a group that others do not begin with.
-    fn digest(&self, first: usize) -> Result<(u128, u64), Errno> {
+impl<'a> Tour<'a> {
+    /// Of the file system that a file is on, and its shape.
+    fn of(fd: &'a Fd, shape: &Geometry) -> Tour<'a> {
+        Tour {
+            fd,
+            at: (0..shape.groups).map(|group| AtomicU64::new(shape.first_of(group))).collect(),
+            ends: (0..shape.groups).map(|group| shape.first_of(group + 1)).collect(),
+        }
+    }
+
+    /// Gives the inodes of the spans that one thread gets, as long as they are wanted. It begins with a group that others do not
+    /// begin with.
+    fn go(&self, first: usize, are_wanted: impl Fn() -> bool, mut take: impl FnMut(&Inode)) -> Result<(), Errno> {
         const SPAN: u64 = 8192;
-        let (mut digest, mut count) = (0_u128, 0);
         let mut buffer = BulkBuffer::new(ROWS);
         for group in (0..self.at.len()).map(|nth| (first + nth) % self.at.len()) {
             loop {
@@ -155,13 +171,13 @@ impl Tour<'_> {
                 }
                 let end = from + SPAN;
                 while from < end {
+                    if !are_wanted() {
+                        return Ok(());
+                    }
                     let most = ROWS.min((end - from) as usize);
                     let next = bulkstat(self.fd, group as u32, from, most, &mut buffer)?;
                     let rows = buffer.rows().iter().map(Inode::of);
-                    for inode in rows.take_while(|inode| inode.ino < end) {
-                        digest = digest.wrapping_add(xxh3_128(&words(&inode)));
-                        count += 1;
-                    }
+                    rows.take_while(|inode| inode.ino < end).for_each(|inode| take(&inode));
                     from = match buffer.rows().last().map(Inode::ino_of) {
                         Some(last) if last < end => next.max(from + 1),
                         // Up to the first inode there are none, so that nobody need look for them.
@@ -178,7 +194,7 @@ impl Tour<'_> {
                 }
             }
         }
-        Ok((digest, count))
+        Ok(())
     }
 }
 

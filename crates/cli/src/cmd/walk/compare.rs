@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mounts::Warning;
+use mounts::compare::{Bounds, NoRun};
 use report::compare::Times;
 use report::walk::{Comparison, Engine, LeftOut, Part, Possible, Walk};
 use walk::compare::{NoCompare, Run, compare};
@@ -19,6 +20,8 @@ pub(crate) struct Compared {
     pub(crate) possible: Vec<Possible>,
     pub(crate) engines: Vec<Engine>,
     pub(crate) left_out: Vec<LeftOut>,
+    /// Engines that were stopped after so long, having found so many entries.
+    pub(crate) stopped: Vec<(&'static str, Duration, u64)>,
     /// What the engine of the first part found, and the median of its times, in seconds.
     pub(crate) found: Option<(Totals, f64)>,
     /// What went wrong: engines that were stopped, skipped something, or did not agree.
@@ -26,9 +29,13 @@ pub(crate) struct Compared {
 }
 
 /// Walks by every engine.
-pub(crate) fn engines(question: &Question, trials: usize, limit: Duration, out: &Out) -> Result<Compared, Failed> {
-    let mut progress = Progress::new(out.progress);
-    let compared = compare(question, trials, limit, |engine, trial| {
+pub(crate) fn engines(
+    question: &Question,
+    trials: usize,
+    bounds: &Bounds,
+    mut progress: Progress,
+) -> Result<Compared, Failed> {
+    let compared = compare(question, trials, bounds, |engine, trial| {
         progress.at(|| match trial {
             0 => format!("{engine}, to warm the caches"),
             _ => format!("{engine}, trial {trial} of {trials}"),
@@ -43,8 +50,10 @@ pub(crate) fn engines(question: &Question, trials: usize, limit: Duration, out: 
     let left_out = compared.left_out.iter().map(|(by, why)| {
         let (why, is_wrong) = match why {
             walk::compare::LeftOut::Impossible(refusal) => (refusal.to_string(), false),
-            walk::compare::LeftOut::Stopped(limit) => (format!("stopped after {} s", limit.as_secs_f64()), true),
-            walk::compare::LeftOut::GaveUp => (format!("it gave up; --engine {} says why", by.name()), true),
+            walk::compare::LeftOut::Not(NoRun::Refused, _) => {
+                (format!("it gave up; --engine {} says why", by.name()), true)
+            }
+            walk::compare::LeftOut::Not(why, seen) => (format!("{why}, at {seen} entries"), true),
         };
         if is_wrong {
             warnings.push(Warning::general(format!("{}: {why}", by.name())));
@@ -52,6 +61,13 @@ pub(crate) fn engines(question: &Question, trials: usize, limit: Duration, out: 
         LeftOut { engine: by.name(), why }
     });
     let left_out: Vec<LeftOut> = left_out.collect();
+    let stopped = compared.left_out.iter().filter_map(|(by, why)| match why {
+        walk::compare::LeftOut::Not(NoRun::Stopped(after) | NoRun::Moved(_, after), seen) => {
+            Some((by.name(), *after, *seen))
+        }
+        _ => None,
+    });
+    let stopped = stopped.collect();
     let runs = |engine| compared.trials.iter().flatten().filter(move |run: &&Run| run.by.name() == engine);
     let mut engines = Vec::new();
     for last in compared.trials.last().into_iter().flatten() {
@@ -79,7 +95,7 @@ pub(crate) fn engines(question: &Question, trials: usize, limit: Duration, out: 
         let seconds = report::stats::Stats::of(runs(planned).map(|run| run.real.as_secs_f64()))?.median;
         Some((runs(planned).next_back()?.totals, seconds))
     });
-    Ok(Compared { parts, possible, engines, left_out, found, warnings })
+    Ok(Compared { parts, possible, engines, left_out, stopped, found, warnings })
 }
 
 fn times(run: &Run) -> Times {
@@ -88,7 +104,7 @@ fn times(run: &Run) -> Times {
 
 pub(super) fn run(question: &Question, trials: usize, out: &Out) -> Done {
     const LIMIT: Duration = Duration::from_secs(3600);
-    let compared = engines(question, trials, LIMIT, out)?;
+    let compared = engines(question, trials, &Bounds::time(LIMIT), Progress::new(out.progress))?;
     let comparison = Comparison::of(&compared.engines, &compared.left_out);
     if out.json {
         let totals = compared.found.map(|(totals, seconds)| shown(&totals, seconds));

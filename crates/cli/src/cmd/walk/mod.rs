@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
 fn question(args: &Args) -> Result<Question, Failed> {
     // As du has it: all is counted, and only what is less deep is printed.
     let max_depth = args.max_depth.filter(|_| args.format != Format::Du);
-    let filter = Filter::new(&args.exclude, max_depth).map_err(|e| Failed(format!("--exclude: {e}")))?;
+    let filter = Filter::new(&args.exclude, max_depth).map_err(|e| Failed(format!("cannot use --exclude: {e}")))?;
     Ok(Question {
         dirs: args.dirs.iter().map(|dir| dir.as_bytes().to_vec()).collect(),
         by: by(args.engine),
@@ -77,7 +77,7 @@ pub(crate) fn by(engine: Engine) -> Option<By> {
 pub(crate) fn refused(e: NoWalk) -> Failed {
     match e {
         NoWalk::Unusable(e) => unusable(e),
-        NoWalk::Pattern(e) => Failed(format!("--exclude: {e}")),
+        NoWalk::Pattern(e) => Failed(format!("cannot use --exclude: {e}")),
         NoWalk::Refused { path, by, refusal } => Failed(format!(
             "cannot walk '{}' by {}: {}; give --engine auto, or see --explain",
             printable(&path),
@@ -244,11 +244,11 @@ fn tell(totals: &Totals, parts: &[Part], out: &Out) {
     let rate = *entries as f64 / seconds;
     let calls = gate::meter::tally().calls();
     let noun = if *entries == 1 { "entry" } else { "entries" };
-    let head = format!("{entries} {noun} in {seconds:.3} s ({rate:.0}/s) and {calls} calls");
+    let took = format!("in {seconds:.3} s and {calls} calls ({rate:.0}/s)");
     match parts {
-        [one] => out.talk(format_args!("{head} by {}: {}", one.engine, printable(one.why.as_bytes()))),
+        [one] => out.talk(format_args!("{entries} {noun} by {} {took}: {}", one.engine, printable(one.why.as_bytes()))),
         _ => {
-            out.talk(format_args!("{head}, in {} mounts:", parts.len()));
+            out.talk(format_args!("{entries} {noun} in {} mounts {took}:", parts.len()));
             out.talk_table(|width| report::walk::parts_text(parts, Look { width, ..Look::default() }));
         }
     }

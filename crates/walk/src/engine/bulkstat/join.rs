@@ -111,17 +111,20 @@ struct Joiner<'a> {
 impl Joiner<'_> {
     fn span(&mut self, names: &[Name], buffer: &mut BulkBuffer) {
         let mut at = 0;
+        let mut stride = Stride::default();
         while let Some(&Name { ino: from, .. }) = names.get(at)
             && !self.job.is_over()
         {
             let before = at;
-            let inodes = inodes_near(&names[at..]);
+            let inodes = inodes_near(&names[at..]).max(stride.inodes.min(names.len() - at));
             match bulkstat(&self.job.top.fd, self.shape.group_of(from), from, inodes, buffer) {
                 Ok(_) => {
+                    let mut known = 0;
                     for row in buffer.rows() {
                         let ino = Inode::ino_of(row);
                         at += self.settle_while(&names[at..], |name| name.ino < ino);
                         if names.get(at).is_some_and(|name| name.ino == ino) {
+                            known += 1;
                             let inode = Inode::of(row);
                             while let Some(name) = names.get(at).filter(|name| name.ino == ino) {
                                 self.found(*name, &inode);
@@ -129,6 +132,7 @@ impl Joiner<'_> {
                             }
                         }
                     }
+                    stride.came(buffer.rows().len(), known);
                 }
                 Err(_) => at += self.settle_while(&names[at..], |name| name.ino / APART == from / APART),
             }
@@ -242,6 +246,22 @@ impl Joiner<'_> {
     }
 }
 
+/// How many inodes are asked for however far apart they lie: XFS passes over numbers that are not in use, but others may be of files
+/// that nobody has asked about. So it is tried, with more each time, until too many of these come.
+#[derive(Debug, Default)]
+struct Stride {
+    inodes: usize,
+    is_over: bool,
+}
+
+impl Stride {
+    /// So many inodes came, and of so many there were names.
+    fn came(&mut self, inodes: usize, known: usize) {
+        self.is_over |= known < inodes - inodes / 8;
+        self.inodes = if self.is_over { 0 } else { ROWS.min(2 * self.inodes.max(known)) };
+    }
+}
+
 /// How many inodes the first of some names stand for, up to where the numbers lie apart; at most [`ROWS`].
 fn inodes_near(names: &[Name]) -> usize {
     let mut inodes = 1;
@@ -296,6 +316,20 @@ mod tests {
         assert!(found == all);
         let (nothing, shape) = some_names(&[]);
         assert!(spans(&nothing, &shape).is_empty());
+    }
+
+    #[test]
+    fn more_are_asked_for_as_long_as_they_have_names() {
+        let mut stride = Stride::default();
+        let mut asked = |inodes, known| {
+            stride.came(inodes, known);
+            stride.inodes
+        };
+        assert_eq!(
+            [(64, 64), (128, 120), (240, 240), (480, 480), (960, 960)].map(|(i, k)| asked(i, k)),
+            [128, 256, 512, ROWS, ROWS]
+        );
+        assert_eq!([(1024, 500), (64, 64), (0, 0)].map(|(i, k)| asked(i, k)), [0, 0, 0]);
     }
 
     #[test]

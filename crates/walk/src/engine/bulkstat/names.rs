@@ -6,14 +6,16 @@
 
 use std::ffi::CStr;
 use std::mem;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use gate::fs::FileType;
-use gate::process::raise_open_files;
+use gate::process::{processors, raise_open_files};
 use gate::{Errno, Gate};
 use ondisk::dirent::{Entry, EntryType, entries};
+use ondisk::xfs::Geometry;
 
+use super::Tour;
 use crate::engine::crew::crew;
 use crate::engine::opened::{OpenDirs, Opened};
 use crate::engine::stat::BUFFER;
@@ -158,9 +160,11 @@ impl Names {
 }
 
 /// Reads the names below a job's top. What cannot be read, and where other mounts lie, goes to the job.
-pub(super) fn names(job: &Job<'_>) -> Names {
+pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
     let shared = Shared {
         job,
+        inodes: Tour::of(&job.top.fd, shape),
+        are_read: AtomicBool::new(false),
         queue: Mutex::default(),
         news: Condvar::new(),
         idle: AtomicUsize::new(0),
@@ -218,6 +222,10 @@ impl Brood<'_> {
 /// What threads share.
 struct Shared<'a> {
     job: &'a Job<'a>,
+    /// All inodes, to be brought near.
+    inodes: Tour<'a>,
+    /// All directories have been read.
+    are_read: AtomicBool,
     queue: Mutex<Queue<'a>>,
     /// Something was queued, or all is over.
     news: Condvar,
@@ -280,11 +288,25 @@ impl<'s, 'a> Reader<'s, 'a> {
 
     /// Goes on until no directory is left.
     fn work(mut self) {
+        self.bring_inodes_near();
         while let Some((brood, child)) = self.next() {
             self.child(&brood, child);
             self.share();
         }
         self.hand_in();
+    }
+
+    /// What some of those do first that were started because the others wait for a disk, which is then read in its order.
+    fn bring_inodes_near(&self) {
+        /// So many keep a disk busy; to the others the directories are left.
+        const SOME: usize = 4;
+        let shared = self.shared;
+        // The first reader has read the top, and ended.
+        let company = self.number.checked_sub(processors() + 1).filter(|&nth| nth < SOME);
+        if let (Some(nth), None) = (company, self.job.threads) {
+            // What cannot be read so is found out again by whoever needs it.
+            let _ = shared.inodes.go(nth, || !shared.are_read.load(Relaxed) && !self.job.is_over(), |_| {});
+        }
     }
 
     /// Hands in what it has found, and gives back the broods that it still has.
@@ -336,6 +358,7 @@ impl<'s, 'a> Reader<'s, 'a> {
             }
             if queue.working == 0 {
                 // Whoever waits will find the same.
+                shared.are_read.store(true, Relaxed);
                 shared.news.notify_all();
                 return None;
             }

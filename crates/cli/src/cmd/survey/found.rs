@@ -1,0 +1,127 @@
+//! What a survey has found so far, and why it has not what it has not.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ::mounts::Warning;
+use probe::Answer;
+use report::nightly::Nightly;
+use report::survey::{Part, StepTaken};
+
+use super::Ground;
+use super::mounts::Mounted;
+use super::starting::Starting;
+use super::steps::Step;
+use crate::cmd::account::command::Taken;
+use crate::cmd::mounts::Compared;
+use crate::cmd::walk::compare::Compared as Engines;
+
+/// Why a section is not there.
+pub(super) struct Not {
+    why: String,
+    kind: Kind,
+}
+
+#[derive(PartialEq, Eq)]
+enum Kind {
+    /// It was left out on purpose, or somebody wanted the survey to end.
+    Chosen,
+    /// There was not enough time for it.
+    Late,
+    /// Something is wrong here.
+    Wrong,
+}
+
+impl Not {
+    /// Left out on purpose.
+    pub(super) fn chosen(why: impl Into<String>) -> Not {
+        Not { why: why.into(), kind: Kind::Chosen }
+    }
+
+    /// It takes longer than it may.
+    pub(super) fn late(limit: Duration) -> Not {
+        Not {
+            why: format!(
+                "it takes longer than {} s, or more disk reads than it may; --limit gives it longer, --deep more of both",
+                limit.as_secs_f64()
+            ),
+            kind: Kind::Late,
+        }
+    }
+
+    /// Something is wrong, and will be warned of.
+    pub(super) fn wrong(why: impl Into<String>) -> Not {
+        Not { why: why.into(), kind: Kind::Wrong }
+    }
+
+    pub(super) fn is_chosen(&self) -> bool {
+        self.kind == Kind::Chosen
+    }
+}
+
+/// A file system that was experimented on, or only looked at.
+pub(super) struct Probed {
+    pub(super) dir: Vec<u8>,
+    pub(super) answer: Answer,
+}
+
+/// All of it.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) mounts: Option<Mounted>,
+    pub(super) methods: Option<Compared>,
+    pub(super) engines: Option<Engines>,
+    pub(super) dump: Option<Nightly>,
+    pub(super) account: Option<Taken>,
+    pub(super) starting: Option<Starting>,
+    pub(super) gates: Option<Probed>,
+    /// Where experiments are to be made: a directory on each file system.
+    pub(super) to_probe: Vec<Vec<u8>>,
+    pub(super) probed: Vec<Probed>,
+    pub(super) warnings: Vec<Warning>,
+    /// What more privilege would have shown.
+    pub(super) lacking: Vec<String>,
+    pub(super) steps: Vec<StepTaken>,
+    /// Bytes that were read and written: by the kernel's account, or by that of the experiments, whichever says more.
+    pub(super) charged: u64,
+    /// Why sections are not there.
+    not: HashMap<&'static str, String>,
+}
+
+impl Found {
+    /// Enters why a step found nothing. Of a section the first reason is kept.
+    pub(super) fn lacks(&mut self, ground: &Ground<'_>, step: &Step, not: Not) {
+        if not.kind == Kind::Wrong {
+            let message = format!("{}: {}; {} tries it alone", step.name, not.why, how(step.section, ground));
+            self.warnings.push(Warning::general(message));
+        }
+        self.not.entry(step.section).or_insert(not.why);
+    }
+
+    /// A section: what was found of it, or why there is nothing.
+    pub(super) fn part<T>(&self, section: &'static str, found: Option<T>, ground: &Ground<'_>) -> Part<T> {
+        let nothing = match section {
+            "probe" => "no local disk that can be written to is mounted here; --network takes in those of servers",
+            _ => "there is nothing to be found",
+        };
+        let why = || self.not.get(section).map_or(nothing, String::as_str).to_owned();
+        match found {
+            Some(found) => Part::Gathered(found),
+            None => Part::Not { why: why(), how: how(section, ground) },
+        }
+    }
+}
+
+/// The command that finds what a section shows.
+fn how(section: &str, ground: &Ground<'_>) -> String {
+    let dir = &ground.typed;
+    match section {
+        "mounts" => format!("fathom mounts {dir} --compare"),
+        "walk" => format!("fathom walk {dir} -x --compare"),
+        "dump" => format!("fathom dump {dir} -x --no-output --account"),
+        "account" => format!("fathom account -- fathom walk {dir} -x --engine stat"),
+        "startup" => "fathom pathsearch --network / -- env true".to_owned(),
+        "gates" => format!("fathom probe {dir} gates"),
+        _ => format!("fathom probe {dir} block readahead"),
+    }
+}

@@ -1,0 +1,205 @@
+//! `fathom survey`: what may be found out about a machine unasked, on one page.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`steps`] | what is done, in order, and what each step may use up |
+//! | [`found`] | what was found so far, and why not the rest |
+//! | [`mounts`], [`walking`], [`starting`], [`systems`] | the steps |
+//! | [`diff`] | `--diff`: what has changed from one survey to another |
+//!
+//! Page, text and JSON are made from one struct, [`Survey`], which knows nothing of all this.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use ::mounts::Warning;
+use ::mounts::root::Root;
+use gate::interrupt::{Guard, let_go};
+use gate::process::{is_root, memory, processors, uname, yield_to_others};
+use report::compare::comparison;
+use report::mounts::{Look, Mounts};
+use report::name::printable;
+use report::probe::Probe;
+use report::survey::shell::quoted;
+use report::survey::{FileSystem, Machine, MountsPart, Plot, Survey, html};
+use report::walk::{Comparison, Section};
+
+pub(crate) use walking::tread;
+
+use self::found::{Found, Probed};
+use super::mounts::open_root;
+use super::probe::{draw, figure, is_there, shown};
+use crate::args::{AccountBy, Survey as Args};
+use crate::out::{Done, Failed, Out, publish, shown_warnings};
+
+mod diff;
+mod found;
+mod mounts;
+mod starting;
+mod steps;
+mod systems;
+mod walking;
+
+const SCHEMA: &str = "fathom.survey/1";
+/// The page, in the current directory.
+const PAGE: &[u8] = b"fathom-survey.html";
+/// Files and directories of the account that the JSON has.
+const ACCOUNTED: usize = 10;
+
+/// What is surveyed, and how.
+struct Ground<'a> {
+    args: &'a Args,
+    out: &'a Out,
+    root: Root,
+    /// The directory as one would type it.
+    typed: String,
+}
+
+impl Ground<'_> {
+    fn dir(&self) -> &[u8] {
+        self.args.dir().as_bytes()
+    }
+}
+
+pub(crate) fn run(args: &Args, out: &Out) -> Done {
+    if let Some([old, new]) = args.diff() {
+        return diff::run(old, new, out);
+    }
+    if args.to_stdout() && out.json {
+        return Err(Failed("the page and the JSON both go to standard output; give -o FILE for the page".to_owned()));
+    }
+    args.plot.iter().try_for_each(|dir| is_there(dir))?;
+    let ground = Ground { args, out, root: open_root(args.dir())?, typed: quoted(args.dir().as_bytes()) };
+    let (when, begun) = (gate::clock::time_of_day() / 1_000_000, Instant::now());
+    yield_to_others();
+    let held = gate::interrupt::hold();
+    let mut found = Found::default();
+    steps::take_all(&ground, &mut found);
+    let about = machine(&ground, &found, i64::try_from(when).unwrap_or(0), begun);
+    conclude(&ground, found, about, held)
+}
+
+/// Makes page, text and JSON of what was found.
+fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) -> Done {
+    let Ground { args, out, .. } = ground;
+    let was_asked = gate::interrupt::asked().is_some();
+    let mut warnings = std::mem::take(&mut found.warnings);
+    if was_asked {
+        let message = "interrupted: what was found until then is here; the steps say what is not";
+        warnings.insert(0, Warning::general(message));
+    }
+    let probes: Vec<(Probe<'_>, &Probed)> =
+        found.probed.iter().map(|probed| (shown(Some(&probed.dir), &probed.answer), probed)).collect();
+    for (n, (_, probed)) in (1..).zip(&probes) {
+        for series in probed.answer.series.iter().filter(|_| args.plot.is_some()) {
+            if let Err(Failed(why)) = draw(args.plot.as_deref().unwrap_or_default(), &format!("{n}-"), series) {
+                warnings.push(Warning::general(why));
+            }
+        }
+    }
+    let file_systems: Vec<FileSystem<'_>> =
+        probes.into_iter().map(|(probe, probed)| FileSystem { probe, plots: plots(probed) }).collect();
+    let none = crate::cmd::mounts::Compared { methods: Vec::new(), left_out: Vec::new() };
+    let compared = found.methods.as_ref().unwrap_or(&none);
+    let comparison = comparison(&compared.methods, &compared.left_out);
+    let mounts = found.mounts.as_ref().map(|mounted| MountsPart {
+        mounts: Mounts {
+            root: Some(&ground.root.path),
+            compare: found.methods.is_some().then_some(&comparison),
+            ..Mounts::of(mounted.by.name(), &mounted.why, mounted.complete, &mounted.points)
+        },
+        methods: &compared.methods,
+        left_out: &compared.left_out,
+    });
+    let account = found.account.as_ref().map(|taken| taken.shown(AccountBy::Program, ACCOUNTED));
+    let shown_now = shown_warnings(&warnings);
+    let probed = Some(file_systems).filter(|probed| !probed.is_empty());
+    let survey = Survey {
+        root: &ground.root.path,
+        about,
+        mounts: found.part("mounts", mounts, ground),
+        file_systems: found.part("probe", probed, ground),
+        walking: found.part("walk", found.engines.as_ref().and_then(section), ground),
+        dumping: found.part("dump", found.dump.as_ref(), ground),
+        calls: found.part("account", account.as_ref(), ground),
+        starting: found.part("startup", found.starting.as_ref().map(starting::Starting::shown), ground),
+        gates: found.part("gates", found.gates.as_ref().map(|probed| shown(Some(&probed.dir), &probed.answer)), ground),
+        findings: Vec::new(),
+        advice: Vec::new(),
+        steps: found.steps.clone(),
+        ended: was_asked.then(|| "interrupted".to_owned()),
+        warnings: &shown_now,
+    }
+    .concluded();
+    let look = Look { width: out.width, tree: out.on_terminal(), color: out.color };
+    if let Some(name) = args.page() {
+        match publish(name, html(&survey).as_bytes()) {
+            Ok(()) => out.talk(format_args!("the page is {}", printable(name))),
+            Err(Failed(why)) => warnings.push(Warning::general(format!("{why} -o FILE puts the page elsewhere"))),
+        }
+    }
+    // Nothing is left to be put away.
+    let_go(held);
+    if out.json {
+        out.envelope(SCHEMA, &survey, &warnings)?;
+    } else if args.to_stdout() {
+        out.data(html(&survey).as_bytes())?;
+    } else {
+        out.data(survey.to_text(look).as_bytes())?;
+    }
+    out.warn(&warnings);
+    Ok(warnings.len())
+}
+
+impl Args {
+    /// Whether the page goes where the text would.
+    fn to_stdout(&self) -> bool {
+        self.output.as_deref() == Some(OsStr::new("-"))
+    }
+
+    /// The file that the page is written to.
+    fn page(&self) -> Option<&[u8]> {
+        let is_file = !self.no_page && !self.to_stdout();
+        is_file.then(|| self.output.as_deref().map_or(PAGE, OsStr::as_bytes))
+    }
+}
+
+/// The machine, and what the survey took.
+fn machine(ground: &Ground<'_>, found: &Found, when: i64, begun: Instant) -> Machine {
+    let system = uname();
+    let mut lacking = found.lacking.clone();
+    if !is_root() {
+        let own = "engines that ask a file system for many files at a time, or read its tables: only root may";
+        let meter = "the meter bpf, which holds a command up least: only root may";
+        lacking.extend([own, meter].map(str::to_owned));
+    }
+    Machine {
+        host: Some(system.host).filter(|host| !host.is_empty()),
+        kernel: system.kernel,
+        arch: system.machine,
+        cpus: processors(),
+        memory: memory(),
+        root: is_root(),
+        lacking,
+        version: env!("CARGO_PKG_VERSION"),
+        when,
+        seconds: begun.elapsed().as_secs_f64(),
+        bytes_read: found.steps.iter().map(|step| step.bytes_read).sum(),
+        bytes_written: found.steps.iter().map(|step| step.bytes_written).sum(),
+        limit_seconds: steps::time(ground.args.limit()).as_secs_f64(),
+        limit_bytes: steps::bytes(ground.args.deep),
+        deep: ground.args.deep,
+    }
+}
+
+/// The figures of what was measured on a file system.
+fn plots(probed: &Probed) -> Vec<Plot> {
+    let plot = |series: &probe::Series| Plot { experiment: series.kind.experiment().name(), figure: figure(series) };
+    probed.answer.series.iter().map(plot).collect()
+}
+
+fn section(compared: &super::walk::compare::Compared) -> Option<Section<'_>> {
+    let compare = Comparison::of(&compared.engines, &compared.left_out);
+    Some(Section { part: compared.parts.first()?, explain: &compared.possible, compare })
+}

@@ -1,0 +1,110 @@
+//! What starting programs takes: PATH, the dynamic linker, Python.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use ::mounts::compare::{Bounds, alone_within};
+use account::call::{Command, Failure};
+use pathsearch::search::path::{Element, Here, elements};
+use pathsearch::search::trace::Trace;
+use pathsearch::search::tree::Places;
+use pathsearch::search::{ASSUMED_RTT, Question, Rtt, search};
+use report::pathsearch::{Started, Startup};
+
+use super::Ground;
+use super::found::{Found, Not};
+use super::steps::Ration;
+use super::walking::heard;
+use crate::cmd::pathsearch::{meter, result, surroundings};
+
+/// What was found.
+pub(super) struct Starting {
+    elements: Vec<(Vec<u8>, Element)>,
+    places: Places,
+    started: Vec<Started>,
+}
+
+/// Programs that may be started unasked: they do nothing, nor leave anything (-B: no compiled modules). What they are for is in the
+/// report.
+const STARTED: [(&str, &str, &[&str]); 2] = [
+    ("env true", "PATH and ld.so", &["env", "true"]),
+    ("python3 -c pass", "python", &["sh", "-c", "exec python3 -B -c pass </dev/null >/dev/null 2>&1"]),
+];
+
+/// Looks at the elements of PATH, and starts some programs.
+pub(super) fn start(_: &Ground<'_>, found: &mut Found, ration: &Ration, _: usize) -> Result<(), Not> {
+    /// An element may lie on a server that does not answer.
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let mut progress = ration.progress();
+    let around = surroundings();
+    let path = around.path.clone().unwrap_or_default();
+    let bounds = Bounds { grace: Duration::ZERO, ..Bounds::time(PATIENCE) };
+    let look = || {
+        elements(&path, &mut Here);
+        Some([])
+    };
+    if alone_within(&bounds, look).is_ok_and(|ran| ran.is_err()) {
+        return Err(Not::wrong("a directory of PATH does not answer; see fathom mounts --check"));
+    }
+    let elements = elements(&path, &mut Here);
+    let question = Question { far: vec![b"/".to_vec()], rtt: Rtt::Assumed, nodes: 1, rate: None };
+    let mut starting = Starting { elements, places: Places::read(), started: Vec::new() };
+    for (command, about, words) in STARTED {
+        if gate::interrupt::asked().is_some() {
+            break;
+        }
+        progress.at(|| command.to_owned());
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let mut meter = |command: &Command, trace: &mut Trace| meter(account::meter::auto::NAME, command, trace);
+        match Command::find(&words).and_then(|command| search(&command, &around, &question, &mut meter)) {
+            // There is no Python here, or it was interrupted.
+            Ok((metered, _)) if metered.ended.status() != 0 => heard(metered.ended),
+            Ok((metered, judged)) => {
+                let shown = result(&judged, &metered, &question);
+                starting.started.push(Started {
+                    command,
+                    about,
+                    totals: shown.totals,
+                    directories: shown.directories.iter().map(Into::into).collect(),
+                    kinds: shown.kinds,
+                    requests: judged.predicted.requests.cold.waited(),
+                    seconds_far: shown.predicted.seconds,
+                    fixes: shown.fixes,
+                });
+            }
+            Err(Failure::Meter(why)) if path.is_empty() => {
+                return Err(Not::wrong(format!("cannot watch programs start: {why}")));
+            }
+            Err(Failure::Meter(why)) => {
+                found.warnings.push(::mounts::Warning::general(format!("cannot watch programs start: {why}")));
+                break;
+            }
+            Err(Failure::Command(..)) => {}
+        }
+    }
+    if path.is_empty() && starting.started.is_empty() {
+        return Err(Not::chosen("there is no PATH, and nothing could be started"));
+    }
+    found.starting = Some(starting);
+    Ok(())
+}
+
+impl Starting {
+    pub(super) fn shown(&self) -> Startup<'_> {
+        let path = self.elements.iter().map(|(dir, element)| {
+            let place = self.places.of_name(dir).filter(|_| dir.starts_with(b"/"));
+            report::pathsearch::Element {
+                dir,
+                state: match element {
+                    Element::Live => "live",
+                    Element::Dead => "dead",
+                    Element::Again(_) => "again",
+                    Element::Fixed => "unknown",
+                },
+                fstype: place.map(|mount| mount.fstype.as_slice()),
+                network: place.is_some_and(|mount| mount.network),
+            }
+        });
+        Startup { path: path.collect(), started: self.started.clone(), rtt: ASSUMED_RTT }
+    }
+}

@@ -1,0 +1,317 @@
+//! What a survey does, step by step, and what each step may use up.
+//!
+//! No step can take the others with it, whatever it comes upon: a server that never answers, a disk that takes minutes, a mistake
+//! of ours. Before each step the process splits in two. The child takes the step, and goes on from there with all that has been
+//! found, to the very end. The parent keeps what was found before, and waits. If the child does not come through the step in its
+//! time, it is killed, and the parent goes on without what the step was to find; and if the child comes through, all that is left
+//! for the parent is to pass on how it ends.
+//!
+//! ```text
+//! 1 ─ waits ───────────────────────────────────────── ends as 2 does
+//!   └ 2: mounts ─ waits ─ kills 3, goes on with dumping ─ ...
+//!                 └ 3: walking (stuck)
+//! ```
+
+use std::time::{Duration, Instant};
+
+use ::mounts::compare::Bounds;
+use gate::interrupt::asked;
+use gate::process::{Child, Moved, Shared, leave, moved};
+use report::survey::StepTaken;
+
+use super::found::{Found, Not};
+use super::{Ground, mounts, starting, systems, walking};
+use crate::progress::Progress;
+
+/// A step.
+pub(super) struct Step {
+    /// The section of the page that it is for.
+    pub(super) section: &'static str,
+    /// What is done.
+    pub(super) name: &'static str,
+    /// What it is done for.
+    pub(super) why: &'static str,
+    /// Time for all turns together, in units of `--limit`.
+    time: f64,
+    /// Bytes that it may have read from disks and written to them, all turns together: of 256 MiB, or with `--deep` of what that
+    /// allows.
+    bytes: u64,
+    /// How often it is done.
+    turns: fn(&Found) -> usize,
+    /// Does it; the last argument is the number of the turn.
+    gather: fn(&Ground<'_>, &mut Found, &Ration, usize) -> Result<(), Not>,
+}
+
+const MIB: u64 = 1 << 20;
+
+/// The steps, in order: what is cheap and tells most comes first; and what goes through the tree, when a walk has brought it into
+/// memory.
+pub(super) const STEPS: [Step; 8] = [
+    Step {
+        section: "mounts",
+        name: "the mounts",
+        why: "the kernel's table says what is mounted; nothing is touched",
+        time: 0.8,
+        bytes: 16 * MIB,
+        turns: once,
+        gather: mounts::table,
+    },
+    Step {
+        section: "walk",
+        name: "walking by each engine",
+        why: "what it costs to learn of every file, and which engine costs least",
+        time: 2.3,
+        bytes: 128 * MIB,
+        turns: once,
+        gather: walking::engines,
+    },
+    Step {
+        section: "dump",
+        name: "gathering what a dump would",
+        why: "what a nightly dump costs before it reads the first byte",
+        time: 1.0,
+        bytes: 16 * MIB,
+        turns: once,
+        gather: walking::dump,
+    },
+    Step {
+        section: "mounts",
+        name: "each way to find the mounts",
+        why: "what it costs to find mounts without the table, as the papers of 1988 did",
+        time: 1.8,
+        bytes: 16 * MIB,
+        turns: once,
+        gather: mounts::methods,
+    },
+    Step {
+        section: "account",
+        name: "the calls of a walk, one by one",
+        why: "which calls a walk makes, and which of them it could do without",
+        time: 1.5,
+        bytes: 0,
+        turns: once,
+        gather: walking::account,
+    },
+    Step {
+        section: "startup",
+        name: "starting programs",
+        why: "how often PATH, the dynamic linker and Python look where nothing is",
+        time: 1.0,
+        bytes: 0,
+        turns: once,
+        gather: starting::start,
+    },
+    Step {
+        section: "gates",
+        name: "the price of each call",
+        why: "what counts of calls come to, here",
+        time: 0.5,
+        bytes: 40 * MIB,
+        turns: once,
+        gather: systems::gates,
+    },
+    Step {
+        section: "probe",
+        name: "experiments on each file system",
+        why: "its block and readahead, by files without a name, beside what the kernel says of them",
+        time: 1.6,
+        bytes: u64::MAX,
+        turns: |found| found.to_probe.len(),
+        gather: systems::probe,
+    },
+];
+
+fn once(_: &Found) -> usize {
+    1
+}
+
+/// Bytes for all steps together.
+pub(super) fn bytes(deep: bool) -> u64 {
+    if deep { 4096 * MIB } else { 256 * MIB }
+}
+
+/// Time for all steps together, if each uses up all that it has, and what it takes to end those that would use more.
+pub(super) fn time(limit: Duration) -> Duration {
+    const ENDING: f64 = 1.1;
+    limit.mul_f64(STEPS.iter().map(|step| step.time).sum::<f64>() * ENDING)
+}
+
+/// What one turn of a step may use up.
+pub(super) struct Ration {
+    /// Time for one run of what is run several times.
+    pub(super) each: Duration,
+    /// When it must be over.
+    pub(super) until: Instant,
+    /// Bytes read from disks and written to them.
+    pub(super) bytes: u64,
+    /// Progress is to be shown,
+    wanted: bool,
+    /// and this beside it.
+    stage: String,
+}
+
+impl Ration {
+    /// Time that is left.
+    pub(super) fn left(&self) -> Duration {
+        self.until.saturating_duration_since(Instant::now())
+    }
+
+    /// The same for runs in processes of their own, which have nothing to put away when they are ended.
+    pub(super) fn bounds(&self) -> Bounds {
+        let bytes = Some(self.bytes.into());
+        Bounds { each: self.each, until: Some(self.until), bytes, grace: Duration::ZERO }
+    }
+
+    /// The line that says how far it is.
+    pub(super) fn progress(&self) -> Progress {
+        Progress::stage(self.wanted, self.stage.clone())
+    }
+}
+
+/// Takes all steps. Where this process is left behind by the one that comes through, it ends here, as that one does.
+pub(super) fn take_all(ground: &Ground<'_>, found: &mut Found) {
+    for (nth, step) in STEPS.iter().enumerate() {
+        let turns = (step.turns)(found);
+        for turn in 0..turns {
+            let of = if turns > 1 { format!(", {} of {turns}", turn + 1) } else { String::new() };
+            let stage = format!("{} of {}, {}{of}", nth + 1, STEPS.len(), step.name);
+            take(ground, found, step, turn, turns, stage);
+        }
+    }
+}
+
+fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize, turns: usize, stage: String) {
+    /// How late a step may be to see that its time is over.
+    const LATE: Duration = Duration::from_millis(500);
+    let mut taken = StepTaken {
+        name: step.name.to_owned(),
+        section: step.section,
+        state: "skipped",
+        seconds: 0.0,
+        bytes_read: 0,
+        bytes_written: 0,
+    };
+    if asked().is_some() {
+        found.lacks(ground, step, Not::chosen("the survey was interrupted before it came to this"));
+        return found.steps.push(taken);
+    }
+    let ration = ration(ground, found, step, turn, turns, stage);
+    let time = ration.left();
+    if ground.out.verbose {
+        ground.out.talk(format_args!("{}: {}", ration.stage, step.why));
+    }
+    let (begun, before) = (Instant::now(), moved(None).unwrap_or_default());
+    let spent = match ahead(time + (time / 10).max(LATE)) {
+        Ahead::Here(through) => {
+            // A child has moved nothing yet.
+            let (before, charged) = (moved(None).unwrap_or_default(), found.charged);
+            let done = (step.gather)(ground, found, &ration, turn);
+            let spent = moved(None).unwrap_or_default().since(before);
+            found.charged = charged + (found.charged - charged).max(spent.sum());
+            taken.state = match &done {
+                _ if asked().is_some() => "stopped",
+                Err(not) if not.is_chosen() => "skipped",
+                Err(_) => "stopped",
+                Ok(()) => "done",
+            };
+            if let Err(not) = done {
+                found.lacks(ground, step, not);
+            }
+            through.say();
+            spent
+        }
+        Ahead::Lost(why) => {
+            let spent = moved(None).unwrap_or_default().since(before);
+            found.charged += spent.sum();
+            taken.state = "stopped";
+            found.lacks(ground, step, why);
+            // What it has drawn on the terminal stands there still.
+            drop(ration.progress());
+            spent
+        }
+    };
+    let Moved { read, written } = spent;
+    (taken.seconds, taken.bytes_read, taken.bytes_written) = (begun.elapsed().as_secs_f64(), read, written);
+    found.steps.push(taken);
+}
+
+fn ration(ground: &Ground<'_>, found: &Found, step: &Step, turn: usize, turns: usize, stage: String) -> Ration {
+    let (limit, deep) = (ground.args.limit(), ground.args.deep);
+    let left = bytes(deep).saturating_sub(found.charged);
+    let left = match turns.saturating_sub(turn) {
+        0 | 1 => left,
+        // The first one is the file system of DIR, which says most: it has half.
+        _ if turn == 0 => left / 2,
+        others => left / others as u64,
+    };
+    // More is asked of each file system then, and of each.
+    let share = if deep { step.time.max(turns as f64) } else { step.time } / turns.max(1) as f64;
+    Ration {
+        each: limit,
+        until: Instant::now() + limit.mul_f64(share),
+        bytes: left.min(if deep { u64::MAX } else { step.bytes }),
+        wanted: ground.out.progress,
+        stage,
+    }
+}
+
+/// Who goes on with a step.
+enum Ahead {
+    /// This process: it takes the step.
+    Here(Through),
+    /// This process, since the child that was to take it has not come through.
+    Lost(Not),
+}
+
+/// To be said by one who has come through a step.
+struct Through(Option<Shared>);
+
+impl Through {
+    fn say(&self) {
+        if let Some(word) = self.0.as_deref().and_then(|words| words.first()) {
+            word.store(1, std::sync::atomic::Ordering::SeqCst);
+        }
+    }
+}
+
+/// Splits this process in two. Where no second one can be made, this one takes the step, and nobody watches it.
+fn ahead(limit: Duration) -> Ahead {
+    let Ok(words) = Shared::new(1) else { return Ahead::Here(Through(None)) };
+    match Child::split() {
+        Err(_) => Ahead::Here(Through(None)),
+        Ok(None) => Ahead::Here(Through(Some(words))),
+        Ok(Some(child)) => Ahead::Lost(attend(child, &words, limit)),
+    }
+}
+
+/// Waits for a child. When it ends having come through its step, it has done all there was to do, and this process ends as it did;
+/// else this says why it has not come through.
+fn attend(mut child: Child, words: &Shared, limit: Duration) -> Not {
+    const LOOK: Duration = Duration::from_millis(50);
+    const GRACE: Duration = Duration::from_secs(1);
+    let (begun, mut limit, mut was_asked) = (Instant::now(), limit, false);
+    let is_through = || words.first().is_some_and(|word| word.load(std::sync::atomic::Ordering::SeqCst) == 1);
+    loop {
+        if let Some(ended) = child.wait(LOOK) {
+            return match (is_through(), ended.status, ended.signal) {
+                (true, Some(status), _) => leave(u8::try_from(status).unwrap_or(2)),
+                (true, None, signal) => leave(128 + u8::try_from(signal.unwrap_or(0)).unwrap_or(0)),
+                (false, None, Some(signal)) => Not::wrong(format!("its process was ended by signal {signal}")),
+                (false, ..) => Not::wrong("its process has failed".to_owned()),
+            };
+        }
+        // A terminal asks all of us; who asks this process alone means the child as well.
+        if asked().is_some() && !was_asked {
+            child.ask_to_stop();
+            (limit, was_asked) = (limit.min(begun.elapsed() + GRACE), true);
+        }
+        if begun.elapsed() > limit && !is_through() {
+            child.kill();
+            child.wait(Duration::from_millis(200));
+            return match was_asked {
+                true => Not::chosen("the survey was interrupted in the middle of it"),
+                false => Not::wrong(format!("it was not done within {:.1} s, and was stopped", limit.as_secs_f64())),
+            };
+        }
+    }
+}

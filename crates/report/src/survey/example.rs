@@ -1,0 +1,351 @@
+//! A survey made by hand, for tests.
+
+use std::collections::BTreeMap;
+
+use super::{FileSystem, Machine, MountsPart, Part, Plot, StepTaken, Survey};
+use crate::compare::{self, Method, Times};
+use crate::json::{GateRow, Warning};
+use crate::meter::{self, Account};
+use crate::mounts::{Boundary, Mounts, Row, Rows};
+use crate::nightly::{Expected, Nightly};
+use crate::pathsearch::{Count, Element, Fix, Started, Startup, Totals, Tried};
+use crate::plot::Figure;
+use crate::probe::{Experiment, Price, Probe, Value};
+use crate::walk;
+
+/// Mount points in a list.
+pub(super) struct Listed(pub(super) Vec<Row<'static>>);
+
+impl Rows for Listed {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn row(&self, at: usize) -> Row<'_> {
+        self.0[at]
+    }
+}
+
+/// A mount point with nothing odd about it; each name has a device of its own.
+pub(super) fn row(target: &'static [u8]) -> Row<'static> {
+    let minor = target.iter().fold(7, |sum: u32, b| sum.wrapping_mul(31).wrapping_add(u32::from(*b)));
+    Row {
+        id: Some(1),
+        parent: None,
+        target,
+        source: Some(b"/dev/sda1"),
+        fstype: Some(b"ext4"),
+        dev: (8, minor).into(),
+        fsroot: Some(b"/"),
+        options: Some(b"rw,relatime"),
+        kind: Some("dir"),
+        class: "leaf",
+        hidden: false,
+        server: None,
+        verdict: None,
+        beneath: None,
+    }
+}
+
+fn times(real: f64) -> Vec<Times> {
+    [0.9, 1.0, 1.2].map(|part| Times { real: real * part, user: real / 4.0, sys: real / 2.0 }).to_vec()
+}
+
+fn gates(calls: u64) -> crate::json::Gates {
+    [("statx", GateRow { calls, errors: 0, seconds: None })].into()
+}
+
+fn engine(engine: &'static str, real: f64, calls: u64) -> walk::Engine {
+    walk::Engine { engine, entries: 12_345, digest: "00ff".repeat(8), runs: times(real), gates: gates(calls) }
+}
+
+fn found(experiment: &'static str, name: &'static str, value: Option<f64>) -> Experiment<'static> {
+    Experiment {
+        experiment,
+        name,
+        inferred: value.map(Value::Number),
+        unit: "bytes",
+        truth: value.map(Value::Number),
+        truth_source: None,
+        agrees: value.map(|_| true),
+        confidence: 1.0,
+        method: "there was no room",
+        by_time: false,
+        seconds: 0.5,
+        bytes_read: 1 << 20,
+        bytes_written: 1 << 20,
+        trials: 5,
+    }
+}
+
+fn price(gate: &'static str, what: &'static str, state: &'static str, ns: f64) -> Price {
+    Price { gate, what, state, threads: 1, ns, low: ns * 0.9, high: ns * 1.1, calls: 1000 }
+}
+
+/// What [`with`] lends.
+pub(super) struct Owned {
+    pub(super) rows: Listed,
+    methods: Vec<Method>,
+    left_out: Vec<compare::LeftOut>,
+    boundaries: Vec<Boundary>,
+    part: walk::Part,
+    explain: Vec<walk::Possible>,
+    engines: Vec<walk::Engine>,
+    engines_out: Vec<walk::LeftOut>,
+    nightly: Nightly,
+    account: Account<'static>,
+    warnings: Vec<Warning>,
+}
+
+impl Owned {
+    pub(super) fn new() -> Owned {
+        let method = |by, real, calls| Method {
+            by,
+            complete: true,
+            found: 5,
+            runs: times(real),
+            gates: gates(calls),
+            stat_calls: calls,
+            profile: vec![],
+        };
+        let none = Expected { files: 0, bytes: 0, calls: 0, cpu_seconds: 0.0 };
+        let gate = meter::Gate {
+            calls: 12_345,
+            errors: 1,
+            seconds: 0.012,
+            ms_per_call: 0.000_972,
+            percent: 61.3,
+            errnos: BTreeMap::from([("EACCES".to_owned(), 1)]),
+        };
+        Owned {
+            rows: Listed(vec![
+                row(b"/"),
+                Row { kind: Some("file"), ..row(b"/etc/hosts") },
+                Row { hidden: true, ..row(b"/mnt") },
+                row(b"/mnt"),
+                Row { fstype: Some(b"nfs4"), server: Some("filer"), ..row(b"/mnt/far") },
+            ]),
+            methods: vec![
+                method("kernel", 0.000_31, 12),
+                method("mountinfo", 0.000_42, 9),
+                method("naive", 0.312, 54_321),
+            ],
+            left_out: vec![compare::LeftOut { by: "getmnt1", why: "no end within 5 s".to_owned() }],
+            boundaries: vec![Boundary { path: b"/srv/sub".to_vec(), kind: "subvolume", dev: (0, 42).into() }],
+            part: walk::Part {
+                path: b"/".to_vec(),
+                fstype: Some(b"ext4".to_vec()),
+                engine: "threads",
+                why: "so".to_owned(),
+            },
+            explain: vec![walk::Possible {
+                path: b"/".to_vec(),
+                engine: "ext4",
+                possible: false,
+                why: "only root may read the device; run as root".to_owned(),
+            }],
+            engines: vec![engine("threads", 0.5, 6_000), engine("stat", 2.0, 24_690)],
+            engines_out: vec![walk::LeftOut { engine: "ext4", why: "only root may read the device".to_owned() }],
+            nightly: Nightly {
+                gather: "combined",
+                engine: "threads",
+                why: "so".to_owned(),
+                entries: 12_345,
+                files: 10_000,
+                bytes: 2_000_000_000,
+                seconds: 0.6,
+                cpu_seconds: 0.5,
+                calls: 26_000,
+                call_seconds: 1e-6,
+                first: none,
+                unchanged: none,
+                changed: none,
+            }
+            .expect(),
+            account: Account {
+                gates: BTreeMap::from([("statx", gate)]),
+                programs: vec![],
+                by: meter::By::Program,
+                per_file: vec![],
+                per_directory: vec![],
+                detail: meter::Detail {
+                    calls: 12_345,
+                    complete: true,
+                    files: 12_345,
+                    directories: 100,
+                    unheld: meter::Sum::default(),
+                    nameless: meter::Sum::default(),
+                    forgotten: 0,
+                },
+                patterns: vec![meter::Pattern {
+                    name: "tiny-directory",
+                    count: 70,
+                    calls: 70,
+                    seconds: 0.0001,
+                    example: Some(b"/tmp"),
+                }],
+                what_if: vec![meter::Change {
+                    change: "raw-tables",
+                    saves_calls: 12_000,
+                    saves_seconds: 0.01,
+                    saves_percent: 43.2,
+                    saves_overhead_seconds: 0.008,
+                    elapsed_seconds: None,
+                    advised: true,
+                    how: "fathom walk --engine ext4".to_owned(),
+                }],
+                model: meter::Model {
+                    fixed_ns: 312.0,
+                    prices: "measured here".to_owned(),
+                    cpu_seconds: 0.03,
+                    priced_seconds: 0.01,
+                },
+                meter: "bpf",
+                why: "the cheapest that works here".to_owned(),
+                lost: 0,
+                unfinished: 0,
+                overhead_seconds: 0.002,
+                exit: 0,
+                signal: None,
+                real: 2.1,
+                user: 0.5,
+                sys: 1.1,
+            },
+            warnings: vec![Warning {
+                path: Some(b"/x\xff".to_vec()),
+                gate: Some("statx"),
+                errno: None,
+                message: "cannot be".to_owned(),
+            }],
+        }
+    }
+
+    /// As if no engine had come to its end.
+    pub(super) fn stop_engines(&mut self, why: &str) {
+        for engine in std::mem::take(&mut self.engines) {
+            self.engines_out.push(walk::LeftOut { engine: engine.engine, why: why.to_owned() });
+        }
+    }
+
+    /// The survey of it, with all its sections, and its findings.
+    pub(super) fn survey(&self) -> Survey<'_> {
+        let ramp = (1..=512).map(|run| (f64::from(run), f64::from((run / 32 + 1) * 32))).collect();
+        let figure = Figure {
+            title: "Pages of the file in memory after each read".to_owned(),
+            note: "readahead-steady: 128K".to_owned(),
+            x: "run".to_owned(),
+            y: "pages".to_owned(),
+            points: ramp,
+            marks: vec![31, 63, 95],
+        };
+        let tried = |dir: &[u8], hits, misses| Tried {
+            dir: dir.to_vec(),
+            hits,
+            misses,
+            seconds: 1e-6 * misses as f64,
+            kinds: vec![Count { kind: "PATH", hits, misses }],
+        };
+        let element = |dir, state| Element { dir, state, fstype: Some(b"ext4"), network: false };
+        let started = Started {
+            command: "env true",
+            about: "PATH and ld.so",
+            totals: Totals { lookups: 23, misses: 9, seconds: 35.2e-6 },
+            kinds: vec![Count { kind: "PATH", hits: 1, misses: 2 }],
+            requests: 25,
+            seconds_far: 0.0125,
+            fixes: vec![Fix {
+                kind: "PATH",
+                change: "set PATH=/usr/bin:/bin".to_owned(),
+                saves_misses: 2,
+                saves_requests: 2,
+                saves_seconds: 0.001,
+                saves_seconds_here: 2e-6,
+            }],
+            directories: vec![tried(b"/gone", 0, 1), tried(b"/usr/local/bin", 0, 1), tried(b"/usr/bin", 1, 0)],
+        };
+        let step = |name: &str, section, seconds| StepTaken {
+            name: name.to_owned(),
+            section,
+            state: "done",
+            seconds,
+            bytes_read: 1 << 20,
+            bytes_written: 0,
+        };
+        Survey {
+            root: b"/",
+            about: Machine {
+                host: Some(b"anvil".to_vec()),
+                kernel: "6.12.8-amd64".to_owned(),
+                arch: "x86_64".to_owned(),
+                cpus: 2,
+                memory: Some(8 << 30),
+                root: false,
+                lacking: vec!["calls whose answer is not in memory could not be priced".to_owned()],
+                version: "0.1.0",
+                when: 1_700_000_000,
+                seconds: 34.1,
+                bytes_read: 120 << 20,
+                bytes_written: 64 << 20,
+                limit_seconds: 60.0,
+                limit_bytes: 256 << 20,
+                deep: false,
+            },
+            mounts: Part::Gathered(MountsPart {
+                mounts: Mounts {
+                    root: Some(b"/"),
+                    boundaries: Some(&self.boundaries),
+                    ..Mounts::of("kernel", "so", true, &self.rows)
+                },
+                methods: &self.methods,
+                left_out: &self.left_out,
+            }),
+            file_systems: Part::Gathered(vec![FileSystem {
+                probe: Probe {
+                    dir: Some(b"/"),
+                    fstype: Some(b"ext4"),
+                    experiments: vec![
+                        found("block", "allocation-block", Some(4096.0)),
+                        found("block", "cluster", None),
+                        found("readahead", "readahead-steady", Some(131_072.0)),
+                        found("cache", "cache-capacity", Some(256.0 * 1_048_576.0)),
+                    ],
+                    prices: None,
+                },
+                plots: vec![Plot { experiment: "readahead", figure }],
+            }]),
+            walking: Part::Gathered(walk::Section {
+                part: &self.part,
+                explain: &self.explain,
+                compare: walk::Comparison::of(&self.engines, &self.engines_out),
+            }),
+            dumping: Part::Gathered(&self.nightly),
+            calls: Part::Gathered(&self.account),
+            starting: Part::Gathered(Startup {
+                path: vec![
+                    element(b"/gone", "dead"),
+                    element(b"/usr/local/bin", "live"),
+                    element(b"/usr/bin/", "live"),
+                ],
+                started: vec![started],
+                rtt: 0.0005,
+            }),
+            gates: Part::Gathered(Probe {
+                dir: Some(b"/"),
+                fstype: Some(b"ext4"),
+                experiments: vec![Experiment { unit: "ns", ..found("gates", "empty-call", Some(55.0)) }],
+                prices: Some(vec![
+                    price("getppid", "an empty call", "warm", 55.0),
+                    price("statx", "a file, by name", "warm", 812.0),
+                    price("fsync", "after one byte was written", "warm", 4_123_456.0),
+                    price("statx", "a file, by name", "cold", 41_234.0),
+                ]),
+            }),
+            findings: vec![],
+            advice: vec![],
+            steps: vec![step("finding the mounts", "mounts", 0.5), step("walking by threads", "walk", 7.25)],
+            ended: None,
+            warnings: &self.warnings,
+        }
+        .concluded()
+    }
+}

@@ -1,0 +1,83 @@
+//! Names in commands that are to be typed.
+
+use std::fmt::Write;
+
+/// A name as a shell takes it: as it is where it means nothing else, in quotes where it might, and by its bytes (bash, zsh,
+/// ksh) where it holds what cannot be typed.
+pub fn quoted(name: &[u8]) -> String {
+    let plain = |&b: &u8| b.is_ascii_alphanumeric() || b"/._-+,:=@%".contains(&b);
+    if !name.is_empty() && name.iter().all(plain) {
+        return String::from_utf8_lossy(name).into_owned();
+    }
+    let shown = crate::name::printable(name);
+    // A backslash is doubled there, and means nothing within quotes.
+    if std::str::from_utf8(name).is_ok_and(|text| shown == text.replace('\\', "\\\\")) {
+        return format!("'{}'", String::from_utf8_lossy(name).replace('\'', r"'\''"));
+    }
+    let mut text = "$'".to_owned();
+    for &byte in name {
+        match byte {
+            b'\'' | b'\\' => drop(write!(text, "\\{}", char::from(byte))),
+            b' '..=b'~' => text.push(char::from(byte)),
+            // Three digits: what follows may be one, too.
+            byte => drop(write!(text, "\\{byte:03o}")),
+        }
+    }
+    text + "'"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+    use proptest::prelude::*;
+
+    #[test]
+    fn as_little_as_need_be() {
+        for (name, typed) in [
+            (&b"/srv/a-b_c.d"[..], "/srv/a-b_c.d"),
+            (b"/mnt/my disk", "'/mnt/my disk'"),
+            (b"/it's", r"'/it'\''s'"),
+            (b"/a\\b", r"'/a\b'"),
+            ("/näme".as_bytes(), "'/näme'"),
+            (b"/\xff1", r"$'/\3771'"),
+            (b"/a\nb'", r"$'/a\012b\''"),
+            (b"", "''"),
+        ] {
+            assert_eq!(quoted(name), typed);
+        }
+    }
+
+    /// What a shell takes it for.
+    fn taken(typed: &str) -> Vec<u8> {
+        let within = |text: &str, from: &str| {
+            text.strip_prefix(from).and_then(|text| text.strip_suffix('\'')).map(str::to_owned)
+        };
+        if let Some(text) = within(typed, "'") {
+            return text.replace(r"'\''", "'").into_bytes();
+        }
+        let Some(text) = within(typed, "$'") else { return typed.as_bytes().to_vec() };
+        let (mut name, mut left) = (Vec::new(), text.as_bytes());
+        while let Some((&byte, rest)) = left.split_first() {
+            let octal = rest.get(..3).filter(|digits| byte == b'\\' && digits.iter().all(u8::is_ascii_digit));
+            match (byte, octal) {
+                (_, Some(digits)) => {
+                    name.push(digits.iter().fold(0, |n: u8, digit| n.wrapping_mul(8) + (digit - b'0')))
+                }
+                (b'\\', None) => name.extend(rest.first()),
+                (byte, _) => name.push(byte),
+            }
+            let used = if octal.is_some() { 3 } else { usize::from(byte == b'\\') };
+            left = &rest[used..];
+        }
+        name
+    }
+
+    proptest! {
+        #[test]
+        fn a_shell_gives_it_back(name in prop::collection::vec(1..=255_u8, 0..60)) {
+            let typed = quoted(&name);
+            prop_assert!(!typed.contains(char::is_control));
+            prop_assert_eq!(taken(&typed), name, "{}", typed);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The page of a survey made by hand: it is whole, whatever the names are, and has the figures.
+
+use std::collections::HashSet;
+
+use super::example::{Listed, Owned, row};
+use super::{Part, Survey, html};
+use crate::mounts::Row;
+
+/// The tags of a page: name, the rest of it, and whether it ends something.
+fn tags(page: &str) -> Vec<(&str, &str, bool)> {
+    // Style is no markup.
+    let page = &page[page.find("</style>").expect("a style") + "</style>".len()..];
+    let mut tags = Vec::new();
+    for piece in page.split('<').skip(1) {
+        let (tag, _) = piece.split_once('>').expect("a tag has an end");
+        let (tag, ends) = tag.strip_prefix('/').map_or((tag, false), |tag| (tag, true));
+        let (name, rest) = tag.split_once([' ', '\n']).unwrap_or((tag, ""));
+        tags.push((name, rest, ends));
+    }
+    tags
+}
+
+fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
+    let from = format!(" {name}=\"");
+    page.split(&from[..]).skip(1).map(|rest| rest.split('"').next().unwrap_or_default()).collect()
+}
+
+/// All that must hold of any page.
+fn is_whole(page: &str) {
+    assert!(page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"), "{page}");
+    let mut open = Vec::new();
+    for (name, rest, ends) in tags(page) {
+        if ends {
+            assert_eq!(open.pop(), Some(name), "{name} is closed, but not opened there");
+        } else if !rest.ends_with('/') && name != "meta" {
+            open.push(name);
+        }
+    }
+    // The head began before the style.
+    assert_eq!(open, [] as [&str; 0]);
+}
+
+/// The same, headings and names of places included.
+fn is_sound(page: &str) {
+    let body = page.split_once("</style>\n</head>").expect("a head").1;
+    let whole = format!("<!DOCTYPE html>\n<html lang=\"en\"></style>{}", body.replace("</html>", ""));
+    is_whole(&whole);
+    let levels: Vec<u8> = tags(page)
+        .into_iter()
+        .filter(|(name, _, ends)| !ends && name.len() == 2 && name.starts_with('h') && *name != "hr")
+        .map(|(name, ..)| name.as_bytes()[1] - b'0')
+        .collect();
+    assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1, "{levels:?}");
+    assert_eq!(levels.first(), Some(&1));
+    assert!(levels.windows(2).all(|two| two[1] <= two[0] + 1), "{levels:?}");
+    let ids = attributes(page, "id");
+    let different: HashSet<_> = ids.iter().collect();
+    assert_eq!(different.len(), ids.len(), "{ids:?}");
+    for href in attributes(page, "href") {
+        assert!(href.strip_prefix('#').is_some_and(|id| ids.contains(&id)), "{href}");
+    }
+    for list in attributes(page, "aria-labelledby") {
+        assert!(list.split(' ').all(|id| ids.contains(&id)), "{list}");
+    }
+    let labels = attributes(page, "aria-label");
+    assert_eq!(labels.iter().collect::<HashSet<_>>().len(), labels.len(), "{labels:?}");
+    for word in
+        ["http:", "https:", "<script", "<link", "<img", "<iframe", "url(", "@import", " src=", " onclick", " onload"]
+    {
+        assert!(!page.contains(word), "{word}");
+    }
+    assert!(!page.contains(|c: char| c.is_control() && c != '\n'));
+    for svg in page.split("<svg role").skip(1) {
+        assert!(svg.contains("<title id=") && svg.contains("<desc id="), "{svg}");
+    }
+    // All that is as wide as it likes is within something that can be moved, also with the keyboard.
+    assert_eq!(page.matches("<table>").count(), page.matches("class=\"scroll\" role=\"region\" aria-label=").count());
+    assert_eq!(page.matches("<table>").count(), page.matches("<caption>").count());
+}
+
+#[test]
+fn the_page_is_sound_and_has_the_figures() {
+    let owned = Owned::new();
+    let survey = owned.survey();
+    let page = html(&survey);
+    is_sound(&page);
+    for text in [
+        "<title>Survey of / on anvil</title>",
+        "<h2>Five findings</h2>",
+        "<h2>Five pieces of advice</h2>",
+        // The mounts, and which are odd.
+        "5 mounts, 2 odd",
+        "5 mounts at or under /, 2 of them odd: 1 hidden (/mnt); 1 on a file (/etc/hosts).",
+        "0.31 ms, 12 calls",
+        "By type: 4 ext4, 1 nfs4.",
+        "/srv/sub",
+        "getmnt1 left out: no end within 5 s.",
+        // The file system.
+        "block 4K, readahead 128K, cache 256M",
+        "cluster: there was no room.",
+        "Pages of the file in memory after each read (readahead)",
+        // The walk.
+        "500.00 ms for 12345 entries",
+        "takes 2000.00 ms and 24690 calls (4.0 times as long)",
+        "only root may read the device; run as root",
+        // The dump.
+        "<td>26000</td>",
+        "19.1M instead of 1.9G",
+        // The account.
+        "<td>61.3</td><td>0.012000</td><td>12345</td><td>0.000972</td><th scope=\"row\" class=\"left\">statx</th>",
+        "raw-tables: fathom walk --engine ext4",
+        // PATH.
+        "9 of 23 look-ups miss",
+        "To start env true, 23 names are looked up, 9 of them in vain (35.2 µs)",
+        "set PATH=/usr/bin:/bin: saves 2 misses (2.0 µs here), 2 requests",
+        // The gates.
+        "warm 812 ns, cold 41234 ns",
+        // The machine.
+        "Linux 6.12.8-amd64 (x86_64), 2 processors, 8.0G of memory; 2023-11-14T22:13:20 UTC, in 34.1 s.",
+        "walking by threads",
+        "/x\\xff: cannot be",
+        "calls whose answer is not in memory could not be priced",
+        // Commands.
+        "<code>fathom walk / -x --compare</code>",
+        "<code>fathom pathsearch --network / -- env true</code>",
+    ] {
+        assert!(page.contains(&text.replace('\'', "&#39;")), "no {text}");
+    }
+    let path = page.split_once("The directories of PATH").expect("the table of PATH").1;
+    let path = path.split_once("The directories of PATH").expect("its caption").1;
+    let row = |dir: &str, state: &str, hits: u32, misses: u32| {
+        let left = |text: &str| format!("<td class=\"left\">{text}</td>");
+        format!("{dir}</th>{}{}<td>{hits}</td><td>{misses}</td></tr>", left(state), left("ext4"))
+    };
+    assert!(path.contains(&row("/gone", "dead", 0, 1)), "{path}");
+    assert!(path.contains(&row("/usr/bin/", "live", 1, 0)), "{path}");
+}
+
+#[test]
+fn five_findings_and_five_pieces_of_advice_each_with_its_figure_and_command() {
+    let owned = Owned::new();
+    let survey = owned.survey();
+    assert_eq!((survey.findings.len(), survey.advice.len()), (5, 5), "{:#?}\n{:#?}", survey.findings, survey.advice);
+    let sections: Vec<_> = survey.findings.iter().map(|point| point.section).collect();
+    assert_eq!(sections, ["mounts", "walk", "probe", "startup", "dump"]);
+    for point in survey.findings.iter().chain(&survey.advice) {
+        assert!(!point.figure.is_empty() && !point.text.is_empty() && point.text.ends_with('.'), "{point:?}");
+        assert!(point.command.starts_with("fathom ") || point.command.starts_with("sudo fathom "), "{point:?}");
+    }
+    let advice: Vec<_> = survey.advice.iter().map(|point| &point.figure[..]).collect();
+    assert_eq!(
+        advice,
+        [
+            "500.00 ms without root",
+            "4.0 times as fast",
+            "2 of 9 misses fewer",
+            "1 hidden mount",
+            "19.1M instead of 1.9G"
+        ]
+    );
+    let value = serde_json::to_value(&survey).unwrap();
+    assert_eq!(value["findings"][0]["figure"], "5 mounts, 2 odd");
+    assert_eq!(value["skipped"], serde_json::json!({}));
+    assert_eq!(value["machine"]["host"], "anvil");
+    assert_eq!(value["probe"][0]["dir"], "/");
+    assert_eq!(value["gates"]["prices"][1]["gate"], "statx");
+}
+
+#[test]
+fn what_could_not_be_found_out_is_said_as_far_as_it_is_known() {
+    let mut owned = Owned::new();
+    owned.stop_engines("stopped after 64.1 MiB, at 100 entries; all would take some 7 s");
+    let mut survey = owned.survey();
+    if let Part::Gathered(all) = &mut survey.file_systems {
+        all[0].probe.experiments.retain(|found| found.experiment != "cache");
+        all[0].probe.experiments[2].inferred = None;
+    }
+    let survey = survey.concluded();
+    let said = |section: &str| survey.findings.iter().find(|point| point.section == section).unwrap();
+    assert_eq!(said("probe").figure, "block 4K, readahead 128K (kernel's word), cache up to 8.0G");
+    assert!(said("probe").text.contains("how far is read ahead cannot be told (the kernel says 128K)"));
+    assert_eq!(said("walk").figure, "stopped after 64.1 MiB");
+    assert!(
+        said("walk")
+            .text
+            .contains("By threads, the engine for it, it was stopped after 64.1 MiB, at 100 entries; all would")
+    );
+    assert!(survey.advice.iter().any(|point| point.command == "fathom walk / -x --catalog walk.parquet"));
+    let page = html(&survey);
+    is_sound(&page);
+    assert!(page.contains("<td>128K (kernel&#39;s word)</td>") && page.contains("at most the memory, 8.0G"), "{page}");
+}
+
+#[test]
+fn what_does_not_answer_comes_first() {
+    let mut owned = Owned::new();
+    owned.rows.0.push(Row { verdict: Some("hung"), ..row(b"/nfs") });
+    let survey = owned.survey();
+    assert!(survey.findings[0].text.contains("1 not answering (/nfs)"), "{:?}", survey.findings[0]);
+    assert_eq!(survey.advice[0].command, "fathom mounts / --check --format exclude");
+}
+
+fn nothing<T>(what: &str) -> Part<T> {
+    Part::Not { why: format!("why not <{what}>"), how: format!("fathom {what} 'it'") }
+}
+
+/// A survey of which nothing was gathered.
+fn empty(full: Survey<'_>) -> Survey<'_> {
+    Survey {
+        mounts: nothing("mounts"),
+        file_systems: nothing("probe"),
+        walking: nothing("walk"),
+        dumping: nothing("dump"),
+        calls: nothing("account"),
+        starting: nothing("startup"),
+        gates: nothing("gates"),
+        steps: vec![],
+        warnings: &[],
+        ended: Some("interrupted".to_owned()),
+        ..full
+    }
+    .concluded()
+}
+
+#[test]
+fn what_was_not_gathered_says_why_and_how() {
+    let owned = Owned::new();
+    let survey = empty(owned.survey());
+    let page = html(&survey);
+    is_sound(&page);
+    for what in ["mounts", "probe", "walk", "dump", "account", "startup", "gates"] {
+        assert!(page.contains(&format!("why not &#60;{what}&#62;.</p>")), "{what}: {page}");
+        assert!(page.contains(&format!("To have it: <code>fathom {what} &#39;it&#39;</code>")), "{what}: {page}");
+    }
+    assert!(page.contains("ended early (interrupted)") && survey.findings.is_empty());
+    let value = serde_json::to_value(&survey).unwrap();
+    assert_eq!(value["skipped"]["dump"]["why"], "why not <dump>");
+    assert_eq!(value["account_skipped"], "why not <account>");
+    assert!(value["walk"].is_null() && value["mounts"].is_null() && value["probe"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn no_name_breaks_the_page() {
+    const NAME: &[u8] = b"/<b>&\"'\x1b[31m\xff\n</table></section><script>alert(1)</script>{{ 7 }}\xe2\x80\xae\\";
+    let mut owned = Owned::new();
+    owned.rows.0.push(Row {
+        source: Some(NAME),
+        fstype: Some(NAME),
+        fsroot: Some(NAME),
+        options: Some(NAME),
+        server: Some("<server>"),
+        hidden: true,
+        verdict: Some("stale"),
+        ..row(NAME)
+    });
+    let mut survey = owned.survey();
+    survey.root = NAME;
+    survey.about.host = Some(NAME.to_vec());
+    if let Part::Gathered(all) = &mut survey.file_systems {
+        all[0].probe.dir = Some(NAME);
+        all[0].probe.fstype = Some(NAME);
+        all[0].probe.experiments[1].method = "\x1b<odd>";
+        all[0].plots[0].figure.title = "<title>".to_owned();
+    }
+    if let Part::Gathered(startup) = &mut survey.starting {
+        startup.path[0].dir = NAME;
+        startup.started[0].directories[0].dir = NAME.to_vec();
+        startup.started[0].fixes[0].change = String::from_utf8_lossy(NAME).into_owned();
+    }
+    let page = html(&survey.concluded());
+    is_sound(&page);
+    assert!(!page.contains("<b>") && !page.contains("alert(1)</script>") && page.contains("\\xff"), "{page}");
+    assert!(!page.contains('\u{202e}'), "{page}");
+}
+
+#[test]
+fn ten_thousand_mounts_are_a_page_that_opens() {
+    let mut owned = Owned::new();
+    let name = |n: usize| -> &'static [u8] { format!("/mnt/{n:05}/{}", "x".repeat(200)).into_bytes().leak() };
+    owned.rows = Listed((0..10_000).map(|n| Row { kind: Some("file"), ..row(name(n)) }).collect());
+    let page = html(&owned.survey());
+    is_sound(&page);
+    assert!(page.len() < 400_000, "{}", page.len());
+    assert!(page.contains("And 9800 more mounts: fathom mounts / shows all of them."));
+    assert!(page.contains("And 9960 more odd ones: fathom mounts / shows all of them."));
+    assert!(page.contains("10000 mounts, 10000 odd"));
+}

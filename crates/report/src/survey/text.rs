@@ -1,0 +1,141 @@
+//! The survey on a terminal.
+
+use super::{Part, Survey};
+use crate::compare::methods_text;
+use crate::mounts::{self, Look};
+use crate::name::printable;
+use crate::table::wrap;
+
+impl Survey<'_> {
+    /// All sections, one after the other.
+    pub fn to_text(&self, look: Look) -> String {
+        let mut text = Text { text: String::new(), look };
+        self.points(&mut text);
+        self.mounts_text(&mut text);
+        text.section("Walking: what each engine costs here", &self.walking, |text, walk| {
+            let why = format!("By {}: {}.", walk.part.engine, walk.part.why);
+            text.line(&printable(why.as_bytes()));
+            text.put("\n");
+            text.put(&walk.compare.to_text(look));
+        });
+        text.section("Dumping: what a nightly dump would cost here", &self.dumping, |text, dump| {
+            text.put(&dump.to_text(look));
+        });
+        text.section("Calls: what walking asks of the kernel, call by call", &self.calls, |text, account| {
+            text.put(&account.brief(look));
+        });
+        text.section("What each file system is, by experiment", &self.file_systems, |text, all| {
+            for (at, one) in all.iter().enumerate() {
+                text.put(if at == 0 { "" } else { "\n" });
+                text.put(&one.probe.to_text(look, false));
+            }
+        });
+        text.section("Starting programs: PATH, the dynamic linker, Python", &self.starting, |text, startup| {
+            text.put(&startup.to_text(look));
+        });
+        text.section("What each call costs here", &self.gates, |text, gates| text.put(&gates.to_text(look, false)));
+        self.took(&mut text);
+        text.text
+    }
+
+    fn points(&self, text: &mut Text) {
+        for (head, points) in [("What matters most", &self.findings), ("What to do about it", &self.advice)] {
+            if points.is_empty() {
+                continue;
+            }
+            text.head(head);
+            for point in points {
+                text.line(&format!("- {} ({}; {})", point.text, point.figure, point.command));
+            }
+            text.put("\n");
+        }
+    }
+
+    fn mounts_text(&self, text: &mut Text) {
+        let look = text.look;
+        match &self.mounts {
+            Part::Gathered(part) => {
+                let rows = part.mounts.mounts;
+                text.head(&format!("Mounts: {} at or under {}", rows.len(), printable(self.root)));
+                let hidden = mounts::all(rows).filter(|row| row.hidden).count();
+                if hidden > 0 {
+                    text.put(&format!("{hidden} of them no path reaches; they are marked hidden.\n"));
+                }
+                text.line(&format!("Found by {}: {}.", part.mounts.by, printable(part.mounts.why.as_bytes())));
+                text.put("\n");
+                mounts::table(rows, look, &mut |piece| text.put(piece));
+                text.put("\n");
+                text.head("What each way to find them costs here");
+                text.put(&methods_text(part.methods, look.width, look.color));
+                for left in part.left_out {
+                    text.line(&format!("{} left out: {}", left.by, printable(left.why.as_bytes())));
+                }
+            }
+            Part::Not { why, how } => {
+                text.head(&format!("Mounts at or under {}", printable(self.root)));
+                text.not(why, how);
+            }
+        }
+    }
+
+    fn took(&self, text: &mut Text) {
+        let about = &self.about;
+        text.put("\n");
+        text.head("What this survey took");
+        let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
+        text.line(&format!(
+            "{:.1} s of {:.0}, {:.1} MiB read from disks and {:.1} written to files without a name, of {:.0} MiB.",
+            about.seconds,
+            about.limit_seconds,
+            mib(about.bytes_read),
+            mib(about.bytes_written),
+            mib(about.limit_bytes)
+        ));
+        if let Some(why) = &self.ended {
+            text.line(&format!("It was ended early: {why}."));
+        }
+        if !about.lacking.is_empty() {
+            text.put("Root would see more:\n");
+        }
+        for lacking in &about.lacking {
+            text.line(&printable(format!("- {lacking}").as_bytes()));
+        }
+    }
+}
+
+struct Text {
+    text: String,
+    look: Look,
+}
+
+impl Text {
+    fn put(&mut self, text: &str) {
+        self.text.push_str(text);
+    }
+
+    fn line(&mut self, text: &str) {
+        self.put(&wrap(text, self.look.width.unwrap_or(usize::MAX)));
+        self.put("\n");
+    }
+
+    fn head(&mut self, text: &str) {
+        match self.look.color {
+            true => self.put(&format!("\x1b[1m{text}\x1b[0m\n")),
+            false => self.put(&format!("{text}\n")),
+        }
+    }
+
+    /// A section that is there, or why it is not.
+    fn section<T>(&mut self, head: &str, part: &Part<T>, show: impl FnOnce(&mut Text, &T)) {
+        self.put("\n");
+        self.head(head);
+        match part {
+            Part::Gathered(found) => show(self, found),
+            Part::Not { why, how } => self.not(why, how),
+        }
+    }
+
+    fn not(&mut self, why: &str, how: &str) {
+        self.line(&printable(format!("Not gathered: {why}. To have it: {how}").as_bytes()));
+    }
+}

@@ -1,0 +1,20 @@
+//! Records of perf: of any bytes, what is parsed lies within them; formats of tracepoints give places, or nothing.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use ondisk::perf::{Record, Syscall, field, length, text, tracepoint};
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut rest = bytes;
+    while let Some(record) = length(rest).and_then(|length| rest.get(..length)) {
+        if let Some(Record::Sample { raw, .. }) = Record::parse(record) {
+            assert!(raw.len() <= record.len());
+            let _ = (tracepoint(raw), Syscall::enter(raw), Syscall::exit(raw));
+            for at in 0..raw.len().min(64) {
+                assert!(text(raw, at).is_none_or(|text| text.len() <= raw.len()));
+            }
+        }
+        rest = &rest[record.len()..];
+    }
+    let _ = (Record::parse(bytes), field(bytes, b"comm"), field(bytes, b""));
+});

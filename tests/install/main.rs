@@ -1,0 +1,38 @@
+//! End-to-end tests of what a user installs: by cargo, as one static file, as a Debian package; with man pages, and completions
+//! in shells.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod cargo;
+mod deb;
+mod man;
+mod shells;
+
+use std::path::{Path, PathBuf};
+
+/// The top of the project.
+fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The commands that are shown to people.
+const COMMANDS: [&str; 15] = [
+    "mounts",
+    "walk",
+    "changed",
+    "dump",
+    "restore",
+    "list",
+    "verify",
+    "account",
+    "compare",
+    "probe",
+    "pathsearch",
+    "pathwalk",
+    "survey",
+    "completions",
+    "man",
+];

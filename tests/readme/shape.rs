@@ -1,0 +1,142 @@
+//! Whether two outputs are of one shape: the same words in the same order, whatever their numbers.
+
+/// A word, without what differs from run to run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Word {
+    /// Any words, or none: `...`
+    Any,
+    Plain(String),
+    /// The beginning of a word that was cut off to fit; of a list, what is whole of it.
+    Cut(String),
+}
+
+/// Where `printed` leaves the shape of `shown`; `None` where it does not.
+pub(crate) fn difference(shown: &str, printed: &str) -> Option<String> {
+    let (shown, printed) = (words(shown), words(printed));
+    // How far the words of `printed` go with ever more of `shown`: a match may begin again only behind an `Any`.
+    let mut reached = vec![false; printed.len() + 1];
+    reached[0] = true;
+    for (at, word) in shown.iter().enumerate() {
+        let mut next = vec![false; printed.len() + 1];
+        for from in (0..=printed.len()).filter(|from| reached[*from]) {
+            match word {
+                Word::Any => next[from..].fill(true),
+                word if printed.get(from).is_some_and(|other| is_like(word, other)) => next[from + 1] = true,
+                _ => {}
+            }
+        }
+        if !next.contains(&true) {
+            let far = (0..=printed.len()).filter(|from| reached[*from]).max().unwrap_or(0);
+            let behind = &shown[at.saturating_sub(6)..at];
+            let instead = printed.get(far).map_or("nothing".to_owned(), |other| format!("{other:?}"));
+            return Some(format!("behind {behind:?} {word:?} is shown, and {instead} printed"));
+        }
+        reached = next;
+    }
+    if reached[printed.len()] {
+        return None;
+    }
+    let far = (0..=printed.len()).filter(|from| reached[*from]).max().unwrap_or(0);
+    Some(format!("more is printed than shown: {:?}", &printed[far..printed.len().min(far + 8)]))
+}
+
+fn is_like(shown: &Word, printed: &Word) -> bool {
+    match (shown, printed) {
+        (Word::Cut(a), Word::Cut(b)) => a.starts_with(b.as_str()) || b.starts_with(a.as_str()),
+        (Word::Cut(cut), Word::Plain(whole)) | (Word::Plain(whole), Word::Cut(cut)) => {
+            whole.starts_with(cut.as_str()) || cut.starts_with(whole.as_str())
+        }
+        (a, b) => a == b,
+    }
+}
+
+fn words(text: &str) -> Vec<Word> {
+    let mut words: Vec<Word> = Vec::new();
+    for word in text.split_whitespace() {
+        let last_is_number = matches!(words.last(), Some(Word::Plain(last)) if last.ends_with('#'));
+        words.push(match word {
+            "..." | "…" | "[...]" => Word::Any,
+            // What there is no figure of.
+            "-" => Word::Plain("#".to_owned()),
+            _ => {
+                // A time may come in any unit, a size in bytes.
+                let unit = word.trim_end_matches([',', ';', ':', ')', '.']);
+                let behind = &word[unit.len()..];
+                match unit {
+                    "ns" | "µs" | "us" | "ms" | "s" if last_is_number => Word::Plain(format!("s{behind}")),
+                    "bytes" | "byte" | "bytes/s" if last_is_number => {
+                        let Some(Word::Plain(last)) = words.last_mut() else { unreachable!("it was looked at") };
+                        last.push_str(unit.trim_start_matches("bytes").trim_start_matches("byte"));
+                        last.push_str(behind);
+                        continue;
+                    }
+                    _ => cut(word).unwrap_or_else(|| Word::Plain(masked(word))),
+                }
+            }
+        });
+    }
+    words
+}
+
+fn cut(word: &str) -> Option<Word> {
+    let stem = word.strip_suffix('…').or_else(|| word.strip_suffix("..."))?;
+    let whole = stem.rsplit_once(',').map_or(stem, |(whole, _)| whole);
+    Some(Word::Cut(masked(whole)))
+}
+
+/// A word with `#` for each number, size and time in it.
+fn masked(word: &str) -> String {
+    let mut out = String::new();
+    let mut rest = word;
+    while let Some(first) = rest.chars().next() {
+        let hash = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
+        if hash >= 16 {
+            out.push('#');
+            rest = &rest[hash..];
+            continue;
+        }
+        if !first.is_ascii_digit() {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        }
+        out.push('#');
+        rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        // 1.5, and 165,000
+        while let Some(more) =
+            rest.strip_prefix(['.', ',']).filter(|more| more.starts_with(|c: char| c.is_ascii_digit()))
+        {
+            rest = more.trim_start_matches(|c: char| c.is_ascii_digit());
+        }
+        let letters = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
+        match &rest[..letters] {
+            "K" | "M" | "G" | "T" => rest = &rest[letters..],
+            "ns" | "µs" | "us" | "ms" => rest = &rest[letters - 1..],
+            _ => {}
+        }
+    }
+    out
+}
+
+#[test]
+fn numbers_times_and_what_is_cut_off_may_differ_and_nothing_else() {
+    let same = |a: &str, b: &str| assert_eq!(difference(a, b), None, "{a} | {b}");
+    same("6 mounts in 0.2 ms and\n27 calls", "10 mounts in 2,005.1 ms\nand 1 calls");
+    same("took 0.4 µs; more", "took 12 ms; more");
+    same("ext4 rw,relatime,d…", "ext4 rw,relatime");
+    same("btrfs rw,relatime,d…", "btrfs rw,relatime,s…");
+    same("/dev/loop0[/site] 30.0M 0:347", "/dev/loop17[/site] 512 8:1");
+    same("a ... z", "a z");
+    same("a ... z\n...", "a b c z d");
+    same("3 462 bytes/s", "3 1.2K/s");
+    same("digest 8f87359a519766ca80b3f2c236c9f28b", "digest 0123456789abcdef0123456789abcdef");
+    same(r#"{"digest":"fa245d2496082a6f43b6","x":1}"#, r#"{"digest":"ca84d32daf8f0500a1c4bc","x":2}"#);
+    same("user - 3.9", "user 1.1 -");
+    let other = |a: &str, b: &str| assert!(difference(a, b).is_some(), "{a} | {b}");
+    other("6 mounts by search", "6 mounts by mountinfo");
+    other("TARGET SOURCE", "TARGET SOURCE FSTYPE");
+    other("a ... z", "a b c");
+    other("one two", "one");
+    other("rw,relatime", "ro,relatime");
+    other("12 s", "12");
+}

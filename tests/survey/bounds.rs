@@ -1,0 +1,149 @@
+//! What a survey does to the machine: it reads, keeps within its bounds, waits for nobody, and leaves nothing.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{names, survey};
+use crate::support::build::{bush, tmpfs};
+use crate::support::disks::{EXT4, mounted};
+use crate::support::fuse::Manner::{Hung, Silent};
+use crate::support::fuse::serve;
+use crate::support::remote::{Far, serve_far};
+use crate::support::run::{args, targets};
+use crate::support::{Need, in_namespace, require, run};
+
+/// The lines of a log of strace in which something is made, written to, or taken away, by name: all but files without one, and what
+/// the kernel makes up.
+fn written(log: &Path) -> Vec<String> {
+    let log = fs::read_to_string(log).unwrap();
+    let is_change = |line: &&str| {
+        let opens = line.contains("open(") || line.contains("openat(") || line.contains("openat2(");
+        let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| line.contains(flag));
+        let made_up = ["\"/dev/null\"", "\"/dev/tty\"", "\"/proc/"].iter().any(|place| line.contains(place));
+        line.contains("(")
+            && !line.contains("resumed>")
+            && !line.contains("syscall_0x")
+            && (!opens || writes && !made_up && !line.contains("O_TMPFILE"))
+    };
+    log.lines().filter(is_change).map(str::to_owned).collect()
+}
+
+#[test]
+fn it_writes_to_files_without_a_name_only() {
+    if require(&[Need::Root, Need::Loop, Need::Program("strace")]) {
+        in_namespace(|ground| {
+            let (disk, log) = (ground.join("disk"), ground.join("log"));
+            assert!(mounted(EXT4[0], &disk));
+            bush(&disk, 3, 3);
+            let calls = "trace=open,openat,openat2,creat,mkdir,mkdirat,mknod,mknodat,unlink,unlinkat,rmdir,rename,renameat,renameat2,\
+                         link,linkat,symlink,symlinkat,truncate,chmod,fchmodat,chown,fchownat,setxattr,lsetxattr,mount,umount2";
+            let mut command = Command::new("strace");
+            command.args(["-f", "-e", calls, "-o"]).arg(&log).arg("--").arg(env!("CARGO_BIN_EXE_fathom"));
+            command.args(args!["survey", &disk, "--no-page", "--json"]).stdin(std::process::Stdio::null());
+            let value = run(&mut command).json();
+            assert_eq!(written(&log), [""; 0]);
+            assert!(fs::read_to_string(&log).unwrap().contains("O_TMPFILE"), "no experiments");
+            assert_eq!(names(&disk), ["d0", "d1", "d2", "lost+found"]);
+            let machine = &value["result"]["machine"];
+            let moved = machine["bytes_read"].as_u64().unwrap() + machine["bytes_written"].as_u64().unwrap();
+            assert!(moved <= machine["limit_bytes"].as_u64().unwrap() && moved <= 256 << 20, "{machine}");
+            let asked: u64 = [&value["result"]["probe"][0], &value["result"]["gates"]].into_iter().map(asked_for).sum();
+            assert!(0 < asked && asked <= 256 << 20, "{asked}");
+        });
+    }
+}
+
+/// What experiments have asked for: reads and writes, whether or not a disk had to do with them.
+fn asked_for(probe: &serde_json::Value) -> u64 {
+    let of = |finding: &serde_json::Value| {
+        let bytes = |member: &str| finding[member].as_u64().unwrap();
+        (finding["experiment"].as_str().unwrap().to_owned(), bytes("bytes_read") + bytes("bytes_written"))
+    };
+    let each: std::collections::BTreeMap<_, _> = probe["experiments"].as_array().unwrap().iter().map(of).collect();
+    each.values().sum()
+}
+
+#[test]
+fn it_goes_into_no_network_mount_and_waits_for_no_server() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|ground| {
+            let root = tmpfs(ground.join("root"));
+            bush(&root, 3, 3);
+            let far = Far { directories: 5, files: 5, ..Far::default() };
+            let network = serve_far(far, &root.join("d0/a far one"));
+            let _servers = [serve(Hung, root.join("d1/hung")), serve(Silent, root.join("silent"))];
+            // The kernel has asked who it is, and no more.
+            std::thread::sleep(Duration::from_millis(100));
+            let before = network.load.requests.load(Ordering::Relaxed);
+            let ran = run(&mut survey(args![&root, "--json"])).exits(0);
+            assert!(ran.elapsed < Duration::from_secs(40), "{:?}", ran.elapsed);
+            assert_eq!(network.load.requests.load(Ordering::Relaxed), before, "it was asked something");
+            let value = ran.json();
+            let result = &value["result"];
+            assert_eq!(targets(&serde_json::json!({"result": result["mounts"]})).len(), 4);
+            let compare = &result["mounts"]["compare"];
+            let found: Vec<_> = compare["methods"].as_array().unwrap().iter().map(|method| &method["by"]).collect();
+            assert_eq!(found, ["search", "mountinfo", "kernel"]);
+            for left in compare["left_out"].as_array().unwrap() {
+                assert!(left["why"].as_str().unwrap().contains("--network"), "{left}");
+            }
+            let walk = &result["walk"]["compare"];
+            assert_eq!(walk["left_out"].as_array().unwrap().len(), 3, "{walk}");
+            for engine in walk["engines"].as_array().unwrap() {
+                assert_eq!(engine["entries"], 1 + 3 + 9, "{engine}");
+            }
+            assert!(result["account"].is_object() && result["dump"].is_object(), "{}", result["skipped"]);
+        });
+    }
+}
+
+#[test]
+fn told_to_it_asks_the_servers_that_answer() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|ground| {
+            let root = tmpfs(ground.join("root"));
+            let _network = serve_far(Far { directories: 2, files: 2, ..Far::default() }, &root.join("far"));
+            let value = run(&mut survey(args![&root, "--network", "--json"])).exits(0).json();
+            assert_eq!(value["result"]["mounts"]["compare"]["methods"].as_array().unwrap().len(), 7);
+            let _hung = serve(Hung, root.join("hung"));
+            let value = run(&mut survey(args![&root, "--network", "--json", "--limit", "2s"])).exits(1).json();
+            let left = &value["result"]["mounts"]["compare"]["left_out"];
+            assert!(left[0]["why"].as_str().unwrap().contains("does not answer"), "{left}");
+        });
+    }
+}
+
+#[test]
+fn a_directory_behind_a_server_that_is_silent() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|ground| {
+            let at = ground.join("hung");
+            let _server = serve(Hung, &at);
+            let ran = run(&mut survey(args![&at, "--json", "--limit", "1s"])).exits(1);
+            assert!(ran.elapsed < Duration::from_secs(20), "{:?}", ran.elapsed);
+            let value = ran.json();
+            assert_eq!(value["result"]["mounts"]["mounts"].as_array().unwrap().len(), 1);
+            assert!(value["result"]["skipped"]["walk"]["why"].as_str().unwrap().contains("does not answer"), "{value}");
+        });
+    }
+}
+
+#[test]
+fn what_takes_too_long_is_left_out_and_said_to_be() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let root = tmpfs(ground.join("root"));
+            bush(&root, 100, 300);
+            let ran = run(&mut survey(args![&root, "--json", "--limit", "20ms"]));
+            assert!(ran.elapsed < Duration::from_secs(20), "{:?}", ran.elapsed);
+            let value = ran.json();
+            let result = &value["result"];
+            assert!(result["machine"]["limit_seconds"].as_f64().unwrap() < 12.0 * 0.02, "{}", result["machine"]);
+            assert!(result["dump"].is_null() && result["account"].is_null(), "{value}");
+            assert!(result["skipped"]["dump"]["why"].as_str().unwrap().contains("--limit"), "{}", result["skipped"]);
+        });
+    }
+}

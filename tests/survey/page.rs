@@ -1,0 +1,132 @@
+//! Where the page goes; and that what is on it is what single commands say.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::mount::{MountFlags, mount_remount};
+use serde_json::Value;
+
+use super::{names, survey};
+use crate::support::build::{bush, dir, tmpfs};
+use crate::support::disks::{EXT4, Make, mounted};
+use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::run::{args, path, program};
+use crate::support::{Need, fathom, in_namespace, require, run};
+
+const PAGE: &str = "fathom-survey.html";
+
+fn is_page(file: &Path) {
+    let page = fs::read_to_string(file).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") || page.starts_with("<!doctype html>"), "{page:.100}");
+    assert!(page.trim_end().ends_with("</html>"));
+}
+
+#[test]
+fn the_page_goes_where_it_is_wanted() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let (here, seen) = (dir(ground.join("here")), tmpfs(ground.join("seen")));
+            bush(&seen, 3, 3);
+            // In the current directory, in the place of what has the name, and also with --json.
+            fs::write(here.join(PAGE), "old").unwrap();
+            let ran = run(fathom(args!["survey", &seen, "--json"]).current_dir(&here)).exits(0);
+            is_page(&here.join(PAGE));
+            assert!(ran.stderr.contains(PAGE), "{ran}");
+            ran.json();
+            // Elsewhere.
+            let other = ground.join("other.html");
+            run(fathom(args!["survey", &seen, "-q", "-o", &other]).current_dir(&here)).exits(0);
+            is_page(&other);
+            // On standard output, and nothing else there.
+            let ran = run(fathom(args!["survey", &seen, "-o", "-"]).current_dir(&here)).exits(0);
+            fs::write(&other, &ran.stdout).unwrap();
+            is_page(&other);
+            assert_eq!(names(&here), [PAGE]);
+        });
+    }
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_a_warning() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let (here, seen) = (tmpfs(ground.join("here")), tmpfs(ground.join("seen")));
+            mount_remount(&here, MountFlags::RDONLY, "").unwrap();
+            let ran = run(fathom(args!["survey", &seen, "--json"]).current_dir(&here)).exits(1);
+            let value = ran.json();
+            let warnings = value["warnings"].as_array().unwrap();
+            assert_eq!(warnings.len(), 1, "{ran}");
+            assert!(warnings[0]["message"].as_str().unwrap().contains("Read-only"), "{ran}");
+            assert!(value["result"]["walk"].is_object());
+        });
+    }
+}
+
+/// What a finding says, of that name.
+fn finding<'a>(experiments: &'a Value, name: &str) -> &'a Value {
+    experiments.as_array().unwrap().iter().find(|finding| finding["name"] == name).unwrap()
+}
+
+#[test]
+fn every_figure_is_that_of_the_single_command() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let disk = ground.join("disk");
+            assert!(mounted(Make { mkfs: "-b 1024", ..EXT4[0] }, &disk));
+            bush(&disk, 4, 5);
+            tmpfs(disk.join("d0/inner"));
+            let json = |command: &mut std::process::Command| run(command).json()["result"].clone();
+            let all = json(&mut survey(args![&disk, "--json"]));
+
+            let mounts = json(&mut fathom(args!["mounts", &disk, "--json"]));
+            assert_eq!(all["mounts"]["mounts"], mounts["mounts"]);
+            for method in all["mounts"]["compare"]["methods"].as_array().unwrap() {
+                assert_eq!(method["found"], 2, "{method}");
+            }
+            let walk = json(&mut fathom(args!["walk", &disk, "-x", "--json"]));
+            assert_eq!(all["walk"]["engine"], walk["engine"]);
+            for engine in all["walk"]["compare"]["engines"].as_array().unwrap() {
+                assert_eq!((&engine["entries"], &engine["digest"]), (&walk["entries"], &walk["digest"]), "{engine}");
+            }
+            assert_eq!(all["dump"]["bytes"], 0);
+
+            let probe = json(&mut fathom(args!["probe", &disk, "block", "readahead", "--json"]));
+            let ours = &all["probe"][0];
+            assert_eq!(path(ours, "dir"), disk);
+            for name in ["allocation-block", "cluster", "page-cache-granule", "readahead-steady"] {
+                let (one, other) = (finding(&ours["experiments"], name), finding(&probe["experiments"], name));
+                for member in ["inferred", "truth", "unit"] {
+                    assert_eq!(one[member], other[member], "{name}: {one} {other}");
+                }
+            }
+            let prices = all["gates"]["prices"].as_array().unwrap();
+            assert!(prices.iter().any(|price| price["gate"] == "statx" && price["state"] == "warm"), "{prices:?}");
+            assert_eq!(all["skipped"], serde_json::json!({}));
+        });
+    }
+}
+
+#[test]
+fn a_user_without_root_gets_a_useful_page() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let own = fathom_in(&ground.join("bin"));
+            let (seen, here) = (tmpfs(ground.join("seen")), tmpfs(ground.join("here")));
+            bush(&seen, 3, 3);
+            fs::create_dir(seen.join("closed")).unwrap();
+            rustix::fs::chmod(seen.join("closed"), 0o700.into()).unwrap();
+            rustix::fs::chmod(&here, 0o777.into()).unwrap();
+            let mut command = program(&own, args!["survey", &seen, "--json"]);
+            as_nobody(command.current_dir(&here));
+            let ran = run(&mut command).exits(0);
+            let result = &ran.json()["result"];
+            is_page(&here.join(PAGE));
+            assert_eq!(result["machine"]["root"], false);
+            let lacking = result["machine"]["lacking"].to_string();
+            assert!(lacking.contains("only root may") && lacking.contains("may not read"), "{lacking}");
+            for section in ["mounts", "walk", "dump", "account", "startup", "gates"] {
+                assert!(result[section].is_object(), "{section}: {}", result["skipped"]);
+            }
+        });
+    }
+}

@@ -30,15 +30,26 @@ class Costs(dict):
         self["trials"] = len(timed)
 
 
-def load(path, count):
-    """{(bench, case, fs, cache, count): {contender: Costs}}; `count` is a column."""
-    groups = defaultdict(lambda: defaultdict(list))
+def grouped(path, key):
+    """{key(row): rows} of a file of raw rows; nothing where there is none."""
+    groups = defaultdict(list)
     if path.exists():
         with open(path, newline="") as table:
             for row in csv.DictReader(table):
-                case = tuple(row[k] for k in ("bench", "case", "fs", "cache"))
-                groups[(*case, int(row[count]))][row["contender"]].append(row)
-    return {case: {c: Costs(rows) for c, rows in by.items()} for case, by in groups.items()}
+                groups[key(row)].append(row)
+    return groups
+
+
+def load(path, count):
+    """{(bench, case, fs, cache, count): {contender: Costs}}; `count` is a column."""
+
+    def key(row):
+        return tuple(row[k] for k in ("bench", "case", "fs", "cache")), int(row[count]), row["contender"]
+
+    cases = defaultdict(dict)
+    for (case, n, contender), rows in grouped(path, key).items():
+        cases[(*case, n)][contender] = Costs(rows)
+    return cases
 
 
 def table(head, rows):

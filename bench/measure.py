@@ -63,6 +63,17 @@ def run_json(argv):
     return row | count(calls), answer["result"]
 
 
+def report(run, fathom, command, *words):
+    """What fathom writes with --json and -o, beside a command whose output is its own; `run` runs it."""
+    file = os.memfd_create("report")
+    os.set_inheritable(file, True)
+    try:
+        run([fathom, command, "--json", "-o", f"/proc/self/fd/{file}", *words])
+        return json.loads(whole_file(file))["result"]
+    finally:
+        os.close(file)
+
+
 def count(calls):
     return {
         "stat_calls": sum(calls.get(name, 0) for name in STAT_FAMILY),

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from statistics import median
 
-from figures import table, times
+from figures import grouped, table, times
 from namespace import MS_PRIVATE, in_namespace, mount
 from measure import ENVIRONMENT, Contender
 
@@ -86,14 +86,12 @@ def commands():
 
 def read(run):
     """{file system: {contender: median seconds}}, and how many look-ups each search made."""
-    import csv
-
-    path, by, lookups = run / "pathwalk.csv", {}, 0
-    if path.exists():
-        with open(path, newline="") as rows:
-            for row in csv.DictReader(rows):
-                lookups = int(row["directories"]) * int(row["files"])
-                by.setdefault(row["fs"], {}).setdefault(row["contender"], []).append(float(row["seconds"]))
+    by, lookups = {}, 0
+    for (fs, who, lookups), rows in grouped(
+        run / "pathwalk.csv",
+        lambda row: (row["fs"], row["contender"], int(row["directories"]) * int(row["files"])),
+    ).items():
+        by.setdefault(fs, {})[who] = [float(row["seconds"]) for row in rows]
     return {fs: {who: median(took) for who, took in each.items()} for fs, each in by.items()}, lookups
 
 

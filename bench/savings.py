@@ -7,16 +7,13 @@ raw-tables      a walk of an ext4 by statx; or by its tables
 batch-bulkstat  a walk of an XFS by statx; or by bulkstat
 """
 
-import csv
-import json
 import os
 import subprocess
-from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
-from figures import table
-from measure import run
+from figures import grouped, table
+from measure import report, run
 from namespace import MS_PRIVATE, in_namespace, mount
 from trees import Ground, Tree
 from walks import ENTRIES, FEW, join, say
@@ -34,16 +31,11 @@ def cpu(command):
 
 
 def predicted(fathom, change, command):
-    report = os.memfd_create("report")
-    os.set_inheritable(report, True)
-    try:
-        words = [fathom, "account", "--json", "-o", f"/proc/self/fd/{report}", "--calls", str(1 << 62), "--", *command]
+    def quietly(words):
         subprocess.run(words, check=True, close_fds=False, stdout=subprocess.DEVNULL)
-        answer = json.loads(os.pread(report, os.fstat(report).st_size, 0))
-    finally:
-        os.close(report)
-    changes = {row["change"]: row["saves_seconds"] for row in answer["result"]["what_if"]}
-    return changes[change]
+
+    answer = report(quietly, fathom, "account", "--calls", str(1 << 62), "--", *command)
+    return {row["change"]: row["saves_seconds"] for row in answer["what_if"]}[change]
 
 
 def rows(options, change, fs, entries, now, then):
@@ -106,14 +98,11 @@ def bench_savings(options):
 
 def load(run):
     """{(change, file system, entries): (predicted, measured)}, the medians."""
-    cases = defaultdict(list)
-    path = run / "savings.csv"
-    if path.exists():
-        with open(path, newline="") as rows:
-            for row in csv.DictReader(rows):
-                key = (row["case"], row["fs"], int(row["entries"]))
-                cases[key].append((float(row["predicted"]), float(row["measured"])))
-    return {key: tuple(median(column) for column in zip(*rows)) for key, rows in cases.items()}
+    cases = grouped(run / "savings.csv", lambda row: (row["case"], row["fs"], int(row["entries"])))
+    return {
+        key: tuple(median(float(row[name]) for row in rows) for name in ("predicted", "measured"))
+        for key, rows in cases.items()
+    }
 
 
 def targets(run):

@@ -7,7 +7,7 @@ use ondisk::btf::Btf;
 fuzz_target!(|bytes: &[u8]| {
     if let Some(btf) = Btf::parse(bytes) {
         assert!(btf.len() * 12 <= bytes.len());
-        if let Some(task) = btf.structure(b"task") {
+        if let [Some(task)] = btf.structures([b"task"]) {
             assert!(btf.size(task).is_some());
         }
         for number in 0..btf.len().min(16) as u32 + 2 {

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::support::build::{file, name, tmpfs};
-use crate::support::run::{args, calls, path};
+use crate::support::run::{args, calls, path, program};
 use crate::support::{Need, fathom, in_namespace, require, run, schema};
 
 /// The account of a command, of which nothing else is wanted.
@@ -235,6 +235,17 @@ fn prices_are_taken_from_a_probe() {
     std::fs::write(&prices, serde_json::json!({"result": {"dir": "/x", "prices": rows}}).to_string()).unwrap();
     let value = account(&["--prices", prices.to_str().unwrap()], ["stat", "/"]);
     assert_eq!(value["model"]["prices"], "fathom probe /x gates");
+    // A pipe will do: `--prices <(fathom probe ...)`.
+    let report = dir.path().join("report");
+    let piped = format!(
+        "cat {} | {} account --json -o {} --prices /dev/stdin -- stat /",
+        prices.display(),
+        env!("CARGO_BIN_EXE_fathom"),
+        report.display()
+    );
+    run(&mut program(Path::new("sh"), ["-c", &piped])).exits(0);
+    let piped: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+    assert_eq!(piped["result"]["model"]["prices"], value["model"]["prices"]);
     assert!(value["model"]["fixed_ns"].as_f64().unwrap() > 1000.0, "{}", value["model"]);
 }
 

@@ -114,7 +114,7 @@ impl<'a> Place<'a> {
 
 /// What strace has in its table beside file-system work: waiting, memory, sockets, processes, signals, clocks. What is left must be
 /// counted; a call that nobody has thought of fails the test.
-fn is_metered(name: &str) -> bool {
+pub(crate) fn is_metered(name: &str) -> bool {
     const OTHERS: &str = "mmap munmap mprotect mremap madvise brk poll ppoll select pselect6 epoll_create epoll_create1 \
         epoll_ctl epoll_wait epoll_pwait rt_sigaction rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_sigpending \
         sigaltstack pause nanosleep clock_nanosleep clock_gettime clock_getres gettimeofday time times getrusage clone clone3 \

@@ -10,6 +10,7 @@ mod counts;
 mod meter;
 mod patterns;
 mod savings;
+mod seconds;
 
 use serde_json::{Value, json};
 
@@ -75,6 +76,18 @@ fn another_table_is_not_rounded_and_nothing_is_printed_of_it() {
     assert!((raw["saves_system_percent"].as_f64().unwrap() - saves / 5.0).abs() < 1e-9);
     let text = run(&mut fathom(args!["account", "--model", file.path()])).exits(0);
     assert!(text.stderr.contains("two_gates is left out"), "{text}");
+}
+
+#[test]
+fn a_table_may_come_through_a_pipe() {
+    let file = table("list,9,1,0,no\nstat,0.5,1,1,no\nset,0.25,1,1,yes\n");
+    let plain = run(&mut fathom(args!["account", "--json", "--model", file.path()])).exits(0).json();
+    for name in ["-", "/dev/stdin"] {
+        let script =
+            format!("cat {} | {} account --json --model {name}", file.path().display(), env!("CARGO_BIN_EXE_fathom"));
+        let piped = run(&mut support::run::program("sh".as_ref(), ["-c", &script])).exits(0).json();
+        assert_eq!(piped["result"], plain["result"], "{name}");
+    }
 }
 
 #[test]

@@ -157,7 +157,16 @@ fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_p
                 assert_eq!((&predicted_["about"], &predicted_["rtt_source"]), (&"network".into(), &"measured".into()));
                 let rtt = predicted_["rtt"].as_f64().unwrap();
                 assert!((0.001..0.003).contains(&rtt), "{rtt}");
-                assert_eq!(predicted_["manner"]["keeps_misses"], !forgets_misses, "{predicted_}");
+                // Each kind of request is measured for itself.
+                let each = |request: &str| {
+                    let rows = predicted_["requests"].as_array().unwrap();
+                    let row = rows.iter().find(|row| row["request"] == request).unwrap();
+                    row["seconds"].as_f64().unwrap() / row["cold"].as_f64().unwrap()
+                };
+                assert_eq!(each("LOOKUP"), rtt, "{predicted_}");
+                for request in ["OPEN", "READ"] {
+                    assert_eq!(each(request) < latency.as_secs_f64(), only_lookups, "{request}: {predicted_}");
+                }
                 unmount(&root, UnmountFlags::DETACH).unwrap();
                 drop(far);
 
@@ -165,15 +174,9 @@ fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_p
                 let ran = run(Command::new("dash").arg("-c").arg(&script).env("PATH", &path)).exits(0);
                 let counts: BTreeMap<String, u64> =
                     far.counts().into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
-                let manner = &predicted_["manner"];
-                assert_eq!(
-                    (&manner["keeps_pages"], &manner["opens"]),
-                    (&(!forgets_pages).into(), &(!only_lookups).into())
-                );
-                let mut counts = counts;
-                if only_lookups {
-                    counts.retain(|name, _| name == "LOOKUP");
-                }
+                let manner = ["keeps_names", "keeps_misses", "keeps_pages", "opens", "reads", "flushes"]
+                    .map(|name| predicted_["manner"][name].as_bool().unwrap());
+                assert_eq!(manner, [true, !forgets_misses, !forgets_pages, true, true, false], "{predicted_}");
                 within("on the mount", &predicted(&value, "cold"), &counts);
                 println!("measured {:?}, predicted {}", ran.elapsed, predicted_["seconds"]);
                 for dir in 0..5 {
@@ -190,64 +193,4 @@ fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_p
             }
         });
     }
-}
-
-/// Seconds, predicted and measured, for bench/suite: a row for each trial.
-#[test]
-#[ignore = "takes the machine for itself: bench/suite pathsearch runs it"]
-fn seconds() {
-    let trials = std::env::var("FATHOM_TRIALS").map_or(3, |trials| trials.parse().unwrap());
-    let cases = [("python3", args!["/usr/bin/python3", "-c", "import json, decimal"].to_vec()), ("script", script())];
-    in_namespace(|ground| {
-        for (name, command) in &cases {
-            for latency in [200, 1000, 5000].map(Duration::from_micros) {
-                for trial in 0..trials {
-                    let how = Slowness { latency, ..Slowness::default() };
-                    let afresh = |work: &mut dyn FnMut(&Path)| {
-                        let root = ground.join("root");
-                        let far = serve(Path::new("/"), &root, how);
-                        for dir in ["proc", "dev", "tmp", "sys"] {
-                            mount_bind_recursive(Path::new("/").join(dir), root.join(dir)).unwrap();
-                        }
-                        work(&root);
-                        for dir in ["proc", "dev", "tmp", "sys"] {
-                            let _ = unmount(root.join(dir), UnmountFlags::DETACH);
-                        }
-                        let _ = unmount(&root, UnmountFlags::DETACH);
-                        drop(far);
-                    };
-                    let inside = |root: &Path| {
-                        let mut program = Command::new("chroot");
-                        program.arg(root).args(["/usr/bin/env", "-i", "LC_ALL=C.UTF-8"]).arg(format!("PATH={PATH}"));
-                        program
-                    };
-                    let mut predicted = Value::Null;
-                    afresh(&mut |root| {
-                        let mut program = inside(root);
-                        program.arg(env!("CARGO_BIN_EXE_fathom")).args([
-                            "pathsearch",
-                            "--json",
-                            "--rtt",
-                            "auto",
-                            "-o",
-                            "/tmp/fathom-seconds",
-                            "--",
-                        ]);
-                        run(program.args(command)).exits(0);
-                        let text = std::fs::read("/tmp/fathom-seconds").unwrap();
-                        predicted = serde_json::from_slice::<Value>(&text).unwrap()["result"]["predicted"].clone();
-                        std::fs::remove_file("/tmp/fathom-seconds").unwrap();
-                    });
-                    let mut measured = Duration::ZERO;
-                    afresh(&mut |root| {
-                        // chroot and env are there before the clock starts.
-                        run(inside(root).arg("true")).exits(0);
-                        measured = run(inside(root).args(command)).exits(0).elapsed;
-                    });
-                    let (seconds, rtt) = (predicted["seconds"].as_f64().unwrap(), predicted["rtt"].as_f64().unwrap());
-                    println!("row,{name},{},{trial},{rtt},{seconds},{}", latency.as_micros(), measured.as_secs_f64());
-                }
-            }
-        }
-    });
 }

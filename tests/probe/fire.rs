@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::names;
 use crate::support::build::{dir, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, image, mount_image, mounted};
+use crate::support::fuse::{Manner, serve};
 use crate::support::jail::{as_nobody, fathom_in, furnish, jailed};
 use crate::support::run::{args, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -129,6 +130,22 @@ fn whoever_is_stopped_leaves_nothing() {
                 assert!(names(place).is_empty(), "{:?}", names(place));
             }
             crate::support::build::unmount(&at);
+        });
+    }
+}
+
+#[test]
+fn a_file_system_that_does_not_answer_keeps_nobody_waiting() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|ground| {
+            for (manner, step) in [(Manner::Silent, "open it"), (Manner::NoSync, "bring a file in it to the disk")] {
+                let at = dir(ground.join("at"));
+                let server = serve(manner, &at);
+                let ran = run(&mut fathom(args!["probe", &at, "--max-seconds", "1s"])).refused();
+                assert!(ran.stderr.contains(step) && ran.elapsed < Duration::from_secs(15), "{ran}");
+                drop(server);
+                crate::support::build::unmount(&at);
+            }
         });
     }
 }

@@ -8,15 +8,14 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::mount::{MountFlags, mount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use super::build;
 use super::fuse::{
@@ -30,8 +29,9 @@ const RELEASE: u32 = 18;
 const IOCTL: u32 = 39;
 
 const OPERATIONS: usize = 64;
-/// Threads that answer: as many requests are on their way at a time.
-const THREADS: usize = 4;
+/// Threads that answer: as many requests are on their way at a time. A process that ends closes a dozen files at once, for which
+/// nobody waits; whoever asks next must not wait for them either.
+const THREADS: usize = 24;
 /// Seconds that the kernel may keep what it was told.
 const VALID: u64 = 3600;
 
@@ -52,14 +52,13 @@ pub(crate) struct Slowness {
 #[derive(Debug)]
 pub(crate) struct Far {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    at: PathBuf,
 }
 
 #[derive(Debug)]
 struct Shared {
     device: File,
     how: Slowness,
-    ended: AtomicBool,
     counts: [AtomicU64; OPERATIONS],
     state: Mutex<State>,
 }
@@ -79,26 +78,19 @@ struct State {
 /// Shows `tree` at `at`.
 pub(crate) fn serve(tree: &Path, at: &Path, how: Slowness) -> Far {
     build::dir(at);
-    let device = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/fuse").unwrap();
+    let device = OpenOptions::new().read(true).write(true).open("/dev/fuse").unwrap();
     let options =
         format!("fd={},rootmode=40755,user_id=0,group_id=0,allow_other,default_permissions", device.as_raw_fd());
     let options = CString::new(options).unwrap();
     mount("far", at, "fuse.far", MountFlags::NODEV | MountFlags::RDONLY, options.as_c_str()).unwrap();
     let state = State { paths: vec![PathBuf::new(), tree.to_path_buf()], ..State::default() };
-    let shared = Arc::new(Shared {
-        device,
-        how,
-        ended: AtomicBool::new(false),
-        counts: [const { AtomicU64::new(0) }; OPERATIONS],
-        state: Mutex::new(state),
-    });
-    let threads = (0..THREADS)
-        .map(|_| {
-            let shared = Arc::clone(&shared);
-            thread::spawn(move || attend(&shared))
-        })
-        .collect();
-    Far { shared, threads }
+    let shared =
+        Arc::new(Shared { device, how, counts: [const { AtomicU64::new(0) }; OPERATIONS], state: Mutex::new(state) });
+    for _ in 0..THREADS {
+        let shared = Arc::clone(&shared);
+        thread::spawn(move || attend(&shared));
+    }
+    Far { shared, at: at.to_path_buf() }
 }
 
 impl Far {
@@ -135,21 +127,23 @@ impl Far {
 
 impl Drop for Far {
     fn drop(&mut self) {
-        self.shared.ended.store(true, Ordering::Relaxed);
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+        // As a rule it is unmounted by now. If not, this ends the connection: for those who wait for it, and for the threads.
+        let _ = unmount(&self.at, UnmountFlags::FORCE | UnmountFlags::DETACH);
     }
 }
 
 fn attend(shared: &Shared) {
+    // A sleep is to end when it is told to, and not up to 50 µs later.
+    // SAFETY: no pointers.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
     let mut request = vec![0; 1 << 18];
-    let patience = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-    while !shared.ended.load(Ordering::Relaxed) {
-        let _ = poll(&mut [PollFd::new(&shared.device, PollFlags::IN)], Some(&patience));
+    loop {
+        // Of those that wait here the kernel wakes one.
         let length = match (&shared.device).read(&mut request) {
             Ok(length) => length,
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return, // unmounted
-            Err(error) if error.kind() == ErrorKind::WouldBlock => continue,    // another thread has it
-            Err(_) => continue,                                                 // the requester has gone
+            Err(error) if error.raw_os_error() == Some(libc::ECONNABORTED) => return,
+            Err(_) => continue, // the requester has gone
         };
         let arrived = Instant::now();
         let operation = u32::from_ne_bytes(request[4..8].try_into().unwrap());
@@ -159,30 +153,18 @@ fn attend(shared: &Shared) {
         if [FORGET, INTERRUPT, BATCH_FORGET].contains(&operation) {
             continue;
         }
-        let result = answer(shared, operation, &request[..length]);
-        // No network file system passes it on.
-        if ![INIT, IOCTL].contains(&operation) && (operation == LOOKUP || !shared.how.only_lookups) {
-            wait(arrived, shared.how.latency);
-        }
-        let (error, body) = match result {
+        let (error, body) = match answer(shared, operation, &request[..length]) {
             Ok(body) => (0, body),
             Err(errno) => (-errno, Vec::new()),
         };
         let length = u32::try_from(16 + body.len()).unwrap();
         let reply = [&length.to_ne_bytes()[..], &error.to_ne_bytes(), &request[8..16], &body].concat();
+        // No network file system passes an ioctl on.
+        if ![INIT, IOCTL].contains(&operation) && (operation == LOOKUP || !shared.how.only_lookups) {
+            // It sleeps all the time, as one does whose answer comes over a wire, and takes no processor from those who wait.
+            thread::sleep(shared.how.latency.saturating_sub(arrived.elapsed()));
+        }
         let _ = (&shared.device).write(&reply); // a requester that has gone meanwhile is no fault
-    }
-}
-
-/// Until so long after a moment, exactly: a sleep ends later than it is told to.
-fn wait(since: Instant, latency: Duration) {
-    const LATE: Duration = Duration::from_micros(120);
-    let left = latency.saturating_sub(since.elapsed());
-    if left > LATE {
-        thread::sleep(left - LATE);
-    }
-    while since.elapsed() < latency {
-        std::hint::spin_loop();
     }
 }
 

@@ -31,6 +31,8 @@ pub(crate) enum Manner {
     File,
     /// Serves a directory with two empty ones in it: one is called `short`, the other has a name of 600 bytes.
     LongName,
+    /// Serves an empty directory in which files can be made and written to; fsync(2) of them is never answered.
+    NoSync,
     /// Never reads a request. Who waits for it can be killed.
     Hung,
     /// Reads requests and never answers. Who waits for it cannot be killed until the server has gone.
@@ -108,11 +110,14 @@ fn attend(manner: Manner, mut device: &File, ended: &AtomicBool) {
 pub(super) const LOOKUP: u32 = 1;
 pub(super) const FORGET: u32 = 2;
 pub(super) const GETATTR: u32 = 3;
+const WRITE: u32 = 16;
 pub(super) const STATFS: u32 = 17;
+const FSYNC: u32 = 20;
 pub(super) const INIT: u32 = 26;
 pub(super) const OPENDIR: u32 = 27;
 pub(super) const READDIR: u32 = 28;
 pub(super) const RELEASEDIR: u32 = 29;
+const CREATE: u32 = 35;
 pub(super) const INTERRUPT: u32 = 36;
 pub(super) const BATCH_FORGET: u32 = 42;
 
@@ -127,7 +132,8 @@ fn answer(manner: Manner, request: &[u8]) -> Option<Vec<u8>> {
     }
     let result = match (manner, operation) {
         (_, INIT) => Ok(words(&[7, 31, 0, 0, 0, 4096, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
-        (Manner::Silent, _) => return None,
+        (Manner::Silent, _) | (Manner::NoSync, FSYNC) => return None,
+        (Manner::NoSync, _) => writable(operation, request),
         (Manner::Denies, _) => Err(libc::EACCES),
         (Manner::Fails(errno), _) => Err(errno),
         (Manner::File, GETATTR) => Ok(attributes(PLAIN_FILE)),
@@ -154,6 +160,23 @@ fn empty_directory(operation: u32) -> Result<Vec<u8>, i32> {
         READDIR | RELEASEDIR => Ok(Vec::new()),
         LOOKUP => Err(libc::ENOENT),
         _ => Err(libc::ENOSYS),
+    }
+}
+
+/// The directory is inode 1; each file that is made is inode 2.
+fn writable(operation: u32, request: &[u8]) -> Result<Vec<u8>, i32> {
+    const FILE: u64 = 2;
+    let node = u64::from_ne_bytes(request[16..24].try_into().unwrap());
+    match operation {
+        // `struct fuse_entry_out`, and an open file.
+        CREATE => {
+            let head = [FILE, 0, 3600, 3600, 0].map(u64::to_ne_bytes).concat();
+            Ok([&head, &attributes(PLAIN_FILE)[16..], &[0; 16]].concat())
+        }
+        // The body: a handle, the place, how much.
+        WRITE => Ok([&request[56..60], &[0; 4]].concat()),
+        GETATTR if node == FILE => Ok(attributes(PLAIN_FILE)),
+        _ => empty_directory(operation),
     }
 }
 

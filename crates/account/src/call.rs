@@ -159,7 +159,8 @@ pub struct Metered {
     pub ended: Ended,
     /// From the command's start to the end of the last metered process.
     pub real: Duration,
-    /// CPU time of the metered processes, in the programs. What a meter makes the kernel do for them may be in `sys`.
+    /// CPU time of the metered processes, in the programs. What a meter makes the kernel do for them may be in `sys`; ptrace, which
+    /// stops them at each call, takes it off.
     pub user: Duration,
     /// CPU time of the metered processes in the kernel.
     pub sys: Duration,

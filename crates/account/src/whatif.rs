@@ -53,9 +53,10 @@ pub struct Change {
 pub struct WhatIf {
     /// The fixed price of a call, in nanoseconds.
     pub fixed: f64,
-    /// CPU time of the command without a meter, of the part of the run that was told call by call, in seconds: what percents are of.
+    /// CPU time of the command without a meter, in seconds: what percents are of. Of the part of the run that was told call by call,
+    /// until it is [`scaled`](WhatIf::scaled).
     pub cpu: f64,
-    /// The calls of that part, at their prices, in seconds.
+    /// The calls at their prices, in seconds; likewise.
     pub priced: f64,
     /// The changes, the same ones always.
     pub changes: Vec<Change>,
@@ -121,6 +122,21 @@ pub fn what_if(detail: &Detail, asked: &BTreeMap<Vec<u8>, Asked>, prices: &Price
         "read the inodes from the device, on ext4, as root (fathom walk --engine ext4): for whole trees",
     ));
     WhatIf { fixed, cpu, priced, changes }
+}
+
+impl WhatIf {
+    /// The same of a run that goes on as the part of it that was told, so many times as long. Prices and percents stay.
+    pub fn scaled(mut self, times: f64) -> WhatIf {
+        self.cpu *= times;
+        self.priced *= times;
+        for change in &mut self.changes {
+            change.calls = (change.calls as f64 * times).round() as i64;
+            change.seconds *= times;
+            change.overhead *= times;
+            change.elapsed = change.elapsed.map(|elapsed| elapsed * times);
+        }
+        self
+    }
 }
 
 struct Model {
@@ -274,6 +290,18 @@ mod tests {
         assert!((raw.seconds - 2000.0 * (400.0 + fstat - 100.0) / 1e9).abs() < 1e-9 && raw.advised, "{raw:?}");
         let bulk = of(&what, "batch-bulkstat");
         assert!(bulk.calls == 0 && !bulk.advised && bulk.how.starts_with("nothing was asked"));
+    }
+
+    #[test]
+    fn what_goes_on_as_it_began_saves_as_much_again() {
+        let detail = detail(2000);
+        let part = what_if(&detail, &asked(&detail, |_| Some(b"ext4".to_vec())), &prices(), 0.010, 0.001);
+        let whole = part.clone().scaled(2.5);
+        assert_eq!((whole.cpu, whole.fixed), (2.5 * part.cpu, part.fixed));
+        for (part, whole) in part.changes.iter().zip(&whole.changes) {
+            assert_eq!((whole.percent, whole.advised), (part.percent, part.advised));
+            assert!((whole.seconds - 2.5 * part.seconds).abs() < 1e-9 && (whole.calls - part.calls * 5 / 2).abs() <= 1);
+        }
     }
 
     #[test]

@@ -407,6 +407,7 @@ impl Ring {
         let (Some(consumer), Some(producer)) = (self.consumer.word(0), self.data.word(0)) else { return 0 };
         let end = producer.load(Ordering::Acquire);
         let mut at = consumer.load(Ordering::Relaxed);
+        let mut given_back = at;
         let mut shown = 0;
         while at < end {
             let offset = at as usize & (self.size - 1);
@@ -434,8 +435,13 @@ impl Ring {
                 shown += 1;
             }
             at += (HEADER + len).next_multiple_of(8) as u64;
-            consumer.store(at, Ordering::Release);
+            // Programs look there for each record: what is written for each would go back and forth between processors.
+            if at - given_back > self.size as u64 / 16 {
+                consumer.store(at, Ordering::Release);
+                given_back = at;
+            }
         }
+        consumer.store(at, Ordering::Release);
         shown
     }
 }

@@ -12,6 +12,7 @@ use libc::{c_char, c_int, c_long, c_void};
 
 use crate::meter::answer;
 use crate::process::{self, Ended, Shared};
+use crate::signals::Handled;
 use crate::{Errno, Result};
 
 /// Words that the two processes share.
@@ -200,9 +201,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Until this is dropped, SIGINT, SIGQUIT, SIGTERM and SIGHUP do not end this process. What somebody sent goes on to the
 /// command; what the terminal sent, it has sent to the command too. What was ignored stays ignored.
-struct Signals {
-    before: [(c_int, libc::sigaction); 4],
-}
+struct Signals(Handled<4>);
 
 impl Signals {
     /// `None` when another command has them already: this process runs several.
@@ -212,21 +211,9 @@ impl Signals {
         }
         STOP.store(false, Ordering::SeqCst);
         TARGET.store(pid, Ordering::SeqCst);
-        let before = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP].map(|signal| {
-            // SAFETY: zero is a valid sigaction, both pointers are to live ones, and the handler does what handlers may do.
-            unsafe {
-                let mut before: libc::sigaction = std::mem::zeroed();
-                libc::sigaction(signal, std::ptr::null(), &raw mut before);
-                if before.sa_sigaction != libc::SIG_IGN {
-                    let mut now: libc::sigaction = std::mem::zeroed();
-                    now.sa_sigaction = on_signal as *const () as usize;
-                    now.sa_flags = libc::SA_SIGINFO; // and no SA_RESTART: who waits is to look
-                    libc::sigaction(signal, &raw const now, std::ptr::null_mut());
-                }
-                (signal, before)
-            }
-        });
-        Some(Signals { before })
+        let all = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
+        // SAFETY: the handler stores words and sends a signal, and leaves errno as it was. No SA_RESTART: who waits is to look.
+        Some(Signals(unsafe { Handled::new(all, on_signal, 0) }))
     }
 
     fn pass_on_no_more(&self) {
@@ -236,10 +223,7 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        for (signal, before) in &self.before {
-            // SAFETY: `before` is what sigaction filled in.
-            unsafe { libc::sigaction(*signal, before, std::ptr::null_mut()) };
-        }
+        self.0.put_back();
         TARGET.store(0, Ordering::SeqCst);
         TAKEN.store(false, Ordering::SeqCst);
     }

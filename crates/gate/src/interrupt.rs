@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use libc::c_int;
+use libc::{c_int, c_void};
+
+use crate::signals::Handled;
 
 /// The signal that has come; 0 while there was none.
 static CAME: AtomicI32 = AtomicI32::new(0);
@@ -35,24 +37,11 @@ pub fn heed() {
 /// From now until [`Guard`] is dropped, the first SIGINT, SIGTERM or SIGHUP is only noted, for [`asked`]; a second one ends
 /// the process at once. What is ignored stays ignored.
 pub fn hold() -> Guard {
-    extern "C" fn on_signal(signal: c_int) {
+    extern "C" fn on_signal(signal: c_int, _: *const libc::siginfo_t, _: *const c_void) {
         CAME.store(signal, Ordering::SeqCst);
     }
-    let set = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].map(|signal| {
-        // SAFETY: zero is a valid sigaction; all pointers are to live ones; the handler stores one word, which handlers may do.
-        unsafe {
-            let mut before: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(signal, std::ptr::null(), &raw mut before);
-            if before.sa_sigaction != libc::SIG_IGN {
-                let mut now: libc::sigaction = std::mem::zeroed();
-                now.sa_sigaction = on_signal as *const () as usize;
-                now.sa_flags = libc::SA_RESETHAND; // and no SA_RESTART: what sleeps is woken
-                libc::sigaction(signal, &raw const now, std::ptr::null_mut());
-            }
-            (signal, before)
-        }
-    });
-    Guard { set }
+    // SAFETY: the handler stores one word.
+    Guard(unsafe { Handled::new([libc::SIGINT, libc::SIGTERM, libc::SIGHUP], on_signal, libc::SA_RESETHAND) })
 }
 
 /// The signal that asks this process to stop, if one has come.
@@ -61,16 +50,11 @@ pub fn asked() -> Option<i32> {
 }
 
 /// What signals did before [`hold`]; they do it again when this is dropped, and the one that has come does it then.
-pub struct Guard {
-    set: [(c_int, libc::sigaction); 3],
-}
+pub struct Guard(Handled<3>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        for (signal, before) in &self.set {
-            // SAFETY: `before` is what sigaction filled in.
-            unsafe { libc::sigaction(*signal, before, std::ptr::null_mut()) };
-        }
+        self.0.put_back();
         let came = CAME.swap(0, Ordering::SeqCst);
         if came != 0 {
             // SAFETY: no pointers. As a rule this ends the process.

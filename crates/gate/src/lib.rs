@@ -29,6 +29,7 @@
 //! | [`ptrace`] | the stops of traced processes: `ptrace`, `process_vm_readv` |
 //! | [`scratch`] | files that are made to be experimented on |
 //! | [`seccomp`] | a filter that stops a traced process at some of its calls |
+//! | `signals` | handlers of signals, for a while |
 //! | [`uring`] | what statx costs through io_uring |
 //! | [`xattr`] | extended attributes: `listxattrat`, `getxattrat`, `flistxattr`, ... |
 //! | [`xfs`] | bulkstat and the geometry of XFS |
@@ -64,6 +65,7 @@ pub mod process;
 pub mod ptrace;
 pub mod scratch;
 pub mod seccomp;
+mod signals;
 pub mod uring;
 pub mod xattr;
 pub mod xfs;

@@ -4,13 +4,15 @@
 //! the others.
 
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 use libc::{c_int, c_long, c_void};
 
-use crate::Result;
 use crate::cache::page_size;
+use crate::clock::monotonic;
 use crate::meter::answer;
 use crate::process::{Ended, ended};
+use crate::{Errno, Result};
 
 // The C libraries do not agree on the type of these, and do not have all of them.
 const CONT: c_long = 7;
@@ -81,18 +83,33 @@ pub enum Came {
 }
 
 /// Waits for a thread that this one traces or a child that it has made to stop or end. With `times`, the times of those that
-/// end are looked up; that costs a little at each stop too.
+/// end are looked up; that costs a little at each stop too. If `awake` is some time, it looks again and again for so long, and does
+/// not sleep: to wake a processor that has gone to sleep may take far longer than what is waited for.
 ///
 /// # Errors
-/// `ECHILD` when there are none any more; `EINTR` when a signal has come.
-pub fn wait(times: bool) -> Result<(u32, Came)> {
+/// `ECHILD` when there are none any more; `EINTR` when a signal has come; `EAGAIN` when nothing has, while it was awake.
+pub fn wait(times: bool, awake: Duration) -> Result<(u32, Came)> {
     let mut status: c_int = 0;
     // SAFETY: zero is a valid rusage.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
     let into = if times { &raw mut usage } else { std::ptr::null_mut() };
-    // SAFETY: `status` and `usage` live, and a null pointer for the latter is allowed.
-    let tid = unsafe { libc::wait4(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD, into) };
-    let tid = answer(c_long::from(tid))? as u32;
+    let mut wait4 = |how: c_int| {
+        // SAFETY: `status` and `usage` live, and a null pointer for the latter is allowed.
+        let tid = unsafe { libc::wait4(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD | how, into) };
+        answer(c_long::from(tid)).map(|tid| tid as u32)
+    };
+    let tid = if awake.is_zero() {
+        wait4(0)?
+    } else {
+        let until = monotonic().saturating_add(awake.as_nanos() as u64);
+        loop {
+            match wait4(libc::WNOHANG)? {
+                0 if monotonic() >= until => return Err(Errno::EAGAIN),
+                0 => std::hint::spin_loop(),
+                tid => break tid,
+            }
+        }
+    };
     if !libc::WIFSTOPPED(status) {
         return Ok((tid, Came::Ended(ended(status, &usage))));
     }
@@ -267,7 +284,7 @@ mod tests {
         let _running = held.go().unwrap();
         let mut stops = Vec::new();
         let ended = loop {
-            match wait(true).unwrap() {
+            match wait(true, Duration::ZERO).unwrap() {
                 (tid, _) if tid != pid => {} // a child that a test has left behind whose thread is no more
                 (_, Came::Ended(ended)) => break ended,
                 (tid, Came::Stopped(stop)) => {

@@ -63,13 +63,26 @@ impl<'a> Btf<'a> {
         self.starts.is_empty()
     }
 
-    /// The number of the struct with a name.
-    pub fn structure(&self, name: &[u8]) -> Option<u32> {
-        let found = self.starts.iter().position(|&start| {
+    /// The numbers of the structs with these names, all in one go: there are a hundred thousand types.
+    pub fn structures<const N: usize>(&self, names: [&[u8]; N]) -> [Option<u32>; N] {
+        let mut found = [None; N];
+        let mut missing = N;
+        for (&start, number) in self.starts.iter().zip(1..) {
             let start = start as usize;
-            self.word(start + 4).is_some_and(|info| kind(info) == STRUCT) && self.is_named(start, name)
-        })?;
-        u32::try_from(found + 1).ok()
+            if self.word(start + 4).is_none_or(|info| kind(info) != STRUCT) {
+                continue;
+            }
+            for (name, found) in names.iter().zip(&mut found) {
+                if found.is_none() && self.is_named(start, name) {
+                    *found = Some(number);
+                    missing -= 1;
+                }
+            }
+            if missing == 0 {
+                break;
+            }
+        }
+        found
     }
 
     /// How many bytes a struct, or any other type with a size of its own, takes.
@@ -173,14 +186,16 @@ mod tests {
     fn fields_are_found_in_anonymous_structs_too() {
         let bytes = sample();
         let btf = Btf::parse(&bytes).unwrap();
-        let task = btf.structure(b"task").unwrap();
+        let [nothing, task, again] = btf.structures([b"tas", b"task", b"task"]);
+        assert_eq!((nothing, again), (None, task));
+        let task = task.unwrap();
         assert_eq!((btf.len(), task, btf.size(task)), (4, 4, Some(16)));
         let offset = |name: &[u8]| btf.member(task, name).map(|member| member.offset);
         assert_eq!(
             [b"state".as_slice(), b"pid", b"tgid", b"tg", b"bit"].map(offset),
             [Some(0), Some(4), Some(8), None, None]
         );
-        assert_eq!((btf.structure(b"int"), btf.structure(b"tas"), btf.member(1, b"pid")), (None, None, None));
+        assert_eq!((btf.structures([b"int"]), btf.member(1, b"pid")), ([None], None));
         assert_eq!((btf.size(0), btf.size(5)), (None, None));
     }
 
@@ -211,7 +226,7 @@ mod tests {
             bytes.truncate(cut);
             if let Some(btf) = Btf::parse(&bytes) {
                 for number in 0..8 {
-                    let _ = (btf.size(number), btf.member(number, b"tgid"), btf.structure(b"task"));
+                    let _ = (btf.size(number), btf.member(number, b"tgid"), btf.structures([b"task"]));
                 }
             }
         }

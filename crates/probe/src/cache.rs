@@ -210,52 +210,76 @@ fn holes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Vec<(u64, f64
     Ok(samples)
 }
 
-/// The paper's way: so much of a file is read, and read again; the average time of a step in the second pass. The lengths are
-/// doubled until the second pass is slower, and then halved in between, down to one step.
+/// How many steps the file has that is read twice: one and a half times the limit.
+const MOST_STEPS: u64 = 24;
+
+/// The paper's way: so much of a file is read, and read again.
 fn passes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Vec<(u64, f64)>, Trouble> {
     const CHUNK: usize = 256 << 10;
     let step = step(limit, true);
-    let most = 24; // one and a half times the limit
     let scratch = place.scratch()?;
-    fill(desk, &scratch.file, most * step)?;
-    forget(&scratch.file, most * step, None)?;
+    fill(desk, &scratch.file, MOST_STEPS * step)?;
     let mut buffer = vec![0; CHUNK];
-    let mut samples: Vec<(u64, f64)> = Vec::new();
-    let mut second = |runs: u64, desk: &mut Desk<'_>| -> Result<f64, Trouble> {
-        forget(&scratch.file, most * step, None)?;
-        let mut times = Vec::new();
-        for pass in 0..2 {
+    lengths(|runs| {
+        forget(&scratch.file, MOST_STEPS * step, None)?;
+        let mut pass = || -> Result<f64, Trouble> {
             let reader = scratch.reopen()?;
             // With readahead the next chunk is fetched before the first is thrown out, and nothing is to be seen.
             let _ = fadvise64(&reader, 0, 0, Advice::Random);
-            let mut at = 0;
+            let (mut times, mut at) = (Vec::new(), 0);
             while at < runs * step {
                 desk.spend(CHUNK as u64, 0)?;
                 let begun = desk.clock.now();
-                let n = read_at(&reader, &mut buffer, at)?;
-                if pass == 1 {
-                    times.push(desk.clock.since(begun) / n.max(1) as f64);
-                }
-                at += n.max(1) as u64;
+                let n = read_at(&reader, &mut buffer, at)?.max(1) as u64;
+                times.push(desk.clock.since(begun) / n as f64);
+                at += n;
             }
-        }
-        // Of the second pass the middle chunk says whether it came from memory.
-        Ok(median(times) * step as f64)
+            // The middle chunk says where all came from.
+            Ok(median(times) * step as f64)
+        };
+        Ok((pass()?, pass()?))
+    })
+}
+
+/// What a step takes in the second pass through so many. The lengths are doubled until that takes longer, and then halved in
+/// between, down to one step. `both` gives what a step takes in the first pass, and in the second.
+///
+/// The first pass comes from the disk, whatever else the machine does then. So the second is judged by the first: what slows down
+/// both says nothing, and is taken out of what is given.
+fn lengths(mut both: impl FnMut(u64) -> Result<(f64, f64), Trouble>) -> Result<Vec<(u64, f64)>, Trouble> {
+    /// The share of the first pass that the second may take where all is in memory; with more, there is no telling.
+    const CLEAR: f64 = 0.5;
+    let (disk, memory) = both(1)?;
+    let least = memory / disk;
+    if !(0.0..CLEAR).contains(&least) {
+        let why = "a read from the disk takes hardly longer here than one from memory: times cannot tell them apart";
+        return Err(Trouble::Hindered(why.to_owned()));
+    }
+    let mut samples = vec![(1, memory)];
+    let mut is_slow = |runs: u64, samples: &mut Vec<(u64, f64)>| -> Result<bool, Trouble> {
+        let (first, second) = both(runs)?;
+        let share = second / first;
+        samples.push((runs, share * disk));
+        Ok(share > least.sqrt())
     };
-    let level = second(1, desk)?;
-    samples.push((1, level));
-    let is_slow = |time: f64| time > 3.0 * level;
-    let (mut fits, mut too_long) = (1, most + 1);
+    let (mut fits, mut too_long) = (1, MOST_STEPS + 1);
     while too_long - fits > 1 {
-        let next = if too_long > most { (fits * 2).min(most) } else { (fits + too_long) / 2 };
-        let time = second(next, desk)?;
-        samples.push((next, time));
-        if is_slow(time) {
+        let next = if too_long > MOST_STEPS { (fits * 2).min(MOST_STEPS) } else { (fits + too_long) / 2 };
+        if is_slow(next, &mut samples)? {
             too_long = next;
-        } else if next == most {
-            break;
         } else {
             fits = next;
+        }
+        if fits == MOST_STEPS {
+            return Ok(samples); // they are in order
+        }
+    }
+    // A knee wants four before it and three after; the nearest are good enough.
+    let nearest = (1..=fits).rev().map(|runs| (runs, 4)).chain((too_long..=MOST_STEPS).map(|runs| (runs, 3)));
+    for (runs, wanted) in nearest {
+        let here = samples.iter().filter(|(known, _)| (*known <= fits) == (runs <= fits)).count();
+        if here < wanted && samples.iter().all(|(known, _)| *known != runs) {
+            is_slow(runs, &mut samples)?;
         }
     }
     samples.sort_unstable_by_key(|(runs, _)| *runs);
@@ -315,6 +339,32 @@ fn unpack(words: &[u64; WORDS], step: u64, paper: bool) -> Result<Series, Troubl
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A cache that holds so many steps, on a machine that is now idle and now busy.
+    #[test]
+    fn the_search_finds_what_the_cache_holds_whatever_else_the_machine_does() {
+        let mut seed = 1_u64;
+        let mut random = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        for holds in (5..22).cycle().take(170) {
+            let samples = lengths(|runs| {
+                let load = 1.0 + 3.0 * random();
+                let mut pass = |time: f64| time * load * (1.0 + 0.03 * random());
+                Ok((pass(100.0), pass(if runs <= holds { 20.0 } else { 100.0 })))
+            });
+            let (runs, values) = samples.unwrap().into_iter().unzip();
+            let series = Series { runs, ..Series::one(Kind::Passes, 1 << 20, values) };
+            let found = judge(&series).swap_remove(0);
+            let Some(Value::Number(bytes)) = found.inferred else { panic!("{holds}: {series:?}") };
+            assert!((bytes / f64::from(1 << 20) - holds as f64).abs() <= 1.0, "{holds}: {series:?}");
+        }
+        // What never is slower, and what is never faster.
+        assert_eq!(lengths(|_| Ok((100.0, 20.0))).unwrap().last().unwrap().0, MOST_STEPS);
+        assert!(matches!(lengths(|_| Ok((100.0, 90.0))), Err(Trouble::Hindered(_))));
+        assert!(matches!(lengths(|_| Ok((0.0, 0.0))), Err(Trouble::Hindered(_))));
+    }
 
     #[test]
     fn what_a_process_says_is_understood() {

@@ -60,6 +60,35 @@ const EACH: Duration = Duration::from_millis(120);
 /// A price wants at least so many batches.
 const BATCHES: usize = 5;
 
+/// What was priced, and what could not be.
+#[derive(Debug, Default)]
+struct Till {
+    prices: Vec<Price>,
+    /// Calls that failed: the gates, what they were asked, how they failed.
+    failed: Vec<(&'static str, &'static str, Errno)>,
+}
+
+impl Till {
+    /// What the file system does not have has no price, and that is no fault.
+    fn refused(&mut self, gate: &'static str, what: &'static str, errno: Errno) {
+        let it = (gate, what, errno);
+        if ![Errno::EOPNOTSUPP, Errno::ENOSYS].contains(&errno) && !self.failed.contains(&it) {
+            self.failed.push(it);
+        }
+    }
+
+    /// A finding for each gate that could not be priced.
+    fn unpriced(&self) -> impl Iterator<Item = Finding> {
+        self.failed.iter().map(|&(gates, what, errno)| {
+            let name = gates.split('+').next().unwrap_or(gates);
+            let gate = Gate::ALL.iter().find(|gate| gate.name() == name);
+            let why = format!("{gates} ({what}) could not be priced: {errno}");
+            let refused = gate.map(|gate| (*gate, errno));
+            Finding { refused, ..Finding::unknown(Experiment::Gates, name, "ns", why) }
+        })
+    }
+}
+
 /// All of it.
 pub fn gates(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<Vec<Finding>, Trouble> {
     desk.go_on("gates: what an empty call costs")?;
@@ -68,7 +97,11 @@ pub fn gates(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Res
     if threads > 1 {
         counts.push(threads);
     }
-    let (why, refused) = match all(place, desk, &counts, prices) {
+    let mut till = Till::default();
+    let done = all(place, desk, &counts, &mut till);
+    let unpriced: Vec<Finding> = till.unpriced().collect();
+    *prices = till.prices;
+    let (why, refused) = match done {
         Err(Trouble::Interrupted) => return Err(Trouble::Interrupted),
         Err(why) => (format!("; not all could be priced: {why}"), why.refusal()),
         Ok(()) => (String::new(), None),
@@ -87,12 +120,12 @@ pub fn gates(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Res
         empty.calls
     );
     let found = Finding::known(Experiment::Gates, "empty-call", "ns", empty.ns.round(), sure, method);
-    Ok(vec![Finding { refused, ..found }])
+    Ok([Finding { refused, ..found }].into_iter().chain(unpriced).collect())
 }
 
-fn all(place: &Place, desk: &mut Desk<'_>, counts: &[usize], prices: &mut Vec<Price>) -> Result<(), Trouble> {
+fn all(place: &Place, desk: &mut Desk<'_>, counts: &[usize], till: &mut Till) -> Result<(), Trouble> {
     for &threads in counts {
-        empty(desk, threads, prices)?;
+        empty(desk, threads, till)?;
     }
     let dir = match place.scratch_dir() {
         Ok(dir) => dir,
@@ -103,11 +136,11 @@ fn all(place: &Place, desk: &mut Desk<'_>, counts: &[usize], prices: &mut Vec<Pr
             for &threads in counts {
                 desk.go_on(&format!("gates: each call that needs no file of our own, on {threads} of the processors"))?;
                 let (there, absent) = (|_: usize| same(c"."), |_: usize| same(c"no-such-name"));
-                looks(desk, threads, &place.dir, "the directory", &there, &absent, prices)?;
+                looks(desk, threads, &place.dir, "the directory", &there, &absent, till)?;
             }
             if place.makes_no_names() {
                 desk.go_on("gates: 4 KiB reads, from memory and from the disk")?;
-                reads(place, desk, prices)?;
+                reads(place, desk, till)?;
             }
             return Err(why);
         }
@@ -127,16 +160,16 @@ fn all(place: &Place, desk: &mut Desk<'_>, counts: &[usize], prices: &mut Vec<Pr
     }
     // Some calls take a path, and no directory: they begin at the current one. Who cannot go back does not go there.
     let home = openat(CWD, c".", Open::DIRECTORY | Open::PATH).ok().filter(|_| fchdir(fd).is_ok());
-    let done = warm(desk, counts, fd, prices);
+    let done = warm(desk, counts, fd, till);
     if let Some(home) = home {
         fchdir(&home).map_err(Trouble::refused("cannot go back to the current directory", Gate::Fchdir))?;
     }
     done?;
     drop(dir);
     desk.go_on("gates: 4 KiB reads, from memory and from the disk")?;
-    reads(place, desk, prices)?;
+    reads(place, desk, till)?;
     desk.go_on("gates: the same calls after the kernel has forgotten names and inodes")?;
-    cold(place, desk, prices)
+    cold(place, desk, till)
 }
 
 fn name(thread: usize, file: usize) -> Result<CString, Trouble> {
@@ -150,18 +183,18 @@ fn price<'a>(
     gate: &'static str,
     what: &'static str,
     make: impl Fn(usize) -> Box<Batch<'a>> + Sync,
-    prices: &mut Vec<Price>,
+    till: &mut Till,
 ) -> Result<(), Trouble> {
-    price_all(desk, threads, [(gate, what)], make, prices)
+    price_all(desk, threads, [(gate, what)], make, till)
 }
 
-/// The same of batches of several calls, each with its price. What fails is left out.
+/// The same of batches of several calls, each with its price. What fails is said.
 fn price_all<'a, const N: usize>(
     desk: &mut Desk<'_>,
     threads: usize,
     calls: [(&'static str, &'static str); N],
     make: impl Fn(usize) -> Box<Batch<'a, N>> + Sync,
-    prices: &mut Vec<Price>,
+    till: &mut Till,
 ) -> Result<(), Trouble> {
     desk.still()?;
     let clock = desk.clock;
@@ -202,15 +235,20 @@ fn price_all<'a, const N: usize>(
         })
     };
     desk.still()?;
-    // What the file system does not have is not priced.
-    let Ok(done) = done.into_iter().collect::<Result<Vec<_>, Errno>>() else { return Ok(()) };
+    let done = match done.into_iter().collect::<Result<Vec<_>, Errno>>() {
+        Ok(done) => done,
+        Err(errno) => {
+            calls.into_iter().for_each(|(gate, what)| till.refused(gate, what, errno));
+            return Ok(());
+        }
+    };
     let made: u64 = done.iter().map(|(_, made)| made).sum();
     // Of an empty directory no entry has a price.
     if made == 0 {
         return Ok(());
     }
     for (part, (gate, what)) in calls.into_iter().enumerate() {
-        enter(gate, what, true, threads, done.iter().flat_map(|(costs, _)| costs).map(|cost| cost[part]), made, prices);
+        enter(gate, what, true, threads, done.iter().flat_map(|(costs, _)| costs).map(|cost| cost[part]), made, till);
     }
     Ok(())
 }
@@ -222,16 +260,16 @@ fn enter(
     threads: usize,
     costs: impl IntoIterator<Item = f64>,
     calls: u64,
-    prices: &mut Vec<Price>,
+    till: &mut Till,
 ) {
     let costs = sorted(costs);
     if !costs.is_empty() {
         let [low, ns, high] = [0.25, 0.5, 0.75].map(|share| quantile(&costs, share));
-        prices.push(Price { gate, what, warm, threads, ns, low, high, calls });
+        till.prices.push(Price { gate, what, warm, threads, ns, low, high, calls });
     }
 }
 
-fn empty(desk: &mut Desk<'_>, threads: usize, prices: &mut Vec<Price>) -> Result<(), Trouble> {
+fn empty(desk: &mut Desk<'_>, threads: usize, till: &mut Till) -> Result<(), Trouble> {
     const CALLS: u64 = 1000;
     let make = |_| -> Box<Batch<'_>> {
         Box::new(|clock| {
@@ -240,7 +278,7 @@ fn empty(desk: &mut Desk<'_>, threads: usize, prices: &mut Vec<Price>) -> Result
             Ok(([clock.since(begun) / CALLS as f64], CALLS))
         })
     };
-    price(desk, threads, "getppid", "an empty call", make, prices)
+    price(desk, threads, "getppid", "an empty call", make, till)
 }
 
 /// One call for each of a thread's files, timed together.
@@ -255,19 +293,19 @@ fn each<'a>(names: Vec<CString>, call: impl Fn(&CStr) -> Result<(), Errno> + 'a)
 }
 
 /// The calls that look at files, and those that make and take away, in a directory of our own, which is also the current one.
-fn warm(desk: &mut Desk<'_>, counts: &[usize], dir: &Fd, prices: &mut Vec<Price>) -> Result<(), Trouble> {
+fn warm(desk: &mut Desk<'_>, counts: &[usize], dir: &Fd, till: &mut Till) -> Result<(), Trouble> {
     let names = |thread: usize| -> Vec<CString> { (0..FILES).filter_map(|file| name(thread, file).ok()).collect() };
     let prefixed = |prefix: &str, thread: usize| -> Vec<CString> {
         (0..FILES).filter_map(|file| CString::new(format!("{prefix}{thread}-{file}")).ok()).collect()
     };
     for &threads in counts {
         desk.go_on(&format!("gates: each call, its answer in memory, on {threads} of the processors"))?;
-        looks(desk, threads, dir, "a file, by name", &names, &|t| prefixed("no-", t), prices)?;
+        looks(desk, threads, dir, "a file, by name", &names, &|t| prefixed("no-", t), till)?;
         let listed = |t| {
             let all = RefCell::default();
             each(names(t), move |n| llistxattr(n, &mut all.borrow_mut()))
         };
-        price(desk, threads, "llistxattr", "a file without any", listed, prices)?;
+        price(desk, threads, "llistxattr", "a file without any", listed, till)?;
         let absent = |t| {
             let value = RefCell::default();
             each(names(t), move |n| match lgetxattr(n, c"user.fathom", &mut value.borrow_mut()) {
@@ -275,15 +313,15 @@ fn warm(desk: &mut Desk<'_>, counts: &[usize], dir: &Fd, prices: &mut Vec<Price>
                 other => other,
             })
         };
-        price(desk, threads, "lgetxattr", "one that is not there", absent, prices)?;
+        price(desk, threads, "lgetxattr", "one that is not there", absent, till)?;
     }
     for &threads in counts {
         desk.go_on(&format!("gates: making, renaming and taking away, on {threads} of the processors"))?;
-        changes(desk, threads, dir, &prefixed, prices)?;
+        changes(desk, threads, dir, &prefixed, till)?;
     }
     desk.go_on("gates: waiting until a byte is on the disk")?;
     let make = |thread: usize| syncs(dir, thread);
-    price(desk, 1, "fsync", "after one byte was written", make, prices)?;
+    price(desk, 1, "fsync", "after one byte was written", make, till)?;
     Ok(())
 }
 
@@ -295,15 +333,15 @@ fn looks(
     what: &'static str,
     there: &(impl Fn(usize) -> Vec<CString> + Sync),
     absent: &(impl Fn(usize) -> Vec<CString> + Sync),
-    prices: &mut Vec<Price>,
+    till: &mut Till,
 ) -> Result<(), Trouble> {
     let stat = |n: &CStr| newfstatat(dir, n, At::SYMLINK_NOFOLLOW).map(drop);
     let open = |n: &CStr| openat(dir, n, Open::NOFOLLOW).map(drop);
-    price(desk, threads, "statx", what, |t| each(there(t), |n| look(dir, n)), prices)?;
-    price(desk, threads, "newfstatat", what, |t| each(there(t), stat), prices)?;
-    price(desk, threads, "openat+close", what, |t| each(there(t), open), prices)?;
-    price(desk, threads, "statx", "a name that is not there", |t| each(absent(t), |n| miss(dir, n)), prices)?;
-    price(desk, threads, "getdents64", "an entry", |_| entries(dir), prices)
+    price(desk, threads, "statx", what, |t| each(there(t), |n| look(dir, n)), till)?;
+    price(desk, threads, "newfstatat", what, |t| each(there(t), stat), till)?;
+    price(desk, threads, "openat+close", what, |t| each(there(t), open), till)?;
+    price(desk, threads, "statx", "a name that is not there", |t| each(absent(t), |n| miss(dir, n)), till)?;
+    price(desk, threads, "getdents64", "an entry", |_| entries(dir), till)
 }
 
 fn look(dir: &Fd, name: &CStr) -> Result<(), Errno> {
@@ -343,7 +381,7 @@ fn changes(
     threads: usize,
     dir: &Fd,
     prefixed: &(impl Fn(&str, usize) -> Vec<CString> + Sync),
-    prices: &mut Vec<Price>,
+    till: &mut Till,
 ) -> Result<(), Trouble> {
     let make = |thread: usize| -> Box<Batch<'_, 3>> {
         let (new, renamed) = (prefixed("new-", thread), prefixed("renamed-", thread));
@@ -360,7 +398,7 @@ fn changes(
         })
     };
     let calls = [("openat+close", "a new file"), ("renameat2", "to a new name"), ("unlinkat", "a file")];
-    price_all(desk, threads, calls, make, prices)
+    price_all(desk, threads, calls, make, till)
 }
 
 /// A byte is written to the thread's first file, and waited for.
@@ -378,7 +416,7 @@ fn syncs<'a>(dir: &'a Fd, thread: usize) -> Box<Batch<'a>> {
 }
 
 /// Reads of 4 KiB here and there in a file: from memory, and from the disk.
-fn reads(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<(), Trouble> {
+fn reads(place: &Place, desk: &mut Desk<'_>, till: &mut Till) -> Result<(), Trouble> {
     const PAGE: usize = 4096;
     const LEN: u64 = 8 << 20;
     const READS: u64 = 256;
@@ -406,7 +444,7 @@ fn reads(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<
         }
         costs.push(desk.clock.since(begun) / READS as f64);
     }
-    enter("pread64", "4 KiB", true, 1, costs, READS * TURNS as u64, prices);
+    enter("pread64", "4 KiB", true, 1, costs, READS * TURNS as u64, till);
     // What does not go from memory, or cannot be seen to, has no cold price.
     let Some(mut witness) = Witness::of(&scratch, len)? else { return Ok(()) };
     if !forget(&scratch.file, len, Some(&mut witness))? {
@@ -422,7 +460,7 @@ fn reads(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<
         costs.push(desk.clock.since(begun));
         desk.still()?;
     }
-    enter("pread64", "4 KiB", false, 1, costs, READS, prices);
+    enter("pread64", "4 KiB", false, 1, costs, READS, till);
     Ok(())
 }
 
@@ -432,7 +470,7 @@ const ROUNDS: usize = 3;
 const COLD_FILES: usize = 200;
 
 /// Names and inodes that the kernel has forgotten: in a process of its own, in a group of its own, which is emptied.
-fn cold(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<(), Trouble> {
+fn cold(place: &Place, desk: &mut Desk<'_>, till: &mut Till) -> Result<(), Trouble> {
     const ROOM: u64 = 128 << 20;
     const CALLS: [(&str, &str); 4] = [
         ("statx", "a file, by name"),
@@ -457,13 +495,14 @@ fn cold(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<(
         for name in &names {
             open_new(fd, name).ok()?;
         }
+        // What is dirty cannot be forgotten; nothing of what follows makes anything so.
+        syncfs(fd.as_fd()).ok()?;
         let mut gave = [0; CALLS.len() * ROUNDS];
         for round in gave.chunks_exact_mut(CALLS.len()) {
             for (call, gave) in round.iter_mut().enumerate() {
                 if gate::interrupt::asked().is_some() {
                     return None;
                 }
-                syncfs(fd.as_fd()).ok()?;
                 own.forget().ok()?;
                 let mut batch = match call {
                     0 => each(names.clone(), |name| look(fd, name)),
@@ -491,7 +530,7 @@ fn cold(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<(
     let gave = ran.gave;
     for (call, (gate, what)) in CALLS.into_iter().enumerate() {
         let costs = gave.chunks_exact(CALLS.len()).map(|round| f64::from_bits(round[call]));
-        enter(gate, what, false, 1, costs, (COLD_FILES * ROUNDS) as u64, prices);
+        enter(gate, what, false, 1, costs, (COLD_FILES * ROUNDS) as u64, till);
     }
     Ok(())
 }

@@ -14,10 +14,12 @@
 //! | [`samples`] | what was measured, as it is kept and read again |
 //! | [`infer`] | from samples to what made them: pure functions |
 //! | [`desk`] | what every experiment works with: the clock, what it may use up |
+//! | `answers` | whether a file system answers at all |
 //! | [`place`] | the directory that is probed, and files in it to experiment on |
 //! | [`cgroup`] | a group of processes with a memory limit of its own |
 #![forbid(unsafe_code)]
 
+mod answers;
 pub mod block;
 pub mod cache;
 pub mod cgroup;

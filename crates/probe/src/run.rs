@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use mounts::Warning;
 
+use crate::answers::answers;
 use crate::cache::How;
 use crate::desk::{Desk, Limits, Moved, Trouble};
 use crate::finding::{Experiment, Finding};
@@ -53,8 +54,9 @@ pub struct Answer {
 /// Does the experiments. `say` is told what is being measured, and why.
 ///
 /// # Errors
-/// When the directory cannot be opened, or [`Trouble::Interrupted`]. What stands in the way of one experiment is its finding.
+/// When the directory cannot be opened, when its file system does not answer, or [`Trouble::Interrupted`]. What stands in the way of one experiment is its finding.
 pub fn run(question: &Question, say: &mut dyn FnMut(&str)) -> Result<Answer, Trouble> {
+    answers(&question.dir, question.limits.time)?;
     let place = if question.unasked { Place::unasked(&question.dir)? } else { Place::open(&question.dir)? };
     let mut answer = Answer { fstype: place.fstype().map(<[u8]>::to_vec), ..Answer::default() };
     let mut desk = Desk::new(question.limits, say);

@@ -111,9 +111,9 @@ pub struct Model {
     pub fixed_ns: f64,
     /// Where the prices are from.
     pub prices: String,
-    /// CPU time of the command without a meter, of the part that was looked at call by call: what percents are of.
+    /// CPU time of the command without a meter: what percents are of.
     pub cpu_seconds: f64,
-    /// The calls of that part at their prices.
+    /// All calls at their prices, as if they were like those that were looked at one by one.
     pub priced_seconds: f64,
 }
 
@@ -444,7 +444,8 @@ impl Account<'_> {
         }
         if calls < self.calls() {
             say(format!(
-                "Files, directories, patterns and changes are of the first {calls} calls of {}; --calls gives more.",
+                "Files, directories and patterns are of the first {calls} calls of {}, and what changes would save is what they would save \
+                 if all were like these; --calls gives more.",
                 self.calls()
             ));
         }

@@ -76,7 +76,7 @@ pub struct Totals {
 }
 
 /// Requests of one kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Requests {
     /// `LOOKUP`, `OPEN`, ...
     pub request: &'static str,
@@ -86,11 +86,15 @@ pub struct Requests {
     pub warm: u64,
     /// Whether somebody waits for the answer: a round trip.
     pub waited_for: bool,
+    /// How long is waited for those with empty caches, one after the other.
+    pub seconds: f64,
 }
 
 /// What a client of the network file system keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Manner {
+    /// What names lead to.
+    pub keeps_names: bool,
     /// That a name is not there.
     pub keeps_misses: bool,
     /// Where links lead.
@@ -101,6 +105,8 @@ pub struct Manner {
     pub stats_after_read: bool,
     /// To open is a request.
     pub opens: bool,
+    /// To close is a request that is waited for.
+    pub flushes: bool,
     /// To read is a request.
     pub reads: bool,
     /// To open and to read a directory are requests.
@@ -416,11 +422,11 @@ impl Predicted<'_> {
             ),
             look,
         ));
-        let columns = [("REQUEST", Left), ("COLD", Right), ("WARM", Right), ("", Left)];
+        let columns = [("REQUEST", Left), ("COLD", Right), ("WARM", Right), ("TIME COLD", Right), ("", Left)];
         let mut table = Table::new(&columns, self.requests.len());
         for row in self.requests.iter().filter(|row| row.cold + row.warm > 0) {
-            let waited = if row.waited_for { "" } else { "not waited for" };
-            table.row([row.request, &row.cold.to_string(), &row.warm.to_string(), waited], Tone::Plain);
+            let (took, waited) = if row.waited_for { (time(row.seconds), "") } else { ("-".into(), "not waited for") };
+            table.row([row.request, &row.cold.to_string(), &row.warm.to_string(), &took, waited], Tone::Plain);
         }
         text.push_str(&table.to_text(look.width, look.color));
         text.push('\n');
@@ -428,7 +434,7 @@ impl Predicted<'_> {
     }
 }
 
-/// What would help, for people.
+/// What would help, for people; `rtt` is what a request takes that nothing is known of.
 pub fn fixes_text(fixes: &[Fix], rtt: f64, look: Look) -> String {
     let mut text = heading("What would help", look);
     if fixes.is_empty() {
@@ -444,7 +450,8 @@ impl Fix {
     /// What to do, and what it saves.
     pub fn sentence(&self, rtt: f64) -> String {
         let change = printable(self.change.as_bytes());
-        format!("{change}: {}, {} at {} each.", self.saves(), time(self.saves_seconds), time(rtt))
+        let each = if self.saves_requests > 0 { self.saves_seconds / self.saves_requests as f64 } else { rtt };
+        format!("{change}: {}, {} at {} each.", self.saves(), time(self.saves_seconds), time(each))
     }
 
     /// What it saves.
@@ -657,11 +664,13 @@ mod tests {
 
     fn sample() -> Pathsearch<'static> {
         let manner = Manner {
+            keeps_names: true,
             keeps_misses: true,
             keeps_links: true,
             keeps_pages: true,
             stats_after_read: false,
             opens: true,
+            flushes: false,
             reads: true,
             lists: true,
             window: 131_072,
@@ -701,7 +710,7 @@ mod tests {
                 seconds_at_least: 0.01,
                 seconds_own: 0.001,
                 server_busy: None,
-                requests: vec![Requests { request: "LOOKUP", cold: 4, warm: 0, waited_for: true }],
+                requests: vec![Requests { request: "LOOKUP", cold: 4, warm: 0, waited_for: true, seconds: 0.004 }],
                 manner,
             },
             fixes: vec![Fix {

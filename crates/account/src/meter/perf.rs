@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use gate::command::{Held, Running, Unstarted};
 use gate::file::read_kernel;
-use gate::perf::{Event, Ring, Watch as Watched, perf_event_open, wait};
-use gate::process::{self, Shared};
+use gate::perf::{Event, Ring, Watch as Watched, perf_event_open, permitted, wait};
+use gate::process::{self, Ahead, Shared};
 use gate::{Errno, clock};
 use ondisk::perf::{self, Abi, Record, Syscall, Task as Ids};
 
@@ -48,11 +48,8 @@ impl Meter for Perf {
     }
 
     fn possible(&self) -> Result<(), String> {
-        let tracepoints = Tracepoints::find()?;
-        let watch =
-            Watched { tracepoint: tracepoints.enter, sample: perf::SAMPLE, registers: 0, tasks: false, watermark: 0 };
-        let first = processors().first().copied().unwrap_or_default();
-        perf_event_open(&watch, 0, first).map(drop).map_err(refused)
+        Tracepoints::find()?;
+        permitted(processors().first().copied().unwrap_or_default()).map_err(refused)
     }
 
     fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure> {
@@ -68,19 +65,27 @@ impl Meter for Perf {
         // The command has its own limit already.
         process::raise_open_files();
         let mut events = Events::open(&tracepoints, held.id()).map_err(|e| Failure::Meter(refused(e)))?;
+        // What is not read in time is lost.
+        let ahead = Ahead::get();
         let before = process::children_time();
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| failed("start the command", e))?;
         let mut watch = Watch::new(tracepoints, running.id() as u32, want.calls(), to);
         let ended = watch.until_the_end(&mut running, &mut events).map_err(|e| failed("wait for the command", e))?;
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
+        drop(ahead);
+        // Who still runs goes on unseen: what is counted from here on would be missing.
+        let missing = events.stop().and_then(|()| {
+            watch.listen(&mut events.rings);
+            events.count()
+        });
+        let missing = missing.map_err(|e| failed("read the kernel's count of records", e))?;
         match running.unstarted() {
             Some(Unstarted::NotRun(errno)) => return Err(not_run(&command.program, errno)),
             Some(Unstarted::Unprepared(errno)) => return Err(failed("prepare the command", errno)),
             None => {}
         }
         let after = process::children_time();
-        let missing = events.count().map_err(|e| failed("read the kernel's count of records", e))?;
         let lost = missing[0].saturating_sub(watch.entries).max(missing[1].saturating_sub(watch.returns));
         let each = tried[0].load(Ordering::Relaxed).saturating_sub(bare);
         let (totals, crowded) = watch.totals.finish();
@@ -179,6 +184,11 @@ impl Events {
             event.enable()?;
         }
         Ok(events)
+    }
+
+    fn stop(&self) -> gate::Result<()> {
+        // A call of which only the end is seen would count as one that a filter has answered.
+        self.exit.iter().chain(&self.enter).chain(&self.others).try_for_each(Event::disable)
     }
 
     /// How often a call was entered, and how often one returned, whether that was recorded or not.

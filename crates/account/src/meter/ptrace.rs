@@ -67,7 +67,11 @@ impl Meter for Ptrace {
             None => {}
         }
         let after = process::children_time();
-        let per_call = told[ELAPSED].load(Ordering::SeqCst) / u64::from(ROUNDS);
+        let all_calls = |word: usize| {
+            let per_call = told[word].load(Ordering::SeqCst) / u64::from(ROUNDS);
+            Duration::from_nanos(per_call.saturating_mul(watch.calls))
+        };
+        let (overhead, busy) = (all_calls(ELAPSED), all_calls(BUSY));
         let (totals, crowded) = watch.totals.finish();
         let mut warnings = watch.warnings;
         warnings.extend(crowded);
@@ -79,11 +83,11 @@ impl Meter for Ptrace {
             told: watch.told,
             unfinished: watch.unfinished,
             lost: 0,
-            overhead: Duration::from_nanos(per_call.saturating_mul(watch.calls)),
+            overhead,
             ended,
             real,
             user: after.0.saturating_sub(before.0) + watch.user,
-            sys: after.1.saturating_sub(before.1) + watch.sys,
+            sys: (after.1.saturating_sub(before.1) + watch.sys).saturating_sub(busy),
         })
     }
 }
@@ -100,21 +104,27 @@ fn refused(errno: Errno) -> String {
 }
 
 /// What the command's process tells before it is the command.
-const WORDS: usize = 2;
+const WORDS: usize = 3;
 const GIVEN_UP: usize = 0;
 const ELAPSED: usize = 1;
+const BUSY: usize = 2;
 /// Calls that nobody counts, to see what metering costs; and so many before them, until all is warm.
 const ROUNDS: u32 = 64;
 const WARMING: u32 = 16;
+/// How long to look for the next stop before going to sleep; and what is not long to have waited for one, in nanoseconds, with all
+/// that waking up takes.
+const AWAKE: Duration = Duration::from_micros(200);
+const SWIFT: u64 = 500_000;
 
 /// Run in the command's process, just before it becomes the command.
 fn prepare(filter: &Filter, told: &[AtomicU64]) -> gate::Result<()> {
     let given_up = filter.install()?;
     told[GIVEN_UP].store(u64::from(given_up), Ordering::SeqCst);
     (0..WARMING).for_each(|_| clock::empty_file_call());
-    let before = clock::monotonic();
+    let (before, busy) = (clock::monotonic(), process::cpu_time());
     (0..ROUNDS).for_each(|_| clock::empty_file_call());
     told[ELAPSED].store(clock::monotonic().saturating_sub(before), Ordering::SeqCst);
+    told[BUSY].store(process::cpu_time().saturating_sub(busy).as_nanos() as u64, Ordering::SeqCst);
     Ok(())
 }
 
@@ -170,6 +180,35 @@ struct Process {
     children: u32,
 }
 
+/// Whether there is a processor to spare. While there is, and stops come one upon the other, this side stays awake: a processor that
+/// sleeps has to be woken for each, and on a virtual machine that takes a hundred times as long as the stop.
+struct Spare {
+    processors: usize,
+    /// It did not take long until the last stop.
+    swift: bool,
+    /// Waits since it was last looked whether somebody else had this thread's processor, and how often that was so by then.
+    waits: u32,
+    preemptions: i64,
+    /// Looks until which it is taken for granted that somebody wants it again.
+    rest: u32,
+}
+
+impl Spare {
+    fn is_there(&mut self, threads: usize) -> bool {
+        const LOOK: u32 = 64;
+        const REST: u32 = 64;
+        self.waits += 1;
+        if self.waits >= LOOK {
+            self.waits = 0;
+            let preemptions = process::preemptions();
+            let wanted = preemptions != self.preemptions;
+            self.rest = if wanted { REST } else { self.rest.saturating_sub(1) };
+            self.preemptions = preemptions;
+        }
+        self.swift && self.rest == 0 && threads < self.processors
+    }
+}
+
 /// The watch over the command and all that comes of it.
 struct Watch<'a> {
     to: &'a mut dyn Listener,
@@ -187,6 +226,7 @@ struct Watch<'a> {
     early: Vec<u32>,
     gone: Vec<u32>,
     root: u32,
+    spare: Spare,
     /// The command's own program is in place.
     began: bool,
     /// What the empty calls took, until then; afterwards what a call takes that does nothing.
@@ -220,6 +260,7 @@ impl<'a> Watch<'a> {
             early: Vec::new(),
             gone: Vec::new(),
             root,
+            spare: Spare { processors: process::processors(), swift: false, waits: 0, preemptions: 0, rest: 0 },
             began: false,
             trips: Vec::with_capacity((WARMING + ROUNDS) as usize),
             trip: 0,
@@ -238,7 +279,7 @@ impl<'a> Watch<'a> {
     fn follow(&mut self, running: &mut Running) -> Ended {
         let mut how = None;
         loop {
-            match ptrace::wait(self.orphans) {
+            match self.wait() {
                 Ok((tid, Came::Stopped(stop))) => self.stopped(tid, stop),
                 Ok((tid, Came::Ended(ended))) => {
                     if tid == self.root && how.is_none() {
@@ -248,13 +289,21 @@ impl<'a> Watch<'a> {
                     }
                     self.ended(tid, &ended);
                 }
-                Err(Errno::EINTR) => {}
+                Err(Errno::EINTR | Errno::EAGAIN) => {}
                 Err(_) => return how.unwrap_or(Ended::Exited(0)),
             }
             if running.asked_to_stop() && !self.processes.is_empty() {
                 self.end_all();
             }
         }
+    }
+
+    fn wait(&mut self) -> gate::Result<(u32, Came)> {
+        let awake = if self.spare.is_there(self.threads.len()) { AWAKE } else { Duration::ZERO };
+        let before = clock::monotonic();
+        let came = ptrace::wait(self.orphans, awake);
+        self.spare.swift = came.is_ok() && clock::monotonic().saturating_sub(before) < SWIFT;
+        came
     }
 
     fn stopped(&mut self, tid: u32, stop: Stop) {

@@ -42,7 +42,7 @@ pub(crate) struct Account {
     #[arg(long, value_name = "METER", default_value = "auto", help_heading = "Metering")]
     pub(crate) meter: MeterName,
     /// Look at so many calls one by one, for files, directories, patterns and changes; all are counted in any case
-    #[arg(long, value_name = "N", default_value_t = 262_144, help_heading = "Metering")]
+    #[arg(long, value_name = "N", default_value_t = 65_536, help_heading = "Metering")]
     pub(crate) calls: u64,
 
     /// What to add up by: program, process, directory; or directory:DEPTH, for the first DEPTH components of its name

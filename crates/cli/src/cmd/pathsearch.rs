@@ -204,8 +204,20 @@ fn predicted<'a>(judged: &'a Judged, question: &Question) -> shown::Predicted<'a
         cold,
         warm: it.requests.warm.of(request),
         waited_for: request.is_waited_for(),
+        seconds: it.prices.seconds_of(request, &it.requests.cold),
     });
-    let Manner { keeps_misses, keeps_links, keeps_pages, stats_after_read, opens, reads, lists, window } = it.manner;
+    let Manner {
+        keeps_names,
+        keeps_misses,
+        keeps_links,
+        keeps_pages,
+        stats_after_read,
+        opens,
+        flushes,
+        reads,
+        lists,
+        window,
+    } = it.manner;
     shown::Predicted {
         rtt: it.rtt,
         rtt_source: it.rtt_source,
@@ -219,13 +231,23 @@ fn predicted<'a>(judged: &'a Judged, question: &Question) -> shown::Predicted<'a
         seconds_own: it.own,
         server_busy: it.cold.busy,
         requests: requests.collect(),
-        manner: shown::Manner { keeps_misses, keeps_links, keeps_pages, stats_after_read, opens, reads, lists, window },
+        manner: shown::Manner {
+            keeps_names,
+            keeps_misses,
+            keeps_links,
+            keeps_pages,
+            stats_after_read,
+            opens,
+            flushes,
+            reads,
+            lists,
+            window,
+        },
     }
 }
 
 /// What would help, with what it saves where the prediction is for.
 pub(crate) fn fixes(judged: &Judged) -> Vec<shown::Fix> {
-    let rtt = judged.predicted.rtt;
     judged
         .fixes
         .iter()
@@ -234,7 +256,7 @@ pub(crate) fn fixes(judged: &Judged) -> Vec<shown::Fix> {
             change: fix.change.clone(),
             saves_misses: fix.misses,
             saves_requests: fix.requests,
-            saves_seconds: fix.requests as f64 * rtt,
+            saves_seconds: fix.seconds,
             saves_seconds_here: fix.here,
         })
         .collect()

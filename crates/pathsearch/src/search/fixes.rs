@@ -2,7 +2,7 @@
 
 use super::kind::Kind;
 use super::lookup::{components, split, trim};
-use super::model::{Manner, lookups_of};
+use super::model::{Manner, Prediction, Prices, Request, lookups_of};
 use super::path::{Better, quoted};
 use super::trace::{Touch, Traced};
 use super::tree::{Look, Node};
@@ -20,6 +20,8 @@ pub struct Fix {
     pub here: f64,
     /// Requests that the same start would not make on the network file system, with empty caches.
     pub requests: u64,
+    /// Seconds that these take there.
+    pub seconds: f64,
 }
 
 /// What the environment of the command says.
@@ -45,16 +47,11 @@ impl<'a> Missed<'a> {
 
     fn fix(&self, kind: Kind, change: String, per_miss: f64, ask: &mut Ask<'_>) -> Option<Fix> {
         let misses = self.names.iter().map(|touch| touch.count.misses).sum();
-        (misses > 0).then(|| Fix {
-            kind,
-            change,
-            misses,
-            here: per_miss * misses as f64,
-            requests: {
-                let names: Vec<Vec<u8>> = self.names.iter().map(|touch| touch.path.to_vec()).collect();
-                let once = lookups_of(&names, ask.look, ask.manner);
-                if ask.manner.keeps_misses { once } else { once.max(self.far(ask)) }
-            },
+        (misses > 0).then(|| {
+            let names: Vec<Vec<u8>> = self.names.iter().map(|touch| touch.path.to_vec()).collect();
+            let once = lookups_of(&names, ask.look, ask.manner);
+            let requests = if ask.manner.keeps_misses { once } else { once.max(self.far(ask)) };
+            Fix { kind, change, misses, here: per_miss * misses as f64, requests, seconds: ask.seconds(requests) }
         })
     }
 
@@ -70,15 +67,23 @@ pub struct Ask<'a> {
     pub look: &'a mut dyn Look,
     /// What the client keeps.
     pub manner: &'a Manner,
+    /// What requests take.
+    pub prices: &'a Prices,
 }
 
-/// Everything that would help, by what it saves, most first. `start` is what the whole start asks for, in requests that are
-/// waited for, files and bytes.
+impl Ask<'_> {
+    /// What so many look-ups take there.
+    fn seconds(&self, lookups: u64) -> f64 {
+        lookups as f64 * self.prices.of(Request::Lookup)
+    }
+}
+
+/// Everything that would help, by what it saves, most first. `start` is what the whole start asks for.
 pub fn fixes(
     traced: &Traced,
     around: &Surroundings,
     better: Option<&Better>,
-    start: (u64, u64, u64),
+    start: &Prediction,
     ask: &mut Ask<'_>,
 ) -> Vec<Fix> {
     let mut all = Vec::new();
@@ -91,9 +96,16 @@ pub fn fixes(
         // Of a directory that is not there, one look-up says so, whatever is looked for in it.
         let gone = better.left_out.iter().map(|dir| trim(dir));
         let gone = gone.filter(|dir| ask.look.node(dir) == Node::Missing && ask.look.far(dir)).count() as u64;
-        let requests = lookups_of(&better.names, ask.look, ask.manner) + gone;
+        let once = lookups_of(&better.names, ask.look, ask.manner) + gone;
+        let requests = if ask.manner.keeps_misses {
+            once
+        } else {
+            let far = better.names.iter().filter(|name| ask.look.far(split(name).0)).count() as u64;
+            once.max(better.saves * far / better.names.len().max(1) as u64) // the same name is asked for again each time
+        };
         let here = per_miss(Kind::Path) * better.saves as f64;
-        all.push(Fix { kind: Kind::Path, change: path_change(better), misses: better.saves, here, requests });
+        let seconds = ask.seconds(requests);
+        all.push(Fix { kind: Kind::Path, change: path_change(better), misses: better.saves, here, requests, seconds });
     }
     let listed = |list: &Option<Vec<u8>>| -> Vec<Vec<u8>> {
         let list = list.as_deref().unwrap_or_default();
@@ -169,9 +181,9 @@ pub fn fixes(
     ] {
         add(&Missed::new(traced, of(kind)), kind, change.to_owned());
     }
-    let (requests, files, bytes) = start;
+    let (requests, files) = (start.cold.waited(), start.files);
     if requests > 0 {
-        let size = bytes.div_ceil(1 << 20);
+        let size = start.bytes.div_ceil(1 << 20);
         all.push(Fix {
             kind: Kind::Other,
             change: format!(
@@ -181,6 +193,7 @@ pub fn fixes(
             misses: 0,
             here: 0.0,
             requests,
+            seconds: ask.prices.seconds(&start.cold),
         });
     }
     all.sort_by(|a, b| b.requests.cmp(&a.requests).then(b.misses.cmp(&a.misses)));

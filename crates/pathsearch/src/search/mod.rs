@@ -39,7 +39,7 @@ use classify::Known;
 use fixes::{Ask, Fix, Surroundings, fixes};
 use kind::Kind;
 use load::{Outcome, Start, outcome};
-use model::{Manner, Prediction, examples, predict};
+use model::{Manner, Prediction, Prices, Request, examples, predict};
 use path::{Better, better};
 use trace::{Directory, Trace, Traced};
 use tree::{Far, Here, Places};
@@ -74,8 +74,10 @@ pub struct Question {
 /// What the start would take on a network file system.
 #[derive(Clone, Debug)]
 pub struct Predicted {
-    /// Seconds of a request.
+    /// Seconds of a look-up.
     pub rtt: f64,
+    /// Seconds of each request.
+    pub prices: Prices,
     /// Where that comes from: `given`, `measured`, `assumed`.
     pub rtt_source: &'static str,
     /// What is taken to be on the network file system.
@@ -155,20 +157,18 @@ pub fn judge(traced: Traced, metered: &Metered, around: &Surroundings, question:
         Far::Everything
     };
     let mut here = Here::new(&places, &far);
-    let (rtt, rtt_source, manner) = price(&traced, &rows, &far, &places, question, &mut here, &mut warnings);
+    let (prices, rtt_source, manner) = price(&traced, &rows, &far, &places, question, &mut here, &mut warnings);
     let requests = predict(&traced.touched, &mut here, &manner);
     let own = own(&traced, metered, &places, &far);
-    let start = |requests: &model::Requests| Start {
-        own,
-        waited: requests.waited() as f64,
-        requests: requests.all() as f64,
-        rtt,
+    let start = |requests: &model::Requests| {
+        let waited = requests.waited() as f64;
+        Start { own, waited, requests: requests.all() as f64, rtt: prices.seconds(requests) / waited.max(1.0) }
     };
     let cold = outcome(&start(&requests.cold), question.nodes, question.rate);
     let warm = outcome(&start(&requests.warm), question.nodes, question.rate);
     let better = around.path.as_deref().and_then(|path| better(path, &traced.programs, &mut path::Here));
-    let whole = (requests.cold.waited(), requests.files, requests.bytes);
-    let fixes = fixes(&traced, around, better.as_ref(), whole, &mut Ask { look: &mut here, manner: &manner });
+    let ask = &mut Ask { look: &mut here, manner: &manner, prices: &prices };
+    let fixes = fixes(&traced, around, better.as_ref(), &requests, ask);
     let left = traced.left_out;
     const ROOM: &str = "there is no room for so many";
     let all: u64 = metered.totals.iter().map(|total| total.calls).sum();
@@ -185,7 +185,8 @@ pub fn judge(traced: Traced, metered: &Metered, around: &Surroundings, question:
             warnings.push(Warning::general(format!("{n} {what}: {why}")));
         }
     }
-    let predicted = Predicted { rtt, rtt_source, far, manner, requests, own, cold, warm };
+    let rtt = prices.of(Request::Lookup);
+    let predicted = Predicted { rtt, prices, rtt_source, far, manner, requests, own, cold, warm };
     Judged { traced, rows, predicted, fixes, better, warnings }
 }
 
@@ -210,7 +211,7 @@ fn rows(traced: &Traced, places: &Places) -> Vec<Row> {
     rows
 }
 
-/// What a request costs, and what is kept.
+/// What requests cost, and what is kept.
 fn price(
     traced: &Traced,
     rows: &[Row],
@@ -219,11 +220,12 @@ fn price(
     question: &Question,
     here: &mut Here<'_>,
     warnings: &mut Vec<Warning>,
-) -> (f64, &'static str, Manner) {
+) -> (Prices, &'static str, Manner) {
     let (known, source) = match question.rtt {
         Rtt::Given(seconds) => (seconds, "given"),
         Rtt::Auto | Rtt::Assumed => (ASSUMED_RTT, "assumed"),
     };
+    let known = Prices::alike(known);
     if *far == Far::Everything || question.rtt != Rtt::Auto && matches!(far, Far::Dirs(_)) {
         if question.rtt == Rtt::Auto {
             warnings.push(Warning::general(
@@ -237,11 +239,11 @@ fn price(
         Far::Dirs(dirs) => dirs.iter().map(Vec::as_slice).collect(),
         _ => rows.iter().filter(|row| far.holds(places, &row.dir)).map(|row| row.dir.as_slice()).collect(),
     };
-    let (file, link) = examples(&traced.touched, here);
+    let examples = examples(&traced.touched, here);
     let mut failed = None;
     for dir in dirs {
-        match calibrate(dir, file.as_deref(), link.as_deref()) {
-            Ok(found) if question.rtt == Rtt::Auto => return (found.rtt, "measured", found.manner),
+        match calibrate(dir, &examples) {
+            Ok(found) if question.rtt == Rtt::Auto => return (found.prices, "measured", found.manner),
             Ok(found) => return (known, source, found.manner),
             Err(e) => failed = failed.or(Some((dir, e))),
         }

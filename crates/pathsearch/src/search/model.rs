@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use super::calibrate::Examples;
 use super::trace::Touch;
 use super::tree::{Look, Node};
 
@@ -21,6 +22,8 @@ pub enum Request {
     Read,
     /// Attributes that are not held any more.
     Getattr,
+    /// That a descriptor is closed, of which somebody waits to hear that nothing went wrong.
+    Flush,
     /// To open a directory.
     Opendir,
     /// A piece of a directory.
@@ -31,13 +34,14 @@ pub enum Request {
 
 impl Request {
     /// All of them.
-    pub const ALL: [Request; 9] = [
+    pub const ALL: [Request; 10] = [
         Request::Lookup,
         Request::Readlink,
         Request::Open,
         Request::Create,
         Request::Read,
         Request::Getattr,
+        Request::Flush,
         Request::Opendir,
         Request::Readdir,
         Request::Release,
@@ -52,6 +56,7 @@ impl Request {
             Request::Create => "CREATE",
             Request::Read => "READ",
             Request::Getattr => "GETATTR",
+            Request::Flush => "FLUSH",
             Request::Opendir => "OPENDIR",
             Request::Readdir => "READDIR",
             Request::Release => "RELEASE",
@@ -68,6 +73,8 @@ impl Request {
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Requests {
     counts: [u64; Request::ALL.len()],
+    /// Bytes that those for data bring.
+    pub bytes: u64,
 }
 
 impl Requests {
@@ -97,9 +104,47 @@ impl Requests {
     }
 }
 
+/// What requests take: seconds for which whoever makes one waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prices {
+    each: [f64; Request::ALL.len()],
+    /// What each byte takes that a request for data brings.
+    pub byte: f64,
+}
+
+impl Prices {
+    /// All the same: a round trip.
+    pub fn alike(rtt: f64) -> Prices {
+        Prices { each: [rtt; Request::ALL.len()], byte: 0.0 }
+    }
+
+    /// What one of a kind takes; one for data, beside its bytes.
+    pub fn of(&self, request: Request) -> f64 {
+        self.each[request as usize]
+    }
+
+    /// Says what one of a kind takes.
+    pub fn set(&mut self, request: Request, seconds: f64) {
+        self.each[request as usize] = seconds;
+    }
+
+    /// How long is waited for requests of one kind, one after the other.
+    pub fn seconds_of(&self, request: Request, among: &Requests) -> f64 {
+        let bytes = if request == Request::Read { among.bytes as f64 * self.byte } else { 0.0 };
+        if request.is_waited_for() { among.of(request) as f64 * self.of(request) + bytes } else { 0.0 }
+    }
+
+    /// How long is waited for all of them, one after the other.
+    pub fn seconds(&self, of: &Requests) -> f64 {
+        Request::ALL.into_iter().map(|request| self.seconds_of(request, of)).sum()
+    }
+}
+
 /// What a client of a network file system keeps, and what it asks again for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manner {
+    /// It remembers what a name leads to.
+    pub keeps_names: bool,
     /// It remembers that a name is not there.
     pub keeps_misses: bool,
     /// It remembers where links lead.
@@ -110,7 +155,9 @@ pub struct Manner {
     pub stats_after_read: bool,
     /// To open a file is a request.
     pub opens: bool,
-    /// To read what is not in memory is a request that takes as long as a look-up.
+    /// To close a file is a request that is waited for.
+    pub flushes: bool,
+    /// To read what is not in memory is a request.
     pub reads: bool,
     /// To open a directory and to read it are requests.
     pub lists: bool,
@@ -122,11 +169,13 @@ impl Default for Manner {
     /// As NFS does it: everything is kept, and at each opening the server is asked.
     fn default() -> Manner {
         Manner {
+            keeps_names: true,
             keeps_misses: true,
             keeps_links: true,
             keeps_pages: true,
             stats_after_read: false,
             opens: true,
+            flushes: false,
             reads: true,
             lists: true,
             window: 128 << 10,
@@ -159,12 +208,25 @@ pub fn predict(touched: &[Touch], look: &mut dyn Look, manner: &Manner) -> Predi
     Prediction { cold, warm: client.requests, bytes: client.bytes, files: client.files.len() as u64 }
 }
 
-/// A file and a link that a start uses on the file system that the model is about: something to ask it with.
-pub fn examples(touched: &[Touch], look: &mut dyn Look) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+/// What a start uses on the file system that the model is about: the largest files, a link, directories that are listed.
+pub fn examples(touched: &[Touch], look: &mut dyn Look) -> Examples {
+    const FILES: usize = 8;
+    const LISTED: usize = 16;
     let mut client = Client::new(look, Manner::default());
     touched.iter().for_each(|touch| client.touch(touch));
-    let least = |names: Vec<Vec<u8>>| names.into_iter().min();
-    (least(client.files.into_keys().collect()), least(client.links.into_iter().collect()))
+    let (files, links) = (client.files, client.links);
+    let size = |file: &[u8], look: &mut dyn Look| match look.node(file) {
+        Node::File(size) => size,
+        _ => 0,
+    };
+    let mut files: Vec<(u64, Vec<u8>)> = files.into_keys().map(|file| (size(&file, look), file)).collect();
+    files.sort_unstable_by(|a, b| b.cmp(a));
+    let listed = touched.iter().filter(|touch| touch.listings > 0 && look.far(&touch.path));
+    Examples {
+        listed: listed.take(LISTED).map(|touch| touch.path.to_vec()).collect(),
+        files: files.into_iter().take(FILES).map(|(_, file)| file).collect(),
+        link: links.into_iter().min(),
+    }
 }
 
 /// Requests of the kind that a search makes: the look-ups of these names alone, after `before` were looked up.
@@ -231,9 +293,9 @@ impl<'a> Client<'a> {
             let known = self.names.contains(&next);
             node = self.look.node(&next);
             let last = left.is_empty();
-            if far && (!known || node == Node::Missing && !self.manner.keeps_misses) {
-                let again = if node == Node::Missing && !self.manner.keeps_misses { times } else { 1 };
-                self.requests.add(Request::Lookup, again);
+            let keeps = if node == Node::Missing { self.manner.keeps_misses } else { self.manner.keeps_names };
+            if far && !(known && keeps) {
+                self.requests.add(Request::Lookup, if keeps { 1 } else { times });
                 self.names.insert(next.clone());
             }
             match &node {
@@ -309,6 +371,9 @@ impl<'a> Client<'a> {
                     self.requests.add(Request::Open, touch.opens);
                 }
                 self.requests.add(Request::Release, touch.opens);
+                if self.manner.flushes {
+                    self.requests.add(Request::Flush, touch.opens);
+                }
                 if self.manner.stats_after_read {
                     self.requests.add(Request::Getattr, touch.stats_after_read);
                 }
@@ -353,8 +418,10 @@ impl<'a> Client<'a> {
         if mapped && !was_mapped {
             requests += faults(size, extent.max(had), window);
         }
-        if self.manner.reads {
+        if self.manner.reads && requests > 0 {
             self.requests.add(Request::Read, requests * times);
+            let brought = if mapped { size } else { extent.max(first_window(1, window) * PAGE).min(size) };
+            self.requests.bytes += brought.saturating_sub(had) * times;
         }
         if self.files.insert(file.to_vec(), (extent.max(had), mapped || was_mapped)).is_none() {
             self.bytes = self.bytes.saturating_add(size);

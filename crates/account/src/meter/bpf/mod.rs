@@ -4,9 +4,15 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`asm`] | an assembler: no compiler and no library is needed to make the programs, or to load them |
-//! | `program` | the programs, and the layout of what they share with this side |
+//! | `layout` | what the programs and this side have in common: the maps' values, the ring's records |
+//! | `draft` | what several of the programs do |
+//! | `program` | the programs |
 //! | `offsets` | where the fields of the kernel's structs are |
 //! | `watch` | this side: reads the ring, takes finished processes out of the maps |
+//!
+//! Raw tracepoints, and not a trampoline at each of the calls (fentry and fexit): that would cost strangers nothing and the metered less,
+//! but it is two programs and two patches of the kernel's code for each of more than a hundred calls, which takes longer than most
+//! commands run.
 //!
 //! It takes root (`CAP_BPF` and `CAP_PERFMON`) and Linux 5.8, by what it uses; it has been run on 6.18. What it cannot see: calls
 //! of 32-bit programs (it says how many there were), and what a 64-bit program asks for by `int 0x80`. Where the kernel does
@@ -14,6 +20,8 @@
 //! when the program is gone before it can be looked at.
 
 pub mod asm;
+mod draft;
+mod layout;
 mod offsets;
 mod program;
 mod watch;
@@ -26,11 +34,13 @@ use std::time::Duration;
 
 use gate::bpf::{Kind, Map, Program, Refused, Ring, Words, prctl_unknown, raw_tracepoint_open};
 use gate::command::{Held, Unstarted};
-use gate::{Errno, Fd, clock, process};
+use gate::process::{self, Ahead};
+use gate::{Errno, Fd, clock};
 
+use self::draft::Things;
+use self::layout::{SCRATCH, SIGN, board, slot, task};
 use self::offsets::Offsets;
-use self::program::{SCRATCH, SIGN, Things, board, slot, task};
-use self::watch::Watch;
+use self::watch::{MOST_TOLD, Watch};
 use super::find::not_run;
 use super::{how, trial};
 use crate::call::{Command, Failure, Listener, Meter, Metered, Want};
@@ -38,11 +48,17 @@ use crate::call::{Command, Failure, Listener, Meter, Metered, Want};
 /// The programs call what the kernel lets only those of GPL-compatible licences call.
 const LICENSE: &CStr = c"Dual MIT/GPL";
 
-/// Threads that can be metered at once.
-const TASKS: u32 = 1 << 14;
-/// Processes between two looks of this side, at most, and calls by process, number and error. Beyond, they are added up together.
-const SLOTS: u32 = 1 << 12;
-const CELLS: u32 = 1 << 16;
+/// How many there is room for in the maps.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    /// Threads that are metered at once. Further ones are lost.
+    tasks: u32,
+    /// Processes between two looks of this side, and calls by process, number and error. Beyond, they are added up together.
+    slots: u32,
+    cells: u32,
+}
+
+const ROOM: Room = Room { tasks: 1 << 14, slots: 1 << 12, cells: 1 << 16 };
 /// Bytes in the ring, at least and at most: what programs begin, and calls that are told, which take about so many each.
 const LEAST_RING: u64 = 1 << 18;
 const MOST_RING: u64 = 1 << 24;
@@ -69,7 +85,7 @@ impl Meter for Bpf {
     }
 
     fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure> {
-        self.run_by(Offsets::find().map_err(Failure::Meter)?, command, want, to)
+        self.run_by(Offsets::find().map_err(Failure::Meter)?, ROOM, command, want, to)
     }
 }
 
@@ -78,13 +94,14 @@ impl Bpf {
     fn run_by(
         &self,
         offsets: Offsets,
+        room: Room,
         command: &Command,
         want: Want,
         to: &mut dyn Listener,
     ) -> Result<Metered, Failure> {
         let tell = want.calls();
         let bare = trial();
-        let kit = Kit::new(offsets, tell).map_err(Failure::Meter)?;
+        let kit = Kit::new(offsets, room, tell).map_err(Failure::Meter)?;
         let Kit { words, tasks, slots, cells, mut ring, programs, attached, cookie, .. } = kit;
         let prepare = || {
             prctl_unknown(SIGN as u32, cookie[0], cookie[1]);
@@ -93,19 +110,21 @@ impl Bpf {
             }
             words[board::TRIED].store(trial(), Ordering::Relaxed);
             // From here on calls are told: the next one is the execve of the command.
-            if tell > 0 {
-                set_classes(&words, true);
-            }
+            words[board::LEFT].store(tell.min(MOST_TOLD), Ordering::Relaxed);
+            words[board::BEGUN].store(1, Ordering::Release);
             Ok(())
         };
         let failed = |what: &str, errno: Errno| Failure::Meter(format!("cannot {what}: {errno}"));
         let held = Held::fork(&command.program, &command.args, prepare).map_err(|e| failed("fork", e))?;
+        // What is not read in time is lost.
+        let ahead = Ahead::get();
         let before = process::children_time();
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| failed("start the command", e))?;
         let mut watch = Watch::new(&words, [&tasks, &slots, &cells], tell, to);
         let ended = watch.until_the_end(&mut running, &mut ring).map_err(|e| failed("wait for the command", e))?;
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
+        drop(ahead);
         drop(attached);
         match running.unstarted() {
             Some(Unstarted::NotRun(errno)) => return Err(not_run(&command.program, errno)),
@@ -118,7 +137,7 @@ impl Bpf {
         let missed =
             programs.iter().filter_map(|program| program.info().ok()).map(|info| info.recursion_misses).sum::<u64>();
         let each = words[board::TRIED].load(Ordering::Relaxed).saturating_sub(bare);
-        let summary = watch.finish().map_err(|e| failed("read the maps of the BPF programs", e))?;
+        let summary = watch.finish(&mut ring).map_err(|e| failed("read the maps of the BPF programs", e))?;
         let calls: u64 = summary.totals.iter().map(|total| total.calls).sum();
         Ok(Metered {
             meter: self.name(),
@@ -155,18 +174,19 @@ struct Kit {
 }
 
 impl Kit {
-    fn new(offsets: Offsets, tell: u64) -> Result<Kit, String> {
+    fn new(offsets: Offsets, room: Room, tell: u64) -> Result<Kit, String> {
         let map = |kind, name, key, value, entries| Map::new(kind, name, key, value, entries).map_err(unmade);
         let board = map(Kind::Array, "fathom_board", 4, 8 * board::WORDS, 1)?;
-        let tasks = map(Kind::Hash, "fathom_tasks", 4, task::LEN as usize, TASKS)?;
-        let slots = map(Kind::Hash, "fathom_slots", 8, slot::LEN as usize, SLOTS)?;
-        let cells = map(Kind::Hash, "fathom_cells", 16, 16, CELLS)?;
+        let tasks = map(Kind::Hash, "fathom_tasks", 4, task::LEN as usize, room.tasks)?;
+        let slots = map(Kind::Hash, "fathom_slots", 8, slot::LEN as usize, room.slots)?;
+        let cells = map(Kind::Hash, "fathom_cells", 16, 16, room.cells)?;
         let scratch = map(Kind::PercpuArray, "fathom_scratch", 4, SCRATCH, 1)?;
         let size = (tell.min(MOST_RING) * EACH).next_power_of_two().clamp(LEAST_RING, MOST_RING) as u32;
         let ring = Ring::new("fathom_ring", size).map_err(unmade)?;
         let words = board.words().map_err(unmade)?;
-        set_classes(&words, false);
-        words[board::EVENTS].store((tell > 0).into(), Ordering::Relaxed);
+        for (word, class) in words.iter().skip(board::CLASSES).zip(layout::classes()) {
+            word.store(class, Ordering::Relaxed);
+        }
         let things = Things {
             board: raw(&board),
             tasks: raw(&tasks),
@@ -197,13 +217,6 @@ impl Kit {
         }
         let cookie = things.cookie;
         Ok(Kit { words, tasks, slots, cells, ring, programs, attached, cookie, _others: [board, scratch] })
-    }
-}
-
-/// Says of each system call whether it is counted, and whether it is told.
-fn set_classes(words: &Words, told: bool) {
-    for (word, class) in words.iter().skip(board::CLASSES).zip(program::classes(told)) {
-        word.store(class, Ordering::Relaxed);
     }
 }
 
@@ -245,8 +258,10 @@ fn refused(Refused { errno, log }: Refused) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
-    use crate::call::Ended;
+    use crate::call::{Ended, Total};
 
     #[test]
     fn every_program_can_be_assembled_and_read() {
@@ -305,7 +320,7 @@ mod tests {
         }
         for offsets in [Offsets::find().unwrap(), Offsets::by_looking().unwrap()] {
             for tell in [0, u64::MAX] {
-                Kit::new(offsets, tell).map(drop).unwrap();
+                Kit::new(offsets, ROOM, tell).map(drop).unwrap();
             }
         }
     }
@@ -319,17 +334,44 @@ mod tests {
         let words = ["sh", "-c", script].map(std::ffi::OsString::from);
         let command = Command::find(&words).unwrap();
         let counted = |offsets: Offsets| {
-            let metered = Bpf.run_by(offsets, &command, Want::Detail { calls: u64::MAX }, &mut ()).unwrap();
+            let metered = Bpf.run_by(offsets, ROOM, &command, Want::Detail { calls: u64::MAX }, &mut ()).unwrap();
             assert_eq!((metered.ended, metered.lost), (Ended::Exited(0), 0));
-            let mut calls = std::collections::BTreeMap::<_, u64>::new();
-            for total in &metered.totals {
-                assert!(total.program.contains(&b'/') || offsets.program.is_none(), "{total:?}");
-                *calls.entry(total.number).or_default() += total.calls;
-            }
-            calls
+            let named = |total: &Total| total.program.contains(&b'/') || offsets.program.is_none();
+            assert!(metered.totals.iter().all(named), "{:?}", metered.totals);
+            by_number(&metered)
         };
         let said = counted(Offsets::find().unwrap());
         assert_eq!(counted(Offsets::by_looking().unwrap()), said);
+    }
+
+    /// Calls and errors by number.
+    fn by_number(metered: &Metered) -> BTreeMap<u32, (u64, u64)> {
+        let mut calls = BTreeMap::<_, (u64, u64)>::new();
+        for total in &metered.totals {
+            let sum = calls.entry(total.number).or_default();
+            *sum = (sum.0 + total.calls, sum.1 + total.errors.iter().map(|(_, times)| times).sum::<u64>());
+        }
+        calls
+    }
+
+    #[test]
+    fn tables_that_are_full_lose_no_call() {
+        if let Err(why) = Bpf.possible() {
+            return eprintln!("SKIPPED: {why}");
+        }
+        let script = "for i in 1 2 3 4 5 6 7 8; do (ls / /no/such; cat /etc/passwd) >/dev/null 2>&1; done; true";
+        let words = ["sh", "-c", script].map(std::ffi::OsString::from);
+        let command = Command::find(&words).unwrap();
+        let metered =
+            |room| Bpf.run_by(Offsets::find().unwrap(), room, &command, Want::Detail { calls: 40 }, &mut ()).unwrap();
+        let ample = metered(ROOM);
+        assert_eq!((ample.told, ample.lost, &ample.warnings[..]), (40, 0, &[][..]));
+        let tight = metered(Room { slots: 2, cells: 4, ..ROOM });
+        assert_eq!((by_number(&tight), tight.told, tight.lost), (by_number(&ample), 40, 0));
+        assert!(tight.warnings.iter().any(|warning| warning.contains("no room for whose")), "{:?}", tight.warnings);
+        // Threads that there is no room for are lost, and it is said.
+        let alone = metered(Room { tasks: 1, ..ROOM });
+        assert!(alone.lost > 0 && alone.warnings.iter().any(|warning| warning.contains("could not be followed")));
     }
 
     #[test]

@@ -5,8 +5,9 @@ use gate::bpf::{Kind, Map, Program, Ring, prctl_unknown, raw_tracepoint_open};
 use gate::fs::{CWD, Open, openat, read};
 use ondisk::btf::Btf;
 
-use super::program::{self, LOOKED, SCRATCH, SIGN, Things};
-use super::{LICENSE, refused};
+use super::draft::Things;
+use super::layout::{LOOKED, SCRATCH, SIGN};
+use super::{LICENSE, program, refused};
 
 /// Where what is needed is, in bytes. Without BTF only the ids are known, and the rest does without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,31 +68,39 @@ impl Offsets {
     /// From the kernel's types.
     pub(super) fn of(types: &[u8]) -> Option<Offsets> {
         let btf = Btf::parse(types)?;
-        let task = btf.structure(b"task_struct")?;
-        let field = |name: &[u8]| btf.member(task, name).map(|member| member.offset);
-        let of = |structure: &[u8], name: &[u8]| Some(btf.member(btf.structure(structure)?, name)?.offset);
+        let [task, pid, upid, binprm, file, inode, sigpending, signal] = btf.structures([
+            b"task_struct",
+            b"pid",
+            b"upid",
+            b"linux_binprm",
+            b"file",
+            b"inode",
+            b"sigpending",
+            b"signal_struct",
+        ]);
+        let of = |structure: Option<u32>, name: &[u8]| Some(btf.member(structure?, name)?.offset);
+        let field = |name: &[u8]| of(task, name);
         let ids = || {
-            let upid = btf.structure(b"upid")?;
             Some(Ids {
                 thread_pid: field(b"thread_pid")?,
-                level: of(b"pid", b"level")?,
-                numbers: of(b"pid", b"numbers")? + btf.member(upid, b"nr")?.offset,
-                size: btf.size(upid)?,
+                level: of(pid, b"level")?,
+                numbers: of(pid, b"numbers")?.checked_add(of(upid, b"nr")?)?,
+                size: btf.size(upid?)?,
             })
         };
         let program = || {
             Some(Running {
-                interp: of(b"linux_binprm", b"interp")?,
-                file: of(b"linux_binprm", b"file")?,
-                inode: of(b"file", b"f_inode")?,
-                ino: of(b"inode", b"i_ino")?,
+                interp: of(binprm, b"interp")?,
+                file: of(binprm, b"file")?,
+                inode: of(file, b"f_inode")?,
+                ino: of(inode, b"i_ino")?,
             })
         };
         let ends = || {
             Some(Ends {
-                pending: field(b"pending")?.checked_add(of(b"sigpending", b"signal")?)?,
+                pending: field(b"pending")?.checked_add(of(sigpending, b"signal")?)?,
                 signal: field(b"signal")?,
-                group_exit_code: of(b"signal_struct", b"group_exit_code")?,
+                group_exit_code: of(signal, b"group_exit_code")?,
             })
         };
         Some(Offsets {

@@ -11,8 +11,7 @@ use gate::command::Running;
 use gate::notify::{Event, poll};
 use gate::process::Ended;
 
-use super::program::{self, board, fork, kind, names, slot, task};
-use super::set_classes;
+use super::layout::{self, board, fork, kind, names, slot, task};
 use crate::call::{Call, Fork, Listener, Total};
 use crate::meter::families::Families;
 use crate::meter::file_of;
@@ -23,6 +22,8 @@ use crate::syscalls::NUMBERS;
 const BUSY: Duration = Duration::from_millis(1);
 /// And when there was nothing: a ring that fills wakes earlier, and so does the end of the last thread.
 const IDLE: Duration = Duration::from_millis(100);
+/// As many calls as can be told: the programs count down with a sign.
+pub(super) const MOST_TOLD: u64 = i64::MAX as u64;
 
 /// The names in a record, which stand from `at` on, one after the other and each with its NUL; `lengths` says where their lengths
 /// are, 0 for none.
@@ -40,9 +41,10 @@ pub(super) struct Watch<'a> {
     slots: &'a Map,
     cells: &'a Map,
     to: &'a mut dyn Listener,
-    /// So many calls are to be told, and have been.
+    /// So many calls are to be told, and have been, but for those that were read beyond.
     tell: u64,
     told: u64,
+    read: u64,
     /// Names of the call that a thread is in, where they are long: the record that has them.
     names: HashMap<u32, Vec<u8>>,
     families: Families,
@@ -52,8 +54,6 @@ pub(super) struct Watch<'a> {
     /// Slots and cells that were made until the last look.
     slots_then: u64,
     cells_then: u64,
-    /// Calls that were to be told and are not.
-    dropped: u64,
     warnings: Vec<String>,
 }
 
@@ -80,13 +80,13 @@ impl<'a> Watch<'a> {
             to,
             tell,
             told: 0,
+            read: 0,
             names: HashMap::new(),
             families: Families::default(),
             totals: Totals::default(),
             programs: HashMap::new(),
             slots_then: 0,
             cells_then: 0,
-            dropped: 0,
             warnings: Vec::new(),
         }
     }
@@ -105,13 +105,15 @@ impl<'a> Watch<'a> {
     pub(super) fn until_the_end(&mut self, running: &mut Running, ring: &mut Ring) -> gate::Result<Ended> {
         let mut ended = None;
         loop {
-            let nobody_is_left = self.board(board::LIVE) == 0;
-            let heard = self.listen(ring);
             if ended.is_none() {
                 ended = running.try_wait()?;
             }
-            // Before it has made itself known there is nobody either.
-            if nobody_is_left && (ended.is_some() || self.board(board::SEEN) != 0) {
+            // Before the command has made itself known there is nobody either: whether it has is to be looked at first. And all that
+            // was told is in the ring when the last one is no more: what is there is to be looked at last.
+            let begun = ended.is_some() || self.board(board::BEGUN) != 0;
+            let nobody_is_left = begun && self.board(board::LIVE) == 0;
+            let heard = self.listen(ring);
+            if nobody_is_left {
                 break;
             }
             if running.asked_to_stop() {
@@ -174,11 +176,17 @@ impl<'a> Watch<'a> {
     }
 
     fn call(&mut self, record: &[u8], returned: bool) {
+        self.read += 1;
         if self.told >= self.tell {
             return;
         }
         let tid = word(record, task::TID);
         let long = if self.names.is_empty() { None } else { self.names.remove(&tid) };
+        // Not those of a call before, which itself the ring had no room for.
+        let is_its_own = |long: &Vec<u8>| {
+            word(long, names::NUMBER) == word(record, task::NUMBER) && double(record, task::FIRST) == 0
+        };
+        let long = long.filter(is_its_own);
         let [name, other] = match &long {
             Some(record) => names_in(record, names::BYTES, [names::FIRST, names::SECOND]),
             None => names_in(record, task::NAMES, [task::FIRST, task::SECOND]),
@@ -188,7 +196,7 @@ impl<'a> Watch<'a> {
             pid: word(record, task::PID),
             tid,
             number: word(record, task::NUMBER),
-            args: program::arguments(row),
+            args: layout::arguments(row),
             name,
             other,
             result: returned.then(|| double(record, task::RESULT).cast_signed()),
@@ -197,9 +205,6 @@ impl<'a> Watch<'a> {
         });
         self.told += 1;
         if self.told == self.tell {
-            set_classes(self.words, false);
-            self.say(board::EVENTS, 0);
-            self.dropped = self.board(board::DROPPED);
             self.names = HashMap::new();
         }
     }
@@ -225,8 +230,9 @@ impl<'a> Watch<'a> {
             || made(board::CELLS, self.cells_then) > u64::from(self.cells.entries() / 4)
     }
 
-    /// Adds up the cells of the slots that have ended, or of all, and takes them out of the maps.
-    fn harvest(&mut self, all: bool) -> gate::Result<()> {
+    /// Adds up the cells of the slots that have ended, or of all, and takes them out of the maps. Says how many calls have begun and
+    /// are to be told when they end, if it is all.
+    fn harvest(&mut self, all: bool) -> gate::Result<u64> {
         (self.slots_then, self.cells_then) = (self.board(board::SLOTS), self.board(board::CELLS));
         let (mut ended, mut used) = (HashMap::new(), HashSet::new());
         let Watch { programs, totals, .. } = self;
@@ -252,9 +258,11 @@ impl<'a> Watch<'a> {
             totals.add(program, pid, word(key, 8), double(value, 0), double(value, 8), errno);
             gone.extend_from_slice(key);
         })?;
+        let mut begun = 0;
         if all {
             // What the threads that go on have not put into cells yet.
             self.tasks.each(|_, value| {
+                begun += u64::from(word(value, task::FLAGS).cast_signed() & task::TOLD != 0);
                 let calls = double(value, task::CALLS);
                 let Some((program, pid)) = whose(double(value, task::SLOT)).filter(|_| calls > 0) else { return };
                 let errno = Some(word(value, task::SAME + 4).cast_signed()).filter(|errno| *errno != 0);
@@ -264,12 +272,13 @@ impl<'a> Watch<'a> {
         self.cells.delete(&gone)?;
         self.slots.delete(&ended.keys().flat_map(|key| key.to_ne_bytes()).collect::<Vec<u8>>())?;
         programs.retain(|began, _| used.contains(began));
-        Ok(())
+        Ok(begun)
     }
 
-    /// Adds up all that is left.
-    pub(super) fn finish(mut self) -> gate::Result<Summary> {
-        self.harvest(true)?;
+    /// Reads what is left in the ring, and adds up all that is left in the maps. Nothing comes any more.
+    pub(super) fn finish(mut self, ring: &mut Ring) -> gate::Result<Summary> {
+        self.listen(ring);
+        let begun = self.harvest(true)?;
         let mut spilt = 0;
         for number in 0..NUMBERS {
             let at = board::SPILL + 3 * number;
@@ -283,7 +292,11 @@ impl<'a> Watch<'a> {
             add(errors, 0, Some(0));
             spilt += calls;
         }
-        let dropped = if self.told < self.tell { self.board(board::DROPPED) } else { self.dropped };
+        // Each that was to be told was read, or has not ended yet, or is lost, however that came.
+        let asked = (self.tell.min(MOST_TOLD) as i64).saturating_sub(self.board(board::LEFT).cast_signed());
+        let wanted = |calls: u64| calls.min(self.tell);
+        let dropped = wanted(asked.max(0) as u64).saturating_sub(wanted(self.read + begun));
+        let unheard = self.board(board::UNHEARD);
         let (unfollowed, narrow) = (self.board(board::UNFOLLOWED), self.board(board::NARROW));
         let (totals, crowded) = self.totals.finish();
         let mut warnings = self.warnings;
@@ -295,9 +308,13 @@ impl<'a> Watch<'a> {
         };
         warn(spilt, "calls were counted, but there was no room for whose they were, and how they failed if they did");
         warn(dropped, "calls are in the totals, but are not told one by one: they came faster than they could be read");
+        warn(
+            unheard,
+            "forks, new programs and ends of threads came faster than they could be read: names may be wrong since",
+        );
         warn(unfollowed, "threads could not be followed, and their calls are not counted: too many ran at once");
         warn(narrow, "calls of 32-bit programs were not counted");
-        Ok(Summary { totals, told: self.told, lost: dropped + unfollowed, warnings })
+        Ok(Summary { totals, told: self.told, lost: dropped + unheard + unfollowed, warnings })
     }
 }
 

@@ -12,7 +12,7 @@ use account::prices::{Given, Prices};
 use account::whatif::{self, WhatIf};
 use account::{ledger, meter, syscalls};
 use gate::Errno;
-use gate::file::{Reader, Writer};
+use gate::file::Writer;
 use gate::fs::{At, FileType, Want as Ask};
 use gate::long::statx_long;
 use mounts::table::read_either;
@@ -23,6 +23,7 @@ use report::mounts::Look;
 use super::SCHEMA;
 use crate::args::{Account as Args, AccountBy};
 use crate::cmd::walk::look;
+use crate::input::whole;
 use crate::out::{Done, Failed, Out, enveloped};
 
 /// Rows of a table for people, and of a list for programs, unless another number is asked for.
@@ -117,6 +118,7 @@ pub(crate) fn take(
     let user = metered.user.as_secs_f64() * share;
     let cpu = (metered.user + metered.sys).saturating_sub(metered.overhead).as_secs_f64() * share;
     let what_if = whatif::what_if(&detail, &asked, &prices, user, cpu);
+    let what_if = if share > 0.0 { what_if.scaled(1.0 / share) } else { what_if };
     Ok(Taken { metered, detail, prices, what_if })
 }
 
@@ -341,13 +343,7 @@ fn read_prices(file: &OsStr) -> Result<(Given, String), Failed> {
     const NEXT: &str = "give the output of fathom probe DIR gates --json";
     let path = file.as_bytes();
     let cannot = |e: &dyn std::fmt::Display| Failed::at("cannot use the prices", path, e, NEXT);
-    let reader = Reader::open(path).map_err(|e| cannot(&e))?;
-    let mut text = vec![0; MOST.min(usize::try_from(reader.len()).unwrap_or(MOST)) + 1];
-    let length = reader.read_at(0, &mut text).map_err(|e| cannot(&e))?;
-    if length > MOST {
-        return Err(cannot(&"it is longer than 8 MiB"));
-    }
-    text.truncate(length);
+    let text = whole(path, MOST, "cannot read the prices", NEXT)?;
     let value: serde_json::Value =
         serde_json::from_slice(&text).map_err(|e| cannot(&format!("it is not JSON: {e}")))?;
     let given = given(&value);

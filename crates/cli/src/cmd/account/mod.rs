@@ -4,11 +4,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use account::{Gate, Per, cost, fixed_price, memo, parse, predict, saves};
-use gate::file::Reader;
 use report::account::{Choice, Cost, Model};
 
 use crate::args::Account as Args;
 use crate::cmd::walk::look;
+use crate::input::whole;
 use crate::out::{Done, Failed, Out};
 
 pub(crate) mod command;
@@ -72,15 +72,10 @@ fn shown_cost(cost: account::Cost) -> Cost {
 
 fn read(file: &OsStr) -> Result<Vec<Gate>, Failed> {
     const MOST: usize = 1 << 20;
-    const NEXT: &str = "give a plain file with a table of gates; fathom account --help names its columns";
+    const NEXT: &str = "give a file with a table of gates; fathom account --help names its columns";
     let path = file.as_bytes();
-    let mut text = vec![0; MOST + 1];
-    let read = Reader::open(path).and_then(|file| file.read_at(0, &mut text));
-    let length = read.map_err(|e| Failed::at("cannot read the table", path, e, NEXT))?;
+    let text = whole(path, MOST, "cannot read the table", NEXT)?;
     let wrong = |what: &dyn std::fmt::Display| Failed::at("cannot use the table", path, what, NEXT);
-    if length > MOST {
-        return Err(wrong(&"it is longer than 1 MiB"));
-    }
-    let text = str::from_utf8(&text[..length]).map_err(|_| wrong(&"it is not UTF-8"))?;
+    let text = str::from_utf8(&text).map_err(|_| wrong(&"it is not UTF-8"))?;
     parse(text).map_err(|e| wrong(&e))
 }

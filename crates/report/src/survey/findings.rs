@@ -199,15 +199,12 @@ fn found_mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
         .filter(|(_, targets)| targets.clone().next().is_some())
         .map(|(kind, targets)| format!("{} {} ({})", targets.clone().count(), kind.are(), names(targets)))
         .collect();
-    let text = match kinds.is_empty() {
-        true => format!(
-            "{count} at or under {}, and nothing is odd about {}.",
-            printable(survey.root),
-            if rows.len() == 1 { "it" } else { "them" }
-        ),
-        false => {
-            format!("{count} at or under {}, {} of them odd: {}.", printable(survey.root), odd.len(), kinds.join("; "))
-        }
+    let root = printable(survey.root);
+    let text = match (rows.len(), kinds.is_empty()) {
+        (0, _) => format!("Nothing is mounted at or under {root}."),
+        (1, true) => format!("{count} at or under {root}, and nothing is odd about it."),
+        (_, true) => format!("{count} at or under {root}, and nothing is odd about them."),
+        (_, false) => format!("{count} at or under {root}, {} of them odd: {}.", odd.len(), kinds.join("; ")),
     };
     let bad = of_kind(&odd, Kind::Unanswering).next().is_some();
     let figure = format!("{count}, {} odd", odd.len());
@@ -624,7 +621,10 @@ fn advise_calls(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
         );
         let figure = format!("{:.1} % of the CPU time", change.saves_percent);
         let weight = if change.saves_percent >= 5.0 { 60 } else { 33 };
-        found.add(weight, "account", figure, text, &commands.account);
+        // Less than one in a hundred is nothing to change a program for.
+        if change.saves_percent >= 1.0 {
+            found.add(weight, "account", figure, text, &commands.account);
+        }
     }
 }
 
@@ -686,6 +686,10 @@ fn advise_more(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
         let text = format!("What was not done can be had: {}. The command takes its time.", skipped.why);
         found.add(20, section, "not measured".to_owned(), text, skipped.how);
     }
+    let text = "Keep a survey as JSON, and take another after the next change of kernel or storage: fathom survey --diff says \
+                what has become slower.";
+    let command = format!("fathom survey {} --json >before.json", commands.root);
+    found.add(10, "steps", format!("{:.1} s each", survey.about.seconds), text.to_owned(), &command);
     let Some(rows) = survey.mounts.gathered().map(|part| part.mounts.mounts) else { return };
     let servers = all(rows).filter(|row| row.server.is_some()).count() as u64;
     if servers > 0 {

@@ -250,9 +250,8 @@ fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<
     blocks.extend(texts(types(all(rows))));
     blocks.push(Block::Heading("What is odd".to_owned()));
     if odd.is_empty() {
-        blocks.push(Block::Text(
-            "Nothing: a path reaches each of them, and none is on a file or mounted twice.".to_owned(),
-        ));
+        blocks
+            .push(Block::Text("Nothing: a path reaches each mount, and none is on a file or there twice.".to_owned()));
     } else {
         let mut told = Table::new(&[("TARGET", Align::Left), ("WHY IT IS ODD", Align::Left)], odd.len().min(MOST_SAID));
         for odd in odd.iter().take(MOST_SAID) {
@@ -270,8 +269,10 @@ fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<
         blocks.push(table("Where the file system changes and no mount table says so", &told));
         blocks.extend(texts(more(boundaries.len(), MOST_SAID, "boundaries", &commands.boundaries)));
     }
-    blocks.push(Block::Heading("The tree".to_owned()));
-    blocks.push(Block::Tree(tree(part)));
+    if !rows.is_empty() {
+        blocks.push(Block::Heading("The tree".to_owned()));
+        blocks.push(Block::Tree(tree(part)));
+    }
     blocks.extend(texts(more(rows.len(), MOST, "mounts", &commands.mounts)));
     if !part.methods.is_empty() {
         blocks.push(Block::Heading("What each method costs here".to_owned()));

@@ -192,6 +192,15 @@ fn what_could_not_be_found_out_is_said_as_far_as_it_is_known() {
 }
 
 #[test]
+fn where_nothing_is_mounted() {
+    let mut owned = Owned::new();
+    owned.rows.0.clear();
+    let survey = owned.survey();
+    assert_eq!(survey.findings[0].text, "Nothing is mounted at or under /.");
+    is_sound(&html(&survey));
+}
+
+#[test]
 fn what_does_not_answer_comes_first() {
     let mut owned = Owned::new();
     owned.rows.0.push(Row { verdict: Some("hung"), ..row(b"/nfs") });
@@ -233,6 +242,7 @@ fn what_was_not_gathered_says_why_and_how() {
         assert!(page.contains(&format!("To have it: <code>fathom {what} &#39;it&#39;</code>")), "{what}: {page}");
     }
     assert!(page.contains("ended early (interrupted)") && survey.findings.is_empty());
+    assert_eq!(survey.advice.len(), 5, "there is always something to do: {:?}", survey.advice);
     let value = serde_json::to_value(&survey).unwrap();
     assert_eq!(value["skipped"]["dump"]["why"], "why not <dump>");
     assert_eq!(value["account_skipped"], "why not <account>");

@@ -26,6 +26,7 @@ fn written(log: &Path) -> Vec<String> {
         line.contains("(")
             && !line.contains("resumed>")
             && !line.contains("syscall_0x")
+            && !line.contains("???(")
             && (!opens || writes && !made_up && !line.contains("O_TMPFILE"))
     };
     log.lines().filter(is_change).map(str::to_owned).collect()

@@ -182,7 +182,7 @@ pub(super) fn heard(ended: Ended) {
     }
 }
 
-/// What [`account`] has accounted for.
+/// What [`account()`] has accounted for.
 pub(crate) fn tread(args: &Tread) -> Done {
     gate::process::end_after(args.limit);
     let dirs = vec![args.dir.as_bytes().to_vec()];

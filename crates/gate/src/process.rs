@@ -331,6 +331,18 @@ pub fn cpu_time() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// Blocks of 512 bytes that this process has had read from disks so far, those of directories and inodes among them.
+/// [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
+pub fn blocks_read() -> u64 {
+    // SAFETY: zero is a valid rusage, and the pointer is to a live one.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    };
+    usage.ru_inblock.unsigned_abs()
+}
+
 /// CPU time of the processes that this one has waited for, as their parent, and of those that they have waited for: in the
 /// programs, and in the kernel. [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
 pub fn children_time() -> (Duration, Duration) {

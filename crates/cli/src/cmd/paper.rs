@@ -221,8 +221,11 @@ does it
 and that,
 too
 .RE
+.SS \"More of it\"
+All of it, and
+not less.
 .PP
-More of it.
+And more.
 .SS \"A table\"
 .nf
 x,y

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use gate::fs::FileType;
-use gate::process::{processors, raise_open_files};
+use gate::process::{blocks_read, processors, raise_open_files};
 use gate::{Errno, Gate};
 use ondisk::dirent::{Entry, EntryType, entries};
 use ondisk::xfs::Geometry;
@@ -165,6 +165,7 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
         job,
         inodes: Tour::of(&job.top.fd, shape),
         are_read: AtomicBool::new(false),
+        blocks_before: blocks_read(),
         queue: Mutex::default(),
         news: Condvar::new(),
         idle: AtomicUsize::new(0),
@@ -226,6 +227,8 @@ struct Shared<'a> {
     inodes: Tour<'a>,
     /// All directories have been read.
     are_read: AtomicBool,
+    /// Blocks that had been read from disks before.
+    blocks_before: u64,
     queue: Mutex<Queue<'a>>,
     /// Something was queued, or all is over.
     news: Condvar,
@@ -296,11 +299,16 @@ impl<'s, 'a> Reader<'s, 'a> {
         self.hand_in();
     }
 
-    /// What some of those do first that were started because the others wait for a disk, which is then read in its order.
+    /// What some of those do first that were started because the others wait, if it is for a disk: that is then read in its order.
     fn bring_inodes_near(&self) {
         /// So many keep a disk busy; to the others the directories are left.
         const SOME: usize = 4;
+        /// Less than this is read for one directory or another. Where nothing is, others have the processors.
+        const COLD: u64 = 256;
         let shared = self.shared;
+        if blocks_read().saturating_sub(shared.blocks_before) < COLD {
+            return;
+        }
         // The first reader has read the top, and ended.
         let company = self.number.checked_sub(processors() + 1).filter(|&nth| nth < SOME);
         if let (Some(nth), None) = (company, self.job.threads) {

@@ -33,7 +33,7 @@ const LONG: f64 = 0.01;
 const PAGE: u64 = 4096;
 /// Seconds. For what takes less no server was asked; what takes more each time, also when nothing else is going on, was not done from
 /// memory.
-const LOCAL: f64 = 15e-6;
+const LOCAL: f64 = 6e-6;
 
 /// What a command has used on a file system: something to ask it with.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]

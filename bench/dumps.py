@@ -10,13 +10,13 @@ from measure import Contender, measure, run, run_json, run_strace
 from namespace import MS_PRIVATE, in_namespace
 from peers import program
 from trees import FILE_SYSTEMS, Ground, LargeFiles, Tree
-from walks import ENGINES, available, join, say
+from walks import ENGINES, entries, file_systems, join, say
 
 COLUMNS = (
     "bench case fs cache entries name_bytes contender trial real user sys maxrss_kib exit"
     " engine found archive_bytes stat_calls all_calls gates"
 ).split()
-ENTRIES, FEW = 1_000_000, 10_000
+FEW = 10_000
 GROWTH = [10_000, 100_000, 1_000_000, 2_000_000]
 GATHERS = ["percall", "combined", "batched", "raw"]
 CHANGED = 0.01  # of the files
@@ -217,8 +217,7 @@ def able(every):
 
 def dump_case(options, fs, shape):
     """First dump, then increments: with nothing changed, and with one file in a hundred changed."""
-    count = FEW if options.quick else ENTRIES
-    tree = Tree("small", count) if shape == "small" else LargeFiles(options.quick)
+    tree = Tree("small", entries(options)) if shape == "small" else LargeFiles(options.quick)
     work = join(options.work, "dump")
     all_of_them = options.full or fs == "ext4"
 
@@ -325,7 +324,7 @@ def growth_case(options, fs, count):
 
 
 def bench_dump(options):
-    for fs in filter(available, FILE_SYSTEMS):
+    for fs in file_systems(options, FILE_SYSTEMS):
         for shape in ("small", "large"):
             say(f"dump: {fs}, {shape}")
             yield from dump_case(options, fs, shape)
@@ -333,7 +332,7 @@ def bench_dump(options):
         say("dump: calls of the peers")
         yield from calls_case(options)
     counts = GROWTH if options.full else GROWTH[:2] if options.quick else GROWTH[:3]
-    for fs in filter(available, [*ENGINES, "tmpfs"]):
+    for fs in file_systems(options, [*ENGINES, "tmpfs"]):
         for count in counts:
             say(f"dump: memory, {fs}, {count:,} entries")
             yield from growth_case(options, fs, count)

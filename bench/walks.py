@@ -189,8 +189,13 @@ def available(fs):
     return fs == "tmpfs" or shutil.which(mkfs(fs, 0)[0])
 
 
+def file_systems(options, names):
+    """Of those, the ones that can be made here and are asked for."""
+    return [fs for fs in names if available(fs) and (not options.fs or fs in options.fs)]
+
+
 def entries(options):
-    return FEW if options.quick else ENTRIES
+    return options.entries or (FEW if options.quick else ENTRIES)
 
 
 def walk_case(options, fs, shape):
@@ -238,7 +243,7 @@ def calls_case(options, fs, shape):
 
 
 def bench_walk(options):
-    for fs in filter(available, FILE_SYSTEMS):
+    for fs in file_systems(options, FILE_SYSTEMS):
         for shape in SHAPES:
             say(f"walk: {fs}, {shape}")
             yield from walk_case(options, fs, shape)
@@ -297,7 +302,7 @@ def changed_case(options, fs):
 
 
 def bench_changed(options):
-    for fs in filter(available, FILE_SYSTEMS):
+    for fs in file_systems(options, FILE_SYSTEMS):
         say(f"changed: {fs}")
         yield from changed_case(options, fs)
 
@@ -318,8 +323,8 @@ def growth_case(options, fs, count):
 
 def bench_growth(options):
     counts = GROWTH if options.full else GROWTH[:2] if options.quick else GROWTH[:3]
-    for fs in filter(available, ENGINES):
-        for count in counts:
+    for fs in file_systems(options, ENGINES):
+        for count in [options.entries] if options.entries else counts:
             say(f"growth: {fs}, {count:,} entries")
             yield from growth_case(options, fs, count)
 

@@ -309,11 +309,13 @@ struct Temporary {
     dir: Fd,
     name: CString,
     is_there: bool,
-    doom: &'static AtomicPtr<Doomed>,
+    doom: Option<&'static AtomicPtr<Doomed>>,
 }
 
 /// A name that must not outlive the process.
 struct Doomed {
+    /// Who has made it. What that one forks has the same table and the same handler, and must leave the name alone.
+    process: u32,
     dir: c_int,
     name: CString,
 }
@@ -327,9 +329,7 @@ impl Temporary {
     /// A name that nothing has yet.
     fn named(dir: Fd, name: CString) -> Result<Temporary> {
         take_away_on_signals();
-        let free = |doom: &&AtomicPtr<Doomed>| doom.load(Ordering::SeqCst).is_null();
-        let doom = DOOMED.iter().find(free).ok_or(Errno::EMFILE)?;
-        Ok(Temporary { dir, name, is_there: false, doom })
+        Ok(Temporary { dir, name, is_there: false, doom: None })
     }
 
     /// Finds a name that is free, and makes it.
@@ -356,14 +356,23 @@ impl Temporary {
     /// Has something made under the name.
     fn make(&mut self, make: impl FnOnce(&Fd, &CStr) -> Result<()>) -> Result<()> {
         // Signals know of the name before it is there: there is no moment in which it is there and they do not.
-        let doomed = Doomed { dir: self.dir.as_raw_fd(), name: self.name.clone() };
-        self.doom.store(Box::into_raw(Box::new(doomed)), Ordering::SeqCst);
+        self.spare();
+        let process = std::process::id();
+        let doomed = Box::new(Doomed { process, dir: self.dir.as_raw_fd(), name: self.name.clone() });
+        self.doom = Some(doom(doomed).ok_or(Errno::EMFILE)?);
         let made = make(&self.dir, &self.name);
         self.is_there = made.is_ok();
         if !self.is_there {
-            self.doom.store(std::ptr::null_mut(), Ordering::SeqCst);
+            self.spare();
         }
         made
+    }
+
+    /// Signals leave the name alone from here on.
+    fn spare(&mut self) {
+        if let Some(doom) = self.doom.take() {
+            doom.store(std::ptr::null_mut(), Ordering::SeqCst);
+        }
     }
 
     /// Makes it the name that is wanted, and waits until that is on the disk.
@@ -379,18 +388,27 @@ impl Drop for Temporary {
         if self.is_there {
             let _ = unlinkat(&self.dir, &self.name);
         }
-        self.doom.store(std::ptr::null_mut(), Ordering::SeqCst);
+        self.spare();
     }
+}
+
+/// Has signals take a name away: its place in the table, or `None` when that is full.
+fn doom(doomed: Box<Doomed>) -> Option<&'static AtomicPtr<Doomed>> {
+    let doomed = Box::into_raw(doomed);
+    let taken = |doom: &&AtomicPtr<Doomed>| {
+        doom.compare_exchange(std::ptr::null_mut(), doomed, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    };
+    DOOMED.iter().find(taken)
 }
 
 /// Has the temporary name taken away by the signals that end a program, unless they are ignored or somebody else's.
 fn take_away_on_signals() {
     extern "C" fn on_signal(signal: c_int) {
-        // SAFETY: values that DOOMED points to are never freed; unlinkat, signal and raise may be called in a handler. The
-        // signal is blocked while its handler runs: it ends the process when this returns.
+        // SAFETY: values that DOOMED pointed to are never freed; getpid, unlinkat, signal and raise may be called in a
+        // handler. The signal is blocked while its handler runs: it ends the process when this returns.
         unsafe {
             for doomed in DOOMED.iter().map(|doom| doom.swap(std::ptr::null_mut(), Ordering::SeqCst)) {
-                if !doomed.is_null() {
+                if !doomed.is_null() && (*doomed).process == libc::getpid().unsigned_abs() {
                     libc::unlinkat((*doomed).dir, (*doomed).name.as_ptr(), 0);
                 }
             }
@@ -545,6 +563,22 @@ mod tests {
         assert_eq!(names(&dir), ["out"]);
         drop(start());
         assert_eq!(names(&dir), ["out"]);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_temporary_name_is_its_own_processs_to_take_away() {
+        let dir = ground("forked");
+        let (_fd, temporary) = named(open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap(), FOR_ALL).unwrap();
+        let mut child = crate::process::Child::fork(|| {
+            // SAFETY: no pointers; its handler, or without one the signal, ends this process.
+            unsafe { libc::raise(libc::SIGTERM) };
+        })
+        .unwrap();
+        assert_eq!(child.wait(std::time::Duration::from_secs(5)).unwrap().status, None);
+        assert_eq!(names(&dir), [temporary.name.to_str().unwrap()]);
+        drop(temporary);
+        assert_eq!(names(&dir), [""; 0]);
         std::fs::remove_dir_all(dir).unwrap();
     }
 

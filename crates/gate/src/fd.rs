@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
+use crate::Result;
 use crate::meter::{Gate, answer, pass};
 
 /// A file descriptor that is closed, and its close counted, when it is dropped.
@@ -12,6 +13,13 @@ impl Fd {
     /// Takes over a descriptor that a system call has just returned.
     pub(crate) fn take(raw: usize) -> Fd {
         Fd(raw as RawFd)
+    }
+
+    /// Another descriptor of the same open file. No file is looked at for it, and nothing is counted.
+    /// [F_DUPFD_CLOEXEC(2const)](https://man7.org/linux/man-pages/man2/F_DUPFD.2const.html)
+    pub fn again(&self) -> Result<Fd> {
+        // SAFETY: no pointers.
+        answer(unsafe { libc::syscall(libc::SYS_fcntl, self.0, libc::F_DUPFD_CLOEXEC, 3) }).map(Fd::take)
     }
 }
 

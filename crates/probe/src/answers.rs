@@ -19,6 +19,8 @@ use crate::place::Place;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to look whether somebody wants the program to end.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long it may still take when somebody wants the program to end.
+const GRACE: Duration = Duration::from_secs(2);
 /// How long a process may take to die.
 const REAP: Duration = Duration::from_millis(500);
 
@@ -39,11 +41,13 @@ pub(crate) fn answers(path: &[u8], limit: Duration) -> Result<(), Trouble> {
     .map_err(&refused)?;
     let limit = limit.min(PATIENCE);
     let begun = Instant::now();
+    let mut asked = None;
     while child.wait(LOOK.min(limit)).is_none() {
-        if gate::interrupt::asked().is_some() {
+        // It may have a file to put away.
+        if gate::interrupt::asked().is_some() && asked.get_or_insert_with(Instant::now).elapsed() > GRACE {
             return Err(Trouble::Interrupted);
         }
-        if begun.elapsed() >= limit {
+        if asked.is_none() && begun.elapsed() >= limit {
             child.kill();
             let stays = match child.wait(REAP) {
                 Some(_) => String::new(),

@@ -1,7 +1,9 @@
 //! Reads a catalog back, a column of a row group at a time.
 
+use std::cell::Cell;
 use std::io;
-use std::sync::Arc;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Once};
 
 use bytes::Bytes;
 use parquet::column::reader::get_column_reader;
@@ -59,6 +61,29 @@ impl ChunkReader for Source {
     }
 }
 
+thread_local! {
+    /// Whether this thread is within [`held`].
+    static HELD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// What the library makes of bytes that may be damaged: from some it panics, which is an error here as any other, and is not
+/// talked about.
+fn held<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !HELD.get() {
+                before(panic);
+            }
+        }));
+    });
+    let outer = HELD.replace(true);
+    let read = std::panic::catch_unwind(AssertUnwindSafe(read));
+    HELD.set(outer);
+    read.unwrap_or_else(|_| Err(ParquetError::General("its data is damaged".to_owned())))
+}
+
 impl Reader {
     /// Opens a catalog, and sees that it is one of ours, whole, and of a version that is known.
     ///
@@ -81,7 +106,7 @@ impl Reader {
         }
         let file = Arc::new(Source(file));
         let damaged = "it is damaged";
-        let metadata = ParquetMetaDataReader::new().parse_and_finish(&*file).map_err(|_| make_new(damaged))?;
+        let metadata = held(|| ParquetMetaDataReader::new().parse_and_finish(&*file)).map_err(|_| make_new(damaged))?;
         let pairs = metadata.file_metadata().key_value_metadata();
         let own =
             pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY)).and_then(|pair| pair.value.as_deref());
@@ -144,7 +169,11 @@ impl Reader {
     }
 
     /// The values of a column that are there, and if `there` is given, for each row whether it has one.
-    fn values<D: DataType>(&self, group: usize, name: &str, mut there: Option<&mut Vec<i16>>) -> Result<Vec<D::T>> {
+    fn values<D: DataType>(&self, group: usize, name: &str, there: Option<&mut Vec<i16>>) -> Result<Vec<D::T>> {
+        held(|| self.decoded::<D>(group, name, there))
+    }
+
+    fn decoded<D: DataType>(&self, group: usize, name: &str, mut there: Option<&mut Vec<i16>>) -> Result<Vec<D::T>> {
         let absent = || ParquetError::General(format!("it has no column {name} in row group {group}"));
         let mismatch = || ParquetError::General(format!("column {name} is of another type"));
         let nth = COLUMNS.iter().position(|column| column.name == name).ok_or_else(absent)?;

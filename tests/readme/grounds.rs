@@ -87,15 +87,25 @@ fn home(at: &Path, block: &Block) -> PathBuf {
 fn differing(blocks: &[(bool, Block)], home: impl Fn(&Block) -> PathBuf) -> Vec<String> {
     let differs = |(piped, block): &(bool, Block)| {
         let printed = printed(&block.script(), &home(block), *piped);
+        if of_whom().is_some() {
+            eprintln!("{}:\n$ {}\n{printed}", block.place(), block.script());
+        }
         let why = difference(&block.shown(), &printed)?;
         Some(format!("{}: {why}\nprinted is:\n$ {}\n{printed}", block.place(), block.script()))
     };
     blocks.iter().filter_map(differs).collect()
 }
 
+/// The directory of another build than the one that is tested, whose figures a page is to show: then all that it prints is
+/// printed here as well.
+fn of_whom() -> Option<PathBuf> {
+    std::env::var_os("FATHOM_EXAMPLES_OF").map(PathBuf::from)
+}
+
 /// What a script prints, on standard output and standard error together: at a terminal of 80 columns, or into a pipe.
 fn printed(script: &str, home: &Path, piped: bool) -> String {
-    let programs = Path::new(env!("CARGO_BIN_EXE_fathom")).parent().unwrap();
+    let tested = || Path::new(env!("CARGO_BIN_EXE_fathom")).parent().unwrap().to_owned();
+    let programs = of_whom().unwrap_or_else(tested);
     let path = std::env::var("PATH").unwrap();
     let mut command = Command::new("sh");
     command.args(["-c", script]).current_dir(home);

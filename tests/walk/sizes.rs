@@ -14,7 +14,7 @@ use crate::support::build::{bush, deep, dir, file, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, image, mount_image, mounted};
 use crate::support::jail::{as_nobody, at_most, fathom_in, few_files};
 use crate::support::reference::{Census, census};
-use crate::support::run::{args, path, program};
+use crate::support::run::{args, calls, path, program};
 use crate::support::trees::grow;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -71,6 +71,14 @@ fn fifty_thousand_entries_in_one_directory() {
                 }
             }
             every_engine_agrees(at, engines, what);
+            // To weigh the engines, its beginning is read a few times; the rest is told by its size.
+            let ran = run(&mut fathom(args!["walk", &wide, "--explain", "--json"])).exits(0).json();
+            let reads = calls(&ran["gates"])["getdents64"];
+            assert!(reads <= 100, "{what}: it was read {reads} times to weigh the engines");
+            let why = ran["result"]["why"].as_str().unwrap();
+            let about = why.split("about ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().replace(',', "");
+            let about: u64 = about.parse().unwrap();
+            assert!((35_000..=75_000).contains(&about), "{what}: {why}");
         });
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
+use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{Open, fs_uuid, fstatfs};
 use gate::long::open_long;
 use ondisk::Dev;
@@ -39,9 +40,6 @@ pub struct Part {
     pub token: Option<String>,
 }
 
-/// `f_type` of btrfs, where each subvolume has inode numbers of its own, and the number of the subvolume is in `f_fsid`.
-pub(crate) const BTRFS_MAGIC: u64 = 0x9123_683e;
-
 impl Part {
     /// Whether both are of one file system (on btrfs, of one subvolume), so that the same inode number means the same file.
     pub fn is_same_file_system(&self, other: &Part) -> bool {
@@ -50,7 +48,8 @@ impl Part {
         }
         // The UUID is the best; without it, what statfs says, which on some is but the device's number; at last the source.
         match (self.uuid, other.uuid) {
-            (Some(a), Some(b)) => a == b && (self.magic != BTRFS_MAGIC || self.fsid == other.fsid),
+            // On btrfs each subvolume has inode numbers of its own, and the number of the subvolume is in `f_fsid`.
+            (Some(a), Some(b)) => a == b && (self.magic != BTRFS_SUPER_MAGIC || self.fsid == other.fsid),
             _ if self.fsid != [0; 2] && other.fsid != [0; 2] => self.fsid == other.fsid,
             _ => self.fstype == other.fstype && self.source == other.source,
         }
@@ -220,7 +219,7 @@ mod tests {
         assert!(!one.is_same_file_system(&Part { uuid: Some([2; 16]), ..one.clone() }));
         assert!(!one.is_same_file_system(&Part { magic: 2, ..one.clone() }));
         assert!(one.is_same_file_system(&Part { uuid: None, ..one.clone() }));
-        let subvolume = Part { magic: BTRFS_MAGIC, ..one.clone() };
+        let subvolume = Part { magic: BTRFS_SUPER_MAGIC, ..one.clone() };
         assert!(!subvolume.is_same_file_system(&Part { fsid: [6, 0], ..subvolume.clone() }));
         let nameless = Part { fsid: [0; 2], uuid: None, source: Some(b"server:/x".to_vec()), ..one };
         assert!(!nameless.is_same_file_system(&Part { source: None, ..nameless.clone() }));

@@ -7,6 +7,9 @@ use libc::{c_long, syscall};
 use crate::Result;
 use crate::meter::{Gate, answer, pass};
 
+/// The `f_type` of btrfs.
+pub const BTRFS_SUPER_MAGIC: u64 = 0x9123_683e;
+
 /// An ioctl of btrfs: `_IOWR` or `_IOR` of `BTRFS_IOCTL_MAGIC`.
 const fn request(direction: c_long, number: c_long, len: usize) -> c_long {
     direction << 30 | (len as c_long) << 16 | 0x94 << 8 | number

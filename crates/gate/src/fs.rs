@@ -484,6 +484,9 @@ pub fn fs_uuid(fd: impl AsFd) -> Result<Option<[u8; 16]>> {
     Ok((len == 16).then_some(uuid))
 }
 
+/// The `f_type` of ext2, ext3 and ext4.
+pub const EXT4_SUPER_MAGIC: u64 = 0xef53;
+
 /// The `f_type` of procfs.
 pub const PROC_SUPER_MAGIC: u64 = 0x9fa0;
 

@@ -6,14 +6,16 @@
 //! random ways down the tree (Knuth 1975, "Estimating the efficiency of backtrack programs"). A wrong guess costs time,
 //! nothing else.
 
-use gate::fs::{getdents64, openat2};
+use gate::Fd;
+use gate::btrfs::BTRFS_SUPER_MAGIC;
+use gate::fs::{At, Want, getdents64, openat2, statx};
 use gate::long::c_string;
 use gate::process::processors;
 use ondisk::dirent::{EntryType, entries};
 
 use crate::engine::stat::BUFFER;
 use crate::engine::{By, Ground, Refusal};
-use crate::job::{HERE, Top, scan};
+use crate::job::{HERE, scan};
 
 /// The engine chosen for a place.
 #[derive(Clone, Debug)]
@@ -113,55 +115,102 @@ fn is_whole(ground: &Ground<'_>) -> bool {
 
 /// About how many entries are below a directory, from some random ways down.
 fn guess(ground: &Ground<'_>) -> u64 {
-    /// At most so many ways, and so many directories read on them in all.
+    /// At most so many ways.
     const WAYS: u32 = 64;
-    const DIRECTORIES: usize = 256;
     // Always the same ways, so that the same tree gives the same plan.
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let mut buffer = vec![0; BUFFER];
-    let (mut total, mut ways, mut left) = (0.0, 0, DIRECTORIES);
-    while ways < WAYS && left > 0 {
-        total += one_way(ground.top, ground.noatime, &mut random, &mut buffer, &mut left);
+    let (mut total, mut ways, mut left) = (0.0, 0, Effort::ALL);
+    while ways < WAYS && !left.is_spent() {
+        total += one_way(ground, &mut random, &mut buffer, &mut left);
         ways += 1;
     }
     (total / f64::from(ways)) as u64
 }
 
+/// What may yet be spent on a guess.
+struct Effort {
+    directories: u32,
+    entries: u32,
+}
+
+impl Effort {
+    /// So many of each are read within some tens of milliseconds, however large the directories are.
+    const ALL: Effort = Effort { directories: 256, entries: 1 << 16 };
+
+    fn is_spent(&self) -> bool {
+        self.directories == 0 || self.entries == 0
+    }
+}
+
 /// Goes down by a directory chosen at random each time. What is seen at a step counts for all the directories that might
 /// have been chosen in its place.
-fn one_way(top: &Top, noatime: bool, random: &mut u64, buffer: &mut [u8], left: &mut usize) -> f64 {
+fn one_way(ground: &Ground<'_>, random: &mut u64, buffer: &mut [u8], left: &mut Effort) -> f64 {
     const DEEPEST: usize = 64;
     let (mut seen, mut weight) = (0.0, 1.0);
     let mut name = c".".to_owned();
     let mut dir = None;
     for _ in 0..DEEPEST {
-        *left = left.saturating_sub(1);
-        let from = dir.as_ref().unwrap_or(&top.fd);
-        let Ok(fd) = scan(noatime, |how| openat2(from, &name, how, HERE)) else { break };
-        let (mut here, mut directories) = (0_u64, 0_u64);
+        let from = dir.as_ref().unwrap_or(&ground.top.fd);
+        let Ok(fd) = scan(ground.noatime, |how| openat2(from, &name, how, HERE)) else { break };
+        let mut here = Beginning::default();
         while let Ok(n @ 1..) = getdents64(&fd, buffer) {
             for entry in entries(&buffer[..n]) {
-                here += 1;
+                here.entries += 1;
+                here.names += entry.name.to_bytes().len() as u64;
                 if entry.entry_type == EntryType::Directory {
-                    directories += 1;
+                    here.directories += 1;
                     // Each of them is chosen with the same likelihood.
                     *random ^= *random << 13;
                     *random ^= *random >> 7;
                     *random ^= *random << 17;
-                    if random.is_multiple_of(directories)
+                    if random.is_multiple_of(here.directories)
                         && let Ok(chosen) = c_string(entry.name.to_bytes())
                     {
                         name = chosen;
                     }
                 }
             }
+            if here.entries >= Beginning::ENOUGH {
+                // What it holds beside this counts as well: it is as what was seen.
+                weight *= here.share_of(&fd, ground.statfs.magic);
+                break;
+            }
         }
-        seen += weight * here as f64;
-        if directories == 0 {
+        left.directories = left.directories.saturating_sub(1);
+        left.entries = left.entries.saturating_sub(here.entries as u32);
+        seen += weight * here.entries as f64;
+        if here.directories == 0 {
             break;
         }
-        weight *= directories as f64;
+        weight *= here.directories as f64;
         dir = Some(fd);
     }
     seen
+}
+
+/// What was read of a directory: all, or of a large one the beginning.
+#[derive(Default)]
+struct Beginning {
+    entries: u64,
+    directories: u64,
+    /// Bytes of names.
+    names: u64,
+}
+
+impl Beginning {
+    /// What of a directory tells how long its names are.
+    const ENOUGH: u64 = 4096;
+
+    /// How many times as much as was read there is in the directory, by its size.
+    fn share_of(&self, fd: &Fd, magic: u64) -> f64 {
+        let size = statx(fd, c"", At::EMPTY_PATH, Want::SIZE).map_or(0, |seen| seen.size);
+        let read = match magic {
+            // There a directory has each name twice, by its hash and by its number, and nothing else in its size.
+            BTRFS_SUPER_MAGIC => 2 * self.names,
+            // A name with its inode number, its lengths and what aligns it.
+            _ => self.names + 14 * self.entries,
+        };
+        (size as f64 / read as f64).max(1.0)
+    }
 }

@@ -9,9 +9,6 @@ use walk::engine::ext4::journal_transactions;
 
 use super::this_mount;
 
-/// `f_type` of ext2, ext3 and ext4.
-pub(super) const MAGIC: u64 = 0xef53;
-
 pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
     let mount = this_mount(ground)?;
     Some(format!("ext4 {mount} transactions {}", journal_transactions(ground.top.meta.dev)?))

@@ -5,7 +5,9 @@
 //! or after it, makes another token. Whether two of them are equal is all that is ever asked. Each file here says why nothing
 //! can slip past its token.
 
-use gate::fs::{At, Want, statx, syncfs};
+use gate::btrfs::BTRFS_SUPER_MAGIC;
+use gate::fs::{At, EXT4_SUPER_MAGIC, Want, statx, syncfs};
+use gate::xfs::XFS_SUPER_MAGIC;
 use walk::{By, Ground};
 
 pub(crate) mod btrfs;
@@ -15,9 +17,9 @@ mod xfs;
 /// Takes the token of the file system that a directory is on, having had it written first; `None` where it has none.
 pub fn take(ground: &Ground<'_>) -> Option<String> {
     let of = match ground.statfs.magic {
-        crate::part::BTRFS_MAGIC => btrfs::token,
-        ext4::MAGIC => ext4::token,
-        xfs::MAGIC => xfs::token,
+        BTRFS_SUPER_MAGIC => btrfs::token,
+        EXT4_SUPER_MAGIC => ext4::token,
+        XFS_SUPER_MAGIC => xfs::token,
         _ => return None,
     };
     syncfs(&ground.top.fd).ok()?;

@@ -9,9 +9,6 @@ use walk::engine::bulkstat::log_head_lsn;
 
 use super::this_mount;
 
-/// `f_type` of XFS.
-pub(super) const MAGIC: u64 = 0x5846_5342;
-
 pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
     let mount = this_mount(ground)?;
     Some(format!("bulkstat {mount} log head {}", log_head_lsn(ground.top.meta.dev)?))

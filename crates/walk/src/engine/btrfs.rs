@@ -16,7 +16,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gate::btrfs::{SEARCH_HEAD, SearchKey, get_subvol_info, tree_search_v2};
+use gate::btrfs::{BTRFS_SUPER_MAGIC, SEARCH_HEAD, SearchKey, get_subvol_info, tree_search_v2};
 use gate::fs::{At, Statfs, Time, fstatfs, statx, syncfs};
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
@@ -43,9 +43,6 @@ mod work;
 #[derive(Clone, Copy, Debug)]
 pub struct Btrfs;
 
-/// `BTRFS_SUPER_MAGIC` of statfs(2).
-const MAGIC: u64 = 0x9123_683e;
-
 /// With fewer bytes available than this, writes may have failed. The inodes of the files that they were to are then in the
 /// kernel's memory with other times than in the trees, and statx(2) shows those: so every entry is looked at singly.
 const FULL: u64 = 16 << 20;
@@ -63,7 +60,7 @@ impl Engine for Btrfs {
 
     fn possible(&self, ground: &Ground<'_>) -> Result<(), Refusal> {
         let refusal = |why: &str| Err(Refusal(why.to_owned()));
-        if ground.statfs.magic != MAGIC {
+        if ground.statfs.magic != BTRFS_SUPER_MAGIC {
             return refusal("it is for btrfs only");
         }
         if ground.mount.is_none() {

@@ -18,7 +18,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use gate::fs::syncfs;
+use gate::fs::{EXT4_SUPER_MAGIC, syncfs};
 use gate::process::processors;
 
 use super::{Engine, Ground, Refusal};
@@ -43,7 +43,6 @@ impl Engine for Ext4 {
     }
 
     fn possible(&self, ground: &Ground<'_>) -> Result<(), Refusal> {
-        const EXT4_SUPER_MAGIC: u64 = 0xef53;
         let refuse = |why: &str| Err(Refusal(why.to_owned()));
         if ground.statfs.magic != EXT4_SUPER_MAGIC {
             return refuse("it is for ext2, ext3 and ext4 only");

@@ -352,6 +352,11 @@ pub fn size(bytes: u64) -> String {
     unreachable!("the last unit takes all")
 }
 
+/// The same, with their unit also where they are few.
+pub(crate) fn sized(bytes: u64) -> String {
+    if bytes < 1024 { format!("{bytes} bytes") } else { size(bytes) }
+}
+
 /// The names of visible mount points, each with `end` behind it.
 pub fn paths(rows: &dyn Rows, end: u8) -> Vec<u8> {
     let mut out = Vec::new();

@@ -490,6 +490,11 @@ impl Report {
         }
         let Both { old, new } = both.of("engine");
         self.note("walk", "the engine that is chosen", old, new, Verdict::Other);
+        let levels = both.of("bounded").of("levels");
+        if levels.old != levels.new {
+            let why = "the engines were compared on different parts of the tree".to_owned();
+            return self.uncompared.push(Uncompared { section: "walk", why });
+        }
         let compare = both.of("compare");
         let key = |row: &Value| row["engine"].as_str().map(str::to_owned);
         let Paired { both: engines, gone, come } = compare.of("engines").paired(key);

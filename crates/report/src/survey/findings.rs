@@ -7,12 +7,12 @@ use super::odd::{Kind, Odd, odd};
 use super::shell::quoted;
 use super::{Point, Survey};
 use crate::compare::Times;
-use crate::mounts::{all, size};
+use crate::mounts::{all, size, sized};
 use crate::name::printable;
 use crate::pathsearch::time;
 use crate::probe::{Price, Probe, plain};
 use crate::stats::Stats;
-use crate::walk::{Engine, Section};
+use crate::walk::{Bounded, Engine, Section, about};
 
 /// As many are said.
 const FIVE: usize = 5;
@@ -25,6 +25,8 @@ pub(super) struct Commands {
     pub(super) compare: String,
     pub(super) cache: String,
     pub(super) walk: String,
+    /// The walk itself, to its end.
+    pub(super) tread: String,
     pub(super) dump: String,
     pub(super) account: String,
     pub(super) pathsearch: String,
@@ -34,12 +36,17 @@ pub(super) struct Commands {
 impl Commands {
     pub(super) fn of(survey: &Survey<'_>) -> Commands {
         let root = quoted(survey.root);
+        let bounded = survey.walking.gathered().and_then(|walk| walk.bounded);
+        // Engines were compared on all of it, or on its uppermost levels.
+        let levels = bounded.and_then(|bounded| bounded.levels);
+        let levels = levels.map_or(String::new(), |levels| format!(" --max-depth {levels}"));
         Commands {
             mounts: format!("fathom mounts {root}"),
             boundaries: format!("fathom mounts {root} --boundaries"),
             compare: format!("fathom mounts {root} --compare"),
             cache: format!("fathom probe {root} cache"),
-            walk: format!("fathom walk {root} -x --compare"),
+            walk: format!("fathom walk {root} -x{levels} --compare"),
+            tread: format!("fathom walk {root} -x"),
             dump: format!("fathom dump {root} -x --no-output --account"),
             account: format!("fathom account -- fathom walk {root} -x --engine stat"),
             pathsearch: "fathom pathsearch --network / -- env true".to_owned(),
@@ -109,10 +116,9 @@ pub(super) fn best_price<'a>(prices: &'a [Price], gate: &str, state: &str) -> Op
     prices.iter().find(|price| price.gate == gate && price.state == state && price.threads == 1)
 }
 
-/// The findings that say what a file system's block, readahead, cache and extents are, the better one first.
+/// The findings that say what a file system's block, readahead and extents are, the better one first.
 pub(super) const BLOCK: &[&str] = &["allocation-block", "allocation-block-by-time"];
 pub(super) const READAHEAD: &[&str] = &["readahead-steady", "readahead-steady-by-time"];
-pub(super) const CACHE: &[&str] = &["cache-capacity"];
 pub(super) const EXTENT: &[&str] = &["extent-largest", "extent-by-time"];
 
 /// What is known of a file system.
@@ -122,6 +128,8 @@ pub(super) enum Known {
     Found(String),
     /// It was not; the kernel says this.
     KernelsWord(String),
+    /// It was not; the kernel allows so much.
+    UpTo(String),
     /// It was not.
     CannotTell,
     /// Nobody has looked.
@@ -142,6 +150,30 @@ impl Known {
             (None, None) => Known::NotAsked,
         }
     }
+
+    /// How much of a file system stays in memory. What was found in a group that was made for it, with a limit of its own, says
+    /// nothing of the cache that others have.
+    pub(super) fn cache(probe: &Probe<'_>) -> Known {
+        let find = |name: &str| probe.experiments.iter().find(|found| found.name == name);
+        let (capacity, limit) = (find("cache-capacity"), find("cache-limit"));
+        match limit.and_then(|limit| limit.truth.as_ref()) {
+            Some(truth)
+                if capacity.is_none_or(|found| found.inferred.is_none() || found.truth.as_ref() != Some(truth)) =>
+            {
+                Known::UpTo(truth.text("bytes"))
+            }
+            _ => Known::of(probe, &["cache-capacity"]),
+        }
+    }
+}
+
+/// What bounds the cache, in words.
+pub(super) fn bounded_by(probe: &Probe<'_>) -> String {
+    let limit = probe.experiments.iter().find(|found| found.name == "cache-limit");
+    match limit.and_then(|limit| limit.truth_source).filter(|source| source.starts_with('/')) {
+        Some(file) => format!("the limit of the cgroup that this ran in, {}", printable(file.as_bytes())),
+        None => "all the memory that there is; no cgroup limits it".to_owned(),
+    }
 }
 
 impl fmt::Display for Known {
@@ -149,6 +181,7 @@ impl fmt::Display for Known {
         match self {
             Known::Found(value) => f.write_str(value),
             Known::KernelsWord(value) => write!(f, "{value} (kernel's word)"),
+            Known::UpTo(value) => write!(f, "up to {value}"),
             Known::CannotTell => f.write_str("cannot tell"),
             Known::NotAsked => f.write_str("not measured"),
         }
@@ -157,14 +190,6 @@ impl fmt::Display for Known {
 
 fn plural(n: u64, one: &str, more: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {more}") }
-}
-
-/// Bytes, with their unit also where they are few.
-fn sized(bytes: u64) -> String {
-    match size(bytes) {
-        human if human == bytes.to_string() => format!("{bytes} bytes"),
-        human => human,
-    }
 }
 
 /// A few names, and how many more there are.
@@ -235,7 +260,7 @@ fn found_file_systems(survey: &Survey<'_>, commands: &Commands, found: &mut Weig
     let Some(first) = all.first().map(|one| &one.probe) else { return };
     let dir = first.dir.unwrap_or(survey.root);
     let shown = printable(dir);
-    let [block, ahead, cache] = [BLOCK, READAHEAD, CACHE].map(|names| Known::of(first, names));
+    let ([block, ahead], cache) = ([BLOCK, READAHEAD].map(|names| Known::of(first, names)), Known::cache(first));
     let mut parts: Vec<String> = [("block", &block), ("readahead", &ahead), ("cache", &cache)]
         .into_iter()
         .filter(|(_, known)| **known != Known::NotAsked)
@@ -249,6 +274,7 @@ fn found_file_systems(survey: &Survey<'_>, commands: &Commands, found: &mut Weig
         let told = |known: &Known, found: &str, what: &str| match known {
             Known::Found(value) => Some(found.replace('%', value)),
             Known::KernelsWord(value) => Some(format!("{what} cannot be told (the kernel says {value})")),
+            Known::UpTo(value) => Some(format!("{what} is at most {value}")),
             Known::CannotTell => Some(format!("{what} cannot be told")),
             Known::NotAsked => None,
         };
@@ -257,6 +283,10 @@ fn found_file_systems(survey: &Survey<'_>, commands: &Commands, found: &mut Weig
                 "how much of it stays in memory was not measured, and is at most the {} of memory that there are ({})",
                 size(memory),
                 commands.probe(dir, "cache")
+            )),
+            (Known::UpTo(most), _) => Some(format!(
+                "what was read stays in memory as long as there is room, up to {most} ({})",
+                bounded_by(first)
             )),
             _ => told(&cache, "% of it stay in memory", "how much of it stays in memory"),
         };
@@ -317,8 +347,43 @@ impl<'a> Engines<'a> {
     }
 }
 
+/// A walk that needs more than a survey may use: how far it came, what all of it would take, and how the engines compare on a part.
+fn found_bounded(survey: &Survey<'_>, walk: &Section<'_>, bounded: &Bounded, commands: &Commands, found: &mut Weighed) {
+    let root = printable(survey.root);
+    let mut text = format!("A walk of {root} needs more than a survey may use: {}.", bounded.stopped());
+    text.extend(bounded.estimate().map(|estimate| format!(" At a guess {estimate}.")));
+    if let (Some(part), Some(Engines { chosen: (engine, ms), plain, .. })) = (bounded.part(), Engines::of(walk)) {
+        let entries = plural(engine.entries, "entry", "entries");
+        text.push_str(&format!(" In memory, {part} ({entries}) take {ms:.2} ms by {}", engine.engine));
+        if let Some((_, slow)) = plain.filter(|(plain, _)| plain.engine != engine.engine) {
+            text.push_str(&format!(", and {slow:.2} ms one call after the other, as find does it"));
+            if slow > ms {
+                text.push_str(&format!(" ({:.1} times as long)", slow / ms));
+            }
+        }
+        text.push('.');
+    }
+    let figure = match bounded.inodes.filter(|_| bounded.whole_seconds.is_some()) {
+        Some(inodes) => format!("{} for {inodes} files", took(bounded)),
+        None => took(bounded),
+    };
+    found.add(85, "walk", figure, text, &commands.tread);
+}
+
+/// What a bounded walk would take, or how fast it was.
+fn took(bounded: &Bounded) -> String {
+    match bounded.whole_seconds {
+        Some(seconds) => format!("some {}", about(seconds)),
+        None => format!("{:.0} entries a second", bounded.rate()),
+    }
+}
+
 fn found_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(walk) = survey.walking.gathered() else { return };
+    if let Some(bounded) = walk.bounded {
+        found_bounded(survey, walk, bounded, commands, found);
+        return found_disagreement(walk, commands, found);
+    }
     let Some(Engines { chosen: (engine, ms), plain, .. }) = Engines::of(walk) else {
         if let Some(why) = unfinished(walk, walk.part.engine) {
             let plain = unfinished(walk, "stat").filter(|_| walk.part.engine != "stat");
@@ -351,6 +416,10 @@ fn found_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
         engine.engine
     );
     found.add(85, "walk", format!("{ms:.2} ms for {entries}"), text, &commands.walk);
+    found_disagreement(walk, commands, found);
+}
+
+fn found_disagreement(walk: &Section<'_>, commands: &Commands, found: &mut Weighed) {
     if !walk.compare.agree {
         let text = "The engines have not all found the same: something was changed meanwhile, or one of them is wrong.";
         found.add(95, "walk", "The engines differ".to_owned(), text.to_owned(), &commands.walk);
@@ -493,22 +562,27 @@ fn beginning(sentence: &str) -> String {
 fn advise_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(walk) = survey.walking.gathered() else { return };
     let root = &commands.root;
-    let Some(Engines { chosen, plain, fastest }) = Engines::of(walk) else {
-        if let Some(why) = unfinished(walk, walk.part.engine) {
-            let text = format!(
-                "Go through {} once, by {}, and then ask only for what has changed: fathom walk writes a catalog, and fathom \
-                 changed holds the tree against it.",
-                printable(survey.root),
-                walk.part.engine
-            );
-            let command = format!("fathom walk {root} -x --catalog walk.parquet");
-            found.add(80, "walk", beginning(&why), text, &command);
-        }
-        return;
+    // What it costs each time, where that is too much.
+    let dear = match walk.bounded {
+        Some(bounded) => Some(took(bounded)),
+        None if Engines::of(walk).is_none() => unfinished(walk, walk.part.engine).map(|why| beginning(&why)),
+        None => None,
     };
+    if let Some(figure) = dear {
+        let text = format!(
+            "Go through {} once, by {}, and then ask only for what has changed: fathom walk writes a catalog, and fathom \
+             changed holds the tree against it.",
+            printable(survey.root),
+            walk.part.engine
+        );
+        let command = format!("fathom walk {root} -x --catalog walk.parquet");
+        found.add(81, "walk", figure, text, &command);
+    }
+    let Some(Engines { chosen, plain, fastest }) = Engines::of(walk) else { return };
     let spread = |engine: &Engine| Stats::of(engine.runs.iter().map(|t| t.real));
     let apart = spread(chosen.0).zip(spread(fastest.0)).is_some_and(|(chosen, fastest)| fastest.max < chosen.min);
-    if fastest.1 * 1.1 < chosen.1 && apart {
+    // On a few levels an engine that goes through all tables is at a loss, and on all of them it may not be.
+    if fastest.1 * 1.1 < chosen.1 && apart && walk.bounded.is_none() {
         let text = format!(
             "Walk {} with --engine {}: it has taken {:.2} ms here, where {}, which is taken by default, took {:.2} ms.",
             printable(survey.root),
@@ -524,9 +598,11 @@ fn advise_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
         && chosen.1 * 1.1 < plain.1
     {
         let per = |engine: &Engine| engine.calls() as f64 / engine.entries.max(1) as f64;
+        let part =
+            walk.bounded.and_then(Bounded::part).map_or(String::new(), |part| format!(" (for {part}, in memory)"));
         let text = format!(
             "Where find, du or a backup goes through {}, let fathom walk, changed or dump do it by {}: {:.3} calls an \
-             entry instead of {:.3}, and {:.2} ms instead of {:.2} ms.",
+             entry instead of {:.3}, and {:.2} ms instead of {:.2} ms{part}.",
             printable(survey.root),
             chosen.0.engine,
             per(chosen.0),
@@ -535,8 +611,9 @@ fn advise_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
             plain.1
         );
         let figure = format!("{:.1} times as fast", plain.1 / chosen.1);
-        found.add(80, "walk", figure, text, &format!("fathom walk {root} -x"));
-    } else {
+        let command = if walk.bounded.is_some() { &commands.walk } else { &commands.tread };
+        found.add(80, "walk", figure, text, command);
+    } else if walk.bounded.is_none() {
         let text = format!(
             "Go through {} once, and then ask only for what has changed: fathom walk writes a catalog, and fathom changed \
              holds the tree against it.",
@@ -552,7 +629,8 @@ fn advise_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
             barred.engine,
             printable(barred.why.as_bytes())
         );
-        let figure = format!("{:.2} ms without root", chosen.1);
+        let took = walk.bounded.map_or_else(|| format!("{:.2} ms", chosen.1), took);
+        let figure = format!("{took} without root");
         found.add(83, "walk", figure, text, &format!("sudo {}", commands.walk));
     }
 }

@@ -6,7 +6,7 @@ use askama::Template;
 use ondisk::split_options;
 
 use super::draw::{Bar, Dot, Dots, bars, dots, line};
-use super::findings::{BLOCK, CACHE, Commands, EXTENT, Known, READAHEAD, best_price, median};
+use super::findings::{BLOCK, Commands, EXTENT, Known, READAHEAD, best_price, bounded_by, median};
 use super::odd::odd;
 use super::{FileSystem, MountsPart, Part, Plot, Point, StepTaken, Survey};
 use crate::compare::{Method, methods_table};
@@ -377,8 +377,12 @@ fn method_dots(method: &Method) -> Option<Dots> {
 }
 
 /// What stands in the overview of file systems.
-const OVERVIEW: [(&str, &[&str]); 4] =
-    [("BLOCK", BLOCK), ("READAHEAD", READAHEAD), ("CACHE", CACHE), ("LARGEST EXTENT", EXTENT)];
+const OVERVIEW: [(&str, fn(&Probe<'_>) -> Known); 4] = [
+    ("BLOCK", |probe| Known::of(probe, BLOCK)),
+    ("READAHEAD", |probe| Known::of(probe, READAHEAD)),
+    ("CACHE", Known::cache),
+    ("LARGEST EXTENT", |probe| Known::of(probe, EXTENT)),
+];
 
 fn file_systems(all: &[FileSystem<'_>], memory: Option<u64>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let columns = [("DIRECTORY", Align::Left), ("FSTYPE", Align::Left)];
@@ -386,11 +390,21 @@ fn file_systems(all: &[FileSystem<'_>], memory: Option<u64>, commands: &Commands
     let mut overview = Table::new(&columns, all.len());
     for FileSystem { probe, .. } in all {
         let dir = probe.dir.map_or("-".into(), printable).into_owned();
-        let of = OVERVIEW.map(|(_, names)| Known::of(probe, names).to_string());
+        let of = OVERVIEW.map(|(_, known)| known(probe).to_string());
         overview.row([dir, cell(probe.fstype).into_owned()].into_iter().chain(of), Tone::Plain);
     }
     let mut blocks = vec![table("What each file system is", &overview)];
-    if all.iter().any(|one| Known::of(&one.probe, CACHE) == Known::NotAsked) {
+    let limited = |one: &FileSystem<'_>| match Known::cache(&one.probe) {
+        Known::UpTo(most) => Some(format!("{most}, {}", bounded_by(&one.probe))),
+        _ => None,
+    };
+    if let Some(most) = all.iter().find_map(limited) {
+        blocks.push(Block::Text(format!(
+            "CACHE is how much of what was read stays in memory, of all file systems together: up to {most}. It shrinks as \
+             programs take memory. That was looked up, and not measured; {} fills a cache to see.",
+            commands.cache
+        )));
+    } else if all.iter().any(|one| Known::cache(&one.probe) == Known::NotAsked) {
         let most = memory.map_or(String::new(), |memory| format!(" It is at most the memory, {}.", size(memory)));
         blocks.push(Block::Text(format!(
             "CACHE is how much of a file system stays in memory. To find out takes memory, and is done when it is asked for: {}.{most}",
@@ -432,17 +446,25 @@ fn asked(probe: &Probe<'_>) -> String {
 fn walking(walk: &walk::Section<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let real = |engine: &walk::Engine| median(&engine.runs, |t| t.real);
     let find = |name: &str| walk.compare.engines.iter().find(|engine| engine.engine == name);
-    let chosen = find(walk.part.engine);
+    let chosen = find(walk.part.engine).and_then(|engine| Some((engine, real(engine)?)));
     let mut facts = vec![("Engine", walk.part.engine.to_owned())];
-    if let Some((engine, ms)) = chosen.and_then(|engine| Some((engine, real(engine)?))) {
-        facts.insert(0, ("Entries", engine.entries.to_string()));
-        facts.push(("A walk takes", format!("{ms:.2} ms, {} calls", engine.calls())));
-    }
-    if let Some(ms) = find("stat").and_then(real) {
-        facts.push(("One call after the other", format!("{ms:.2} ms")));
+    if let Some(bounded) = walk.bounded {
+        facts.insert(0, ("Entries before it was stopped", bounded.entries.to_string()));
+        facts.push(("A second", format!("{:.0}", bounded.rate())));
+        facts.extend(bounded.inodes.map(|inodes| ("Files of the file system", inodes.to_string())));
+        facts.extend(bounded.whole_seconds.map(|seconds| ("A walk takes", format!("some {}", walk::about(seconds)))));
+    } else {
+        if let Some((engine, ms)) = chosen {
+            facts.insert(0, ("Entries", engine.entries.to_string()));
+            facts.push(("A walk takes", format!("{ms:.2} ms, {} calls", engine.calls())));
+        }
+        if let Some(ms) = find("stat").and_then(real) {
+            facts.push(("One call after the other", format!("{ms:.2} ms")));
+        }
     }
     let mut blocks = vec![Block::Facts(facts), Block::Command(commands.walk.clone())];
     blocks.push(Block::Text(format!("By {}: {}.", walk.part.engine, printable(walk.part.why.as_bytes()))));
+    blocks.extend(texts(walk.bounded.into_iter().flat_map(walk::Bounded::sentences)));
     let bar = |engine: &walk::Engine| {
         let ms = real(engine)?;
         Some(Bar { label: engine.engine.to_owned(), value: ms, text: format!("{ms:.2} ms, {} calls", engine.calls()) })

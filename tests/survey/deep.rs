@@ -24,7 +24,7 @@ fn deeper_it_fills_a_cache_looks_for_extents_and_prices_what_is_not_in_memory() 
             bush(&disk, 3, 30);
             file(disk.join("d0/some"), 100_000);
             let before = names(&disk);
-            let ran = run(&mut survey(args![&disk, "--deep", "--json", "--limit", "2s"]));
+            let ran = run(&mut survey(args![&disk, "--deep", "--json", "--limit", "10s"]));
             let value = ran.json();
             let result = &value["result"];
             let machine = &result["machine"];

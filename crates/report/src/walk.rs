@@ -233,6 +233,8 @@ pub struct Engine {
     pub entries: u64,
     /// The hash over them.
     pub digest: String,
+    /// Whether it was run several times, and found the same each time.
+    pub steady: bool,
     /// One for each trial.
     pub runs: Vec<Times>,
     /// Calls of one run.
@@ -515,7 +517,8 @@ mod tests {
     fn engine(name: &'static str, real: f64, digest: &str) -> Engine {
         let row = GateRow { calls: 8, errors: 0, seconds: None };
         let runs = vec![Times { real, user: 0.0, sys: 0.0 }];
-        Engine { engine: name, entries: 4, digest: digest.to_owned(), runs, gates: [("statx", row)].into() }
+        let digest = digest.to_owned();
+        Engine { engine: name, entries: 4, digest, steady: true, runs, gates: [("statx", row)].into() }
     }
 
     #[test]

@@ -56,7 +56,8 @@ fn gates(calls: u64) -> crate::json::Gates {
 }
 
 fn engine(engine: &'static str, real: f64, calls: u64) -> walk::Engine {
-    walk::Engine { engine, entries: 12_345, digest: "00ff".repeat(8), runs: times(real), gates: gates(calls) }
+    let digest = "00ff".repeat(8);
+    walk::Engine { engine, entries: 12_345, digest, steady: true, runs: times(real), gates: gates(calls) }
 }
 
 pub(super) fn found(experiment: &'static str, name: &'static str, value: Option<f64>) -> Experiment<'static> {
@@ -90,7 +91,7 @@ pub(super) struct Owned {
     boundaries: Vec<Boundary>,
     part: walk::Part,
     explain: Vec<walk::Possible>,
-    engines: Vec<walk::Engine>,
+    pub(super) engines: Vec<walk::Engine>,
     engines_out: Vec<walk::LeftOut>,
     pub(super) bounded: Option<walk::Bounded>,
     nightly: Nightly,

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use super::odd::{Kind, Odd, odd};
+use super::page::named;
 use super::shell::quoted;
 use super::{Point, Survey};
 use crate::compare::Times;
@@ -354,9 +355,9 @@ fn found_bounded(survey: &Survey<'_>, walk: &Section<'_>, bounded: &Bounded, com
     text.extend(bounded.estimate().map(|estimate| format!(" At a guess {estimate}.")));
     if let (Some(part), Some(Engines { chosen: (engine, ms), plain, .. })) = (bounded.part(), Engines::of(walk)) {
         let entries = plural(engine.entries, "entry", "entries");
-        text.push_str(&format!(" In memory, {part} ({entries}) take {ms:.2} ms by {}", engine.engine));
+        text.push_str(&format!(" In memory, {} goes through {part} ({entries}) in {ms:.2} ms", engine.engine));
         if let Some((_, slow)) = plain.filter(|(plain, _)| plain.engine != engine.engine) {
-            text.push_str(&format!(", and {slow:.2} ms one call after the other, as find does it"));
+            text.push_str(&format!("; one call after the other, as find does it, takes {slow:.2} ms"));
             if slow > ms {
                 text.push_str(&format!(" ({:.1} times as long)", slow / ms));
             }
@@ -420,10 +421,25 @@ fn found_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
 }
 
 fn found_disagreement(walk: &Section<'_>, commands: &Commands, found: &mut Weighed) {
-    if !walk.compare.agree {
-        let text = "The engines have not all found the same: something was changed meanwhile, or one of them is wrong.";
-        found.add(95, "walk", "The engines differ".to_owned(), text.to_owned(), &commands.walk);
+    if walk.compare.agree {
+        return;
     }
+    // Of a tree at rest each engine finds the same again; of one in use none does, and nothing is wrong.
+    let at_rest = walk.compare.engines.iter().all(|engine| engine.steady);
+    let (weight, figure, text) = match at_rest {
+        true => (
+            95,
+            "The engines differ",
+            "The engines have not all found the same, and each has found the same every time: one of them is wrong.",
+        ),
+        false => (
+            35,
+            "The tree changes",
+            "The engines have not all found the same: something was changed while they walked, which is no fault where the tree is \
+             in use.",
+        ),
+    };
+    found.add(weight, "walk", figure.to_owned(), text.to_owned(), &commands.walk);
 }
 
 fn found_path(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
@@ -597,16 +613,17 @@ fn advise_walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
         && plain.0.engine != chosen.0.engine
         && chosen.1 * 1.1 < plain.1
     {
-        let per = |engine: &Engine| engine.calls() as f64 / engine.entries.max(1) as f64;
+        let per = |engine: &Engine| format!("{:.3}", engine.calls() as f64 / engine.entries.max(1) as f64);
+        let (fewer, many) = (per(chosen.0), per(plain.0));
+        let calls =
+            if fewer == many { String::new() } else { format!("{fewer} calls an entry instead of {many}, and ") };
         let part =
             walk.bounded.and_then(Bounded::part).map_or(String::new(), |part| format!(" (for {part}, in memory)"));
         let text = format!(
-            "Where find, du or a backup goes through {}, let fathom walk, changed or dump do it by {}: {:.3} calls an \
-             entry instead of {:.3}, and {:.2} ms instead of {:.2} ms{part}.",
+            "Where find, du or a backup goes through {}, let fathom walk, changed or dump do it by {}: {calls}{:.2} ms \
+             instead of {:.2} ms{part}.",
             printable(survey.root),
             chosen.0.engine,
-            per(chosen.0),
-            per(plain.0),
             chosen.1,
             plain.1
         );
@@ -761,7 +778,8 @@ fn advise_more(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
         found.add(58, "steps", figure, text, &format!("sudo fathom survey {}", commands.root));
     }
     for (section, skipped) in survey.skipped() {
-        let text = format!("What was not done can be had: {}. The command takes its time.", skipped.why);
+        let what = named(section).0.to_lowercase();
+        let text = format!("There is nothing on {what} here: {}. The command has it, and takes its time.", skipped.why);
         found.add(20, section, "not measured".to_owned(), text, skipped.how);
     }
     let text = "Keep a survey as JSON, and take another after the next change of kernel or storage: fathom survey --diff says \

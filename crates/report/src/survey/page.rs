@@ -173,7 +173,7 @@ const TITLES: [(&str, &str, &str); 8] = [
     ("steps", "How it was measured", "On which machine, in which steps, and what was left out."),
 ];
 
-fn named(id: &str) -> (&'static str, &'static str) {
+pub(super) fn named(id: &str) -> (&'static str, &'static str) {
     TITLES.iter().find(|(known, ..)| *known == id).map_or(("", ""), |(_, title, lead)| (*title, *lead))
 }
 

@@ -80,6 +80,7 @@ pub(crate) fn engines(
             engine,
             entries: last.totals.entries,
             digest: last.totals.digest.to_string(),
+            steady: runs(engine).count() > 1 && runs(engine).all(|run| run.totals.digest == last.totals.digest),
             runs: runs(engine).map(times).collect(),
             gates: gates(&last.tally),
         });

@@ -36,6 +36,15 @@ impl<'a> Both<'a> {
         Both { old: &self.old[member], new: &self.new[member] }
     }
 
+    /// Whether both have it.
+    pub(super) fn is_known(self) -> bool {
+        !self.old.is_null() && !self.new.is_null()
+    }
+
+    pub(super) fn values(self) -> [Value; 2] {
+        [self.old.clone(), self.new.clone()]
+    }
+
     /// A number that both have.
     pub(super) fn numbers(self) -> Option<(f64, f64)> {
         Some((number(self.old)?, number(self.new)?))

@@ -76,6 +76,13 @@ pub struct Change {
     pub verdict: Verdict,
 }
 
+impl Change {
+    /// Of what has no name, and is not counted.
+    fn of(section: &'static str, what: impl Into<String>, [old, new]: [Value; 2], verdict: Verdict) -> Change {
+        Change { section, path: None, what: what.into(), old, new, unit: "", ratio: None, verdict }
+    }
+}
+
 impl Serialize for Change {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -144,7 +151,7 @@ pub fn diff(old: &Value, new: &Value) -> Result<Diff, (usize, String)> {
         for section in ["mounts", "probe", "walk", "dump"] {
             report.uncompared.push(Uncompared { section, why: why() });
         }
-        report.note("machine", "the directory surveyed", &both.old["root"], &both.new["root"], Verdict::Other);
+        report.note("machine", "the directory surveyed", "", both.of("root"), Verdict::Other);
     }
     report.prices(both.of("gates"));
     report.startup(both.of("startup"));
@@ -162,16 +169,18 @@ struct Report {
 }
 
 impl Report {
-    fn change(&mut self, change: Change) {
-        self.changes.push(change);
-    }
-
     /// A fact that should be as it was.
-    fn note(&mut self, section: &'static str, what: impl Into<String>, old: &Value, new: &Value, verdict: Verdict) {
+    fn note(
+        &mut self,
+        section: &'static str,
+        what: impl Into<String>,
+        unit: &'static str,
+        both: Both<'_>,
+        verdict: Verdict,
+    ) {
         self.compared += 1;
-        if old != new {
-            let (old, new, what) = (old.clone(), new.clone(), what.into());
-            self.change(Change { section, path: None, what, old, new, unit: "", ratio: None, verdict });
+        if both.old != both.new {
+            self.changes.push(Change { unit, ..Change::of(section, what, both.values(), verdict) });
         }
     }
 
@@ -191,27 +200,33 @@ impl Report {
     /// A time: more is worse, beyond the noise of its trials.
     fn timed(&mut self, section: &'static str, what: String, unit: &'static str, old: Spread, new: Spread) {
         self.compared += 1;
-        let ratio = if old.middle > 0.0 { new.middle / old.middle } else { 1.0 };
+        let ratio = ratio(old.middle, new.middle).unwrap_or(1.0);
         let verdict = match ratio {
             r if r > APART && new.low > old.high => Verdict::Worse,
             r if r < 1.0 / APART && new.high < old.low => Verdict::Better,
             1.0 => return,
             _ => Verdict::Noise,
         };
-        let (old, new) = (old.middle.into(), new.middle.into());
-        self.change(Change { section, path: None, what, old, new, unit, ratio: Some(ratio), verdict });
+        let values = [old.middle.into(), new.middle.into()];
+        self.changes.push(Change { unit, ratio: Some(ratio), ..Change::of(section, what, values, verdict) });
     }
 
-    /// A count of which more is worse.
-    fn counted(&mut self, section: &'static str, what: String, unit: &'static str, old: f64, new: f64, apart: f64) {
+    /// A count of calls, of which more is worse.
+    fn counted(&mut self, section: &'static str, what: String, old: f64, new: f64, apart: f64) {
         self.compared += 1;
-        let ratio = (old > 0.0).then(|| new / old);
+        let ratio = ratio(old, new);
         if old == new || ratio.is_some_and(|ratio| ratio < apart && ratio > 1.0 / apart) {
             return;
         }
         let verdict = if new > old { Verdict::Worse } else { Verdict::Better };
-        self.change(Change { section, path: None, what, old: old.into(), new: new.into(), unit, ratio, verdict });
+        let values = [old.into(), new.into()];
+        self.changes.push(Change { unit: "calls", ratio, ..Change::of(section, what, values, verdict) });
     }
+}
+
+/// How many times as much it is, where there was something.
+fn ratio(old: f64, new: f64) -> Option<f64> {
+    Some(new / old).filter(|ratio| old > 0.0 && ratio.is_finite())
 }
 
 impl Diff {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::document::{Both, Paired, Spread, TRIALS, name, number, options, text};
-use super::{Change, Report, Uncompared, Verdict};
+use super::{Change, Report, Uncompared, Verdict, ratio};
 use crate::name::printable;
 
 /// How far apart calls for each entry must be, where the tree has others than before.
@@ -15,24 +15,19 @@ impl Report {
             return;
         }
         let members = [
-            ("host", "the machine's name"),
-            ("kernel", "kernel"),
-            ("arch", "architecture"),
-            ("cpus", "processors"),
-            ("memory", "memory"),
-            ("root", "surveyed by root"),
-            ("deep", "surveyed with --deep"),
-            ("version", "version of fathom"),
+            ("host", "the machine's name", ""),
+            ("kernel", "kernel", ""),
+            ("arch", "architecture", ""),
+            ("cpus", "processors", ""),
+            ("memory", "memory", "bytes"),
+            ("root", "surveyed by root", ""),
+            ("deep", "surveyed with --deep", ""),
+            ("version", "version of fathom", ""),
         ];
-        for (member, what) in members {
-            let Both { old, new } = both.of(member);
-            if old.is_null() || new.is_null() {
-                continue;
-            }
-            let at = self.changes.len();
-            self.note("machine", what, old, new, Verdict::Other);
-            if let (Some(change), "memory") = (self.changes.get_mut(at), member) {
-                change.unit = "bytes";
+        for (member, what, unit) in members {
+            let both = both.of(member);
+            if both.is_known() {
+                self.note("machine", what, unit, both, Verdict::Other);
             }
         }
     }
@@ -43,47 +38,42 @@ impl Report {
             return;
         }
         let Paired { both, gone, come } = both.of("mounts").paired(|row| name(row, "target"));
-        let about = |row: &Value, what: &str, old: Value, new: Value, verdict| Change {
-            section: "mounts",
+        let about = |row: &Value, what: &str, values, verdict| Change {
             path: name(row, "target"),
-            what: what.to_owned(),
-            old,
-            new,
-            unit: "",
-            ratio: None,
-            verdict,
+            ..Change::of("mounts", what, values, verdict)
         };
         let shown = |row: &Value| -> Value { format!("{} ({})", text(row, "source"), text(row, "fstype")).into() };
         self.compared += (both.len() + gone.len() + come.len()) as u64;
         for row in gone {
-            self.change(about(row, "the mount", shown(row), Value::Null, Verdict::Worse));
+            self.changes.push(about(row, "the mount", [shown(row), Value::Null], Verdict::Worse));
         }
         for row in come {
-            self.change(about(row, "the mount", Value::Null, shown(row), Verdict::Other));
+            self.changes.push(about(row, "the mount", [Value::Null, shown(row)], Verdict::Other));
         }
-        for Both { old, new } in both {
+        for both in both {
+            let Both { old, new } = both;
             for field in ["source", "fstype", "fsroot", "kind"] {
-                let (then, now) = (&old[field], &new[field]);
-                if then != now && !then.is_null() && !now.is_null() {
-                    self.change(about(new, field, then.clone(), now.clone(), Verdict::Other));
+                let both = both.of(field);
+                if both.old != both.new && both.is_known() {
+                    self.changes.push(about(new, field, both.values(), Verdict::Other));
                 }
             }
             if let (Some(then), Some(now)) = (old["hidden"].as_bool(), new["hidden"].as_bool())
                 && then != now
             {
                 let verdict = if now { Verdict::Worse } else { Verdict::Better };
-                self.change(about(new, "hidden", then.into(), now.into(), verdict));
+                self.changes.push(about(new, "hidden", [then.into(), now.into()], verdict));
             }
             if let (Some(then), Some(now)) = (old["verdict"].as_str(), new["verdict"].as_str())
                 && then != now
             {
                 let verdict = if now == "ok" { Verdict::Better } else { Verdict::Worse };
-                self.change(about(new, "whether it answers", then.into(), now.into(), verdict));
+                self.changes.push(about(new, "whether it answers", [then.into(), now.into()], verdict));
             }
             if let Some((lost, got)) = options(old, new) {
                 let now_read_only = got.contains(&"ro") && lost.contains(&"rw");
                 let verdict = if now_read_only { Verdict::Worse } else { Verdict::Other };
-                self.change(about(new, "options", lost.join(",").into(), got.join(",").into(), verdict));
+                self.changes.push(about(new, "options", [lost.join(",").into(), got.join(",").into()], verdict));
             }
         }
     }
@@ -103,7 +93,7 @@ impl Report {
             if let (Some((old, new)), Some((then, now))) = (both.of("calls").numbers(), both.of("found").numbers()) {
                 // With other mounts there are other directories to be searched.
                 if then == now {
-                    self.counted("mounts", format!("calls to find them by {by}"), "calls", old, new, CALLS_APART);
+                    self.counted("mounts", format!("calls to find them by {by}"), old, new, CALLS_APART);
                 }
             }
         }
@@ -119,13 +109,13 @@ impl Report {
         for (rows, verdict) in [(gone, Verdict::Worse), (come, Verdict::Better)] {
             for row in rows {
                 let which = text(row, key);
-                let (old, new) = match verdict {
-                    Verdict::Worse => ("compared".into(), why(both.new, which)),
-                    _ => (why(both.old, which), "compared".into()),
+                let values = match verdict {
+                    Verdict::Worse => ["compared".into(), why(both.new, which)],
+                    _ => [why(both.old, which), "compared".into()],
                 };
                 let what = format!("whether {} can be compared", printable(which.as_bytes()));
                 self.compared += 1;
-                self.change(Change { section, path: None, what, old, new, unit: "", ratio: None, verdict });
+                self.changes.push(Change::of(section, what, values, verdict));
             }
         }
     }
@@ -143,7 +133,7 @@ impl Report {
         }
         for system in systems {
             let dir = name(system.old, "dir");
-            self.note_about("probe", &dir, "type", system.of("fstype"), "");
+            self.note_about(&dir, "type", system.of("fstype"), "");
             let key = |row: &Value| row["name"].as_str().map(str::to_owned);
             for both in system.of("experiments").paired(key).both {
                 let what = printable(text(both.old, "name").as_bytes()).into_owned();
@@ -154,34 +144,26 @@ impl Report {
                     |row: &Value| row["by_time"] == false && number(&row["confidence"]).is_some_and(|v| v >= SURE);
                 let is_about = |row: &Value| row["inferred"].is_number() || row["inferred"].is_string();
                 if [both.old, both.new].into_iter().all(|row| is_sure(row) && is_about(row)) {
-                    self.note_about("probe", &dir, &what, both.of("inferred"), unit);
+                    self.note_about(&dir, &what, both.of("inferred"), unit);
                 }
                 let said = format!("{what}, as the kernel says");
-                self.note_about("probe", &dir, &said, both.of("truth"), unit);
+                self.note_about(&dir, &said, both.of("truth"), unit);
             }
         }
     }
 
-    /// A fact about a directory, if both know it. What changes from one run to the next by a twentieth is the same.
-    fn note_about(
-        &mut self,
-        section: &'static str,
-        dir: &Option<Vec<u8>>,
-        what: &str,
-        both: Both<'_>,
-        unit: &'static str,
-    ) {
+    /// A fact about a file system, if both know it. What changes from one run to the next by a twentieth is the same.
+    fn note_about(&mut self, dir: &Option<Vec<u8>>, what: &str, both: Both<'_>, unit: &'static str) {
         const SAME: f64 = 1.05;
-        let Both { old, new } = both;
-        if old.is_null() || new.is_null() {
+        if !both.is_known() {
             return;
         }
         self.compared += 1;
-        let ratio = both.numbers().filter(|(old, _)| *old > 0.0).map(|(old, new)| new / old);
-        let is_same = old == new || ratio.is_some_and(|ratio| ratio < SAME && ratio > 1.0 / SAME);
+        let ratio = both.numbers().and_then(|(old, new)| ratio(old, new));
+        let is_same = both.old == both.new || ratio.is_some_and(|ratio| ratio < SAME && ratio > 1.0 / SAME);
         if !is_same {
-            let (path, what, old, new) = (dir.clone(), what.to_owned(), old.clone(), new.clone());
-            self.change(Change { section, path, what, old, new, unit, ratio, verdict: Verdict::Other });
+            let change = Change::of("probe", what, both.values(), Verdict::Other);
+            self.changes.push(Change { path: dir.clone(), unit, ratio, ..change });
         }
     }
 
@@ -189,8 +171,7 @@ impl Report {
         if !self.has("walk", both) {
             return;
         }
-        let Both { old, new } = both.of("engine");
-        self.note("walk", "the engine that is chosen", old, new, Verdict::Other);
+        self.note("walk", "the engine that is chosen", "", both.of("engine"), Verdict::Other);
         let compare = both.of("compare");
         let key = |row: &Value| row["engine"].as_str().map(str::to_owned);
         let Paired { both: engines, gone, come } = compare.of("engines").paired(key);
@@ -203,7 +184,7 @@ impl Report {
             }
             if let Some((old, new)) = both.of("calls_per_entry").numbers() {
                 let apart = if then == now { 1.0 } else { CALLS_APART };
-                self.counted("walk", format!("calls for an entry by {engine}"), "calls", old, new, apart);
+                self.counted("walk", format!("calls for an entry by {engine}"), old, new, apart);
             }
         }
         self.ran(compare, "walk", "engine", gone, come);
@@ -213,15 +194,15 @@ impl Report {
         if !self.has("dump", both) {
             return;
         }
-        let Both { old, new } = both.of("gather");
-        self.note("dump", "how a dump gathers", old, new, Verdict::Other);
+        let gather = both.of("gather");
+        self.note("dump", "how a dump gathers", "", gather, Verdict::Other);
         let (calls, entries) = (both.of("calls").numbers(), both.of("entries").numbers());
         if let (Some((old, new)), Some((then, now))) = (calls, entries)
-            && both.of("gather").old == both.of("gather").new
+            && gather.old == gather.new
         {
             let apart = if then == now { 1.0 } else { CALLS_APART };
             let (old, new) = (old / then.max(1.0), new / now.max(1.0));
-            self.counted("dump", "calls for an entry that is gathered".to_owned(), "calls", old, new, apart);
+            self.counted("dump", "calls for an entry that is gathered".to_owned(), old, new, apart);
         }
     }
 
@@ -254,38 +235,32 @@ impl Report {
         }
         let Paired { both: elements, gone, come } = both.of("path").paired(|row| name(row, "dir"));
         self.compared += (elements.len() + gone.len() + come.len()) as u64;
-        let about = |row: &Value, what: &str, old: Value, new: Value, verdict| Change {
-            section: "startup",
+        let about = |row: &Value, what: &str, values, verdict| Change {
             path: name(row, "dir"),
-            what: what.to_owned(),
-            old,
-            new,
-            unit: "",
-            ratio: None,
-            verdict,
+            ..Change::of("startup", what, values, verdict)
         };
         for row in gone {
-            self.change(about(row, "element of PATH", row["state"].clone(), Value::Null, Verdict::Other));
+            self.changes.push(about(row, "element of PATH", [row["state"].clone(), Value::Null], Verdict::Other));
         }
         for row in come {
-            self.change(about(row, "element of PATH", Value::Null, row["state"].clone(), Verdict::Other));
+            self.changes.push(about(row, "element of PATH", [Value::Null, row["state"].clone()], Verdict::Other));
         }
         for both in &elements {
-            let Both { old, new } = both.of("state");
-            if old != new {
-                let verdict = if new == "dead" { Verdict::Worse } else { Verdict::Other };
-                self.change(about(both.new, "element of PATH", old.clone(), new.clone(), verdict));
+            let state = both.of("state");
+            if state.old != state.new {
+                let verdict = if state.new == "dead" { Verdict::Worse } else { Verdict::Other };
+                self.changes.push(about(both.new, "element of PATH", state.values(), verdict));
             }
-            let Both { old, new } = both.of("fstype");
-            if old != new && !old.is_null() && !new.is_null() {
-                self.change(about(both.new, "its file system", old.clone(), new.clone(), Verdict::Other));
+            let fstype = both.of("fstype");
+            if fstype.old != fstype.new && fstype.is_known() {
+                self.changes.push(about(both.new, "its file system", fstype.values(), Verdict::Other));
             }
         }
         for both in both.of("started").paired(|row| row["command"].as_str().map(str::to_owned)).both {
             let command = printable(text(both.old, "command").as_bytes()).into_owned();
             for (field, what) in [("misses", "misses"), ("lookups", "look-ups")] {
                 if let Some((old, new)) = both.of("totals").of(field).numbers() {
-                    self.counted("startup", format!("{what} of {command}"), "calls", old, new, 1.0);
+                    self.counted("startup", format!("{what} of {command}"), old, new, 1.0);
                 }
             }
         }

@@ -26,6 +26,7 @@
 //! | [`restore`] | what was restored |
 //! | [`list`] | members of archives |
 //! | [`pathsearch`] | the path searches of a command |
+//! | [`startup`] | what starting programs costs |
 //! | [`survey`] | all of it on one page |
 //! | [`verify`] | whether an archive is whole |
 #![forbid(unsafe_code)]
@@ -50,6 +51,7 @@ pub mod plot;
 pub mod probe;
 pub mod profile;
 pub mod restore;
+pub mod startup;
 pub mod stats;
 pub mod survey;
 pub mod table;

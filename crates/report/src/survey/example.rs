@@ -8,9 +8,10 @@ use crate::json::{GateRow, Warning};
 use crate::meter::{self, Account};
 use crate::mounts::{Boundary, Mounts, Row, Rows};
 use crate::nightly::{Expected, Nightly};
-use crate::pathsearch::{Count, Element, Fix, Started, Startup, Totals, Tried};
+use crate::pathsearch::{Count, Fix, Totals};
 use crate::plot::Figure;
 use crate::probe::{Experiment, Price, Probe, Value};
+use crate::startup::{Element, Started, Startup, Tried};
 use crate::walk;
 
 /// Mount points in a list.

@@ -19,9 +19,9 @@ use crate::meter::Account;
 use crate::mounts::Mounts;
 use crate::name::entry;
 use crate::nightly::Nightly;
-use crate::pathsearch::Startup;
 use crate::plot::Figure;
 use crate::probe::Probe;
+use crate::startup::Startup;
 use crate::walk;
 
 pub mod diff;

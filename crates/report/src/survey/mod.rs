@@ -3,6 +3,8 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`findings`] | what matters most of it, and what to do about it: chosen, never invented |
+//! | [`commands`] | the commands that give alone what is gathered together here |
+//! | `known` | what is known of a file system |
 //! | [`odd`] | what is odd about mounts |
 //! | `page` | the page, by the templates in `templates/` |
 //! | `text` | the survey on a terminal |
@@ -24,11 +26,13 @@ use crate::probe::Probe;
 use crate::startup::Startup;
 use crate::walk;
 
+pub mod commands;
 pub mod diff;
 mod draw;
 #[cfg(test)]
 mod example;
 pub mod findings;
+mod known;
 pub mod odd;
 mod page;
 pub mod shell;

@@ -21,7 +21,7 @@ use report::compare::comparison;
 use report::mounts::{Look, Mounts};
 use report::name::printable;
 use report::probe::Probe;
-use report::survey::shell::quoted;
+use report::survey::commands::Commands;
 use report::survey::{FileSystem, Machine, MountsPart, Plot, Survey, html};
 use report::walk::{Comparison, Section};
 
@@ -52,8 +52,8 @@ struct Ground<'a> {
     args: &'a Args,
     out: &'a Out,
     root: Root,
-    /// The directory as one would type it.
-    typed: String,
+    /// What finds alone what is found here.
+    commands: Commands,
 }
 
 impl Ground<'_> {
@@ -70,7 +70,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         return Err(Failed("the page and the JSON both go to standard output; give -o FILE for the page".to_owned()));
     }
     args.plot.iter().try_for_each(|dir| is_there(dir))?;
-    let ground = Ground { args, out, root: open_root(args.dir())?, typed: quoted(args.dir().as_bytes()) };
+    let root = open_root(args.dir())?;
+    let ground = Ground { args, out, commands: Commands::of(&root.path), root };
     let (when, begun) = (gate::clock::time_of_day() / 1_000_000, Instant::now());
     yield_to_others();
     let held = gate::interrupt::hold();

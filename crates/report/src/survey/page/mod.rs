@@ -10,7 +10,7 @@ use self::starting::starting;
 use self::steps::measured;
 use self::systems::{file_systems, prices};
 use self::walking::{calls, dumping, walking};
-use super::findings::Commands;
+use super::commands::Commands;
 use super::{Part, Point, Survey};
 use crate::mounts::size;
 use crate::name::printable;
@@ -112,7 +112,7 @@ fn texts(sentences: impl IntoIterator<Item = String>) -> impl Iterator<Item = Bl
 }
 
 pub(super) fn html(survey: &Survey<'_>) -> String {
-    let commands = Commands::of(survey);
+    let commands = Commands::of(survey.root);
     let plots = &mut Plots::default();
     let sections = vec![
         section("mounts", &survey.mounts, |part| mounts(part, &commands, plots)),

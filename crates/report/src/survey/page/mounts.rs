@@ -10,8 +10,9 @@ use crate::mounts::{Row, all, by_name, cell, limbs, size, source, state};
 use crate::name::printable;
 use crate::stats::Stats;
 use crate::survey::MountsPart;
+use crate::survey::commands::Commands;
 use crate::survey::draw::{Dot, Dots, dots};
-use crate::survey::findings::{Commands, median};
+use crate::survey::findings::median;
 use crate::survey::odd::odd;
 use crate::table::{Align, Table, Tone};
 

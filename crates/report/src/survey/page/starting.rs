@@ -4,7 +4,7 @@ use super::{Block, more, table, texts};
 use crate::name::printable;
 use crate::pathsearch::time;
 use crate::startup::Startup;
-use crate::survey::findings::Commands;
+use crate::survey::commands::Commands;
 use crate::table::{Align, Table, Tone};
 
 /// Directories in which a program looks in vain.
@@ -59,10 +59,9 @@ pub(super) fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block>
                 ];
                 told.row(cells, Tone::Plain);
             }
-            let command = commands.pathsearch.replace("env true", one.command).replace("pathsearch", "pathsearch -v");
             blocks.push(Block::Heading(format!("Where {} looks in vain", one.command)));
             blocks.push(table(&format!("Directories in which {} misses something", one.command), &told));
-            blocks.extend(texts(more(searched.len(), MOST_TRIED, "directories", &command)));
+            blocks.extend(texts(more(searched.len(), MOST_TRIED, "directories", &Commands::start(one.command, " -v"))));
         }
         if !one.fixes.is_empty() {
             blocks.push(Block::Heading(format!("What would help {}", one.command)));

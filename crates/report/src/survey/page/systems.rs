@@ -5,8 +5,9 @@ use crate::mounts::{cell, size};
 use crate::name::printable;
 use crate::plot::Scale;
 use crate::probe::{Price, Probe, plain, prices_table};
+use crate::survey::commands::Commands;
 use crate::survey::draw::{Dot, Dots, dots, line};
-use crate::survey::findings::{BLOCK, CACHE, Commands, EXTENT, Known, READAHEAD, best_price};
+use crate::survey::known::{BLOCK, CACHE, EXTENT, Known, READAHEAD, best_price};
 use crate::survey::{FileSystem, Plot};
 use crate::table::{Align, Table, Tone};
 

@@ -5,8 +5,9 @@ use crate::meter::Account;
 use crate::mounts::size;
 use crate::name::printable;
 use crate::nightly::Nightly;
+use crate::survey::commands::Commands;
 use crate::survey::draw::{Bar, bars};
-use crate::survey::findings::{Commands, median};
+use crate::survey::findings::median;
 use crate::table::{Align, Table, Tone};
 use crate::walk;
 

@@ -9,9 +9,8 @@ use clap::CommandFactory;
 use gate::Errno;
 use gate::file::Writer;
 use report::json::{Envelope, GateRow, Gates};
-use report::mounts::Look;
 use report::name::printable;
-use report::table::wrap;
+use report::table::{Look, wrap};
 use report::{json, profile};
 
 use crate::args::{Cli, Global, When};

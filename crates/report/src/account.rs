@@ -3,8 +3,7 @@
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-use crate::mounts::Look;
-use crate::table::{Align, Table, Tone, wrap};
+use crate::table::{Align, Look, Table, Tone};
 
 /// What the calls for one directory or one file take, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -219,20 +218,19 @@ pub struct Account {
 impl Account {
     /// The three tables.
     pub fn to_text(&self, look: Look) -> String {
-        let wrapped = |line: String| wrap(&line, look.width.unwrap_or(usize::MAX)) + "\n";
-        let mut out = wrapped(format!(
+        let mut out = look.wrapped(&format!(
             "CPU time by function, of {:.3} s ({:.3} s more went into taking the time):",
             self.seconds, self.metering_seconds
         ));
         out.push_str(&self.functions_text(look));
         out.push('\n');
-        out.push_str(&wrapped(format!(
+        out.push_str(&look.wrapped(&format!(
             "Gates, in CPU time, for {} directories and {} other entries; * for effect:",
             self.directories, self.files
         )));
         out.push_str(&self.gates_text(look));
         out.push('\n');
-        out.push_str(&wrapped(format!(
+        out.push_str(&look.wrapped(&format!(
             "Ways to gather, in µs of CPU time in gates for information. By the model a call costs {:.3} µs ({}), and the \
              rest is useful:",
             1000.0 * self.fixed_ms,
@@ -241,7 +239,7 @@ impl Account {
         out.push_str(&self.ways_text(look));
         for way in &self.options {
             if let Some(why) = &way.why {
-                out.push_str(&wrapped(format!("{} is not to be had: {why}", way.name)));
+                out.push_str(&look.wrapped(&format!("{} is not to be had: {why}", way.name)));
             }
         }
         out

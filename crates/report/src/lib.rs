@@ -29,6 +29,7 @@
 //! | [`startup`] | what starting programs costs |
 //! | [`survey`] | all of it on one page |
 //! | [`verify`] | whether an archive is whole |
+//! | [`words`] | figures in words: how many of what, sizes, times |
 #![forbid(unsafe_code)]
 
 pub mod account;
@@ -58,3 +59,4 @@ pub mod table;
 pub mod time;
 pub mod verify;
 pub mod walk;
+pub mod words;

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::mounts::Look;
 use crate::name::{entry, printable};
-use crate::table::{Align, Table, Tone, wrap};
+use crate::table::{Align, Look, Table, Tone, wrap};
 
 /// What passed one gate.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -281,35 +280,33 @@ impl Account<'_> {
     /// All of it, for people; of files and directories, so many.
     pub fn to_text(&self, look: Look, top: usize) -> String {
         let mut text = self.head(look);
-        let mut part = |title: String, body: String| {
+        let mut part = |title: &str, body: String| {
             text.push('\n');
-            text.push_str(&headed(&title, look));
+            text.push_str(&look.heading(title));
             text.push_str(&body);
         };
-        part("Calls by gate".to_owned(), self.gates_text(look));
+        part("Calls by gate", self.gates_text(look));
         match &self.by {
-            By::Program => part("By program".to_owned(), self.programs_text(&self.programs, look, top)),
-            By::Process(rows) => part("By process".to_owned(), self.programs_text(rows, look, top)),
-            By::Directory(rows) => {
-                part("By directory".to_owned(), self.places_text(rows, rows.len() as u64, look, top))
-            }
+            By::Program => part("By program", self.programs_text(&self.programs, look, top)),
+            By::Process(rows) => part("By process", self.programs_text(rows, look, top)),
+            By::Directory(rows) => part("By directory", self.places_text(rows, rows.len() as u64, look, top)),
         }
         if self.detail.files == 0 {
             let why = self.left_out(look);
             if !why.is_empty() {
-                part("Files".to_owned(), why);
+                part("Files", why);
             }
         } else {
             let files = self.places_text(&self.per_file, self.detail.files, look, top);
-            part("Files".to_owned(), files);
+            part("Files", files);
             let directories = self.places_text(&self.per_directory, self.detail.directories, look, top);
-            part("Directories".to_owned(), directories + &self.left_out(look));
+            part("Directories", directories + &self.left_out(look));
         }
         if let Some(patterns) = self.patterns_text(look) {
-            part("Redundant patterns".to_owned(), patterns);
+            part("Redundant patterns", patterns);
         }
         if let Some(what_if) = self.what_if_text(look) {
-            part("What if".to_owned(), what_if);
+            part("What if", what_if);
         }
         text
     }
@@ -527,10 +524,6 @@ impl Change {
     pub fn said(&self) -> String {
         format!("{}: {}", self.change, self.how)
     }
-}
-
-fn headed(title: &str, look: Look) -> String {
-    if look.color { format!("\x1b[1m{title}\x1b[0m\n") } else { format!("{title}\n") }
 }
 
 fn line(look: Look, text: String) -> String {

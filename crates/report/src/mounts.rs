@@ -10,7 +10,8 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::name::{entry, printable};
-use crate::table::{Align, Table, Tone};
+use crate::table::{Align, Look, Table, Tone};
+use crate::words::size;
 
 /// What lies beneath a mount point.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -205,17 +206,6 @@ impl Serialize for Mounts<'_> {
     }
 }
 
-/// How rows are shown as a table.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Look {
-    /// Columns that there is room for; `None` for as many as it takes.
-    pub width: Option<usize>,
-    /// Whether to draw the tree that the mount points make.
-    pub tree: bool,
-    /// Whether to show headings and tones in colour.
-    pub color: bool,
-}
-
 /// The table of mount points: a list in the order in which they were made, or a tree in the order of their names. Columns
 /// that say nothing are left out. The text is given to `put` piece by piece.
 pub fn table(rows: &dyn Rows, look: Look, put: &mut dyn FnMut(&str)) {
@@ -338,18 +328,6 @@ pub(crate) fn limbs(rows: &dyn Rows, order: &[usize]) -> Vec<String> {
 /// Whether a name is, or is below, a directory.
 fn contains(dir: &[u8], name: &[u8]) -> bool {
     dir == b"/" || name.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-}
-
-/// A number of bytes, as people write it.
-pub fn size(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["", "K", "M", "G", "T", "P"] {
-        if value < 1024.0 || unit == "P" {
-            return if unit.is_empty() { bytes.to_string() } else { format!("{value:.1}{unit}") };
-        }
-        value /= 1024.0;
-    }
-    unreachable!("the last unit takes all")
 }
 
 /// The names of visible mount points, each with `end` behind it.
@@ -556,11 +534,6 @@ mod tests {
         let mut slow = row("/slow", "nfs");
         slow.verdict = Some("slow");
         assert_eq!(exclude(&[bad, row("/ok", "nfs"), slow]), b"/m[[]1][*][\\\\][$]x[ ]\n");
-    }
-
-    #[test]
-    fn sizes() {
-        assert_eq!([size(0), size(1023), size(1536), size(5 << 30)], ["0", "1023", "1.5K", "5.0G"]);
     }
 
     #[test]

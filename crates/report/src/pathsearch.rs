@@ -5,9 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::mounts::Look;
 use crate::name::{entry, printable};
-use crate::table::{Align, Table, Tone, wrap};
+use crate::table::{Align, Look, Table, Tone};
+use crate::words::time;
 
 /// A search: one name, tried in one directory after another.
 #[derive(Clone, Debug)]
@@ -276,15 +276,6 @@ impl Serialize for Pathsearch<'_> {
 /// How many directories and searches are shown, unless all are asked for.
 const SHOWN: usize = 20;
 
-/// Seconds, in the unit that suits them.
-pub fn time(seconds: f64) -> String {
-    match seconds {
-        s if s >= 1.0 => format!("{s:.2} s"),
-        s if s >= 0.001 => format!("{:.2} ms", s * 1e3),
-        s => format!("{:.1} µs", s * 1e6),
-    }
-}
-
 impl Pathsearch<'_> {
     /// For people; with `all`, every directory and search.
     pub fn to_text(&self, look: Look, all: bool) -> String {
@@ -308,12 +299,12 @@ impl Pathsearch<'_> {
         if self.lost > 0 {
             text.push_str(&format!(" {} calls were lost: the counts are too low.", self.lost));
         }
-        wrapped(&text, look) + "\n"
+        look.wrapped(&text) + "\n"
     }
 
     fn directories(&self, look: Look, all: bool) -> String {
         use Align::{Left, Right};
-        let mut text = heading("Directories", look);
+        let mut text = look.heading("Directories");
         let columns = [
             ("MISSES", Right),
             ("HITS", Right),
@@ -344,7 +335,7 @@ impl Pathsearch<'_> {
 
     fn searches(&self, look: Look, all: bool) -> String {
         use Align::{Left, Right};
-        let mut text = heading("Searches", look);
+        let mut text = look.heading("Searches");
         let columns = [("KIND", Left), ("SEARCHES", Right), ("HITS", Right), ("MISSES", Right)];
         let mut table = Table::new(&columns, self.kinds.len());
         for count in &self.kinds {
@@ -383,7 +374,7 @@ impl Predicted<'_> {
     /// For people.
     pub fn to_text(&self, look: Look) -> String {
         use Align::{Left, Right};
-        let mut text = heading("On a network file system", look);
+        let mut text = look.heading("On a network file system");
         let what = match self.about {
             "network" => "what is on network file systems here".to_owned(),
             "everything" => "everything that it uses".to_owned(),
@@ -395,18 +386,15 @@ impl Predicted<'_> {
             format!(", a server that answers {rate:.0} requests a second{busy}")
         });
         let nodes = if self.nodes == 1 { "one node".to_owned() } else { format!("{} nodes at once", self.nodes) };
-        text.push_str(&wrapped(
-            &format!(
-                "With {what} there, a round trip of {} ({}), {nodes}{rate}: {} with empty caches, {} once more right afterwards. \
-                 {} of that is the command's own work.",
-                time(self.rtt),
-                self.rtt_source,
-                time(self.seconds),
-                time(self.seconds_warm),
-                time(self.seconds_own)
-            ),
-            look,
-        ));
+        text.push_str(&look.wrapped(&format!(
+            "With {what} there, a round trip of {} ({}), {nodes}{rate}: {} with empty caches, {} once more right afterwards. \
+             {} of that is the command's own work.",
+            time(self.rtt),
+            self.rtt_source,
+            time(self.seconds),
+            time(self.seconds_warm),
+            time(self.seconds_own)
+        )));
         let columns = [("REQUEST", Left), ("COLD", Right), ("WARM", Right), ("TIME COLD", Right), ("", Left)];
         let mut table = Table::new(&columns, self.requests.len());
         for row in self.requests.iter().filter(|row| row.cold + row.warm > 0) {
@@ -421,12 +409,12 @@ impl Predicted<'_> {
 
 /// What would help, for people; `rtt` is what a request takes that nothing is known of.
 pub fn fixes_text(fixes: &[Fix], rtt: f64, look: Look) -> String {
-    let mut text = heading("What would help", look);
+    let mut text = look.heading("What would help");
     if fixes.is_empty() {
         text.push_str("Nothing: no search of it misses.\n");
     }
     for fix in fixes {
-        text.push_str(&wrapped(&format!("- {}", fix.sentence(rtt)), look));
+        text.push_str(&look.wrapped(&format!("- {}", fix.sentence(rtt))));
     }
     text
 }
@@ -450,14 +438,6 @@ impl Fix {
             ),
         }
     }
-}
-
-fn heading(text: &str, look: Look) -> String {
-    if look.color { format!("\x1b[1m{text}\x1b[0m\n") } else { format!("{text}\n") }
-}
-
-pub(crate) fn wrapped(text: &str, look: Look) -> String {
-    wrap(text, look.width.unwrap_or(usize::MAX)) + "\n"
 }
 
 fn more(n: usize, what: &str) -> String {

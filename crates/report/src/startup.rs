@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::mounts::Look;
 use crate::name::{entry, printable};
-use crate::pathsearch::{Count, Directory, Fix, Totals, fixes_text, time, wrapped};
-use crate::table::{Align, Table, Tone};
+use crate::pathsearch::{Count, Directory, Fix, Totals, fixes_text};
+use crate::table::{Align, Look, Table, Tone};
+use crate::words::time;
 
 /// An element of PATH.
 #[derive(Clone, Debug)]
@@ -175,7 +175,7 @@ impl Startup<'_> {
         let mut text = self.path_table().to_text(look.width, look.color);
         text.push('\n');
         text.push_str(&self.started_table().to_text(look.width, look.color));
-        text.push_str(&wrapped(&self.foot(), look));
+        text.push_str(&look.wrapped(&self.foot()));
         for one in self.started.iter().filter(|one| !one.fixes.is_empty()) {
             text.push_str(&format!("\n{}: ", one.command));
             text.push_str(&fixes_text(&one.fixes, self.rtt, Look { color: false, ..look }));

@@ -30,6 +30,29 @@ pub enum Tone {
     Bad,
 }
 
+/// How tables, and what stands around them, are shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Look {
+    /// Columns that there is room for; `None` for as many as it takes.
+    pub width: Option<usize>,
+    /// Whether to draw the tree that mount points make.
+    pub tree: bool,
+    /// Whether to show headings and tones in colour.
+    pub color: bool,
+}
+
+impl Look {
+    /// A heading: a line.
+    pub fn heading(self, text: &str) -> String {
+        if self.color { format!("\x1b[1m{text}\x1b[0m\n") } else { format!("{text}\n") }
+    }
+
+    /// Text, broken into lines for which there is room.
+    pub fn wrapped(self, text: &str) -> String {
+        wrap(text, self.width.unwrap_or(usize::MAX)) + "\n"
+    }
+}
+
 /// Rows under headings. Cells must be printable (see [`crate::name::printable`]).
 #[derive(Clone, Debug, Default)]
 pub struct Table {

@@ -6,10 +6,10 @@ use serde::{Serialize, Serializer};
 use crate::compare::Times;
 use crate::du::Line;
 use crate::json::Gates;
-use crate::mounts::{Look, size};
 use crate::name::{entry, printable};
 use crate::stats::Stats;
-use crate::table::{Align, Table, Tone, wrap};
+use crate::table::{Align, Look, Table, Tone, wrap};
+use crate::words::{plural, size};
 
 /// What was found, added up.
 #[derive(Clone, Debug)]
@@ -154,7 +154,7 @@ impl Serialize for Walk<'_> {
 /// The totals, for people; and by which engines.
 pub fn totals_text(totals: &Totals, parts: &[Part]) -> String {
     let sized = |bytes: u64| match size(bytes) {
-        human if human == bytes.to_string() => format!("{bytes} bytes"),
+        human if human == bytes.to_string() => plural(bytes, "byte", "bytes"),
         human => format!("{human} ({bytes} bytes)"),
     };
     let mut engines: Vec<&str> = parts.iter().map(|part| part.engine).collect();
@@ -355,8 +355,7 @@ impl<'a> Comparison<'a> {
 
     /// The table and the notes, as text.
     pub fn to_text(&self, look: Look) -> String {
-        let width = look.width.unwrap_or(usize::MAX);
-        let notes: String = self.notes().iter().map(|note| wrap(note, width) + "\n").collect();
+        let notes: String = self.notes().iter().map(|note| look.wrapped(note)).collect();
         self.table().to_text(look.width, look.color) + &notes
     }
 }

@@ -14,7 +14,7 @@ use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 use report::account::Account;
 use report::dump::{Counts, Dump, Mapped, Possible, Size};
-use report::mounts::Look;
+use report::table::Look;
 use walk::{By, Desk, Explained, Refusal, Type};
 
 use crate::args::{Dump as Args, Gathering};

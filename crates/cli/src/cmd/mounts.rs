@@ -12,8 +12,10 @@ use mounts::method::Hunt;
 use mounts::root::{Root, Unusable};
 use mounts::{Answer, Class, Hints, Kind, Point, Warning, beneath, boundaries, check, locate, names, servers};
 use report::compare::{LeftOut, Method, Times, comparison, methods_text, profiles_text, ratios_text};
-use report::mounts::{Asserted, Beneath, Boundary, Look, Mounts, Row, Rows, Search};
+use report::mounts::{Asserted, Beneath, Boundary, Mounts, Row, Rows, Search};
 use report::name::printable;
+use report::table::Look;
+use report::words::plural;
 
 use crate::args::{By, Format, Mounts as Args, Names};
 use crate::input::whole;
@@ -114,9 +116,9 @@ fn show(
                 out.data(format!("{} {}\n", boundary.kind, printable(&boundary.path)).as_bytes())?;
             }
             let calls = gate::meter::tally().calls();
-            let mounts = if rows.len() == 1 { "mount" } else { "mounts" };
+            let mounts = plural(rows.len() as u64, "mount", "mounts");
             let ms = 1000.0 * took.as_secs_f64();
-            out.talk(format_args!("{} {mounts} by {} in {ms:.1} ms and {calls} calls: {why}", rows.len(), by.name()));
+            out.talk(format_args!("{mounts} by {} in {ms:.1} ms and {calls} calls: {why}", by.name()));
             if args.servers {
                 out.talk(server_summary(&rows));
             }

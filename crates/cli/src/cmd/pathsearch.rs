@@ -14,8 +14,8 @@ use pathsearch::search::path::quoted;
 use pathsearch::search::trace::Trace;
 use pathsearch::search::tree::Far;
 use pathsearch::search::{self, Judged, Question};
-use report::mounts::Look;
 use report::pathsearch as shown;
+use report::table::Look;
 
 use crate::args::{Pathsearch as Args, Rtt};
 use crate::cmd::walk::look;

@@ -9,12 +9,12 @@ use pathsearch::bench::{
     Alone, Answer, Cold, Event, Failure, Histogram, Method, Progress, Question, Shape, Team, Test, launched,
     run as bench,
 };
-use report::mounts::Look;
 use report::pathwalk::{
     Bucket, Created, Forgot, Latency, Pass, Pathwalk, Rank, Removed, Test as Shown, created_line, figures, found_line,
     removed_line,
 };
 use report::plot::{png, svg};
+use report::table::Look;
 
 use super::probe::{is_there, keep};
 use crate::args::{Forget, Lookup, Pathwalk as Args};

@@ -8,9 +8,9 @@ use gate::fs::Open;
 use probe::cache::How;
 use probe::infer::series::{combined, judge, marks};
 use probe::{Answer, Finding, Kind, Limits, Measured, Price, Question, Series};
-use report::mounts::Look;
 use report::plot::{Figure, png, svg};
 use report::probe::{Experiment, Probe, Value, prices_csv};
+use report::table::Look;
 
 use crate::args::{CacheMethod, Experiment as Which, Probe as Args};
 use crate::out::{Done, Failed, Out, publish};

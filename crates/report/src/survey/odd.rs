@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use ondisk::split_options;
 
-use crate::mounts::{Row, Rows, all, size};
+use crate::mounts::{Row, Rows, all};
 use crate::name::printable;
+use crate::words::size;
 
 /// Kinds of what is odd, the worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -2,9 +2,9 @@
 
 use super::{Part, Survey};
 use crate::compare::methods_text;
-use crate::mounts::{self, Look};
+use crate::mounts;
 use crate::name::printable;
-use crate::table::wrap;
+use crate::table::Look;
 
 impl Survey<'_> {
     /// All sections, one after the other.
@@ -114,15 +114,11 @@ impl Text {
     }
 
     fn line(&mut self, text: &str) {
-        self.put(&wrap(text, self.look.width.unwrap_or(usize::MAX)));
-        self.put("\n");
+        self.put(&self.look.wrapped(text));
     }
 
     fn head(&mut self, text: &str) {
-        match self.look.color {
-            true => self.put(&format!("\x1b[1m{text}\x1b[0m\n")),
-            false => self.put(&format!("{text}\n")),
-        }
+        self.put(&self.look.heading(text));
     }
 
     /// A section that is there, or why it is not.

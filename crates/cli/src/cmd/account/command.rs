@@ -18,7 +18,7 @@ use gate::long::statx_long;
 use mounts::table::read_either;
 use mounts::{Warning, may_hang};
 use report::meter as shown;
-use report::mounts::Look;
+use report::table::Look;
 
 use super::SCHEMA;
 use crate::args::{Account as Args, AccountBy};

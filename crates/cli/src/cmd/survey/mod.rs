@@ -18,11 +18,12 @@ use ::mounts::root::Root;
 use gate::interrupt::{Guard, let_go};
 use gate::process::{is_root, memory, processors, uname, yield_to_others};
 use report::compare::comparison;
-use report::mounts::{Look, Mounts};
+use report::mounts::Mounts;
 use report::name::printable;
 use report::probe::Probe;
 use report::survey::commands::Commands;
 use report::survey::{FileSystem, Machine, MountsPart, Plot, Survey, html};
+use report::table::Look;
 use report::walk::{Comparison, Section};
 
 pub(crate) use walking::tread;

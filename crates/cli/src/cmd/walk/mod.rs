@@ -7,9 +7,10 @@ use std::time::Instant;
 use archive::catalog::{Catalog, Options};
 use mounts::Warning;
 use report::entries::Form;
-use report::mounts::Look;
 use report::name::printable;
+use report::table::Look;
 use report::walk::{Part, Possible, Totals, Walk};
+use report::words::plural;
 use walk::{Both, By, Desk, Explained, Filter, NoWalk, Question, Sink, Summary};
 
 use crate::args::{Engine, Walk as Args, WalkFormat as Format};
@@ -243,12 +244,12 @@ fn tell(totals: &Totals, parts: &[Part], out: &Out) {
     let Totals { entries, seconds, .. } = totals;
     let rate = *entries as f64 / seconds;
     let calls = gate::meter::tally().calls();
-    let noun = if *entries == 1 { "entry" } else { "entries" };
+    let entries = plural(*entries, "entry", "entries");
     let took = format!("in {seconds:.3} s and {calls} calls ({rate:.0}/s)");
     match parts {
-        [one] => out.talk(format_args!("{entries} {noun} by {} {took}: {}", one.engine, printable(one.why.as_bytes()))),
+        [one] => out.talk(format_args!("{entries} by {} {took}: {}", one.engine, printable(one.why.as_bytes()))),
         _ => {
-            out.talk(format_args!("{entries} {noun} in {} mounts {took}:", parts.len()));
+            out.talk(format_args!("{entries} in {} mounts {took}:", parts.len()));
             out.talk_table(|width| report::walk::parts_text(parts, Look { width, ..Look::default() }));
         }
     }

@@ -3,10 +3,9 @@
 use serde_json::Value;
 
 use super::{Change, Diff, Verdict};
-use crate::mounts::{Look, size};
 use crate::name::printable;
-use crate::pathsearch::time;
-use crate::table::{Align, Table, Tone, wrap};
+use crate::table::{Align, Look, Table, Tone};
+use crate::words::{size, time};
 
 impl Change {
     /// What it is about.
@@ -57,8 +56,7 @@ impl Diff {
             if count == 0 || verdict == Verdict::Noise && !all {
                 continue;
             }
-            let head = if look.color { format!("\x1b[1m{head}\x1b[0m") } else { head.to_owned() };
-            text.push_str(&format!("{head}\n"));
+            text.push_str(&look.heading(head));
             let columns = [("SECTION", Left), ("OLD", Right), ("NEW", Right), ("RATIO", Right), ("WHAT", Left)];
             let mut table = Table::new(&columns, count);
             for change in self.of(verdict) {
@@ -76,10 +74,9 @@ impl Diff {
             1 => "; one differs by no more than its trials do".to_owned(),
             n => format!("; {n} differ by no more than their trials do"),
         };
-        let wrapped = |line: String| wrap(&line, look.width.unwrap_or(usize::MAX)) + "\n";
-        text.push_str(&wrapped(format!("Of {} figures and facts {told} have changed{noise}.", self.compared)));
+        text.push_str(&look.wrapped(&format!("Of {} figures and facts {told} have changed{noise}.", self.compared)));
         for one in &self.uncompared {
-            text.push_str(&wrapped(format!("Not compared: {}: {}.", one.section, printable(one.why.as_bytes()))));
+            text.push_str(&look.wrapped(&format!("Not compared: {}: {}.", one.section, printable(one.why.as_bytes()))));
         }
         text
     }

@@ -1,9 +1,8 @@
 //! The advice: what to do about each section.
 
-use super::{Engines, Weighed, beginning, names, of_kind, plural, sized, unfinished};
+use super::{Engines, Weighed, beginning, names, of_kind, unfinished};
 use crate::mounts::all;
 use crate::name::printable;
-use crate::pathsearch::time;
 use crate::probe::plain;
 use crate::stats::Stats;
 use crate::survey::Survey;
@@ -11,6 +10,7 @@ use crate::survey::commands::Commands;
 use crate::survey::known::{BLOCK, Known, READAHEAD, best_price};
 use crate::survey::odd::{Kind, odd};
 use crate::walk::Engine;
+use crate::words::{plural, sized, time};
 
 pub(super) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(part) = survey.mounts.gathered() else { return };

@@ -1,14 +1,13 @@
 //! The findings: what stands out in each section.
 
-use super::{Engines, Weighed, beginning, names, of_kind, plural, sized, unfinished};
-use crate::mounts::size;
+use super::{Engines, Weighed, beginning, names, of_kind, unfinished};
 use crate::name::printable;
-use crate::pathsearch::time;
 use crate::probe::{Probe, plain};
 use crate::survey::Survey;
 use crate::survey::commands::Commands;
 use crate::survey::known::{BLOCK, CACHE, Known, READAHEAD, best_price};
 use crate::survey::odd::{Kind, odd};
+use crate::words::{plural, size, sized, time};
 
 pub(super) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(part) = survey.mounts.gathered() else { return };

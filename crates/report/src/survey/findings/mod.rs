@@ -5,7 +5,6 @@ use super::commands::Commands;
 use super::odd::{Kind, Odd};
 use super::{Point, Survey};
 use crate::compare::Times;
-use crate::mounts::size;
 use crate::name::printable;
 use crate::stats::Stats;
 use crate::walk::{Engine, Section};
@@ -64,18 +63,6 @@ pub fn advice(survey: &Survey<'_>) -> Vec<Point> {
 /// The middle one of the runs, in milliseconds.
 pub(super) fn median(runs: &[Times], field: fn(&Times) -> f64) -> Option<f64> {
     Stats::of(runs.iter().map(field)).map(|stats| 1000.0 * stats.median)
-}
-
-fn plural(n: u64, one: &str, more: &str) -> String {
-    if n == 1 { format!("1 {one}") } else { format!("{n} {more}") }
-}
-
-/// Bytes, with their unit also where they are few.
-fn sized(bytes: u64) -> String {
-    match size(bytes) {
-        human if human == bytes.to_string() => format!("{bytes} bytes"),
-        human => human,
-    }
 }
 
 /// A few names, and how many more there are.

@@ -12,10 +12,10 @@ use self::systems::{file_systems, prices};
 use self::walking::{calls, dumping, walking};
 use super::commands::Commands;
 use super::{Part, Point, Survey};
-use crate::mounts::size;
 use crate::name::printable;
 use crate::table::Table;
 use crate::time::utc;
+use crate::words::{plural, size};
 
 mod mounts;
 mod starting;
@@ -209,7 +209,7 @@ fn title(survey: &Survey<'_>) -> String {
 
 fn head(survey: &Survey<'_>) -> Vec<String> {
     let about = &survey.about;
-    let cpus = if about.cpus == 1 { "1 processor".to_owned() } else { format!("{} processors", about.cpus) };
+    let cpus = plural(about.cpus as u64, "processor", "processors");
     let memory = about.memory.map_or(String::new(), |bytes| format!(", {} of memory", size(bytes)));
     let mut head = vec![format!(
         "Linux {} ({}), {cpus}{memory}; {} UTC, in {:.1} s.",

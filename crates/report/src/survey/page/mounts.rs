@@ -6,7 +6,7 @@ use ondisk::split_options;
 
 use super::{Block, Branch, MOST, MOST_SAID, Plots, Tree, more, plot, table, texts};
 use crate::compare::{Method, methods_table};
-use crate::mounts::{Row, all, by_name, cell, limbs, size, source, state};
+use crate::mounts::{Row, all, by_name, cell, limbs, source, state};
 use crate::name::printable;
 use crate::stats::Stats;
 use crate::survey::MountsPart;
@@ -15,6 +15,7 @@ use crate::survey::draw::{Dot, Dots, dots};
 use crate::survey::findings::median;
 use crate::survey::odd::odd;
 use crate::table::{Align, Table, Tone};
+use crate::words::size;
 
 pub(super) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let rows = part.mounts.mounts;

@@ -2,10 +2,10 @@
 
 use super::{Block, more, table, texts};
 use crate::name::printable;
-use crate::pathsearch::time;
 use crate::startup::Startup;
 use crate::survey::commands::Commands;
 use crate::table::{Align, Table, Tone};
+use crate::words::time;
 
 /// Directories in which a program looks in vain.
 const MOST_TRIED: usize = 20;

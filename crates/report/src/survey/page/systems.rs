@@ -1,7 +1,7 @@
 //! What each file system is, and what each call costs.
 
 use super::{Block, Plots, plot, table, texts};
-use crate::mounts::{cell, size};
+use crate::mounts::cell;
 use crate::name::printable;
 use crate::plot::Scale;
 use crate::probe::{Price, Probe, plain, prices_table};
@@ -10,6 +10,7 @@ use crate::survey::draw::{Dot, Dots, dots, line};
 use crate::survey::known::{BLOCK, CACHE, EXTENT, Known, READAHEAD, best_price};
 use crate::survey::{FileSystem, Plot};
 use crate::table::{Align, Table, Tone};
+use crate::words::size;
 
 /// What stands in the overview of file systems.
 const OVERVIEW: [(&str, &[&str]); 4] =

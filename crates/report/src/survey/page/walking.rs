@@ -2,7 +2,6 @@
 
 use super::{Block, Plots, plot, table, texts};
 use crate::meter::Account;
-use crate::mounts::size;
 use crate::name::printable;
 use crate::nightly::Nightly;
 use crate::survey::commands::Commands;
@@ -10,6 +9,7 @@ use crate::survey::draw::{Bar, bars};
 use crate::survey::findings::median;
 use crate::table::{Align, Table, Tone};
 use crate::walk;
+use crate::words::size;
 
 pub(super) fn walking(walk: &walk::Section<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let real = |engine: &walk::Engine| median(&engine.runs, |t| t.real);

@@ -1,5 +1,7 @@
 //! The comparison of methods: the papers' Tables 2 to 4 and Figures 2, 3, 7, 9 and 10, for the tree at hand.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::json::Gates;
@@ -16,6 +18,18 @@ pub struct Times {
     pub user: f64,
     /// In the kernel.
     pub sys: f64,
+}
+
+impl Times {
+    /// Real, user and sys.
+    pub fn of([real, user, sys]: [Duration; 3]) -> Times {
+        Times { real: real.as_secs_f64(), user: user.as_secs_f64(), sys: sys.as_secs_f64() }
+    }
+}
+
+/// The middle one of some runs, in milliseconds; `None` where there are none.
+pub fn median_ms(runs: &[Times], field: fn(&Times) -> f64) -> Option<f64> {
+    Stats::of(runs.iter().map(field)).map(|stats| 1000.0 * stats.median)
 }
 
 /// A method, and what its runs took.
@@ -157,11 +171,6 @@ fn ratios(methods: &[Method]) -> Vec<Ratio> {
     ratios
 }
 
-/// The table of methods, as text.
-pub fn methods_text(methods: &[Method], width: Option<usize>, color: bool) -> String {
-    methods_table(methods).to_text(width, color)
-}
-
 /// The table of methods: what each found, and what it took.
 pub fn methods_table(methods: &[Method]) -> Table {
     use Align::{Left, Right};
@@ -176,12 +185,11 @@ pub fn methods_table(methods: &[Method]) -> Table {
         ("CALLS", Right),
         ("x BEST", Right),
     ];
-    let median = |m: &Method, field: fn(&Times) -> f64| Stats::of(m.runs.iter().map(field)).map(|s| 1000.0 * s.median);
-    let best = methods.iter().filter_map(|m| median(m, |t| t.real)).fold(f64::INFINITY, f64::min);
+    let best = methods.iter().filter_map(|m| median_ms(&m.runs, |t| t.real)).fold(f64::INFINITY, f64::min);
     let mut table = Table::new(&columns, 0);
     for m in methods {
-        let ms = |field| median(m, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
-        let ratio = median(m, |t| t.real).map_or("-".to_owned(), |ms| format!("{:.1}", ms / best));
+        let ms = |field| median_ms(&m.runs, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
+        let ratio = median_ms(&m.runs, |t| t.real).map_or("-".to_owned(), |ms| format!("{:.1}", ms / best));
         let cells = vec![
             m.by.to_owned(),
             m.found.to_string(),

@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::compare::Times;
+use crate::compare::{Times, median_ms};
 use crate::du::Line;
 use crate::json::Gates;
 use crate::name::{entry, printable};
@@ -310,12 +310,12 @@ impl<'a> Comparison<'a> {
             ("PER ENTRY", Right),
             ("x STAT", Right),
         ];
-        let median = |engine: &Engine, field| engine.stats(field).map(|stats| 1000.0 * stats.median);
-        let plain = self.engines.iter().find(|engine| engine.engine == "stat").and_then(|e| median(e, |t| t.real));
+        let real = |engine: &Engine| median_ms(&engine.runs, |t| t.real);
+        let plain = self.engines.iter().find(|engine| engine.engine == "stat").and_then(real);
         let mut table = Table::new(&columns, self.engines.len());
         for engine in self.engines {
-            let ms = |field| median(engine, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
-            let ratio = plain.zip(median(engine, |t| t.real)).map(|(plain, ms)| ms / plain);
+            let ms = |field| median_ms(&engine.runs, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
+            let ratio = plain.zip(real(engine)).map(|(plain, ms)| ms / plain);
             let cells = [
                 engine.engine.to_owned(),
                 engine.entries.to_string(),

@@ -1,7 +1,7 @@
 //! The survey on a terminal.
 
 use super::{Part, Survey};
-use crate::compare::methods_text;
+use crate::compare::methods_table;
 use crate::mounts;
 use crate::name::printable;
 use crate::table::Look;
@@ -66,7 +66,7 @@ impl Survey<'_> {
                 mounts::table(rows, look, &mut |piece| text.put(piece));
                 text.put("\n");
                 text.head("What each way to find them costs here");
-                text.put(&methods_text(part.methods, look.width, look.color));
+                text.put(&methods_table(part.methods).to_text(look.width, look.color));
                 for left in part.left_out {
                     text.line(&format!("{} left out: {}", left.by, printable(left.why.as_bytes())));
                 }

@@ -99,7 +99,7 @@ pub(crate) fn engines(
 }
 
 fn times(run: &Run) -> Times {
-    Times { real: run.real.as_secs_f64(), user: run.user.as_secs_f64(), sys: run.sys.as_secs_f64() }
+    Times::of([run.real, run.user, run.sys])
 }
 
 pub(super) fn run(question: &Question, trials: usize, out: &Out) -> Done {

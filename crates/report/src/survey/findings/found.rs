@@ -1,6 +1,7 @@
 //! The findings: what stands out in each section.
 
 use super::{Engines, Weighed, beginning, names, of_kind, unfinished};
+use crate::compare::{Method, median_ms};
 use crate::name::printable;
 use crate::probe::{Probe, plain};
 use crate::survey::Survey;
@@ -32,7 +33,7 @@ pub(super) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weigh
     let command = if bad { format!("{} --check", commands.mounts) } else { commands.mounts.clone() };
     found.add(if bad { 100 } else { 90 }, "mounts", figure, text, &command);
 
-    let real = |method: &&crate::compare::Method| median(&method.runs, |t| t.real);
+    let real = |method: &&Method| median_ms(&method.runs, |t| t.real);
     let by = part.methods.iter().find(|method| method.by == part.mounts.by);
     let dearest = part.methods.iter().max_by(|a, b| real(a).unwrap_or(0.0).total_cmp(&real(b).unwrap_or(0.0)));
     if let (Some(by), Some(dearest)) = (by, dearest)

@@ -4,9 +4,8 @@
 use super::commands::Commands;
 use super::odd::{Kind, Odd};
 use super::{Point, Survey};
-use crate::compare::Times;
+use crate::compare::median_ms;
 use crate::name::printable;
-use crate::stats::Stats;
 use crate::walk::{Engine, Section};
 
 mod advice;
@@ -60,11 +59,6 @@ pub fn advice(survey: &Survey<'_>) -> Vec<Point> {
     found.most()
 }
 
-/// The middle one of the runs, in milliseconds.
-pub(super) fn median(runs: &[Times], field: fn(&Times) -> f64) -> Option<f64> {
-    Stats::of(runs.iter().map(field)).map(|stats| 1000.0 * stats.median)
-}
-
 /// A few names, and how many more there are.
 fn names<'a>(of: impl Iterator<Item = &'a [u8]>) -> String {
     const NAMED: usize = 3;
@@ -96,7 +90,7 @@ struct Engines<'a> {
 impl<'a> Engines<'a> {
     /// `None` if none has been through.
     fn of(walk: &Section<'a>) -> Option<Engines<'a>> {
-        let timed = |engine: &'a Engine| Some((engine, median(&engine.runs, |t| t.real)?));
+        let timed = |engine: &'a Engine| Some((engine, median_ms(&engine.runs, |t| t.real)?));
         let timed: Vec<_> = walk.compare.engines.iter().filter_map(timed).collect();
         let find = |name: &str| timed.iter().find(|(engine, _)| engine.engine == name).copied();
         let fastest = timed.iter().min_by(|a, b| a.1.total_cmp(&b.1)).copied()?;

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use ondisk::split_options;
 
 use super::{Block, Branch, MOST, MOST_SAID, Plots, Tree, more, plot, table, texts};
-use crate::compare::{Method, methods_table};
+use crate::compare::{Method, median_ms, methods_table};
 use crate::mounts::{Row, all, by_name, cell, limbs, source, state};
 use crate::name::printable;
 use crate::stats::Stats;
 use crate::survey::MountsPart;
 use crate::survey::commands::Commands;
 use crate::survey::draw::{Dot, Dots, dots};
-use crate::survey::findings::median;
 use crate::survey::odd::odd;
 use crate::table::{Align, Table, Tone};
 use crate::words::size;
@@ -26,7 +25,7 @@ pub(super) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plo
         ("Of them odd", odd.len().to_string()),
         ("Found by", part.mounts.by.to_owned()),
     ];
-    if let Some((by, ms)) = by.and_then(|by| Some((by, median(&by.runs, |t| t.real)?))) {
+    if let Some((by, ms)) = by.and_then(|by| Some((by, median_ms(&by.runs, |t| t.real)?))) {
         facts.push(("That takes", format!("{ms:.2} ms, {} calls", by.calls())));
     }
     let mut blocks = vec![Block::Facts(facts), Block::Command(commands.mounts.clone())];

@@ -1,18 +1,18 @@
 //! What walking costs, and dumping, and which calls a walk makes.
 
 use super::{Block, Plots, plot, table, texts};
+use crate::compare::median_ms;
 use crate::meter::Account;
 use crate::name::printable;
 use crate::nightly::Nightly;
 use crate::survey::commands::Commands;
 use crate::survey::draw::{Bar, bars};
-use crate::survey::findings::median;
 use crate::table::{Align, Table, Tone};
 use crate::walk;
 use crate::words::size;
 
 pub(super) fn walking(walk: &walk::Section<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
-    let real = |engine: &walk::Engine| median(&engine.runs, |t| t.real);
+    let real = |engine: &walk::Engine| median_ms(&engine.runs, |t| t.real);
     let find = |name: &str| walk.compare.engines.iter().find(|engine| engine.engine == name);
     let chosen = find(walk.part.engine);
     let mut facts = vec![("Engine", walk.part.engine.to_owned())];

@@ -103,6 +103,11 @@ impl Out {
         let _ = self.status.set(u8::try_from(status).unwrap_or(u8::MAX)); // the first one stands
     }
 
+    /// How tables look on stdout.
+    pub(crate) fn look(&self) -> Look {
+        Look { width: self.width, tree: false, color: self.color }
+    }
+
     /// How tables look on stderr.
     pub(crate) fn look_err(&self) -> Look {
         Look { width: self.width_err, tree: false, color: self.color_err }
@@ -134,7 +139,7 @@ impl Out {
 
     /// What stands in the envelope before and behind a result that is written as it comes.
     pub(crate) fn around(&self, schema: &'static str, warnings: &[mounts::Warning]) -> (String, String) {
-        let warnings: Vec<json::Warning> = warnings.iter().map(warning).collect();
+        let warnings = shown_warnings(warnings);
         Envelope { schema, result: (), gates: &gates(&gate::meter::tally()), warnings: &warnings }.around()
     }
 
@@ -148,10 +153,10 @@ impl Out {
         }
     }
 
-    /// A table on stderr that is neither data nor a warning, made as wide as there is room for.
-    pub(crate) fn talk_table(&self, table: impl FnOnce(Option<usize>) -> String) {
+    /// A table on stderr that is neither data nor a warning.
+    pub(crate) fn talk_table(&self, table: impl FnOnce(Look) -> String) {
         if !self.quiet {
-            say(format_args!("{}", table(self.width_err)));
+            say(format_args!("{}", table(self.look_err())));
         }
     }
 
@@ -213,7 +218,7 @@ fn worded(warning: &mounts::Warning) -> String {
 
 /// A result in its envelope, as a line.
 pub(crate) fn enveloped(schema: &'static str, result: impl serde::Serialize, warnings: &[mounts::Warning]) -> String {
-    let warnings: Vec<json::Warning> = warnings.iter().map(warning).collect();
+    let warnings = shown_warnings(warnings);
     let gates = gates(&gate::meter::tally());
     Envelope { schema, result, gates: &gates, warnings: &warnings }.to_line()
 }
@@ -282,20 +287,18 @@ pub(crate) fn profile_lines(tally: &gate::Tally) -> Vec<profile::Line> {
     profile::lines(tally.used().map(|(gate, row)| (gate.name(), row.calls, seconds(row.nanos))))
 }
 
-fn seconds(nanos: u64) -> f64 {
+/// Nanoseconds as they are shown.
+pub(crate) fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
 
 /// Warnings as they are shown.
 pub(crate) fn shown_warnings(warnings: &[mounts::Warning]) -> Vec<json::Warning> {
-    warnings.iter().map(warning).collect()
-}
-
-fn warning(warning: &mounts::Warning) -> json::Warning {
-    json::Warning {
+    let shown = |warning: &mounts::Warning| json::Warning {
         path: warning.path.clone(),
         gate: warning.gate.map(gate::Gate::name),
         errno: warning.errno.map(gate::Errno::name),
         message: warning.message.clone(),
-    }
+    };
+    warnings.iter().map(shown).collect()
 }

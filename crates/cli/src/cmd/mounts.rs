@@ -104,7 +104,7 @@ fn show(
             out.envelope(SCHEMA, result, &warnings)?;
         }
         Format::Table => {
-            let look = Look { width: out.width, tree: out.on_terminal(), color: out.color };
+            let look = Look { tree: out.on_terminal(), ..out.look() };
             let mut written = Ok(());
             report::mounts::table(&rows, look, &mut |piece| {
                 if written.is_ok() {

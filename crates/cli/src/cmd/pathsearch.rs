@@ -18,8 +18,7 @@ use report::pathsearch as shown;
 use report::table::Look;
 
 use crate::args::{Pathsearch as Args, Rtt};
-use crate::cmd::walk::look;
-use crate::out::{Done, Failed, Out, enveloped};
+use crate::out::{Done, Failed, Out, enveloped, seconds};
 
 /// The meter that misses no call.
 const EXACT: &str = "ptrace";
@@ -62,7 +61,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
             file.write_all(text(Look::default(), true).as_bytes()).map_err(|e| cannot(&e))?;
             file.publish().map_err(|e| cannot(&e))?;
         }
-        None if out.json || output.is_some() => out.data(text(look(out), out.verbose).as_bytes())?,
+        None if out.json || output.is_some() => out.data(text(out.look(), out.verbose).as_bytes())?,
         None if args.apply_path => {}
         None => out.data_err(&text(out.look_err(), out.verbose)),
     }
@@ -134,7 +133,6 @@ pub(crate) fn surroundings() -> Surroundings {
 
 /// What was found, as it is shown.
 pub(crate) fn result<'a>(judged: &'a Judged, metered: &'a Metered, question: &Question) -> shown::Pathsearch<'a> {
-    let seconds = |nanos: u64| nanos as f64 / 1e9;
     let traced = &judged.traced;
     let count = |kind: search::kind::Kind, count: search::trace::Count| shown::Count {
         kind: kind.name(),

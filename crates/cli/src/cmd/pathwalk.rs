@@ -18,7 +18,7 @@ use report::table::Look;
 
 use super::probe::{is_there, keep};
 use crate::args::{Forget, Lookup, Pathwalk as Args};
-use crate::out::{Done, Failed, Out};
+use crate::out::{Done, Failed, Out, seconds};
 use crate::progress::watch;
 
 const SCHEMA: &str = "fathom.pathwalk/1";
@@ -65,8 +65,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     if out.json {
         out.envelope(SCHEMA, &shown, &answer.warnings)?;
     } else if out.verbose || goes_beyond(args) || team.size() > 1 {
-        let look = Look { width: out.width, tree: false, color: out.color };
-        out.data(shown.to_text(look).as_bytes())?;
+        out.data(shown.to_text(out.look()).as_bytes())?;
     }
     out.warn(&answer.warnings);
     Ok(answer.warnings.len())
@@ -183,7 +182,6 @@ fn shown<'a>(question: &'a Question, answer: &Answer) -> Pathwalk<'a> {
 }
 
 fn pass(pass: &pathsearch::bench::Pass) -> Pass {
-    let seconds = |nanos: u64| nanos as f64 / 1e9;
     let latency = pass.latency.as_ref().map(|[hits, misses]| {
         let mut all = hits.clone();
         all.add(misses);

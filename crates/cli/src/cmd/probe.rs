@@ -10,7 +10,6 @@ use probe::infer::series::{combined, judge, marks};
 use probe::{Answer, Finding, Kind, Limits, Measured, Price, Question, Series};
 use report::plot::{Figure, png, svg};
 use report::probe::{Experiment, Probe, Value, prices_csv};
-use report::table::Look;
 
 use crate::args::{CacheMethod, Experiment as Which, Probe as Args};
 use crate::out::{Done, Failed, Out, publish};
@@ -42,8 +41,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     if out.json {
         out.envelope(SCHEMA, &shown, &warnings)?;
     } else {
-        let look = Look { width: out.width, tree: false, color: out.color };
-        out.data(shown.to_text(look, out.verbose || args.replay.is_some()).as_bytes())?;
+        out.data(shown.to_text(out.look(), out.verbose || args.replay.is_some()).as_bytes())?;
     }
     let clock = answer.measured.iter().find(|measured| measured.finding.name == "overhead-clock-monotonic-raw");
     if let Some(probe::Value::Number(ns)) = clock.and_then(|measured| measured.finding.inferred.as_ref())

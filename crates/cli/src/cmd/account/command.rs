@@ -22,9 +22,8 @@ use report::table::Look;
 
 use super::SCHEMA;
 use crate::args::{Account as Args, AccountBy};
-use crate::cmd::walk::look;
 use crate::input::whole;
-use crate::out::{Done, Failed, Out, enveloped};
+use crate::out::{Done, Failed, Out, enveloped, seconds};
 
 /// Rows of a table for people, and of a list for programs, unless another number is asked for.
 const TOP: usize = 10;
@@ -62,7 +61,7 @@ pub(super) fn run(args: &Args, out: &Out) -> Done {
             file.write_all(text(Look::default()).as_bytes()).map_err(|e| cannot(&e))?;
             file.publish().map_err(|e| cannot(&e))?;
         }
-        None if to_stdout => out.data(text(look(out)).as_bytes())?,
+        None if to_stdout => out.data(text(out.look()).as_bytes())?,
         None => out.data_err(&text(out.look_err())),
     }
     out.warn(&warnings);
@@ -173,10 +172,6 @@ impl FileSystems {
         let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT;
         plain && statx_long(name, at, Ask::TYPE).is_ok_and(|file| file.file_type == FileType::Regular)
     }
-}
-
-fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / 1e9
 }
 
 fn percent(nanos: u64, of: u64) -> f64 {

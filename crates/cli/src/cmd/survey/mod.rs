@@ -134,7 +134,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
         warnings: &shown_now,
     }
     .concluded();
-    let look = Look { width: out.width, tree: out.on_terminal(), color: out.color };
+    let look = Look { tree: out.on_terminal(), ..out.look() };
     if let Some(name) = args.page() {
         match publish(name, html(&survey).as_bytes()) {
             Ok(()) => out.talk(format_args!("the page is {}", printable(name))),

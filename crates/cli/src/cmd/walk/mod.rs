@@ -8,7 +8,6 @@ use archive::catalog::{Catalog, Options};
 use mounts::Warning;
 use report::entries::Form;
 use report::name::printable;
-use report::table::Look;
 use report::walk::{Part, Possible, Totals, Walk};
 use report::words::plural;
 use walk::{Both, By, Desk, Explained, Filter, NoWalk, Question, Sink, Summary};
@@ -155,7 +154,7 @@ fn summary(args: &Args, question: &Question, out: &Out) -> Done {
         let mut text = report::walk::totals_text(&totals, &walked.parts);
         if let Some(top) = &top {
             text.push('\n');
-            text.push_str(&report::walk::top_text(top, look(out)));
+            text.push_str(&report::walk::top_text(top, out.look()));
         }
         out.data(text.as_bytes())?;
         tell(&totals, &walked.parts, out);
@@ -224,13 +223,9 @@ fn explain(question: &Question, out: &Out) -> Done {
     if out.json {
         out.envelope(SCHEMA, Walk { parts: &parts, explain: Some(&engines), ..Walk::default() }, &[])?;
     } else {
-        out.data(report::walk::explain_text(&engines, &parts, look(out)).as_bytes())?;
+        out.data(report::walk::explain_text(&engines, &parts, out.look()).as_bytes())?;
     }
     Ok(0)
-}
-
-pub(crate) fn look(out: &Out) -> Look {
-    Look { width: out.width, color: out.color, ..Look::default() }
 }
 
 fn shown(totals: &walk::Totals, seconds: f64) -> Totals {
@@ -250,7 +245,7 @@ fn tell(totals: &Totals, parts: &[Part], out: &Out) {
         [one] => out.talk(format_args!("{entries} by {} {took}: {}", one.engine, printable(one.why.as_bytes()))),
         _ => {
             out.talk(format_args!("{entries} in {} mounts {took}:", parts.len()));
-            out.talk_table(|width| report::walk::parts_text(parts, Look { width, ..Look::default() }));
+            out.talk_table(|look| report::walk::parts_text(parts, look));
         }
     }
 }

@@ -1,6 +1,5 @@
 //! `fathom pathwalk`: LLNL's benchmark of path search.
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
@@ -13,10 +12,8 @@ use report::pathwalk::{
     Bucket, Created, Forgot, Latency, Pass, Pathwalk, Rank, Removed, Test as Shown, created_line, figures, found_line,
     removed_line,
 };
-use report::plot::{png, svg};
-use report::table::Look;
 
-use super::probe::{is_there, keep};
+use super::probe::{is_there, keep_figure};
 use crate::args::{Forget, Lookup, Pathwalk as Args};
 use crate::out::{Done, Failed, Out, seconds};
 use crate::progress::watch;
@@ -60,7 +57,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     said?;
     let shown = shown(&question, &answer);
     if let (Some(dir), Some(test)) = (args.plot.as_deref(), &shown.test) {
-        draw(dir, test)?;
+        figures(test).iter().try_for_each(|(name, figure)| keep_figure(dir, name, figure))?;
     }
     if out.json {
         out.envelope(SCHEMA, &shown, &answer.warnings)?;
@@ -144,14 +141,6 @@ fn line(event: Event<'_>, shape: Shape, objects: u64) -> String {
         Event::Searched(pass, _) => found_line(pass.found, pass.files, shape.length, Duration::from_nanos(pass.nanos)),
         Event::Removed(removed) => removed_line(removed.objects, removed.elapsed),
     }
-}
-
-fn draw(dir: &OsStr, test: &Shown) -> Result<(), Failed> {
-    for (name, figure) in figures(test) {
-        keep(dir, &format!("{name}.svg"), svg(&figure).as_bytes())?;
-        keep(dir, &format!("{name}.png"), &png(&figure))?;
-    }
-    Ok(())
 }
 
 fn shown<'a>(question: &'a Question, answer: &Answer) -> Pathwalk<'a> {

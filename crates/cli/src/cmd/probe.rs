@@ -116,11 +116,14 @@ fn replay(path: &[u8]) -> Result<Answer, Failed> {
 
 /// Draws a series into a directory, twice, under a name that begins with `prefix`.
 pub(crate) fn draw(dir: &OsStr, prefix: &str, series: &Series) -> Result<(), Failed> {
-    let figure = figure(series);
     let name = series.file_name();
-    let stem = name.trim_end_matches(".csv");
-    keep(dir, &format!("{prefix}{stem}.svg"), svg(&figure).as_bytes())?;
-    keep(dir, &format!("{prefix}{stem}.png"), &png(&figure))
+    keep_figure(dir, &format!("{prefix}{}", name.trim_end_matches(".csv")), &figure(series))
+}
+
+/// Writes a figure into a directory, as SVG and as PNG.
+pub(crate) fn keep_figure(dir: &OsStr, name: &str, figure: &Figure) -> Result<(), Failed> {
+    keep(dir, &format!("{name}.svg"), svg(figure).as_bytes())?;
+    keep(dir, &format!("{name}.png"), &png(figure))
 }
 
 /// Writes a file of the output.

@@ -127,7 +127,7 @@ pub(crate) fn keep_figure(dir: &OsStr, name: &str, figure: &Figure) -> Result<()
 }
 
 /// Writes a file of the output.
-pub(crate) fn keep(dir: &OsStr, name: &str, bytes: &[u8]) -> Result<(), Failed> {
+fn keep(dir: &OsStr, name: &str, bytes: &[u8]) -> Result<(), Failed> {
     publish(&[dir.as_bytes(), b"/", name.as_bytes()].concat(), bytes)
 }
 

@@ -1,11 +1,12 @@
 //! Output, the same for all commands: data on stdout, talk on stderr, warnings, the profile, the exit status.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use clap::CommandFactory;
+use clap::{CommandFactory, ValueEnum};
 use gate::Errno;
 use gate::file::Writer;
 use report::json::{Envelope, GateRow, Gates};
@@ -18,6 +19,32 @@ use crate::args::{Cli, Global, When};
 /// Columns of a terminal; `None` for what is none.
 fn columns<T: IsTerminal + AsFd>(stream: &T) -> Option<usize> {
     stream.is_terminal().then(|| gate::process::terminal_width(stream).unwrap_or(80))
+}
+
+impl When {
+    /// Whether there is to be colour on a stream.
+    fn is_wanted(self, stream: &impl IsTerminal) -> bool {
+        match self {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        }
+    }
+
+    /// What the words of a command line say, also one that was not parsed to its end, because help was asked for.
+    fn said(words: impl Iterator<Item = OsString>) -> When {
+        let mut words = words.take_while(|word| word != "--");
+        let mut said = When::Auto;
+        while let Some(word) = words.next() {
+            let value = match word.to_str().and_then(|word| word.strip_prefix("--color")) {
+                Some("") => words.next().unwrap_or_default(),
+                Some(value) => value.trim_start_matches('=').into(),
+                None => continue,
+            };
+            said = value.to_str().and_then(|value| When::from_str(value, false).ok()).unwrap_or(said);
+        }
+        said
+    }
 }
 
 /// Where and how to say things.
@@ -72,23 +99,16 @@ fn usual(doing: &str, error: &str) -> &'static str {
 
 impl Out {
     pub(crate) fn new(global: &Global) -> Out {
-        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let color = |terminal: bool| match global.color {
-            When::Always => true,
-            When::Never => false,
-            When::Auto => terminal && !no_color,
-        };
-        let terminal = std::io::stdout().is_terminal();
         Out {
             json: global.json,
             quiet: global.quiet,
             verbose: global.verbose,
             progress: !global.quiet && !global.no_progress && std::io::stderr().is_terminal(),
-            color: color(terminal),
+            color: global.color.is_wanted(&std::io::stdout()),
             width: columns(&std::io::stdout()),
             status: OnceLock::new(),
             profile: global.profile,
-            color_err: color(std::io::stderr().is_terminal()),
+            color_err: global.color.is_wanted(&std::io::stderr()),
             width_err: columns(&std::io::stderr()),
         }
     }
@@ -244,12 +264,12 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
         e.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     ) {
-        let wants_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let (is_terminal, status) = match e.use_stderr() {
-            true => (std::io::stderr().is_terminal(), 2),
-            false => (std::io::stdout().is_terminal(), 0),
+        let when = When::said(std::env::args_os().skip(1));
+        let (is_colored, status) = match e.use_stderr() {
+            true => (when.is_wanted(&std::io::stderr()), 2),
+            false => (when.is_wanted(&std::io::stdout()), 0),
         };
-        let text = if is_terminal && wants_color { styled.ansi().to_string() } else { styled.to_string() };
+        let text = if is_colored { styled.ansi().to_string() } else { styled.to_string() };
         let text: String = text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect();
         let printed = match e.use_stderr() {
             true => std::io::stderr().write_all(text.as_bytes()),
@@ -301,4 +321,25 @@ pub(crate) fn shown_warnings(warnings: &[mounts::Warning]) -> Vec<json::Warning>
         message: warning.message.clone(),
     };
     warnings.iter().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_is_found_in_any_command_line() {
+        for (line, when) in [
+            ("walk --help", When::Auto),
+            ("walk --color never --help", When::Never),
+            ("--color=always -h", When::Always),
+            ("--color always walk --help --color never", When::Never),
+            ("account --help -- ls --color never", When::Auto),
+            ("walk --help --color", When::Auto),
+            ("walk --help --color mauve", When::Auto),
+            ("walk --help --colored never", When::Auto),
+        ] {
+            assert_eq!(When::said(line.split(' ').map(OsString::from)), when, "{line}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
 use crate::table::{Align, Look, Table, Tone};
+use crate::words::plural;
 
 /// What the calls for one directory or one file take, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -279,7 +280,8 @@ impl Account {
         }
         let mut out = table.to_text(look.width, look.color);
         if others > 0 {
-            out.push_str(&format!("and {others} more that are not called repeatedly, {calls} calls\n"));
+            let others = plural(others, "more that is", "more that are");
+            out.push_str(&format!("and {others} not called repeatedly, {}\n", plural(calls, "call", "calls")));
         }
         out
     }
@@ -442,7 +444,7 @@ Saves, %
             shows(&["total,", "predicted", "3.000", "3.000"]) && shows(&["total,", "measured", "3.000", "-"]),
             "{text}"
         );
-        assert!(text.contains("and 1 more that are not called repeatedly, 1 calls"), "{text}");
+        assert!(text.contains("and 1 more that is not called repeatedly, 1 call\n"), "{text}");
         assert!(text.lines().all(|line| !line.starts_with("syncfs")), "{text}");
         let value = serde_json::to_value(account()).unwrap();
         assert_eq!(value["options"][0]["measured"]["dir"]["total"], 0.003);

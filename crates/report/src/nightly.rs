@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::name::printable;
 use crate::table::{Align, Look, Table, Tone};
-use crate::words::size;
+use crate::words::{plural, size};
 
 /// What is expected of one dump.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -76,8 +76,8 @@ impl Nightly {
         [
             format!("Gathered by {} ({}): {}.", self.gather, self.engine, printable(self.why.as_bytes())),
             format!(
-                "{} entries in {:.2} ms, {:.2} ms of CPU time and {} calls ({:.3} an entry).",
-                self.entries,
+                "{} in {:.2} ms, {:.2} ms of CPU time and {} calls ({:.3} an entry).",
+                plural(self.entries, "entry", "entries"),
                 1000.0 * self.seconds,
                 1000.0 * self.cpu_seconds,
                 self.calls,

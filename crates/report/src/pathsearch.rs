@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::name::{entry, printable};
 use crate::table::{Align, Look, Table, Tone};
-use crate::words::time;
+use crate::words::{plural, time};
 
 /// A search: one name, tried in one directory after another.
 #[derive(Clone, Debug)]
@@ -291,13 +291,15 @@ impl Pathsearch<'_> {
         let Totals { lookups, misses, seconds } = self.totals;
         let share = 100.0 * misses as f64 / lookups.max(1) as f64;
         let mut text = format!(
-            "{lookups} look-ups by name, {misses} of them misses ({share:.0} %), {} in those. Metered by {}: {}.",
+            "{} by name, {misses} of them misses ({share:.0} %), {} in those. Metered by {}: {}.",
+            plural(lookups, "look-up", "look-ups"),
             time(seconds),
             self.meter,
             printable(self.why.as_bytes())
         );
         if self.lost > 0 {
-            text.push_str(&format!(" {} calls were lost: the counts are too low.", self.lost));
+            let lost = plural(self.lost, "call was lost", "calls were lost");
+            text.push_str(&format!(" {lost}: the counts are too low."));
         }
         look.wrapped(&text) + "\n"
     }
@@ -328,7 +330,7 @@ impl Pathsearch<'_> {
             table.row(cells, if row.misses == 0 { Tone::Dim } else { Tone::Plain });
         }
         text.push_str(&table.to_text(look.width, look.color));
-        text.push_str(&more(self.directories.len() - shown, "directories"));
+        text.push_str(&more(self.directories.len() - shown, "directory", "directories"));
         text.push('\n');
         text
     }
@@ -363,7 +365,7 @@ impl Pathsearch<'_> {
         }
         if shown > 0 {
             text.push_str(&table.to_text(look.width, look.color));
-            text.push_str(&more(dearest.len() - shown, "searches with misses"));
+            text.push_str(&more(dearest.len() - shown, "search with misses", "searches with misses"));
             text.push('\n');
         }
         text
@@ -429,19 +431,20 @@ impl Fix {
 
     /// What it saves.
     pub fn saves(&self) -> String {
+        let requests = plural(self.saves_requests, "request", "requests");
         match self.saves_misses {
-            0 => format!("saves {} requests", self.saves_requests),
-            misses => format!(
-                "saves {misses} misses ({} here), {} requests",
-                time(self.saves_seconds_here),
-                self.saves_requests
-            ),
+            0 => format!("saves {requests}"),
+            n => format!("saves {} ({} here), {requests}", plural(n, "miss", "misses"), time(self.saves_seconds_here)),
         }
     }
 }
 
-fn more(n: usize, what: &str) -> String {
-    if n == 0 { String::new() } else { format!("and {n} more {what}; -v shows them\n") }
+fn more(n: usize, one: &str, many: &str) -> String {
+    match n {
+        0 => String::new(),
+        1 => format!("and one more {one}; -v shows it\n"),
+        n => format!("and {n} more {many}; -v shows them\n"),
+    }
 }
 
 #[cfg(test)]
@@ -535,7 +538,7 @@ mod tests {
             "nfs4 (network)",
             "/a\\x1b",
             "10.00 ms with empty caches",
-            "- set PATH='/bin': saves 1 misses (2.0 µs here), 1 requests, 500.0 µs at 500.0 µs each.",
+            "- set PATH='/bin': saves 1 miss (2.0 µs here), 1 request, 500.0 µs at 500.0 µs each.",
         ] {
             assert!(text.contains(line), "no {line}:\n{text}");
         }

@@ -58,8 +58,10 @@ impl Survey<'_> {
                 let rows = part.mounts.mounts;
                 text.head(&format!("Mounts: {} at or under {}", rows.len(), printable(self.root)));
                 let hidden = mounts::all(rows).filter(|row| row.hidden).count();
-                if hidden > 0 {
-                    text.put(&format!("{hidden} of them no path reaches; they are marked hidden.\n"));
+                match hidden {
+                    0 => {}
+                    1 => text.put("One of them no path reaches; it is marked hidden.\n"),
+                    n => text.put(&format!("{n} of them no path reaches; they are marked hidden.\n")),
                 }
                 text.line(&format!("Found by {}: {}.", part.mounts.by, printable(part.mounts.why.as_bytes())));
                 text.put("\n");

@@ -232,7 +232,9 @@ fn plot(svg: String, caption: &str) -> Option<Block> {
     (!svg.is_empty()).then(|| Block::Plot(svg, caption.to_owned()))
 }
 
-fn more(all: usize, shown: usize, what: &str, command: &str) -> Option<String> {
-    let left = all.saturating_sub(shown);
-    (left > 0).then(|| format!("And {left} more {what}: {command} shows all of them."))
+/// What a table leaves out, as it is called where it is one and where there are more.
+fn more(all: usize, shown: usize, [one, many]: [&str; 2], command: &str) -> Option<String> {
+    let left = all.saturating_sub(shown) as u64;
+    let what = plural(left, &format!("more {one}"), &format!("more {many}"));
+    (left > 0).then(|| format!("And {what}: {command} shows all of them."))
 }

@@ -14,7 +14,7 @@ use crate::survey::commands::Commands;
 use crate::survey::draw::{Dot, Dots, dots};
 use crate::survey::odd::odd;
 use crate::table::{Align, Table, Tone};
-use crate::words::size;
+use crate::words::{plural, sized};
 
 pub(super) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let rows = part.mounts.mounts;
@@ -46,7 +46,7 @@ pub(super) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plo
             told.row([printable(odd.target).as_ref(), &odd.why], Tone::Plain);
         }
         blocks.push(table("Mounts that are odd, the worst first", &told));
-        blocks.extend(texts(more(odd.len(), MOST_SAID, "odd ones", &commands.mounts)));
+        blocks.extend(texts(more(odd.len(), MOST_SAID, ["odd one", "odd ones"], &commands.mounts)));
     }
     if let Some(boundaries) = part.mounts.boundaries.filter(|boundaries| !boundaries.is_empty()) {
         let columns = [("PATH", Align::Left), ("KIND", Align::Left), ("DEV", Align::Left)];
@@ -55,13 +55,13 @@ pub(super) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plo
             told.row([printable(&boundary.path).as_ref(), boundary.kind, &boundary.dev.to_string()], Tone::Plain);
         }
         blocks.push(table("Where the file system changes and no mount table says so", &told));
-        blocks.extend(texts(more(boundaries.len(), MOST_SAID, "boundaries", &commands.boundaries)));
+        blocks.extend(texts(more(boundaries.len(), MOST_SAID, ["boundary", "boundaries"], &commands.boundaries)));
     }
     if !rows.is_empty() {
         blocks.push(Block::Heading("The tree".to_owned()));
         blocks.push(Block::Tree(tree(part)));
     }
-    blocks.extend(texts(more(rows.len(), MOST, "mounts", &commands.mounts)));
+    blocks.extend(texts(more(rows.len(), MOST, ["mount", "mounts"], &commands.mounts)));
     if !part.methods.is_empty() {
         blocks.push(Block::Heading("What each method costs here".to_owned()));
         blocks.push(Block::Command(commands.compare.clone()));
@@ -87,7 +87,7 @@ fn types<'a>(rows: impl Iterator<Item = Row<'a>>) -> Option<String> {
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let said: Vec<String> = counts.iter().take(TYPES).map(|(of, n)| format!("{n} {}", printable(of))).collect();
     let left = counts.len().saturating_sub(TYPES);
-    let rest = if left > 0 { format!(", and {left} types more") } else { String::new() };
+    let rest = if left > 0 { format!(", and {} more", plural(left as u64, "type", "types")) } else { String::new() };
     (!counts.is_empty()).then(|| format!("By type: {}{rest}.", said.join(", ")))
 }
 
@@ -111,7 +111,7 @@ fn tree(part: &MountsPart<'_>) -> Tree {
         (with_verdict, "ANSWERS", |row| row.verdict.unwrap_or("-").to_owned()),
         (with_server, "SERVER", |row| cell(row.server.map(str::as_bytes)).into_owned()),
         (with_beneath, "BENEATH", |row| {
-            row.beneath.map_or("-".to_owned(), |b| format!("{} files, {}", b.files, size(b.bytes)))
+            row.beneath.map_or("-".to_owned(), |b| format!("{}, {}", plural(b.files, "file", "files"), sized(b.bytes)))
         }),
     ];
     let shown = || columns.iter().filter(|(shown, ..)| *shown);

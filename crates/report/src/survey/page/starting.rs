@@ -61,7 +61,12 @@ pub(super) fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block>
             }
             blocks.push(Block::Heading(format!("Where {} looks in vain", one.command)));
             blocks.push(table(&format!("Directories in which {} misses something", one.command), &told));
-            blocks.extend(texts(more(searched.len(), MOST_TRIED, "directories", &Commands::start(one.command, " -v"))));
+            blocks.extend(texts(more(
+                searched.len(),
+                MOST_TRIED,
+                ["directory", "directories"],
+                &Commands::start(one.command, " -v"),
+            )));
         }
         if !one.fixes.is_empty() {
             blocks.push(Block::Heading(format!("What would help {}", one.command)));

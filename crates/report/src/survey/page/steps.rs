@@ -34,7 +34,7 @@ pub(super) fn measured(survey: &Survey<'_>, plots: &mut Plots) -> Section {
             blocks.extend(plot(svg, "Seconds that each section took."));
         }
         blocks.push(table("The steps, in order", &steps_table(&survey.steps)));
-        blocks.extend(texts(more(survey.steps.len(), MOST, "steps", "fathom survey --json")));
+        blocks.extend(texts(more(survey.steps.len(), MOST, ["step", "steps"], "fathom survey --json")));
     }
     let skipped = survey.skipped();
     if !skipped.is_empty() {
@@ -55,7 +55,7 @@ pub(super) fn measured(survey: &Survey<'_>, plots: &mut Plots) -> Section {
         });
         blocks.push(Block::Heading("Warnings".to_owned()));
         blocks.push(Block::List(said.collect()));
-        blocks.extend(texts(more(survey.warnings.len(), MOST_SAID, "warnings", "fathom survey --json")));
+        blocks.extend(texts(more(survey.warnings.len(), MOST_SAID, ["warning", "warnings"], "fathom survey --json")));
     }
     Section { id: "steps", title, lead, blocks }
 }

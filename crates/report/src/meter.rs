@@ -269,7 +269,7 @@ impl Serialize for Account<'_> {
 
 /// The columns of sums, which begin many tables.
 const TIME: [(&str, Align); 4] =
-    [("%Time", Align::Right), ("Seconds", Align::Right), ("#Calls", Align::Right), ("#Errors", Align::Right)];
+    [("%TIME", Align::Right), ("SECONDS", Align::Right), ("#CALLS", Align::Right), ("#ERRORS", Align::Right)];
 
 fn time_cells(sum: &Sum, all: f64) -> [String; 4] {
     let percent = if all > 0.0 { 100.0 * sum.seconds / all } else { 0.0 };
@@ -362,12 +362,12 @@ impl Account<'_> {
     pub fn gates_table(&self) -> Table {
         use Align::{Left, Right};
         let columns = [
-            ("%Time", Right),
-            ("Seconds", Right),
-            ("#Calls", Right),
-            ("ms/call", Right),
-            ("Gate", Left),
-            ("Errors", Left),
+            ("%TIME", Right),
+            ("SECONDS", Right),
+            ("#CALLS", Right),
+            ("ms/CALL", Right),
+            ("GATE", Left),
+            ("ERRORS", Left),
         ];
         let mut gates: Vec<_> = self.gates.iter().collect();
         gates.sort_by(|a, b| b.1.seconds.total_cmp(&a.1.seconds).then(b.1.calls.cmp(&a.1.calls)).then(a.0.cmp(b.0)));
@@ -392,8 +392,8 @@ impl Account<'_> {
     fn programs_text(&self, rows: &[Program], look: Look, top: usize) -> String {
         use Align::{Left, Right};
         let pids = rows.iter().any(|row| row.pid.is_some());
-        let who = if pids { ("Pid", Right) } else { ("Processes", Right) };
-        let mut table = Table::new(&[&TIME[..], &[who, ("Program", Left)]].concat(), rows.len().min(top));
+        let who = if pids { ("PID", Right) } else { ("PROCESSES", Right) };
+        let mut table = Table::new(&[&TIME[..], &[who, ("PROGRAM", Left)]].concat(), rows.len().min(top));
         let all = self.seconds();
         for row in rows.iter().take(top) {
             let who = row.pid.map_or_else(|| row.processes.to_string(), |pid| pid.to_string());
@@ -406,9 +406,9 @@ impl Account<'_> {
     fn places_text(&self, rows: &[Place<'_>], of: u64, look: Look, top: usize) -> String {
         use Align::{Left, Right};
         let directories = rows.iter().any(|row| row.files.is_some());
-        let files = [("#Files", Right)];
+        let files = [("#FILES", Right)];
         let files = if directories { &files[..] } else { &[] };
-        let mut table = Table::new(&[&TIME[..], files, &[("Path", Left)]].concat(), rows.len().min(top));
+        let mut table = Table::new(&[&TIME[..], files, &[("PATH", Left)]].concat(), rows.len().min(top));
         let all = self.seconds();
         for row in rows.iter().take(top) {
             let files = row.files.map(|files| files.to_string());
@@ -457,7 +457,7 @@ impl Account<'_> {
     pub fn patterns_table(&self) -> Option<Table> {
         use Align::{Left, Right};
         let columns =
-            [("Count", Right), ("Redundant", Right), ("Seconds", Right), ("Pattern", Left), ("For example", Left)];
+            [("COUNT", Right), ("REDUNDANT", Right), ("SECONDS", Right), ("PATTERN", Left), ("FOR EXAMPLE", Left)];
         let mut found: Vec<_> = self.patterns.iter().filter(|pattern| pattern.count > 0).collect();
         found.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         let mut table = Table::new(&columns, found.len());
@@ -491,7 +491,7 @@ impl Account<'_> {
     /// What each change would save; `None` when nothing would be saved.
     pub fn what_if_table(&self) -> Option<Table> {
         use Align::{Left, Right};
-        let columns = [("-Calls", Right), ("-CPU ms", Right), ("-CPU %", Right), ("by 1974", Right), ("Change", Left)];
+        let columns = [("-CALLS", Right), ("-CPU ms", Right), ("-CPU %", Right), ("BY 1974", Right), ("CHANGE", Left)];
         let changes = self.changes();
         let mut table = Table::new(&columns, changes.len());
         for change in &changes {
@@ -621,15 +621,15 @@ mod tests {
         let text = account(b"/usr/bin/x").to_text(Look { width: Some(80), ..Look::default() }, 10);
         for line in [
             "The command: ended by signal 9 (status 137); 0.010 s real, 0.001 s user, 0.002 s",
-            "%Time  Seconds #Calls  ms/call Gate   Errors",
+            "%TIME  SECONDS #CALLS  ms/CALL GATE   ERRORS",
             "100.0 0.001200    120 0.010000 openat 19 ENOENT, 1 EACCES",
-            "%Time  Seconds #Calls #Errors Pid Program",
+            "%TIME  SECONDS #CALLS #ERRORS PID PROGRAM",
             "100.0 0.001200    120      20   7 /usr/bin/x",
             "100.0 0.001200    120      20      2 /usr/bin/x",
             "and 2 more",
-            "Count Redundant  Seconds Pattern For example",
+            "COUNT REDUNDANT  SECONDS PATTERN FOR EXAMPLE",
             "   20        20 0.000100 miss    /usr/bin/x",
-            "-Calls -CPU ms -CPU % by 1974 Change",
+            "-CALLS -CPU ms -CPU % BY 1974 CHANGE",
             "    19   0.005    0.5   0.006 cache-misses",
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");

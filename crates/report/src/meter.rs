@@ -135,15 +135,15 @@ pub struct Detail {
     pub forgotten: u64,
 }
 
-/// Rows that were asked for by `--by`.
+/// Rows that were asked for by `--by`, the costliest; and how many there are of them.
 #[derive(Clone, Debug)]
 pub enum By<'a> {
     /// Programs: they are there in any case.
     Program,
     /// Processes.
-    Process(Vec<Program>),
+    Process(Vec<Program>, u64),
     /// Directories, cut to so many components where that was asked for.
-    Directory(Vec<Place<'a>>),
+    Directory(Vec<Place<'a>>, u64),
 }
 
 /// The account.
@@ -239,8 +239,8 @@ impl Serialize for Account<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (processes, by_directory) = match &self.by {
             By::Program => (None, None),
-            By::Process(rows) => (Some(rows), None),
-            By::Directory(rows) => (None, Some(rows)),
+            By::Process(rows, _) => (Some(rows), None),
+            By::Directory(rows, _) => (None, Some(rows)),
         };
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("gates", &self.gates)?;
@@ -287,9 +287,11 @@ impl Account<'_> {
         };
         part("Calls by gate", self.gates_text(look));
         match &self.by {
-            By::Program => part("By program", self.programs_text(&self.programs, look, top)),
-            By::Process(rows) => part("By process", self.programs_text(rows, look, top)),
-            By::Directory(rows) => part("By directory", self.places_text(rows, rows.len() as u64, look, top)),
+            By::Program => {
+                part("By program", self.programs_text(&self.programs, self.programs.len() as u64, look, top))
+            }
+            By::Process(rows, of) => part("By process", self.programs_text(rows, *of, look, top)),
+            By::Directory(rows, of) => part("By directory", self.places_text(rows, *of, look, top)),
         }
         if self.detail.files == 0 {
             let why = self.left_out(look);
@@ -389,7 +391,7 @@ impl Account<'_> {
         table
     }
 
-    fn programs_text(&self, rows: &[Program], look: Look, top: usize) -> String {
+    fn programs_text(&self, rows: &[Program], of: u64, look: Look, top: usize) -> String {
         use Align::{Left, Right};
         let pids = rows.iter().any(|row| row.pid.is_some());
         let who = if pids { ("PID", Right) } else { ("PROCESSES", Right) };
@@ -400,7 +402,7 @@ impl Account<'_> {
             let cells = time_cells(&row.sum, all).into_iter().chain([who, shown(&row.program)]);
             table.row(cells, Tone::Plain);
         }
-        table.to_text(look.width, look.color) + &more(rows.len() as u64, top)
+        table.to_text(look.width, look.color) + &more(of, top)
     }
 
     fn places_text(&self, rows: &[Place<'_>], of: u64, look: Look, top: usize) -> String {
@@ -574,7 +576,7 @@ mod tests {
         Account {
             gates: BTreeMap::from([("openat", gate)]),
             programs: vec![program.clone()],
-            by: By::Process(vec![Program { pid: Some(7), ..program }]),
+            by: By::Process(vec![Program { pid: Some(7), ..program }], 13),
             per_file: vec![place(None)],
             per_directory: vec![place(Some(2))],
             detail: Detail {
@@ -627,6 +629,7 @@ mod tests {
             "100.0 0.001200    120      20   7 /usr/bin/x",
             "100.0 0.001200    120      20      2 /usr/bin/x",
             "and 2 more",
+            "and 3 more",
             "COUNT REDUNDANT  SECONDS PATTERN FOR EXAMPLE",
             "   20        20 0.000100 miss    /usr/bin/x",
             "-CALLS -CPU ms -CPU % BY 1974 CHANGE",

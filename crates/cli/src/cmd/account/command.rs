@@ -172,10 +172,15 @@ impl Taken {
                 AccountBy::Program => shown::By::Program,
                 AccountBy::Process => {
                     let mut processes = programs(&metered.totals, all, true);
+                    let of = processes.len() as u64;
                     processes.truncate(rows);
-                    shown::By::Process(processes)
+                    shown::By::Process(processes, of)
                 }
-                AccountBy::Directory(depth) => shown::By::Directory(places(detail.directories(depth), rows)),
+                AccountBy::Directory(depth) => {
+                    let directories = detail.directories(depth);
+                    let of = directories.len() as u64;
+                    shown::By::Directory(places(directories, rows), of)
+                }
             },
             per_file: detail.files.iter().take(rows).map(file).collect(),
             detail: shown::Detail {

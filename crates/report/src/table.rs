@@ -30,6 +30,17 @@ pub enum Tone {
     Bad,
 }
 
+impl Tone {
+    /// Its class in pages.
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Tone::Plain => "",
+            Tone::Dim => "dim",
+            Tone::Bad => "bad",
+        }
+    }
+}
+
 /// How tables, and what stands around them, are shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Look {
@@ -150,10 +161,9 @@ impl Table {
         }
         out.push_str("</tr></thead>\n<tbody>\n");
         for (cells, tone) in self.rows() {
-            out.push_str(match tone {
-                Tone::Plain => "<tr>",
-                Tone::Dim => "<tr class=\"dim\">",
-                Tone::Bad => "<tr class=\"bad\">",
+            out.push_str(&match tone.class() {
+                "" => "<tr>".to_owned(),
+                class => format!("<tr class=\"{class}\">"),
             });
             for (at, (cell, ((_, align), width))) in cells.zip(columns()).enumerate() {
                 let (begin, end) = if at == head { ("<th scope=\"row\"", "</th>") } else { ("<td", "</td>") };

@@ -6,7 +6,7 @@ use super::{FileSystem, Machine, MountsPart, Part, Plot, StepTaken, Survey};
 use crate::compare::{self, Method, Times};
 use crate::json::{GateRow, Warning};
 use crate::meter::{self, Account};
-use crate::mounts::{Boundary, Mounts, Row, Rows};
+use crate::mounts::{self, Boundary, Mounts, Row, Rows};
 use crate::nightly::{Expected, Nightly};
 use crate::pathsearch::{Count, Fix, Totals};
 use crate::plot::Figure;
@@ -30,22 +30,7 @@ impl Rows for Listed {
 /// A mount point with nothing odd about it; each name has a device of its own.
 pub(super) fn row(target: &'static [u8]) -> Row<'static> {
     let minor = target.iter().fold(7, |sum: u32, b| sum.wrapping_mul(31).wrapping_add(u32::from(*b)));
-    Row {
-        id: Some(1),
-        parent: None,
-        target,
-        source: Some(b"/dev/sda1"),
-        fstype: Some(b"ext4"),
-        dev: (8, minor).into(),
-        fsroot: Some(b"/"),
-        options: Some(b"rw,relatime"),
-        kind: Some("dir"),
-        class: "leaf",
-        hidden: false,
-        server: None,
-        verdict: None,
-        beneath: None,
-    }
+    Row { target, dev: (8, minor).into(), ..mounts::tests::row("", "ext4") }
 }
 
 fn times(real: f64) -> Vec<Times> {

@@ -6,7 +6,7 @@ use ondisk::split_options;
 
 use super::{Block, Branch, MOST, MOST_SAID, Plots, Tree, more, plot, table, texts};
 use crate::compare::{Method, median_ms, methods_table};
-use crate::mounts::{Row, all, by_name, cell, limbs, source, state};
+use crate::mounts::{Has, Row, all, by_name, cell, limbs, source, state, tone};
 use crate::name::printable;
 use crate::stats::Stats;
 use crate::survey::MountsPart;
@@ -95,40 +95,27 @@ fn tree(part: &MountsPart<'_>) -> Tree {
     let rows = part.mounts.mounts;
     let order = by_name(rows);
     let limbs = limbs(rows, &order);
-    let [mut with_verdict, mut with_beneath, mut with_state, mut with_server] = [false; 4];
-    for row in all(rows) {
-        with_verdict |= row.verdict.is_some();
-        with_beneath |= row.beneath.is_some();
-        with_server |= row.server.is_some();
-        with_state |= row.hidden || row.kind == Some("file");
-    }
+    let has = Has::of(rows);
     type Cell = fn(&Row<'_>) -> String;
     let columns: [(bool, &'static str, Cell); 7] = [
         (true, "SOURCE", |row| source(row).into_owned()),
         (true, "FSTYPE", |row| cell(row.fstype).into_owned()),
         (true, "ACCESS", access),
-        (with_state, "STATE", |row| state(row).into_owned()),
-        (with_verdict, "ANSWERS", |row| row.verdict.unwrap_or("-").to_owned()),
-        (with_server, "SERVER", |row| cell(row.server.map(str::as_bytes)).into_owned()),
-        (with_beneath, "BENEATH", |row| {
+        (has.state, "STATE", |row| state(row).into_owned()),
+        (has.verdict, "ANSWERS", |row| row.verdict.unwrap_or("-").to_owned()),
+        (has.server, "SERVER", |row| cell(row.server.map(str::as_bytes)).into_owned()),
+        (has.beneath, "BENEATH", |row| {
             row.beneath.map_or("-".to_owned(), |b| format!("{}, {}", plural(b.files, "file", "files"), sized(b.bytes)))
         }),
     ];
     let shown = || columns.iter().filter(|(shown, ..)| *shown);
     let branch = |&at: &usize| {
         let row = rows.row(at);
-        let bad = row.verdict.is_some_and(|verdict| verdict != "ok" && verdict != "hidden");
         Branch {
             limb: limbs.get(at).cloned().unwrap_or_default(),
             target: printable(row.target).into_owned(),
             cells: shown().map(|(_, _, cell)| cell(&row)).collect(),
-            class: if bad {
-                "bad"
-            } else if row.hidden {
-                "dim"
-            } else {
-                ""
-            },
+            class: tone(&row).class(),
         }
     };
     Tree {

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 
 use crate::account::Account;
 use crate::name::{entry, printable};
-use crate::table::{Align, Look, Table, Tone, wrap};
+use crate::table::{Align, Look, Table};
 use crate::words::{plural, sized};
 
 /// How many of each there were.
@@ -162,14 +162,9 @@ pub fn explain_text(explain: &[Possible], look: Look) -> String {
         let mut table = Table::new(&columns, rows.len());
         let why_from = "  combined POSSIBLE bulkstat ".len();
         for row in rows {
-            let why = printable(row.why.as_bytes());
-            let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(why_from).max(20));
-            let (possible, engine) = (if row.possible { "yes" } else { "no" }, row.engine.unwrap_or("-"));
-            for (at, line) in wrap(&why, room).lines().enumerate() {
-                let gather = format!("  {}", row.gather);
-                let cells = if at == 0 { [&gather, possible, engine, line] } else { ["", "", "", line] };
-                table.row(cells, Tone::Plain);
-            }
+            let possible = if row.possible { "yes" } else { "no" };
+            let cells = [&format!("  {}", row.gather), possible, row.engine.unwrap_or("-")];
+            table.row_with_reason(cells, &printable(row.why.as_bytes()), why_from, look);
         }
         out.push_str(&table.to_text(None, look.color));
     }

@@ -98,6 +98,16 @@ impl Table {
         self.tones.push(tone);
     }
 
+    /// Adds a row whose last cell is a sentence, in as many lines as it takes where the columns before it take `before`; and no fewer
+    /// than twenty columns are left for it.
+    pub fn row_with_reason<const N: usize>(&mut self, cells: [&str; N], reason: &str, before: usize, look: Look) {
+        let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(before).max(20));
+        for (at, line) in wrap(reason, room).lines().enumerate() {
+            let cells = if at == 0 { cells } else { [""; N] };
+            self.row(cells.into_iter().chain([line]), Tone::Plain);
+        }
+    }
+
     /// The table as text, with a newline at its end. With `width`, the last columns are cut or left out so that no line is
     /// longer; with `color`, headings and tones are shown in it.
     pub fn to_text(&self, width: Option<usize>, color: bool) -> String {

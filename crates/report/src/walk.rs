@@ -8,7 +8,7 @@ use crate::du::Line;
 use crate::json::Gates;
 use crate::name::{entry, printable};
 use crate::stats::Stats;
-use crate::table::{Align, Look, Table, Tone, wrap};
+use crate::table::{Align, Look, Table, Tone};
 use crate::words::{plural, size};
 
 /// What was found, added up.
@@ -212,12 +212,12 @@ pub fn explain_text(explain: &[Possible], parts: &[Part], look: Look) -> String 
         let why_from = "  bulkstat POSSIBLE ".len();
         for row in rows {
             let possible = if row.possible { "yes" } else { "no" };
-            let why = printable(row.why.as_bytes());
-            let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(why_from).max(20));
-            for (at, line) in wrap(&why, room).lines().enumerate() {
-                let cells = if at == 0 { [&format!("  {}", row.engine), possible, line] } else { ["", "", line] };
-                table.row(cells, Tone::Plain);
-            }
+            table.row_with_reason(
+                [&format!("  {}", row.engine), possible],
+                &printable(row.why.as_bytes()),
+                why_from,
+                look,
+            );
         }
         out.push_str(&table.to_text(None, look.color));
     }

@@ -172,10 +172,15 @@ impl Startup<'_> {
 
     /// For people.
     pub fn to_text(&self, look: Look) -> String {
-        let mut text = self.path_table().to_text(look.width, look.color);
-        text.push('\n');
-        text.push_str(&self.started_table().to_text(look.width, look.color));
-        text.push_str(&look.wrapped(&self.foot()));
+        let mut text = String::new();
+        if !self.path.is_empty() {
+            text.push_str(&self.path_table().to_text(look.width, look.color));
+        }
+        if !self.started.is_empty() {
+            text.push_str(if text.is_empty() { "" } else { "\n" });
+            text.push_str(&self.started_table().to_text(look.width, look.color));
+            text.push_str(&look.wrapped(&self.foot()));
+        }
         for one in self.started.iter().filter(|one| !one.fixes.is_empty()) {
             text.push_str(&format!("\n{}: ", one.command));
             text.push_str(&fixes_text(&one.fixes, self.rtt, Look { color: false, ..look }));

@@ -71,7 +71,7 @@ fn price(gate: &'static str, what: &'static str, state: &'static str, ns: f64) -
 /// What [`with`] lends.
 pub(super) struct Owned {
     pub(super) rows: Listed,
-    methods: Vec<Method>,
+    pub(super) methods: Vec<Method>,
     left_out: Vec<compare::LeftOut>,
     boundaries: Vec<Boundary>,
     part: walk::Part,

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use super::example::{Listed, Owned, row};
 use super::{Part, Survey, html};
 use crate::mounts::Row;
+use crate::table::Look;
 
 /// The tags of a page: name, the rest of it, and whether it ends something.
 fn tags(page: &str) -> Vec<(&str, &str, bool)> {
@@ -294,4 +295,20 @@ fn ten_thousand_mounts_are_a_page_that_opens() {
     assert!(page.contains("And 9800 more mounts: fathom mounts / shows all of them."));
     assert!(page.contains("And 9960 more odd ones: fathom mounts / shows all of them."));
     assert!(page.contains("10000 mounts, 10000 odd"));
+}
+
+#[test]
+fn on_a_terminal_commands_can_be_typed_and_what_is_not_there_has_no_table() {
+    let mut owned = Owned::new();
+    owned.methods.clear();
+    let mut survey = owned.survey();
+    survey.root = b"/a\\b\xff";
+    if let Part::Gathered(startup) = &mut survey.starting {
+        startup.started.clear();
+    }
+    let commands = super::commands::Commands::of(survey.root);
+    survey.dumping = Part::Not { why: "so".to_owned(), how: commands.section("dump") };
+    let text = survey.concluded().to_text(Look { width: Some(200), ..Look::default() });
+    assert!(text.contains(r"To have it: fathom dump $'/a\\b\377' -x --no-output --account"), "{text}");
+    assert!(!text.contains("METHOD") && !text.contains("STARTING") && text.contains("HITS"), "{text}");
 }

@@ -67,8 +67,10 @@ impl Survey<'_> {
                 text.put("\n");
                 mounts::table(rows, look, &mut |piece| text.put(piece));
                 text.put("\n");
-                text.head("What each way to find them costs here");
-                text.put(&methods_table(part.methods).to_text(look.width, look.color));
+                if !part.methods.is_empty() {
+                    text.head("What each way to find them costs here");
+                    text.put(&methods_table(part.methods).to_text(look.width, look.color));
+                }
                 for left in part.left_out {
                     text.line(&format!("{} left out: {}", left.by, printable(left.why.as_bytes())));
                 }
@@ -134,6 +136,7 @@ impl Text {
     }
 
     fn not(&mut self, why: &str, how: &str) {
-        self.line(&printable(format!("Not gathered: {why}. To have it: {how}").as_bytes()));
+        // A command is to be typed as it stands: its names are in quotes already, and have nothing raw in them.
+        self.line(&format!("Not gathered: {}. To have it: {how}", printable(why.as_bytes())));
     }
 }

@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use gate::file::Reader;
 use gate::fs::Open;
 use probe::cache::How;
 use probe::infer::series::{combined, judge, marks};
@@ -12,6 +11,7 @@ use report::plot::{Figure, png, svg};
 use report::probe::{Experiment, Probe, Value, prices_csv};
 
 use crate::args::{CacheMethod, Experiment as Which, Probe as Args};
+use crate::input::whole;
 use crate::out::{Done, Failed, Out, publish};
 use crate::progress::Progress;
 
@@ -96,18 +96,12 @@ fn experiments(asked: &[Which]) -> Vec<probe::Experiment> {
 /// Judges the samples of a file.
 fn replay(path: &[u8]) -> Result<Answer, Failed> {
     /// More than any series of ours takes.
-    const MOST: u64 = 64 << 20;
-    let cannot = |e: &dyn std::fmt::Display| Failed::at("cannot replay", path, e, "give a file that --csv has kept");
-    let file = Reader::open(path).map_err(|e| cannot(&e))?;
-    if file.len() > MOST {
-        return Err(cannot(&"it is too large to hold samples"));
-    }
-    let mut text = vec![0; usize::try_from(file.len()).unwrap_or(0)];
-    let n = file.read_at(0, &mut text).map_err(|e| cannot(&e))?;
-    text.truncate(n);
-    let series = Series::from_csv(&text).map_err(|malformed| match malformed.line {
-        0 => cannot(&malformed.what),
-        line => cannot(&format!("line {line}: {}", malformed.what)),
+    const MOST: usize = 64 << 20;
+    const DOING: &str = "cannot replay";
+    const NEXT: &str = "give a file that --csv has kept";
+    let series = Series::from_csv(&whole(path, MOST, DOING, NEXT)?).map_err(|malformed| {
+        let line = if malformed.line == 0 { String::new() } else { format!("line {}: ", malformed.line) };
+        Failed::at(DOING, path, format!("{line}{}", malformed.what), NEXT)
     })?;
     let measured =
         judge(&series).into_iter().map(|finding| Measured { finding, seconds: 0.0, moved: Default::default() });

@@ -138,7 +138,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
     if let Some(name) = args.page() {
         match publish(name, html(&survey).as_bytes()) {
             Ok(()) => out.talk(format_args!("the page is {}", printable(name))),
-            Err(Failed(why)) => warnings.push(Warning::general(format!("{why} -o FILE puts the page elsewhere"))),
+            Err(Failed(why)) => warnings.push(Warning::general(format!("{why}; -o FILE puts the page elsewhere"))),
         }
     }
     // Nothing is left to be put away.

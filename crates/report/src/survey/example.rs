@@ -200,7 +200,7 @@ impl Owned {
             warnings: vec![Warning {
                 path: Some(b"/x\xff".to_vec()),
                 gate: Some("statx"),
-                errno: None,
+                errno: Some("EIO".into()),
                 message: "cannot be".to_owned(),
             }],
         }

@@ -119,7 +119,7 @@ fn the_page_is_sound_and_has_the_figures() {
         // The machine.
         "Linux 6.12.8-amd64 (x86_64), 2 processors, 8.0G of memory; 2023-11-14T22:13:20 UTC, in 34.1 s.",
         "walking by threads",
-        "/x\\xff: cannot be",
+        "/x\\xff: cannot be (EIO)",
         "calls whose answer is not in memory could not be priced",
         // Commands.
         "<code>fathom walk / -x --compare</code>",

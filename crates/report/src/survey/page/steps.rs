@@ -51,7 +51,8 @@ pub(super) fn measured(survey: &Survey<'_>, plots: &mut Plots) -> Section {
     if !survey.warnings.is_empty() {
         let said = survey.warnings.iter().take(MOST_SAID).map(|warning| {
             let path = warning.path.as_deref().map_or(String::new(), |path| format!("{}: ", printable(path)));
-            format!("{path}{}", warning.message)
+            let errno = warning.errno.as_deref().map_or(String::new(), |errno| format!(" ({errno})"));
+            format!("{path}{}{errno}", warning.message)
         });
         blocks.push(Block::Heading("Warnings".to_owned()));
         blocks.push(Block::List(said.collect()));

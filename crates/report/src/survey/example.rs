@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{FileSystem, Machine, MountsPart, Part, Plot, StepTaken, Survey};
+use super::{Compared, FileSystem, Machine, MountsPart, Part, Plot, StepTaken, Survey};
 use crate::compare::{self, Method, Times};
 use crate::json::{GateRow, Warning};
 use crate::meter::{self, Account};
@@ -71,7 +71,7 @@ fn price(gate: &'static str, what: &'static str, state: &'static str, ns: f64) -
 /// What [`with`] lends.
 pub(super) struct Owned {
     pub(super) rows: Listed,
-    pub(super) methods: Vec<Method>,
+    methods: Vec<Method>,
     left_out: Vec<compare::LeftOut>,
     boundaries: Vec<Boundary>,
     part: walk::Part,
@@ -282,8 +282,7 @@ impl Owned {
                     boundaries: Some(&self.boundaries),
                     ..Mounts::of("kernel", "so", true, &self.rows)
                 },
-                methods: &self.methods,
-                left_out: &self.left_out,
+                compared: Part::Gathered(Compared { methods: &self.methods, left_out: &self.left_out }),
             }),
             file_systems: Part::Gathered(vec![FileSystem {
                 probe: Probe {

@@ -143,7 +143,21 @@ impl Serialize for Machine {
 pub struct MountsPart<'a> {
     /// What was found; its `compare`, `boundaries` and verdicts are there if they were asked for.
     pub mounts: Mounts<'a>,
+    /// What each way to find them costs.
+    pub compared: Part<Compared<'a>>,
+}
+
+impl<'a> MountsPart<'a> {
     /// What each method took; none where they were not compared.
+    pub fn methods(&self) -> &'a [Method] {
+        self.compared.gathered().map_or(&[], |compared| compared.methods)
+    }
+}
+
+/// The methods of finding mounts, compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared<'a> {
+    /// What each took.
     pub methods: &'a [Method],
     /// Methods that were left out, and why.
     pub left_out: &'a [compare::LeftOut],

@@ -299,16 +299,23 @@ fn ten_thousand_mounts_are_a_page_that_opens() {
 
 #[test]
 fn on_a_terminal_commands_can_be_typed_and_what_is_not_there_has_no_table() {
-    let mut owned = Owned::new();
-    owned.methods.clear();
+    let owned = Owned::new();
     let mut survey = owned.survey();
     survey.root = b"/a\\b\xff";
+    let commands = super::commands::Commands::of(survey.root);
+    if let Part::Gathered(part) = &mut survey.mounts {
+        part.compared = Part::Not { why: "so".to_owned(), how: commands.section("mounts") };
+    }
     if let Part::Gathered(startup) = &mut survey.starting {
         startup.started.clear();
     }
-    let commands = super::commands::Commands::of(survey.root);
     survey.dumping = Part::Not { why: "so".to_owned(), how: commands.section("dump") };
-    let text = survey.concluded().to_text(Look { width: Some(200), ..Look::default() });
+    let survey = survey.concluded();
+    let page = html(&survey);
+    is_sound(&page);
+    assert!(page.contains("To have it: <code>fathom mounts $&#39;/a\\\\b\\377&#39; --compare</code>"), "{page}");
+    let text = survey.to_text(Look { width: Some(200), ..Look::default() });
+    assert!(text.contains(r"Not gathered: so. To have it: fathom mounts $'/a\\b\377' --compare"), "{text}");
     assert!(text.contains(r"To have it: fathom dump $'/a\\b\377' -x --no-output --account"), "{text}");
     assert!(!text.contains("METHOD") && !text.contains("STARTING") && text.contains("HITS"), "{text}");
 }

@@ -66,14 +66,12 @@ impl Survey<'_> {
                 text.line(&format!("Found by {}: {}.", part.mounts.by, printable(part.mounts.why.as_bytes())));
                 text.put("\n");
                 mounts::table(rows, look, &mut |piece| text.put(piece));
-                text.put("\n");
-                if !part.methods.is_empty() {
-                    text.head("What each way to find them costs here");
-                    text.put(&methods_table(part.methods).to_text(look.width, look.color));
-                }
-                for left in part.left_out {
-                    text.line(&format!("{} left out: {}", left.by, printable(left.why.as_bytes())));
-                }
+                text.section("What each way to find them costs here", &part.compared, |text, compared| {
+                    text.put(&methods_table(compared.methods).to_text(look.width, look.color));
+                    for left in compared.left_out {
+                        text.line(&format!("{} left out: {}", left.by, printable(left.why.as_bytes())));
+                    }
+                });
             }
             Part::Not { why, how } => {
                 text.head(&format!("Mounts at or under {}", printable(self.root)));

@@ -22,7 +22,7 @@ use report::mounts::Mounts;
 use report::name::printable;
 use report::probe::Probe;
 use report::survey::commands::Commands;
-use report::survey::{FileSystem, Machine, MountsPart, Plot, Survey, html};
+use report::survey::{Compared, FileSystem, Machine, MountsPart, Plot, Survey, html};
 use report::table::Look;
 use report::walk::{Comparison, Section};
 
@@ -102,17 +102,15 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
     }
     let file_systems: Vec<FileSystem<'_>> =
         probes.into_iter().map(|(probe, probed)| FileSystem { probe, plots: plots(probed) }).collect();
-    let none = crate::cmd::mounts::Compared { methods: Vec::new(), left_out: Vec::new() };
-    let compared = found.methods.as_ref().unwrap_or(&none);
-    let comparison = comparison(&compared.methods, &compared.left_out);
+    let methods = found.methods.as_ref().map(|all| Compared { methods: &all.methods, left_out: &all.left_out });
+    let comparison = methods.map(|all| comparison(all.methods, all.left_out));
     let mounts = found.mounts.as_ref().map(|mounted| MountsPart {
         mounts: Mounts {
             root: Some(&ground.root.path),
-            compare: found.methods.is_some().then_some(&comparison),
+            compare: comparison.as_ref(),
             ..Mounts::of(mounted.by.name(), &mounted.why, mounted.complete, &mounted.points)
         },
-        methods: &compared.methods,
-        left_out: &compared.left_out,
+        compared: found.part("mounts", methods, ground),
     });
     let account = found.account.as_ref().map(|taken| taken.shown(AccountBy::Program, ACCOUNTED));
     let shown_now = shown_warnings(&warnings);

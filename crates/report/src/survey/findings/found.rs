@@ -34,8 +34,8 @@ pub(super) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weigh
     found.add(if bad { 100 } else { 90 }, "mounts", figure, text, &command);
 
     let real = |method: &&Method| median_ms(&method.runs, |t| t.real);
-    let by = part.methods.iter().find(|method| method.by == part.mounts.by);
-    let dearest = part.methods.iter().max_by(|a, b| real(a).unwrap_or(0.0).total_cmp(&real(b).unwrap_or(0.0)));
+    let by = part.methods().iter().find(|method| method.by == part.mounts.by);
+    let dearest = part.methods().iter().max_by(|a, b| real(a).unwrap_or(0.0).total_cmp(&real(b).unwrap_or(0.0)));
     if let (Some(by), Some(dearest)) = (by, dearest)
         && let (Some(ms), Some(dear)) = (real(&by), real(&dearest))
         && dearest.by != by.by

@@ -9,17 +9,17 @@ use crate::compare::{Method, median_ms, methods_table};
 use crate::mounts::{Has, Row, all, by_name, cell, limbs, source, state, tone};
 use crate::name::printable;
 use crate::stats::Stats;
-use crate::survey::MountsPart;
 use crate::survey::commands::Commands;
 use crate::survey::draw::{Dot, Dots, dots};
 use crate::survey::odd::odd;
+use crate::survey::{Compared, MountsPart, Part};
 use crate::table::{Align, Table, Tone};
 use crate::words::{plural, sized};
 
 pub(super) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let rows = part.mounts.mounts;
     let odd = odd(rows);
-    let by = part.methods.iter().find(|method| method.by == part.mounts.by);
+    let by = part.methods().iter().find(|method| method.by == part.mounts.by);
     let mut facts = vec![
         ("Mounts", rows.len().to_string()),
         ("Of them odd", odd.len().to_string()),
@@ -62,19 +62,25 @@ pub(super) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plo
         blocks.push(Block::Tree(tree(part)));
     }
     blocks.extend(texts(more(rows.len(), MOST, ["mount", "mounts"], &commands.mounts)));
-    if !part.methods.is_empty() {
-        blocks.push(Block::Heading("What each method costs here".to_owned()));
-        blocks.push(Block::Command(commands.compare.clone()));
-        let rows: Vec<Dots> = part.methods.iter().filter_map(method_dots).collect();
-        let title = "What each method of finding the mounts takes";
-        blocks.extend(plot(
-            dots(plots.next(), title, &rows),
-            "Elapsed time on a scale of powers of ten: a dot at the median of the runs, a line from the shortest to the \
-             longest.",
-        ));
-        blocks.push(table("Methods of finding the mounts: medians", &methods_table(part.methods)));
+    blocks.push(Block::Heading("What each method costs here".to_owned()));
+    match &part.compared {
+        Part::Gathered(compared) => blocks.extend(methods(compared, commands, plots)),
+        Part::Not { why, how } => blocks.push(Block::Skipped(why.clone(), how.clone())),
     }
-    blocks.extend(texts(part.left_out.iter().map(|left| format!("{} left out: {}.", left.by, left.why))));
+    blocks
+}
+
+fn methods(compared: &Compared<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
+    let rows: Vec<Dots> = compared.methods.iter().filter_map(method_dots).collect();
+    let title = "What each method of finding the mounts takes";
+    let mut blocks = vec![Block::Command(commands.compare.clone())];
+    blocks.extend(plot(
+        dots(plots.next(), title, &rows),
+        "Elapsed time on a scale of powers of ten: a dot at the median of the runs, a line from the shortest to the \
+         longest.",
+    ));
+    blocks.push(table("Methods of finding the mounts: medians", &methods_table(compared.methods)));
+    blocks.extend(texts(compared.left_out.iter().map(|left| format!("{} left out: {}.", left.by, left.why))));
     blocks
 }
 

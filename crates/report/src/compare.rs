@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 use crate::json::Gates;
 use crate::profile::{self, Line};
@@ -58,6 +59,25 @@ impl Method {
     }
 }
 
+impl Serialize for Method {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let stats = |field: fn(&Times) -> f64| Stats::of(self.runs.iter().map(field));
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("by", self.by)?;
+        map.serialize_entry("complete", &self.complete)?;
+        map.serialize_entry("found", &self.found)?;
+        map.serialize_entry("real", &stats(|t| t.real))?;
+        map.serialize_entry("user", &stats(|t| t.user))?;
+        map.serialize_entry("sys", &stats(|t| t.sys))?;
+        map.serialize_entry("runs", &self.runs)?;
+        map.serialize_entry("calls", &self.calls())?;
+        map.serialize_entry("stat_calls", &self.stat_calls)?;
+        map.serialize_entry("gates", &self.gates)?;
+        map.serialize_entry("profile", &self.profile)?;
+        map.end()
+    }
+}
+
 /// The ratios that are shown: of a method to a better one, and where the papers have the same.
 const PAIRS: [(&str, &str, Option<&str>); 7] = [
     ("naive", "getmnt1", None),
@@ -68,21 +88,6 @@ const PAIRS: [(&str, &str, Option<&str>); 7] = [
     ("naive", "search", None),
     ("naive", "getmnt3", None),
 ];
-
-#[derive(Clone, Debug, Serialize)]
-struct MethodJson<'a> {
-    by: &'static str,
-    complete: bool,
-    found: u64,
-    real: Option<Stats>,
-    user: Option<Stats>,
-    sys: Option<Stats>,
-    runs: &'a [Times],
-    calls: u64,
-    stat_calls: u64,
-    gates: &'a Gates,
-    profile: &'a [Line],
-}
 
 /// How much one method takes of what another takes.
 #[derive(Clone, Debug, Serialize)]
@@ -109,7 +114,7 @@ pub struct Ratio {
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison<'a> {
     trials: usize,
-    methods: Vec<MethodJson<'a>>,
+    methods: &'a [Method],
     ratios: Vec<Ratio>,
     left_out: &'a [LeftOut],
 }
@@ -125,26 +130,8 @@ pub struct LeftOut {
 
 /// Works out the ratios.
 pub fn comparison<'a>(methods: &'a [Method], left_out: &'a [LeftOut]) -> Comparison<'a> {
-    let stats = |method: &Method, field: fn(&Times) -> f64| Stats::of(method.runs.iter().map(field));
-    let json = |method: &'a Method| MethodJson {
-        by: method.by,
-        complete: method.complete,
-        found: method.found,
-        real: stats(method, |t| t.real),
-        user: stats(method, |t| t.user),
-        sys: stats(method, |t| t.sys),
-        runs: &method.runs,
-        calls: method.calls(),
-        stat_calls: method.stat_calls,
-        gates: &method.gates,
-        profile: &method.profile,
-    };
-    Comparison {
-        trials: methods.iter().map(|method| method.runs.len()).max().unwrap_or(0),
-        methods: methods.iter().map(json).collect(),
-        ratios: ratios(methods),
-        left_out,
-    }
+    let trials = methods.iter().map(|method| method.runs.len()).max().unwrap_or(0);
+    Comparison { trials, methods, ratios: ratios(methods), left_out }
 }
 
 fn ratios(methods: &[Method]) -> Vec<Ratio> {

@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 
 use clap::{Arg, Command, CommandFactory, ValueHint};
+use clap_complete::Shell;
 use clap_mangen::roff::{Roff, bold, roman};
 use gate::Errno;
 use gate::create::mkdirat;
@@ -16,8 +17,45 @@ use crate::out::{Done, Failed, Out, publish};
 pub(crate) fn completions(args: &Completions, out: &Out) -> Done {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut shown(), "fathom", &mut text);
-    out.data(&text)?;
+    let text = String::from_utf8_lossy(&text);
+    out.data(
+        match args.shell {
+            Shell::Bash => text.replacen(PREVIOUS, &[PREVIOUS, BEHIND_EQUALS].concat(), 1),
+            Shell::Fish => text.into_owned() + &words_of_fish(),
+            _ => text.into_owned(),
+        }
+        .as_bytes(),
+    )?;
     Ok(0)
+}
+
+/// Where clap_complete's script for bash has taken over the word before the one that is begun.
+const PREVIOUS: &str = "    prev=\"$3\"\n";
+/// For readline `--engine=b` is three words.
+const BEHIND_EQUALS: &str = r#"    if [[ "${prev}" == "=" ]]; then
+        prev="${COMP_WORDS[COMP_CWORD-2]}"
+    elif [[ "${cur}" == "=" ]]; then
+        cur=""
+    fi
+"#;
+
+/// The words that stand for no option: clap_complete has none of them for fish.
+fn words_of_fish() -> String {
+    let mut lines = String::new();
+    for command in shown().get_subcommands() {
+        let arguments: Vec<&Arg> = command.get_positionals().collect();
+        // Where nothing else may stand, no file does either.
+        let alone = if arguments.len() == 1 { " -f" } else { "" };
+        for value in arguments.iter().flat_map(|arg| arg.get_possible_values()).filter(|value| !value.is_hide_set()) {
+            let help = value.get_help().map_or(String::new(), ToString::to_string);
+            let help = help.replace('\\', "\\\\").replace('\'', "\\'");
+            let (command, value) = (command.get_name(), value.get_name());
+            lines += &format!(
+                "complete -c fathom -n \"__fish_fathom_using_subcommand {command}\"{alone} -a {value} -d '{help}'\n"
+            );
+        }
+    }
+    lines
 }
 
 /// The commands that are meant for people: clap_complete would offer the hidden one, too.

@@ -1,5 +1,6 @@
 //! The commands that give alone what a survey gathers together.
 
+use super::Survey;
 use super::shell::quoted;
 
 /// The commands for one directory, by its absolute name: a page is read elsewhere than where it was made.
@@ -11,6 +12,8 @@ pub struct Commands {
     pub(super) compare: String,
     pub(super) cache: String,
     pub(super) walk: String,
+    /// The walk itself, to its end.
+    pub(super) tread: String,
     pub(super) dump: String,
     pub(super) account: String,
     pub(super) pathsearch: String,
@@ -27,11 +30,22 @@ impl Commands {
             compare: format!("fathom mounts {root} --compare"),
             cache: format!("fathom probe {root} cache"),
             walk: format!("fathom walk {root} -x --compare"),
+            tread: format!("fathom walk {root} -x"),
             dump: format!("fathom dump {root} -x --no-output --account"),
             account: format!("fathom account -- fathom walk {root} -x --engine stat"),
             pathsearch: Commands::start("env true", ""),
             gates: format!("fathom probe {root} gates"),
             root,
+        }
+    }
+
+    /// Those for a survey: engines were compared on all of the directory, or on its uppermost levels.
+    pub(super) fn of_survey(survey: &Survey<'_>) -> Commands {
+        let commands = Commands::of(survey.root);
+        let levels = survey.walking.gathered().and_then(|walk| walk.bounded?.levels);
+        match levels.map(|levels| format!("{} --max-depth {levels} --compare", commands.tread)) {
+            Some(walk) => Commands { walk, ..commands },
+            None => commands,
         }
     }
 
@@ -44,7 +58,7 @@ impl Commands {
             "account" => &self.account,
             "startup" => &self.pathsearch,
             "gates" => &self.gates,
-            _ => return format!("fathom probe {} block readahead", self.root),
+            _ => return format!("fathom probe {} block readahead cache", self.root),
         };
         command.clone()
     }

@@ -45,7 +45,7 @@ fn engine(engine: &'static str, real: f64, calls: u64) -> walk::Engine {
     walk::Engine { engine, entries: 12_345, digest: "00ff".repeat(8), runs: times(real), gates: gates(calls) }
 }
 
-fn found(experiment: &'static str, name: &'static str, value: Option<f64>) -> Experiment<'static> {
+pub(super) fn found(experiment: &'static str, name: &'static str, value: Option<f64>) -> Experiment<'static> {
     Experiment {
         experiment,
         name,
@@ -78,6 +78,7 @@ pub(super) struct Owned {
     explain: Vec<walk::Possible>,
     engines: Vec<walk::Engine>,
     engines_out: Vec<walk::LeftOut>,
+    pub(super) bounded: Option<walk::Bounded>,
     nightly: Nightly,
     account: Account<'static>,
     warnings: Vec<Warning>,
@@ -132,6 +133,7 @@ impl Owned {
             }],
             engines: vec![engine("threads", 0.5, 6_000), engine("stat", 2.0, 24_690)],
             engines_out: vec![walk::LeftOut { engine: "ext4", why: "only root may read the device".to_owned() }],
+            bounded: None,
             nightly: Nightly {
                 gather: "combined",
                 engine: "threads",
@@ -302,6 +304,7 @@ impl Owned {
                 part: &self.part,
                 explain: &self.explain,
                 compare: walk::Comparison::of(&self.engines, &self.engines_out),
+                bounded: self.bounded.as_ref(),
             }),
             dumping: Part::Gathered(&self.nightly),
             calls: Part::Gathered(&self.account),

@@ -15,6 +15,7 @@ impl Survey<'_> {
         text.section("Walking: what each engine costs here", &self.walking, |text, walk| {
             let why = format!("By {}: {}.", walk.part.engine, walk.part.why);
             text.line(&printable(why.as_bytes()));
+            walk.bounded.iter().flat_map(|bounded| bounded.sentences()).for_each(|said| text.line(&said));
             text.put("\n");
             text.put(&walk.compare.to_text(look));
         });

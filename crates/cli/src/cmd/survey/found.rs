@@ -7,6 +7,7 @@ use ::mounts::Warning;
 use probe::Answer;
 use report::nightly::Nightly;
 use report::survey::{Part, StepTaken};
+use report::walk::Bounded;
 
 use super::Ground;
 use super::mounts::Mounted;
@@ -71,6 +72,8 @@ pub(super) struct Found {
     pub(super) mounts: Option<Mounted>,
     pub(super) methods: Option<Compared>,
     pub(super) engines: Option<Engines>,
+    /// How far a walk came, if it was stopped: the engines are then those of a part.
+    pub(super) bounded: Option<Bounded>,
     pub(super) dump: Option<Nightly>,
     pub(super) account: Option<Taken>,
     pub(super) starting: Option<Starting>,

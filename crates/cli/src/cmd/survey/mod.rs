@@ -120,7 +120,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
         about,
         mounts: found.part("mounts", mounts, ground),
         file_systems: found.part("probe", probed, ground),
-        walking: found.part("walk", found.engines.as_ref().and_then(section), ground),
+        walking: found.part("walk", section(&found), ground),
         dumping: found.part("dump", found.dump.as_ref(), ground),
         calls: found.part("account", account.as_ref(), ground),
         starting: found.part("startup", found.starting.as_ref().map(starting::Starting::shown), ground),
@@ -199,7 +199,9 @@ fn plots(probed: &Probed) -> Vec<Plot> {
     probed.answer.series.iter().map(plot).collect()
 }
 
-fn section(compared: &super::walk::compare::Compared) -> Option<Section<'_>> {
+fn section(found: &Found) -> Option<Section<'_>> {
+    let compared = found.engines.as_ref()?;
     let compare = Comparison::of(&compared.engines, &compared.left_out);
-    Some(Section { part: compared.parts.first()?, explain: &compared.possible, compare })
+    let bounded = found.bounded.as_ref();
+    Some(Section { part: compared.parts.first()?, explain: &compared.possible, compare, bounded })
 }

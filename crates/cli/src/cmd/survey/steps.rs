@@ -60,7 +60,7 @@ pub(super) const STEPS: [Step; 8] = [
         section: "walk",
         name: "walking by each engine",
         why: "what it costs to learn of every file, and which engine costs least",
-        time: 2.3,
+        time: 2.5,
         bytes: 128 * MIB,
         turns: once,
         gather: walking::engines,

@@ -172,6 +172,11 @@ impl Report {
             return;
         }
         self.note("walk", "the engine that is chosen", "", both.of("engine"), Verdict::Other);
+        let levels = both.of("bounded").of("levels");
+        if levels.old != levels.new {
+            let why = "the engines were compared on different parts of the tree".to_owned();
+            return self.uncompared.push(Uncompared { section: "walk", why });
+        }
         let compare = both.of("compare");
         let key = |row: &Value| row["engine"].as_str().map(str::to_owned);
         let Paired { both: engines, gone, come } = compare.of("engines").paired(key);

@@ -1,6 +1,6 @@
 //! The advice: what to do about each section.
 
-use super::{Engines, Weighed, beginning, names, of_kind, unfinished};
+use super::{Engines, Weighed, beginning, names, of_kind, took, unfinished};
 use crate::mounts::all;
 use crate::name::printable;
 use crate::probe::plain;
@@ -9,7 +9,7 @@ use crate::survey::Survey;
 use crate::survey::commands::Commands;
 use crate::survey::known::{BLOCK, Known, READAHEAD, best_price};
 use crate::survey::odd::{Kind, odd};
-use crate::walk::Engine;
+use crate::walk::{Bounded, Engine};
 use crate::words::{plural, sized, time};
 
 pub(super) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
@@ -63,22 +63,27 @@ pub(super) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weigh
 pub(super) fn walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(walk) = survey.walking.gathered() else { return };
     let root = &commands.root;
-    let Some(Engines { chosen, plain, fastest }) = Engines::of(walk) else {
-        if let Some(why) = unfinished(walk, walk.part.engine) {
-            let text = format!(
-                "Go through {} once, by {}, and then ask only for what has changed: fathom walk writes a catalog, and fathom \
-                 changed holds the tree against it.",
-                printable(survey.root),
-                walk.part.engine
-            );
-            let command = format!("fathom walk {root} -x --catalog walk.parquet");
-            found.add(80, "walk", beginning(&why), text, &command);
-        }
-        return;
+    // What it costs each time, where that is too much.
+    let dear = match walk.bounded {
+        Some(bounded) => Some(took(bounded)),
+        None if Engines::of(walk).is_none() => unfinished(walk, walk.part.engine).map(|why| beginning(&why)),
+        None => None,
     };
+    if let Some(figure) = dear {
+        let text = format!(
+            "Go through {} once, by {}, and then ask only for what has changed: fathom walk writes a catalog, and fathom \
+             changed holds the tree against it.",
+            printable(survey.root),
+            walk.part.engine
+        );
+        let command = format!("fathom walk {root} -x --catalog walk.parquet");
+        found.add(81, "walk", figure, text, &command);
+    }
+    let Some(Engines { chosen, plain, fastest }) = Engines::of(walk) else { return };
     let spread = |engine: &Engine| Stats::of(engine.runs.iter().map(|t| t.real));
     let apart = spread(chosen.0).zip(spread(fastest.0)).is_some_and(|(chosen, fastest)| fastest.max < chosen.min);
-    if fastest.1 * 1.1 < chosen.1 && apart {
+    // On a few levels an engine that goes through all tables is at a loss, and on all of them it may not be.
+    if fastest.1 * 1.1 < chosen.1 && apart && walk.bounded.is_none() {
         let text = format!(
             "Walk {} with --engine {}: it has taken {:.2} ms here, where {}, which is taken by default, took {:.2} ms.",
             printable(survey.root),
@@ -94,9 +99,11 @@ pub(super) fn walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed
         && chosen.1 * 1.1 < plain.1
     {
         let per = |engine: &Engine| engine.calls() as f64 / engine.entries.max(1) as f64;
+        let part =
+            walk.bounded.and_then(Bounded::part).map_or(String::new(), |part| format!(" (for {part}, in memory)"));
         let text = format!(
             "Where find, du or a backup goes through {}, let fathom walk, changed or dump do it by {}: {:.3} calls an \
-             entry instead of {:.3}, and {:.2} ms instead of {:.2} ms.",
+             entry instead of {:.3}, and {:.2} ms instead of {:.2} ms{part}.",
             printable(survey.root),
             chosen.0.engine,
             per(chosen.0),
@@ -105,8 +112,9 @@ pub(super) fn walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed
             plain.1
         );
         let figure = format!("{:.1} times as fast", plain.1 / chosen.1);
-        found.add(80, "walk", figure, text, &format!("fathom walk {root} -x"));
-    } else {
+        let command = if walk.bounded.is_some() { &commands.walk } else { &commands.tread };
+        found.add(80, "walk", figure, text, command);
+    } else if walk.bounded.is_none() {
         let text = format!(
             "Go through {} once, and then ask only for what has changed: fathom walk writes a catalog, and fathom changed \
              holds the tree against it.",
@@ -122,7 +130,8 @@ pub(super) fn walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed
             barred.engine,
             printable(barred.why.as_bytes())
         );
-        let figure = format!("{:.2} ms without root", chosen.1);
+        let took = walk.bounded.map_or_else(|| format!("{:.2} ms", chosen.1), took);
+        let figure = format!("{took} without root");
         found.add(83, "walk", figure, text, &format!("sudo {}", commands.walk));
     }
 }

@@ -1,13 +1,14 @@
 //! The findings: what stands out in each section.
 
-use super::{Engines, Weighed, beginning, names, of_kind, unfinished};
+use super::{Engines, Weighed, beginning, names, of_kind, took, unfinished};
 use crate::compare::{Method, median_ms};
 use crate::name::printable;
 use crate::probe::{Probe, plain};
 use crate::survey::Survey;
 use crate::survey::commands::Commands;
-use crate::survey::known::{BLOCK, CACHE, Known, READAHEAD, best_price};
+use crate::survey::known::{BLOCK, Known, READAHEAD, best_price, bounded_by};
 use crate::survey::odd::{Kind, odd};
+use crate::walk::{Bounded, Section};
 use crate::words::{plural, size, sized, time};
 
 pub(super) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
@@ -57,7 +58,7 @@ pub(super) fn file_systems(survey: &Survey<'_>, commands: &Commands, found: &mut
     let Some(first) = all.first().map(|one| &one.probe) else { return };
     let dir = first.dir.unwrap_or(survey.root);
     let shown = printable(dir);
-    let [block, ahead, cache] = [BLOCK, READAHEAD, CACHE].map(|names| Known::of(first, names));
+    let ([block, ahead], cache) = ([BLOCK, READAHEAD].map(|names| Known::of(first, names)), Known::cache(first));
     let mut parts: Vec<String> = [("block", &block), ("readahead", &ahead), ("cache", &cache)]
         .into_iter()
         .filter(|(_, known)| **known != Known::NotAsked)
@@ -71,6 +72,7 @@ pub(super) fn file_systems(survey: &Survey<'_>, commands: &Commands, found: &mut
         let told = |known: &Known, found: &str, what: &str| match known {
             Known::Found(value) => Some(found.replace('%', value)),
             Known::KernelsWord(value) => Some(format!("{what} cannot be told (the kernel says {value})")),
+            Known::UpTo(value) => Some(format!("{what} is at most {value}")),
             Known::CannotTell => Some(format!("{what} cannot be told")),
             Known::NotAsked => None,
         };
@@ -79,6 +81,10 @@ pub(super) fn file_systems(survey: &Survey<'_>, commands: &Commands, found: &mut
                 "how much of it stays in memory was not measured, and is at most the {} of memory that there are ({})",
                 size(memory),
                 commands.probe(dir, "cache")
+            )),
+            (Known::UpTo(most), _) => Some(format!(
+                "what was read stays in memory as long as there is room, up to {most} ({})",
+                bounded_by(first)
             )),
             _ => told(&cache, "% of it stay in memory", "how much of it stays in memory"),
         };
@@ -121,8 +127,35 @@ fn experiments(probe: &Probe<'_>) -> &'static str {
     }
 }
 
+/// A walk that needs more than a survey may use: how far it came, what all of it would take, and how the engines compare on a part.
+fn bounded_walk(survey: &Survey<'_>, walk: &Section<'_>, bounded: &Bounded, commands: &Commands, found: &mut Weighed) {
+    let root = printable(survey.root);
+    let mut text = format!("A walk of {root} needs more than a survey may use: {}.", bounded.stopped());
+    text.extend(bounded.estimate().map(|estimate| format!(" At a guess {estimate}.")));
+    if let (Some(part), Some(Engines { chosen: (engine, ms), plain, .. })) = (bounded.part(), Engines::of(walk)) {
+        let entries = plural(engine.entries, "entry", "entries");
+        text.push_str(&format!(" In memory, {part} ({entries}) take {ms:.2} ms by {}", engine.engine));
+        if let Some((_, slow)) = plain.filter(|(plain, _)| plain.engine != engine.engine) {
+            text.push_str(&format!(", and {slow:.2} ms one call after the other, as find does it"));
+            if slow > ms {
+                text.push_str(&format!(" ({:.1} times as long)", slow / ms));
+            }
+        }
+        text.push('.');
+    }
+    let figure = match bounded.inodes.filter(|_| bounded.whole_seconds.is_some()) {
+        Some(inodes) => format!("{} for {inodes} files", took(bounded)),
+        None => took(bounded),
+    };
+    found.add(85, "walk", figure, text, &commands.tread);
+}
+
 pub(super) fn walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(walk) = survey.walking.gathered() else { return };
+    if let Some(bounded) = walk.bounded {
+        bounded_walk(survey, walk, bounded, commands, found);
+        return disagreement(walk, commands, found);
+    }
     let Some(Engines { chosen: (engine, ms), plain, .. }) = Engines::of(walk) else {
         if let Some(why) = unfinished(walk, walk.part.engine) {
             let plain = unfinished(walk, "stat").filter(|_| walk.part.engine != "stat");
@@ -155,6 +188,10 @@ pub(super) fn walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed
         engine.engine
     );
     found.add(85, "walk", format!("{ms:.2} ms for {entries}"), text, &commands.walk);
+    disagreement(walk, commands, found);
+}
+
+fn disagreement(walk: &Section<'_>, commands: &Commands, found: &mut Weighed) {
     if !walk.compare.agree {
         let text = "The engines have not all found the same: something was changed meanwhile, or one of them is wrong.";
         found.add(95, "walk", "The engines differ".to_owned(), text.to_owned(), &commands.walk);

@@ -6,7 +6,7 @@ use super::odd::{Kind, Odd};
 use super::{Point, Survey};
 use crate::compare::median_ms;
 use crate::name::printable;
-use crate::walk::{Engine, Section};
+use crate::walk::{Bounded, Engine, Section, about};
 
 mod advice;
 mod found;
@@ -32,7 +32,7 @@ impl Weighed {
 
 /// Five findings, or fewer where there is less to say; what matters most first.
 pub fn of(survey: &Survey<'_>) -> Vec<Point> {
-    let commands = Commands::of(survey.root);
+    let commands = Commands::of_survey(survey);
     let mut found = Weighed::default();
     found::mounts(survey, &commands, &mut found);
     found::file_systems(survey, &commands, &mut found);
@@ -46,7 +46,7 @@ pub fn of(survey: &Survey<'_>) -> Vec<Point> {
 
 /// Five pieces of advice, or fewer; what helps most first.
 pub fn advice(survey: &Survey<'_>) -> Vec<Point> {
-    let commands = Commands::of(survey.root);
+    let commands = Commands::of_survey(survey);
     let mut found = Weighed::default();
     advice::mounts(survey, &commands, &mut found);
     advice::walk(survey, &commands, &mut found);
@@ -95,6 +95,14 @@ impl<'a> Engines<'a> {
         let find = |name: &str| timed.iter().find(|(engine, _)| engine.engine == name).copied();
         let fastest = timed.iter().min_by(|a, b| a.1.total_cmp(&b.1)).copied()?;
         Some(Engines { chosen: find(walk.part.engine).unwrap_or(fastest), plain: find("stat"), fastest })
+    }
+}
+
+/// What a bounded walk would take, or how fast it was.
+fn took(bounded: &Bounded) -> String {
+    match bounded.whole_seconds {
+        Some(seconds) => format!("some {}", about(seconds)),
+        None => format!("{:.0} entries a second", bounded.rate()),
     }
 }
 

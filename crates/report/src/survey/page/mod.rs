@@ -112,7 +112,7 @@ fn texts(sentences: impl IntoIterator<Item = String>) -> impl Iterator<Item = Bl
 }
 
 pub(super) fn html(survey: &Survey<'_>) -> String {
-    let commands = Commands::of(survey.root);
+    let commands = Commands::of_survey(survey);
     let plots = &mut Plots::default();
     let sections = vec![
         section("mounts", &survey.mounts, |part| mounts(part, &commands, plots)),

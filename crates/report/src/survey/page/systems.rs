@@ -7,14 +7,18 @@ use crate::plot::Scale;
 use crate::probe::{Price, Probe, plain, prices_table};
 use crate::survey::commands::Commands;
 use crate::survey::draw::{Dot, Dots, dots, line};
-use crate::survey::known::{BLOCK, CACHE, EXTENT, Known, READAHEAD, best_price};
+use crate::survey::known::{BLOCK, EXTENT, Known, READAHEAD, best_price, bounded_by};
 use crate::survey::{FileSystem, Plot};
 use crate::table::{Align, Table, Tone};
 use crate::words::size;
 
 /// What stands in the overview of file systems.
-const OVERVIEW: [(&str, &[&str]); 4] =
-    [("BLOCK", BLOCK), ("READAHEAD", READAHEAD), ("CACHE", CACHE), ("LARGEST EXTENT", EXTENT)];
+const OVERVIEW: [(&str, fn(&Probe<'_>) -> Known); 4] = [
+    ("BLOCK", |probe| Known::of(probe, BLOCK)),
+    ("READAHEAD", |probe| Known::of(probe, READAHEAD)),
+    ("CACHE", Known::cache),
+    ("LARGEST EXTENT", |probe| Known::of(probe, EXTENT)),
+];
 
 pub(super) fn file_systems(
     all: &[FileSystem<'_>],
@@ -27,11 +31,21 @@ pub(super) fn file_systems(
     let mut overview = Table::new(&columns, all.len());
     for FileSystem { probe, .. } in all {
         let dir = probe.dir.map_or("-".into(), printable).into_owned();
-        let of = OVERVIEW.map(|(_, names)| Known::of(probe, names).to_string());
+        let of = OVERVIEW.map(|(_, known)| known(probe).to_string());
         overview.row([dir, cell(probe.fstype).into_owned()].into_iter().chain(of), Tone::Plain);
     }
     let mut blocks = vec![table("What each file system is", &overview)];
-    if all.iter().any(|one| Known::of(&one.probe, CACHE) == Known::NotAsked) {
+    let limited = |one: &FileSystem<'_>| match Known::cache(&one.probe) {
+        Known::UpTo(most) => Some(format!("{most}, {}", bounded_by(&one.probe))),
+        _ => None,
+    };
+    if let Some(most) = all.iter().find_map(limited) {
+        blocks.push(Block::Text(format!(
+            "CACHE is how much of what was read stays in memory, of all file systems together: up to {most}. It shrinks as \
+             programs take memory. That was looked up, and not measured; {} fills a cache to see.",
+            commands.cache
+        )));
+    } else if all.iter().any(|one| Known::cache(&one.probe) == Known::NotAsked) {
         let most = memory.map_or(String::new(), |memory| format!(" It is at most the memory, {}.", size(memory)));
         blocks.push(Block::Text(format!(
             "CACHE is how much of a file system stays in memory. To find out takes memory, and is done when it is asked for: {}.{most}",

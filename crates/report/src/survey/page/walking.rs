@@ -14,17 +14,25 @@ use crate::words::size;
 pub(super) fn walking(walk: &walk::Section<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let real = |engine: &walk::Engine| median_ms(&engine.runs, |t| t.real);
     let find = |name: &str| walk.compare.engines.iter().find(|engine| engine.engine == name);
-    let chosen = find(walk.part.engine);
+    let chosen = find(walk.part.engine).and_then(|engine| Some((engine, real(engine)?)));
     let mut facts = vec![("Engine", walk.part.engine.to_owned())];
-    if let Some((engine, ms)) = chosen.and_then(|engine| Some((engine, real(engine)?))) {
-        facts.insert(0, ("Entries", engine.entries.to_string()));
-        facts.push(("A walk takes", format!("{ms:.2} ms, {} calls", engine.calls())));
-    }
-    if let Some(ms) = find("stat").and_then(real) {
-        facts.push(("One call after the other", format!("{ms:.2} ms")));
+    if let Some(bounded) = walk.bounded {
+        facts.insert(0, ("Entries before it was stopped", bounded.entries.to_string()));
+        facts.push(("A second", format!("{:.0}", bounded.rate())));
+        facts.extend(bounded.inodes.map(|inodes| ("Files of the file system", inodes.to_string())));
+        facts.extend(bounded.whole_seconds.map(|seconds| ("A walk takes", format!("some {}", walk::about(seconds)))));
+    } else {
+        if let Some((engine, ms)) = chosen {
+            facts.insert(0, ("Entries", engine.entries.to_string()));
+            facts.push(("A walk takes", format!("{ms:.2} ms, {} calls", engine.calls())));
+        }
+        if let Some(ms) = find("stat").and_then(real) {
+            facts.push(("One call after the other", format!("{ms:.2} ms")));
+        }
     }
     let mut blocks = vec![Block::Facts(facts), Block::Command(commands.walk.clone())];
     blocks.push(Block::Text(format!("By {}: {}.", walk.part.engine, printable(walk.part.why.as_bytes()))));
+    blocks.extend(texts(walk.bounded.into_iter().flat_map(walk::Bounded::sentences)));
     let bar = |engine: &walk::Engine| {
         let ms = real(engine)?;
         Some(Bar { label: engine.engine.to_owned(), value: ms, text: format!("{ms:.2} ms, {} calls", engine.calls()) })

@@ -228,6 +228,14 @@ fn colours_go_to_a_terminal_unless_somebody_minds() {
     let shown = |command: &mut Command| at_terminal(command, 80).0;
     assert!(is_colored(&shown(&mut place.command("walk --help"))), "help has colours");
     assert!(!is_colored(&shown(place.command("walk --help").env("NO_COLOR", "1"))), "help heeds NO_COLOR");
+    assert!(!is_colored(&shown(&mut place.command("walk --help --color never"))), "help heeds --color never");
+    assert!(
+        is_colored(&shown(place.command("walk --color always -h").env("NO_COLOR", "1"))),
+        "help heeds --color always"
+    );
+    let piped = run(&mut place.command("--color=always --help")).exits(0);
+    assert!(is_colored(&String::from_utf8_lossy(&piped.stdout)), "also into a pipe");
+    assert!(!is_colored(&String::from_utf8_lossy(&run(&mut place.command("--help")).exits(0).stdout)));
 }
 
 #[test]

@@ -3,13 +3,13 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::compare::Times;
+use crate::compare::{Times, median_ms};
 use crate::du::Line;
 use crate::json::Gates;
-use crate::mounts::{Look, size, sized};
 use crate::name::{entry, printable};
 use crate::stats::Stats;
-use crate::table::{Align, Table, Tone, wrap};
+use crate::table::{Align, Look, Table, Tone};
+use crate::words::{plural, size, sized};
 
 /// What was found, added up.
 #[derive(Clone, Debug)]
@@ -154,7 +154,7 @@ impl Serialize for Walk<'_> {
 /// The totals, for people; and by which engines.
 pub fn totals_text(totals: &Totals, parts: &[Part]) -> String {
     let sized = |bytes: u64| match size(bytes) {
-        human if human == bytes.to_string() => format!("{bytes} bytes"),
+        human if human == bytes.to_string() => plural(bytes, "byte", "bytes"),
         human => format!("{human} ({bytes} bytes)"),
     };
     let mut engines: Vec<&str> = parts.iter().map(|part| part.engine).collect();
@@ -212,12 +212,12 @@ pub fn explain_text(explain: &[Possible], parts: &[Part], look: Look) -> String 
         let why_from = "  bulkstat POSSIBLE ".len();
         for row in rows {
             let possible = if row.possible { "yes" } else { "no" };
-            let why = printable(row.why.as_bytes());
-            let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(why_from).max(20));
-            for (at, line) in wrap(&why, room).lines().enumerate() {
-                let cells = if at == 0 { [&format!("  {}", row.engine), possible, line] } else { ["", "", line] };
-                table.row(cells, Tone::Plain);
-            }
+            table.row_with_reason(
+                [&format!("  {}", row.engine), possible],
+                &printable(row.why.as_bytes()),
+                why_from,
+                look,
+            );
         }
         out.push_str(&table.to_text(None, look.color));
     }
@@ -312,12 +312,12 @@ impl<'a> Comparison<'a> {
             ("PER ENTRY", Right),
             ("x STAT", Right),
         ];
-        let median = |engine: &Engine, field| engine.stats(field).map(|stats| 1000.0 * stats.median);
-        let plain = self.engines.iter().find(|engine| engine.engine == "stat").and_then(|e| median(e, |t| t.real));
+        let real = |engine: &Engine| median_ms(&engine.runs, |t| t.real);
+        let plain = self.engines.iter().find(|engine| engine.engine == "stat").and_then(real);
         let mut table = Table::new(&columns, self.engines.len());
         for engine in self.engines {
-            let ms = |field| median(engine, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
-            let ratio = plain.zip(median(engine, |t| t.real)).map(|(plain, ms)| ms / plain);
+            let ms = |field| median_ms(&engine.runs, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
+            let ratio = plain.zip(real(engine)).map(|(plain, ms)| ms / plain);
             let cells = [
                 engine.engine.to_owned(),
                 engine.entries.to_string(),
@@ -357,8 +357,7 @@ impl<'a> Comparison<'a> {
 
     /// The table and the notes, as text.
     pub fn to_text(&self, look: Look) -> String {
-        let width = look.width.unwrap_or(usize::MAX);
-        let notes: String = self.notes().iter().map(|note| wrap(note, width) + "\n").collect();
+        let notes: String = self.notes().iter().map(|note| look.wrapped(note)).collect();
         self.table().to_text(look.width, look.color) + &notes
     }
 }

@@ -6,9 +6,13 @@ use std::os::unix::ffi::OsStrExt;
 use clap::{Arg, Command, CommandFactory, ValueHint};
 use clap_complete::Shell;
 use clap_mangen::roff::{Roff, bold, roman};
+use gate::Errno;
+use gate::create::mkdirat;
+use gate::fs::CWD;
+use gate::long::reach;
 
 use crate::args::{Cli, Completions, Man};
-use crate::out::{Done, Failed, Out};
+use crate::out::{Done, Failed, Out, publish};
 
 pub(crate) fn completions(args: &Completions, out: &Out) -> Done {
     let mut text = Vec::new();
@@ -77,28 +81,33 @@ fn hinted(arg: Arg) -> Arg {
     arg.value_hint(hint)
 }
 
-// Documentation is written, not file-system work done: it goes through the standard library.
-#[allow(clippy::disallowed_methods)]
 pub(crate) fn man(args: &Man) -> Done {
-    let failed = |e| {
-        Failed::at(
-            "cannot write the man pages into",
-            args.dir.as_os_str().as_bytes(),
-            e,
-            "give a directory that can be written",
-        )
-    };
-    // Packagers name a directory that is not there: it is made as `install -d` does it, with all above it.
-    std::fs::create_dir_all(&args.dir).map_err(failed)?;
+    const NEXT: &str = "give a directory that can be written";
+    let dir = args.dir.as_bytes();
+    make(dir).map_err(|e| Failed::at("cannot write the man pages into", dir, e, NEXT))?;
     let mut all = Cli::command().disable_help_subcommand(true);
     all.build();
     let commands = all.get_subcommands().filter(|command| !command.is_hide_set());
     for command in std::iter::once(&all).chain(commands) {
         let name = format!("{}.1", command.get_display_name().unwrap_or(command.get_name()));
-        let text = page(command).map_err(failed)?;
-        std::fs::write(args.dir.join(name), text).map_err(failed)?;
+        let path = [dir, b"/", name.as_bytes()].concat();
+        let text = page(command).map_err(|e| Failed::at("cannot make man page", &path, e, ""))?;
+        publish(&path, &text)?;
     }
     Ok(0)
+}
+
+/// Makes a directory as `install -d` does, which packagers name before it is there: with all above it.
+fn make(dir: &[u8]) -> Result<(), Errno> {
+    let above = (1..dir.len()).filter(|&end| dir[end] == b'/');
+    for end in above.chain([dir.len()]) {
+        let reach = reach(CWD, &dir[..end])?;
+        match mkdirat(reach.dir(), reach.rest(), 0o777) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
 
 /// The page of one command. clap_mangen makes most of it, but would run what stands behind the options, the examples and the

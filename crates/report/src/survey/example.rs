@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{FileSystem, Machine, MountsPart, Part, Plot, StepTaken, Survey};
+use super::{Compared, FileSystem, Machine, MountsPart, Part, Plot, StepTaken, Survey};
 use crate::compare::{self, Method, Times};
 use crate::json::{GateRow, Warning};
 use crate::meter::{self, Account};
-use crate::mounts::{Boundary, Mounts, Row, Rows};
+use crate::mounts::{self, Boundary, Mounts, Row, Rows};
 use crate::nightly::{Expected, Nightly};
-use crate::pathsearch::{Count, Element, Fix, Started, Startup, Totals, Tried};
+use crate::pathsearch::{Count, Fix, Totals};
 use crate::plot::Figure;
 use crate::probe::{Experiment, Price, Probe, Value};
+use crate::startup::{Element, Started, Startup, Tried};
 use crate::walk;
 
 /// Mount points in a list.
@@ -29,22 +30,7 @@ impl Rows for Listed {
 /// A mount point with nothing odd about it; each name has a device of its own.
 pub(super) fn row(target: &'static [u8]) -> Row<'static> {
     let minor = target.iter().fold(7, |sum: u32, b| sum.wrapping_mul(31).wrapping_add(u32::from(*b)));
-    Row {
-        id: Some(1),
-        parent: None,
-        target,
-        source: Some(b"/dev/sda1"),
-        fstype: Some(b"ext4"),
-        dev: (8, minor).into(),
-        fsroot: Some(b"/"),
-        options: Some(b"rw,relatime"),
-        kind: Some("dir"),
-        class: "leaf",
-        hidden: false,
-        server: None,
-        verdict: None,
-        beneath: None,
-    }
+    Row { target, dev: (8, minor).into(), ..mounts::tests::row("", "ext4") }
 }
 
 fn times(real: f64) -> Vec<Times> {
@@ -217,7 +203,7 @@ impl Owned {
             warnings: vec![Warning {
                 path: Some(b"/x\xff".to_vec()),
                 gate: Some("statx"),
-                errno: None,
+                errno: Some("EIO".into()),
                 message: "cannot be".to_owned(),
             }],
         }
@@ -299,8 +285,7 @@ impl Owned {
                     boundaries: Some(&self.boundaries),
                     ..Mounts::of("kernel", "so", true, &self.rows)
                 },
-                methods: &self.methods,
-                left_out: &self.left_out,
+                compared: Part::Gathered(Compared { methods: &self.methods, left_out: &self.left_out }),
             }),
             file_systems: Part::Gathered(vec![FileSystem {
                 probe: Probe {

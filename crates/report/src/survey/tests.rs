@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use super::example::{Listed, Owned, found, row};
 use super::{Part, Survey, html};
-use crate::mounts::{Look, Row};
+use crate::mounts::Row;
 use crate::probe::{Experiment, Value};
+use crate::table::Look;
 use crate::walk::Bounded;
 
 /// The tags of a page: name, the rest of it, and whether it ends something.
@@ -120,7 +121,7 @@ fn the_page_is_sound_and_has_the_figures() {
         // The machine.
         "Linux 6.12.8-amd64 (x86_64), 2 processors, 8.0G of memory; 2023-11-14T22:13:20 UTC, in 34.1 s.",
         "walking by threads",
-        "/x\\xff: cannot be",
+        "/x\\xff: cannot be (EIO)",
         "calls whose answer is not in memory could not be priced",
         // Commands.
         "<code>fathom walk / -x --compare</code>",
@@ -401,4 +402,27 @@ fn ten_thousand_mounts_are_a_page_that_opens() {
     assert!(page.contains("And 9800 more mounts: fathom mounts / shows all of them."));
     assert!(page.contains("And 9960 more odd ones: fathom mounts / shows all of them."));
     assert!(page.contains("10000 mounts, 10000 odd"));
+}
+
+#[test]
+fn on_a_terminal_commands_can_be_typed_and_what_is_not_there_has_no_table() {
+    let owned = Owned::new();
+    let mut survey = owned.survey();
+    survey.root = b"/a\\b\xff";
+    let commands = super::commands::Commands::of(survey.root);
+    if let Part::Gathered(part) = &mut survey.mounts {
+        part.compared = Part::Not { why: "so".to_owned(), how: commands.section("mounts") };
+    }
+    if let Part::Gathered(startup) = &mut survey.starting {
+        startup.started.clear();
+    }
+    survey.dumping = Part::Not { why: "so".to_owned(), how: commands.section("dump") };
+    let survey = survey.concluded();
+    let page = html(&survey);
+    is_sound(&page);
+    assert!(page.contains("To have it: <code>fathom mounts $&#39;/a\\\\b\\377&#39; --compare</code>"), "{page}");
+    let text = survey.to_text(Look { width: Some(200), ..Look::default() });
+    assert!(text.contains(r"Not gathered: so. To have it: fathom mounts $'/a\\b\377' --compare"), "{text}");
+    assert!(text.contains(r"To have it: fathom dump $'/a\\b\377' -x --no-output --account"), "{text}");
+    assert!(!text.contains("METHOD") && !text.contains("STARTING") && text.contains("HITS"), "{text}");
 }

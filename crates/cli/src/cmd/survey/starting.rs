@@ -9,7 +9,7 @@ use pathsearch::search::path::{Element, Here, elements};
 use pathsearch::search::trace::Trace;
 use pathsearch::search::tree::Places;
 use pathsearch::search::{ASSUMED_RTT, Question, Rtt, search};
-use report::pathsearch::{Started, Startup};
+use report::startup::{Started, Startup};
 
 use super::Ground;
 use super::found::{Found, Not};
@@ -97,7 +97,7 @@ impl Starting {
     pub(super) fn shown(&self) -> Startup<'_> {
         let path = self.elements.iter().map(|(dir, element)| {
             let place = self.places.of_name(dir).filter(|_| dir.starts_with(b"/"));
-            report::pathsearch::Element {
+            report::startup::Element {
                 dir,
                 state: match element {
                     Element::Live => "live",

@@ -373,7 +373,7 @@ pub struct Bounded {
     pub seconds: f64,
     /// with so many bytes read from disks and written to them.
     pub bytes: u64,
-    /// Files that the whole file system has, if it says so.
+    /// Files that the whole file system has, if it says so and all of it is below the directory.
     pub inodes: Option<u64>,
     /// Seconds that all of them would take at that rate: [`Bounded::expect`] reckons it.
     pub whole_seconds: Option<f64>,

@@ -47,13 +47,13 @@ pub(super) fn engines(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _
                 // Then no more is said than what might work here.
                 None => bounds.until = Some(Instant::now()),
             }
-            Some(Bounded { levels, inodes: inodes(ground.dir()), ..stopped }.expect())
+            Some(Bounded { levels, inodes: inodes(ground), ..stopped }.expect())
         }
         None => None,
     };
     let compared = compare::engines(&question, TRIALS, &bounds, ration.progress());
     let mut compared = compared.map_err(|Failed(why)| Not::wrong(why))?;
-    match (&bounded, inodes(ground.dir())) {
+    match (&bounded, inodes(ground)) {
         // That there was no time left for them is said already.
         (Some(Bounded { levels: None, .. }), _) => {
             let stopped = std::mem::take(&mut compared.stopped);
@@ -157,13 +157,16 @@ fn no_process(errno: gate::Errno) -> Not {
     Not::wrong(format!("cannot make a process to walk in: {errno}"))
 }
 
-/// How many files the file system says that it has, if it says so.
-fn inodes(dir: &[u8]) -> Option<u64> {
-    let statfs = probe::place::Place::unasked(dir).ok()?.statfs;
-    Some(statfs.files.saturating_sub(statfs.files_free)).filter(|inodes| *inodes > 0)
+/// How many files the file system says that it has, if it says so, and all of it is below DIR.
+fn inodes(ground: &Ground<'_>) -> Option<u64> {
+    let place = probe::place::Place::unasked(ground.dir()).ok()?;
+    let mount = place.mount.as_ref()?;
+    let is_whole = mount.content.fsroot == b"/" && mount.target.as_deref() == Some(&ground.root.path[..]);
+    let inodes = place.statfs.files.saturating_sub(place.statfs.files_free);
+    Some(inodes).filter(|inodes| is_whole && *inodes > 0)
 }
 
-/// Says of engines that were stopped how long they would take, if all that the file system has were in DIR.
+/// Says of engines that were stopped how long they would take for all that the file system has.
 fn reckon(compared: &mut compare::Compared, inodes: u64) {
     for (engine, after, seen) in &compared.stopped {
         let rate = *seen as f64 / after.as_secs_f64();

@@ -82,37 +82,38 @@ fn scout(question: &walk::Question, ration: &Ration) -> Result<(Option<Bounded>,
         Not::wrong(why)
     })?;
     let by = explained.first().map_or(By::Threads, |first| first.plan.by);
-    let most = ration.bytes - ration.bytes / LEAVES;
-    let bounds = Bounds { bytes: Some(Cell::new(most)), ..ration.bounds() };
+    // One that goes below the file API first has all written that anybody has changed, and may wait long for that. Whether the tree
+    // is large, one by the file API knows as well.
+    let other = Some(By::Threads).filter(|other| *other != by);
     let mut progress = ration.progress();
-    progress.at(|| format!("{}, as far as it comes", by.name()));
-    let ran = walk::compare::run(question, by, &bounds).map_err(no_process)?;
-    drop(progress);
-    let mut bytes = most - bounds.bytes.as_ref().map_or(most, Cell::get);
-    let stopped = match ran {
-        // One that was interrupted need not be too long.
-        Err((NoRun::Stopped(after) | NoRun::Moved(_, after), entries))
-            if !after.is_zero() && gate::interrupt::asked().is_none() =>
-        {
-            if let Err((NoRun::Moved(moved, _), _)) = ran {
-                bytes = bytes.max(moved);
-            }
-            let seconds = after.as_secs_f64();
-            Some(Bounded {
-                engine: by.name(),
-                entries,
-                seconds,
-                bytes,
-                inodes: None,
-                whole_seconds: None,
-                levels: None,
-            })
+    let mut left = ration.bytes - ration.bytes / LEAVES;
+    let mut furthest: Option<Bounded> = None;
+    for (by, each) in [Some((by, ration.each)), other.map(|other| (other, ration.each / 2))].into_iter().flatten() {
+        progress.at(|| format!("{}, as far as it comes", by.name()));
+        let bounds = Bounds { each, bytes: Some(Cell::new(left)), ..ration.bounds() };
+        let ran = walk::compare::run(question, by, &bounds).map_err(no_process)?;
+        let mut bytes = left - bounds.bytes.map_or(left, Cell::into_inner);
+        if let Err((NoRun::Moved(moved, _), _)) = ran {
+            bytes = bytes.max(moved);
         }
-        _ => None,
-    };
-    let each = if stopped.is_some() { ration.each / SHARE } else { ration.each };
-    let left = Some(Cell::new(ration.bytes.saturating_sub(bytes)));
-    Ok((stopped, Bounds { each, bytes: left, ..bounds }))
+        left = left.saturating_sub(bytes);
+        match ran {
+            // One that was interrupted need not be too long.
+            Err((NoRun::Stopped(after) | NoRun::Moved(_, after), entries)) if gate::interrupt::asked().is_none() => {
+                if !after.is_zero() && furthest.as_ref().is_none_or(|other| other.entries < entries) {
+                    let (engine, seconds) = (by.name(), after.as_secs_f64());
+                    let (inodes, whole_seconds, levels) = (None, None, None);
+                    furthest = Some(Bounded { engine, entries, seconds, bytes, inodes, whole_seconds, levels });
+                }
+            }
+            _ => {
+                furthest = None;
+                break;
+            }
+        }
+    }
+    let each = if furthest.is_some() { ration.each / SHARE } else { ration.each };
+    Ok((furthest, Bounds { each, bytes: Some(Cell::new(left + ration.bytes / LEAVES)), ..ration.bounds() }))
 }
 
 /// The uppermost levels of a tree, as many as a walk, call by call, and then some by each engine come through; and how many they

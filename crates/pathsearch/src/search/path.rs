@@ -106,7 +106,7 @@ pub fn better(path: &[u8], searches: &[(Found, Use)], look: &mut dyn Programs) -
         names: Vec::new(),
         searches: 0,
     };
-    let (mut looked_up, mut still) = (BTreeSet::new(), BTreeSet::new());
+    let (mut looked_up, mut still, mut saves) = (BTreeSet::new(), BTreeSet::new(), 0);
     for ((name, found), used) in searches {
         let dir = found.as_deref().map(|found| split(found).0);
         let (old_dir, new_dir) = match dir {
@@ -118,16 +118,18 @@ pub fn better(path: &[u8], searches: &[(Found, Use)], look: &mut dyn Programs) -
         };
         let (old, new) = (before(&elements, old_dir), before(&new, new_dir));
         better.searches += used.times;
-        if !old.is_empty() {
-            let saved = old.len().saturating_sub(new.len()) as u128 * u128::from(used.misses) / old.len() as u128;
-            better.saves += saved as u64;
-        }
+        // Of what was found in the first place it is not known whether it was run by its whole name: it is taken not to be.
+        saves += match old.len() as i128 {
+            0 => -(new.len() as i128 * i128::from(used.times)),
+            tries => (tries - new.len() as i128) * i128::from(used.misses) / tries,
+        };
         // What was run by its whole name was not searched for.
         if used.misses > 0 {
             looked_up.extend(names(old, name));
             still.extend(names(new, name));
         }
     }
+    better.saves = u64::try_from(saves).unwrap_or(0);
     better.names = looked_up.difference(&still).cloned().collect();
     // An empty value is none: what a shell does with it is its own affair, and most search the working directory.
     let says_something = !better.path.is_empty() && better.path != path;
@@ -316,6 +318,13 @@ mod tests {
         let searches = [used("none", None, 3, 15)];
         let better = better(b"/a:/dead:.:/a:/a", &searches, &mut made()).unwrap();
         assert_eq!((better.path, better.saves), (b"/a:.".to_vec(), 9));
+    }
+
+    #[test]
+    fn what_was_found_in_the_first_directory_costs_more_in_another_order() {
+        let searches = [used("own", Some("/b/own"), 2, 0), used("ls", Some("/bin/ls"), 5, 5)];
+        let better = better(b"/b:/bin", &searches, &mut made()).unwrap();
+        assert_eq!((better.path, better.saves), (b"/bin:/b".to_vec(), 5 - 2));
     }
 
     #[test]

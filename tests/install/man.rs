@@ -76,3 +76,18 @@ fn a_page_cannot_be_written_everywhere() {
     let ran = run(&mut fathom(["man", "/dev/null/man"])).refused();
     assert!(ran.stderr.contains("/dev/null/man"), "{ran}");
 }
+
+#[test]
+fn the_directory_is_made_with_all_above_it() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("share//man/man1/");
+    for _ in 0..2 {
+        run(&mut fathom(args!["man", &dir])).exits(0);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), COMMANDS.len() + 1);
+    }
+    run(fathom(["man", "made"]).current_dir(&place)).exits(0);
+    assert!(place.path().join("made/fathom.1").is_file());
+    fs::write(place.path().join("file"), "").unwrap();
+    let ran = run(&mut fathom(args!["man", place.path().join("file")])).refused();
+    assert!(ran.stderr.contains("file/fathom.1'"), "{ran}");
+}

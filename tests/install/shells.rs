@@ -41,6 +41,14 @@ fn offers_what_is_right(offer: impl Fn(&str) -> BTreeSet<String>) {
     assert_eq!(offer("fathom walk --engine b"), set(["bulkstat", "btrfs"]));
     assert_eq!(offer("fathom mounts --by get"), set(["getmnt1", "getmnt2", "getmnt3"]));
     assert_eq!(offer("fathom probe --method pa"), set(["paper"]));
+    // With a sign of equality between them, and words that stand for no option.
+    let behind = |line: &str| -> BTreeSet<String> {
+        offer(line).iter().map(|word| word.rsplit('=').next().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(behind("fathom walk --engine="), set(ENGINES));
+    assert_eq!(behind("fathom walk --engine=b"), set(["bulkstat", "btrfs"]));
+    assert_eq!(offer("fathom completions fi"), set(["fish"]));
+    assert_eq!(offer("fathom probe somewhere rea"), set(["readahead"]));
     let commands = offer("fathom ");
     for command in COMMANDS {
         assert!(commands.contains(command), "no {command}: {commands:?}");
@@ -59,7 +67,7 @@ fn bash() {
         compopt() { for word; do [ "$word" = plusdirs ] && dirs=1; done; }
         how=$(complete -p fathom)
         function=${how#*-F }; function=${function%% *}
-        read -ra COMP_WORDS <<<"$2"
+        read -ra COMP_WORDS <<<"${2//=/ = }" # as readline takes it apart
         case $2 in *' ') COMP_WORDS+=('') ;; esac
         COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
         dirs= COMPREPLY=()

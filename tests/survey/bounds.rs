@@ -13,7 +13,7 @@ use crate::support::fuse::Manner::{Hung, Silent};
 use crate::support::fuse::serve;
 use crate::support::remote::{Far, serve_far};
 use crate::support::run::{args, targets};
-use crate::support::{Need, in_namespace, require, run};
+use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// The lines of a log of strace in which something is made, written to, or taken away, by name: all but files without one, and what
 /// the kernel makes up.
@@ -145,6 +145,42 @@ fn what_takes_too_long_is_left_out_and_said_to_be() {
             assert!(result["machine"]["limit_seconds"].as_f64().unwrap() < 12.0 * 0.02, "{}", result["machine"]);
             assert!(result["dump"].is_null() && result["account"].is_null(), "{value}");
             assert!(result["skipped"]["dump"]["why"].as_str().unwrap().contains("--limit"), "{}", result["skipped"]);
+        });
+    }
+}
+
+#[test]
+fn of_what_is_too_large_it_says_how_far_a_walk_came_and_compares_engines_on_a_part() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|ground| {
+            // To look at all of it takes minutes, to look at its uppermost level some hundredths of a second.
+            let root = ground.join("far");
+            let far = Far { directories: 10, files: 30_000, latency: Duration::from_millis(2), ..Far::default() };
+            let _server = serve_far(far, &root);
+            let value = run(&mut survey(args![&root, "--json", "--limit", "1s"])).json();
+            let (walk, skipped) = (&value["result"]["walk"], &value["result"]["skipped"]);
+            let bounded = &walk["bounded"];
+            let (entries, seconds) = (bounded["entries"].as_u64().unwrap(), bounded["seconds"].as_f64().unwrap());
+            assert!((12..300_000).contains(&entries) && seconds >= 1.0, "{bounded}");
+            assert_eq!((&bounded["levels"], &bounded["inodes"]), (&1.into(), &serde_json::Value::Null), "{bounded}");
+            assert_eq!(walk["compare"]["agree"], true);
+            let engines = walk["compare"]["engines"].as_array().unwrap();
+            assert_eq!(engines.iter().map(|engine| &engine["engine"]).collect::<Vec<_>>(), ["threads", "stat"]);
+            let single = run(&mut fathom(args!["walk", &root, "-x", "--max-depth", "1", "--json"])).exits(0).json();
+            for engine in engines {
+                assert_eq!(engine["entries"], 1 + 10, "{engine}");
+                assert_eq!(engine["digest"], single["result"]["digest"], "{engine}");
+            }
+            assert!(value["result"]["dump"].is_null() && skipped["dump"]["why"].is_string(), "{skipped}");
+            let all = ["findings", "advice"].map(|what| value["result"][what].to_string()).concat();
+            for part in [
+                "needs more than a survey may use",
+                "entries a second",
+                "the uppermost level (11 entries)",
+                "--catalog",
+            ] {
+                assert!(all.contains(part), "no {part}: {all}");
+            }
         });
     }
 }

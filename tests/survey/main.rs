@@ -7,7 +7,9 @@
 mod support;
 
 mod bounds;
+mod deep;
 mod diff;
+mod odd;
 mod page;
 mod sections;
 mod stopped;

@@ -88,12 +88,13 @@ fn every_figure_is_that_of_the_single_command() {
             for engine in all["walk"]["compare"]["engines"].as_array().unwrap() {
                 assert_eq!((&engine["entries"], &engine["digest"]), (&walk["entries"], &walk["digest"]), "{engine}");
             }
+            assert!(all["walk"]["bounded"].is_null(), "{}", all["walk"]);
             assert_eq!(all["dump"]["bytes"], 0);
 
-            let probe = json(&mut fathom(args!["probe", &disk, "block", "readahead", "--json"]));
+            let probe = json(&mut fathom(args!["probe", &disk, "block", "readahead", "cache", "--json"]));
             let ours = &all["probe"][0];
             assert_eq!(path(ours, "dir"), disk);
-            for name in ["allocation-block", "cluster", "page-cache-granule", "readahead-steady"] {
+            for name in ["allocation-block", "cluster", "page-cache-granule", "readahead-steady", "cache-limit"] {
                 let (one, other) = (finding(&ours["experiments"], name), finding(&probe["experiments"], name));
                 for member in ["inferred", "truth", "unit"] {
                     assert_eq!(one[member], other[member], "{name}: {one} {other}");

@@ -1,4 +1,4 @@
-//! Files that are read whole: runs, hints.
+//! Files that are read whole: runs, hints, samples.
 
 use gate::Errno;
 use gate::fs::{Open, read};

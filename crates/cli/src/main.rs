@@ -21,6 +21,7 @@
 //! | [`cmd::pathsearch`] | `fathom pathsearch` |
 //! | [`cmd::pathwalk`] | `fathom pathwalk` |
 //! | [`cmd::survey`] | `fathom survey` |
+//! | [`cmd::metered`] | what the commands that run another have in common |
 //! | [`cmd::paper`] | `fathom completions`, `fathom man` |
 //! | [`input`] | files that are read whole |
 //! | [`out`] | output: data, talk, warnings, profile, exit status |

@@ -1,17 +1,17 @@
 //! Output, the same for all commands: data on stdout, talk on stderr, warnings, the profile, the exit status.
 
+use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use clap::CommandFactory;
+use clap::{CommandFactory, ValueEnum};
 use gate::Errno;
 use gate::file::Writer;
 use report::json::{Envelope, GateRow, Gates};
-use report::mounts::Look;
 use report::name::printable;
-use report::table::wrap;
+use report::table::{Look, wrap};
 use report::{json, profile};
 
 use crate::args::{Cli, Global, When};
@@ -19,6 +19,32 @@ use crate::args::{Cli, Global, When};
 /// Columns of a terminal; `None` for what is none.
 fn columns<T: IsTerminal + AsFd>(stream: &T) -> Option<usize> {
     stream.is_terminal().then(|| gate::process::terminal_width(stream).unwrap_or(80))
+}
+
+impl When {
+    /// Whether there is to be colour on a stream.
+    fn is_wanted(self, stream: &impl IsTerminal) -> bool {
+        match self {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        }
+    }
+
+    /// What the words of a command line say, also one that was not parsed to its end, because help was asked for.
+    fn said(words: impl Iterator<Item = OsString>) -> When {
+        let mut words = words.take_while(|word| word != "--");
+        let mut said = When::Auto;
+        while let Some(word) = words.next() {
+            let value = match word.to_str().and_then(|word| word.strip_prefix("--color")) {
+                Some("") => words.next().unwrap_or_default(),
+                Some(value) => value.trim_start_matches('=').into(),
+                None => continue,
+            };
+            said = value.to_str().and_then(|value| When::from_str(value, false).ok()).unwrap_or(said);
+        }
+        said
+    }
 }
 
 /// Where and how to say things.
@@ -73,23 +99,16 @@ fn usual(doing: &str, error: &str) -> &'static str {
 
 impl Out {
     pub(crate) fn new(global: &Global) -> Out {
-        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let color = |terminal: bool| match global.color {
-            When::Always => true,
-            When::Never => false,
-            When::Auto => terminal && !no_color,
-        };
-        let terminal = std::io::stdout().is_terminal();
         Out {
             json: global.json,
             quiet: global.quiet,
             verbose: global.verbose,
             progress: !global.quiet && !global.no_progress && std::io::stderr().is_terminal(),
-            color: color(terminal),
+            color: global.color.is_wanted(&std::io::stdout()),
             width: columns(&std::io::stdout()),
             status: OnceLock::new(),
             profile: global.profile,
-            color_err: color(std::io::stderr().is_terminal()),
+            color_err: global.color.is_wanted(&std::io::stderr()),
             width_err: columns(&std::io::stderr()),
         }
     }
@@ -102,6 +121,11 @@ impl Out {
     /// The exit status will be this one: that of a command that was run.
     pub(crate) fn pass_on(&self, status: i32) {
         let _ = self.status.set(u8::try_from(status).unwrap_or(u8::MAX)); // the first one stands
+    }
+
+    /// How tables look on stdout.
+    pub(crate) fn look(&self) -> Look {
+        Look { width: self.width, tree: false, color: self.color }
     }
 
     /// How tables look on stderr.
@@ -135,7 +159,7 @@ impl Out {
 
     /// What stands in the envelope before and behind a result that is written as it comes.
     pub(crate) fn around(&self, schema: &'static str, warnings: &[mounts::Warning]) -> (String, String) {
-        let warnings: Vec<json::Warning> = warnings.iter().map(warning).collect();
+        let warnings = shown_warnings(warnings);
         Envelope { schema, result: (), gates: &gates(&gate::meter::tally()), warnings: &warnings }.around()
     }
 
@@ -149,10 +173,10 @@ impl Out {
         }
     }
 
-    /// A table on stderr that is neither data nor a warning, made as wide as there is room for.
-    pub(crate) fn talk_table(&self, table: impl FnOnce(Option<usize>) -> String) {
+    /// A table on stderr that is neither data nor a warning.
+    pub(crate) fn talk_table(&self, table: impl FnOnce(Look) -> String) {
         if !self.quiet {
-            say(format_args!("{}", table(self.width_err)));
+            say(format_args!("{}", table(self.look_err())));
         }
     }
 
@@ -214,7 +238,7 @@ fn worded(warning: &mounts::Warning) -> String {
 
 /// A result in its envelope, as a line.
 pub(crate) fn enveloped(schema: &'static str, result: impl serde::Serialize, warnings: &[mounts::Warning]) -> String {
-    let warnings: Vec<json::Warning> = warnings.iter().map(warning).collect();
+    let warnings = shown_warnings(warnings);
     let gates = gates(&gate::meter::tally());
     Envelope { schema, result, gates: &gates, warnings: &warnings }.to_line()
 }
@@ -240,12 +264,12 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
         e.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     ) {
-        let wants_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let (is_terminal, status) = match e.use_stderr() {
-            true => (std::io::stderr().is_terminal(), 2),
-            false => (std::io::stdout().is_terminal(), 0),
+        let when = When::said(std::env::args_os().skip(1));
+        let (is_colored, status) = match e.use_stderr() {
+            true => (when.is_wanted(&std::io::stderr()), 2),
+            false => (when.is_wanted(&std::io::stdout()), 0),
         };
-        let text = if is_terminal && wants_color { styled.ansi().to_string() } else { styled.to_string() };
+        let text = if is_colored { styled.ansi().to_string() } else { styled.to_string() };
         let text: String = text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect();
         let printed = match e.use_stderr() {
             true => std::io::stderr().write_all(text.as_bytes()),
@@ -283,20 +307,39 @@ pub(crate) fn profile_lines(tally: &gate::Tally) -> Vec<profile::Line> {
     profile::lines(tally.used().map(|(gate, row)| (gate.name(), row.calls, seconds(row.nanos))))
 }
 
-fn seconds(nanos: u64) -> f64 {
+/// Nanoseconds as they are shown.
+pub(crate) fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
 
 /// Warnings as they are shown.
 pub(crate) fn shown_warnings(warnings: &[mounts::Warning]) -> Vec<json::Warning> {
-    warnings.iter().map(warning).collect()
-}
-
-fn warning(warning: &mounts::Warning) -> json::Warning {
-    json::Warning {
+    let shown = |warning: &mounts::Warning| json::Warning {
         path: warning.path.clone(),
         gate: warning.gate.map(gate::Gate::name),
         errno: warning.errno.map(gate::Errno::name),
         message: warning.message.clone(),
+    };
+    warnings.iter().map(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_is_found_in_any_command_line() {
+        for (line, when) in [
+            ("walk --help", When::Auto),
+            ("walk --color never --help", When::Never),
+            ("--color=always -h", When::Always),
+            ("--color always walk --help --color never", When::Never),
+            ("account --help -- ls --color never", When::Auto),
+            ("walk --help --color", When::Auto),
+            ("walk --help --color mauve", When::Auto),
+            ("walk --help --colored never", When::Auto),
+        ] {
+            assert_eq!(When::said(line.split(' ').map(OsString::from)), when, "{line}");
+        }
     }
 }

@@ -5,12 +5,16 @@
 //! the page cache and no disk is asked; cachestat says when what is in memory no longer grows. It is done in a process of its
 //! own in a group of its own (cgroup), with a limit, so that nobody else loses anything; where this process is in a group with
 //! a limit already, in that one. `--method paper` is the paper's way, with a search instead of every length.
+//!
+//! Beside that stands what bounds the cache of this process here, in no group of ours: that is only looked up, also for those whom
+//! nobody has asked to fill anything.
 
 use std::time::Duration;
 
 use gate::cache::page_size;
 use gate::file::read_kernel;
 use gate::fs::{Advice, fadvise64};
+use gate::process::memory;
 use gate::{Errno, Gate};
 use mounts::compare::{NoRun, alone};
 
@@ -24,6 +28,7 @@ use crate::samples::{Kind, Series};
 use crate::work::{Witness, extend, fill, forget, read_at};
 
 const NAME: &str = "cache-capacity";
+const LIMIT: &str = "cache-limit";
 /// How near what is found should be to the limit: the group's limit is for more than the page cache.
 const NEAR: f64 = 0.05;
 /// The most that is filled.
@@ -48,16 +53,43 @@ pub struct How {
     pub limit: Option<u64>,
 }
 
-/// All of it.
+/// All of it; for one whom nobody has asked, what can be told without filling anything.
 pub fn cache(place: &Place, desk: &mut Desk<'_>, how: How, series: &mut Vec<Series>) -> Result<Vec<Finding>, Trouble> {
-    match measure(place, desk, how, series) {
-        Err(Trouble::Interrupted) => Err(Trouble::Interrupted),
-        Err(why) => {
-            let finding = Finding::hindered(Experiment::Cache, NAME, "bytes", &why);
-            Ok(vec![if how.paper { finding.by_time() } else { finding }])
-        }
-        Ok(finding) => Ok(vec![finding]),
+    let mut found = Vec::new();
+    if !place.makes_no_names() {
+        found.push(match measure(place, desk, how, series) {
+            Err(Trouble::Interrupted) => return Err(Trouble::Interrupted),
+            Err(why) => {
+                let finding = Finding::hindered(Experiment::Cache, NAME, "bytes", &why);
+                if how.paper { finding.by_time() } else { finding }
+            }
+            Ok(finding) => finding,
+        });
     }
+    if !place.is_in_memory() {
+        found.push(limit(Group::own(&place.table).and_then(|group| group.limit()), memory(), available()));
+    }
+    Ok(found)
+}
+
+/// What bounds the page cache of this process: the limit of a group that it is in, or else the memory that there is.
+fn limit(group: Option<(u64, String)>, memory: Option<u64>, available: Option<u64>) -> Finding {
+    let of_all = memory.map(|bytes| (bytes, "sysinfo(2)".to_owned()));
+    let (truth, why) = match (group, of_all) {
+        (Some(group), all) if all.as_ref().is_none_or(|all| group.0 < all.0) => {
+            (Some(group), "page cache counts in the limit of the cgroup that the process is in".to_owned())
+        }
+        (_, all) => {
+            let now =
+                available.map_or(String::new(), |bytes| format!(", {} MiB of it now (MemAvailable)", bytes >> 20));
+            let why =
+                format!("no cgroup limits it, so that the page cache may take all memory that is not in use{now}");
+            (all, why)
+        }
+    };
+    let method = format!("looked up, and not measured: {why}");
+    let truth = truth.map(|(bytes, source)| (Value::from(bytes), source));
+    Finding::unknown(Experiment::Cache, LIMIT, "bytes", method).beside(truth, 0.0)
 }
 
 /// Memory that could be had without swapping, in bytes.
@@ -339,6 +371,24 @@ fn unpack(words: &[u64; WORDS], step: u64, paper: bool) -> Result<Series, Troubl
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_least_of_memory_and_groups_bounds_the_cache() {
+        let group = |bytes| Some((bytes, "/sys/fs/cgroup/memory.max".to_owned()));
+        let said = |found: Finding| (found.inferred, found.truth, found.truth_source, found.agrees);
+        let is = |bytes: u64, source: &str| (None, Some(Value::from(bytes)), Some(source.to_owned()), None);
+        assert_eq!(said(limit(group(5), Some(9), None)), is(5, "/sys/fs/cgroup/memory.max"));
+        assert_eq!(said(limit(group(9), Some(5), None)), is(5, "sysinfo(2)"));
+        assert_eq!(said(limit(None, Some(5), None)), is(5, "sysinfo(2)"));
+        assert_eq!(said(limit(group(5), None, None)), is(5, "/sys/fs/cgroup/memory.max"));
+        assert_eq!(said(limit(None, None, None)), (None, None, None, None));
+        let found = limit(None, Some(8 << 30), Some(6 << 30));
+        assert!(
+            found.method.contains("not measured") && found.method.contains("6144 MiB of it now"),
+            "{}",
+            found.method
+        );
+    }
 
     /// A cache that holds so many steps, on a machine that is now idle and now busy.
     #[test]

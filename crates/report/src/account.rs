@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-use crate::mounts::Look;
-use crate::table::{Align, Table, Tone, wrap};
+use crate::table::{Align, Look, Table, Tone};
+use crate::words::plural;
 
 /// What the calls for one directory or one file take, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -219,20 +219,19 @@ pub struct Account {
 impl Account {
     /// The three tables.
     pub fn to_text(&self, look: Look) -> String {
-        let wrapped = |line: String| wrap(&line, look.width.unwrap_or(usize::MAX)) + "\n";
-        let mut out = wrapped(format!(
+        let mut out = look.wrapped(&format!(
             "CPU time by function, of {:.3} s ({:.3} s more went into taking the time):",
             self.seconds, self.metering_seconds
         ));
         out.push_str(&self.functions_text(look));
         out.push('\n');
-        out.push_str(&wrapped(format!(
+        out.push_str(&look.wrapped(&format!(
             "Gates, in CPU time, for {} directories and {} other entries; * for effect:",
             self.directories, self.files
         )));
         out.push_str(&self.gates_text(look));
         out.push('\n');
-        out.push_str(&wrapped(format!(
+        out.push_str(&look.wrapped(&format!(
             "Ways to gather, in µs of CPU time in gates for information. By the model a call costs {:.3} µs ({}), and the \
              rest is useful:",
             1000.0 * self.fixed_ms,
@@ -241,7 +240,7 @@ impl Account {
         out.push_str(&self.ways_text(look));
         for way in &self.options {
             if let Some(why) = &way.why {
-                out.push_str(&wrapped(format!("{} is not to be had: {why}", way.name)));
+                out.push_str(&look.wrapped(&format!("{} is not to be had: {why}", way.name)));
             }
         }
         out
@@ -281,7 +280,8 @@ impl Account {
         }
         let mut out = table.to_text(look.width, look.color);
         if others > 0 {
-            out.push_str(&format!("and {others} more that are not called repeatedly, {calls} calls\n"));
+            let others = plural(others, "more that is", "more that are");
+            out.push_str(&format!("and {others} not called repeatedly, {}\n", plural(calls, "call", "calls")));
         }
         out
     }
@@ -444,7 +444,7 @@ Saves, %
             shows(&["total,", "predicted", "3.000", "3.000"]) && shows(&["total,", "measured", "3.000", "-"]),
             "{text}"
         );
-        assert!(text.contains("and 1 more that are not called repeatedly, 1 calls"), "{text}");
+        assert!(text.contains("and 1 more that is not called repeatedly, 1 call\n"), "{text}");
         assert!(text.lines().all(|line| !line.starts_with("syncfs")), "{text}");
         let value = serde_json::to_value(account()).unwrap();
         assert_eq!(value["options"][0]["measured"]["dir"]["total"], 0.003);

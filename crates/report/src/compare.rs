@@ -1,6 +1,9 @@
 //! The comparison of methods: the papers' Tables 2 to 4 and Figures 2, 3, 7, 9 and 10, for the tree at hand.
 
-use serde::Serialize;
+use std::time::Duration;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 use crate::json::Gates;
 use crate::profile::{self, Line};
@@ -16,6 +19,18 @@ pub struct Times {
     pub user: f64,
     /// In the kernel.
     pub sys: f64,
+}
+
+impl Times {
+    /// Real, user and sys.
+    pub fn of([real, user, sys]: [Duration; 3]) -> Times {
+        Times { real: real.as_secs_f64(), user: user.as_secs_f64(), sys: sys.as_secs_f64() }
+    }
+}
+
+/// The middle one of some runs, in milliseconds; `None` where there are none.
+pub fn median_ms(runs: &[Times], field: fn(&Times) -> f64) -> Option<f64> {
+    Stats::of(runs.iter().map(field)).map(|stats| 1000.0 * stats.median)
 }
 
 /// A method, and what its runs took.
@@ -44,6 +59,25 @@ impl Method {
     }
 }
 
+impl Serialize for Method {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let stats = |field: fn(&Times) -> f64| Stats::of(self.runs.iter().map(field));
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("by", self.by)?;
+        map.serialize_entry("complete", &self.complete)?;
+        map.serialize_entry("found", &self.found)?;
+        map.serialize_entry("real", &stats(|t| t.real))?;
+        map.serialize_entry("user", &stats(|t| t.user))?;
+        map.serialize_entry("sys", &stats(|t| t.sys))?;
+        map.serialize_entry("runs", &self.runs)?;
+        map.serialize_entry("calls", &self.calls())?;
+        map.serialize_entry("stat_calls", &self.stat_calls)?;
+        map.serialize_entry("gates", &self.gates)?;
+        map.serialize_entry("profile", &self.profile)?;
+        map.end()
+    }
+}
+
 /// The ratios that are shown: of a method to a better one, and where the papers have the same.
 const PAIRS: [(&str, &str, Option<&str>); 7] = [
     ("naive", "getmnt1", None),
@@ -54,21 +88,6 @@ const PAIRS: [(&str, &str, Option<&str>); 7] = [
     ("naive", "search", None),
     ("naive", "getmnt3", None),
 ];
-
-#[derive(Clone, Debug, Serialize)]
-struct MethodJson<'a> {
-    by: &'static str,
-    complete: bool,
-    found: u64,
-    real: Option<Stats>,
-    user: Option<Stats>,
-    sys: Option<Stats>,
-    runs: &'a [Times],
-    calls: u64,
-    stat_calls: u64,
-    gates: &'a Gates,
-    profile: &'a [Line],
-}
 
 /// How much one method takes of what another takes.
 #[derive(Clone, Debug, Serialize)]
@@ -95,7 +114,7 @@ pub struct Ratio {
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison<'a> {
     trials: usize,
-    methods: Vec<MethodJson<'a>>,
+    methods: &'a [Method],
     ratios: Vec<Ratio>,
     left_out: &'a [LeftOut],
 }
@@ -111,26 +130,8 @@ pub struct LeftOut {
 
 /// Works out the ratios.
 pub fn comparison<'a>(methods: &'a [Method], left_out: &'a [LeftOut]) -> Comparison<'a> {
-    let stats = |method: &Method, field: fn(&Times) -> f64| Stats::of(method.runs.iter().map(field));
-    let json = |method: &'a Method| MethodJson {
-        by: method.by,
-        complete: method.complete,
-        found: method.found,
-        real: stats(method, |t| t.real),
-        user: stats(method, |t| t.user),
-        sys: stats(method, |t| t.sys),
-        runs: &method.runs,
-        calls: method.calls(),
-        stat_calls: method.stat_calls,
-        gates: &method.gates,
-        profile: &method.profile,
-    };
-    Comparison {
-        trials: methods.iter().map(|method| method.runs.len()).max().unwrap_or(0),
-        methods: methods.iter().map(json).collect(),
-        ratios: ratios(methods),
-        left_out,
-    }
+    let trials = methods.iter().map(|method| method.runs.len()).max().unwrap_or(0);
+    Comparison { trials, methods, ratios: ratios(methods), left_out }
 }
 
 fn ratios(methods: &[Method]) -> Vec<Ratio> {
@@ -157,11 +158,6 @@ fn ratios(methods: &[Method]) -> Vec<Ratio> {
     ratios
 }
 
-/// The table of methods, as text.
-pub fn methods_text(methods: &[Method], width: Option<usize>, color: bool) -> String {
-    methods_table(methods).to_text(width, color)
-}
-
 /// The table of methods: what each found, and what it took.
 pub fn methods_table(methods: &[Method]) -> Table {
     use Align::{Left, Right};
@@ -176,12 +172,11 @@ pub fn methods_table(methods: &[Method]) -> Table {
         ("CALLS", Right),
         ("x BEST", Right),
     ];
-    let median = |m: &Method, field: fn(&Times) -> f64| Stats::of(m.runs.iter().map(field)).map(|s| 1000.0 * s.median);
-    let best = methods.iter().filter_map(|m| median(m, |t| t.real)).fold(f64::INFINITY, f64::min);
+    let best = methods.iter().filter_map(|m| median_ms(&m.runs, |t| t.real)).fold(f64::INFINITY, f64::min);
     let mut table = Table::new(&columns, 0);
     for m in methods {
-        let ms = |field| median(m, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
-        let ratio = median(m, |t| t.real).map_or("-".to_owned(), |ms| format!("{:.1}", ms / best));
+        let ms = |field| median_ms(&m.runs, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
+        let ratio = median_ms(&m.runs, |t| t.real).map_or("-".to_owned(), |ms| format!("{:.1}", ms / best));
         let cells = vec![
             m.by.to_owned(),
             m.found.to_string(),

@@ -6,10 +6,10 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
 use crate::html::{escape, page, scroll};
-use crate::mounts::Look;
 use crate::name::{entry, printable};
 use crate::stats::{self, Row, Stats};
-use crate::table::{Align, Table, Tone};
+use crate::table::{Align, Look, Table, Tone};
+use crate::words::plural;
 
 /// What is measured, in the order of [`Took`].
 const MEASURES: [&str; 4] = ["real", "user", "sys", "calls"];
@@ -247,12 +247,12 @@ impl<'a> Shown<'a> {
 
     /// How many systems, and of what.
     fn about(&self) -> String {
-        let count = self.rows().count();
+        let count = self.rows().count() as u64;
         let of = match self.comparison.kind {
             "csv" => String::new(),
             kind => format!(", by fathom {kind}"),
         };
-        format!("{count} {}{of}", if count == 1 { "system" } else { "systems" })
+        plural(count, "system", "systems") + &of
     }
 }
 

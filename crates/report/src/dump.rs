@@ -4,9 +4,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::account::Account;
-use crate::mounts::{Look, size};
 use crate::name::{entry, printable};
-use crate::table::{Align, Table, Tone, wrap};
+use crate::table::{Align, Look, Table};
+use crate::words::{plural, sized};
 
 /// How many of each there were.
 #[derive(Clone, Copy, Debug, Default)]
@@ -128,24 +128,19 @@ impl Dump<'_> {
     /// What was done, for people.
     pub fn to_text(&self) -> String {
         let Counts { dumped, bytes, archive_bytes, removed, renamed, unchanged, .. } = self.counts.unwrap_or_default();
-        let noun = if dumped == 1 { "entry" } else { "entries" };
         let to = match self.archive {
             Some(b"-") => " to standard output".to_owned(),
             Some(archive) => format!(" into '{}'", printable(archive)),
             None => " nowhere".to_owned(),
         };
         let seconds = self.seconds.unwrap_or_default();
-        let amount = |bytes: u64| match bytes {
-            1 => "1 byte".to_owned(),
-            0..1024 => format!("{bytes} bytes"),
-            _ => size(bytes),
-        };
         let rate =
-            if seconds > 0.0 { format!(", {}/s", amount((bytes as f64 / seconds) as u64)) } else { String::new() };
+            if seconds > 0.0 { format!(", {}/s", sized((bytes as f64 / seconds) as u64)) } else { String::new() };
         let mut text = format!(
-            "{dumped} {noun} with {} of data dumped{to} in {seconds:.3} s: {}{rate}",
-            amount(bytes),
-            amount(archive_bytes)
+            "{} with {} of data dumped{to} in {seconds:.3} s: {}{rate}",
+            plural(dumped, "entry", "entries"),
+            sized(bytes),
+            sized(archive_bytes)
         );
         if self.since.is_some() {
             text.push_str(&format!("; {unchanged} unchanged, {removed} removed, {renamed} renamed"));
@@ -167,14 +162,9 @@ pub fn explain_text(explain: &[Possible], look: Look) -> String {
         let mut table = Table::new(&columns, rows.len());
         let why_from = "  combined POSSIBLE bulkstat ".len();
         for row in rows {
-            let why = printable(row.why.as_bytes());
-            let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(why_from).max(20));
-            let (possible, engine) = (if row.possible { "yes" } else { "no" }, row.engine.unwrap_or("-"));
-            for (at, line) in wrap(&why, room).lines().enumerate() {
-                let gather = format!("  {}", row.gather);
-                let cells = if at == 0 { [&gather, possible, engine, line] } else { ["", "", "", line] };
-                table.row(cells, Tone::Plain);
-            }
+            let possible = if row.possible { "yes" } else { "no" };
+            let cells = [&format!("  {}", row.gather), possible, row.engine.unwrap_or("-")];
+            table.row_with_reason(cells, &printable(row.why.as_bytes()), why_from, look);
         }
         out.push_str(&table.to_text(None, look.color));
     }

@@ -26,8 +26,10 @@
 //! | [`restore`] | what was restored |
 //! | [`list`] | members of archives |
 //! | [`pathsearch`] | the path searches of a command |
+//! | [`startup`] | what starting programs costs |
 //! | [`survey`] | all of it on one page |
 //! | [`verify`] | whether an archive is whole |
+//! | [`words`] | figures in words: how many of what, sizes, times |
 #![forbid(unsafe_code)]
 
 pub mod account;
@@ -50,9 +52,11 @@ pub mod plot;
 pub mod probe;
 pub mod profile;
 pub mod restore;
+pub mod startup;
 pub mod stats;
 pub mod survey;
 pub mod table;
 pub mod time;
 pub mod verify;
 pub mod walk;
+pub mod words;

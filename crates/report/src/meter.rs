@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::mounts::Look;
 use crate::name::{entry, printable};
-use crate::table::{Align, Table, Tone, wrap};
+use crate::table::{Align, Look, Table, Tone, wrap};
 
 /// What passed one gate.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -136,15 +135,15 @@ pub struct Detail {
     pub forgotten: u64,
 }
 
-/// Rows that were asked for by `--by`.
+/// Rows that were asked for by `--by`, the costliest; and how many there are of them.
 #[derive(Clone, Debug)]
 pub enum By<'a> {
     /// Programs: they are there in any case.
     Program,
     /// Processes.
-    Process(Vec<Program>),
+    Process(Vec<Program>, u64),
     /// Directories, cut to so many components where that was asked for.
-    Directory(Vec<Place<'a>>),
+    Directory(Vec<Place<'a>>, u64),
 }
 
 /// The account.
@@ -240,8 +239,8 @@ impl Serialize for Account<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (processes, by_directory) = match &self.by {
             By::Program => (None, None),
-            By::Process(rows) => (Some(rows), None),
-            By::Directory(rows) => (None, Some(rows)),
+            By::Process(rows, _) => (Some(rows), None),
+            By::Directory(rows, _) => (None, Some(rows)),
         };
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("gates", &self.gates)?;
@@ -270,7 +269,7 @@ impl Serialize for Account<'_> {
 
 /// The columns of sums, which begin many tables.
 const TIME: [(&str, Align); 4] =
-    [("%Time", Align::Right), ("Seconds", Align::Right), ("#Calls", Align::Right), ("#Errors", Align::Right)];
+    [("%TIME", Align::Right), ("SECONDS", Align::Right), ("#CALLS", Align::Right), ("#ERRORS", Align::Right)];
 
 fn time_cells(sum: &Sum, all: f64) -> [String; 4] {
     let percent = if all > 0.0 { 100.0 * sum.seconds / all } else { 0.0 };
@@ -281,35 +280,35 @@ impl Account<'_> {
     /// All of it, for people; of files and directories, so many.
     pub fn to_text(&self, look: Look, top: usize) -> String {
         let mut text = self.head(look);
-        let mut part = |title: String, body: String| {
+        let mut part = |title: &str, body: String| {
             text.push('\n');
-            text.push_str(&headed(&title, look));
+            text.push_str(&look.heading(title));
             text.push_str(&body);
         };
-        part("Calls by gate".to_owned(), self.gates_text(look));
+        part("Calls by gate", self.gates_text(look));
         match &self.by {
-            By::Program => part("By program".to_owned(), self.programs_text(&self.programs, look, top)),
-            By::Process(rows) => part("By process".to_owned(), self.programs_text(rows, look, top)),
-            By::Directory(rows) => {
-                part("By directory".to_owned(), self.places_text(rows, rows.len() as u64, look, top))
+            By::Program => {
+                part("By program", self.programs_text(&self.programs, self.programs.len() as u64, look, top))
             }
+            By::Process(rows, of) => part("By process", self.programs_text(rows, *of, look, top)),
+            By::Directory(rows, of) => part("By directory", self.places_text(rows, *of, look, top)),
         }
         if self.detail.files == 0 {
             let why = self.left_out(look);
             if !why.is_empty() {
-                part("Files".to_owned(), why);
+                part("Files", why);
             }
         } else {
             let files = self.places_text(&self.per_file, self.detail.files, look, top);
-            part("Files".to_owned(), files);
+            part("Files", files);
             let directories = self.places_text(&self.per_directory, self.detail.directories, look, top);
-            part("Directories".to_owned(), directories + &self.left_out(look));
+            part("Directories", directories + &self.left_out(look));
         }
         if let Some(patterns) = self.patterns_text(look) {
-            part("Redundant patterns".to_owned(), patterns);
+            part("Redundant patterns", patterns);
         }
         if let Some(what_if) = self.what_if_text(look) {
-            part("What if".to_owned(), what_if);
+            part("What if", what_if);
         }
         text
     }
@@ -365,12 +364,12 @@ impl Account<'_> {
     pub fn gates_table(&self) -> Table {
         use Align::{Left, Right};
         let columns = [
-            ("%Time", Right),
-            ("Seconds", Right),
-            ("#Calls", Right),
-            ("ms/call", Right),
-            ("Gate", Left),
-            ("Errors", Left),
+            ("%TIME", Right),
+            ("SECONDS", Right),
+            ("#CALLS", Right),
+            ("ms/CALL", Right),
+            ("GATE", Left),
+            ("ERRORS", Left),
         ];
         let mut gates: Vec<_> = self.gates.iter().collect();
         gates.sort_by(|a, b| b.1.seconds.total_cmp(&a.1.seconds).then(b.1.calls.cmp(&a.1.calls)).then(a.0.cmp(b.0)));
@@ -392,26 +391,26 @@ impl Account<'_> {
         table
     }
 
-    fn programs_text(&self, rows: &[Program], look: Look, top: usize) -> String {
+    fn programs_text(&self, rows: &[Program], of: u64, look: Look, top: usize) -> String {
         use Align::{Left, Right};
         let pids = rows.iter().any(|row| row.pid.is_some());
-        let who = if pids { ("Pid", Right) } else { ("Processes", Right) };
-        let mut table = Table::new(&[&TIME[..], &[who, ("Program", Left)]].concat(), rows.len().min(top));
+        let who = if pids { ("PID", Right) } else { ("PROCESSES", Right) };
+        let mut table = Table::new(&[&TIME[..], &[who, ("PROGRAM", Left)]].concat(), rows.len().min(top));
         let all = self.seconds();
         for row in rows.iter().take(top) {
             let who = row.pid.map_or_else(|| row.processes.to_string(), |pid| pid.to_string());
             let cells = time_cells(&row.sum, all).into_iter().chain([who, shown(&row.program)]);
             table.row(cells, Tone::Plain);
         }
-        table.to_text(look.width, look.color) + &more(rows.len() as u64, top)
+        table.to_text(look.width, look.color) + &more(of, top)
     }
 
     fn places_text(&self, rows: &[Place<'_>], of: u64, look: Look, top: usize) -> String {
         use Align::{Left, Right};
         let directories = rows.iter().any(|row| row.files.is_some());
-        let files = [("#Files", Right)];
+        let files = [("#FILES", Right)];
         let files = if directories { &files[..] } else { &[] };
-        let mut table = Table::new(&[&TIME[..], files, &[("Path", Left)]].concat(), rows.len().min(top));
+        let mut table = Table::new(&[&TIME[..], files, &[("PATH", Left)]].concat(), rows.len().min(top));
         let all = self.seconds();
         for row in rows.iter().take(top) {
             let files = row.files.map(|files| files.to_string());
@@ -460,7 +459,7 @@ impl Account<'_> {
     pub fn patterns_table(&self) -> Option<Table> {
         use Align::{Left, Right};
         let columns =
-            [("Count", Right), ("Redundant", Right), ("Seconds", Right), ("Pattern", Left), ("For example", Left)];
+            [("COUNT", Right), ("REDUNDANT", Right), ("SECONDS", Right), ("PATTERN", Left), ("FOR EXAMPLE", Left)];
         let mut found: Vec<_> = self.patterns.iter().filter(|pattern| pattern.count > 0).collect();
         found.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         let mut table = Table::new(&columns, found.len());
@@ -494,7 +493,7 @@ impl Account<'_> {
     /// What each change would save; `None` when nothing would be saved.
     pub fn what_if_table(&self) -> Option<Table> {
         use Align::{Left, Right};
-        let columns = [("-Calls", Right), ("-CPU ms", Right), ("-CPU %", Right), ("by 1974", Right), ("Change", Left)];
+        let columns = [("-CALLS", Right), ("-CPU ms", Right), ("-CPU %", Right), ("BY 1974", Right), ("CHANGE", Left)];
         let changes = self.changes();
         let mut table = Table::new(&columns, changes.len());
         for change in &changes {
@@ -527,10 +526,6 @@ impl Change {
     pub fn said(&self) -> String {
         format!("{}: {}", self.change, self.how)
     }
-}
-
-fn headed(title: &str, look: Look) -> String {
-    if look.color { format!("\x1b[1m{title}\x1b[0m\n") } else { format!("{title}\n") }
 }
 
 fn line(look: Look, text: String) -> String {
@@ -581,7 +576,7 @@ mod tests {
         Account {
             gates: BTreeMap::from([("openat", gate)]),
             programs: vec![program.clone()],
-            by: By::Process(vec![Program { pid: Some(7), ..program }]),
+            by: By::Process(vec![Program { pid: Some(7), ..program }], 13),
             per_file: vec![place(None)],
             per_directory: vec![place(Some(2))],
             detail: Detail {
@@ -628,15 +623,16 @@ mod tests {
         let text = account(b"/usr/bin/x").to_text(Look { width: Some(80), ..Look::default() }, 10);
         for line in [
             "The command: ended by signal 9 (status 137); 0.010 s real, 0.001 s user, 0.002 s",
-            "%Time  Seconds #Calls  ms/call Gate   Errors",
+            "%TIME  SECONDS #CALLS  ms/CALL GATE   ERRORS",
             "100.0 0.001200    120 0.010000 openat 19 ENOENT, 1 EACCES",
-            "%Time  Seconds #Calls #Errors Pid Program",
+            "%TIME  SECONDS #CALLS #ERRORS PID PROGRAM",
             "100.0 0.001200    120      20   7 /usr/bin/x",
             "100.0 0.001200    120      20      2 /usr/bin/x",
             "and 2 more",
-            "Count Redundant  Seconds Pattern For example",
+            "and 3 more",
+            "COUNT REDUNDANT  SECONDS PATTERN FOR EXAMPLE",
             "   20        20 0.000100 miss    /usr/bin/x",
-            "-Calls -CPU ms -CPU % by 1974 Change",
+            "-CALLS -CPU ms -CPU % BY 1974 CHANGE",
             "    19   0.005    0.5   0.006 cache-misses",
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line}\n{text}");

@@ -10,7 +10,8 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::name::{entry, printable};
-use crate::table::{Align, Table, Tone};
+use crate::table::{Align, Look, Table, Tone};
+use crate::words::size;
 
 /// What lies beneath a mount point.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -205,17 +206,6 @@ impl Serialize for Mounts<'_> {
     }
 }
 
-/// How rows are shown as a table.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Look {
-    /// Columns that there is room for; `None` for as many as it takes.
-    pub width: Option<usize>,
-    /// Whether to draw the tree that the mount points make.
-    pub tree: bool,
-    /// Whether to show headings and tones in colour.
-    pub color: bool,
-}
-
 /// The table of mount points: a list in the order in which they were made, or a tree in the order of their names. Columns
 /// that say nothing are left out. The text is given to `put` piece by piece.
 pub fn table(rows: &dyn Rows, look: Look, put: &mut dyn FnMut(&str)) {
@@ -224,28 +214,19 @@ pub fn table(rows: &dyn Rows, look: Look, put: &mut dyn FnMut(&str)) {
     }
     let order: Vec<usize> = if look.tree { by_name(rows) } else { (0..rows.len()).collect() };
     let limbs = if look.tree { limbs(rows, &order) } else { Vec::new() };
-    let [mut with_verdict, mut with_beneath, mut with_server, mut with_source, mut with_type, mut with_state] =
-        [false; 6];
-    for row in all(rows) {
-        with_verdict |= row.verdict.is_some();
-        with_beneath |= row.beneath.is_some();
-        with_server |= row.server.is_some();
-        with_source |= row.source.is_some();
-        with_type |= row.fstype.is_some();
-        with_state |= row.hidden || row.kind == Some("file");
-    }
+    let has = Has::of(rows);
     type Cell = for<'a> fn(&Row<'a>) -> Cow<'a, str>;
     let columns: [(bool, &str, Align, Cell); 10] = [
         (true, "TARGET", Align::Left, |row| printable(row.target)),
-        (with_verdict, "ANSWERS", Align::Left, |row| row.verdict.unwrap_or("-").into()),
-        (with_beneath, "FILES", Align::Right, |row| row.beneath.map_or("-".into(), |b| b.files.to_string().into())),
-        (with_beneath, "BENEATH", Align::Right, |row| row.beneath.map_or("-".into(), |b| size(b.bytes).into())),
-        (with_server, "SERVER", Align::Left, |row| cell(row.server.map(str::as_bytes))),
-        (with_source, "SOURCE", Align::Left, source),
-        (with_type, "FSTYPE", Align::Left, |row| cell(row.fstype)),
-        (!with_type, "DEV", Align::Left, |row| row.dev.to_string().into()),
-        (with_state, "STATE", Align::Left, state),
-        (with_type, "OPTIONS", Align::Left, |row| cell(row.options)),
+        (has.verdict, "ANSWERS", Align::Left, |row| row.verdict.unwrap_or("-").into()),
+        (has.beneath, "FILES", Align::Right, |row| row.beneath.map_or("-".into(), |b| b.files.to_string().into())),
+        (has.beneath, "BENEATH", Align::Right, |row| row.beneath.map_or("-".into(), |b| size(b.bytes).into())),
+        (has.server, "SERVER", Align::Left, |row| cell(row.server.map(str::as_bytes))),
+        (has.source, "SOURCE", Align::Left, source),
+        (has.fstype, "FSTYPE", Align::Left, |row| cell(row.fstype)),
+        (!has.fstype, "DEV", Align::Left, |row| row.dev.to_string().into()),
+        (has.state, "STATE", Align::Left, state),
+        (has.fstype, "OPTIONS", Align::Left, |row| cell(row.options)),
     ];
     let shown = || columns.iter().filter(|(shown, ..)| *shown);
     let heads: Vec<(&str, Align)> = shown().map(|&(_, name, align, _)| (name, align)).collect();
@@ -256,17 +237,44 @@ pub fn table(rows: &dyn Rows, look: Look, put: &mut dyn FnMut(&str)) {
             0 if !limb.is_empty() => format!("{limb}{}", cell(&row)).into(),
             _ => cell(&row),
         });
-        let bad = row.verdict.is_some_and(|v| v != "ok" && v != "hidden");
-        let tone = if bad {
-            Tone::Bad
-        } else if row.hidden {
-            Tone::Dim
-        } else {
-            Tone::Plain
-        };
-        table.row(cells, tone);
+        table.row(cells, tone(&row));
     }
     table.write(look.width, look.color, put);
+}
+
+/// What is known of any of them: columns that say nothing are left out.
+#[derive(Default)]
+pub(crate) struct Has {
+    pub(crate) verdict: bool,
+    pub(crate) beneath: bool,
+    pub(crate) server: bool,
+    pub(crate) source: bool,
+    pub(crate) fstype: bool,
+    pub(crate) state: bool,
+}
+
+impl Has {
+    pub(crate) fn of(rows: &dyn Rows) -> Has {
+        let mut has = Has::default();
+        for row in all(rows) {
+            has.verdict |= row.verdict.is_some();
+            has.beneath |= row.beneath.is_some();
+            has.server |= row.server.is_some();
+            has.source |= row.source.is_some();
+            has.fstype |= row.fstype.is_some();
+            has.state |= row.hidden || row.kind == Some("file");
+        }
+        has
+    }
+}
+
+/// How its row looks.
+pub(crate) fn tone(row: &Row<'_>) -> Tone {
+    match row.verdict {
+        Some(verdict) if verdict != "ok" && verdict != "hidden" => Tone::Bad,
+        _ if row.hidden => Tone::Dim,
+        _ => Tone::Plain,
+    }
 }
 
 /// The order of the names: what lies in a directory comes right after it; at one name, the mount that people see there.
@@ -338,18 +346,6 @@ pub(crate) fn limbs(rows: &dyn Rows, order: &[usize]) -> Vec<String> {
 /// Whether a name is, or is below, a directory.
 fn contains(dir: &[u8], name: &[u8]) -> bool {
     dir == b"/" || name.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-}
-
-/// A number of bytes, as people write it.
-pub fn size(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["", "K", "M", "G", "T", "P"] {
-        if value < 1024.0 || unit == "P" {
-            return if unit.is_empty() { bytes.to_string() } else { format!("{value:.1}{unit}") };
-        }
-        value /= 1024.0;
-    }
-    unreachable!("the last unit takes all")
 }
 
 /// The names of visible mount points, each with `end` behind it.
@@ -493,7 +489,7 @@ pub fn exclude(rows: &dyn Rows) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     impl<const N: usize> Rows for [Row<'_>; N] {
@@ -505,7 +501,8 @@ mod tests {
         }
     }
 
-    fn row<'a>(target: &'a str, fstype: &'a str) -> Row<'a> {
+    /// A mount point with nothing odd about it.
+    pub(crate) fn row<'a>(target: &'a str, fstype: &'a str) -> Row<'a> {
         Row {
             id: None,
             parent: None,
@@ -557,11 +554,6 @@ mod tests {
         let mut slow = row("/slow", "nfs");
         slow.verdict = Some("slow");
         assert_eq!(exclude(&[bad, row("/ok", "nfs"), slow]), b"/m[[]1][*][\\\\][$]x[ ]\n");
-    }
-
-    #[test]
-    fn sizes() {
-        assert_eq!([size(0), size(1023), size(1536), size(5 << 30)], ["0", "1023", "1.5K", "5.0G"]);
     }
 
     #[test]

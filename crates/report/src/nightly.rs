@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::mounts::{Look, size};
 use crate::name::printable;
-use crate::table::{Align, Table, Tone, wrap};
+use crate::table::{Align, Look, Table, Tone};
+use crate::words::{plural, size};
 
 /// What is expected of one dump.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -76,8 +76,8 @@ impl Nightly {
         [
             format!("Gathered by {} ({}): {}.", self.gather, self.engine, printable(self.why.as_bytes())),
             format!(
-                "{} entries in {:.2} ms, {:.2} ms of CPU time and {} calls ({:.3} an entry).",
-                self.entries,
+                "{} in {:.2} ms, {:.2} ms of CPU time and {} calls ({:.3} an entry).",
+                plural(self.entries, "entry", "entries"),
                 1000.0 * self.seconds,
                 1000.0 * self.cpu_seconds,
                 self.calls,
@@ -117,9 +117,8 @@ impl Nightly {
 
     /// For people.
     pub fn to_text(&self, look: Look) -> String {
-        let wrapped = |line: &String| wrap(line, look.width.unwrap_or(usize::MAX)) + "\n";
-        let head: String = self.head().iter().map(wrapped).collect();
-        format!("{head}\n{}{}", self.table().to_text(look.width, look.color), wrapped(&self.foot()))
+        let head: String = self.head().iter().map(|line| look.wrapped(line)).collect();
+        format!("{head}\n{}{}", self.table().to_text(look.width, look.color), look.wrapped(&self.foot()))
     }
 }
 

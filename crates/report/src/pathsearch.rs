@@ -1,15 +1,13 @@
 //! The path searches of a command.
 
-use std::collections::HashMap;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::ser::{SerializeMap, SerializeSeq};
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::mounts::Look;
 use crate::name::{entry, printable};
-use crate::table::{Align, Table, Tone, wrap};
+use crate::table::{Align, Look, Table, Tone};
+use crate::words::{plural, time};
 
 /// A search: one name, tried in one directory after another.
 #[derive(Clone, Debug)]
@@ -255,24 +253,11 @@ impl Serialize for Predicted<'_> {
     }
 }
 
-/// The searches, serialized one by one: there may be many.
-struct Each<'a, T>(&'a [T]);
-
-impl<T: Serialize> Serialize for Each<'_, T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut all = serializer.serialize_seq(Some(self.0.len()))?;
-        for one in self.0 {
-            all.serialize_element(one)?;
-        }
-        all.end()
-    }
-}
-
 impl Serialize for Pathsearch<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("searches", &Each(&self.searches))?;
-        map.serialize_entry("directories", &Each(&self.directories))?;
+        map.serialize_entry("searches", &self.searches)?;
+        map.serialize_entry("directories", &self.directories)?;
         map.serialize_entry("totals", &self.totals)?;
         map.serialize_entry("kinds", &self.kinds)?;
         map.serialize_entry("predicted", &self.predicted)?;
@@ -291,15 +276,6 @@ impl Serialize for Pathsearch<'_> {
 /// How many directories and searches are shown, unless all are asked for.
 const SHOWN: usize = 20;
 
-/// Seconds, in the unit that suits them.
-pub fn time(seconds: f64) -> String {
-    match seconds {
-        s if s >= 1.0 => format!("{s:.2} s"),
-        s if s >= 0.001 => format!("{:.2} ms", s * 1e3),
-        s => format!("{:.1} µs", s * 1e6),
-    }
-}
-
 impl Pathsearch<'_> {
     /// For people; with `all`, every directory and search.
     pub fn to_text(&self, look: Look, all: bool) -> String {
@@ -315,20 +291,22 @@ impl Pathsearch<'_> {
         let Totals { lookups, misses, seconds } = self.totals;
         let share = 100.0 * misses as f64 / lookups.max(1) as f64;
         let mut text = format!(
-            "{lookups} look-ups by name, {misses} of them misses ({share:.0} %), {} in those. Metered by {}: {}.",
+            "{} by name, {misses} of them misses ({share:.0} %), {} in those. Metered by {}: {}.",
+            plural(lookups, "look-up", "look-ups"),
             time(seconds),
             self.meter,
             printable(self.why.as_bytes())
         );
         if self.lost > 0 {
-            text.push_str(&format!(" {} calls were lost: the counts are too low.", self.lost));
+            let lost = plural(self.lost, "call was lost", "calls were lost");
+            text.push_str(&format!(" {lost}: the counts are too low."));
         }
-        wrapped(&text, look) + "\n"
+        look.wrapped(&text) + "\n"
     }
 
     fn directories(&self, look: Look, all: bool) -> String {
         use Align::{Left, Right};
-        let mut text = heading("Directories", look);
+        let mut text = look.heading("Directories");
         let columns = [
             ("MISSES", Right),
             ("HITS", Right),
@@ -352,14 +330,14 @@ impl Pathsearch<'_> {
             table.row(cells, if row.misses == 0 { Tone::Dim } else { Tone::Plain });
         }
         text.push_str(&table.to_text(look.width, look.color));
-        text.push_str(&more(self.directories.len() - shown, "directories"));
+        text.push_str(&more(self.directories.len() - shown, "directory", "directories"));
         text.push('\n');
         text
     }
 
     fn searches(&self, look: Look, all: bool) -> String {
         use Align::{Left, Right};
-        let mut text = heading("Searches", look);
+        let mut text = look.heading("Searches");
         let columns = [("KIND", Left), ("SEARCHES", Right), ("HITS", Right), ("MISSES", Right)];
         let mut table = Table::new(&columns, self.kinds.len());
         for count in &self.kinds {
@@ -387,7 +365,7 @@ impl Pathsearch<'_> {
         }
         if shown > 0 {
             text.push_str(&table.to_text(look.width, look.color));
-            text.push_str(&more(dearest.len() - shown, "searches with misses"));
+            text.push_str(&more(dearest.len() - shown, "search with misses", "searches with misses"));
             text.push('\n');
         }
         text
@@ -398,7 +376,7 @@ impl Predicted<'_> {
     /// For people.
     pub fn to_text(&self, look: Look) -> String {
         use Align::{Left, Right};
-        let mut text = heading("On a network file system", look);
+        let mut text = look.heading("On a network file system");
         let what = match self.about {
             "network" => "what is on network file systems here".to_owned(),
             "everything" => "everything that it uses".to_owned(),
@@ -410,18 +388,15 @@ impl Predicted<'_> {
             format!(", a server that answers {rate:.0} requests a second{busy}")
         });
         let nodes = if self.nodes == 1 { "one node".to_owned() } else { format!("{} nodes at once", self.nodes) };
-        text.push_str(&wrapped(
-            &format!(
-                "With {what} there, a round trip of {} ({}), {nodes}{rate}: {} with empty caches, {} once more right afterwards. \
-                 {} of that is the command's own work.",
-                time(self.rtt),
-                self.rtt_source,
-                time(self.seconds),
-                time(self.seconds_warm),
-                time(self.seconds_own)
-            ),
-            look,
-        ));
+        text.push_str(&look.wrapped(&format!(
+            "With {what} there, a round trip of {} ({}), {nodes}{rate}: {} with empty caches, {} once more right afterwards. \
+             {} of that is the command's own work.",
+            time(self.rtt),
+            self.rtt_source,
+            time(self.seconds),
+            time(self.seconds_warm),
+            time(self.seconds_own)
+        )));
         let columns = [("REQUEST", Left), ("COLD", Right), ("WARM", Right), ("TIME COLD", Right), ("", Left)];
         let mut table = Table::new(&columns, self.requests.len());
         for row in self.requests.iter().filter(|row| row.cold + row.warm > 0) {
@@ -436,12 +411,12 @@ impl Predicted<'_> {
 
 /// What would help, for people; `rtt` is what a request takes that nothing is known of.
 pub fn fixes_text(fixes: &[Fix], rtt: f64, look: Look) -> String {
-    let mut text = heading("What would help", look);
+    let mut text = look.heading("What would help");
     if fixes.is_empty() {
         text.push_str("Nothing: no search of it misses.\n");
     }
     for fix in fixes {
-        text.push_str(&wrapped(&format!("- {}", fix.sentence(rtt)), look));
+        text.push_str(&look.wrapped(&format!("- {}", fix.sentence(rtt))));
     }
     text
 }
@@ -456,206 +431,20 @@ impl Fix {
 
     /// What it saves.
     pub fn saves(&self) -> String {
+        let requests = plural(self.saves_requests, "request", "requests");
         match self.saves_misses {
-            0 => format!("saves {} requests", self.saves_requests),
-            misses => format!(
-                "saves {misses} misses ({} here), {} requests",
-                time(self.saves_seconds_here),
-                self.saves_requests
-            ),
+            0 => format!("saves {requests}"),
+            n => format!("saves {} ({} here), {requests}", plural(n, "miss", "misses"), time(self.saves_seconds_here)),
         }
     }
 }
 
-/// An element of PATH.
-#[derive(Clone, Debug)]
-pub struct Element<'a> {
-    /// As it stands there.
-    pub dir: &'a [u8],
-    /// `live`, `dead`, `again` (the same directory stands there before) or `unknown` (relative, or not to be read).
-    pub state: &'static str,
-    /// Type of its file system.
-    pub fstype: Option<&'a [u8]>,
-    /// Whether that is on a network.
-    pub network: bool,
-}
-
-impl Serialize for Element<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        entry(&mut map, "dir", Some(self.dir))?;
-        map.serialize_entry("state", self.state)?;
-        entry(&mut map, "fstype", self.fstype)?;
-        map.serialize_entry("network", &self.network)?;
-        map.end()
+fn more(n: usize, one: &str, many: &str) -> String {
+    match n {
+        0 => String::new(),
+        1 => format!("and one more {one}; -v shows it\n"),
+        n => format!("and {n} more {many}; -v shows them\n"),
     }
-}
-
-/// A program that was started to see what that takes.
-#[derive(Clone, Debug, Serialize)]
-pub struct Started {
-    /// As one would type it.
-    pub command: &'static str,
-    /// What it is started for: `PATH and ld.so`, `python`.
-    pub about: &'static str,
-    /// Sums.
-    pub totals: Totals,
-    /// Sums by kind.
-    pub kinds: Vec<Count>,
-    /// Requests that its start makes on a network file system and waits for, with empty caches.
-    pub requests: u64,
-    /// Seconds that it takes there.
-    pub seconds_far: f64,
-    /// What would help.
-    pub fixes: Vec<Fix>,
-    /// Where it looked, those with the most misses first.
-    pub directories: Vec<Tried>,
-}
-
-/// What a program that was started looked up in a directory.
-#[derive(Clone, Debug)]
-pub struct Tried {
-    /// Its name.
-    pub dir: Vec<u8>,
-    /// Names that were there.
-    pub hits: u64,
-    /// Names that were not.
-    pub misses: u64,
-    /// Seconds in misses.
-    pub seconds: f64,
-    /// The same by kind: `PATH`, `ld.so`, ...
-    pub kinds: Vec<Count>,
-}
-
-impl From<&Directory<'_>> for Tried {
-    fn from(row: &Directory<'_>) -> Tried {
-        let Directory { dir, hits, misses, seconds, ref kinds, .. } = *row;
-        Tried { dir: dir.to_vec(), hits, misses, seconds, kinds: kinds.clone() }
-    }
-}
-
-impl Serialize for Tried {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        entry(&mut map, "dir", Some(&self.dir))?;
-        map.serialize_entry("hits", &self.hits)?;
-        map.serialize_entry("misses", &self.misses)?;
-        map.serialize_entry("seconds", &self.seconds)?;
-        map.serialize_entry("kinds", &self.kinds)?;
-        map.end()
-    }
-}
-
-/// The section of the survey: PATH, the dynamic linker, Python.
-#[derive(Clone, Debug, Serialize)]
-pub struct Startup<'a> {
-    /// The elements of PATH.
-    pub path: Vec<Element<'a>>,
-    /// Programs that were started.
-    pub started: Vec<Started>,
-    /// Seconds of a round trip that the figures for a network file system are for.
-    pub rtt: f64,
-}
-
-impl Startup<'_> {
-    /// The elements of PATH, and what the first program that was started has found in each.
-    pub fn path_table(&self) -> Table {
-        use Align::{Left, Right};
-        let columns = [("PATH", Left), ("STATE", Left), ("FILE SYSTEM", Left), ("HITS", Right), ("MISSES", Right)];
-        let mut table = Table::new(&columns, self.path.len());
-        let mut tried = self.tried();
-        for element in &self.path {
-            let fstype = element.fstype.map_or("-".into(), printable);
-            let fstype = if element.network { format!("{fstype} (network)") } else { fstype.into_owned() };
-            let tone = if matches!(element.state, "dead" | "again") { Tone::Dim } else { Tone::Plain };
-            // What stands there twice has its count once.
-            let count = tried.as_mut().map(|tried| tried.remove(trimmed(element.dir)).unwrap_or_default());
-            let count = count.map(|(hits, misses)| [hits, misses].map(|n| n.to_string()));
-            let [hits, misses] = count.unwrap_or_else(|| ["-", "-"].map(str::to_owned));
-            let cells = [printable(element.dir), element.state.into(), fstype.into(), hits.into(), misses.into()];
-            table.row(cells, tone);
-        }
-        table
-    }
-
-    /// Hits and misses of the shell's search in each directory, as the first program was started, if one was.
-    fn tried(&self) -> Option<HashMap<&[u8], (u64, u64)>> {
-        let mut tried = HashMap::new();
-        for row in &self.started.first()?.directories {
-            let (hits, misses) = tried.entry(trimmed(&row.dir)).or_insert((0, 0));
-            for count in row.kinds.iter().filter(|count| count.kind == "PATH") {
-                *hits += count.hits;
-                *misses += count.misses;
-            }
-        }
-        Some(tried)
-    }
-
-    /// What starting programs takes.
-    pub fn started_table(&self) -> Table {
-        use Align::{Left, Right};
-        let columns = [
-            ("STARTING", Left),
-            ("LOOK-UPS", Right),
-            ("MISSES", Right),
-            ("TIME IN THEM", Right),
-            ("REQUESTS FAR AWAY", Right),
-            ("TIME THERE", Right),
-        ];
-        let mut table = Table::new(&columns, self.started.len());
-        for one in &self.started {
-            let cells = [
-                one.command.to_owned(),
-                one.totals.lookups.to_string(),
-                one.totals.misses.to_string(),
-                time(one.totals.seconds),
-                one.requests.to_string(),
-                time(one.seconds_far),
-            ];
-            table.row(cells, Tone::Plain);
-        }
-        table
-    }
-
-    /// What far away means.
-    pub fn foot(&self) -> String {
-        format!(
-            "Far away is a network file system with everything on it, empty caches and a round trip of {}. fathom pathsearch tells \
-             the same of any command.",
-            time(self.rtt)
-        )
-    }
-
-    /// For people.
-    pub fn to_text(&self, look: Look) -> String {
-        let mut text = self.path_table().to_text(look.width, look.color);
-        text.push('\n');
-        text.push_str(&self.started_table().to_text(look.width, look.color));
-        text.push_str(&wrapped(&self.foot(), look));
-        for one in self.started.iter().filter(|one| !one.fixes.is_empty()) {
-            text.push_str(&format!("\n{}: ", one.command));
-            text.push_str(&fixes_text(&one.fixes, self.rtt, Look { color: false, ..look }));
-        }
-        text
-    }
-}
-
-/// Without slashes at its end.
-fn trimmed(dir: &[u8]) -> &[u8] {
-    let end = dir.iter().rposition(|&b| b != b'/').map_or(1, |last| last + 1);
-    dir.get(..end).unwrap_or(dir)
-}
-
-fn heading(text: &str, look: Look) -> String {
-    if look.color { format!("\x1b[1m{text}\x1b[0m\n") } else { format!("{text}\n") }
-}
-
-fn wrapped(text: &str, look: Look) -> String {
-    wrap(text, look.width.unwrap_or(usize::MAX)) + "\n"
-}
-
-fn more(n: usize, what: &str) -> String {
-    if n == 0 { String::new() } else { format!("and {n} more {what}; -v shows them\n") }
 }
 
 #[cfg(test)]
@@ -749,7 +538,7 @@ mod tests {
             "nfs4 (network)",
             "/a\\x1b",
             "10.00 ms with empty caches",
-            "- set PATH='/bin': saves 1 misses (2.0 µs here), 1 requests, 500.0 µs at 500.0 µs each.",
+            "- set PATH='/bin': saves 1 miss (2.0 µs here), 1 request, 500.0 µs at 500.0 µs each.",
         ] {
             assert!(text.contains(line), "no {line}:\n{text}");
         }

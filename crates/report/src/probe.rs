@@ -5,9 +5,8 @@ use std::fmt::Write;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use crate::mounts::Look;
 use crate::name::{entry, printable};
-use crate::table::{Align, Table, Tone, wrap};
+use crate::table::{Align, Look, Table, Tone};
 
 /// A value that was found, or that the kernel gives.
 #[derive(Clone, PartialEq, Debug)]
@@ -231,7 +230,7 @@ impl Probe<'_> {
     fn findings(&self, look: Look, methods: bool) -> String {
         let mut text = self.table(false).to_text(look.width, look.color);
         for note in self.notes(methods) {
-            let _ = write!(text, "\n{}\n", wrap(&note, look.width.unwrap_or(usize::MAX)));
+            let _ = write!(text, "\n{}", look.wrapped(&note));
         }
         text
     }

@@ -4,6 +4,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::name::{entry, printable};
+use crate::words::plural;
 
 /// One thing that would be done.
 #[derive(Clone, Debug)]
@@ -69,7 +70,6 @@ impl Restored {
     /// In words, on one line.
     pub fn to_words(&self) -> String {
         let is_dry = self.steps.is_some();
-        let mut parts = Vec::new();
         let kinds = [
             (self.files, "file", "files"),
             (self.directories, "directory", "directories"),
@@ -77,11 +77,8 @@ impl Restored {
             (self.links, "link", "links"),
             (self.other, "fifo or device", "fifos and devices"),
         ];
-        for (n, one, many) in kinds {
-            if n > 0 {
-                parts.push(format!("{n} {}", if n == 1 { one } else { many }));
-            }
-        }
+        let kinds = kinds.into_iter().filter(|(n, ..)| *n > 0);
+        let parts: Vec<String> = kinds.map(|(n, one, many)| plural(n, one, many)).collect();
         let what = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
         let tail: String = [(self.renamed, "renamed"), (self.removed, "removed"), (self.skipped, "left out")]
             .into_iter()
@@ -89,8 +86,8 @@ impl Restored {
             .map(|(n, how)| format!("; {n} {how}"))
             .collect();
         let how = if is_dry { "would be restored" } else { "restored" };
-        let noun = if self.bytes == 1 { "byte" } else { "bytes" };
-        format!("{what} {how} in {:.3} s: {} {noun}{tail}", self.seconds, self.bytes)
+        let bytes = plural(self.bytes, "byte", "bytes");
+        format!("{what} {how} in {:.3} s: {bytes}{tail}", self.seconds)
     }
 }
 

@@ -30,6 +30,40 @@ pub enum Tone {
     Bad,
 }
 
+impl Tone {
+    /// Its class in pages.
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Tone::Plain => "",
+            Tone::Dim => "dim",
+            Tone::Bad => "bad",
+        }
+    }
+}
+
+/// How tables, and what stands around them, are shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Look {
+    /// Columns that there is room for; `None` for as many as it takes.
+    pub width: Option<usize>,
+    /// Whether to draw the tree that mount points make.
+    pub tree: bool,
+    /// Whether to show headings and tones in colour.
+    pub color: bool,
+}
+
+impl Look {
+    /// A heading: a line.
+    pub fn heading(self, text: &str) -> String {
+        if self.color { format!("\x1b[1m{text}\x1b[0m\n") } else { format!("{text}\n") }
+    }
+
+    /// Text, broken into lines for which there is room.
+    pub fn wrapped(self, text: &str) -> String {
+        wrap(text, self.width.unwrap_or(usize::MAX)) + "\n"
+    }
+}
+
 /// Rows under headings. Cells must be printable (see [`crate::name::printable`]).
 #[derive(Clone, Debug, Default)]
 pub struct Table {
@@ -62,6 +96,16 @@ impl Table {
             self.ends.push(self.text.len());
         }
         self.tones.push(tone);
+    }
+
+    /// Adds a row whose last cell is a sentence, in as many lines as it takes where the columns before it take `before`; and no fewer
+    /// than twenty columns are left for it.
+    pub fn row_with_reason<const N: usize>(&mut self, cells: [&str; N], reason: &str, before: usize, look: Look) {
+        let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(before).max(20));
+        for (at, line) in wrap(reason, room).lines().enumerate() {
+            let cells = if at == 0 { cells } else { [""; N] };
+            self.row(cells.into_iter().chain([line]), Tone::Plain);
+        }
     }
 
     /// The table as text, with a newline at its end. With `width`, the last columns are cut or left out so that no line is
@@ -127,10 +171,9 @@ impl Table {
         }
         out.push_str("</tr></thead>\n<tbody>\n");
         for (cells, tone) in self.rows() {
-            out.push_str(match tone {
-                Tone::Plain => "<tr>",
-                Tone::Dim => "<tr class=\"dim\">",
-                Tone::Bad => "<tr class=\"bad\">",
+            out.push_str(&match tone.class() {
+                "" => "<tr>".to_owned(),
+                class => format!("<tr class=\"{class}\">"),
             });
             for (at, (cell, ((_, align), width))) in cells.zip(columns()).enumerate() {
                 let (begin, end) = if at == head { ("<th scope=\"row\"", "</th>") } else { ("<td", "</td>") };

@@ -4,6 +4,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::name::entry;
+use crate::words::plural;
 
 /// The result, as in the JSON.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +62,7 @@ impl Serialize for Verified<'_> {
 impl Verified<'_> {
     /// For people: a line, or two.
     pub fn text(&self) -> String {
-        let some = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let some = |n: u64, what: &str| plural(n, what, &format!("{what}s"));
         let whole = match self.damaged {
             0 => "whole".to_owned(),
             n => format!("damaged in {}", some(n, "place")),

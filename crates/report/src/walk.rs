@@ -3,13 +3,13 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::compare::Times;
+use crate::compare::{Times, median_ms};
 use crate::du::Line;
 use crate::json::Gates;
-use crate::mounts::{Look, size};
 use crate::name::{entry, printable};
 use crate::stats::Stats;
-use crate::table::{Align, Table, Tone, wrap};
+use crate::table::{Align, Look, Table, Tone};
+use crate::words::{plural, size, sized};
 
 /// What was found, added up.
 #[derive(Clone, Debug)]
@@ -154,7 +154,7 @@ impl Serialize for Walk<'_> {
 /// The totals, for people; and by which engines.
 pub fn totals_text(totals: &Totals, parts: &[Part]) -> String {
     let sized = |bytes: u64| match size(bytes) {
-        human if human == bytes.to_string() => format!("{bytes} bytes"),
+        human if human == bytes.to_string() => plural(bytes, "byte", "bytes"),
         human => format!("{human} ({bytes} bytes)"),
     };
     let mut engines: Vec<&str> = parts.iter().map(|part| part.engine).collect();
@@ -212,12 +212,12 @@ pub fn explain_text(explain: &[Possible], parts: &[Part], look: Look) -> String 
         let why_from = "  bulkstat POSSIBLE ".len();
         for row in rows {
             let possible = if row.possible { "yes" } else { "no" };
-            let why = printable(row.why.as_bytes());
-            let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(why_from).max(20));
-            for (at, line) in wrap(&why, room).lines().enumerate() {
-                let cells = if at == 0 { [&format!("  {}", row.engine), possible, line] } else { ["", "", line] };
-                table.row(cells, Tone::Plain);
-            }
+            table.row_with_reason(
+                [&format!("  {}", row.engine), possible],
+                &printable(row.why.as_bytes()),
+                why_from,
+                look,
+            );
         }
         out.push_str(&table.to_text(None, look.color));
     }
@@ -233,6 +233,8 @@ pub struct Engine {
     pub entries: u64,
     /// The hash over them.
     pub digest: String,
+    /// Whether it was run several times, and found the same each time.
+    pub steady: bool,
     /// One for each trial.
     pub runs: Vec<Times>,
     /// Calls of one run.
@@ -310,12 +312,12 @@ impl<'a> Comparison<'a> {
             ("PER ENTRY", Right),
             ("x STAT", Right),
         ];
-        let median = |engine: &Engine, field| engine.stats(field).map(|stats| 1000.0 * stats.median);
-        let plain = self.engines.iter().find(|engine| engine.engine == "stat").and_then(|e| median(e, |t| t.real));
+        let real = |engine: &Engine| median_ms(&engine.runs, |t| t.real);
+        let plain = self.engines.iter().find(|engine| engine.engine == "stat").and_then(real);
         let mut table = Table::new(&columns, self.engines.len());
         for engine in self.engines {
-            let ms = |field| median(engine, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
-            let ratio = plain.zip(median(engine, |t| t.real)).map(|(plain, ms)| ms / plain);
+            let ms = |field| median_ms(&engine.runs, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
+            let ratio = plain.zip(real(engine)).map(|(plain, ms)| ms / plain);
             let cells = [
                 engine.engine.to_owned(),
                 engine.entries.to_string(),
@@ -355,9 +357,92 @@ impl<'a> Comparison<'a> {
 
     /// The table and the notes, as text.
     pub fn to_text(&self, look: Look) -> String {
-        let width = look.width.unwrap_or(usize::MAX);
-        let notes: String = self.notes().iter().map(|note| wrap(note, width) + "\n").collect();
+        let notes: String = self.notes().iter().map(|note| look.wrapped(note)).collect();
         self.table().to_text(look.width, look.color) + &notes
+    }
+}
+
+/// A walk that was stopped at its bounds, and what can be told of it all the same.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Bounded {
+    /// The engine that walked.
+    pub engine: &'static str,
+    /// Entries that it had come to,
+    pub entries: u64,
+    /// in so many seconds,
+    pub seconds: f64,
+    /// with so many bytes read from disks and written to them.
+    pub bytes: u64,
+    /// Files that the whole file system has, if it says so and all of it is below the directory.
+    pub inodes: Option<u64>,
+    /// Seconds that all of them would take at that rate: [`Bounded::expect`] reckons it.
+    pub whole_seconds: Option<f64>,
+    /// Levels below the directory down to which the engines were compared, if there was a part that they came through.
+    pub levels: Option<u32>,
+}
+
+impl Bounded {
+    /// Entries in a second.
+    pub fn rate(&self) -> f64 {
+        self.entries as f64 / self.seconds.max(1e-9)
+    }
+
+    /// Reckons how long all files of the file system would take, if it is known how many there are. Not every inode is an entry, and
+    /// some are several: where more entries were seen than there are inodes, these tell nothing.
+    pub fn expect(self) -> Bounded {
+        let inodes = self.inodes.filter(|inodes| *inodes > self.entries && self.entries > 0);
+        Bounded { whole_seconds: inodes.map(|inodes| inodes as f64 / self.rate()), ..self }
+    }
+
+    /// How far the walk came.
+    pub fn stopped(&self) -> String {
+        let reads = if self.bytes > 0 { format!(" and {} of disk reads", sized(self.bytes)) } else { String::new() };
+        format!(
+            "{} came to {} entries in {:.1} s{reads}, {:.0} a second, and was stopped there",
+            self.engine,
+            self.entries,
+            self.seconds,
+            self.rate()
+        )
+    }
+
+    /// How long all of it would take.
+    pub fn estimate(&self) -> Option<String> {
+        let (seconds, inodes) = (self.whole_seconds?, self.inodes?);
+        Some(format!("all {inodes} files of the file system would take some {} at that rate", about(seconds)))
+    }
+
+    /// The part on which the engines were compared.
+    pub fn part(&self) -> Option<String> {
+        Some(match self.levels? {
+            1 => "the uppermost level".to_owned(),
+            levels => format!("the uppermost {levels} levels"),
+        })
+    }
+
+    /// All of it, in sentences.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut said = vec![format!("More than is walked unasked: {}.", self.stopped())];
+        said.extend(self.estimate().map(|estimate| format!("At a guess {estimate}.")));
+        said.push(match self.part() {
+            Some(part) => format!(
+                "The engines are compared on {part}, which were in memory by then (--max-depth {}): what is on the disk takes \
+                 each of them longer.",
+                self.levels.unwrap_or_default()
+            ),
+            None => "No part of it was found on which the engines could be compared in time.".to_owned(),
+        });
+        said
+    }
+}
+
+/// Seconds, as precisely as an estimate is.
+pub(crate) fn about(seconds: f64) -> String {
+    match seconds {
+        s if s < 10.0 => format!("{s:.1} s"),
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 6000.0 => format!("{:.0} minutes", s / 60.0),
+        s => format!("{:.1} hours", s / 3600.0),
     }
 }
 
@@ -368,8 +453,10 @@ pub struct Section<'a> {
     pub part: &'a Part,
     /// The engines that can work there, and why others cannot.
     pub explain: &'a [Possible],
-    /// What each costs.
+    /// What each costs; of a bounded walk, on a part of the directory.
     pub compare: Comparison<'a>,
+    /// How far a walk came that was stopped; `None` where all could be walked.
+    pub bounded: Option<&'a Bounded>,
 }
 
 impl Serialize for Section<'_> {
@@ -379,6 +466,7 @@ impl Serialize for Section<'_> {
         map.serialize_entry("why", &self.part.why)?;
         map.serialize_entry("explain", self.explain)?;
         map.serialize_entry("compare", &self.compare)?;
+        map.serialize_entry("bounded", &self.bounded)?;
         map.end()
     }
 }
@@ -403,10 +491,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_a_bounded_walk_tells_of_the_whole() {
+        let bounded = |entries, inodes, levels| {
+            let (seconds, bytes) = (2.0, 96 << 20);
+            Bounded { engine: "threads", entries, seconds, bytes, inodes, whole_seconds: None, levels }.expect()
+        };
+        let one = bounded(100_000, Some(2_000_000), Some(3));
+        assert_eq!(one.whole_seconds, Some(40.0));
+        let said = one.sentences().join(" ");
+        assert!(
+            said.contains("threads came to 100000 entries in 2.0 s and 96.0M of disk reads, 50000 a second"),
+            "{said}"
+        );
+        assert!(said.contains("all 2000000 files of the file system would take some 40 s at that rate"), "{said}");
+        assert!(said.contains("the uppermost 3 levels") && said.contains("(--max-depth 3)"), "{said}");
+        // More links than inodes, no word of inodes, nothing seen: no guess.
+        for odd in [bounded(100, Some(100), None), bounded(100, None, Some(1)), bounded(0, Some(5), None)] {
+            assert!(odd.whole_seconds.is_none() && !odd.sentences().concat().contains("At a guess"), "{odd:?}");
+        }
+        assert_eq!([0.0, 9.96, 99.0, 600.0, 7200.0].map(about), ["0.0 s", "10.0 s", "99 s", "10 minutes", "2.0 hours"]);
+    }
+
     fn engine(name: &'static str, real: f64, digest: &str) -> Engine {
         let row = GateRow { calls: 8, errors: 0, seconds: None };
         let runs = vec![Times { real, user: 0.0, sys: 0.0 }];
-        Engine { engine: name, entries: 4, digest: digest.to_owned(), runs, gates: [("statx", row)].into() }
+        let digest = digest.to_owned();
+        Engine { engine: name, entries: 4, digest, steady: true, runs, gates: [("statx", row)].into() }
     }
 
     #[test]

@@ -91,7 +91,10 @@ impl Worker for (Box<dyn Worker + '_>, &AtomicU64) {
 }
 
 /// Walks once by one engine. Who is stopped has found so many entries.
-fn run(question: &Question, by: By, bounds: &Bounds) -> gate::Result<Result<Run, (NoRun, u64)>> {
+///
+/// # Errors
+/// When no process can be made.
+pub fn run(question: &Question, by: By, bounds: &Bounds) -> gate::Result<Result<Run, (NoRun, u64)>> {
     let question = Question { by: Some(by), ..question.clone() };
     let words = Shared::new(1)?;
     let [seen, ..] = &*words else { return Err(Errno::ENOMEM) };

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueEnum};
 
-use super::help::{EXIT_OF_COMMAND, ending};
+use super::help::{EXIT_OF_COMMAND, REPORT, ending};
 use super::values::{mix, number, percent};
 
 const EXAMPLES: &[(&str, &str)] = &[
@@ -18,15 +18,12 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("fathom account --model gates.csv", "another table"),
 ];
 
-const MORE: &str = "\
-The report goes to standard error when the command has ended, or to the file of -o; with --json it goes to standard output, behind \
-what the command has written there, or to the file of -o.
-
+const TABLE: &str = "\
 A table of gates has the columns gate, ms_per_call, calls_per_dir, calls_per_file (or calls_per_seg) and for_effect (yes or no).";
 
 /// The flags of `fathom account`.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, MORE, EXIT_OF_COMMAND),
+#[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[REPORT, TABLE].join("\n\n"), EXIT_OF_COMMAND),
           override_usage = "fathom account [OPTIONS] -- COMMAND [ARGUMENT]...\n       fathom account --model [FILE] [OPTIONS]")]
 pub(crate) struct Account {
     /// The command, and its arguments

@@ -13,6 +13,11 @@ Exit status:
   126  the command cannot be run
   127  there is no such command";
 
+/// Where the report of a command that runs another goes.
+pub(super) const REPORT: &str = "\
+The report goes to standard error when the command has ended, or to the file of -o; with --json it goes to standard output, behind \
+what the command has written there, or to the file of -o.";
+
 /// Columns that every terminal has.
 const WIDTH: usize = 80;
 /// Columns that an example may take beside what it is for.

@@ -1,6 +1,6 @@
 //! The arguments of `fathom completions` and `fathom man`.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
 
 use clap::Args;
 
@@ -15,7 +15,7 @@ pub(crate) struct Completions {
 #[derive(Args, Debug)]
 pub(crate) struct Man {
     /// The directory to write them into, which is made if need be
-    pub(crate) dir: PathBuf,
+    pub(crate) dir: OsString,
 }
 
 pub(super) fn completions_help() -> String {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::account::MeterName;
-use super::help::{EXIT_OF_COMMAND, ending};
+use super::help::{EXIT_OF_COMMAND, REPORT, ending};
 use super::values::{duration, number};
 
 const EXAMPLES: &[(&str, &str)] = &[
@@ -19,13 +19,11 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("fathom pathsearch --json -o FILE -- make", "for other programs"),
 ];
 
-const MORE: &str = "\
-The report goes to standard error when the command has ended, or to the file of -o; with --json it goes to standard output, behind \
-what the command has written there, or to the file of -o. The line of --apply-path goes to standard output.";
+const LINE: &str = "The line of --apply-path goes to standard output.";
 
 /// The flags of `fathom pathsearch`.
 #[derive(Args, Debug)]
-#[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, MORE, EXIT_OF_COMMAND))]
+#[command(after_help = EXIT_OF_COMMAND, after_long_help = ending(EXAMPLES, &[REPORT, LINE].join(" "), EXIT_OF_COMMAND))]
 pub(crate) struct Pathsearch {
     /// The command, and its arguments
     #[arg(required = true, last = true, value_name = "COMMAND")]

@@ -11,7 +11,6 @@ use report::name::printable;
 use serde::Serialize;
 
 use crate::args::Compare as Args;
-use crate::cmd::walk::look;
 use crate::input::whole;
 use crate::out::{Done, Failed, Out, publish};
 
@@ -39,7 +38,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     if out.json {
         out.envelope(SCHEMA, Compared { comparisons: &comparisons }, &warnings)?;
     } else {
-        let texts: Vec<String> = comparisons.iter().map(|one| one.to_text(look(out), args.summary)).collect();
+        let texts: Vec<String> = comparisons.iter().map(|one| one.to_text(out.look(), args.summary)).collect();
         out.data(texts.join("\n").as_bytes())?;
     }
     out.warn(&warnings);

@@ -14,14 +14,13 @@ use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 use report::account::Account;
 use report::dump::{Counts, Dump, Mapped, Possible, Size};
-use report::mounts::Look;
 use walk::{By, Desk, Explained, Refusal, Type};
 
 use crate::args::{Dump as Args, Gathering};
 use crate::cmd::account::run::of_run;
 use crate::cmd::changed::fault;
 use crate::cmd::mounts::unusable;
-use crate::cmd::walk::{look, refused};
+use crate::cmd::walk::refused;
 use crate::out::{Done, Failed, Out};
 use crate::progress::{watched, watched_dump};
 
@@ -154,10 +153,8 @@ fn tell(
     out.talk(shown.to_text());
     match account {
         // Standard output has the archive.
-        Some(account) if shown.archive == Some(b"-") => {
-            out.talk_table(|width| account.to_text(Look { width, ..look(out) }))
-        }
-        Some(account) => out.data(account.to_text(look(out)).as_bytes())?,
+        Some(account) if shown.archive == Some(b"-") => out.talk_table(|look| account.to_text(look)),
+        Some(account) => out.data(account.to_text(out.look()).as_bytes())?,
         None => {}
     }
     Ok(())
@@ -196,7 +193,7 @@ fn explain(args: &Args, out: &Out) -> Done {
         let engine = first.map(|_| by.name());
         out.envelope(SCHEMA, Dump { gather, engine, why, explain: Some(&rows), ..Dump::default() }, &[])?;
     } else {
-        out.data(report::dump::explain_text(&rows, look(out)).as_bytes())?;
+        out.data(report::dump::explain_text(&rows, out.look()).as_bytes())?;
     }
     Ok(0)
 }

@@ -5,6 +5,7 @@ pub(crate) mod changed;
 pub(crate) mod compare;
 pub(crate) mod dump;
 pub(crate) mod list;
+pub(crate) mod metered;
 pub(crate) mod mounts;
 pub(crate) mod paper;
 pub(crate) mod pathsearch;

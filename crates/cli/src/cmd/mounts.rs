@@ -11,9 +11,11 @@ use mounts::locate::Question;
 use mounts::method::Hunt;
 use mounts::root::{Root, Unusable};
 use mounts::{Answer, Class, Hints, Kind, Point, Warning, beneath, boundaries, check, locate, names, servers};
-use report::compare::{LeftOut, Method, Times, comparison, methods_text, profiles_text, ratios_text};
-use report::mounts::{Asserted, Beneath, Boundary, Look, Mounts, Row, Rows, Search};
+use report::compare::{LeftOut, Method, Times, comparison, methods_table, profiles_text, ratios_text};
+use report::mounts::{Asserted, Beneath, Boundary, Mounts, Row, Rows, Search};
 use report::name::printable;
+use report::table::Look;
+use report::words::plural;
 
 use crate::args::{By, Format, Mounts as Args, Names};
 use crate::input::whole;
@@ -102,7 +104,7 @@ fn show(
             out.envelope(SCHEMA, result, &warnings)?;
         }
         Format::Table => {
-            let look = Look { width: out.width, tree: out.on_terminal(), color: out.color };
+            let look = Look { tree: out.on_terminal(), ..out.look() };
             let mut written = Ok(());
             report::mounts::table(&rows, look, &mut |piece| {
                 if written.is_ok() {
@@ -114,9 +116,9 @@ fn show(
                 out.data(format!("{} {}\n", boundary.kind, printable(&boundary.path)).as_bytes())?;
             }
             let calls = gate::meter::tally().calls();
-            let mounts = if rows.len() == 1 { "mount" } else { "mounts" };
+            let mounts = plural(rows.len() as u64, "mount", "mounts");
             let ms = 1000.0 * took.as_secs_f64();
-            out.talk(format_args!("{} {mounts} by {} in {ms:.1} ms and {calls} calls: {why}", rows.len(), by.name()));
+            out.talk(format_args!("{mounts} by {} in {ms:.1} ms and {calls} calls: {why}", by.name()));
             if args.servers {
                 out.talk(server_summary(&rows));
             }
@@ -362,11 +364,7 @@ pub(crate) fn compare_methods(
         progress.at(|| format!("{method}, {round}"));
     })
     .map_err(|e| Failed(format!("cannot make a process to run a method in: {e}")))?;
-    let times = |run: &mounts::compare::Run| Times {
-        real: run.real.as_secs_f64(),
-        user: run.user.as_secs_f64(),
-        sys: run.sys.as_secs_f64(),
-    };
+    let times = |run: &mounts::compare::Run| Times::of([run.real, run.user, run.sys]);
     let methods = comparison.profiles.iter().map(|profile| {
         let runs = comparison.trials.iter().flatten().filter(|run| run.by == profile.by).map(times).collect();
         Method {
@@ -402,7 +400,7 @@ fn compare(root: Root, question: &Question, trials: usize, format: Format, out: 
         };
         out.envelope(SCHEMA, result, &warnings)?;
     } else {
-        let mut text = methods_text(&compared.methods, out.width, out.color);
+        let mut text = methods_table(&compared.methods).to_text(out.width, out.color);
         text.push_str(&ratios_text(&compared.methods, out.color));
         text.push_str(&profiles_text(&compared.methods, out.color));
         out.data(text.as_bytes())?;

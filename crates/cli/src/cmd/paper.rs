@@ -4,16 +4,58 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 
 use clap::{Arg, Command, CommandFactory, ValueHint};
+use clap_complete::Shell;
 use clap_mangen::roff::{Roff, bold, roman};
+use gate::Errno;
+use gate::create::mkdirat;
+use gate::fs::CWD;
+use gate::long::reach;
 
 use crate::args::{Cli, Completions, Man};
-use crate::out::{Done, Failed, Out};
+use crate::out::{Done, Failed, Out, publish};
 
 pub(crate) fn completions(args: &Completions, out: &Out) -> Done {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut shown(), "fathom", &mut text);
-    out.data(&text)?;
+    let text = String::from_utf8_lossy(&text);
+    out.data(
+        match args.shell {
+            Shell::Bash => text.replacen(PREVIOUS, &[PREVIOUS, BEHIND_EQUALS].concat(), 1),
+            Shell::Fish => text.into_owned() + &words_of_fish(),
+            _ => text.into_owned(),
+        }
+        .as_bytes(),
+    )?;
     Ok(0)
+}
+
+/// Where clap_complete's script for bash has taken over the word before the one that is begun.
+const PREVIOUS: &str = "    prev=\"$3\"\n";
+/// For readline `--engine=b` is three words.
+const BEHIND_EQUALS: &str = r#"    if [[ "${prev}" == "=" ]]; then
+        prev="${COMP_WORDS[COMP_CWORD-2]}"
+    elif [[ "${cur}" == "=" ]]; then
+        cur=""
+    fi
+"#;
+
+/// The words that stand for no option: clap_complete has none of them for fish.
+fn words_of_fish() -> String {
+    let mut lines = String::new();
+    for command in shown().get_subcommands() {
+        let arguments: Vec<&Arg> = command.get_positionals().collect();
+        // Where nothing else may stand, no file does either.
+        let alone = if arguments.len() == 1 { " -f" } else { "" };
+        for value in arguments.iter().flat_map(|arg| arg.get_possible_values()).filter(|value| !value.is_hide_set()) {
+            let help = value.get_help().map_or(String::new(), ToString::to_string);
+            let help = help.replace('\\', "\\\\").replace('\'', "\\'");
+            let (command, value) = (command.get_name(), value.get_name());
+            lines += &format!(
+                "complete -c fathom -n \"__fish_fathom_using_subcommand {command}\"{alone} -a {value} -d '{help}'\n"
+            );
+        }
+    }
+    lines
 }
 
 /// The commands that are meant for people: clap_complete would offer the hidden one, too.
@@ -39,28 +81,33 @@ fn hinted(arg: Arg) -> Arg {
     arg.value_hint(hint)
 }
 
-// Documentation is written, not file-system work done: it goes through the standard library.
-#[allow(clippy::disallowed_methods)]
 pub(crate) fn man(args: &Man) -> Done {
-    let failed = |e| {
-        Failed::at(
-            "cannot write the man pages into",
-            args.dir.as_os_str().as_bytes(),
-            e,
-            "give a directory that can be written",
-        )
-    };
-    // Packagers name a directory that is not there: it is made as `install -d` does it, with all above it.
-    std::fs::create_dir_all(&args.dir).map_err(failed)?;
+    const NEXT: &str = "give a directory that can be written";
+    let dir = args.dir.as_bytes();
+    make(dir).map_err(|e| Failed::at("cannot write the man pages into", dir, e, NEXT))?;
     let mut all = Cli::command().disable_help_subcommand(true);
     all.build();
     let commands = all.get_subcommands().filter(|command| !command.is_hide_set());
     for command in std::iter::once(&all).chain(commands) {
         let name = format!("{}.1", command.get_display_name().unwrap_or(command.get_name()));
-        let text = page(command).map_err(failed)?;
-        std::fs::write(args.dir.join(name), text).map_err(failed)?;
+        let path = [dir, b"/", name.as_bytes()].concat();
+        let text = page(command).map_err(|e| Failed::at("cannot make man page", &path, e, ""))?;
+        publish(&path, &text)?;
     }
     Ok(0)
+}
+
+/// Makes a directory as `install -d` does, which packagers name before it is there: with all above it.
+fn make(dir: &[u8]) -> Result<(), Errno> {
+    let above = (1..dir.len()).filter(|&end| dir[end] == b'/');
+    for end in above.chain([dir.len()]) {
+        let reach = reach(CWD, &dir[..end])?;
+        match mkdirat(reach.dir(), reach.rest(), 0o777) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
 }
 
 /// The page of one command. clap_mangen makes most of it, but would run what stands behind the options, the examples and the

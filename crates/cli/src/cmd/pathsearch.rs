@@ -1,25 +1,22 @@
 //! `fathom pathsearch`: the path searches of a command, what they would cost on a network file system, and what would help.
 
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use account::call::{Command, Failure, Metered, Want};
 use account::meter;
-use gate::file::Writer;
 use mounts::Warning;
 use pathsearch::search::fixes::Surroundings;
-use pathsearch::search::model::Manner;
 use pathsearch::search::path::quoted;
 use pathsearch::search::trace::Trace;
 use pathsearch::search::tree::Far;
 use pathsearch::search::{self, Judged, Question};
-use report::mounts::Look;
 use report::pathsearch as shown;
+use report::table::Look;
 
 use crate::args::{Pathsearch as Args, Rtt};
-use crate::cmd::walk::look;
-use crate::out::{Done, Failed, Out, enveloped};
+use crate::cmd::metered::{Report, not_metered};
+use crate::out::{Done, Failed, Out, enveloped, seconds};
 
 /// The meter that misses no call.
 const EXACT: &str = "ptrace";
@@ -36,35 +33,23 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     }
     // What can be refused is refused before anything runs.
     let question = question(args)?;
-    let into = output.filter(|output| *output != "-").map(create).transpose()?;
-    let around = surroundings();
-    let (metered, mut judged) = match watch(args, &around, &question) {
-        Ok(found) => found,
-        Err(Failure::Command(why, status)) => {
-            out.pass_on(status);
-            return Err(Failed(why));
-        }
-        Err(Failure::Meter(why)) => return Err(Failed(format!("cannot meter the command: {why}"))),
+    let report = match output {
+        None if args.apply_path => None,
+        output => Some(Report::begin(output, out)?),
     };
+    let around = surroundings();
+    let (metered, mut judged) = watch(args, &around, &question).map_err(|why| not_metered(why, out))?;
     let status = metered.ended.status();
     judged.warnings.splice(0..0, metered.warnings.iter().cloned().map(Warning::general));
     let result = result(&judged, &metered, &question);
-    let text = |look: Look, all: bool| match out.json {
+    // A file is for reading again: it has all.
+    let all = out.verbose || matches!(report, Some(Report::File(..)));
+    let text = |look: Look| match out.json {
         true => enveloped(SCHEMA, &result, &judged.warnings),
         false => result.to_text(look, all),
     };
-    match into {
-        Some((mut file, name)) => {
-            let cannot = |e: &dyn std::fmt::Display| {
-                let next = format!("is there room? The command itself ended with status {status}");
-                Failed::at("cannot write report", name, e, &next)
-            };
-            file.write_all(text(Look::default(), true).as_bytes()).map_err(|e| cannot(&e))?;
-            file.publish().map_err(|e| cannot(&e))?;
-        }
-        None if out.json || output.is_some() => out.data(text(look(out), out.verbose).as_bytes())?,
-        None if args.apply_path => {}
-        None => out.data_err(&text(out.look_err(), out.verbose)),
+    if let Some(report) = report {
+        report.end(text, status, out)?;
     }
     if args.apply_path {
         let path = judged.better.as_ref().map(|better| better.path.as_slice()).or(around.path.as_deref());
@@ -103,13 +88,6 @@ pub(crate) fn meter(name: &str, command: &Command, trace: &mut Trace) -> Result<
     }
 }
 
-/// Makes ready to write the report; nothing is to be seen of it until it is whole.
-fn create(name: &OsStr) -> Result<(Writer, &[u8]), Failed> {
-    let name = name.as_bytes();
-    let cannot = |e| Failed::at("cannot write report", name, e, "give a file that you may write");
-    Writer::create(name).map(|file| (file, name)).map_err(cannot)
-}
-
 fn question(args: &Args) -> Result<Question, Failed> {
     let far = args.network.iter().map(|dir| absolute(dir.as_bytes())).collect::<Result<_, _>>()?;
     let rtt = match args.rtt {
@@ -134,7 +112,6 @@ pub(crate) fn surroundings() -> Surroundings {
 
 /// What was found, as it is shown.
 pub(crate) fn result<'a>(judged: &'a Judged, metered: &'a Metered, question: &Question) -> shown::Pathsearch<'a> {
-    let seconds = |nanos: u64| nanos as f64 / 1e9;
     let traced = &judged.traced;
     let count = |kind: search::kind::Kind, count: search::trace::Count| shown::Count {
         kind: kind.name(),
@@ -206,18 +183,7 @@ fn predicted<'a>(judged: &'a Judged, question: &Question) -> shown::Predicted<'a
         waited_for: request.is_waited_for(),
         seconds: it.prices.seconds_of(request, &it.requests.cold),
     });
-    let Manner {
-        keeps_names,
-        keeps_misses,
-        keeps_links,
-        keeps_pages,
-        stats_after_read,
-        opens,
-        flushes,
-        reads,
-        lists,
-        window,
-    } = it.manner;
+    let manner = &it.manner;
     shown::Predicted {
         rtt: it.rtt,
         rtt_source: it.rtt_source,
@@ -232,16 +198,16 @@ fn predicted<'a>(judged: &'a Judged, question: &Question) -> shown::Predicted<'a
         server_busy: it.cold.busy,
         requests: requests.collect(),
         manner: shown::Manner {
-            keeps_names,
-            keeps_misses,
-            keeps_links,
-            keeps_pages,
-            stats_after_read,
-            opens,
-            flushes,
-            reads,
-            lists,
-            window,
+            keeps_names: manner.keeps_names,
+            keeps_misses: manner.keeps_misses,
+            keeps_links: manner.keeps_links,
+            keeps_pages: manner.keeps_pages,
+            stats_after_read: manner.stats_after_read,
+            opens: manner.opens,
+            flushes: manner.flushes,
+            reads: manner.reads,
+            lists: manner.lists,
+            window: manner.window,
         },
     }
 }

@@ -1,6 +1,5 @@
 //! `fathom pathwalk`: LLNL's benchmark of path search.
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
@@ -9,16 +8,14 @@ use pathsearch::bench::{
     Alone, Answer, Cold, Event, Failure, Histogram, Method, Progress, Question, Shape, Team, Test, launched,
     run as bench,
 };
-use report::mounts::Look;
 use report::pathwalk::{
     Bucket, Created, Forgot, Latency, Pass, Pathwalk, Rank, Removed, Test as Shown, created_line, figures, found_line,
     removed_line,
 };
-use report::plot::{png, svg};
 
-use super::probe::{is_there, keep};
+use super::probe::{is_there, keep_figure};
 use crate::args::{Forget, Lookup, Pathwalk as Args};
-use crate::out::{Done, Failed, Out};
+use crate::out::{Done, Failed, Out, seconds};
 use crate::progress::watch;
 
 const SCHEMA: &str = "fathom.pathwalk/1";
@@ -60,13 +57,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     said?;
     let shown = shown(&question, &answer);
     if let (Some(dir), Some(test)) = (args.plot.as_deref(), &shown.test) {
-        draw(dir, test)?;
+        figures(test).iter().try_for_each(|(name, figure)| keep_figure(dir, name, figure))?;
     }
     if out.json {
         out.envelope(SCHEMA, &shown, &answer.warnings)?;
     } else if out.verbose || goes_beyond(args) || team.size() > 1 {
-        let look = Look { width: out.width, tree: false, color: out.color };
-        out.data(shown.to_text(look).as_bytes())?;
+        out.data(shown.to_text(out.look()).as_bytes())?;
     }
     out.warn(&answer.warnings);
     Ok(answer.warnings.len())
@@ -147,14 +143,6 @@ fn line(event: Event<'_>, shape: Shape, objects: u64) -> String {
     }
 }
 
-fn draw(dir: &OsStr, test: &Shown) -> Result<(), Failed> {
-    for (name, figure) in figures(test) {
-        keep(dir, &format!("{name}.svg"), svg(&figure).as_bytes())?;
-        keep(dir, &format!("{name}.png"), &png(&figure))?;
-    }
-    Ok(())
-}
-
 fn shown<'a>(question: &'a Question, answer: &Answer) -> Pathwalk<'a> {
     let Shape { length, files } = question.shape;
     let created = answer
@@ -183,7 +171,6 @@ fn shown<'a>(question: &'a Question, answer: &Answer) -> Pathwalk<'a> {
 }
 
 fn pass(pass: &pathsearch::bench::Pass) -> Pass {
-    let seconds = |nanos: u64| nanos as f64 / 1e9;
     let latency = pass.latency.as_ref().map(|[hits, misses]| {
         let mut all = hits.clone();
         all.add(misses);

@@ -3,16 +3,15 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use gate::file::Reader;
 use gate::fs::Open;
 use probe::cache::How;
 use probe::infer::series::{combined, judge, marks};
 use probe::{Answer, Finding, Kind, Limits, Measured, Price, Question, Series};
-use report::mounts::Look;
 use report::plot::{Figure, png, svg};
 use report::probe::{Experiment, Probe, Value, prices_csv};
 
 use crate::args::{CacheMethod, Experiment as Which, Probe as Args};
+use crate::input::whole;
 use crate::out::{Done, Failed, Out, publish};
 use crate::progress::Progress;
 
@@ -42,8 +41,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     if out.json {
         out.envelope(SCHEMA, &shown, &warnings)?;
     } else {
-        let look = Look { width: out.width, tree: false, color: out.color };
-        out.data(shown.to_text(look, out.verbose || args.replay.is_some()).as_bytes())?;
+        out.data(shown.to_text(out.look(), out.verbose || args.replay.is_some()).as_bytes())?;
     }
     let clock = answer.measured.iter().find(|measured| measured.finding.name == "overhead-clock-monotonic-raw");
     if let Some(probe::Value::Number(ns)) = clock.and_then(|measured| measured.finding.inferred.as_ref())
@@ -98,18 +96,12 @@ fn experiments(asked: &[Which]) -> Vec<probe::Experiment> {
 /// Judges the samples of a file.
 fn replay(path: &[u8]) -> Result<Answer, Failed> {
     /// More than any series of ours takes.
-    const MOST: u64 = 64 << 20;
-    let cannot = |e: &dyn std::fmt::Display| Failed::at("cannot replay", path, e, "give a file that --csv has kept");
-    let file = Reader::open(path).map_err(|e| cannot(&e))?;
-    if file.len() > MOST {
-        return Err(cannot(&"it is too large to hold samples"));
-    }
-    let mut text = vec![0; usize::try_from(file.len()).unwrap_or(0)];
-    let n = file.read_at(0, &mut text).map_err(|e| cannot(&e))?;
-    text.truncate(n);
-    let series = Series::from_csv(&text).map_err(|malformed| match malformed.line {
-        0 => cannot(&malformed.what),
-        line => cannot(&format!("line {line}: {}", malformed.what)),
+    const MOST: usize = 64 << 20;
+    const DOING: &str = "cannot replay";
+    const NEXT: &str = "give a file that --csv has kept";
+    let series = Series::from_csv(&whole(path, MOST, DOING, NEXT)?).map_err(|malformed| {
+        let line = if malformed.line == 0 { String::new() } else { format!("line {}: ", malformed.line) };
+        Failed::at(DOING, path, format!("{line}{}", malformed.what), NEXT)
     })?;
     let measured =
         judge(&series).into_iter().map(|finding| Measured { finding, seconds: 0.0, moved: Default::default() });
@@ -118,15 +110,18 @@ fn replay(path: &[u8]) -> Result<Answer, Failed> {
 
 /// Draws a series into a directory, twice, under a name that begins with `prefix`.
 pub(crate) fn draw(dir: &OsStr, prefix: &str, series: &Series) -> Result<(), Failed> {
-    let figure = figure(series);
     let name = series.file_name();
-    let stem = name.trim_end_matches(".csv");
-    keep(dir, &format!("{prefix}{stem}.svg"), svg(&figure).as_bytes())?;
-    keep(dir, &format!("{prefix}{stem}.png"), &png(&figure))
+    keep_figure(dir, &format!("{prefix}{}", name.trim_end_matches(".csv")), &figure(series))
+}
+
+/// Writes a figure into a directory, as SVG and as PNG.
+pub(crate) fn keep_figure(dir: &OsStr, name: &str, figure: &Figure) -> Result<(), Failed> {
+    keep(dir, &format!("{name}.svg"), svg(figure).as_bytes())?;
+    keep(dir, &format!("{name}.png"), &png(figure))
 }
 
 /// Writes a file of the output.
-pub(crate) fn keep(dir: &OsStr, name: &str, bytes: &[u8]) -> Result<(), Failed> {
+fn keep(dir: &OsStr, name: &str, bytes: &[u8]) -> Result<(), Failed> {
     publish(&[dir.as_bytes(), b"/", name.as_bytes()].concat(), bytes)
 }
 

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{FileSystem, Machine, MountsPart, Part, Plot, StepTaken, Survey};
+use super::{Compared, FileSystem, Machine, MountsPart, Part, Plot, StepTaken, Survey};
 use crate::compare::{self, Method, Times};
 use crate::json::{GateRow, Warning};
 use crate::meter::{self, Account};
-use crate::mounts::{Boundary, Mounts, Row, Rows};
+use crate::mounts::{self, Boundary, Mounts, Row, Rows};
 use crate::nightly::{Expected, Nightly};
-use crate::pathsearch::{Count, Element, Fix, Started, Startup, Totals, Tried};
+use crate::pathsearch::{Count, Fix, Totals};
 use crate::plot::Figure;
 use crate::probe::{Experiment, Price, Probe, Value};
+use crate::startup::{Element, Started, Startup, Tried};
 use crate::walk;
 
 /// Mount points in a list.
@@ -29,22 +30,7 @@ impl Rows for Listed {
 /// A mount point with nothing odd about it; each name has a device of its own.
 pub(super) fn row(target: &'static [u8]) -> Row<'static> {
     let minor = target.iter().fold(7, |sum: u32, b| sum.wrapping_mul(31).wrapping_add(u32::from(*b)));
-    Row {
-        id: Some(1),
-        parent: None,
-        target,
-        source: Some(b"/dev/sda1"),
-        fstype: Some(b"ext4"),
-        dev: (8, minor).into(),
-        fsroot: Some(b"/"),
-        options: Some(b"rw,relatime"),
-        kind: Some("dir"),
-        class: "leaf",
-        hidden: false,
-        server: None,
-        verdict: None,
-        beneath: None,
-    }
+    Row { target, dev: (8, minor).into(), ..mounts::tests::row("", "ext4") }
 }
 
 fn times(real: f64) -> Vec<Times> {
@@ -56,10 +42,11 @@ fn gates(calls: u64) -> crate::json::Gates {
 }
 
 fn engine(engine: &'static str, real: f64, calls: u64) -> walk::Engine {
-    walk::Engine { engine, entries: 12_345, digest: "00ff".repeat(8), runs: times(real), gates: gates(calls) }
+    let digest = "00ff".repeat(8);
+    walk::Engine { engine, entries: 12_345, digest, steady: true, runs: times(real), gates: gates(calls) }
 }
 
-fn found(experiment: &'static str, name: &'static str, value: Option<f64>) -> Experiment<'static> {
+pub(super) fn found(experiment: &'static str, name: &'static str, value: Option<f64>) -> Experiment<'static> {
     Experiment {
         experiment,
         name,
@@ -90,8 +77,9 @@ pub(super) struct Owned {
     boundaries: Vec<Boundary>,
     part: walk::Part,
     explain: Vec<walk::Possible>,
-    engines: Vec<walk::Engine>,
+    pub(super) engines: Vec<walk::Engine>,
     engines_out: Vec<walk::LeftOut>,
+    pub(super) bounded: Option<walk::Bounded>,
     nightly: Nightly,
     account: Account<'static>,
     warnings: Vec<Warning>,
@@ -146,6 +134,7 @@ impl Owned {
             }],
             engines: vec![engine("threads", 0.5, 6_000), engine("stat", 2.0, 24_690)],
             engines_out: vec![walk::LeftOut { engine: "ext4", why: "only root may read the device".to_owned() }],
+            bounded: None,
             nightly: Nightly {
                 gather: "combined",
                 engine: "threads",
@@ -214,7 +203,7 @@ impl Owned {
             warnings: vec![Warning {
                 path: Some(b"/x\xff".to_vec()),
                 gate: Some("statx"),
-                errno: None,
+                errno: Some("EIO".into()),
                 message: "cannot be".to_owned(),
             }],
         }
@@ -296,8 +285,7 @@ impl Owned {
                     boundaries: Some(&self.boundaries),
                     ..Mounts::of("kernel", "so", true, &self.rows)
                 },
-                methods: &self.methods,
-                left_out: &self.left_out,
+                compared: Part::Gathered(Compared { methods: &self.methods, left_out: &self.left_out }),
             }),
             file_systems: Part::Gathered(vec![FileSystem {
                 probe: Probe {
@@ -317,6 +305,7 @@ impl Owned {
                 part: &self.part,
                 explain: &self.explain,
                 compare: walk::Comparison::of(&self.engines, &self.engines_out),
+                bounded: self.bounded.as_ref(),
             }),
             dumping: Part::Gathered(&self.nightly),
             calls: Part::Gathered(&self.account),

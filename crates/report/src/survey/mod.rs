@@ -3,6 +3,8 @@
 //! | file | what is in it |
 //! |---|---|
 //! | [`findings`] | what matters most of it, and what to do about it: chosen, never invented |
+//! | [`commands`] | the commands that give alone what is gathered together here |
+//! | `known` | what is known of a file system |
 //! | [`odd`] | what is odd about mounts |
 //! | `page` | the page, by the templates in `templates/` |
 //! | `text` | the survey on a terminal |
@@ -19,16 +21,18 @@ use crate::meter::Account;
 use crate::mounts::Mounts;
 use crate::name::entry;
 use crate::nightly::Nightly;
-use crate::pathsearch::Startup;
 use crate::plot::Figure;
 use crate::probe::Probe;
+use crate::startup::Startup;
 use crate::walk;
 
+pub mod commands;
 pub mod diff;
 mod draw;
 #[cfg(test)]
 mod example;
 pub mod findings;
+mod known;
 pub mod odd;
 mod page;
 pub mod shell;
@@ -139,7 +143,21 @@ impl Serialize for Machine {
 pub struct MountsPart<'a> {
     /// What was found; its `compare`, `boundaries` and verdicts are there if they were asked for.
     pub mounts: Mounts<'a>,
+    /// What each way to find them costs.
+    pub compared: Part<Compared<'a>>,
+}
+
+impl<'a> MountsPart<'a> {
     /// What each method took; none where they were not compared.
+    pub fn methods(&self) -> &'a [Method] {
+        self.compared.gathered().map_or(&[], |compared| compared.methods)
+    }
+}
+
+/// The methods of finding mounts, compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Compared<'a> {
+    /// What each took.
     pub methods: &'a [Method],
     /// Methods that were left out, and why.
     pub left_out: &'a [compare::LeftOut],

@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use ondisk::split_options;
 
-use crate::mounts::{Row, Rows, all, size};
+use crate::mounts::{Row, Rows, all};
 use crate::name::printable;
+use crate::words::{plural, sized};
 
 /// Kinds of what is odd, the worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -111,8 +112,9 @@ fn reasons(row: &Row<'_>, covered: bool) -> Vec<(Kind, String)> {
         add(Kind::Hidden, &format!("no path reaches it: another mount lies over {over}"));
     }
     if let Some(beneath) = row.beneath.filter(|beneath| beneath.files > 0) {
-        let (files, bytes) = (beneath.files, size(beneath.bytes));
-        add(Kind::Covers, &format!("beneath it lie {files} files with {bytes} that no path reaches"));
+        let lie = if beneath.files == 1 { "lies" } else { "lie" };
+        let (files, bytes) = (plural(beneath.files, "file", "files"), sized(beneath.bytes));
+        add(Kind::Covers, &format!("beneath it {lie} {files} with {bytes} that no path reaches"));
     }
     if row.kind == Some("file") {
         add(Kind::File, "it is mounted on a file: who looks at directories only misses it");

@@ -2,9 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::example::{Listed, Owned, row};
+use super::example::{Listed, Owned, found, row};
 use super::{Part, Survey, html};
 use crate::mounts::Row;
+use crate::probe::{Experiment, Value};
+use crate::table::Look;
+use crate::walk::Bounded;
 
 /// The tags of a page: name, the rest of it, and whether it ends something.
 fn tags(page: &str) -> Vec<(&str, &str, bool)> {
@@ -118,7 +121,7 @@ fn the_page_is_sound_and_has_the_figures() {
         // The machine.
         "Linux 6.12.8-amd64 (x86_64), 2 processors, 8.0G of memory; 2023-11-14T22:13:20 UTC, in 34.1 s.",
         "walking by threads",
-        "/x\\xff: cannot be",
+        "/x\\xff: cannot be (EIO)",
         "calls whose answer is not in memory could not be priced",
         // Commands.
         "<code>fathom walk / -x --compare</code>",
@@ -189,6 +192,111 @@ fn what_could_not_be_found_out_is_said_as_far_as_it_is_known() {
     let page = html(&survey);
     is_sound(&page);
     assert!(page.contains("<td>128K (kernel&#39;s word)</td>") && page.contains("at most the memory, 8.0G"), "{page}");
+}
+
+#[test]
+fn a_walk_that_was_stopped_tells_of_the_whole_and_compares_engines_on_a_part() {
+    let mut owned = Owned::new();
+    let bounded = |inodes, levels| {
+        let (seconds, bytes) = (5.0, 96 << 20);
+        Some(
+            Bounded { engine: "threads", entries: 400_000, seconds, bytes, inodes, whole_seconds: None, levels }
+                .expect(),
+        )
+    };
+    owned.bounded = bounded(Some(2_000_000), Some(3));
+    let survey = owned.survey();
+    let said = survey.findings.iter().find(|point| point.section == "walk").unwrap();
+    assert_eq!((&said.figure[..], &said.command[..]), ("some 25 s for 2000000 files", "fathom walk / -x"));
+    for part in [
+        "threads came to 400000 entries in 5.0 s and 96.0M of disk reads, 80000 a second, and was stopped there",
+        "all 2000000 files of the file system would take some 25 s",
+        "threads goes through the uppermost 3 levels (12345 entries) in 500.00 ms; one call after the other, as find does it, \
+         takes 2000.00 ms (4.0 times as long).",
+    ] {
+        assert!(said.text.contains(part), "no {part}: {}", said.text);
+    }
+    let advice: Vec<_> = survey.advice.iter().map(|point| (&point.figure[..], &point.command[..])).collect();
+    for advised in [
+        ("some 25 s without root", "sudo fathom walk / -x --max-depth 3 --compare"),
+        ("some 25 s", "fathom walk / -x --catalog walk.parquet"),
+        ("4.0 times as fast", "fathom walk / -x --max-depth 3 --compare"),
+    ] {
+        assert!(advice.contains(&advised), "no {advised:?}: {advice:?}");
+    }
+    let page = html(&survey);
+    is_sound(&page);
+    for part in ["<dd>some 25 s</dd>", "<code>fathom walk / -x --max-depth 3 --compare</code>", "400000", "2000000"] {
+        assert!(page.contains(part), "no {part}");
+    }
+    assert!(survey.to_text(Look::default()).contains("The engines are compared on the uppermost 3 levels"));
+    let walk = &serde_json::to_value(&survey).unwrap()["walk"];
+    assert_eq!((&walk["bounded"]["whole_seconds"], &walk["bounded"]["levels"]), (&25.0.into(), &3.into()));
+
+    // Without a part, and where nobody knows how many files there are.
+    owned.bounded = bounded(None, None);
+    owned.stop_engines("no time was left for it");
+    let survey = owned.survey();
+    let said = survey.findings.iter().find(|point| point.section == "walk").unwrap();
+    assert_eq!(said.figure, "80000 entries a second");
+    assert!(said.text.ends_with("and was stopped there."), "{}", said.text);
+    is_sound(&html(&survey));
+}
+
+#[test]
+fn engines_that_differ_are_a_fault_where_the_tree_is_at_rest() {
+    let mut owned = Owned::new();
+    owned.engines[0].digest = "11ee".repeat(8);
+    let first = owned.survey().findings[0].clone();
+    assert_eq!((&first.figure[..], first.section), ("The engines differ", "walk"));
+    // A tree in use is another each time; that is no news, and nobody's fault.
+    owned.engines[1].steady = false;
+    let survey = owned.survey();
+    assert_eq!(survey.findings[0].section, "mounts");
+    assert!(!survey.findings.iter().any(|point| point.text.contains("wrong")), "{:?}", survey.findings);
+}
+
+#[test]
+fn the_cache_is_what_bounds_it_unless_it_was_measured_there() {
+    let owned = Owned::new();
+    let mut survey = owned.survey();
+    let shown = |survey: Survey<'_>| {
+        let survey = survey.concluded();
+        let figure = survey.findings.iter().find(|point| point.section == "probe").unwrap();
+        (figure.figure.clone(), figure.text.clone(), html(&survey))
+    };
+    let mut limit = |truth: f64, source| {
+        let Part::Gathered(all) = &mut survey.file_systems else { panic!("no file systems") };
+        let experiments = &mut all[0].probe.experiments;
+        experiments.retain(|found| found.name != "cache-limit");
+        let found = Experiment {
+            truth: Some(Value::Number(truth)),
+            truth_source: Some(source),
+            ..found("cache", "cache-limit", None)
+        };
+        experiments.push(found);
+        shown(survey.clone())
+    };
+    const MIB: f64 = 1_048_576.0;
+    // What was found in a group that was made for it says nothing of the cache that others have.
+    let (figure, text, page) = limit(24_000.0 * MIB, "sysinfo(2)");
+    assert_eq!(figure, "block 4K, readahead 128K, cache up to 23.4G");
+    assert!(
+        text.contains("stays in memory as long as there is room, up to 23.4G (all the memory that there is"),
+        "{text}"
+    );
+    assert!(
+        page.contains("<td>up to 23.4G</td>") && page.contains("up to 23.4G, all the memory that there is"),
+        "{page}"
+    );
+    let (figure, text, page) = limit(512.0 * MIB, "/sys/fs/cgroup/memory.max");
+    assert_eq!(figure, "block 4K, readahead 128K, cache up to 512M");
+    assert!(text.contains("the limit of the cgroup that this ran in, /sys/fs/cgroup/memory.max"), "{text}");
+    is_sound(&page);
+    // In a group that was there already it was the cache.
+    let (figure, _, page) = limit(256.0 * MIB, "/sys/fs/cgroup/memory.max");
+    assert_eq!(figure, "block 4K, readahead 128K, cache 256M");
+    assert!(page.contains("<td>256M</td>") && !page.contains("fills a cache to see"), "{page}");
 }
 
 #[test]
@@ -294,4 +402,27 @@ fn ten_thousand_mounts_are_a_page_that_opens() {
     assert!(page.contains("And 9800 more mounts: fathom mounts / shows all of them."));
     assert!(page.contains("And 9960 more odd ones: fathom mounts / shows all of them."));
     assert!(page.contains("10000 mounts, 10000 odd"));
+}
+
+#[test]
+fn on_a_terminal_commands_can_be_typed_and_what_is_not_there_has_no_table() {
+    let owned = Owned::new();
+    let mut survey = owned.survey();
+    survey.root = b"/a\\b\xff";
+    let commands = super::commands::Commands::of(survey.root);
+    if let Part::Gathered(part) = &mut survey.mounts {
+        part.compared = Part::Not { why: "so".to_owned(), how: commands.section("mounts") };
+    }
+    if let Part::Gathered(startup) = &mut survey.starting {
+        startup.started.clear();
+    }
+    survey.dumping = Part::Not { why: "so".to_owned(), how: commands.section("dump") };
+    let survey = survey.concluded();
+    let page = html(&survey);
+    is_sound(&page);
+    assert!(page.contains("To have it: <code>fathom mounts $&#39;/a\\\\b\\377&#39; --compare</code>"), "{page}");
+    let text = survey.to_text(Look { width: Some(200), ..Look::default() });
+    assert!(text.contains(r"Not gathered: so. To have it: fathom mounts $'/a\\b\377' --compare"), "{text}");
+    assert!(text.contains(r"To have it: fathom dump $'/a\\b\377' -x --no-output --account"), "{text}");
+    assert!(!text.contains("METHOD") && !text.contains("STARTING") && text.contains("HITS"), "{text}");
 }

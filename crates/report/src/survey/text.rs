@@ -1,10 +1,10 @@
 //! The survey on a terminal.
 
 use super::{Part, Survey};
-use crate::compare::methods_text;
-use crate::mounts::{self, Look};
+use crate::compare::methods_table;
+use crate::mounts;
 use crate::name::printable;
-use crate::table::wrap;
+use crate::table::Look;
 
 impl Survey<'_> {
     /// All sections, one after the other.
@@ -15,6 +15,7 @@ impl Survey<'_> {
         text.section("Walking: what each engine costs here", &self.walking, |text, walk| {
             let why = format!("By {}: {}.", walk.part.engine, walk.part.why);
             text.line(&printable(why.as_bytes()));
+            walk.bounded.iter().flat_map(|bounded| bounded.sentences()).for_each(|said| text.line(&said));
             text.put("\n");
             text.put(&walk.compare.to_text(look));
         });
@@ -58,18 +59,20 @@ impl Survey<'_> {
                 let rows = part.mounts.mounts;
                 text.head(&format!("Mounts: {} at or under {}", rows.len(), printable(self.root)));
                 let hidden = mounts::all(rows).filter(|row| row.hidden).count();
-                if hidden > 0 {
-                    text.put(&format!("{hidden} of them no path reaches; they are marked hidden.\n"));
+                match hidden {
+                    0 => {}
+                    1 => text.put("One of them no path reaches; it is marked hidden.\n"),
+                    n => text.put(&format!("{n} of them no path reaches; they are marked hidden.\n")),
                 }
                 text.line(&format!("Found by {}: {}.", part.mounts.by, printable(part.mounts.why.as_bytes())));
                 text.put("\n");
                 mounts::table(rows, look, &mut |piece| text.put(piece));
-                text.put("\n");
-                text.head("What each way to find them costs here");
-                text.put(&methods_text(part.methods, look.width, look.color));
-                for left in part.left_out {
-                    text.line(&format!("{} left out: {}", left.by, printable(left.why.as_bytes())));
-                }
+                text.section("What each way to find them costs here", &part.compared, |text, compared| {
+                    text.put(&methods_table(compared.methods).to_text(look.width, look.color));
+                    for left in compared.left_out {
+                        text.line(&format!("{} left out: {}", left.by, printable(left.why.as_bytes())));
+                    }
+                });
             }
             Part::Not { why, how } => {
                 text.head(&format!("Mounts at or under {}", printable(self.root)));
@@ -114,15 +117,11 @@ impl Text {
     }
 
     fn line(&mut self, text: &str) {
-        self.put(&wrap(text, self.look.width.unwrap_or(usize::MAX)));
-        self.put("\n");
+        self.put(&self.look.wrapped(text));
     }
 
     fn head(&mut self, text: &str) {
-        match self.look.color {
-            true => self.put(&format!("\x1b[1m{text}\x1b[0m\n")),
-            false => self.put(&format!("{text}\n")),
-        }
+        self.put(&self.look.heading(text));
     }
 
     /// A section that is there, or why it is not.
@@ -136,6 +135,7 @@ impl Text {
     }
 
     fn not(&mut self, why: &str, how: &str) {
-        self.line(&printable(format!("Not gathered: {why}. To have it: {how}").as_bytes()));
+        // A command is to be typed as it stands: its names are in quotes already, and have nothing raw in them.
+        self.line(&format!("Not gathered: {}. To have it: {how}", printable(why.as_bytes())));
     }
 }

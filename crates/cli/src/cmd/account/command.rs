@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use account::call::{Command, Ended, Failure, Metered, Total, Want};
@@ -12,19 +11,18 @@ use account::prices::{Given, Prices};
 use account::whatif::{self, WhatIf};
 use account::{ledger, meter, syscalls};
 use gate::Errno;
-use gate::file::Writer;
 use gate::fs::{At, FileType, Want as Ask};
 use gate::long::statx_long;
 use mounts::table::read_either;
 use mounts::{Warning, may_hang};
 use report::meter as shown;
-use report::mounts::Look;
+use report::table::Look;
 
 use super::SCHEMA;
 use crate::args::{Account as Args, AccountBy};
-use crate::cmd::walk::look;
+use crate::cmd::metered::{Report, not_metered};
 use crate::input::whole;
-use crate::out::{Done, Failed, Out, enveloped};
+use crate::out::{Done, Failed, Out, enveloped, seconds};
 
 /// Rows of a table for people, and of a list for programs, unless another number is asked for.
 const TOP: usize = 10;
@@ -33,15 +31,8 @@ const TOP_JSON: usize = 10_000;
 pub(super) fn run(args: &Args, out: &Out) -> Done {
     // What can be refused is refused before anything runs.
     let given = args.prices.as_deref().map(read_prices).transpose()?;
-    let into = args.output.as_deref().filter(|output| *output != "-").map(create).transpose()?;
-    let taken = match take(&args.command, args.meter.name(), args.calls, given) {
-        Ok(taken) => taken,
-        Err(Failure::Command(why, status)) => {
-            out.pass_on(status);
-            return Err(Failed(why));
-        }
-        Err(Failure::Meter(why)) => return Err(Failed(format!("cannot meter the command: {why}"))),
-    };
+    let report = Report::begin(args.output.as_deref(), out)?;
+    let taken = take(&args.command, args.meter.name(), args.calls, given).map_err(|why| not_metered(why, out))?;
     let top = args.top.map(|top| top as usize);
     let rows = top.unwrap_or(if out.json { TOP_JSON } else { TOP });
     let account = taken.shown(args.by, rows);
@@ -52,19 +43,7 @@ pub(super) fn run(args: &Args, out: &Out) -> Done {
         true => enveloped(SCHEMA, &account, &warnings),
         false => account.to_text(look, rows),
     };
-    let to_stdout = out.json || args.output.is_some();
-    match into {
-        Some((mut file, name)) => {
-            let cannot = |e: &dyn std::fmt::Display| {
-                let next = format!("is there room? The command itself ended with status {status}");
-                Failed::at("cannot write report", name, e, &next)
-            };
-            file.write_all(text(Look::default()).as_bytes()).map_err(|e| cannot(&e))?;
-            file.publish().map_err(|e| cannot(&e))?;
-        }
-        None if to_stdout => out.data(text(look(out)).as_bytes())?,
-        None => out.data_err(&text(out.look_err())),
-    }
+    report.end(text, status, out)?;
     out.warn(&warnings);
     out.pass_on(status);
     Ok(0)
@@ -75,13 +54,6 @@ fn lost(metered: &Metered) -> Option<Warning> {
     let lost = metered.lost;
     (lost > 0 && metered.warnings.is_empty())
         .then(|| Warning::general(format!("{lost} calls were lost: the machine was too busy to tell of all")))
-}
-
-/// Makes ready to write the report; nothing is to be seen of it until it is whole.
-fn create(name: &OsStr) -> Result<(Writer, &[u8]), Failed> {
-    let name = name.as_bytes();
-    let cannot = |e| Failed::at("cannot write report", name, e, "give a file that you may write");
-    Writer::create(name).map(|file| (file, name)).map_err(cannot)
 }
 
 /// A run, and what is made of it.
@@ -175,10 +147,6 @@ impl FileSystems {
     }
 }
 
-fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / 1e9
-}
-
 fn percent(nanos: u64, of: u64) -> f64 {
     if of > 0 { 100.0 * nanos as f64 / of as f64 } else { 0.0 }
 }
@@ -204,10 +172,15 @@ impl Taken {
                 AccountBy::Program => shown::By::Program,
                 AccountBy::Process => {
                     let mut processes = programs(&metered.totals, all, true);
+                    let of = processes.len() as u64;
                     processes.truncate(rows);
-                    shown::By::Process(processes)
+                    shown::By::Process(processes, of)
                 }
-                AccountBy::Directory(depth) => shown::By::Directory(places(detail.directories(depth), rows)),
+                AccountBy::Directory(depth) => {
+                    let directories = detail.directories(depth);
+                    let of = directories.len() as u64;
+                    shown::By::Directory(places(directories, rows), of)
+                }
             },
             per_file: detail.files.iter().take(rows).map(file).collect(),
             detail: shown::Detail {

@@ -7,7 +7,6 @@ use account::{Gate, Per, cost, fixed_price, memo, parse, predict, saves};
 use report::account::{Choice, Cost, Model};
 
 use crate::args::Account as Args;
-use crate::cmd::walk::look;
 use crate::input::whole;
 use crate::out::{Done, Failed, Out};
 
@@ -34,7 +33,7 @@ fn model(file: Option<&OsStr>, args: &Args, out: &Out) -> Done {
     if out.json {
         out.envelope(SCHEMA, model, &[])?;
     } else {
-        out.data(model.to_text(look(out)).as_bytes())?;
+        out.data(model.to_text(out.look()).as_bytes())?;
         if choices.len() < memo::OPTIONS.len() {
             out.talk("two_gates is left out: the gates that it replaces are not in the table");
         }

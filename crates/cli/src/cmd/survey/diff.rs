@@ -7,7 +7,6 @@ use mounts::Warning;
 use report::survey::diff::{Verdict, diff};
 use serde_json::Value;
 
-use crate::cmd::walk::look;
 use crate::input::whole;
 use crate::out::{Done, Failed, Out};
 
@@ -24,7 +23,7 @@ pub(super) fn run(old: &OsStr, new: &OsStr, out: &Out) -> Done {
         out.warn(&worse);
     } else {
         // What got worse is what the text begins with: it need not be said twice.
-        out.data(diff.to_text(look(out), out.verbose).as_bytes())?;
+        out.data(diff.to_text(out.look(), out.verbose).as_bytes())?;
     }
     Ok(worse.len())
 }

@@ -7,6 +7,7 @@ use ::mounts::Warning;
 use probe::Answer;
 use report::nightly::Nightly;
 use report::survey::{Part, StepTaken};
+use report::walk::Bounded;
 
 use super::Ground;
 use super::mounts::Mounted;
@@ -71,6 +72,8 @@ pub(super) struct Found {
     pub(super) mounts: Option<Mounted>,
     pub(super) methods: Option<Compared>,
     pub(super) engines: Option<Engines>,
+    /// How far a walk came, if it was stopped: the engines are then those of a part.
+    pub(super) bounded: Option<Bounded>,
     pub(super) dump: Option<Nightly>,
     pub(super) account: Option<Taken>,
     pub(super) starting: Option<Starting>,
@@ -92,7 +95,8 @@ impl Found {
     /// Enters why a step found nothing. Of a section the first reason is kept.
     pub(super) fn lacks(&mut self, ground: &Ground<'_>, step: &Step, not: Not) {
         if not.kind == Kind::Wrong {
-            let message = format!("{}: {}; {} tries it alone", step.name, not.why, how(step.section, ground));
+            let message =
+                format!("{}: {}; {} tries it alone", step.name, not.why, ground.commands.section(step.section));
             self.warnings.push(Warning::general(message));
         }
         self.not.entry(step.section).or_insert(not.why);
@@ -107,21 +111,7 @@ impl Found {
         let why = || self.not.get(section).map_or(nothing, String::as_str).to_owned();
         match found {
             Some(found) => Part::Gathered(found),
-            None => Part::Not { why: why(), how: how(section, ground) },
+            None => Part::Not { why: why(), how: ground.commands.section(section) },
         }
-    }
-}
-
-/// The command that finds what a section shows.
-fn how(section: &str, ground: &Ground<'_>) -> String {
-    let dir = &ground.typed;
-    match section {
-        "mounts" => format!("fathom mounts {dir} --compare"),
-        "walk" => format!("fathom walk {dir} -x --compare"),
-        "dump" => format!("fathom dump {dir} -x --no-output --account"),
-        "account" => format!("fathom account -- fathom walk {dir} -x --engine stat"),
-        "startup" => "fathom pathsearch --network / -- env true".to_owned(),
-        "gates" => format!("fathom probe {dir} gates"),
-        _ => format!("fathom probe {dir} block readahead"),
     }
 }

@@ -18,11 +18,12 @@ use ::mounts::root::Root;
 use gate::interrupt::{Guard, let_go};
 use gate::process::{is_root, memory, processors, uname, yield_to_others};
 use report::compare::comparison;
-use report::mounts::{Look, Mounts};
+use report::mounts::Mounts;
 use report::name::printable;
 use report::probe::Probe;
-use report::survey::shell::quoted;
-use report::survey::{FileSystem, Machine, MountsPart, Plot, Survey, html};
+use report::survey::commands::Commands;
+use report::survey::{Compared, FileSystem, Machine, MountsPart, Plot, Survey, html};
+use report::table::Look;
 use report::walk::{Comparison, Section};
 
 pub(crate) use walking::tread;
@@ -52,8 +53,8 @@ struct Ground<'a> {
     args: &'a Args,
     out: &'a Out,
     root: Root,
-    /// The directory as one would type it.
-    typed: String,
+    /// What finds alone what is found here.
+    commands: Commands,
 }
 
 impl Ground<'_> {
@@ -70,7 +71,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         return Err(Failed("the page and the JSON both go to standard output; give -o FILE for the page".to_owned()));
     }
     args.plot.iter().try_for_each(|dir| is_there(dir))?;
-    let ground = Ground { args, out, root: open_root(args.dir())?, typed: quoted(args.dir().as_bytes()) };
+    let root = open_root(args.dir())?;
+    let ground = Ground { args, out, commands: Commands::of(&root.path), root };
     let (when, begun) = (gate::clock::time_of_day() / 1_000_000, Instant::now());
     yield_to_others();
     let held = gate::interrupt::hold();
@@ -100,17 +102,15 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
     }
     let file_systems: Vec<FileSystem<'_>> =
         probes.into_iter().map(|(probe, probed)| FileSystem { probe, plots: plots(probed) }).collect();
-    let none = crate::cmd::mounts::Compared { methods: Vec::new(), left_out: Vec::new() };
-    let compared = found.methods.as_ref().unwrap_or(&none);
-    let comparison = comparison(&compared.methods, &compared.left_out);
+    let methods = found.methods.as_ref().map(|all| Compared { methods: &all.methods, left_out: &all.left_out });
+    let comparison = methods.map(|all| comparison(all.methods, all.left_out));
     let mounts = found.mounts.as_ref().map(|mounted| MountsPart {
         mounts: Mounts {
             root: Some(&ground.root.path),
-            compare: found.methods.is_some().then_some(&comparison),
+            compare: comparison.as_ref(),
             ..Mounts::of(mounted.by.name(), &mounted.why, mounted.complete, &mounted.points)
         },
-        methods: &compared.methods,
-        left_out: &compared.left_out,
+        compared: found.part("mounts", methods, ground),
     });
     let account = found.account.as_ref().map(|taken| taken.shown(AccountBy::Program, ACCOUNTED));
     let shown_now = shown_warnings(&warnings);
@@ -120,7 +120,7 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
         about,
         mounts: found.part("mounts", mounts, ground),
         file_systems: found.part("probe", probed, ground),
-        walking: found.part("walk", found.engines.as_ref().and_then(section), ground),
+        walking: found.part("walk", section(&found), ground),
         dumping: found.part("dump", found.dump.as_ref(), ground),
         calls: found.part("account", account.as_ref(), ground),
         starting: found.part("startup", found.starting.as_ref().map(starting::Starting::shown), ground),
@@ -132,11 +132,11 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
         warnings: &shown_now,
     }
     .concluded();
-    let look = Look { width: out.width, tree: out.on_terminal(), color: out.color };
+    let look = Look { tree: out.on_terminal(), ..out.look() };
     if let Some(name) = args.page() {
         match publish(name, html(&survey).as_bytes()) {
             Ok(()) => out.talk(format_args!("the page is {}", printable(name))),
-            Err(Failed(why)) => warnings.push(Warning::general(format!("{why} -o FILE puts the page elsewhere"))),
+            Err(Failed(why)) => warnings.push(Warning::general(format!("{why}; -o FILE puts the page elsewhere"))),
         }
     }
     // Nothing is left to be put away.
@@ -199,7 +199,9 @@ fn plots(probed: &Probed) -> Vec<Plot> {
     probed.answer.series.iter().map(plot).collect()
 }
 
-fn section(compared: &super::walk::compare::Compared) -> Option<Section<'_>> {
+fn section(found: &Found) -> Option<Section<'_>> {
+    let compared = found.engines.as_ref()?;
     let compare = Comparison::of(&compared.engines, &compared.left_out);
-    Some(Section { part: compared.parts.first()?, explain: &compared.possible, compare })
+    let bounded = found.bounded.as_ref();
+    Some(Section { part: compared.parts.first()?, explain: &compared.possible, compare, bounded })
 }

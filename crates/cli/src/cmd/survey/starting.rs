@@ -9,7 +9,7 @@ use pathsearch::search::path::{Element, Here, elements};
 use pathsearch::search::trace::Trace;
 use pathsearch::search::tree::Places;
 use pathsearch::search::{ASSUMED_RTT, Question, Rtt, search};
-use report::pathsearch::{Started, Startup};
+use report::startup::{Started, Startup};
 
 use super::Ground;
 use super::found::{Found, Not};
@@ -31,69 +31,73 @@ const STARTED: [(&str, &str, &[&str]); 2] = [
     ("python3 -c pass", "python", &["sh", "-c", "exec python3 -B -c pass </dev/null >/dev/null 2>&1"]),
 ];
 
-/// Looks at the elements of PATH, and starts some programs.
-pub(super) fn start(_: &Ground<'_>, found: &mut Found, ration: &Ration, _: usize) -> Result<(), Not> {
-    /// An element may lie on a server that does not answer.
-    const PATIENCE: Duration = Duration::from_secs(2);
-    let mut progress = ration.progress();
+/// How many programs are started: one a turn, so that one that does not end takes nothing with it.
+pub(super) fn programs(_: &Found) -> usize {
+    STARTED.len()
+}
+
+/// Starts a program; before the first one, looks at the elements of PATH.
+pub(super) fn start(_: &Ground<'_>, found: &mut Found, ration: &Ration, turn: usize) -> Result<(), Not> {
+    let Some(&(command, about, words)) = STARTED.get(turn) else { return Ok(()) };
     let around = surroundings();
     let path = around.path.clone().unwrap_or_default();
+    if turn == 0 {
+        found.starting = Some(looked_at(&path)?);
+    }
+    let Some(starting) = &mut found.starting else { return Err(Not::chosen("PATH was not looked at either")) };
+    let mut progress = ration.progress();
+    progress.at(|| command.to_owned());
+    let question = Question { far: vec![b"/".to_vec()], rtt: Rtt::Assumed, nodes: 1, rate: None };
+    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+    let mut meter = |command: &Command, trace: &mut Trace| meter(account::meter::auto::NAME, command, trace);
+    match Command::find(&words).and_then(|command| search(&command, &around, &question, &mut meter)) {
+        // There is no Python here, or it was interrupted.
+        Ok((metered, _)) if metered.ended.status() != 0 => heard(metered.ended),
+        Ok((metered, judged)) => {
+            let shown = result(&judged, &metered, &question);
+            starting.started.push(Started {
+                command,
+                about,
+                totals: shown.totals,
+                directories: shown.directories.iter().map(Into::into).collect(),
+                kinds: shown.kinds,
+                requests: judged.predicted.requests.cold.waited(),
+                seconds_far: shown.predicted.seconds,
+                fixes: shown.fixes,
+            });
+        }
+        Err(Failure::Meter(why)) => {
+            let why = format!("cannot watch programs start: {why}");
+            return Err(if turn == 0 { Not::wrong(why) } else { Not::chosen(why) });
+        }
+        Err(Failure::Command(..)) => {}
+    }
+    if path.is_empty() && starting.started.is_empty() {
+        found.starting = None;
+        return Err(Not::chosen("there is no PATH, and nothing could be started"));
+    }
+    Ok(())
+}
+
+/// The elements of PATH, any of which may lie on a server that does not answer.
+fn looked_at(path: &[u8]) -> Result<Starting, Not> {
+    const PATIENCE: Duration = Duration::from_secs(2);
     let bounds = Bounds { grace: Duration::ZERO, ..Bounds::time(PATIENCE) };
     let look = || {
-        elements(&path, &mut Here);
+        elements(path, &mut Here);
         Some([])
     };
     if alone_within(&bounds, look).is_ok_and(|ran| ran.is_err()) {
         return Err(Not::wrong("a directory of PATH does not answer; see fathom mounts --check"));
     }
-    let elements = elements(&path, &mut Here);
-    let question = Question { far: vec![b"/".to_vec()], rtt: Rtt::Assumed, nodes: 1, rate: None };
-    let mut starting = Starting { elements, places: Places::read(), started: Vec::new() };
-    for (command, about, words) in STARTED {
-        if gate::interrupt::asked().is_some() {
-            break;
-        }
-        progress.at(|| command.to_owned());
-        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let mut meter = |command: &Command, trace: &mut Trace| meter(account::meter::auto::NAME, command, trace);
-        match Command::find(&words).and_then(|command| search(&command, &around, &question, &mut meter)) {
-            // There is no Python here, or it was interrupted.
-            Ok((metered, _)) if metered.ended.status() != 0 => heard(metered.ended),
-            Ok((metered, judged)) => {
-                let shown = result(&judged, &metered, &question);
-                starting.started.push(Started {
-                    command,
-                    about,
-                    totals: shown.totals,
-                    directories: shown.directories.iter().map(Into::into).collect(),
-                    kinds: shown.kinds,
-                    requests: judged.predicted.requests.cold.waited(),
-                    seconds_far: shown.predicted.seconds,
-                    fixes: shown.fixes,
-                });
-            }
-            Err(Failure::Meter(why)) if path.is_empty() => {
-                return Err(Not::wrong(format!("cannot watch programs start: {why}")));
-            }
-            Err(Failure::Meter(why)) => {
-                found.warnings.push(::mounts::Warning::general(format!("cannot watch programs start: {why}")));
-                break;
-            }
-            Err(Failure::Command(..)) => {}
-        }
-    }
-    if path.is_empty() && starting.started.is_empty() {
-        return Err(Not::chosen("there is no PATH, and nothing could be started"));
-    }
-    found.starting = Some(starting);
-    Ok(())
+    Ok(Starting { elements: elements(path, &mut Here), places: Places::read(), started: Vec::new() })
 }
 
 impl Starting {
     pub(super) fn shown(&self) -> Startup<'_> {
         let path = self.elements.iter().map(|(dir, element)| {
             let place = self.places.of_name(dir).filter(|_| dir.starts_with(b"/"));
-            report::pathsearch::Element {
+            report::startup::Element {
                 dir,
                 state: match element {
                     Element::Live => "live",

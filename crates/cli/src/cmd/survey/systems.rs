@@ -36,9 +36,10 @@ pub(super) fn probe(ground: &Ground<'_>, found: &mut Found, ration: &Ration, tur
         }
         at.clone()
     });
-    let mut experiments = vec![Experiment::Block, Experiment::Readahead];
+    // Of the cache it is looked up what bounds it; only with --deep one is filled.
+    let mut experiments = vec![Experiment::Block, Experiment::Readahead, Experiment::Cache];
     if ground.args.deep {
-        experiments.extend([Experiment::Cache, Experiment::Extent]);
+        experiments.push(Experiment::Extent);
     }
     let answer = experiment(ground, found, ration, &dir, experiments)?;
     found.probed.push(Probed { dir, answer });

@@ -1,15 +1,18 @@
 //! What walking costs, and dumping, and which calls a walk makes.
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
 
-use ::mounts::compare::{Alone, NoRun, alone_within};
+use ::mounts::compare::{Alone, Bounds, NoRun, alone_within};
 use account::call::{Ended, Failure};
 use archive::dump::{Plan, Step as Stage};
 use archive::gather::{self, Gather};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use report::nightly::{Expected, Nightly};
+use report::walk::Bounded;
 use walk::{By, Type};
 
 use super::Ground;
@@ -18,6 +21,7 @@ use super::mounts::TRIALS;
 use super::steps::Ration;
 use crate::args::Tread;
 use crate::cmd::account::command;
+use crate::cmd::mounts::unusable;
 use crate::cmd::walk::{compare, refused};
 use crate::out::{Done, Failed};
 
@@ -26,32 +30,144 @@ const ACCOUNTED_CALLS: u64 = 1 << 18;
 /// Bytes of patterns in a command line.
 const MOST_OF_A_LINE: usize = 64 << 10;
 
-/// A walk by every engine, without going into other mounts.
+/// A walk by every engine, without going into other mounts; where the first one needs more than it may use, by every engine on a
+/// part.
 pub(super) fn engines(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _: usize) -> Result<(), Not> {
-    let filter = filter(&found.answering()?.excludes)?;
+    let excludes = &found.answering()?.excludes;
     let dirs = vec![ground.dir().to_vec()];
-    let question = walk::Question { dirs, one_file_system: true, filter, ..walk::Question::default() };
-    let compared = compare::engines(&question, TRIALS, &ration.bounds(), ration.progress());
+    let filter = filter(excludes, None)?;
+    let mut question = walk::Question { dirs, one_file_system: true, filter, ..walk::Question::default() };
+    let (bounded, mut bounds) = scout(&question, ration)?;
+    let bounded = match bounded {
+        Some(stopped) => {
+            let part = part(&question, excludes, &mut bounds, ration)?;
+            let levels = part.as_ref().map(|(_, levels)| *levels);
+            match part {
+                Some((upper, _)) => question = upper,
+                // Then no more is said than what might work here.
+                None => bounds.until = Some(Instant::now()),
+            }
+            Some(Bounded { levels, inodes: inodes(ground), ..stopped }.expect())
+        }
+        None => None,
+    };
+    let compared = compare::engines(&question, TRIALS, &bounds, ration.progress());
     let mut compared = compared.map_err(|Failed(why)| Not::wrong(why))?;
-    if let Some(inodes) = inodes(ground.dir()) {
-        reckon(&mut compared, inodes);
+    match (&bounded, inodes(ground)) {
+        // That there was no time left for them is said already.
+        (Some(Bounded { levels: None, .. }), _) => {
+            let stopped = std::mem::take(&mut compared.stopped);
+            compared.left_out.retain(|left| stopped.iter().all(|(engine, ..)| *engine != left.engine));
+        }
+        (None, Some(inodes)) => reckon(&mut compared, inodes),
+        _ => {}
     }
     if !gate::process::is_root() && compared.warnings.iter().any(|warning| warning.message.contains("skipped")) {
         found
             .lacking
             .push("what is in directories that this user may not read is missing from walks and dumps".to_owned());
     }
-    found.engines = Some(compared);
+    (found.bounded, found.engines) = (bounded, Some(compared));
     Ok(())
 }
 
-/// How many files the file system says that it has, if it says so.
-fn inodes(dir: &[u8]) -> Option<u64> {
-    let statfs = probe::place::Place::unasked(dir).ok()?.statfs;
-    Some(statfs.files.saturating_sub(statfs.files_free)).filter(|inodes| *inodes > 0)
+/// Walks once, by the engine that a walk would take. How far it came, if it was stopped; and what others may use then.
+fn scout(question: &walk::Question, ration: &Ration) -> Result<(Option<Bounded>, Bounds), Not> {
+    /// The share of the bytes that it leaves to others.
+    const LEAVES: u64 = 4;
+    /// The share of the time of a run that each has who comes after one that was stopped.
+    const SHARE: u32 = 5;
+    let explained = walk::explain(&question.dirs).map_err(|e| {
+        let Failed(why) = unusable(e);
+        Not::wrong(why)
+    })?;
+    let by = explained.first().map_or(By::Threads, |first| first.plan.by);
+    // One that goes below the file API first has all written that anybody has changed, and may wait long for that. Whether the tree
+    // is large, one by the file API knows as well.
+    let other = Some(By::Threads).filter(|other| *other != by);
+    let mut progress = ration.progress();
+    let mut left = ration.bytes - ration.bytes / LEAVES;
+    let mut furthest: Option<Bounded> = None;
+    for (by, each) in [Some((by, ration.each)), other.map(|other| (other, ration.each / 2))].into_iter().flatten() {
+        progress.at(|| format!("{}, as far as it comes", by.name()));
+        let bounds = Bounds { each, bytes: Some(Cell::new(left)), ..ration.bounds() };
+        let ran = walk::compare::run(question, by, &bounds).map_err(no_process)?;
+        let mut bytes = left - bounds.bytes.map_or(left, Cell::into_inner);
+        if let Err((NoRun::Moved(moved, _), _)) = ran {
+            bytes = bytes.max(moved);
+        }
+        left = left.saturating_sub(bytes);
+        match ran {
+            // One that was interrupted need not be too long.
+            Err((NoRun::Stopped(after) | NoRun::Moved(_, after), entries)) if gate::interrupt::asked().is_none() => {
+                if !after.is_zero() && furthest.as_ref().is_none_or(|other| other.entries < entries) {
+                    let (engine, seconds) = (by.name(), after.as_secs_f64());
+                    let (inodes, whole_seconds, levels) = (None, None, None);
+                    furthest = Some(Bounded { engine, entries, seconds, bytes, inodes, whole_seconds, levels });
+                }
+            }
+            _ => {
+                furthest = None;
+                break;
+            }
+        }
+    }
+    let each = if furthest.is_some() { ration.each / SHARE } else { ration.each };
+    Ok((furthest, Bounds { each, bytes: Some(Cell::new(left + ration.bytes / LEAVES)), ..ration.bounds() }))
 }
 
-/// Says of engines that were stopped how long they would take, if all that the file system has were in DIR.
+/// The uppermost levels of a tree, as many as a walk, call by call, and then some by each engine come through; and how many they
+/// are.
+fn part(
+    question: &walk::Question,
+    excludes: &[String],
+    bounds: &mut Bounds,
+    ration: &Ration,
+) -> Result<Option<(walk::Question, u32)>, Not> {
+    /// With more entries figures are no better.
+    const ENOUGH: u64 = 50_000;
+    const DEEPEST: u32 = 64;
+    /// Walks for which there must be time.
+    const RUNS: u32 = 10;
+    let mut progress = ration.progress();
+    let mut found: Option<(walk::Question, u32)> = None;
+    let mut entries = 0;
+    for levels in 1..=DEEPEST {
+        progress.at(|| format!("the uppermost {levels} levels"));
+        let upper = walk::Question { filter: filter(excludes, Some(levels))?, ..question.clone() };
+        // What it uses up of the bytes is less than what it leaves to the engines.
+        let left = bounds.bytes.as_ref().map_or(0, Cell::get);
+        let half = Bounds { bytes: Some(Cell::new(left / 2)), ..bounds.clone() };
+        let ran = walk::compare::run(&upper, By::Stat, &half).map_err(no_process)?;
+        bounds.bytes = half.bytes.map(|rest| Cell::new(left - left / 2 + rest.get()));
+        match ran {
+            Ok(run) if run.totals.entries > entries && bounds.fits(run.real * RUNS) => {
+                entries = run.totals.entries;
+                found = Some((upper, levels));
+            }
+            _ => break,
+        }
+        if entries >= ENOUGH {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn no_process(errno: gate::Errno) -> Not {
+    Not::wrong(format!("cannot make a process to walk in: {errno}"))
+}
+
+/// How many files the file system says that it has, if it says so, and all of it is below DIR.
+fn inodes(ground: &Ground<'_>) -> Option<u64> {
+    let place = probe::place::Place::unasked(ground.dir()).ok()?;
+    let mount = place.mount.as_ref()?;
+    let is_whole = mount.content.fsroot == b"/" && mount.target.as_deref() == Some(&ground.root.path[..]);
+    let inodes = place.statfs.files.saturating_sub(place.statfs.files_free);
+    Some(inodes).filter(|inodes| is_whole && *inodes > 0)
+}
+
+/// Says of engines that were stopped how long they would take for all that the file system has.
 fn reckon(compared: &mut compare::Compared, inodes: u64) {
     for (engine, after, seen) in &compared.stopped {
         let rate = *seen as f64 / after.as_secs_f64();
@@ -68,8 +184,8 @@ fn reckon(compared: &mut compare::Compared, inodes: u64) {
     }
 }
 
-fn filter(excludes: &[String]) -> Result<walk::Filter, Not> {
-    walk::Filter::new(excludes, None).map_err(|e| Not::wrong(format!("cannot keep out of network mounts: {e}")))
+fn filter(excludes: &[String], levels: Option<u32>) -> Result<walk::Filter, Not> {
+    walk::Filter::new(excludes, levels).map_err(|e| Not::wrong(format!("cannot keep out of network mounts: {e}")))
 }
 
 /// What a nightly dump would cost, from gathering what it would. Other mounts are left out, as in the walk.
@@ -124,8 +240,8 @@ impl Found {
     fn walked(&self, ration: &Ration) -> Result<String, Not> {
         self.answering()?;
         let Some(walked) = &self.engines else { return Err(Not::chosen("walking was not done either")) };
-        // Where every engine takes too long, gathering does.
-        let part = walked.parts.first().filter(|_| !walked.engines.is_empty());
+        // Where one walk takes too long, or every engine does, gathering does.
+        let part = walked.parts.first().filter(|_| !walked.engines.is_empty() && self.bounded.is_none());
         part.map(|part| part.why.clone()).ok_or_else(|| Not::late(ration.each))
     }
 }

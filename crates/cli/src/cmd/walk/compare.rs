@@ -9,7 +9,7 @@ use report::walk::{Comparison, Engine, LeftOut, Part, Possible, Walk};
 use walk::compare::{NoCompare, Run, compare};
 use walk::{Question, Totals};
 
-use super::{SCHEMA, look, plans, shown};
+use super::{SCHEMA, plans, shown};
 use crate::cmd::mounts::unusable;
 use crate::out::{Done, Failed, Out, gates};
 use crate::progress::Progress;
@@ -80,6 +80,7 @@ pub(crate) fn engines(
             engine,
             entries: last.totals.entries,
             digest: last.totals.digest.to_string(),
+            steady: runs(engine).count() > 1 && runs(engine).all(|run| run.totals.digest == last.totals.digest),
             runs: runs(engine).map(times).collect(),
             gates: gates(&last.tally),
         });
@@ -99,7 +100,7 @@ pub(crate) fn engines(
 }
 
 fn times(run: &Run) -> Times {
-    Times { real: run.real.as_secs_f64(), user: run.user.as_secs_f64(), sys: run.sys.as_secs_f64() }
+    Times::of([run.real, run.user, run.sys])
 }
 
 pub(super) fn run(question: &Question, trials: usize, out: &Out) -> Done {
@@ -111,7 +112,7 @@ pub(super) fn run(question: &Question, trials: usize, out: &Out) -> Done {
         let result = Walk { totals, parts: &compared.parts, compare: Some(comparison), ..Walk::default() };
         out.envelope(SCHEMA, result, &compared.warnings)?;
     } else {
-        out.data(comparison.to_text(look(out)).as_bytes())?;
+        out.data(comparison.to_text(out.look()).as_bytes())?;
     }
     out.warn(&compared.warnings);
     Ok(compared.warnings.len())

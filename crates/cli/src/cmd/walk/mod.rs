@@ -7,9 +7,9 @@ use std::time::Instant;
 use archive::catalog::{Catalog, Options};
 use mounts::Warning;
 use report::entries::Form;
-use report::mounts::Look;
 use report::name::printable;
 use report::walk::{Part, Possible, Totals, Walk};
+use report::words::plural;
 use walk::{Both, By, Desk, Explained, Filter, NoWalk, Question, Sink, Summary};
 
 use crate::args::{Engine, Walk as Args, WalkFormat as Format};
@@ -154,7 +154,7 @@ fn summary(args: &Args, question: &Question, out: &Out) -> Done {
         let mut text = report::walk::totals_text(&totals, &walked.parts);
         if let Some(top) = &top {
             text.push('\n');
-            text.push_str(&report::walk::top_text(top, look(out)));
+            text.push_str(&report::walk::top_text(top, out.look()));
         }
         out.data(text.as_bytes())?;
         tell(&totals, &walked.parts, out);
@@ -223,13 +223,9 @@ fn explain(question: &Question, out: &Out) -> Done {
     if out.json {
         out.envelope(SCHEMA, Walk { parts: &parts, explain: Some(&engines), ..Walk::default() }, &[])?;
     } else {
-        out.data(report::walk::explain_text(&engines, &parts, look(out)).as_bytes())?;
+        out.data(report::walk::explain_text(&engines, &parts, out.look()).as_bytes())?;
     }
     Ok(0)
-}
-
-pub(crate) fn look(out: &Out) -> Look {
-    Look { width: out.width, color: out.color, ..Look::default() }
 }
 
 fn shown(totals: &walk::Totals, seconds: f64) -> Totals {
@@ -243,13 +239,13 @@ fn tell(totals: &Totals, parts: &[Part], out: &Out) {
     let Totals { entries, seconds, .. } = totals;
     let rate = *entries as f64 / seconds;
     let calls = gate::meter::tally().calls();
-    let noun = if *entries == 1 { "entry" } else { "entries" };
+    let entries = plural(*entries, "entry", "entries");
     let took = format!("in {seconds:.3} s and {calls} calls ({rate:.0}/s)");
     match parts {
-        [one] => out.talk(format_args!("{entries} {noun} by {} {took}: {}", one.engine, printable(one.why.as_bytes()))),
+        [one] => out.talk(format_args!("{entries} by {} {took}: {}", one.engine, printable(one.why.as_bytes()))),
         _ => {
-            out.talk(format_args!("{entries} {noun} in {} mounts {took}:", parts.len()));
-            out.talk_table(|width| report::walk::parts_text(parts, Look { width, ..Look::default() }));
+            out.talk(format_args!("{entries} in {} mounts {took}:", parts.len()));
+            out.talk_table(|look| report::walk::parts_text(parts, look));
         }
     }
 }

@@ -1,0 +1,67 @@
+//! What `fathom account` and `fathom pathsearch` have in common: they run a command under a meter, pass its exit status on, and report
+//! when it has ended, without touching its input and output.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+
+use account::call::Failure;
+use gate::file::Writer;
+use report::table::Look;
+
+use crate::out::{Failed, Out};
+
+/// Where the report goes.
+pub(crate) enum Report<'a> {
+    /// Into a file; nothing is to be seen of it until it is whole.
+    File(Writer, &'a [u8]),
+    /// On standard output, behind what the command has written there.
+    Stdout,
+    /// On standard error.
+    Stderr,
+}
+
+impl<'a> Report<'a> {
+    /// As `-o` and `--json` have it. What can be refused is refused before anything runs.
+    pub(crate) fn begin(output: Option<&'a OsStr>, out: &Out) -> Result<Report<'a>, Failed> {
+        match output.map(OsStr::as_bytes) {
+            Some(b"-") => Ok(Report::Stdout),
+            Some(name) => {
+                let cannot = |e| Failed::at("cannot write report", name, e, "give a file that you may write");
+                Ok(Report::File(Writer::create(name).map_err(cannot)?, name))
+            }
+            None if out.json => Ok(Report::Stdout),
+            None => Ok(Report::Stderr),
+        }
+    }
+
+    /// Writes it; the command has ended with `status`.
+    pub(crate) fn end(self, text: impl FnOnce(Look) -> String, status: i32, out: &Out) -> Result<(), Failed> {
+        match self {
+            Report::File(mut file, name) => {
+                let cannot = |e: &dyn std::fmt::Display| {
+                    let next = format!("is there room? The command itself ended with status {status}");
+                    Failed::at("cannot write report", name, e, &next)
+                };
+                file.write_all(text(Look::default()).as_bytes()).map_err(|e| cannot(&e))?;
+                file.publish().map_err(|e| cannot(&e))
+            }
+            Report::Stdout => out.data(text(out.look()).as_bytes()),
+            Report::Stderr => {
+                out.data_err(&text(out.look_err()));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Why there is nothing to report.
+pub(crate) fn not_metered(failure: Failure, out: &Out) -> Failed {
+    match failure {
+        Failure::Command(why, status) => {
+            out.pass_on(status);
+            Failed(why)
+        }
+        Failure::Meter(why) => Failed(format!("cannot meter the command: {why}")),
+    }
+}

@@ -1,0 +1,80 @@
+//! Odd places: a narrow terminal, no /proc, a namespace of processes of its own. Each gets a page.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::build::{bush, dir, tmpfs};
+use crate::support::jail::{fathom_in, furnish, jailed};
+use crate::support::run::args;
+use crate::support::terminal::at_terminal;
+use crate::support::{Need, in_namespace, require, run};
+
+/// Sections that were gathered.
+fn gathered(value: &Value) -> Vec<&'static str> {
+    let sections = ["mounts", "walk", "dump", "account", "startup", "gates"];
+    sections.into_iter().filter(|section| value["result"][section].is_object()).collect()
+}
+
+#[test]
+fn where_there_is_no_proc_the_rest_is_there() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let jail = tmpfs(ground.join("jail"));
+            furnish(&jail);
+            bush(&dir(jail.join("srv")), 3, 3);
+            let mut command = jailed(&jail);
+            let ran = run(command
+                .args(["survey", "/srv", "--json"])
+                .env("PATH", "/usr/bin")
+                .stdin(std::process::Stdio::null()));
+            let value = ran.json();
+            let gathered = gathered(&value);
+            for section in ["mounts", "walk", "dump", "gates"] {
+                assert!(gathered.contains(&section), "no {section}: {}", value["result"]["skipped"]);
+            }
+            assert!(fs::read_to_string(jail.join("fathom-survey.html")).unwrap().trim_end().ends_with("</html>"));
+        });
+    }
+}
+
+#[test]
+fn in_a_container_it_tells_of_what_is_there() {
+    if require(&[Need::Root, Need::Program("unshare")]) {
+        in_namespace(|ground| {
+            let (root, here) = (tmpfs(ground.join("root")), dir(ground.join("here")));
+            bush(&root, 3, 3);
+            let own = fathom_in(&ground.join("bin"));
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "--pid", "--fork", "--mount-proc"]).arg(own);
+            let ran = run(command
+                .args(args!["survey", &root, "--json"])
+                .current_dir(&here)
+                .stdin(std::process::Stdio::null()));
+            let value = ran.exits(0).json();
+            assert_eq!(gathered(&value).len(), 6, "{}", value["result"]["skipped"]);
+            assert!(here.join("fathom-survey.html").is_file());
+        });
+    }
+}
+
+#[test]
+fn a_narrow_terminal_gets_it_too() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let (root, here) = (tmpfs(ground.join("root")), dir(ground.join("here")));
+            bush(&root, 3, 3);
+            let mut command = crate::survey(args![&root]);
+            let (text, status) = at_terminal(command.current_dir(&here).env("NO_COLOR", "1"), 40);
+            assert_eq!(status.code(), Some(0), "{text}");
+            // Sentences are broken between words, whatever tables do.
+            let long =
+                text.lines().find(|line| line.starts_with("- ") && line.chars().count() > 40 && line.contains(' '));
+            assert!(
+                text.contains("What to do about it") && long.is_none_or(|line| line.split(' ').count() <= 2),
+                "{long:?}"
+            );
+        });
+    }
+}

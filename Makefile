@@ -10,7 +10,7 @@ target := $(or $(CARGO_TARGET_DIR),target)
 musl := $(shell uname -m)-unknown-linux-musl
 
 run: build
-	./target/release/fathom survey /
+	$(target)/release/fathom survey /
 
 build: setup
 	cargo build --release --locked --quiet

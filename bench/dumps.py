@@ -10,7 +10,7 @@ from measure import Contender, measure, run, run_json, run_strace
 from namespace import MS_PRIVATE, in_namespace
 from peers import program
 from trees import FILE_SYSTEMS, Ground, LargeFiles, Tree
-from walks import ENGINES, entries, file_systems, join, say
+from walks import ENGINES, entries, file_systems, growth, join, say
 
 COLUMNS = (
     "bench case fs cache entries name_bytes contender trial real user sys maxrss_kib exit"
@@ -331,9 +331,8 @@ def bench_dump(options):
     if shutil.which("strace"):
         say("dump: calls of the peers")
         yield from calls_case(options)
-    counts = GROWTH if options.full else GROWTH[:2] if options.quick else GROWTH[:3]
     for fs in file_systems(options, [*ENGINES, "tmpfs"]):
-        for count in counts:
+        for count in growth(options, GROWTH):
             say(f"dump: memory, {fs}, {count:,} entries")
             yield from growth_case(options, fs, count)
 

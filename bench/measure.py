@@ -108,18 +108,24 @@ def untimed(row):
     return {k: v for k, v in row.items() if k not in ("real", "user", "sys", "maxrss_kib")}
 
 
-def measure(contenders, trials, runner, warm_up=True, **about):
-    """All rows of one case: each trial runs every contender, a different one first each time."""
-    rows, slow = [], set()
-    for trial in range(-1 if warm_up else 0, trials):  # -1 warms up, and is not kept
+def turns(contenders, trials, warm_up=True):
+    """(trial, contender): each trial has every contender, a different one first each time; -1 warms up, and is not kept."""
+    for trial in range(-1 if warm_up else 0, trials):
         turn = trial % len(contenders)
         for contender in contenders[turn:] + contenders[:turn]:
-            most = min(contender.most or trials, SLOW_TRIALS if contender.name in slow else trials)
-            if trial >= most:
-                continue
-            row = runner(contender.argv)
-            if row["real"] > SLOW:
-                slow.add(contender.name)
-            if trial >= 0:
-                rows.append(about | {"contender": contender.name, "trial": trial} | row)
+            yield trial, contender
+
+
+def measure(contenders, trials, runner, warm_up=True, **about):
+    """All rows of one case."""
+    rows, slow = [], set()
+    for trial, contender in turns(contenders, trials, warm_up):
+        most = min(contender.most or trials, SLOW_TRIALS if contender.name in slow else trials)
+        if trial >= most:
+            continue
+        row = runner(contender.argv)
+        if row["real"] > SLOW:
+            slow.add(contender.name)
+        if trial >= 0:
+            rows.append(about | {"contender": contender.name, "trial": trial} | row)
     return rows

@@ -8,7 +8,7 @@ from statistics import median
 
 from figures import grouped, table, times
 from namespace import MS_PRIVATE, in_namespace, mount
-from measure import ENVIRONMENT, Contender
+from measure import ENVIRONMENT, Contender, turns
 
 COLUMNS = "bench case fs contender trial directories files seconds lookups_per_second ns".split()
 DIRECTORIES = 16
@@ -51,14 +51,12 @@ def pathwalk_case(options, fs, root, reference, files):
     rivals = contenders(options.fathom, reference, root, files)
     about = {"bench": "pathwalk", "case": "warm", "fs": fs, "directories": DIRECTORIES, "files": files}
     rows = []
-    for trial in range(-1, options.trials):  # -1 warms up, and is not kept
-        turn = trial % len(rivals)
-        for contender in rivals[turn:] + rivals[:turn]:
-            took = seconds(contender.argv)
-            if trial >= 0 and took > 0:
-                rate = DIRECTORIES * files / took
-                cost = {"seconds": took, "lookups_per_second": round(rate), "ns": round(1e9 / rate, 1)}
-                rows.append(about | {"contender": contender.name, "trial": trial} | cost)
+    for trial, contender in turns(rivals, options.trials):
+        took = seconds(contender.argv)
+        if trial >= 0 and took > 0:
+            rate = DIRECTORIES * files / took
+            cost = {"seconds": took, "lookups_per_second": round(rate), "ns": round(1e9 / rate, 1)}
+            rows.append(about | {"contender": contender.name, "trial": trial} | cost)
     subprocess.run([options.fathom, "pathwalk", "-r", *shape], check=True, stdout=subprocess.DEVNULL)
     return rows
 

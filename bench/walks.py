@@ -198,6 +198,11 @@ def entries(options):
     return options.entries or (FEW if options.quick else ENTRIES)
 
 
+def growth(options, counts):
+    """How large trees get, of four sizes."""
+    return counts if options.full else counts[:2] if options.quick else counts[:3]
+
+
 def walk_case(options, fs, shape):
     tree = Tree(shape, entries(options))
     whole = options.full or shape == "many"
@@ -322,9 +327,8 @@ def growth_case(options, fs, count):
 
 
 def bench_growth(options):
-    counts = GROWTH if options.full else GROWTH[:2] if options.quick else GROWTH[:3]
     for fs in file_systems(options, ENGINES):
-        for count in [options.entries] if options.entries else counts:
+        for count in [options.entries] if options.entries else growth(options, GROWTH):
             say(f"growth: {fs}, {count:,} entries")
             yield from growth_case(options, fs, count)
 

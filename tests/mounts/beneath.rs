@@ -4,11 +4,14 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::mount::{MountFlags, mount};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::build::{bind, dir, file, tmpfs};
+use crate::support::fuse::Manner::{Hung, Silent, Works};
+use crate::support::fuse::serve;
 use crate::support::jail::{as_nobody, fathom_in, furnish, jailed};
 use crate::support::run::{args, mount_at, path, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -127,6 +130,33 @@ fn in_a_chroot_that_is_no_mount_it_says_what_it_cannot_see() {
             assert!(mount_at(&value, Path::new("/tree/m"))["beneath"].is_null());
             assert_eq!(warned, [Path::new("/tree/m")], "{ran}");
             assert_eq!(mount_at(&value, Path::new("/tree/m/inner"))["beneath"], json!({"files": 0, "bytes": 0}));
+        });
+    }
+}
+
+#[test]
+fn a_mount_on_one_that_hangs_holds_nothing_up() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|ground| {
+            let [hung, silent, fine] = ["hung", "silent", "fine"].map(|name| ground.join(name));
+            let _servers = [serve(Hung, &hung), serve(Silent, &silent), serve(Works, &fine)];
+            for at in [&hung, &silent, &fine] {
+                // Over the root of what the server serves: no name leads there any more.
+                mount("tmpfs", at, "tmpfs", MountFlags::empty(), c"").unwrap();
+            }
+            let ran = run(&mut fathom(args!["mounts", ground, "--beneath", "--json"])).exits(1);
+            assert!(ran.elapsed < Duration::from_secs(10), "{:?}", ran.elapsed);
+            let value = ran.json();
+            let visible: Vec<&Value> =
+                value["result"]["mounts"].as_array().unwrap().iter().filter(|mount| mount["hidden"] == false).collect();
+            let beneath = |at: &Path| &visible.iter().find(|mount| path(mount, "target") == at).unwrap()["beneath"];
+            assert_eq!([beneath(&hung), beneath(&silent)], [&Value::Null; 2], "{value}");
+            assert_eq!(beneath(&fine), &json!({"files": 0, "bytes": 0}));
+            let warnings = value["warnings"].as_array().unwrap();
+            let mut named: Vec<_> = warnings.iter().map(|warning| path(warning, "path")).collect();
+            named.sort();
+            assert_eq!(named, [hung, silent]);
+            assert!(warnings.iter().all(|warning| warning["errno"] == "ETIMEDOUT"), "{value}");
         });
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::methods::{BY_DEVICE, whole};
-use crate::support::build::{bind, file, tmpfs};
+use crate::support::build::{bind, dir, file, tmpfs};
 use crate::support::fuse::Manner::{Denies, Fails, File, Hung, LongName, Silent, Slow, Stale, Works};
 use crate::support::fuse::{Server, serve};
 use crate::support::jail::{as_nobody, fathom_in, refuse};
@@ -275,6 +275,21 @@ fn a_mount_answers_also_where_statx_is_refused() {
                 let value: serde_json::Value = serde_json::from_slice(&run(&mut command).stdout).unwrap();
                 assert_eq!(mount_at(&value, ground)["verdict"], "ok", "{errno}: {value}");
             }
+        });
+    }
+}
+
+#[test]
+fn what_has_been_removed_has_no_server_to_look_at() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let at = bind(dir(ground.join("source")), ground.join("at"));
+            fs::remove_dir(ground.join("source")).unwrap();
+            let value = check(ground).exits(1).json();
+            assert_eq!(mount_at(&value, &at)["verdict"], "stale");
+            let warning = &value["warnings"][0];
+            assert_eq!((&warning["errno"], path(warning, "path")), (&"ENOENT".into(), at));
+            assert!(warning["message"].as_str().unwrap().contains("removed"), "{warning}");
         });
     }
 }

@@ -226,6 +226,23 @@ fn fstab_keeps_the_options_of_a_bind_mount() {
 }
 
 #[test]
+fn fstab_names_the_original_of_a_bind_mount_outside_of_the_root() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let (shown, tree) = (dir(ground.join("shown")), dir(ground.join("tree")));
+            let (at, own) = (bind(&shown, tree.join("at")), tmpfs(tree.join("own")));
+            let bound = format!("{} {} none bind 0 0", shown.display(), at.display());
+            for by in ["auto", "kernel"] {
+                let ran = run(&mut fathom(args!["mounts", &tree, "--by", by, "--format", "fstab"])).exits(0);
+                let written = ran.lines();
+                assert_eq!((written.len(), written[0]), (2, &*bound), "{ran}");
+                assert!(written[1].contains(&format!(" {} tmpfs ", own.display())), "{ran}");
+            }
+        });
+    }
+}
+
+#[test]
 fn three_thousand_binds_are_written_at_once() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {

@@ -88,6 +88,16 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
+fn of_a_flag_that_is_given_twice_the_last_counts() {
+    // As an alias of a shell's has it: alias fathom='fathom --color=always -q'.
+    let ran = run(&mut fathom("--color always -q mounts -q --color never --format table --format paths".split(' ')));
+    let ran = ran.exits(0);
+    assert!(ran.stdout.starts_with(b"/") && ran.stderr.is_empty(), "{ran}");
+    let ran = run(&mut fathom("mounts --assert / --assert /proc/self".split(' '))).exits(1);
+    assert!(ran.stdout.starts_with(b"/ is a mount point") && ran.stderr.contains("/proc/self"), "{ran}");
+}
+
+#[test]
 fn an_unknown_method_is_answered_with_the_known_ones() {
     let ran = run(&mut fathom(["mounts", "--by", "nonsense"])).refused();
     for by in ["nonsense", "kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"] {

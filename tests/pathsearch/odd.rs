@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
 use serde_json::Value;
@@ -77,6 +78,28 @@ fn one_that_is_not_root_is_served_as_well() {
         super::schema::check(&value);
         assert_eq!(misses(&value), before, "{ran}");
         assert_eq!(ran.code(), 127);
+    }
+}
+
+#[test]
+fn a_directory_that_is_closed_ends_no_search() {
+    if require(&[Need::Root, Need::Program("dash")]) {
+        let place = tempfile::tempdir().unwrap();
+        let closed = place.path().join("closed");
+        std::fs::create_dir(&closed).unwrap();
+        for (dir, mode) in [(place.path(), 0o755), (&closed, 0o700)] {
+            std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let path = format!("{}:/nowhere:/usr//bin/.", closed.display());
+        let mut program = fathom(args!["pathsearch", "--json", "--", "dash", "-c", "tail /dev/null"]);
+        program.uid(65534).gid(65534).current_dir("/").env("PATH", path).env_remove("LD_LIBRARY_PATH");
+        let ran = run(&mut program).exits(0);
+        let value: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"));
+        super::schema::check(&value);
+        let search = of_kind(&value, "PATH").into_iter().find(|search| search["name"] == "tail").unwrap();
+        assert_eq!(search["tried"], serde_json::json!([closed.join("tail"), "/nowhere/tail", "/usr/bin/tail"]));
+        assert_eq!((&search["found"], &search["misses"]), (&"/usr/bin/tail".into(), &1.into()), "{search}");
+        assert_eq!(misses(&value)[&b"/nowhere"[..]], 1);
     }
 }
 

@@ -72,6 +72,16 @@ fn what_cannot_be_better_stays() {
 }
 
 #[test]
+fn a_path_of_which_nothing_would_be_left_stays() {
+    // An empty one would be the working directory.
+    for path in ["/nowhere:/no/where", "/nowhere:", "/dev/null"] {
+        let ran = run(fathom(args!["pathsearch", "-q", "--apply-path", "--", "/bin/sh", "-c", "nothing 2>&-; true"])
+            .env("PATH", path));
+        assert_eq!(ran.lines().last(), Some(&&*format!("PATH='{path}'; export PATH")), "{ran}");
+    }
+}
+
+#[test]
 fn a_directory_that_may_be_any_is_not_passed() {
     if require(&[Need::Program("dash")]) {
         let place = tempfile::tempdir().unwrap();

@@ -80,6 +80,7 @@ fn options_as_getopt_takes_them() {
         &["-ctrC", "-l3", "-f4"][..],
         &["--create", "--test", "--remove", "--primecache", "--length=3", "--files", "4"],
         &["--cre", "--te", "--rem", "--cacheonly", "--len", "3", "--fil=4"],
+        &["-ctr", "-C", "-c", "-l7", "-f", "9", "-l", "3", "--files=4"],
     ] {
         for first in [true, false] {
             let (mut before, mut behind) = (args!["pathwalk"].to_vec(), args![&root].to_vec());

@@ -3,10 +3,9 @@
 //! keeps them; each opening is asked for.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{CString, OsStr};
-use std::fs::{File, Metadata, OpenOptions};
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -15,11 +14,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, unmount};
 
 use super::build;
 use super::fuse::{
-    BATCH_FORGET, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, OPENDIR, READDIR, RELEASEDIR, STATFS, words,
+    BATCH_FORGET, DIRECTORY, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, OPENDIR, READDIR, RELEASEDIR, STATFS, connect,
+    dirent, reply, words,
 };
 
 const READLINK: u32 = 5;
@@ -64,7 +64,7 @@ struct Shared {
 }
 
 /// Inode, type and name of an entry of a directory.
-type Entry = (u64, u32, Vec<u8>);
+type Entry = (u64, u8, Vec<u8>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -78,11 +78,8 @@ struct State {
 /// Shows `tree` at `at`.
 pub(crate) fn serve(tree: &Path, at: &Path, how: Slowness) -> Far {
     build::dir(at);
-    let device = OpenOptions::new().read(true).write(true).open("/dev/fuse").unwrap();
-    let options =
-        format!("fd={},rootmode=40755,user_id=0,group_id=0,allow_other,default_permissions", device.as_raw_fd());
-    let options = CString::new(options).unwrap();
-    mount("far", at, "fuse.far", MountFlags::NODEV | MountFlags::RDONLY, options.as_c_str()).unwrap();
+    let options = format!("rootmode={DIRECTORY:o},default_permissions");
+    let device = connect(at, ("far", "fuse.far"), MountFlags::RDONLY, 0, &options);
     let state = State { paths: vec![PathBuf::new(), tree.to_path_buf()], ..State::default() };
     let shared =
         Arc::new(Shared { device, how, counts: [const { AtomicU64::new(0) }; OPERATIONS], state: Mutex::new(state) });
@@ -153,12 +150,7 @@ fn attend(shared: &Shared) {
         if [FORGET, INTERRUPT, BATCH_FORGET].contains(&operation) {
             continue;
         }
-        let (error, body) = match answer(shared, operation, &request[..length]) {
-            Ok(body) => (0, body),
-            Err(errno) => (-errno, Vec::new()),
-        };
-        let length = u32::try_from(16 + body.len()).unwrap();
-        let reply = [&length.to_ne_bytes()[..], &error.to_ne_bytes(), &request[8..16], &body].concat();
+        let reply = reply(&request, answer(shared, operation, &request[..length]));
         // No network file system passes an ioctl on.
         if ![INIT, IOCTL].contains(&operation) && (operation == LOOKUP || !shared.how.only_lookups) {
             // It sleeps all the time, as one does whose answer comes over a wire, and takes no processor from those who wait.
@@ -255,7 +247,7 @@ fn answer(shared: &Shared, operation: u32, request: &[u8]) -> Result<Vec<u8>, i3
                     () if kind.is_char_device() => libc::DT_CHR,
                     () => libc::DT_UNKNOWN,
                 });
-                (std::os::unix::fs::DirEntryExt::ino(&entry), u32::from(kind), entry.file_name().as_bytes().to_vec())
+                (std::os::unix::fs::DirEntryExt::ino(&entry), kind, entry.file_name().as_bytes().to_vec())
             };
             let list: Vec<Entry> = std::fs::read_dir(&path).map_err(errno)?.map(entry).collect();
             state.handles += 1;
@@ -269,14 +261,11 @@ fn answer(shared: &Shared, operation: u32, request: &[u8]) -> Result<Vec<u8>, i3
             let from = usize::try_from(number(request, BODY + 8)).unwrap();
             let mut out = Vec::new();
             for (at, (ino, kind, name)) in list.iter().enumerate().skip(from) {
-                let length = (24 + name.len()).next_multiple_of(8);
-                if out.len() + length > size {
+                let entry = dirent(*ino, at as u64 + 1, *kind, name);
+                if out.len() + entry.len() > size {
                     break;
                 }
-                out.extend([*ino, at as u64 + 1].map(u64::to_ne_bytes).concat());
-                out.extend(words(&[u32::try_from(name.len()).unwrap(), *kind]));
-                out.extend(name);
-                out.resize(out.len().next_multiple_of(8), 0);
+                out.extend(entry);
             }
             Ok(out)
         }

@@ -63,10 +63,7 @@ pub(crate) fn serve_as(manner: Manner, at: &Path, source: &str, fstype: &str) ->
         build::dir(at);
         DIRECTORY
     };
-    let device = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/fuse").unwrap();
-    let options = format!("fd={},rootmode={mode:o},user_id=0,group_id=0,allow_other", device.as_raw_fd());
-    let options = CString::new(options).unwrap();
-    mount(source, at, fstype, MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str()).unwrap();
+    let device = connect(at, (source, fstype), MountFlags::NOSUID, libc::O_NONBLOCK, &format!("rootmode={mode:o}"));
 
     let ended = Arc::new(AtomicBool::new(false));
     let (thread, device) = match manner {
@@ -78,6 +75,21 @@ pub(crate) fn serve_as(manner: Manner, at: &Path, source: &str, fstype: &str) ->
         }
     };
     Server { ended, thread, _device: device }
+}
+
+/// Mounts on `at` what is then served by who reads from, and writes to, what this gives.
+pub(super) fn connect(
+    at: &Path,
+    (source, fstype): (&str, &str),
+    flags: MountFlags,
+    opened: i32,
+    options: &str,
+) -> File {
+    let device = OpenOptions::new().read(true).write(true).custom_flags(opened).open("/dev/fuse").unwrap();
+    let options = format!("fd={},user_id=0,group_id=0,allow_other,{options}", device.as_raw_fd());
+    let options = CString::new(options).unwrap();
+    mount(source, at, fstype, flags | MountFlags::NODEV, options.as_c_str()).unwrap();
+    device
 }
 
 impl Drop for Server {
@@ -126,7 +138,6 @@ pub(super) const DIRECTORY: u32 = 0o040_755;
 
 fn answer(manner: Manner, request: &[u8]) -> Option<Vec<u8>> {
     let operation = u32::from_ne_bytes(request[4..8].try_into().unwrap());
-    let unique = &request[8..16];
     if [FORGET, INTERRUPT, BATCH_FORGET].contains(&operation) {
         return None;
     }
@@ -144,12 +155,25 @@ fn answer(manner: Manner, request: &[u8]) -> Option<Vec<u8>> {
         }
         _ => empty_directory(operation),
     };
+    Some(reply(request, result))
+}
+
+/// `struct fuse_out_header`, which names the request, and what belongs to the answer.
+pub(super) fn reply(request: &[u8], result: Result<Vec<u8>, i32>) -> Vec<u8> {
     let (error, body) = match result {
         Ok(body) => (0, body),
         Err(errno) => (-errno, Vec::new()),
     };
     let length = u32::try_from(16 + body.len()).unwrap();
-    Some([&length.to_ne_bytes()[..], &error.to_ne_bytes(), unique, &body].concat())
+    [&length.to_ne_bytes()[..], &error.to_ne_bytes(), &request[8..16], &body].concat()
+}
+
+/// `struct fuse_dirent`: inode, offset of the next, length of the name, type, name, padding.
+pub(super) fn dirent(inode: u64, next: u64, kind: u8, name: &[u8]) -> Vec<u8> {
+    let head = [inode, next].map(u64::to_ne_bytes).concat();
+    let mut entry = [&head, &words(&[u32::try_from(name.len()).unwrap(), u32::from(kind)]), name].concat();
+    entry.resize(entry.len().next_multiple_of(8), 0);
+    entry
 }
 
 fn empty_directory(operation: u32) -> Result<Vec<u8>, i32> {
@@ -199,11 +223,7 @@ fn long_name(operation: u32, request: &[u8]) -> Result<Vec<u8>, i32> {
     let mut entries = Vec::new();
     if number(body + 8) == 0 {
         for (name, inode) in names.iter().zip(ROOT + 1..) {
-            // `struct fuse_dirent`: inode, offset of the next, length of the name, type, name, padding.
-            entries.extend([inode, inode].map(u64::to_ne_bytes).concat());
-            entries.extend(words(&[u32::try_from(name.len()).unwrap(), u32::from(libc::DT_DIR)]));
-            entries.extend(name);
-            entries.resize(entries.len().next_multiple_of(8), 0);
+            entries.extend(dirent(inode, inode, libc::DT_DIR, name));
         }
     }
     Ok(entries)

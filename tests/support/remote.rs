@@ -2,10 +2,8 @@
 //! once, and the server counts how many were. It can refuse some, and it can die.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,12 +11,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::mount::{MountFlags, mount};
+use rustix::mount::MountFlags;
 
 use super::build;
 use super::fuse::{
     BATCH_FORGET, DIRECTORY, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, OPENDIR, PLAIN_FILE, READDIR, RELEASEDIR,
-    STATFS, attributes, words,
+    STATFS, attributes, connect, dirent, reply, words,
 };
 
 /// A tree to be served, and how: directories `d0`, `d1`, ... with files `f0`, `f1`, ... in each.
@@ -72,10 +70,8 @@ pub(crate) struct Server {
 /// Serves the tree on `at`, which is made where it is missing.
 pub(crate) fn serve_far(far: Far, at: &Path) -> Server {
     build::dir(at);
-    let device = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/fuse").unwrap();
-    let options = format!("fd={},rootmode={DIRECTORY:o},user_id=0,group_id=0,allow_other", device.as_raw_fd());
-    let options = std::ffi::CString::new(options).unwrap();
-    mount("far", at, "fuse.far", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str()).unwrap();
+    let options = format!("rootmode={DIRECTORY:o}");
+    let device = connect(at, ("far", "fuse.far"), MountFlags::NOSUID, libc::O_NONBLOCK, &options);
     let (load, ended) = (Arc::new(Load::default()), Arc::new(AtomicBool::new(false)));
     let thread = thread::spawn({
         let (load, ended) = (Arc::clone(&load), Arc::clone(&ended));
@@ -217,16 +213,12 @@ impl Far {
             let Some(child) = self.child(within, number) else { break };
             let path = Far::path(&child);
             let name = path.rsplit('/').next().unwrap();
-            // `struct fuse_dirent`: inode, offset of the next, length of the name, type, name, padding.
             let kind = if matches!(child, Node::File(..)) { libc::DT_REG } else { libc::DT_DIR };
-            let head = [self.inode(&child), number + 1].map(u64::to_ne_bytes).concat();
-            let more = words(&[u32::try_from(name.len()).unwrap(), u32::from(kind)]);
-            let mut record = [&head, &more, name.as_bytes()].concat();
-            record.resize(record.len().next_multiple_of(8), 0);
-            if entries.len() + record.len() > room {
+            let entry = dirent(self.inode(&child), number + 1, kind, name.as_bytes());
+            if entries.len() + entry.len() > room {
                 break;
             }
-            entries.extend(record);
+            entries.extend(entry);
         }
         Ok(entries)
     }
@@ -240,7 +232,7 @@ fn answer(far: &Far, request: &[u8]) -> Option<Vec<u8>> {
     const RELEASE: u32 = 18;
     let number = |at: usize| u64::from_ne_bytes(request[at..at + 8].try_into().unwrap());
     let word = |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().unwrap());
-    let (operation, unique, node, body) = (word(4), &request[8..16], number(16), 40);
+    let (operation, node, body) = (word(4), number(16), 40);
     let node = || far.node(node);
     let result = match operation {
         FORGET | INTERRUPT | BATCH_FORGET => return None,
@@ -264,10 +256,5 @@ fn answer(far: &Far, request: &[u8]) -> Option<Vec<u8>> {
         }
         _ => Err(libc::ENOSYS),
     };
-    let (error, body) = match result {
-        Ok(body) => (0, body),
-        Err(errno) => (-errno, Vec::new()),
-    };
-    let length = u32::try_from(16 + body.len()).unwrap();
-    Some([&length.to_ne_bytes()[..], &error.to_ne_bytes(), unique, &body].concat())
+    Some(reply(request, result))
 }

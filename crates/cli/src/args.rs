@@ -60,8 +60,8 @@ const EXAMPLES: &[(&str, &str)] = &[
 
 /// Measure what file-system work costs, find the cheapest correct way to do it here, and do it that way
 #[derive(Parser, Debug)]
-#[command(name = "fathom", version, propagate_version = true, max_term_width = 100, after_help = exit!(),
-          after_long_help = help::ending(EXAMPLES, "", help::EXIT))]
+#[command(name = "fathom", version, propagate_version = true, max_term_width = 100, args_override_self = true,
+          after_help = exit!(), after_long_help = help::ending(EXAMPLES, "", help::EXIT))]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,

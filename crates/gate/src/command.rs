@@ -12,7 +12,7 @@ use libc::{c_char, c_int, c_long, c_void};
 
 use crate::meter::answer;
 use crate::process::{self, Ended, Shared};
-use crate::signals::Handled;
+use crate::signals::{Handled, disposition, forget_handlers};
 use crate::{Errno, Result};
 
 /// Words that the two processes share.
@@ -50,7 +50,7 @@ impl Held {
         // SAFETY: the child runs on a copy of this thread's memory, and never returns from the block below.
         let pid = answer(c_long::from(unsafe { libc::fork() }))? as libc::pid_t;
         if pid == 0 {
-            forget_handlers();
+            forget_handlers(1..=64); // as execve(2) does anyway
             drop(mask);
             let child = std::panic::AssertUnwindSafe(|| become_command(&words, parent, program, &argv, prepare));
             let _ = std::panic::catch_unwind(child);
@@ -273,13 +273,7 @@ impl Drop for Mask {
 static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn look_at_sigpipe() {
-    // SAFETY: zero is a valid sigaction, and the pointer is to a live one.
-    let before = unsafe {
-        let mut before: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut before);
-        before
-    };
-    SIGPIPE_WAS_IGNORED.store(before.sa_sigaction == libc::SIG_IGN, Ordering::SeqCst);
+    SIGPIPE_WAS_IGNORED.store(disposition(libc::SIGPIPE).sa_sigaction == libc::SIG_IGN, Ordering::SeqCst);
 }
 
 /// Run by the loader, before the runtime.
@@ -287,20 +281,6 @@ extern "C" fn look_at_sigpipe() {
 // SAFETY: the section holds pointers to functions; this one needs nothing that is not there at that time.
 #[unsafe(link_section = ".init_array")]
 static LOOK_AT_SIGPIPE: extern "C" fn() = look_at_sigpipe;
-
-/// What execve(2) does anyway: signals with a handler do what they do by default.
-fn forget_handlers() {
-    for signal in 1..=64 {
-        // SAFETY: zero is a valid sigaction, and the pointer is to a live one; no such signal is an error, which is ignored.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            let known = libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0;
-            if known && ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction) {
-                libc::signal(signal, libc::SIG_DFL);
-            }
-        }
-    }
-}
 
 fn give_back_sigpipe() {
     let was = if SIGPIPE_WAS_IGNORED.load(Ordering::SeqCst) { libc::SIG_IGN } else { libc::SIG_DFL };

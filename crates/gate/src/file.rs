@@ -10,6 +10,7 @@ use libc::{c_int, c_long, syscall};
 use crate::fs::{At, CWD, FileType, Open, Statx, Want, openat, pread64, read, readlinkat, statx};
 use crate::long::{c_string, open_long, reach, statx_long};
 use crate::meter::{Gate, answer, pass};
+use crate::signals::disposition;
 use crate::{Errno, Fd, Result};
 
 /// Writes to a descriptor. [write(2)](https://man7.org/linux/man-pages/man2/write.2.html)
@@ -417,15 +418,12 @@ fn take_away_on_signals() {
         }
     }
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: zero is a valid sigaction; both pointers are to live ones; the handler keeps to what handlers may do.
-        unsafe {
-            let mut now: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(signal, std::ptr::null(), &raw mut now);
-            if now.sa_sigaction == libc::SIG_DFL {
-                now.sa_sigaction = on_signal as *const () as usize;
-                now.sa_flags = libc::SA_RESTART;
-                libc::sigaction(signal, &raw const now, std::ptr::null_mut());
-            }
+        let mut action = disposition(signal);
+        if action.sa_sigaction == libc::SIG_DFL {
+            action.sa_sigaction = on_signal as *const () as usize;
+            action.sa_flags = libc::SA_RESTART;
+            // SAFETY: the pointer is to a live sigaction; the handler keeps to what handlers may do.
+            unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
         }
     }
 }

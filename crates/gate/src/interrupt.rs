@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use libc::{c_int, c_void};
 
-use crate::signals::Handled;
+use crate::signals::{Handled, forget_handlers};
 
+/// The signals that are noted.
+const NOTED: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// The signal that has come; 0 while there was none.
 static CAME: AtomicI32 = AtomicI32::new(0);
 
@@ -22,16 +24,7 @@ pub fn let_go(guard: Guard) {
 
 /// In a child that has nothing to put away: what the parent would only note ends it, as if [`hold`] had not been called.
 pub fn heed() {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: zero is a valid sigaction, the pointer is to a live one, and the default is always a valid disposition.
-        unsafe {
-            let mut now: libc::sigaction = std::mem::zeroed();
-            libc::sigaction(signal, std::ptr::null(), &raw mut now);
-            if now.sa_sigaction != libc::SIG_IGN {
-                libc::signal(signal, libc::SIG_DFL);
-            }
-        }
-    }
+    forget_handlers(NOTED);
 }
 
 /// From now until [`Guard`] is dropped, the first SIGINT, SIGTERM or SIGHUP is only noted, for [`asked`]; a second one ends
@@ -41,7 +34,7 @@ pub fn hold() -> Guard {
         CAME.store(signal, Ordering::SeqCst);
     }
     // SAFETY: the handler stores one word.
-    Guard(unsafe { Handled::new([libc::SIGINT, libc::SIGTERM, libc::SIGHUP], on_signal, libc::SA_RESETHAND) })
+    Guard(unsafe { Handled::new(NOTED, on_signal, libc::SA_RESETHAND) })
 }
 
 /// The signal that asks this process to stop, if one has come.

@@ -29,7 +29,7 @@
 //! | [`ptrace`] | the stops of traced processes: `ptrace`, `process_vm_readv` |
 //! | [`scratch`] | files that are made to be experimented on |
 //! | [`seccomp`] | a filter that stops a traced process at some of its calls |
-//! | `signals` | handlers of signals, for a while |
+//! | `signals` | what signals do, and handlers of them for a while |
 //! | [`uring`] | what statx costs through io_uring |
 //! | [`xattr`] | extended attributes: `listxattrat`, `getxattrat`, `flistxattr`, ... |
 //! | [`xfs`] | bulkstat and the geometry of XFS |

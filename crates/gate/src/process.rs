@@ -238,16 +238,12 @@ pub fn raise(signal: i32) {
 /// wants anything). [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html),
 /// [ioprio_set(2)](https://man7.org/linux/man-pages/man2/ioprio_set.2.html)
 pub fn yield_to_others() {
-    const NICE: c_int = 10;
+    const NICE: c_long = 10;
     const WHO_PROCESS: c_int = 1;
     const BEST_EFFORT_LAST: c_int = 2 << 13 | 7;
-    // SAFETY: no pointers; both are about the calling thread. What is refused is left as it is.
-    unsafe {
-        if libc::getpriority(libc::PRIO_PROCESS as _, 0) < NICE {
-            libc::setpriority(libc::PRIO_PROCESS as _, 0, NICE);
-        }
-        libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, BEST_EFFORT_LAST);
-    }
+    set_nice(NICE.max(nice())); // what is refused is left as it is
+    // SAFETY: no pointers; it is about the calling thread.
+    unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, BEST_EFFORT_LAST) };
 }
 
 /// Bytes that a process and those that it has waited for have had read from disks and written to them.
@@ -334,25 +330,13 @@ pub fn cpu_time() -> Duration {
 /// Blocks of 512 bytes that this process has had read from disks so far, those of directories and inodes among them.
 /// [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
 pub fn blocks_read() -> u64 {
-    // SAFETY: zero is a valid rusage, and the pointer is to a live one.
-    let usage = unsafe {
-        let mut usage = std::mem::zeroed::<libc::rusage>();
-        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
-        usage
-    };
-    usage.ru_inblock.unsigned_abs()
+    usage(libc::RUSAGE_SELF).ru_inblock.unsigned_abs()
 }
 
 /// CPU time of the processes that this one has waited for, as their parent, and of those that they have waited for: in the
 /// programs, and in the kernel. [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
 pub fn children_time() -> (Duration, Duration) {
-    // SAFETY: zero is a valid rusage, and the pointer is to a live one.
-    let usage = unsafe {
-        let mut usage = std::mem::zeroed::<libc::rusage>();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
-        usage
-    };
-    let all = ended(0, &usage);
+    let all = ended(0, &usage(libc::RUSAGE_CHILDREN));
     (all.user, all.sys)
 }
 
@@ -390,8 +374,7 @@ impl Ahead {
     /// [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html)
     pub fn get() -> Option<Ahead> {
         const AHEAD: c_long = -15;
-        // SAFETY: no pointers. The call itself answers 20 less the value, so that it is no error number.
-        let nice = 20 - unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) };
+        let nice = nice();
         set_nice(AHEAD.min(nice)).then_some(Ahead { nice })
     }
 }
@@ -402,6 +385,11 @@ impl Drop for Ahead {
     }
 }
 
+fn nice() -> c_long {
+    // SAFETY: no pointers. The call itself answers 20 less the value, so that it is no error number.
+    20 - unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) }
+}
+
 fn set_nice(nice: c_long) -> bool {
     // SAFETY: no pointers; 0 is the calling thread.
     unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, 0, nice) == 0 }
@@ -410,11 +398,16 @@ fn set_nice(nice: c_long) -> bool {
 /// How often the calling thread had to leave its processor to somebody else before it was done.
 /// [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html), `ru_nivcsw`
 pub fn preemptions() -> i64 {
-    // SAFETY: zero is a valid rusage.
-    let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
-    // SAFETY: `usage` is a live rusage.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
-    usage.ru_nivcsw as i64
+    usage(libc::RUSAGE_THREAD).ru_nivcsw
+}
+
+fn usage(whose: c_int) -> libc::rusage {
+    // SAFETY: zero is a valid rusage, and the pointer is to a live one.
+    unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(whose, &raw mut usage);
+        usage
+    }
 }
 
 /// Raises the limit on open descriptors as far as it goes, and gives what it is then.
@@ -433,8 +426,7 @@ pub fn raise_open_files() -> usize {
 
 /// Whether this is the superuser, as far as that may be said of a process in a user namespace.
 pub fn is_root() -> bool {
-    // SAFETY: geteuid cannot fail and touches no memory.
-    unsafe { libc::geteuid() == 0 }
+    is_me(0)
 }
 
 /// The user and the group that files made by this process belong to.
@@ -445,8 +437,7 @@ pub fn ids() -> (u32, u32) {
 
 /// Whether files of this owner are this process's own.
 pub fn is_me(uid: u32) -> bool {
-    // SAFETY: geteuid cannot fail and touches no memory.
-    unsafe { libc::geteuid() == uid }
+    ids().0 == uid
 }
 
 /// Has the C library keep memory that was freed, as it does anyway while there is little of it. To give some back it would
@@ -528,11 +519,9 @@ mod tests {
 
     #[test]
     fn who_was_ahead_is_back_in_line() {
-        // SAFETY: no pointers.
-        let nice = || unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) };
         let before = nice();
         if let Some(ahead) = Ahead::get() {
-            assert!(nice() >= before.max(35));
+            assert!(nice() <= before.min(-15));
             drop(ahead);
         }
         assert_eq!(nice(), before);

@@ -6,6 +6,8 @@
 //!
 //! Where that mount is itself covered, no name leads to it. Then a child process takes a mount namespace of its own, a
 //! private copy of ours, and there takes off what lies over it, one mount after another.
+//!
+//! Where that mount's server may be gone, a process that can be killed touches the copy first.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -19,6 +21,8 @@ use gate::process::{Child, Shared};
 use gate::{Errno, Fd, Gate, Tally};
 use ondisk::Mount;
 
+use crate::boundaries::ANSWER_WITHIN;
+use crate::kind::may_hang;
 use crate::method::{Hunt, Queue};
 use crate::path::{below, join};
 use crate::root::Root;
@@ -85,6 +89,7 @@ fn settle(point: &mut Point, looked: Looked, hunt: &mut Hunt<'_>) {
             let next = match errno {
                 Errno::EPERM => "; it takes CAP_SYS_ADMIN: run as root",
                 Errno::EINVAL => "; mounts here are locked to what they are on: run it outside this container",
+                Errno::ETIMEDOUT => "; what it is on does not answer: see fathom mounts --check",
                 _ => "",
             };
             let message = format!("cannot look beneath the mount point{next}");
@@ -101,13 +106,46 @@ impl Copies {
     fn look(&mut self, parent: &Mount, point: &Point, hunt: &mut Hunt<'_>) -> Looked {
         let missing = (Gate::OpenTree, Errno::ENOENT);
         let from = parent.target.as_deref().ok_or(missing)?;
-        let rest = below(from, &point.target).ok_or(missing)?;
+        let rest = below(from, &point.target).filter(|rest| !rest.is_empty()).unwrap_or(b".");
         let copy = self.0.entry(parent.id).or_insert_with(|| {
-            let reach = reach(CWD, from)?;
-            open_tree_clone(reach.dir(), reach.rest())
+            if may_hang(&parent.content.fstype) && !answers(from, rest) {
+                return Err(Errno::ETIMEDOUT);
+            }
+            copy(from)
         });
         count(copy.as_ref().map_err(|&errno| (Gate::OpenTree, errno))?, rest, point, hunt)
     }
+}
+
+fn copy(from: &[u8]) -> gate::Result<Fd> {
+    let reach = reach(CWD, from)?;
+    open_tree_clone(reach.dir(), reach.rest())
+}
+
+/// Whether somebody answers, well or badly, who looks at the name `rest` of a copied mount.
+fn answers(from: &[u8], rest: &[u8]) -> bool {
+    const REAP: Duration = Duration::from_millis(500);
+    let Ok(tally) = Shared::new(Tally::WORDS) else { return true };
+    let touch = || {
+        let before = gate::meter::tally();
+        let publish = || gate::meter::tally().since(&before).publish(&tally);
+        let _ = gate::fs::chdir(c"/"); // a child that cannot be killed must not keep anybody's directory busy
+        let place = copy(from).and_then(|copy| {
+            publish();
+            open_long_no_symlinks(copy.as_fd(), rest, Open::PATH)
+        });
+        publish();
+        let _ = place.map(|place| statx(&place, c"", At::EMPTY_PATH | At::STATX_FORCE_SYNC, Want::BASIC_STATS));
+        publish();
+    };
+    let Ok(mut child) = Child::fork_detached(touch) else { return true };
+    let answered = child.wait(ANSWER_WITHIN).is_some();
+    if !answered {
+        child.kill();
+        child.wait(REAP);
+    }
+    gate::meter::enter(&Tally::collect(&tally));
+    answered
 }
 
 /// The mount points whose parents are covered, in a child with a mount namespace of its own.
@@ -224,7 +262,6 @@ fn take_off_a_cover(covered: Option<u64>, rows: &mut Vec<Mount>, reached: &HashS
 /// Counts what the name `rest` of a copied mount holds.
 fn count(copy: &Fd, rest: &[u8], point: &Point, hunt: &mut Hunt<'_>) -> Looked {
     let mut sum = Sum::default();
-    let rest = if rest.is_empty() { b"." } else { rest };
     if point.kind == Some(Kind::File) {
         let reach = reach(copy.as_fd(), rest).map_err(|e| (Gate::Openat, e))?;
         let seen = statx(reach.dir(), reach.rest(), At::SYMLINK_NOFOLLOW, Want::BASIC_STATS);

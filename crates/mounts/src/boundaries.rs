@@ -56,7 +56,7 @@ pub struct Boundary {
 }
 
 /// How long a server may take before its mounts are left out.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
 /// Inode number of the root of every btrfs subvolume.
 const BTRFS_FIRST_FREE_OBJECTID: u64 = 256;

@@ -248,6 +248,9 @@ fn verdicts(points: &mut [Point], visible: &[usize], board: &Board, hung: &[bool
             Verdict::Stale if is_gone(errno) => {
                 warnings.push(warning("stale: its server or device is gone; detach it with umount -l".to_owned()));
             }
+            Verdict::Stale if point.fsroot().is_some_and(|part| part.ends_with(b"//deleted")) => {
+                warnings.push(warning("stale: what is mounted here has been removed; unmount it".to_owned()));
+            }
             Verdict::Stale => warnings.push(warning("stale: it answers with an error; look at its server".to_owned())),
             Verdict::Denied => warnings.push(warning("denied: this user may not look into it; run as another".to_owned())),
         }

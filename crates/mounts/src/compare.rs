@@ -275,12 +275,17 @@ pub fn compare(
             tick(by.name(), trial);
             match run(root, by, question, bounds)? {
                 Ok(run) => runs.push(run),
-                Err(why) => comparison.left_out.push((by, why)),
+                Err(why) => {
+                    comparison.left_out.push((by, why));
+                    break;
+                }
             }
         }
-        if runs.len() == methods.len() {
-            comparison.trials.push(runs);
+        // The trials after one that was stopped would be stopped as well.
+        if runs.len() < methods.len() {
+            break;
         }
+        comparison.trials.push(runs);
         round = begun.elapsed();
     }
     if comparison.trials.is_empty() && trials > 0 && !comparison.profiles.is_empty() {

@@ -416,20 +416,21 @@ const OF_THE_MOUNT: [&[u8]; 8] =
     [b"ro", b"nosuid", b"nodev", b"noexec", b"noatime", b"nodiratime", b"strictatime", b"nosymfollow"];
 
 /// Lines for /etc/fstab: what the system does not mount by itself; bind mounts as such, with the name that shows the same
-/// directory elsewhere.
-pub fn fstab(rows: &dyn Rows) -> Vec<u8> {
+/// directory elsewhere, on one of `every` mount there is.
+pub fn fstab(rows: &dyn Rows, every: &dyn Rows) -> Vec<u8> {
     let mut out = Vec::new();
-    let visible: Vec<Row<'_>> = all(rows).filter(|row| !row.hidden).collect();
-    for (at, row) in visible.iter().enumerate() {
+    let visible: Vec<Row<'_>> = all(every).filter(|row| !row.hidden).collect();
+    for row in &all(rows).filter(|row| !row.hidden).collect::<Vec<_>>() {
         let fstype = row.fstype.unwrap_or(b"auto");
         if BY_THE_SYSTEM.contains(&fstype) {
             continue;
         }
         let part = row.fsroot.unwrap_or(b"/");
-        let original = visible[..at]
+        let original = visible
             .iter()
+            .take_while(|other| (other.id, other.target) != (row.id, row.target))
             .filter(|other| other.dev == row.dev)
-            .filter_map(|other| {
+            .find_map(|other| {
                 let shown = other.fsroot.unwrap_or(b"/");
                 contains(shown, part).then(|| {
                     let rest = if shown == b"/" { part } else { &part[shown.len()..] };
@@ -437,8 +438,7 @@ pub fn fstab(rows: &dyn Rows) -> Vec<u8> {
                     let rest = if rest == b"/" { &b""[..] } else { rest };
                     [at, rest].concat()
                 })
-            })
-            .next();
+            });
         match original {
             Some(original) if fstype != b"btrfs" || part != b"/" && !has_subvolume(row, part) => {
                 let original = if original.is_empty() { b"/".to_vec() } else { original };
@@ -542,7 +542,8 @@ pub(crate) mod tests {
     fn a_bind_mount_in_fstab_names_its_original() {
         let mut bind = row("/jail/etc", "ext4");
         bind.fsroot = Some(b"/srv/etc");
-        let text = String::from_utf8(fstab(&[row("/", "ext4"), bind, row("/proc", "proc")])).unwrap();
+        let rows = [row("/", "ext4"), bind, row("/proc", "proc")];
+        let text = String::from_utf8(fstab(&rows, &rows)).unwrap();
         assert_eq!(text, "/dev/x / ext4 rw 0 1\n/srv/etc /jail/etc none bind 0 0\n");
     }
 

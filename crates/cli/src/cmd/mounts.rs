@@ -126,13 +126,27 @@ fn show(
         Format::Paths => out.data(&report::mounts::paths(&rows, b'\n'))?,
         Format::Paths0 => out.data(&report::mounts::paths(&rows, 0))?,
         Format::Mnttab => out.data(&report::mounts::mnttab(&rows))?,
-        Format::Fstab => out.data(&report::mounts::fstab(&rows))?,
+        Format::Fstab => {
+            // What a bind mount shows may have its name outside of the root.
+            let every = if root == b"/" { None } else { every_mount(by) };
+            out.data(&report::mounts::fstab(&rows, every.as_ref().unwrap_or(&rows)))?;
+        }
         Format::Exclude => out.data(&report::mounts::exclude(&rows))?,
     }
     out.warn(&warnings);
     // The process is about to end: to free ten thousand mounts one by one would take as long as to print them.
     std::mem::forget(rows);
     Ok(warnings.len())
+}
+
+/// All mounts that there are, where they are read from a table.
+fn every_mount(by: mounts::By) -> Option<Points> {
+    if !matches!(by, mounts::By::Kernel | mounts::By::Mountinfo) {
+        return None;
+    }
+    let root = Root::open(b"/").ok()?;
+    let question = Question { by: Some(by), bound: None, hints: Hints::Auto };
+    locate(&root, &question, &mut |_, _| {}).ok().map(|answer| Points(answer.points))
 }
 
 fn server_summary(points: &Points) -> String {

@@ -1,10 +1,10 @@
 //! Which search a look-up belongs to: by the program that does it, the shape of the name, and the directory. The rules are
 //! in docs/pathsearch.md, in this order.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::kind::Kind;
-use super::lookup::{Op, components, trim};
+use super::lookup::{Op, components, plain};
 
 /// What kind of program a process runs, by the name of its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -107,12 +107,17 @@ pub struct Lookup<'a> {
     pub name: &'a [u8],
     /// Whether it was there.
     pub found: bool,
+    /// How often a search along PATH tries this directory.
+    pub times: u64,
 }
 
 /// The directories that the environment names: what tells a search along them from any other.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    path: HashSet<Vec<u8>>,
+    /// Those of PATH, and how often each stands in it.
+    path: HashMap<Vec<u8>, u64>,
+    /// How often the working directory does.
+    here: u64,
     python: HashSet<Vec<u8>>,
 }
 
@@ -122,23 +127,35 @@ const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:
 impl Known {
     /// From the values of PATH and PYTHONPATH.
     pub fn new(path: Option<&[u8]>, pythonpath: Option<&[u8]>) -> Known {
-        let dirs = |list: &[u8]| -> HashSet<Vec<u8>> {
-            list.split(|&b| b == b':').filter(|dir| dir.starts_with(b"/")).map(|dir| trim(dir).to_vec()).collect()
+        let dirs = |list: &[u8]| -> Vec<Vec<u8>> {
+            list.split(|&b| b == b':').filter(|dir| dir.starts_with(b"/")).map(plain).collect()
         };
-        Known { path: dirs(path.unwrap_or(DEFAULT_PATH)), python: dirs(pythonpath.unwrap_or_default()) }
+        let list = path.unwrap_or(DEFAULT_PATH);
+        let mut known = Known {
+            path: HashMap::new(),
+            here: list.split(|&b| b == b':').filter(|dir| matches!(*dir, b"" | b".")).count() as u64,
+            python: dirs(pythonpath.unwrap_or_default()).into_iter().collect(),
+        };
+        dirs(list).into_iter().for_each(|dir| *known.path.entry(dir).or_default() += 1);
+        known
     }
 
     /// Takes note of a directory in which a program was looked for to be run.
     fn learn(&mut self, dir: &[u8]) {
         const MOST: usize = 1000;
-        if !self.path.contains(dir) && self.path.len() < MOST {
-            self.path.insert(dir.to_vec());
+        if !self.in_path(dir) && self.path.len() < MOST {
+            self.path.insert(dir.to_vec(), 1);
         }
     }
 
     /// Whether programs are searched for in a directory.
     pub fn in_path(&self, dir: &[u8]) -> bool {
-        self.path.contains(dir)
+        self.path.contains_key(dir)
+    }
+
+    /// How often a search along PATH tries a directory, which may be the working directory.
+    pub fn times(&self, dir: &[u8]) -> u64 {
+        self.path.get(dir).copied().unwrap_or(self.here.max(1))
     }
 
     /// The kind of a look-up, and what it teaches about the searcher.
@@ -379,14 +396,14 @@ fn node_module(dir: &[u8], name: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    const PATH: &[u8] = b"/usr/local/bin:/usr/bin/:/bin";
+    const PATH: &[u8] = b"/usr/local/bin:/usr//./bin/:/bin";
 
     /// The kind of each look-up of a process that has started, or is starting.
     fn kind(program: &str, starting: bool, op: Op, path: &str, found: bool) -> Kind {
         let mut known = Known::new(Some(PATH), Some(b"/py/own"));
         let mut who = Searcher { starting, ..Searcher::of(program.as_bytes()) };
         let (dir, name) = super::super::lookup::split(path.as_bytes());
-        known.kind(&mut who, &Lookup { op, dir, name, found })
+        known.kind(&mut who, &Lookup { op, dir, name, found, times: 1 })
     }
 
     #[test]
@@ -474,7 +491,7 @@ mod tests {
         let mut who = Searcher::of(b"/opt/tool");
         let mut kind = |op, path: &str, found| {
             let (dir, name) = super::super::lookup::split(path.as_bytes());
-            known.kind(&mut who, &Lookup { op, dir, name, found })
+            known.kind(&mut who, &Lookup { op, dir, name, found, times: 1 })
         };
         assert_eq!(kind(Op::Open, "/opt/lib/libx.so.1", false), Kind::Linker);
         assert_eq!(kind(Op::Stat, "/opt/lib", true), Kind::Linker);

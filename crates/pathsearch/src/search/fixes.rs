@@ -1,7 +1,7 @@
 //! What would make the searches of a command cheaper, and by how much.
 
 use super::kind::Kind;
-use super::lookup::{components, split, trim};
+use super::lookup::{components, plain, split};
 use super::model::{Manner, Prediction, Prices, Request, lookups_of};
 use super::path::{Better, quoted};
 use super::trace::{Touch, Traced};
@@ -94,7 +94,7 @@ pub fn fixes(
     };
     if let Some(better) = better.filter(|better| better.saves > 0) {
         // Of a directory that is not there, one look-up says so, whatever is looked for in it.
-        let gone = better.left_out.iter().map(|dir| trim(dir));
+        let gone = better.left_out.iter().map(|dir| plain(dir));
         let gone = gone.filter(|dir| ask.look.node(dir) == Node::Missing && ask.look.far(dir)).count() as u64;
         let once = lookups_of(&better.names, ask.look, ask.manner) + gone;
         let requests = if ask.manner.keeps_misses {
@@ -109,7 +109,7 @@ pub fn fixes(
     }
     let listed = |list: &Option<Vec<u8>>| -> Vec<Vec<u8>> {
         let list = list.as_deref().unwrap_or_default();
-        list.split(|&b| b == b':').filter(|dir| dir.starts_with(b"/")).map(|dir| trim(dir).to_vec()).collect()
+        list.split(|&b| b == b':').filter(|dir| dir.starts_with(b"/")).map(plain).collect()
     };
     let libraries = listed(&around.library_path);
     let modules = listed(&around.python_path);

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::classify::Lookup;
 use super::kind::Kind;
-use super::lookup::{Op, split};
+use super::lookup::{Op, Outcome, split};
 
 /// A name that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,25 +59,30 @@ impl Search {
     }
 
     /// Adds a try.
-    pub fn add(&mut self, path: &[u8], found: bool, nanos: u64) {
-        /// A search is told with so many tries; the others are counted with the last.
-        const MOST: usize = 256;
+    pub fn add(&mut self, path: &[u8], ended: Outcome, nanos: u64) {
+        /// A search is told with so many tries; the others are counted with the last, which is what was found, if anything was.
+        const MOST: usize = 1024;
         let at = match self.tried.iter().rposition(|tried| tried.path == path) {
             Some(at) => at,
-            None if self.tried.len() >= MOST => MOST - 1,
+            None if self.tried.len() >= MOST => {
+                if ended == Outcome::Found {
+                    self.tried[MOST - 1].path = path.to_vec();
+                }
+                MOST - 1
+            }
             None => {
                 self.tried.push(Try { path: path.to_vec(), hits: 0, misses: 0 });
                 self.tried.len() - 1
             }
         };
         if let Some(tried) = self.tried.get_mut(at) {
-            tried.hits += u64::from(found);
-            tried.misses += u64::from(!found);
+            tried.hits += u64::from(ended != Outcome::Missed);
+            tried.misses += u64::from(ended == Outcome::Missed);
         }
-        if found {
-            self.found = Some(path.to_vec());
-        } else {
-            self.nanos += nanos;
+        match ended {
+            Outcome::Found => self.found = Some(path.to_vec()),
+            Outcome::Refused => {}
+            Outcome::Missed => self.nanos += nanos,
         }
     }
 
@@ -90,9 +95,11 @@ impl Search {
             return found == path || beside && matches!(self.kind, Kind::Python | Kind::Node | Kind::Perl | Kind::Ruby);
         }
         // From the beginning once more: another search.
-        let first = self.tried.first().is_some_and(|tried| tried.path == path);
-        let last = self.tried.last().is_some_and(|tried| tried.path == path);
-        !first || last
+        match self.tried.first().filter(|tried| tried.path == path) {
+            None => true,
+            Some(first) if self.kind == Kind::Path => first.hits + first.misses < it.times,
+            Some(_) => self.tried.len() == 1,
+        }
     }
 }
 

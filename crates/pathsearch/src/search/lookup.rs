@@ -62,9 +62,24 @@ pub fn lists(call: &Call<'_>) -> bool {
     syscalls::of(call.number).is_some_and(|known| known.kind == Does::List)
 }
 
-/// Whether a look-up ended in the name not being there.
-pub fn is_miss(errno: Option<i32>) -> bool {
-    errno.is_some_and(|errno| errno == Errno::ENOENT.0 || errno == Errno::ENOTDIR.0)
+/// How a look-up ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The name was there.
+    Found,
+    /// It may not be asked for, or not be used so. It counts as a hit, but who searches goes on: execvp(3), shells and ld.so do.
+    Refused,
+    /// It was not there.
+    Missed,
+}
+
+/// How a look-up ended that failed so, if it failed.
+pub fn outcome(errno: Option<i32>) -> Outcome {
+    match errno.map(Errno) {
+        Some(Errno::ENOENT | Errno::ENOTDIR) => Outcome::Missed,
+        Some(Errno::EACCES) => Outcome::Refused,
+        _ => Outcome::Found,
+    }
 }
 
 /// The directory part of an absolute name and its last component; slashes at the end of either say nothing.
@@ -77,11 +92,17 @@ pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Without slashes at the end, but for the root's.
-pub fn trim(path: &[u8]) -> &[u8] {
+fn trim(path: &[u8]) -> &[u8] {
     match path.iter().rposition(|&b| b != b'/') {
         Some(last) => &path[..=last],
         None => &path[..path.len().min(1)],
     }
+}
+
+/// An absolute name as those of look-ups are told: without what says nothing, doubled slashes and dots.
+pub fn plain(path: &[u8]) -> Vec<u8> {
+    let parts: Vec<&[u8]> = components(path).filter(|part| *part != b".").collect();
+    [b"/", &parts.join(&b'/')[..]].concat()
 }
 
 /// A name as it is seen from a directory.
@@ -115,6 +136,13 @@ mod tests {
         ];
         for (path, dir, name) in cases {
             assert_eq!(split(path.as_bytes()), (dir.as_bytes(), name.as_bytes()), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_says_nothing_goes() {
+        for (path, expected) in [("/usr//bin/", "/usr/bin"), ("/./a/.", "/a"), ("//", "/"), ("/a/../b", "/a/../b")] {
+            assert_eq!(plain(path.as_bytes()), expected.as_bytes(), "{path}");
         }
     }
 

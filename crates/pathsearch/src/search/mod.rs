@@ -171,8 +171,9 @@ pub fn judge(traced: Traced, metered: &Metered, around: &Surroundings, question:
     let fixes = fixes(&traced, around, better.as_ref(), &requests, ask);
     let left = traced.left_out;
     const ROOM: &str = "there is no room for so many";
-    let all: u64 = metered.totals.iter().map(|total| total.calls).sum();
-    let untold = all.saturating_sub(metered.told + metered.unfinished);
+    // What never returned is not in the totals.
+    let returned: u64 = metered.totals.iter().map(|total| total.calls).sum();
+    let untold = returned.saturating_sub(traced.told);
     for (n, what, why) in [
         (left.searches, "searches are not listed one by one", ROOM),
         (left.directories, "look-ups are in the totals and in no directory", ROOM),
@@ -195,7 +196,7 @@ fn rows(traced: &Traced, places: &Places) -> Vec<Row> {
         .directories
         .iter()
         .map(|(dir, directory)| {
-            let place = places.of_name(dir).filter(|_| dir.starts_with(b"/"));
+            let place = places.of_name(dir);
             Row {
                 dir: dir.clone(),
                 directory: directory.clone(),
@@ -278,9 +279,49 @@ pub fn by_kind(rows: &[Row]) -> Vec<(Kind, trace::Count)> {
     let mut sums = [trace::Count::default(); Kind::ALL.len()];
     for row in rows {
         for (sum, count) in sums.iter_mut().zip(&row.directory.counts) {
-            sum.hits += count.hits;
-            sum.misses += count.misses;
+            *sum += *count;
         }
     }
     Kind::ALL.into_iter().zip(sums).filter(|(_, count)| *count != trace::Count::default()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use account::call::{Call, Ended, Listener, Total};
+    use account::syscalls::named;
+
+    use super::*;
+
+    #[test]
+    fn calls_that_never_returned_do_not_hide_those_that_were_not_told() {
+        let mut trace = Trace::new(Beginning::default(), Known::default());
+        let number = named("read").unwrap().number;
+        // Five were told, two of them were never to return; of three more it is known only that they did not.
+        for result in [Some(1), Some(1), None, Some(1), None] {
+            let call =
+                Call { pid: 1, tid: 1, number, args: [0; 6], name: None, other: None, result, start: 0, nanos: 1 };
+            trace.call(&call);
+        }
+        let total = Total { program: b"/bin/x".to_vec(), pid: 1, number, calls: 7, nanos: 7, errors: Vec::new() };
+        let metered = Metered {
+            meter: "bpf",
+            why: String::new(),
+            warnings: Vec::new(),
+            totals: vec![total],
+            told: 5,
+            unfinished: 5,
+            lost: 0,
+            overhead: Duration::ZERO,
+            ended: Ended::Exited(0),
+            real: Duration::ZERO,
+            user: Duration::ZERO,
+            sys: Duration::ZERO,
+        };
+        let question = Question { far: Vec::new(), rtt: Rtt::Assumed, nodes: 1, rate: None };
+        let judged = judge(trace.end(), &metered, &Surroundings::default(), &question);
+        let said: Vec<&str> = judged.warnings.iter().map(|warning| warning.message.as_str()).collect();
+        assert_eq!(said, ["4 calls are not counted: the meter did not tell of them; --meter ptrace tells of all"]);
+    }
 }

@@ -229,7 +229,7 @@ pub fn examples(touched: &[Touch], look: &mut dyn Look) -> Examples {
     }
 }
 
-/// Requests of the kind that a search makes: the look-ups of these names alone, after `before` were looked up.
+/// Requests of the kind that a search makes: the look-ups of these names in their directories, without those of the directories.
 pub fn lookups_of(names: &[Vec<u8>], look: &mut dyn Look, manner: &Manner) -> u64 {
     let mut client = Client::new(look, *manner);
     for name in names {

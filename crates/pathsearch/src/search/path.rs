@@ -9,7 +9,7 @@ use gate::{Errno, Result};
 use mounts::path::join;
 use ondisk::dirent::entries;
 
-use super::lookup::{split, trim};
+use super::lookup::{plain, split};
 use super::order::best;
 use super::trace::{Found, Use};
 
@@ -53,18 +53,29 @@ pub struct Better {
     pub searches: u64,
 }
 
-/// The names that a search of `name` looks up in vain: those in all elements before the one that has it.
-fn misses(elements: &[&[u8]], found: Option<&[u8]>, name: &[u8]) -> BTreeSet<Vec<u8>> {
-    let before = elements.iter().take_while(|dir| Some(trim(dir)) != found);
-    before.filter(|dir| dir.starts_with(b"/")).map(|dir| join(trim(dir), name)).collect()
+/// The elements in which a search tries in vain: those before the one that has what it looks for.
+fn before<'a>(elements: &'a [&'a [u8]], found: Option<&[u8]>) -> &'a [&'a [u8]] {
+    let end = elements.iter().position(|dir| Some(*dir) == found).unwrap_or(elements.len());
+    &elements[..end]
+}
+
+/// The names that a search of `name` looks up in directories.
+fn names<'a>(dirs: &'a [&'a [u8]], name: &'a [u8]) -> impl Iterator<Item = Vec<u8>> + 'a {
+    dirs.iter().filter(|dir| dir.starts_with(b"/")).map(move |dir| join(dir, name))
+}
+
+/// The elements of a value, as they are given, and as the directories of look-ups are told.
+fn split_up(path: &[u8]) -> Vec<(&[u8], Vec<u8>)> {
+    let told = |given: &[u8]| if given.starts_with(b"/") { plain(given) } else { given.to_vec() };
+    path.split(|&b| b == b':').map(|given| (given, told(given))).collect()
 }
 
 /// A better value than `path` for these searches; `None` if there is none.
 pub fn better(path: &[u8], searches: &[(Found, Use)], look: &mut dyn Programs) -> Option<Better> {
-    let elements: Vec<&[u8]> = path.split(|&b| b == b':').collect();
+    let both = split_up(path);
+    let elements: Vec<&[u8]> = both.iter().map(|(_, dir)| dir.as_slice()).collect();
     let kinds = kinds(&elements, look);
-    let place =
-        |dir: &[u8]| elements.iter().position(|element| element.starts_with(b"/") && trim(element) == trim(dir));
+    let place = |dir: &[u8]| elements.iter().position(|element| dir.starts_with(b"/") && *element == dir);
     let real = |at: usize| match kinds.get(at) {
         Some(Element::Again(first)) => *first,
         _ => at,
@@ -84,48 +95,52 @@ pub fn better(path: &[u8], searches: &[(Found, Use)], look: &mut dyn Programs) -
         .collect();
     let kept: Vec<usize> =
         (0..elements.len()).filter(|at| matches!(kinds[*at], Element::Live | Element::Fixed)).collect();
-    let new: Vec<&[u8]> = order.iter().filter_map(|at| elements.get(*at).copied()).collect();
+    let given: Vec<&[u8]> = order.iter().map(|at| both[*at].0).collect();
+    let new: Vec<&[u8]> = order.iter().map(|at| elements[*at]).collect();
 
     let mut better = Better {
-        path: new.join(&b':'),
-        left_out: (0..elements.len()).filter(|at| !kept.contains(at)).map(|at| elements[at].to_vec()).collect(),
+        path: given.join(&b':'),
+        left_out: (0..elements.len()).filter(|at| !kept.contains(at)).map(|at| both[at].0.to_vec()).collect(),
         moved: order != kept,
         saves: 0,
         names: Vec::new(),
         searches: 0,
     };
-    let (mut names, mut still) = (BTreeSet::new(), BTreeSet::new());
+    let (mut looked_up, mut still, mut saves) = (BTreeSet::new(), BTreeSet::new(), 0);
     for ((name, found), used) in searches {
         let dir = found.as_deref().map(|found| split(found).0);
         let (old_dir, new_dir) = match dir {
             None => (None, None),
             Some(dir) => {
                 let Some(at) = place(dir) else { continue }; // along another PATH, which the command has set itself
-                (Some(trim(dir)), elements.get(real(at)).map(|dir| trim(dir)))
+                (Some(dir), elements.get(real(at)).copied())
             }
         };
-        let old = misses(&elements, old_dir, name);
-        let new = misses(&new, new_dir, name);
+        let (old, new) = (before(&elements, old_dir), before(&new, new_dir));
         better.searches += used.times;
-        if !old.is_empty() {
-            let saved = old.len().saturating_sub(new.len()) as u128 * u128::from(used.misses) / old.len() as u128;
-            better.saves += saved as u64;
-        }
+        // Of what was found in the first place it is not known whether it was run by its whole name: it is taken not to be.
+        saves += match old.len() as i128 {
+            0 => -(new.len() as i128 * i128::from(used.times)),
+            tries => (tries - new.len() as i128) * i128::from(used.misses) / tries,
+        };
         // What was run by its whole name was not searched for.
         if used.misses > 0 {
-            names.extend(old);
-            still.extend(new);
+            looked_up.extend(names(old, name));
+            still.extend(names(new, name));
         }
     }
-    better.names = names.difference(&still).cloned().collect();
-    (better.path != path && (better.saves > 0 || !better.left_out.is_empty())).then_some(better)
+    better.saves = u64::try_from(saves).unwrap_or(0);
+    better.names = looked_up.difference(&still).cloned().collect();
+    // An empty value is none: what a shell does with it is its own affair, and most search the working directory.
+    let says_something = !better.path.is_empty() && better.path != path;
+    (says_something && (better.saves > 0 || !better.left_out.is_empty())).then_some(better)
 }
 
 /// The elements of a value of PATH, and what each is.
 pub fn elements(path: &[u8], look: &mut dyn Programs) -> Vec<(Vec<u8>, Element)> {
-    let elements: Vec<&[u8]> = path.split(|&b| b == b':').collect();
-    let kinds = kinds(&elements, look);
-    elements.iter().map(|dir| dir.to_vec()).zip(kinds).collect()
+    let both = split_up(path);
+    let dirs: Vec<&[u8]> = both.iter().map(|(_, dir)| dir.as_slice()).collect();
+    both.iter().map(|(given, _)| given.to_vec()).zip(kinds(&dirs, look)).collect()
 }
 
 fn kinds(elements: &[&[u8]], look: &mut dyn Programs) -> Vec<Element> {
@@ -135,7 +150,7 @@ fn kinds(elements: &[&[u8]], look: &mut dyn Programs) -> Vec<Element> {
         kinds.push(if !element.starts_with(b"/") {
             Element::Fixed
         } else {
-            match look.directory(trim(element)) {
+            match look.directory(element) {
                 Err(_) => Element::Fixed,
                 Ok(None) => Element::Dead,
                 Ok(Some(identity)) => match seen.get(&identity) {
@@ -161,7 +176,7 @@ fn constraints(elements: &[&[u8]], kinds: &[Element], look: &mut dyn Programs) -
     let live = |at: &usize| kinds[*at] == Element::Live;
     let mut room = MOST;
     for at in (0..kinds.len()).filter(live) {
-        match look.names(trim(elements[at])) {
+        match look.names(elements[at]) {
             Ok(names) if names.len() <= room => {
                 room -= names.len();
                 names.into_iter().for_each(|name| holders.entry(name).or_default().push(at));
@@ -181,7 +196,7 @@ fn constraints(elements: &[&[u8]], kinds: &[Element], look: &mut dyn Programs) -
                 if pairs.contains(&(first, second)) {
                     continue;
                 }
-                let mut of = |at: usize| look.program(&join(trim(elements[at]), &name));
+                let mut of = |at: usize| look.program(&join(elements[at], &name));
                 if let (Some(a), Some(b)) = (of(first), of(second))
                     && a != b
                 {
@@ -298,6 +313,28 @@ mod tests {
     }
 
     #[test]
+    fn each_time_that_a_directory_stands_there_is_a_miss() {
+        // Five tries each time, of which two are left: `/a` once, and the working directory.
+        let searches = [used("none", None, 3, 15)];
+        let better = better(b"/a:/dead:.:/a:/a", &searches, &mut made()).unwrap();
+        assert_eq!((better.path, better.saves), (b"/a:.".to_vec(), 9));
+    }
+
+    #[test]
+    fn what_was_found_in_the_first_directory_costs_more_in_another_order() {
+        let searches = [used("own", Some("/b/own"), 2, 0), used("ls", Some("/bin/ls"), 5, 5)];
+        let better = better(b"/b:/bin", &searches, &mut made()).unwrap();
+        assert_eq!((better.path, better.saves), (b"/bin:/b".to_vec(), 5 - 2));
+    }
+
+    #[test]
+    fn slashes_and_dots_that_say_nothing_are_no_other_directory() {
+        let found = [used("y", Some("/c/y"), 5, 10)];
+        let better = better(b"//a/:/b/.:/./c", &found, &mut made()).unwrap();
+        assert_eq!((better.path, better.saves), (b"/b/.:/./c://a/".to_vec(), 5));
+    }
+
+    #[test]
     fn a_name_keeps_the_program_that_it_leads_to() {
         // /c is used most, but its x must stay behind that of /b.
         let better = better(b"/a:/b:/c", &[used("y", Some("/c/y"), 5, 10)], &mut made()).unwrap();
@@ -316,6 +353,9 @@ mod tests {
     fn what_is_best_already_stays() {
         assert_eq!(better(b"/bin:/a", &[used("ls", Some("/bin/ls"), 1, 0)], &mut made()), None);
         assert_eq!(better(b"", &[], &mut made()), None);
+        // Where nothing is left, or the working directory alone, there is no other value that means the same.
+        assert_eq!(better(b"/dead", &[used("x", None, 1, 1)], &mut made()), None);
+        assert_eq!(better(b"/dead:", &[used("x", None, 1, 1)], &mut made()), None);
         assert_eq!(better(b"/c:/bin", &[used("q", Some("/elsewhere/q"), 1, 9)], &mut made()), None);
     }
 

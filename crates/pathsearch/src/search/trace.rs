@@ -15,7 +15,7 @@ use gate::Errno;
 use super::classify::{Family, Known, Lookup, Searcher, key};
 use super::group::{Search, place};
 use super::kind::Kind;
-use super::lookup::{self, Op, is_miss, join, split};
+use super::lookup::{self, Op, Outcome, join, outcome, split};
 
 /// Directories that are kept one by one.
 const MOST_DIRECTORIES: usize = 40_000;
@@ -39,6 +39,13 @@ pub struct Count {
     pub misses: u64,
 }
 
+impl std::ops::AddAssign for Count {
+    fn add_assign(&mut self, other: Count) {
+        self.hits += other.hits;
+        self.misses += other.misses;
+    }
+}
+
 /// What a directory was asked for.
 #[derive(Clone, Default, Debug)]
 pub struct Directory {
@@ -51,10 +58,9 @@ pub struct Directory {
 impl Directory {
     /// All kinds together.
     pub fn total(&self) -> Count {
-        self.counts.iter().fold(Count::default(), |sum, count| Count {
-            hits: sum.hits + count.hits,
-            misses: sum.misses + count.misses,
-        })
+        let mut total = Count::default();
+        self.counts.iter().for_each(|count| total += *count);
+        total
     }
 
     /// What it was searched for most: the kind with the most misses, then hits.
@@ -191,6 +197,7 @@ pub struct Trace {
     begun: u64,
     programs: HashMap<Found, Use>,
     totals: Totals,
+    told: u64,
     left_out: LeftOut,
 }
 
@@ -207,6 +214,8 @@ pub struct Traced {
     pub programs: Vec<(Found, Use)>,
     /// Sums over everything.
     pub totals: Totals,
+    /// Calls that were told of and have returned, look-ups or not.
+    pub told: u64,
     /// What there was no room for.
     pub left_out: LeftOut,
     /// Descriptors and threads that could not be followed.
@@ -231,6 +240,7 @@ impl Trace {
             begun: 0,
             programs: HashMap::new(),
             totals: Totals::default(),
+            told: 0,
             left_out: LeftOut::default(),
         }
     }
@@ -252,6 +262,7 @@ impl Trace {
             touched: self.touched,
             programs,
             totals: self.totals,
+            told: self.told,
             left_out: self.left_out,
             forgotten: self.names.forgotten(),
         }
@@ -315,9 +326,7 @@ impl Trace {
                 let moved = Count { hits: tried.hits.min(from.hits), misses: tried.misses.min(from.misses) };
                 from.hits -= moved.hits;
                 from.misses -= moved.misses;
-                let to = &mut directory.counts[Kind::Path as usize];
-                to.hits += moved.hits;
-                to.misses += moved.misses;
+                directory.counts[Kind::Path as usize] += moved;
             }
         }
     }
@@ -342,7 +351,8 @@ impl Trace {
 
     /// A name was looked up; `file` is what it is the name of, without a dot at its end.
     fn lookup(&mut self, call: &Call<'_>, path: &[u8], file: &[u8], (op, follow): (Op, bool)) {
-        let found = !is_miss(call.errno());
+        let ended = outcome(call.errno());
+        let found = ended != Outcome::Missed;
         let (dir, name) = split(path);
         // An execve that succeeds was made by what ran before.
         let replaced = op == Op::Exec && call.errno().is_none();
@@ -353,7 +363,7 @@ impl Trace {
         // Of the command itself, what ran before was not it: its first execve is taken for its own.
         let begun = Rc::clone(&process.image.program);
         let image = if replaced { process.before.as_mut().unwrap_or(&mut process.image) } else { &mut process.image };
-        let it = Lookup { op, dir, name, found };
+        let it = Lookup { op, dir, name, found, times: self.known.times(dir) };
         let mut kind = self.known.kind(&mut image.searcher, &it);
         let shell = image.searcher.family == Family::Shell;
 
@@ -388,7 +398,7 @@ impl Trace {
                     search.number = self.begun;
                     self.begun += 1;
                 }
-                search.add(path, found, call.nanos);
+                search.add(path, ended, call.nanos);
             }
             let ended = image.open.len().saturating_sub(MOST_OPEN);
             let ended: Vec<Search> = image.open.drain(..ended).collect();
@@ -474,6 +484,7 @@ impl Trace {
 
 impl Listener for Trace {
     fn call(&mut self, call: &Call<'_>) {
+        self.told += u64::from(call.result.is_some());
         let about = self.names.call(call);
         let Some(known) = syscalls::of(call.number) else { return };
         let Some((op, follow)) = lookup::of(call) else {
@@ -494,7 +505,7 @@ impl Listener for Trace {
             // The descriptor itself is no look-up.
             (Some(name), _) if !about.by_name => self.work(call, known.kind, name, about.opened),
             // Nothing is no name; it is looked up where it begins.
-            (_, Some(b"")) if is_miss(call.errno()) => {
+            (_, Some(b"")) if outcome(call.errno()) == Outcome::Missed => {
                 let there = self.names.call(&Call { name: Some(b"."), ..*call }).name;
                 let path = there.map_or_else(|| b".".to_vec(), |there| join(&there, b"."));
                 self.lookup(call, &path, &path, (op, follow));
@@ -600,6 +611,17 @@ mod tests {
     }
 
     #[test]
+    fn a_search_goes_on_behind_a_directory_that_is_closed() {
+        let mut trace = trace();
+        call(&mut trace, 1, "newfstatat", b"/usr/local/bin/ls", -13);
+        call(&mut trace, 1, "newfstatat", b"/usr/bin/ls", 0);
+        let traced = trace.end();
+        let path: Vec<_> = searches(&traced).into_iter().filter(|search| search.0 == Kind::Path).collect();
+        assert_eq!(path, [(Kind::Path, "ls".to_owned(), 0, Some("/usr/bin/ls".to_owned()))]);
+        assert_eq!((traced.totals.lookups, traced.totals.misses), (3, 0));
+    }
+
+    #[test]
     fn a_path_that_the_shell_has_set_itself_is_known_by_its_searches() {
         let mut trace = trace();
         for dir in ["/a", "/b", "/c"] {
@@ -620,6 +642,20 @@ mod tests {
             call(&mut trace, 1, "newfstatat", b"/usr/bin/none", -2);
         }
         assert_eq!(trace.end().searches.len(), 3);
+    }
+
+    #[test]
+    fn a_directory_that_stands_in_path_twice_does_not_begin_another_search() {
+        let known = Known::new(Some(b"/a:.:/b/:/a//:"), None);
+        let mut trace = Trace::new(Start { cwd: Some(b"/work".to_vec()), files: Vec::new() }, known);
+        trace.exec(1, b"/bin/dash");
+        for _ in 0..2 {
+            for dir in ["/a", ".", "/b", "/a", "."] {
+                call(&mut trace, 1, "newfstatat", format!("{dir}/none").as_bytes(), -2);
+            }
+        }
+        let searches = searches(&trace.end());
+        assert_eq!(searches, vec![(Kind::Path, "none".to_owned(), 5, None); 2]);
     }
 
     #[test]

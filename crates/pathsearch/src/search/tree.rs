@@ -6,8 +6,9 @@ use gate::file::Reader;
 use gate::fs::{At, CWD, FileType, Want, readlinkat};
 use gate::long::{reach, statx_long};
 use mounts::may_hang;
-use mounts::path::below;
-use mounts::table::{Door, Table};
+use mounts::path::{below, parent};
+use mounts::root::Root;
+use mounts::table::read_either;
 use mounts::tree::Tree;
 use ondisk::elf::{Program, program};
 
@@ -39,8 +40,6 @@ pub trait Look {
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mounted {
-    /// Where.
-    pub target: Vec<u8>,
     /// Its type.
     pub fstype: Vec<u8>,
     /// Whether a server is asked for what is on it.
@@ -50,35 +49,34 @@ pub struct Mounted {
 /// The file systems that names lie on.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
-    /// The deepest first.
-    mounts: Vec<Mounted>,
+    /// By their mount points.
+    mounts: HashMap<Vec<u8>, Mounted>,
 }
 
 impl Places {
     /// From the mount table; empty where there is none.
     pub fn read() -> Places {
-        let Ok(table) = mounts::table::Table::read(Door::Mountinfo).or_else(|_| Table::read(Door::Kernel)) else {
-            return Places::default();
-        };
+        let anchor = Root::open(b"/").ok().and_then(|root| root.anchor);
+        let Ok((table, _)) = read_either(false, anchor) else { return Places::default() };
         let tree = Tree::new(&table.mounts);
-        let anchor = tree.anchor(b"/").unwrap_or_default();
-        let visible = tree.visible(b"/", anchor);
+        let anchor = anchor.or_else(|| tree.anchor(b"/"));
+        let visible = anchor.map(|anchor| tree.visible(b"/", anchor)).unwrap_or_default();
         let mounts = table.mounts.iter().zip(visible).filter(|(_, visible)| *visible).filter_map(|(row, _)| {
             let fstype = row.content.fstype.clone();
-            Some(Mounted { target: row.target.clone()?, network: may_hang(&fstype) && fstype != b"autofs", fstype })
+            Some((row.target.clone()?, Mounted { network: may_hang(&fstype) && fstype != b"autofs", fstype }))
         });
-        Places::of(mounts.collect())
+        Places { mounts: mounts.collect() }
     }
 
-    /// Of mounts, each of which a path reaches.
-    pub fn of(mut mounts: Vec<Mounted>) -> Places {
-        mounts.sort_by_key(|mount| std::cmp::Reverse(mount.target.len()));
-        Places { mounts }
-    }
-
-    /// The file system that a name is on, by the name alone.
+    /// The file system that an absolute name is on, by the name alone.
     pub fn of_name(&self, path: &[u8]) -> Option<&Mounted> {
-        self.mounts.iter().find(|mount| below(&mount.target, path).is_some())
+        let mut at = path.starts_with(b"/").then_some(path)?;
+        loop {
+            match self.mounts.get(at) {
+                None if at != b"/" => at = parent(at),
+                found => return found,
+            }
+        }
     }
 }
 
@@ -178,5 +176,32 @@ impl Look for Here<'_> {
 
     fn far(&mut self, dir: &[u8]) -> bool {
         self.far.holds(self.places, dir)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_on_the_deepest_mount_above_it() {
+        let mount = |target: &str, fstype: &str| {
+            (target.as_bytes().to_vec(), Mounted { fstype: fstype.into(), network: fstype == "nfs" })
+        };
+        let mounts = [mount("/", "ext4"), mount("/srv", "nfs"), mount("/srv/a/b", "tmpfs")].into_iter().collect();
+        let places = Places { mounts };
+        let fstype = |name: &str| places.of_name(name.as_bytes()).map(|mount| mount.fstype.clone());
+        for (name, expected) in [
+            ("/", "ext4"),
+            ("/usr/bin", "ext4"),
+            ("/srvx", "ext4"),
+            ("/srv", "nfs"),
+            ("/srv/a", "nfs"),
+            ("/srv/a/b/c", "tmpfs"),
+        ] {
+            assert_eq!(fstype(name).as_deref(), Some(expected.as_bytes()), "{name}");
+        }
+        assert_eq!((fstype("srv/a"), fstype(""), Places::default().of_name(b"/a")), (None, None, None));
+        assert!(Far::Network.holds(&places, b"/srv/x") && !Far::Network.holds(&places, b"/srv/a/b"));
     }
 }

@@ -172,8 +172,9 @@ pub fn journal_transactions(dev: Dev) -> Option<u64> {
     const PAUSE: Duration = Duration::from_micros(200);
     let name = kernel_name(dev)?;
     let read = |parts: [&[u8]; 3]| slurp(&c_string(&parts.concat()).ok()?);
-    let thread = read([b"/sys/fs/ext4/", &name, b"/journal_task"])?;
-    let is_asleep = || Some(state(&read([b"/proc/", thread.trim_ascii_end(), b"/stat"])?)? == b'S');
+    let task = read([b"/sys/fs/ext4/", &name, b"/journal_task"])?;
+    let thread = thread(&task)?;
+    let is_asleep = || Some(state(&read([b"/proc/", thread, b"/stat"])?)? == b'S');
     let mut tries = 0;
     while !is_asleep()? {
         tries += 1;
@@ -185,6 +186,11 @@ pub fn journal_transactions(dev: Dev) -> Option<u64> {
     let info = read([b"/proc/fs/jbd2/", &name, b"-8/info"])?;
     let digits = info.split(|b| !b.is_ascii_digit()).next()?;
     std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// The id of the thread that commits, from /sys/fs/ext4/*/journal_task; without a journal that says `<none>`.
+fn thread(task: &[u8]) -> Option<&[u8]> {
+    Some(task.trim_ascii()).filter(|id| !id.is_empty() && id.iter().all(u8::is_ascii_digit))
 }
 
 /// The state of a process, from its /proc/PID/stat: it follows the last parenthesis.
@@ -253,6 +259,12 @@ fn slurp(path: &std::ffi::CStr) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_thread_of_a_journal() {
+        assert_eq!(thread(b"841\n"), Some(&b"841"[..]));
+        assert_eq!((thread(b"<none>\n"), thread(b"\n")), (None, None));
+    }
 
     #[test]
     fn the_state_of_a_thread() {

@@ -321,6 +321,28 @@ fn that_nothing_has_changed_is_told_by_the_digest() {
 }
 
 /// Directories and files, each a SRC; renames are within one.
+/// What nobody could read again is not written.
+#[test]
+fn a_list_of_names_that_is_too_long_is_left_out() {
+    if require(&NEEDS) {
+        on(None, |at, ground| {
+            let mut series = Series::new(at, ground);
+            let many = dir(series.tree.join("many"));
+            // Each name and two bytes more, and over 32 MiB together.
+            (0..131_000).for_each(|n| drop(fs::File::create(many.join(format!("{n:0255}"))).unwrap()));
+            series.dump(&[]).exits(0);
+            series.restore();
+            file(many.join("new"), 1);
+            let ran = series.dump(&[]).exits(1).json();
+            let message = ran["warnings"][0]["message"].as_str().unwrap();
+            assert!(message.contains("more names in it than a restore takes"), "{message}");
+            series.restore();
+            series.is_restored("the list is left out");
+            series.is_restored_by_fathom("the list is left out");
+        });
+    }
+}
+
 #[test]
 fn several_sources() {
     if !require(&NEEDS) {

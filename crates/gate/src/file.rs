@@ -588,7 +588,7 @@ mod tests {
         let open = || open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
         let start = || {
             let (fd, temporary) = named(open(), FOR_ALL).unwrap();
-            Writer { fd, whereto: Whereto::Named { name: c"out".to_owned(), temporary } }
+            Writer::to(fd, Whereto::Named { name: c"out".to_owned(), temporary })
         };
         let mut writer = start();
         writer.write_all(b"x").unwrap();

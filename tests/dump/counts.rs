@@ -71,6 +71,26 @@ fn a_small_file_costs_four_calls() {
     }
 }
 
+/// What has been written is on its way to the disk, each mebibyte of it, before the end is waited for.
+#[test]
+fn an_archive_is_on_its_way_to_the_disk() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            tmpfs(ground.join("a"));
+            let (tree, out) = (ground.join("a/tree"), ground.join("archive.tar"));
+            file(tree.join("large"), 5 << 20);
+            (0..40).for_each(|f| drop(file(tree.join(format!("f{f}")), 50_000)));
+            let value = run(&mut fathom(args!["dump", tree, "-o", out, "--json"])).exits(0).json();
+            let (gates, bytes) = (calls(&value["gates"]), value["result"]["archive_bytes"].as_u64().unwrap());
+            // At most so many as there are mebibytes, and at least so many as there are loads of the reader's.
+            assert!((2..=bytes >> 20).contains(&gates["sync_file_range"]), "{bytes} bytes: {gates:?}");
+            // What is no file of its own is left alone.
+            let value = run(&mut fathom(args!["dump", tree, "-o", "/dev/null", "--json"])).exits(0).json();
+            assert!(!calls(&value["gates"]).contains_key("sync_file_range"), "{value}");
+        });
+    }
+}
+
 /// `raw` makes at most a fifth of the calls that `percall` makes.
 #[test]
 fn the_ways_differ_in_calls() {

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::FallocateFlags;
 use rustix::mount::MountFlags;
@@ -56,6 +56,29 @@ fn what_changes_in_the_tick_of_the_dump() {
                 }
             });
         }
+    }
+}
+
+/// Where times have no fractions, the clock of files stands still for a second.
+#[test]
+fn what_changes_in_the_second_of_the_dump() {
+    if require(&NEEDS) {
+        let small_inodes = EXT4.into_iter().find(|make| make.mkfs == "-I 128");
+        on(Some(small_inodes.unwrap()), |at, ground| {
+            let mut series = Series::new(at, ground);
+            let path = file(series.tree.join("d/f"), 3000);
+            for round in 0..3 {
+                // From the beginning of a second, so that all of it comes within that.
+                let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+                std::thread::sleep(Duration::from_millis(1050 - u64::from(begun.subsec_millis())));
+                overwrite_unseen(&path, 2 * round);
+                std::thread::sleep(Duration::from_millis(50));
+                series.dump(&[]).exits(0);
+                series.restore();
+                overwrite_unseen(&path, 2 * round + 1);
+                series.round(&format!("second {round}"));
+            }
+        });
     }
 }
 

@@ -321,6 +321,27 @@ fn that_nothing_has_changed_is_told_by_the_digest() {
 }
 
 /// Directories and files, each a SRC; renames are within one.
+/// What nobody could read again is not written.
+#[test]
+fn a_list_of_names_that_is_too_long_is_left_out() {
+    if require(&NEEDS) {
+        on(None, |at, ground| {
+            let (tree, many, catalog) = (at.join("tree"), dir(at.join("tree/many")), ground.join("catalog"));
+            let catalog = catalog.to_str().unwrap();
+            // Each name and two bytes more, and over 32 MiB together. As links they take less time.
+            let first = file(tree.join("f"), 1);
+            (0..131_000).for_each(|n| fs::hard_link(&first, many.join(format!("{n:0255}"))).unwrap());
+            dump(&tree, &ground.join("0.tar"), &["--catalog", catalog, "-q"]).exits(0);
+            file(many.join("new"), 1);
+            let archive = ground.join("1.tar");
+            let value = dump(&tree, &archive, &["--since", catalog, "--json"]).exits(1).json();
+            let message = value["warnings"][0]["message"].as_str().unwrap();
+            assert!(message.contains("more names in it than a restore takes"), "{message}");
+            run(&mut fathom(args!["verify", archive, "-q"])).exits(0);
+        });
+    }
+}
+
 #[test]
 fn several_sources() {
     if !require(&NEEDS) {

@@ -31,6 +31,9 @@ fn what_makes_no_sense_is_refused() {
         "dump f -o missing/x.tar",
         "dump f -o .",
         "dump f -o x.tar --map missing/map",
+        "dump f -o x.tar --map x.tar",
+        "dump f -o x.tar --catalog ./x.tar",
+        "dump f -o x.tar --catalog c --map c",
     ];
     for line in senseless {
         let ran = run(fathom(line.split(' ')).current_dir(place.path())).refused();

@@ -10,6 +10,7 @@ use rustix::mount::{MountFlags, mount, mount_remount};
 use serde_json::Value;
 
 use crate::support::build::{bush, dir, file, tmpfs, tool, unmount};
+use crate::support::disks::{EXT4, mounted};
 use crate::support::jail::refuse;
 use crate::support::run::{args, exact};
 use crate::support::snapshot::{Seen, alike, kept, same};
@@ -168,7 +169,7 @@ with tarfile.open(A, "w", format=tarfile.PAX_FORMAT) as t:
 
 #[test]
 fn a_directory_that_is_entered_again_keeps_its_times() {
-    if require(&[Need::Root, Need::Program("python3")]) {
+    if require(&[Need::Root, Need::Loop, Need::Program("python3")]) {
         in_namespace(|ground| {
             let script = r#"
 with tarfile.open(A, "w") as t:
@@ -177,10 +178,14 @@ with tarfile.open(A, "w") as t:
         m.type, m.mode, m.mtime = kind, 0o755, 1000
         t.addfile(m)"#;
             let archive = by_python(script, &ground.join("archive"));
-            let to = dir(ground.join("to"));
-            run(&mut fathom(args!["restore", &archive, "-C", &to])).exits(0);
-            for name in ["a", "b"] {
-                assert_eq!(to.join(name).metadata().unwrap().mtime(), 1000, "{name}");
+            // Where times have no fractions, what was made in this run seems older than it.
+            let small_inodes = EXT4.into_iter().find(|make| make.mkfs == "-I 128").unwrap();
+            assert!(mounted(small_inodes, &ground.join("disk")));
+            for to in [ground.join("to"), ground.join("disk/to")] {
+                run(&mut fathom(args!["restore", &archive, "-C", dir(&to)])).exits(0);
+                for name in ["a", "b"] {
+                    assert_eq!(to.join(name).metadata().unwrap().mtime(), 1000, "{name}");
+                }
             }
         });
     }

@@ -81,7 +81,7 @@ pub(crate) fn less_start<A: Into<OsString>>(log: &Path, args: impl IntoIterator<
 }
 
 /// System calls for file-system work: a gate for one of these may not be passed by.
-const WATCHED: [&str; 59] = [
+const WATCHED: [&str; 60] = [
     "statx",
     "newfstatat",
     "stat",
@@ -104,6 +104,7 @@ const WATCHED: [&str; 59] = [
     "fstatfs",
     "syncfs",
     "fsync",
+    "sync_file_range",
     "rename",
     "renameat2",
     "listmount",

@@ -152,7 +152,7 @@ pub(crate) fn collect<'a>(
     let gathering = Gathering::new(sources.collect(), dirs, question.for_catalog, with_sum, desk);
     for number in others {
         // Once more, now that the time has come from which on changes show.
-        gathering.wait();
+        gathering.wait(None);
         gathering.add(number, &look(&question.sources[number as usize])?);
     }
     let walked = walk(&asked, &gathering, desk)?;

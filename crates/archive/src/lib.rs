@@ -40,6 +40,14 @@ fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()
 }
 
+/// The first eight bytes of a name, as a number: what they say of the order of two names is mostly all.
+fn head(name: &[u8]) -> u64 {
+    let mut head = [0; 8];
+    let len = name.len().min(8);
+    head[..len].copy_from_slice(&name[..len]);
+    u64::from_be_bytes(head)
+}
+
 /// Does something if its thread dies while it is there, for others who would wait for that one.
 struct OnPanic<F: Fn()>(F);
 

@@ -1,6 +1,7 @@
 //! Clocks, and the processor that a thread runs on. None of it is file-system work, and none of it is counted.
 
 use crate::Result;
+use crate::fs::Time;
 
 /// Nanoseconds of the clock that nobody adjusts, from some moment on.
 /// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html), `CLOCK_MONOTONIC_RAW`
@@ -30,6 +31,15 @@ pub fn time_of_day() -> u64 {
     // SAFETY: `t` is a live timeval, and the zone may be null.
     unsafe { libc::gettimeofday(&raw mut t, std::ptr::null_mut()) };
     (t.tv_sec as u64).wrapping_mul(1_000_000).wrapping_add(t.tv_usec as u64)
+}
+
+/// The time of day as the kernel gives it to files that are changed: that of its last tick.
+/// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html), `CLOCK_REALTIME_COARSE`
+pub fn of_files() -> Time {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `t` is a live timespec. The clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut t) };
+    Time { sec: t.tv_sec, nsec: t.tv_nsec as u32 }
 }
 
 /// What the processor says of its counter of cycles.

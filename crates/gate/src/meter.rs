@@ -91,6 +91,7 @@ gates! {
     Statmount "statmount",
     Statx "statx",
     Symlinkat "symlinkat",
+    SyncFileRange "sync_file_range",
     Syncfs "syncfs",
     Umask "umask",
     Umount2 "umount2",

@@ -16,18 +16,21 @@ const SECOND: u32 = 1_000_000_000;
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sec, nsec) = (i128::from(self.sec), self.nsec);
+        let (sec, nsec) = (self.sec.unsigned_abs(), self.nsec);
         // Half a second before 1970 is -1 s and 500,000,000 ns, and is written -0.5.
-        let (sign, sec, nsec) = match (sec < 0, nsec) {
+        let (sign, sec, mut nsec) = match (self.sec < 0, nsec) {
             (false, _) => ("", sec, nsec),
-            (true, 0) => ("-", -sec, 0),
-            (true, _) => ("-", -sec - 1, SECOND.saturating_sub(nsec)),
+            (true, 0) => ("-", sec, 0),
+            (true, _) => ("-", sec - 1, SECOND.saturating_sub(nsec)),
         };
         if nsec == 0 {
             return write!(f, "{sign}{sec}");
         }
-        let digits = format!("{nsec:09}");
-        write!(f, "{sign}{sec}.{}", digits.trim_end_matches('0'))
+        let mut digits = 9;
+        while nsec % 10 == 0 {
+            (nsec, digits) = (nsec / 10, digits - 1);
+        }
+        write!(f, "{sign}{sec}.{nsec:0digits$}")
     }
 }
 

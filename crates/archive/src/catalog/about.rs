@@ -6,9 +6,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ondisk::Dev;
 use serde_json::{Map, Value, json};
+use walk::Moment;
 use walk::entry::Time;
 
-use crate::part::Part;
+use crate::part::{BTRFS_MAGIC, Part};
 
 /// The key in the file's metadata.
 pub(crate) const KEY: &str = "fathom.catalog";
@@ -76,18 +77,37 @@ pub(crate) fn after_a_tick(time: Time) -> Time {
     Time { sec: time.sec.saturating_add((nsec / 1_000_000_000).into()), nsec: nsec % 1_000_000_000 }
 }
 
-/// How long until a time that is about to come; `None` when it has come.
-pub(crate) fn until(time: Time) -> Option<Duration> {
-    let nanos = |t: Time| i128::from(t.sec) * 1_000_000_000 + i128::from(t.nsec);
-    u64::try_from(nanos(time) - nanos(now())).ok().map(Duration::from_nanos)
-}
-
 /// A time less [`TICK`].
 pub(crate) fn before_a_tick(time: Time) -> Time {
     let tick = TICK.subsec_nanos();
     match time.nsec.checked_sub(tick) {
         Some(nsec) => Time { nsec, ..time },
         None => Time { sec: time.sec.saturating_sub(1), nsec: time.nsec + 1_000_000_000 - tick },
+    }
+}
+
+/// Whether a time of a file may be of a moment or after it. Where it has no fraction of a second, the file system may count whole
+/// seconds (ext4 with small inodes), or every second one (FAT).
+pub(crate) fn may_be_since(time: Time, moment: Time) -> bool {
+    const COARSEST: i64 = 2;
+    let seconds = if time.nsec == 0 { COARSEST } else { 0 };
+    Time { sec: time.sec.saturating_add(seconds), ..time } >= moment
+}
+
+/// Waits until a change shows by another time than whatever was changed before `begun` has: until the clock that the kernel gives
+/// files their times from has come to that, or where a file system may have times from another one (`magic` is its number),
+/// for [`TICK`].
+pub(crate) fn wait_for_tick(begun: &Moment, magic: Option<u64>) {
+    /// ext2 to ext4, XFS, btrfs, tmpfs.
+    const BY_OUR_CLOCK: [u64; 4] = [0xef53, 0x5846_5342, BTRFS_MAGIC, 0x0102_1994];
+    const STEP: Duration = Duration::from_micros(500);
+    let is_ours = magic.is_some_and(|magic| BY_OUR_CLOCK.contains(&magic));
+    // When the clock is set back meanwhile, it may take any time to come to that.
+    while let Some(left) = TICK.checked_sub(begun.elapsed()) {
+        if is_ours && gate::clock::of_files() >= begun.time() {
+            return;
+        }
+        std::thread::sleep(if is_ours { left.min(STEP) } else { left });
     }
 }
 
@@ -265,6 +285,25 @@ mod tests {
         let text = About::default().to_json().replace("\"version\":1", "\"version\":2");
         assert_eq!(About::from_json(&text), Err(Strange::Newer(2)));
         assert_eq!(About::from_json("{}"), Err(Strange::Damaged));
+    }
+
+    #[test]
+    fn times_without_fractions_are_of_two_seconds() {
+        let moment = Time { sec: 100, nsec: 500_000_000 };
+        let since = |sec, nsec| may_be_since(Time { sec, nsec }, moment);
+        assert!(since(100, 500_000_000) && since(101, 1));
+        assert!(!since(100, 499_999_999) && !since(99, 999_999_999));
+        assert!(since(100, 0) && since(99, 0) && !since(98, 0) && !since(0, 0));
+        assert!(since(i64::MAX, 0) && !since(i64::MIN, 0));
+    }
+
+    #[test]
+    fn the_clock_of_files_comes_after_what_has_begun() {
+        for magic in [Some(0xef53), None] {
+            let begun = Moment::now();
+            wait_for_tick(&begun, magic);
+            assert!(gate::clock::of_files() >= begun.time() || begun.elapsed() >= TICK, "{magic:?}");
+        }
     }
 
     #[test]

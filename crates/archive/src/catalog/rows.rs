@@ -13,7 +13,7 @@ use parquet::errors::Result as Written;
 use walk::entry::append;
 use walk::{Dir, Entry, Meta, Totals, digest};
 
-use super::about::{before_a_tick, now};
+use super::about::{before_a_tick, may_be_since, now};
 use super::output::{Encoded, GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{COLUMNS, Row};
 use super::{About, Fault, Options, Root, plain};
@@ -36,6 +36,7 @@ pub fn write_rows(
     let (layout, out) = Output::create(file)?;
     let started = rows.started();
     let at_rest_before = before_a_tick(started);
+    let known = rows.totals().filter(|_| (0..rows.len()).all(&kept));
     let groups = rows.len().div_ceil(GROUP);
     let (next, queue) = (AtomicUsize::new(0), Queue::new(out));
     let work = || {
@@ -54,8 +55,10 @@ pub fn write_rows(
             }
             let encoded = group.encode(&layout, rows, |row, at, name| {
                 let meta = rows.meta(row);
-                sum.totals.add(&Dir { path: b"", hash: at.hash, depth: at.depth }, &Entry { name, meta });
-                sum.racy += u64::from(meta.ctime >= at_rest_before);
+                if known.is_none() {
+                    sum.totals.add(&Dir { path: b"", hash: at.hash, depth: at.depth }, &Entry { name, meta });
+                }
+                sum.racy += u64::from(may_be_since(meta.ctime, at_rest_before));
                 (meta, blake3(row))
             });
             queue.append(nth, encoded);
@@ -75,6 +78,7 @@ pub fn write_rows(
     });
     let out = queue.into_output()?;
     let Sum { totals, racy, left_out } = sums.into_iter().fold(Sum::default(), Sum::with);
+    let totals = known.unwrap_or(totals);
     let complete = complete && !left_out;
     let mut parts = rows.parts().to_vec();
     if !complete {
@@ -184,34 +188,28 @@ impl Above {
     fn before(rows: &Rows, row: usize) -> Above {
         let up: Vec<usize> = std::iter::successors(rows.parent(row), |&dir| rows.parent(dir)).collect();
         let mut above = Above::default();
-        up.into_iter().rev().for_each(|dir| drop(above.of(rows, dir)));
+        for dir in up.into_iter().rev() {
+            above.of(rows, dir);
+        }
         above
     }
 
     /// The directory that the next row is in; a SRC is in itself.
-    fn of(&mut self, rows: &Rows, row: usize) -> Place {
+    fn of(&mut self, rows: &Rows, row: usize) -> &Place {
         while self.0.last().is_some_and(|(end, _)| *end <= row) {
             self.0.pop();
         }
-        let (name, end) = (rows.name(row), rows.end(row));
-        let (place, own) = match self.0.last() {
-            None => {
-                let top = Place { path: Bytes::new(), hash: digest::top(rows.top(row)), depth: 0 };
-                (top.clone(), top)
-            }
-            Some((_, place)) => {
-                let below = || {
-                    let mut path = place.path.to_vec();
-                    append(&mut path, name);
-                    Place { path: path.into(), hash: digest::below(place.hash, name), depth: place.depth + 1 }
-                };
-                (place.clone(), if end > row + 1 { below() } else { place.clone() })
-            }
+        let (at, end) = (self.0.len().saturating_sub(1), rows.end(row));
+        let own = match self.0.last() {
+            None => Some(Place { path: Bytes::new(), hash: digest::top(rows.top(row)), depth: 0 }),
+            Some((_, place)) => (end > row + 1).then(|| {
+                let (name, mut path) = (rows.name(row), place.path.to_vec());
+                append(&mut path, name);
+                Place { path: path.into(), hash: digest::below(place.hash, name), depth: place.depth + 1 }
+            }),
         };
-        if end > row + 1 {
-            self.0.push((end, own));
-        }
-        place
+        self.0.extend(own.map(|own| (end, own)));
+        &self.0[at].1
     }
 }
 
@@ -232,9 +230,9 @@ struct Item {
 }
 
 impl Group {
-    fn add(&mut self, row: usize, name: &[u8], dir: Place) {
+    fn add(&mut self, row: usize, name: &[u8], dir: &Place) {
         if self.dirs.last().is_none_or(|last| (last.hash, last.depth) != (dir.hash, dir.depth)) {
-            self.dirs.push(dir);
+            self.dirs.push(dir.clone());
         }
         self.names.extend_from_slice(name);
         self.items.push(Item { row, dir: self.dirs.len() - 1, end: self.names.len() });

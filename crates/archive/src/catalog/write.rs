@@ -17,10 +17,11 @@ use parquet::errors::Result;
 use walk::entry::Time;
 use walk::{Answer, By, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker};
 
-use super::about::{TICK, after_a_tick, before_a_tick, now, until};
+use super::about::{after_a_tick, before_a_tick, may_be_since, now, wait_for_tick};
 use super::output::{Encoded, GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{COLUMNS, Row};
 use super::{About, Fault, Options, Root, plain};
+use crate::head;
 use crate::part::{Last, Parts, relative};
 
 /// Rows that a worker gathers before it hands them in.
@@ -180,10 +181,7 @@ impl Catalog {
 impl Sink for Catalog {
     fn begin(&self, ground: &Ground<'_>, by: By) {
         self.parts.begin(ground, by, true);
-        // What was changed before the catalog was begun is now at rest for certain: it is older than a tick.
-        if let Some(left) = until(self.started) {
-            std::thread::sleep(left.min(TICK));
-        }
+        wait_for_tick(&self.begun, Some(ground.statfs.magic));
     }
 
     fn worker(&self) -> Box<dyn Worker + '_> {
@@ -228,7 +226,7 @@ impl Worker for Hand<'_> {
             let name = keep(entry.name);
             let part = self.to.parts.of(&mut self.last, &entry.meta, dir.path, entry.name);
             self.totals.add(dir, entry);
-            self.racy += u64::from(entry.meta.ctime >= self.at_rest_before);
+            self.racy += u64::from(may_be_since(entry.meta.ctime, self.at_rest_before));
             chunk.rows.push(Raw { meta: entry.meta, part, dir: chunk.dirs.len() as u32, name });
         }
         chunk.dirs.push(kept_dir);
@@ -313,11 +311,8 @@ impl Sorted {
         for (nth, chunk) in frozen.iter().enumerate() {
             for (row, raw) in chunk.rows.iter().enumerate() {
                 let name = &chunk.bytes[raw.name.0..raw.name.1];
-                let mut head = [0; 8];
-                let len = name.len().min(8);
-                head[..len].copy_from_slice(&name[..len]);
                 let end = &mut ends[chunk.ranks[raw.dir as usize] as usize];
-                order[*end] = Place { head: u64::from_be_bytes(head), chunk: nth as u32, row: row as u32 };
+                order[*end] = Place { head: head(name), chunk: nth as u32, row: row as u32 };
                 *end += 1;
             }
         }

@@ -8,6 +8,7 @@ use walk::entry::{Time, Type};
 use walk::{Meta, digest};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::catalog::about::may_be_since;
 use crate::catalog::{Fault, Reader};
 
 /// Who a file is, whatever its names: an inode number means one file as long as its generation, or the time at which it was
@@ -44,7 +45,8 @@ impl Identity {
 }
 
 fn birth(btime: Option<Time>) -> u32 {
-    btime.map_or(0, |t| xxh3_64(&[t.sec.to_le_bytes(), u64::from(t.nsec).to_le_bytes()].concat()) as u32 | 1)
+    let bytes = |t: Time| u128::from(t.sec.cast_unsigned()) | u128::from(t.nsec) << u64::BITS;
+    btime.map_or(0, |t| xxh3_64(&bytes(t).to_le_bytes()) as u32 | 1)
 }
 
 /// What must be the same for an entry to be unchanged, besides its identity. The times are compared, never put in order.
@@ -80,9 +82,9 @@ const DIRECTORY: u32 = 1 << 31;
 const RACY: u32 = 1 << 30;
 
 impl Old {
-    pub(crate) fn new(path: u64, identity: &Identity, print: u64, is_dir: bool, is_racy: bool) -> Old {
+    pub(crate) fn new(path: u64, identity: &Identity, print: u64, is_dir: bool, may_be_since: bool) -> Old {
         let bit = |is: bool, bit: u32| if is { bit } else { 0 };
-        let part = identity.part.min(NO_PART) | bit(is_dir, DIRECTORY) | bit(is_racy, RACY);
+        let part = identity.part.min(NO_PART) | bit(is_dir, DIRECTORY) | bit(may_be_since, RACY);
         let &Identity { ino, generation, birth, .. } = identity;
         Old { path, print, ino, generation, birth, part }
     }
@@ -268,7 +270,7 @@ fn load(
         };
         let is_dir = Type::of_mode(meta.mode) == Type::Directory;
         let identity = Identity::of(parts[row], &meta);
-        into.push(Old::new(path, &identity, print(&meta), is_dir, meta.ctime >= at_rest_before));
+        into.push(Old::new(path, &identity, print(&meta), is_dir, may_be_since(meta.ctime, at_rest_before)));
     }
     *children.entry(dir.2).or_default() += inside;
     Ok(())

@@ -48,8 +48,10 @@ impl<'a> Names<'a> {
             Some((dir, within)) if *dir == parent => within,
             other => &mut other.insert((parent, self.within(parent))).1,
         };
-        let mut name = within.clone();
-        append(&mut name, self.rows.name(row));
+        let own = self.rows.name(row);
+        let mut name = Vec::with_capacity(within.len() + own.len() + 2);
+        name.extend_from_slice(within);
+        append(&mut name, own);
         name
     }
 

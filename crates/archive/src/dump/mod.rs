@@ -136,6 +136,7 @@ pub fn dump(
 ) -> Result<Answer, Failure> {
     let begun = Moment::now();
     let chain = Chain::of(question)?;
+    set_apart(question, &chain)?;
     // Before anything is gathered, so that what cannot be written is known before hours of reading.
     let output = Output::create(question.archive.as_deref())?;
     let untouched = chain.base.as_ref().and_then(|base| Some((base, base.untouched(question)?)));
@@ -240,6 +241,30 @@ fn everything(
         warnings,
         ..Answer::default()
     })
+}
+
+/// Sees that nothing that is written would take the place of something else that is, or of the catalog that is gone on from.
+fn set_apart(question: &Question, chain: &Chain) -> Result<(), Fault> {
+    // Where a file is, or is to be: its directory, and its name there. What is no file is written straight.
+    let place = |path: &[u8]| {
+        let at = path.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
+        let (dir, name) = path.split_at(at);
+        let seen = |path: &[u8]| statx_long(path, At::NO_AUTOMOUNT, Want::BASIC_STATS).ok();
+        let is_file = path != b"-" && seen(path).is_none_or(|seen| seen.file_type == FileType::Regular);
+        let dir = is_file.then(|| seen(if dir.is_empty() { b"." } else { dir })).flatten()?;
+        Some((dir.dev, dir.ino, name.to_vec()))
+    };
+    let written: Vec<_> = question.archive.iter().chain(&question.own).collect();
+    // (A catalog may take the place of the one before it.)
+    let catalogs: Vec<_> = chain.since.iter().chain(&chain.catalog).collect();
+    for (nth, path) in written.iter().enumerate() {
+        let mut others = written[..nth].iter().chain(&catalogs).filter_map(|other| place(other));
+        if place(path).is_some_and(|place| others.any(|other| other == place)) {
+            let error = "archive, map and catalogs must each have a file of their own".to_owned();
+            return Err(Fault { doing: "cannot dump to", path: path.to_vec(), error, next: "" });
+        }
+    }
+    Ok(())
 }
 
 /// Gives a map its name.

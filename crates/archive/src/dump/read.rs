@@ -8,7 +8,7 @@ use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use ondisk::Dev;
 use ondisk::pax::sparse::{Extent, Map};
-use ondisk::pax::{self, Kind, Member, acl};
+use ondisk::pax::{self, Kind, Member, acl, dumpdir};
 use walk::{Desk, Meta, Type};
 
 use super::Work;
@@ -113,10 +113,7 @@ impl<'a> Reader<'a> {
     /// About how many bytes a row comes to; `None` when there is nothing to be done for it.
     pub(crate) fn weight(rows: &Rows, plan: &Plan, row: usize) -> Option<u64> {
         match plan.step(row) {
-            Step::Whole => {
-                let meta = rows.meta(row);
-                Some(if meta.kind() == Type::File { meta.size } else { 0 })
-            }
+            Step::Whole => Some(if rows.kind(row) == Type::File { rows.size(row) } else { 0 }),
             Step::Link(_) => Some(0),
             Step::Unchanged | Step::LeftOut => None,
         }
@@ -183,7 +180,7 @@ impl<'a> Reader<'a> {
                     Ok(link) => member.link = link,
                     Err(e) => return self.missing(row, Gate::Readlinkat, e),
                 },
-                Kind::Directory => member.dumpdir = self.plan.dumpdir(self.rows, row),
+                Kind::Directory => member.dumpdir = self.names_in(row),
                 _ => {}
             }
             let is_asked = self.attributes(row, meta, None, &mut member) || member.kind == Kind::Symlink;
@@ -214,6 +211,19 @@ impl<'a> Reader<'a> {
             pax::header(&member, &mut load.bytes);
             return what;
         }
+    }
+
+    /// What is in a directory, for an increment; nothing where that is more than can be read again.
+    fn names_in(&self, row: usize) -> Option<Vec<u8>> {
+        let names = self.plan.dumpdir(self.rows, row)?;
+        if names.len() <= dumpdir::MOST {
+            return Some(names);
+        }
+        self.warn(
+            row,
+            "has more names in it than a restore takes (32 MiB): what was removed from it stays there; make a full dump".into(),
+        );
+        None
     }
 
     /// What has the name of a row now.

@@ -24,7 +24,6 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gate::create::{fchmodat, fchmodat2, in_proc, unlinkat_directory};
 use gate::file::unlinkat;
@@ -35,6 +34,7 @@ use mounts::Warning;
 use ondisk::pax::{Kind, Member};
 
 use crate::catalog::Fault;
+use crate::catalog::about::{before_a_tick, may_be_since, now};
 use crate::input::{Failure, Input, Verdict};
 use attributes::{Late, inherits};
 use name::{Chosen, clean, split};
@@ -317,9 +317,6 @@ impl Drop for Restorer<'_> {
 
 impl<'a> Restorer<'a> {
     fn new(question: &Question, top: Rc<Fd>, chosen: Chosen, desk: &'a Desk) -> Restorer<'a> {
-        /// The clock that files go by lags behind the time of day by less than this.
-        const TICK: Duration = Duration::from_millis(20);
-        let since = (SystemTime::now() - TICK).duration_since(UNIX_EPOCH).unwrap_or_default();
         // Members have the permissions that the archive says, from their first moment.
         let umask = gate::create::umask(0);
         let is_root = gate::process::is_root();
@@ -334,7 +331,7 @@ impl<'a> Restorer<'a> {
             rights: Rights { is_root, uid, gid, plain_directory: 0o777 & !umask },
             remarks: Remarks::default(),
             counts: Counts::default(),
-            started: Time { sec: since.as_secs().cast_signed(), nsec: since.subsec_nanos() },
+            started: before_a_tick(now()),
             linked: None,
             has_unnamed: true,
             is_later: false,
@@ -520,7 +517,7 @@ impl<'a> Restorer<'a> {
 
     /// Whether something was changed in this run, and so most likely by it.
     fn is_of_this_run(&self, seen: &Statx) -> bool {
-        seen.ctime >= self.started
+        may_be_since(seen.ctime, self.started)
     }
 
     /// Makes room for what is to have a name: takes away what has it, save a directory with something in it.

@@ -12,7 +12,7 @@ use walk::{By, Desk, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker, dig
 use super::order::{Ordered, order};
 use super::packed::{Class, Common, NONE, Names, Packed};
 use super::{Rows, Source};
-use crate::catalog::about::TICK;
+use crate::catalog::about::wait_for_tick;
 use crate::gather::Answer;
 use crate::part::{Last, Part, Parts};
 
@@ -111,12 +111,10 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// Waits until whatever was changed before it began is at rest for certain: older than a tick of any file system's clock.
-    pub(crate) fn wait(&self) {
-        if self.with_tokens
-            && let Some(left) = TICK.checked_sub(self.begun.elapsed())
-        {
-            std::thread::sleep(left);
+    /// Waits until whatever was changed before it began is at rest for certain, on a file system of this type.
+    pub(crate) fn wait(&self, magic: Option<u64>) {
+        if self.with_tokens {
+            wait_for_tick(&self.begun, magic);
         }
     }
 
@@ -141,10 +139,14 @@ impl<'a> Gathering<'a> {
 
     /// All of it, as a whole; `None` if that is not known, or not as a catalog would have it.
     pub(crate) fn seen(&self, answer: &Answer) -> Option<Seen> {
+        Some(Seen { sources: self.sources.clone(), parts: self.parts_of(answer), totals: self.totals()? })
+    }
+
+    /// All of it, added up as a catalog would.
+    fn totals(&self) -> Option<Totals> {
         // The walk numbers those that are directories.
         let is_each_walked = self.dirs.len() == self.sources.len();
-        let totals = *self.sum.as_ref().filter(|_| is_each_walked)?.lock().unwrap_or_else(|e| e.into_inner());
-        Some(Seen { sources: self.sources.clone(), parts: self.parts_of(answer), totals })
+        Some(*self.sum.as_ref().filter(|_| is_each_walked)?.lock().unwrap_or_else(|e| e.into_inner()))
     }
 
     fn parts_of(&self, answer: &Answer) -> Vec<Part> {
@@ -153,7 +155,7 @@ impl<'a> Gathering<'a> {
 
     /// All of it, in order.
     pub(crate) fn finish(self, answer: &Answer) -> Rows {
-        let parts = self.parts_of(answer);
+        let (parts, totals) = (self.parts_of(answer), self.totals());
         let heap = self.heap.into_inner().unwrap_or_else(|e| e.into_inner());
         let common = self.common.into_inner().unwrap_or_else(|e| e.into_inner());
         let mut sources = self.sources;
@@ -174,7 +176,9 @@ impl<'a> Gathering<'a> {
             source.rows = first..end;
             end = first;
         }
-        Rows { sources, rows, names, common, ends, parts, begun: self.begun, has_waited: self.with_tokens }
+        // Not of what has come twice, or was lost.
+        let totals = totals.filter(|totals| totals.entries == rows.len() as u64);
+        Rows { sources, rows, names, common, ends, parts, begun: self.begun, has_waited: self.with_tokens, totals }
     }
 }
 
@@ -186,7 +190,7 @@ impl Sink for Gathering<'_> {
             self.parts.turn_to(source as usize);
         }
         self.parts.begin(ground, by, self.with_tokens);
-        self.wait();
+        self.wait(Some(ground.statfs.magic));
     }
 
     fn worker(&self) -> Box<dyn Worker + '_> {

@@ -22,7 +22,7 @@
 use std::ops::Range;
 
 use walk::entry::{Time, append};
-use walk::{Meta, Moment, Type};
+use walk::{Meta, Moment, Totals, Type};
 
 use crate::catalog::about::after_a_tick;
 use crate::part::Part;
@@ -48,6 +48,8 @@ pub struct Rows {
     begun: Moment,
     /// Whether the time of a tick went by before anything was read.
     has_waited: bool,
+    /// All of them, added up, if that was wanted and holds still.
+    totals: Option<Totals>,
 }
 
 /// A SRC.
@@ -101,6 +103,11 @@ impl Rows {
         if self.has_waited { after_a_tick(begun) } else { begun }
     }
 
+    /// All entries, added up, if that has been done already.
+    pub(crate) fn totals(&self) -> Option<Totals> {
+        self.totals
+    }
+
     /// A row.
     ///
     /// # Panics
@@ -117,6 +124,11 @@ impl Rows {
     /// The inode number of a row: with less ado than [`Rows::meta`].
     pub fn ino(&self, row: usize) -> u64 {
         self.rows[row].ino
+    }
+
+    /// The size of a row in bytes: with less ado than [`Rows::meta`].
+    pub fn size(&self, row: usize) -> u64 {
+        self.rows[row].size
     }
 
     /// Type and permission bits of a row, as `st_mode`: with less ado than [`Rows::meta`].
@@ -156,6 +168,9 @@ impl Rows {
 
     /// The row after everything that is below a row: for what is no directory, and for an empty one, the next row.
     pub fn end(&self, row: usize) -> usize {
+        if !self.is_dir(row) {
+            return row + 1;
+        }
         let known = self.ends.binary_search_by_key(&row, |&(dir, _)| dir as usize);
         known.map_or(row + 1, |at| self.ends[at].1 as usize)
     }
@@ -200,6 +215,7 @@ impl Rows {
 
     /// Enters what has been seen of a row since.
     pub fn set_meta(&mut self, row: usize, meta: &Meta) {
+        self.totals = None;
         let Packed { name, parent, .. } = self.rows[row];
         let class = self.common.class(Class::of(meta, self.class(row).part));
         self.rows[row] = Packed { name, parent, ..Packed::of(meta, class, |wide| self.common.keep(wide)) };

@@ -7,6 +7,7 @@ use walk::Type;
 
 use super::gathering::{Heap, Key};
 use super::packed::{Common, NONE, Names, Packed};
+use crate::head;
 
 /// A heap in archive order.
 pub(super) struct Ordered {
@@ -104,14 +105,14 @@ pub(super) fn by_name<'a, W: Ord>(
     name: impl Fn(u32) -> &'a [u8],
     worth: impl Fn(u32) -> W,
 ) -> usize {
-    let head = |name: &[u8]| {
-        let mut head = [0; 8];
-        let len = name.len().min(8);
-        head[..len].copy_from_slice(&name[..len]);
-        u64::from_be_bytes(head)
-    };
+    let first = inside.first().map_or(&b""[..], |&row| name(row));
+    // What all of them begin with tells none from another.
+    let common = inside.iter().fold(first.len(), |common, &row| {
+        let alike = |(a, b): &(&u8, &u8)| a == b;
+        first[..common].iter().zip(name(row)).take_while(alike).count()
+    });
     scratch.clear();
-    scratch.extend(inside.iter().map(|&row| (head(name(row)), row)));
+    scratch.extend(inside.iter().map(|&row| (head(&name(row)[common..]), row)));
     scratch.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| name(a.1).cmp(name(b.1))).then(a.1.cmp(&b.1)));
     scratch.dedup_by(|next, kept| {
         let is_same = next.0 == kept.0 && name(next.1) == name(kept.1);

@@ -181,6 +181,10 @@ fn beside(path: &[u8], dir: &[u8]) -> Vec<u8> {
 /// The comment that is a checksum.
 fn comment(blake3: &[u8; 32]) -> Vec<u8> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let hex = blake3.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| DIGITS[usize::from(digit)]);
-    CHECKSUM.iter().copied().chain(hex).collect()
+    let mut comment = Vec::with_capacity(CHECKSUM.len() + 64);
+    comment.extend_from_slice(CHECKSUM);
+    for byte in blake3 {
+        comment.extend([byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]));
+    }
+    comment
 }

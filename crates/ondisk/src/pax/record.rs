@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::io::Write;
 use std::ops::Range;
 
 use super::sparse::Map;
@@ -15,8 +16,8 @@ pub(super) fn push(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     // The length counts its own digits, which may make it a digit longer.
     let len = rest + digits(rest);
     let len = if digits(len) > digits(rest) { len + 1 } else { len };
-    out.extend_from_slice(len.to_string().as_bytes());
-    for part in [&b" "[..], key, b"=", value, b"\n"] {
+    let _ = write!(out, "{len} "); // a vector takes all
+    for part in [key, b"=", value, b"\n"] {
         out.extend_from_slice(part);
     }
 }

@@ -118,7 +118,14 @@ fn purpose(line: &Line) -> Function {
         (Function::Copy, _) => Function::Information,
         (
             Function::Other,
-            G::Write | G::Fsync | G::Fdatasync | G::Linkat | G::Renameat2 | G::Unlinkat | G::Ftruncate,
+            G::Write
+            | G::SyncFileRange
+            | G::Fsync
+            | G::Fdatasync
+            | G::Linkat
+            | G::Renameat2
+            | G::Unlinkat
+            | G::Ftruncate,
         ) => Function::Effect,
         (function, _) => function,
     }

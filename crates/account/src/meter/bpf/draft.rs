@@ -1,7 +1,7 @@
 //! A program while it is written: what several of the meter's programs do, on top of the [assembler](super::asm).
 
 use super::asm::{Asm, Helper, If, Label, Op, Reg, Size};
-use super::layout::{REGISTERS, SIGN, TAKEN, board, class, kind, names, slot, task};
+use super::layout::{REGISTERS, SIGN, TAKEN, board, class, kind, names, slot, sum, task};
 use super::offsets::Offsets;
 use crate::syscalls::NUMBERS;
 
@@ -270,19 +270,50 @@ impl Draft<'_> {
         self.asm.jump_if(R0, If::Differ, 0, dropped);
     }
 
-    /// Adds the calls that wait in the entry at `R7` to their cell. Uses the stack from [`KEY`] - 16 to -8.
+    /// `R2` = the sum in the entry at `R7` where calls of the kind `R8` are.
+    pub(super) fn sum(&mut self) {
+        self.asm.copy(R1, R8);
+        self.asm.by(Op::Mul, R1, sum::TIMES);
+        self.asm.by(Op::Right, R1, sum::BITS.cast_signed());
+        self.asm.by(Op::And, R1, i32::from(sum::WAYS) - 1);
+        self.asm.by(Op::Mul, R1, sum::LEN.into());
+        self.asm.copy(R2, R7);
+        self.asm.with(Op::Add, R2, R1);
+    }
+
+    /// Adds the calls of all sums in the entry at `R7` to their cells. Destroys `R9`, and the stack as [`Draft::flush`] does.
+    pub(super) fn flush_all(&mut self) {
+        let [next, done] = self.asm.labels();
+        self.asm.set(R9, 0);
+        self.asm.place(next);
+        self.asm.jump_if(R9, If::Above, i32::from(sum::LEN) * (i32::from(sum::WAYS) - 1), done);
+        self.asm.copy(R2, R7);
+        self.asm.with(Op::Add, R2, R9);
+        self.flush();
+        self.asm.by(Op::Add, R9, sum::LEN.into());
+        self.asm.jump(next);
+        self.asm.place(done);
+    }
+
+    /// Adds the calls of the sum at `R2`, in the entry at `R7`, to their cell. Uses the stack from [`KEY`] - 16 to -8.
     pub(super) fn flush(&mut self) {
         const VALUE: i16 = KEY - 16;
         let [found, make, done] = self.asm.labels();
         let cells = self.things.cells;
-        self.asm.load(Double, R1, R7, task::CALLS);
+        self.asm.load(Word, R1, R2, task::SUMS + sum::CALLS);
         self.asm.jump_if(R1, If::Equal, 0, done);
         self.asm.store(Double, R10, VALUE, R1);
-        for (from, to) in [(task::TOGETHER, VALUE + 8), (task::SLOT, KEY), (task::SAME, KEY + 8)] {
-            self.asm.load(Double, R1, R7, from);
-            self.asm.store(Double, R10, to, R1);
-        }
-        self.asm.store_number(Double, R7, task::CALLS, 0);
+        self.asm.store_number(Word, R2, task::SUMS + sum::CALLS, 0);
+        self.asm.load(Double, R1, R2, task::SUMS + sum::NANOS);
+        self.asm.store(Double, R10, VALUE + 8, R1);
+        self.asm.load(Double, R1, R7, task::SLOT);
+        self.asm.store(Double, R10, KEY, R1);
+        self.asm.load(Word, R1, R2, task::SUMS + sum::KIND);
+        self.asm.copy(R3, R1);
+        self.asm.by(Op::And, R3, NUMBERS as i32 - 1);
+        self.asm.store(Word, R10, KEY + 8, R3);
+        self.asm.by(Op::Right, R1, sum::ERROR.cast_signed());
+        self.asm.store(Word, R10, KEY + 12, R1);
         self.look_up(cells, KEY);
         self.asm.jump_if(R0, If::Equal, 0, make);
         self.asm.place(found);

@@ -143,12 +143,10 @@ pub(super) mod task {
     pub(in super::super) const FLAGS: i16 = SLOT + 8;
     /// Not 0 when it has just begun another program.
     pub(in super::super) const FRESH: i16 = SLOT + 12;
-    /// Calls that are not in a cell yet: number and error, how many, and their nanoseconds. Who makes the same call again and again
-    /// finds them here, and none but the thread itself ever writes them.
-    pub(in super::super) const SAME: i16 = SLOT + 16;
-    pub(in super::super) const CALLS: i16 = SLOT + 24;
-    pub(in super::super) const TOGETHER: i16 = SLOT + 32;
-    pub(in super::super) const LEN: i16 = SLOT + 40;
+    /// Calls that are not in a cell yet: so many [sums](super::sum). Who makes the same few calls again and again finds them here,
+    /// and none but the thread itself ever writes them.
+    pub(in super::super) const SUMS: i16 = SLOT + 16;
+    pub(in super::super) const LEN: i16 = SUMS + super::sum::WAYS * super::sum::LEN;
 
     /// In the place of a number: in no call that has been seen to begin.
     pub(in super::super) const NONE: i32 = -1;
@@ -161,6 +159,26 @@ pub(super) mod task {
     pub(in super::super) const NAMELESS: i32 = 2;
     /// It is a program of 32 bits, whose calls have other numbers.
     pub(in super::super) const NARROW: i32 = 4;
+}
+
+/// Calls of one kind that a thread has made, in its entry of `tasks`. Each kind has one place where it can be, and whatever else was
+/// there is put into its cell first.
+pub(super) mod sum {
+    use crate::syscalls::NUMBERS;
+
+    /// The number of the call, and above it the error.
+    pub(in super::super) const KIND: i16 = 0;
+    pub(in super::super) const CALLS: i16 = 4;
+    pub(in super::super) const NANOS: i16 = 8;
+    pub(in super::super) const LEN: i16 = 16;
+    /// By which one counts no further, since there is no room for many more.
+    pub(in super::super) const MOST: i32 = 1 << 30;
+    /// Where in the kind the error begins.
+    pub(in super::super) const ERROR: u32 = NUMBERS.trailing_zeros();
+    /// Places. The one of a kind is in three bits of it times this; so common calls and errors have places of their own.
+    pub(in super::super) const WAYS: i16 = 8;
+    pub(in super::super) const TIMES: i32 = 0x9e37;
+    pub(in super::super) const BITS: u32 = 16;
 }
 
 /// A process while it runs one program: the value of the map `slots` by a number that is used once; and, with a kind at its

@@ -17,7 +17,7 @@
 
 use super::asm::{Helper, If, Op, Reg, Size};
 use super::draft::{Draft, FORCE_WAKEUP, NO_WAKEUP, TASK, Things};
-use super::layout::{LOOKED, REGISTERS, board, fork, kind, slot, task};
+use super::layout::{LOOKED, REGISTERS, board, fork, kind, slot, sum, task};
 use crate::syscalls::{self, NUMBERS};
 
 use Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
@@ -98,7 +98,7 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     p.asm.load(Double, R1, R7, task::START);
     p.asm.with(Op::Sub, R9, R1);
 
-    // R8 has the number, and in its upper half the error; R9 the nanoseconds.
+    // R8 has the kind, which is the number until it is known whether it failed; R9 the nanoseconds.
     p.asm.place(settle);
     p.asm.store(Double, R7, task::NANOS, R9);
     p.asm.load(Double, R1, R6, 8);
@@ -106,7 +106,7 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     p.asm.jump_if(R1, If::Below, -4095, whole);
     p.asm.negate(R1);
     p.asm.copy(R2, R1);
-    p.asm.by(Op::Left, R2, 32);
+    p.asm.by(Op::Left, R2, sum::ERROR.cast_signed());
     p.asm.with(Op::Or, R8, R2);
     if let Some(ends) = things.offsets.ends {
         // Cut short: by a signal that ends it? Then it is left as it is, and the end of the thread sees to it.
@@ -134,14 +134,16 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
         p.asm.jump_if(R1, If::Equal, 9, out);
     }
     p.asm.place(whole);
-    p.asm.load(Double, R1, R7, task::SAME);
+    p.sum();
+    p.asm.load(Word, R1, R2, task::SUMS + sum::KIND);
     p.asm.jump_if_reg(R1, If::Differ, R8, other);
-    p.asm.load(Double, R1, R7, task::CALLS);
+    p.asm.load(Word, R1, R2, task::SUMS + sum::CALLS);
+    p.asm.jump_if(R1, If::Above, sum::MOST, other);
     p.asm.by(Op::Add, R1, 1);
-    p.asm.store(Double, R7, task::CALLS, R1);
-    p.asm.load(Double, R1, R7, task::TOGETHER);
+    p.asm.store(Word, R2, task::SUMS + sum::CALLS, R1);
+    p.asm.load(Double, R1, R2, task::SUMS + sum::NANOS);
     p.asm.with(Op::Add, R1, R9);
-    p.asm.store(Double, R7, task::TOGETHER, R1);
+    p.asm.store(Double, R2, task::SUMS + sum::NANOS, R1);
 
     p.asm.place(counted);
     p.asm.load(Word, R1, R7, task::FLAGS);
@@ -198,12 +200,13 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     p.asm.jump_if(R1, If::Common, task::TOLD, again);
     p.asm.jump(clear);
 
-    // Not the same call as before.
+    // Other calls have the place of this one.
     p.asm.place(other);
     p.flush();
-    p.asm.store(Double, R7, task::SAME, R8);
-    p.asm.store_number(Double, R7, task::CALLS, 1);
-    p.asm.store(Double, R7, task::TOGETHER, R9);
+    p.sum();
+    p.asm.store(Word, R2, task::SUMS + sum::KIND, R8);
+    p.asm.store_number(Word, R2, task::SUMS + sum::CALLS, 1);
+    p.asm.store(Double, R2, task::SUMS + sum::NANOS, R9);
     p.asm.jump(counted);
 
     p.asm.place(quiet);
@@ -361,7 +364,7 @@ pub(super) fn exec(things: &Things) -> Option<Vec<u64>> {
     p.look_up(things.tasks, -8);
     p.asm.jump_if(R0, If::Equal, 0, out);
     p.asm.copy(R7, R0);
-    p.flush();
+    p.flush_all();
     p.asm.load(Word, R1, R7, task::TID);
     p.asm.store(Word, R10, -48, R1);
     p.asm.call(Helper::GetCurrentPidTgid);
@@ -461,7 +464,7 @@ pub(super) fn exit(things: &Things) -> Option<Vec<u64>> {
     let [silent, told, gone, lost] = p.asm.labels();
     let out = p.out;
     p.current_task(out);
-    p.flush();
+    p.flush_all();
     p.asm.load(Word, R8, R7, task::NUMBER);
     p.asm.jump_if(R8, If::Above, NUMBERS as i32 - 1, silent);
     p.board_add(board::UNFINISHED, 1);

@@ -11,7 +11,7 @@ use gate::command::Running;
 use gate::notify::{Event, poll};
 use gate::process::Ended;
 
-use super::layout::{self, board, fork, kind, names, slot, task};
+use super::layout::{self, board, fork, kind, names, slot, sum, task};
 use crate::call::{Call, Fork, Listener, Total};
 use crate::meter::families::Families;
 use crate::meter::file_of;
@@ -263,10 +263,15 @@ impl<'a> Watch<'a> {
             // What the threads that go on have not put into cells yet.
             self.tasks.each(|_, value| {
                 begun += u64::from(word(value, task::FLAGS).cast_signed() & task::TOLD != 0);
-                let calls = double(value, task::CALLS);
-                let Some((program, pid)) = whose(double(value, task::SLOT)).filter(|_| calls > 0) else { return };
-                let errno = Some(word(value, task::SAME + 4).cast_signed()).filter(|errno| *errno != 0);
-                totals.add(program, pid, word(value, task::SAME), calls, double(value, task::TOGETHER), errno);
+                let Some((program, pid)) = whose(double(value, task::SLOT)) else { return };
+                for at in (task::SUMS..task::LEN).step_by(sum::LEN as usize) {
+                    let (kind, calls) = (word(value, at + sum::KIND), word(value, at + sum::CALLS));
+                    if calls > 0 {
+                        let (number, errno) = (kind % NUMBERS as u32, (kind >> sum::ERROR).cast_signed());
+                        let nanos = double(value, at + sum::NANOS);
+                        totals.add(program, pid, number, calls.into(), nanos, Some(errno).filter(|errno| *errno != 0));
+                    }
+                }
             })?;
         }
         self.cells.delete(&gone)?;

@@ -37,6 +37,7 @@ fn names_in(record: &[u8], at: i16, lengths: [i16; 2]) -> [Option<&[u8]>; 2] {
 /// The watch over a command and all that comes of it.
 pub(super) struct Watch<'a> {
     words: &'a Words,
+    taken: &'a Map,
     tasks: &'a Map,
     slots: &'a Map,
     cells: &'a Map,
@@ -68,12 +69,13 @@ pub(super) struct Summary {
 impl<'a> Watch<'a> {
     pub(super) fn new(
         words: &'a Words,
-        [tasks, slots, cells]: [&'a Map; 3],
+        [taken, tasks, slots, cells]: [&'a Map; 4],
         tell: u64,
         to: &'a mut dyn Listener,
     ) -> Watch<'a> {
         Watch {
             words,
+            taken,
             tasks,
             slots,
             cells,
@@ -261,9 +263,14 @@ impl<'a> Watch<'a> {
         let mut begun = 0;
         if all {
             // What the threads that go on have not put into cells yet.
-            self.tasks.each(|_, value| {
+            let mut seats = Vec::new();
+            self.taken.each(|seat, _| seats.push(word(seat, 0)))?;
+            let mut value = [0; task::LEN as usize];
+            for seat in seats {
+                self.tasks.lookup(&seat.to_ne_bytes(), &mut value)?;
+                let value = &value[..];
                 begun += u64::from(word(value, task::FLAGS).cast_signed() & task::TOLD != 0);
-                let Some((program, pid)) = whose(double(value, task::SLOT)) else { return };
+                let Some((program, pid)) = whose(double(value, task::SLOT)) else { continue };
                 for at in (task::SUMS..task::LEN).step_by(sum::LEN as usize) {
                     let (kind, calls) = (word(value, at + sum::KIND), word(value, at + sum::CALLS));
                     if calls > 0 {
@@ -272,7 +279,7 @@ impl<'a> Watch<'a> {
                         totals.add(program, pid, number, calls.into(), nanos, Some(errno).filter(|errno| *errno != 0));
                     }
                 }
-            })?;
+            }
         }
         self.cells.delete(&gone)?;
         self.slots.delete(&ended.keys().flat_map(|key| key.to_ne_bytes()).collect::<Vec<u8>>())?;

@@ -12,7 +12,7 @@
 //!
 //! Raw tracepoints, and not a trampoline at each of the calls (fentry and fexit): that would cost strangers nothing and the metered less,
 //! but it is two programs and two patches of the kernel's code for each of more than a hundred calls, which takes longer than most
-//! commands run.
+//! commands run. Where it was tried, the kernel refuses programs of that kind, even to root.
 //!
 //! It takes root (`CAP_BPF` and `CAP_PERFMON`) and Linux 5.8, by what it uses; it has been run on 6.18. What it cannot see: calls
 //! of 32-bit programs (it says how many there were), and what a 64-bit program asks for by `int 0x80`. Where the kernel does

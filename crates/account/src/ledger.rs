@@ -12,7 +12,7 @@ use crate::call::{Call, Fork, Listener};
 use crate::names::{Name, Names, Start};
 use crate::patterns::{Patterns, Seen};
 use crate::prices::{Sort, Work, components};
-use crate::syscalls;
+use crate::syscalls::{self, Kind};
 
 /// Names that are held.
 pub const MOST_FILES: usize = 49_152;
@@ -136,7 +136,7 @@ pub struct Detail {
 impl Detail {
     /// The directories, by name: each as such, or cut to so many components.
     pub fn directories(&self, depth: Option<usize>) -> BTreeMap<&[u8], Directory> {
-        let mut directories: BTreeMap<&[u8], Directory> = BTreeMap::new();
+        let mut directories: HashMap<&[u8], Directory> = HashMap::new();
         for file in &self.files {
             let dir = depth.map_or(file.dir(), |depth| cut(file.dir(), depth));
             let row = directories.entry(dir).or_default();
@@ -144,7 +144,7 @@ impl Detail {
             row.sum.join(&file.sum);
             file.add_gates(&mut row.gates);
         }
-        directories
+        directories.into_iter().collect()
     }
 
     /// A file that was asked for by name, often and not in /proc and the like: one to find prices with.
@@ -234,7 +234,7 @@ impl Ledger {
     pub fn close(self) -> Detail {
         let mut files = self.files.rows;
         files.retain(|file| file.sum.calls > 0);
-        files.sort_by(|a, b| b.sum.nanos.cmp(&a.sum.nanos).then_with(|| a.name.cmp(&b.name)));
+        files.sort_unstable_by(|a, b| b.sum.nanos.cmp(&a.sum.nanos).then_with(|| a.name.cmp(&b.name)));
         Detail {
             files,
             unheld: self.unheld,
@@ -279,7 +279,8 @@ impl Listener for Ledger {
         }
         let find = |name: Option<&[u8]>| name.and_then(|name| self.files.find(name));
         let other = find(about.other.as_deref());
-        let parent = find(about.name.as_deref().map(parent));
+        let changes = matches!(syscall.kind, Kind::Change | Kind::Copy | Kind::Mount | Kind::Open);
+        let parent = find(about.name.as_deref().filter(|_| changes).map(parent));
         self.patterns.call(&Seen { call, syscall, about: &about, sort, file, other, parent });
     }
 

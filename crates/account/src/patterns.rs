@@ -234,11 +234,11 @@ pub struct Seen<'a> {
     pub about: &'a About,
     /// Its sort.
     pub sort: Sort,
-    /// The number of its file, of the other file, and of the directory that the file is in, where they have one.
+    /// The number of its file, where it has one.
     pub file: Option<u32>,
     /// The number of the other file.
     pub other: Option<u32>,
-    /// The number of the directory that the file is in.
+    /// The number of the directory that the file is in, of a call that may change what is in it.
     pub parent: Option<u32>,
 }
 

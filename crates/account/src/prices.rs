@@ -6,6 +6,7 @@
 //! memory; each further component costs [`Prices::part`] more.
 
 use std::ffi::{CStr, CString};
+use std::time::Duration;
 
 use gate::clock::empty_call;
 use gate::fs::{At, CWD, FileType, Open, Want, getdents64, newfstatat, openat, pread64, readlinkat, statx};
@@ -346,15 +347,16 @@ fn middle(mut batch: impl FnMut() -> Result<u64>) -> Result<f64> {
 /// The same through a ring.
 fn through_ring(dir: &Fd, name: &CStr) -> Result<f64> {
     let mut ring = Ring::new(URING_BATCH)?;
-    let mut took = Vec::with_capacity(BATCHES);
     ring.statx(dir, name, URING_BATCH)?; // it makes the worker threads
-    for _ in 0..BATCHES {
-        let begun = now();
-        ring.statx(dir, name, CALLS as u32)?;
-        took.push(now().saturating_sub(begun));
-    }
-    // What a worker uses may be booked a batch later.
-    Ok(took.iter().sum::<u64>() as f64 / (BATCHES * CALLS) as f64)
+    let begun = now_at_rest();
+    ring.statx(dir, name, (BATCHES * CALLS) as u32)?;
+    Ok(now_at_rest().saturating_sub(begun) as f64 / (BATCHES * CALLS) as f64)
+}
+
+/// [`now`], with all that the worker threads have used: the kernel books it when a thread goes to sleep, or some milliseconds later.
+fn now_at_rest() -> u64 {
+    std::thread::sleep(Duration::from_millis(2));
+    now()
 }
 
 fn open_and_close(dir: &Fd, name: &CStr) -> (Result<f64>, Result<f64>) {

@@ -79,7 +79,10 @@ pub fn asked(detail: &Detail, fstype: impl Fn(&[u8]) -> Option<Vec<u8>>) -> BTre
         let work = file.asking();
         if work.calls() > 0 {
             let fstype = types.entry(file.dir()).or_insert_with_key(|dir| fstype(dir).unwrap_or_default());
-            let row = asked.entry(fstype.clone()).or_default();
+            let row = match asked.get_mut(&*fstype) {
+                Some(row) => row,
+                None => asked.entry(fstype.clone()).or_default(),
+            };
             row.entries += 1;
             row.work.join(&work);
         }

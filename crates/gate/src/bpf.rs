@@ -22,6 +22,8 @@ pub enum Kind {
     Hash,
     /// Keys are 0, 1, ...; entries are always there, and user space can map them ([`Map::words`]). Values are of whole words.
     Array,
+    /// The same, but user space cannot map them, and reads them one by one.
+    Entries,
     /// An array with one copy for each processor; of no use outside programs.
     PercpuArray,
 }
@@ -145,6 +147,7 @@ impl Map {
         let (map_type, map_flags) = match kind {
             Kind::Hash => (1, 0),
             Kind::Array => (2, MMAPABLE),
+            Kind::Entries => (2, 0),
             Kind::PercpuArray => (6, 0),
         };
         if kind == Kind::Array && !value.is_multiple_of(size_of::<u64>()) {

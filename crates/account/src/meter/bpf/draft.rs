@@ -1,7 +1,7 @@
 //! A program while it is written: what several of the meter's programs do, on top of the [assembler](super::asm).
 
 use super::asm::{Asm, Helper, If, Label, Op, Reg, Size};
-use super::layout::{REGISTERS, SIGN, TAKEN, board, class, kind, names, slot, task};
+use super::layout::{REGISTERS, SIGN, TAKEN, board, class, kind, names, seat, slot, sum, task};
 use super::offsets::Offsets;
 use crate::syscalls::NUMBERS;
 
@@ -14,10 +14,13 @@ pub(super) struct Things {
     /// Descriptors of the maps and of the ring.
     pub(super) board: i32,
     pub(super) tasks: i32,
+    pub(super) taken: i32,
     pub(super) slots: i32,
     pub(super) cells: i32,
     pub(super) scratch: i32,
     pub(super) ring: i32,
+    /// How many seats `tasks` has: a power of two.
+    pub(super) seats: u32,
     /// Bytes in the ring at which user space is woken.
     pub(super) watermark: i32,
     /// Where the fields of the kernel's structs are.
@@ -31,12 +34,14 @@ impl Things {
     pub(super) const NONE: Things = Things {
         board: -1,
         tasks: -1,
+        taken: -1,
         slots: -1,
         cells: -1,
         scratch: -1,
         ring: -1,
+        seats: 1,
         watermark: 0,
-        offsets: Offsets { pid: 0, tgid: 0, files: None, fs: None, ids: None, program: None, ends: None },
+        offsets: Offsets { pid: 0, tgid: 0, stack: 0, files: None, fs: None, ids: None, program: None, ends: None },
         cookie: [0; 2],
     };
 }
@@ -110,14 +115,80 @@ impl Draft<'_> {
         self.asm.load(Double, to, R10, stack);
     }
 
-    /// `R7` = the current thread's entry of `tasks`, if it is metered; its tid is at -8 of the stack. Goes to `otherwise` if
-    /// not.
-    pub(super) fn current_task(&mut self, otherwise: Label) {
-        self.asm.call(Helper::GetCurrentPidTgid);
-        self.asm.store(Word, R10, -8, R0);
-        self.look_up(self.things.tasks, -8);
-        self.asm.jump_if(R0, If::Equal, 0, otherwise);
+    /// `R9` = where the registers of the thread `R8` are while it makes a call. Uses the stack at -24.
+    pub(super) fn place_of_registers(&mut self) {
+        self.follow(R9, -24, R8, self.things.offsets.stack);
+        self.board(R1, board::ABOVE);
+        self.asm.load(Double, R1, R1, 0);
+        self.asm.with(Op::Add, R9, R1);
+    }
+
+    /// Writes one of the seats for the thread whose registers are at `R9` to -8 of the stack.
+    fn seat(&mut self, number: i32) {
+        self.asm.copy(R1, R9);
+        self.asm.by(Op::Right, R1, seat::PAGE);
+        self.asm.by(Op::Mul, R1, seat::TIMES);
+        self.asm.by(Op::Right, R1, seat::BIT + number * seat::STEP);
+        self.asm.by(Op::And, R1, self.things.seats.cast_signed() - 1);
+        self.asm.store(Word, R10, -8, R1);
+    }
+
+    /// `R7` = the entry of the thread whose registers are at `R9`, if it is metered. Goes to `otherwise` if not. Nothing here is a call
+    /// in the end: the kernel puts the looks into an array into the program itself.
+    pub(super) fn find_task(&mut self, otherwise: Label) {
+        let found = self.asm.label();
+        for number in 0..seat::TRIES {
+            self.seat(number);
+            self.look_up(self.things.tasks, -8);
+            self.asm.jump_if(R0, If::Equal, 0, otherwise);
+            self.asm.load(Double, R1, R0, task::WHERE);
+            self.asm.jump_if_reg(R1, If::Equal, R9, found);
+            self.asm.jump_if(R1, If::Equal, 0, otherwise);
+        }
+        self.asm.jump(otherwise);
+        self.asm.place(found);
         self.asm.copy(R7, R0);
+    }
+
+    /// `R8` = a new entry for the thread whose registers are at `R9`, which has yet to be told its ids and its slot, and to be given to
+    /// that thread by [`Draft::give_task`]. Goes to `full` if there is none.
+    pub(super) fn new_task(&mut self, full: Label) {
+        let taken = self.asm.label();
+        for number in 0..seat::TRIES {
+            self.seat(number);
+            self.update(self.things.taken, -8, (R10, -8), NOEXIST);
+            self.asm.jump_if(R0, If::Equal, 0, taken);
+        }
+        self.asm.jump(full);
+        self.asm.place(taken);
+        self.look_up(self.things.tasks, -8);
+        self.asm.jump_if(R0, If::Equal, 0, full);
+        self.asm.copy(R8, R0);
+        self.asm.load(Word, R1, R10, -8);
+        self.asm.store(Word, R8, task::SEAT, R1);
+        self.asm.store_number(Word, R8, task::KIND, kind::CALL);
+        self.asm.store_number(Word, R8, task::NUMBER, task::IGNORED);
+        self.asm.store_number(Double, R8, task::FLAGS, 0); // and FRESH
+        for sum in 0..sum::WAYS {
+            self.asm.store_number(Word, R8, task::SUMS + sum * sum::LEN + sum::CALLS, 0);
+        }
+    }
+
+    /// From now on the entry `R8` is that of the thread whose registers are at `R9`.
+    pub(super) fn give_task(&mut self) {
+        self.asm.store(Double, R8, task::WHERE, R9);
+        self.board_add(board::LIVE, 1);
+    }
+
+    /// The thread of the entry at `R7` is no more.
+    pub(super) fn take_task_back(&mut self) {
+        self.asm.store_number(Double, R7, task::WHERE, task::LEFT);
+        self.asm.load(Word, R1, R7, task::SEAT);
+        self.asm.store(Word, R10, -8, R1);
+        self.asm.map(R1, self.things.taken);
+        self.asm.address(R2, R10, -8);
+        self.asm.call(Helper::MapDeleteElem);
+        self.board_add(board::LIVE, -1);
     }
 
     /// Outputs `len` bytes at `from` to the ring; goes to `dropped` if there is no room.
@@ -270,19 +341,50 @@ impl Draft<'_> {
         self.asm.jump_if(R0, If::Differ, 0, dropped);
     }
 
-    /// Adds the calls that wait in the entry at `R7` to their cell. Uses the stack from [`KEY`] - 16 to -8.
+    /// `R2` = the sum in the entry at `R7` where calls of the kind `R8` are.
+    pub(super) fn sum(&mut self) {
+        self.asm.copy(R1, R8);
+        self.asm.by(Op::Mul, R1, sum::TIMES);
+        self.asm.by(Op::Right, R1, sum::BITS.cast_signed());
+        self.asm.by(Op::And, R1, i32::from(sum::WAYS) - 1);
+        self.asm.by(Op::Mul, R1, sum::LEN.into());
+        self.asm.copy(R2, R7);
+        self.asm.with(Op::Add, R2, R1);
+    }
+
+    /// Adds the calls of all sums in the entry at `R7` to their cells. Destroys `R9`, and the stack as [`Draft::flush`] does.
+    pub(super) fn flush_all(&mut self) {
+        let [next, done] = self.asm.labels();
+        self.asm.set(R9, 0);
+        self.asm.place(next);
+        self.asm.jump_if(R9, If::Above, i32::from(sum::LEN) * (i32::from(sum::WAYS) - 1), done);
+        self.asm.copy(R2, R7);
+        self.asm.with(Op::Add, R2, R9);
+        self.flush();
+        self.asm.by(Op::Add, R9, sum::LEN.into());
+        self.asm.jump(next);
+        self.asm.place(done);
+    }
+
+    /// Adds the calls of the sum at `R2`, in the entry at `R7`, to their cell. Uses the stack from [`KEY`] - 16 to -8.
     pub(super) fn flush(&mut self) {
         const VALUE: i16 = KEY - 16;
         let [found, make, done] = self.asm.labels();
         let cells = self.things.cells;
-        self.asm.load(Double, R1, R7, task::CALLS);
+        self.asm.load(Word, R1, R2, task::SUMS + sum::CALLS);
         self.asm.jump_if(R1, If::Equal, 0, done);
         self.asm.store(Double, R10, VALUE, R1);
-        for (from, to) in [(task::TOGETHER, VALUE + 8), (task::SLOT, KEY), (task::SAME, KEY + 8)] {
-            self.asm.load(Double, R1, R7, from);
-            self.asm.store(Double, R10, to, R1);
-        }
-        self.asm.store_number(Double, R7, task::CALLS, 0);
+        self.asm.store_number(Word, R2, task::SUMS + sum::CALLS, 0);
+        self.asm.load(Double, R1, R2, task::SUMS + sum::NANOS);
+        self.asm.store(Double, R10, VALUE + 8, R1);
+        self.asm.load(Double, R1, R7, task::SLOT);
+        self.asm.store(Double, R10, KEY, R1);
+        self.asm.load(Word, R1, R2, task::SUMS + sum::KIND);
+        self.asm.copy(R3, R1);
+        self.asm.by(Op::And, R3, NUMBERS as i32 - 1);
+        self.asm.store(Word, R10, KEY + 8, R3);
+        self.asm.by(Op::Right, R1, sum::ERROR.cast_signed());
+        self.asm.store(Word, R10, KEY + 12, R1);
         self.look_up(cells, KEY);
         self.asm.jump_if(R0, If::Equal, 0, make);
         self.asm.place(found);
@@ -327,15 +429,6 @@ impl Draft<'_> {
         self.asm.load(Double, R3, R2, task::REGISTERS);
     }
 
-    /// Puts a new entry for `tasks` on the stack at [`TASK`], all zeros but for the kind and the number.
-    pub(super) fn blank_task(&mut self) {
-        for at in (TASK..TASK + task::LEN).step_by(8) {
-            self.asm.store_number(Double, R10, at, 0);
-        }
-        self.asm.store_number(Word, R10, TASK + task::KIND, kind::CALL);
-        self.asm.store_number(Word, R10, TASK + task::NUMBER, task::IGNORED);
-    }
-
     /// A number that no other slot has had, onto the stack at `to`: the process, from the lower half of the word at `pid`, which has
     /// 22 bits at most (`PID_MAX_LIMIT`), and the time in microseconds, which comes again after 52 days.
     pub(super) fn new_slot(&mut self, to: i16, pid: i16) {
@@ -357,9 +450,6 @@ impl Draft<'_> {
         self.asm.place(unlisted);
     }
 }
-
-/// Where on the stack the programs that make entries of `tasks` have them: below the 40 bytes that they use otherwise.
-pub(super) const TASK: i16 = -40 - task::LEN;
 
 /// Where on the stack the key of a cell is: slot, number, errno.
 pub(super) const KEY: i16 = -32 + 8;

@@ -112,6 +112,8 @@ pub(super) mod board {
     pub(in super::super) const TRIED: usize = 10;
     /// Not 0 while user space waits and wants to be woken.
     pub(in super::super) const ASLEEP: usize = 11;
+    /// How far the registers of a program, while it makes a call, are from where the kernel's stack for its thread begins.
+    pub(in super::super) const ABOVE: usize = 13;
     /// Not 0 when the command's process has found itself to be seen: written by itself, when `LIVE` has it already.
     pub(in super::super) const BEGUN: usize = 12;
     /// A word for each system call, see `classes`.
@@ -122,7 +124,7 @@ pub(super) mod board {
     pub(in super::super) const WORDS: usize = SPILL + 3 * NUMBERS;
 }
 
-/// A metered thread, the value of the map `tasks` by the kernel's tid; up to the end of the names, what is output to the ring.
+/// A metered thread, in its [seat](super::seat) of the map `tasks`; up to the end of the names, what is output to the ring.
 pub(super) mod task {
     pub(in super::super) const KIND: i16 = 0;
     pub(in super::super) const NUMBER: i16 = 4;
@@ -143,12 +145,18 @@ pub(super) mod task {
     pub(in super::super) const FLAGS: i16 = SLOT + 8;
     /// Not 0 when it has just begun another program.
     pub(in super::super) const FRESH: i16 = SLOT + 12;
-    /// Calls that are not in a cell yet: number and error, how many, and their nanoseconds. Who makes the same call again and again
-    /// finds them here, and none but the thread itself ever writes them.
-    pub(in super::super) const SAME: i16 = SLOT + 16;
-    pub(in super::super) const CALLS: i16 = SLOT + 24;
-    pub(in super::super) const TOGETHER: i16 = SLOT + 32;
-    pub(in super::super) const LEN: i16 = SLOT + 40;
+    /// Where the registers of its program are while it makes a call: of all that live, no other thread has them there. 0 where no thread
+    /// ever was, and `LEFT` where one has been.
+    pub(in super::super) const WHERE: i16 = SLOT + 16;
+    /// The number of the seat.
+    pub(in super::super) const SEAT: i16 = SLOT + 24;
+    /// Calls that are not in a cell yet: so many [sums](super::sum). Who makes the same few calls again and again finds them here,
+    /// and none but the thread itself ever writes them.
+    pub(in super::super) const SUMS: i16 = SLOT + 32;
+    pub(in super::super) const LEN: i16 = SUMS + super::sum::WAYS * super::sum::LEN;
+
+    /// In the place of an address.
+    pub(in super::super) const LEFT: i32 = 1;
 
     /// In the place of a number: in no call that has been seen to begin.
     pub(in super::super) const NONE: i32 = -1;
@@ -161,6 +169,43 @@ pub(super) mod task {
     pub(in super::super) const NAMELESS: i32 = 2;
     /// It is a program of 32 bits, whose calls have other numbers.
     pub(in super::super) const NARROW: i32 = 4;
+}
+
+/// Which entry of `tasks` is a thread's: that of one of a few numbers which are made from the address of its registers. So a program
+/// that begins with that address knows without calling any helper whether the thread is one of ours. Who has which seat is in
+/// the map `taken`, which two that want the same one at once ask first.
+pub(super) mod seat {
+    /// So many seats for each thread that there is to be room for.
+    pub(in super::super) const EACH: u32 = 2;
+    /// How many numbers are tried. When all threads that there is room for are there, of 256 one more finds no seat, and of half
+    /// as many one of 65,536.
+    pub(in super::super) const TRIES: i32 = 8;
+    /// Addresses are of different pages. A number of the others is made of this product, from one bit on, then from two bits higher,
+    /// and so on.
+    pub(in super::super) const PAGE: i32 = 12;
+    pub(in super::super) const TIMES: i32 = 0x61c8_8647;
+    pub(in super::super) const BIT: i32 = 14;
+    pub(in super::super) const STEP: i32 = 2;
+}
+
+/// Calls of one kind that a thread has made, in its entry of `tasks`. Each kind has one place where it can be, and whatever else was
+/// there is put into its cell first.
+pub(super) mod sum {
+    use crate::syscalls::NUMBERS;
+
+    /// The number of the call, and above it the error.
+    pub(in super::super) const KIND: i16 = 0;
+    pub(in super::super) const CALLS: i16 = 4;
+    pub(in super::super) const NANOS: i16 = 8;
+    pub(in super::super) const LEN: i16 = 16;
+    /// By which one counts no further, since there is no room for many more.
+    pub(in super::super) const MOST: i32 = 1 << 30;
+    /// Where in the kind the error begins.
+    pub(in super::super) const ERROR: u32 = NUMBERS.trailing_zeros();
+    /// Places. The one of a kind is in three bits of it times this; so common calls and errors have places of their own.
+    pub(in super::super) const WAYS: i16 = 8;
+    pub(in super::super) const TIMES: i32 = 12_467;
+    pub(in super::super) const BITS: u32 = 12;
 }
 
 /// A process while it runs one program: the value of the map `slots` by a number that is used once; and, with a kind at its
@@ -220,7 +265,7 @@ pub(super) mod names {
 
 /// Bytes of the map `scratch`: the largest record, that with two names.
 pub(super) const SCRATCH: usize = names::BYTES as usize + 2 * names::LONGEST as usize;
-/// Bytes of a `task_struct` that [`look`] shows, after the kind (8 bytes) and the ids of the thread (8 bytes).
+/// Bytes of a `task_struct` that [`look`] shows, after the kind, the ids of the thread and where its registers are (8 bytes each).
 pub(super) const LOOKED: usize = 4096;
 
 /// The option of the prctl(2) by which the command makes itself known; the cookie are its other two arguments.

@@ -1,5 +1,6 @@
 //! Where the fields of the kernel's own structs are. The kernel says so itself (BTF); one that is built without it is looked at:
-//! a thread whose ids are known is asked for its `task_struct`, and they stand in it next to each other.
+//! a thread whose ids are known is asked for its `task_struct`, and they stand in it next to each other; and the stack is what its
+//! registers are on.
 
 use gate::bpf::{Kind, Map, Program, Ring, prctl_unknown, raw_tracepoint_open};
 use gate::fs::{CWD, Open, openat, read};
@@ -9,12 +10,14 @@ use super::draft::Things;
 use super::layout::{LOOKED, SCRATCH, SIGN};
 use super::{LICENSE, program, refused};
 
-/// Where what is needed is, in bytes. Without BTF only the ids are known, and the rest does without.
+/// Where what is needed is, in bytes. Without BTF only the ids and the stack are known, and the rest does without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offsets {
     /// `task_struct.pid`, which is the tid, and `task_struct.tgid`, which is the pid.
     pub(super) pid: u32,
     pub(super) tgid: u32,
+    /// `task_struct.stack`: that of the kernel, at the other end of which are the registers of a program that makes a call.
+    pub(super) stack: u32,
     /// `task_struct.files` and `fs`: who has the same ones shares them.
     pub(super) files: Option<u32>,
     pub(super) fs: Option<u32>,
@@ -106,6 +109,7 @@ impl Offsets {
         Some(Offsets {
             pid: field(b"pid")?,
             tgid: field(b"tgid")?,
+            stack: field(b"stack")?,
             files: field(b"files"),
             fs: field(b"fs"),
             ids: ids(),
@@ -122,10 +126,14 @@ impl Offsets {
         /// Pieces overlap by this, so that no pair of ids is cut in two.
         const OVERLAP: usize = 8;
         const PIECES: usize = 6;
+        /// The smallest page, and the largest stack.
+        const PAGE: u64 = 4 << 10;
+        const DEEPEST: u64 = 64 << 10;
         const ROOM: u32 = 64 << 10;
         let made = |errno| format!("cannot make a BPF map: {errno}");
         let mut ring = Ring::new("fathom_look", ROOM).map_err(made)?;
         let scratch = Map::new(Kind::PercpuArray, "fathom_look", 4, SCRATCH, 1).map_err(made)?;
+        let mut stack = None;
         for piece in 0..PIECES {
             let from = piece * (LOOKED - OVERLAP);
             let cookie = super::cookie();
@@ -141,16 +149,23 @@ impl Offsets {
                 scope.spawn(|| prctl_unknown(SIGN as u32, cookie[0], cookie[1]));
             });
             drop(attached);
-            let mut found = None;
+            let mut pid = None;
             ring.drain(|record| {
-                let ids = record.get(8..16).unwrap_or_default();
+                let (ids, task) = (record.get(8..16).unwrap_or_default(), record.get(24..).unwrap_or_default());
+                let number = |word: &[u8]| word.try_into().map_or(0, u64::from_ne_bytes);
+                let registers = record.get(16..24).map_or(0, number);
+                let begins_below = |word: &[u8]| {
+                    let word = number(word);
+                    word.is_multiple_of(PAGE) && (1..=DEEPEST).contains(&registers.wrapping_sub(word))
+                };
+                let below = task.chunks_exact(8).position(begins_below);
+                stack = stack.or(below.map(|at| (from + 8 * at) as u32));
                 // The lower half is the tid, which the kernel calls pid.
-                found = record.get(16..).and_then(|task| task.windows(8).step_by(4).position(|pair| pair == ids));
+                pid = task.windows(8).step_by(4).position(|pair| pair == ids).map(|at| (from + 4 * at) as u32);
             });
-            if let Some(at) = found {
-                let pid = (from + 4 * at) as u32;
+            if let (Some(pid), Some(stack)) = (pid, stack) {
                 let (files, fs, ids, program, ends) = (None, None, None, None, None);
-                return Ok(Offsets { pid, tgid: pid + 4, files, fs, ids, program, ends });
+                return Ok(Offsets { pid, tgid: pid + 4, stack, files, fs, ids, program, ends });
             }
         }
         Err("this kernel does not describe itself (no /sys/kernel/btf/vmlinux), and its task_struct is not as others'"
@@ -186,7 +201,7 @@ mod tests {
             return eprintln!("SKIPPED: it takes a kernel with BTF, and permission for BPF");
         };
         let said = Offsets::of(&said).unwrap();
-        assert_eq!((said.pid, said.tgid), (seen.pid, seen.tgid));
+        assert_eq!((said.pid, said.tgid, said.stack), (seen.pid, seen.tgid, seen.stack));
         assert!(said.files.is_some() && said.fs.is_some(), "{said:?}");
         assert!(said.ids.is_some() && said.program.is_some() && said.ends.is_some(), "{said:?}");
     }

@@ -1,7 +1,7 @@
 //! The meter's programs, in the words of the [`Draft`]; what they share with user space is in the [layout](super::layout).
 //!
 //! ```text
-//! sys_enter ── not one of ours, and no sign ──► end          (one look into `tasks`: that is the filter)
+//! sys_enter ── not one of ours, and no sign ──► end          (one look into `tasks`, by where the registers are: that is the filter)
 //!     │ ours: remember number and time; if calls are told one by one: registers, and names to the ring
 //! sys_exit ─── add to `cells` (slot, number, error); if calls are told one by one: the call to the ring
 //! fork ─────── the child is one of ours, too, in the slot of its thread group or a new one
@@ -16,8 +16,8 @@
 //! that nobody can guess. So nobody need know how the kernel numbers processes, which in a PID namespace is another way.
 
 use super::asm::{Helper, If, Op, Reg, Size};
-use super::draft::{Draft, FORCE_WAKEUP, NO_WAKEUP, TASK, Things};
-use super::layout::{LOOKED, REGISTERS, board, fork, kind, slot, task};
+use super::draft::{Draft, FORCE_WAKEUP, NO_WAKEUP, Things};
+use super::layout::{LOOKED, REGISTERS, board, fork, kind, slot, sum, task};
 use crate::syscalls::{self, NUMBERS};
 
 use Reg::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
@@ -29,8 +29,9 @@ pub(super) fn enter(things: &Things) -> Option<Vec<u64>> {
     let [stranger, narrow, clock] = p.asm.labels();
     let out = p.out;
     p.asm.copy(R6, R1);
+    p.asm.load(Double, R9, R6, 0);
     p.asm.load(Double, R8, R6, 8);
-    p.current_task(stranger);
+    p.find_task(stranger);
     p.asm.store_number(Word, R7, task::NUMBER, task::IGNORED);
     p.asm.load(Word, R1, R7, task::FLAGS);
     p.asm.jump_if(R1, If::Common, task::NARROW, narrow);
@@ -55,11 +56,14 @@ pub(super) fn enter(things: &Things) -> Option<Vec<u64>> {
     // Somebody else. Is it the command that makes itself known?
     p.asm.place(stranger);
     p.heed_sign();
-    p.blank_task();
-    // Its ids as we know them are those at the depth of its own PID namespace, which is ours.
     p.asm.call(Helper::GetCurrentTask);
     p.asm.copy(R8, R0);
-    p.asm.load(Word, R9, R10, -8);
+    p.follow(R1, -16, R8, things.offsets.stack);
+    p.asm.copy(R2, R9);
+    p.asm.with(Op::Sub, R2, R1);
+    p.board(R1, board::ABOVE);
+    p.asm.store(Double, R1, 0, R2);
+    // Its ids as we know them are those at the depth of its own PID namespace, which is ours.
     if let Some(ids) = things.offsets.ids {
         p.follow(R8, -16, R8, ids.thread_pid);
         p.asm.store_number(Double, R10, -16, 0);
@@ -70,15 +74,16 @@ pub(super) fn enter(things: &Things) -> Option<Vec<u64>> {
         p.asm.by(Op::Mul, R1, ids.size.cast_signed());
         p.asm.with(Op::Add, R8, R1);
         p.read_kernel(-16, 4, R8, ids.numbers.cast_signed());
-        p.asm.load(Word, R9, R10, -16);
+    } else {
+        p.asm.call(Helper::GetCurrentPidTgid);
+        p.asm.store(Word, R10, -16, R0);
     }
-    p.asm.store(Word, R10, TASK + task::PID, R9);
-    p.asm.store(Word, R10, TASK + task::TID, R9);
-    p.asm.set(R1, slot::FIRST as i32);
-    p.asm.store(Double, R10, TASK + task::SLOT, R1);
-    p.update(things.tasks, -8, (R10, TASK), 0);
-    p.asm.jump_if(R0, If::Differ, 0, out);
-    p.board_add(board::LIVE, 1);
+    p.new_task(out);
+    p.asm.load(Word, R1, R10, -16);
+    p.asm.store(Word, R8, task::PID, R1);
+    p.asm.store(Word, R8, task::TID, R1);
+    p.asm.store_number(Double, R8, task::SLOT, slot::FIRST as i32);
+    p.give_task();
     p.board_add(board::SEEN, 1);
     p.finish()
 }
@@ -90,7 +95,8 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     let [tell, named, again, enough, clear, begun] = p.asm.labels();
     let out = p.out;
     p.asm.copy(R6, R1);
-    p.current_task(out);
+    p.asm.load(Double, R9, R6, 0);
+    p.find_task(out);
     p.asm.load(Word, R8, R7, task::NUMBER);
     p.asm.jump_if(R8, If::Above, NUMBERS as i32 - 1, quiet);
     p.asm.call(Helper::KtimeGetNs);
@@ -98,7 +104,7 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     p.asm.load(Double, R1, R7, task::START);
     p.asm.with(Op::Sub, R9, R1);
 
-    // R8 has the number, and in its upper half the error; R9 the nanoseconds.
+    // R8 has the kind, which is the number until it is known whether it failed; R9 the nanoseconds.
     p.asm.place(settle);
     p.asm.store(Double, R7, task::NANOS, R9);
     p.asm.load(Double, R1, R6, 8);
@@ -106,7 +112,7 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     p.asm.jump_if(R1, If::Below, -4095, whole);
     p.asm.negate(R1);
     p.asm.copy(R2, R1);
-    p.asm.by(Op::Left, R2, 32);
+    p.asm.by(Op::Left, R2, sum::ERROR.cast_signed());
     p.asm.with(Op::Or, R8, R2);
     if let Some(ends) = things.offsets.ends {
         // Cut short: by a signal that ends it? Then it is left as it is, and the end of the thread sees to it.
@@ -134,14 +140,16 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
         p.asm.jump_if(R1, If::Equal, 9, out);
     }
     p.asm.place(whole);
-    p.asm.load(Double, R1, R7, task::SAME);
+    p.sum();
+    p.asm.load(Word, R1, R2, task::SUMS + sum::KIND);
     p.asm.jump_if_reg(R1, If::Differ, R8, other);
-    p.asm.load(Double, R1, R7, task::CALLS);
+    p.asm.load(Word, R1, R2, task::SUMS + sum::CALLS);
+    p.asm.jump_if(R1, If::Above, sum::MOST, other);
     p.asm.by(Op::Add, R1, 1);
-    p.asm.store(Double, R7, task::CALLS, R1);
-    p.asm.load(Double, R1, R7, task::TOGETHER);
+    p.asm.store(Word, R2, task::SUMS + sum::CALLS, R1);
+    p.asm.load(Double, R1, R2, task::SUMS + sum::NANOS);
     p.asm.with(Op::Add, R1, R9);
-    p.asm.store(Double, R7, task::TOGETHER, R1);
+    p.asm.store(Double, R2, task::SUMS + sum::NANOS, R1);
 
     p.asm.place(counted);
     p.asm.load(Word, R1, R7, task::FLAGS);
@@ -198,12 +206,13 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     p.asm.jump_if(R1, If::Common, task::TOLD, again);
     p.asm.jump(clear);
 
-    // Not the same call as before.
+    // Other calls have the place of this one.
     p.asm.place(other);
     p.flush();
-    p.asm.store(Double, R7, task::SAME, R8);
-    p.asm.store_number(Double, R7, task::CALLS, 1);
-    p.asm.store(Double, R7, task::TOGETHER, R9);
+    p.sum();
+    p.asm.store(Word, R2, task::SUMS + sum::KIND, R8);
+    p.asm.store_number(Word, R2, task::SUMS + sum::CALLS, 1);
+    p.asm.store(Double, R2, task::SUMS + sum::NANOS, R9);
     p.asm.jump(counted);
 
     p.asm.place(quiet);
@@ -251,14 +260,12 @@ pub(super) fn fork(things: &Things) -> Option<Vec<u64>> {
     let out = p.out;
     let offsets = things.offsets;
     p.asm.copy(R6, R1);
-    p.current_task(out);
+    p.asm.load(Double, R8, R6, 0);
+    p.place_of_registers();
+    p.find_task(out);
     p.asm.load(Double, R8, R6, 8);
     p.read_kernel(-16, 4, R8, offsets.pid.cast_signed());
     p.read_kernel(-12, 4, R8, offsets.tgid.cast_signed());
-    p.blank_task();
-    p.asm.load(Word, R1, R7, task::FLAGS);
-    p.asm.by(Op::And, R1, task::NARROW);
-    p.asm.store(Word, R10, TASK + task::FLAGS, R1);
     // Its tid as we know it.
     p.asm.load(Word, R9, R10, -16);
     if let Some(ids) = offsets.ids {
@@ -271,7 +278,7 @@ pub(super) fn fork(things: &Things) -> Option<Vec<u64>> {
         p.read_kernel(-24, 4, R9, ids.numbers.cast_signed());
         p.asm.load(Word, R9, R10, -24);
     }
-    p.asm.store(Word, R10, TASK + task::TID, R9);
+    p.asm.store(Word, R10, -44, R9);
     // What it shares with its maker.
     p.asm.store_number(Double, R10, -40, 0);
     for (at, bit) in [(offsets.files, fork::FILES), (offsets.fs, fork::FS)] {
@@ -296,7 +303,8 @@ pub(super) fn fork(things: &Things) -> Option<Vec<u64>> {
 
     // A process: a slot of its own, as its parent's is, but for the id and the number of threads. Where there is no room for
     // it, the slot is 0, which has no entry.
-    p.asm.store(Word, R10, TASK + task::PID, R9);
+    p.asm.store(Word, R10, -48, R9);
+    p.asm.store_number(Double, R10, -56, 0);
     p.look_up(things.slots, -32);
     p.asm.jump_if(R0, If::Equal, 0, entered);
     p.asm.copy(R8, R0);
@@ -309,32 +317,42 @@ pub(super) fn fork(things: &Things) -> Option<Vec<u64>> {
     p.asm.store_number(Double, R0, slot::LIVE, 1);
     p.board_add(board::SLOTS, 1);
     p.asm.load(Double, R1, R10, -24);
-    p.asm.store(Double, R10, TASK + task::SLOT, R1);
+    p.asm.store(Double, R10, -56, R1);
     p.asm.jump(entered);
 
     p.asm.place(thread);
     p.asm.load(Word, R1, R7, task::PID);
-    p.asm.store(Word, R10, TASK + task::PID, R1);
+    p.asm.store(Word, R10, -48, R1);
     p.asm.load(Double, R1, R10, -32);
-    p.asm.store(Double, R10, TASK + task::SLOT, R1);
+    p.asm.store(Double, R10, -56, R1);
     p.slot_add(-32, 1);
     if offsets.files.is_none() {
         p.asm.store_number(Double, R10, -40, fork::FILES | fork::FS);
     }
 
     p.asm.place(entered);
-    p.update(things.tasks, -16, (R10, TASK), 0);
-    p.asm.jump_if(R0, If::Differ, 0, full);
-    p.board_add(board::LIVE, 1);
+    p.asm.load(Double, R8, R6, 8);
+    p.place_of_registers();
+    p.new_task(full);
+    p.asm.load(Word, R1, R10, -48);
+    p.asm.store(Word, R8, task::PID, R1);
+    p.asm.load(Word, R1, R10, -44);
+    p.asm.store(Word, R8, task::TID, R1);
+    p.asm.load(Double, R1, R10, -56);
+    p.asm.store(Double, R8, task::SLOT, R1);
+    p.asm.load(Word, R1, R7, task::FLAGS);
+    p.asm.by(Op::And, R1, task::NARROW);
+    p.asm.store(Word, R8, task::FLAGS, R1);
+    p.give_task();
     p.unless_told(out);
-    // The entry has been copied; its place on the stack is free.
-    const EVENT: i16 = TASK - fork::LEN;
+    const EVENT: i16 = -56 - fork::LEN;
     p.asm.store_number(Word, R10, EVENT, kind::FORK);
     p.asm.load(Word, R1, R7, task::PID);
     p.asm.store(Word, R10, EVENT + fork::PARENT, R1);
-    p.asm.load(Word, R1, R10, TASK + task::PID);
+    p.asm.load(Word, R1, R10, -48);
     p.asm.store(Word, R10, EVENT + fork::PID, R1);
-    p.asm.store(Word, R10, EVENT + fork::TID, R9);
+    p.asm.load(Word, R1, R10, -44);
+    p.asm.store(Word, R10, EVENT + fork::TID, R1);
     p.asm.load(Double, R1, R10, -40);
     p.asm.store(Double, R10, EVENT + fork::SHARES, R1);
     let dropped = p.asm.label();
@@ -352,35 +370,20 @@ pub(super) fn fork(things: &Things) -> Option<Vec<u64>> {
 /// When a process has begun to run another program.
 pub(super) fn exec(things: &Things) -> Option<Vec<u64>> {
     let mut p = Draft::new(things);
-    let [same, none, some, unlisted, listed, full] = p.asm.labels();
+    let [none, some, unlisted, listed] = p.asm.labels();
     let out = p.out;
     p.asm.copy(R6, R1);
-    // Which tid it had: that of a thread that was not the main one is now the process's.
-    p.asm.load(Double, R1, R6, 8);
-    p.asm.store(Word, R10, -8, R1);
-    p.look_up(things.tasks, -8);
-    p.asm.jump_if(R0, If::Equal, 0, out);
-    p.asm.copy(R7, R0);
-    p.flush();
+    p.asm.load(Double, R8, R6, 0);
+    p.place_of_registers();
+    p.find_task(out);
+    p.flush_all();
+    // A thread that was not the main one is it now, and has its id.
     p.asm.load(Word, R1, R7, task::TID);
     p.asm.store(Word, R10, -48, R1);
-    p.asm.call(Helper::GetCurrentPidTgid);
-    p.asm.store(Double, R10, -16, R0);
-    p.asm.load(Word, R1, R10, -16);
-    p.asm.load(Word, R2, R10, -8);
-    p.asm.jump_if_reg(R1, If::Equal, R2, same);
     p.asm.load(Word, R1, R7, task::PID);
     p.asm.store(Word, R7, task::TID, R1);
-    p.update(things.tasks, -16, (R7, 0), 0);
-    p.asm.jump_if(R0, If::Differ, 0, full);
-    p.asm.map(R1, things.tasks);
-    p.asm.address(R2, R10, -8);
-    p.asm.call(Helper::MapDeleteElem);
-    p.look_up(things.tasks, -16);
-    p.asm.jump_if(R0, If::Equal, 0, out);
-    p.asm.copy(R7, R0);
-    p.asm.place(same);
-
+    p.asm.call(Helper::GetCurrentPidTgid);
+    p.asm.store(Double, R10, -16, R0);
     p.asm.store_number(Word, R7, task::FRESH, 1);
     p.asm.load(Double, R1, R7, task::SLOT);
     p.asm.store(Double, R10, -24, R1);
@@ -448,10 +451,6 @@ pub(super) fn exec(things: &Things) -> Option<Vec<u64>> {
     p.asm.jump_if(R0, If::Equal, 0, out);
     p.unless_told(out);
     p.board_add(board::UNHEARD, 1);
-    p.asm.jump(out);
-
-    p.asm.place(full);
-    p.board_add(board::UNFOLLOWED, 1);
     p.finish()
 }
 
@@ -460,8 +459,10 @@ pub(super) fn exit(things: &Things) -> Option<Vec<u64>> {
     let mut p = Draft::new(things);
     let [silent, told, gone, lost] = p.asm.labels();
     let out = p.out;
-    p.current_task(out);
-    p.flush();
+    p.asm.load(Double, R8, R1, 0);
+    p.place_of_registers();
+    p.find_task(out);
+    p.flush_all();
     p.asm.load(Word, R8, R7, task::NUMBER);
     p.asm.jump_if(R8, If::Above, NUMBERS as i32 - 1, silent);
     p.board_add(board::UNFINISHED, 1);
@@ -482,10 +483,7 @@ pub(super) fn exit(things: &Things) -> Option<Vec<u64>> {
     p.asm.store(Double, R10, -16, R1);
     p.output((R10, -24), 16, NO_WAKEUP, lost);
     p.asm.place(gone);
-    p.asm.map(R1, things.tasks);
-    p.asm.address(R2, R10, -8);
-    p.asm.call(Helper::MapDeleteElem);
-    p.board_add(board::LIVE, -1);
+    p.take_task_back();
     p.board(R1, board::LIVE);
     p.asm.load(Double, R1, R1, 0);
     p.asm.jump_if(R1, If::Differ, 0, out);
@@ -508,7 +506,7 @@ pub(super) fn attempt() -> Option<Vec<u64>> {
 }
 
 /// At the beginning of every call, of everybody: when somebody makes itself known, shows the first [`LOOKED`] bytes of its
-/// `task_struct` from `from` on, after its ids as the kernel has them.
+/// `task_struct` from `from` on, after its ids as the kernel has them, and where its registers are.
 pub(super) fn look(things: &Things, from: i32) -> Option<Vec<u64>> {
     let mut p = Draft::new(things);
     let out = p.out;
@@ -522,12 +520,14 @@ pub(super) fn look(things: &Things, from: i32) -> Option<Vec<u64>> {
     p.asm.store_number(Double, R8, 0, kind::LOOK);
     p.asm.call(Helper::GetCurrentPidTgid);
     p.asm.store(Double, R8, 8, R0);
+    p.asm.load(Double, R1, R6, 0);
+    p.asm.store(Double, R8, 16, R1);
     p.asm.call(Helper::GetCurrentTask);
     p.asm.copy(R3, R0);
     p.asm.by(Op::Add, R3, from);
-    p.asm.address(R1, R8, 16);
+    p.asm.address(R1, R8, 24);
     p.asm.set(R2, LOOKED as i32);
     p.asm.call(Helper::ProbeReadKernel);
-    p.output((R8, 0), LOOKED as i32 + 16, FORCE_WAKEUP, out);
+    p.output((R8, 0), LOOKED as i32 + 24, FORCE_WAKEUP, out);
     p.finish()
 }

@@ -11,7 +11,7 @@ use gate::command::Running;
 use gate::notify::{Event, poll};
 use gate::process::Ended;
 
-use super::layout::{self, board, fork, kind, names, slot, task};
+use super::layout::{self, board, fork, kind, names, slot, sum, task};
 use crate::call::{Call, Fork, Listener, Total};
 use crate::meter::families::Families;
 use crate::meter::file_of;
@@ -37,6 +37,7 @@ fn names_in(record: &[u8], at: i16, lengths: [i16; 2]) -> [Option<&[u8]>; 2] {
 /// The watch over a command and all that comes of it.
 pub(super) struct Watch<'a> {
     words: &'a Words,
+    taken: &'a Map,
     tasks: &'a Map,
     slots: &'a Map,
     cells: &'a Map,
@@ -68,12 +69,13 @@ pub(super) struct Summary {
 impl<'a> Watch<'a> {
     pub(super) fn new(
         words: &'a Words,
-        [tasks, slots, cells]: [&'a Map; 3],
+        [taken, tasks, slots, cells]: [&'a Map; 4],
         tell: u64,
         to: &'a mut dyn Listener,
     ) -> Watch<'a> {
         Watch {
             words,
+            taken,
             tasks,
             slots,
             cells,
@@ -261,13 +263,23 @@ impl<'a> Watch<'a> {
         let mut begun = 0;
         if all {
             // What the threads that go on have not put into cells yet.
-            self.tasks.each(|_, value| {
+            let mut seats = Vec::new();
+            self.taken.each(|seat, _| seats.push(word(seat, 0)))?;
+            let mut value = [0; task::LEN as usize];
+            for seat in seats {
+                self.tasks.lookup(&seat.to_ne_bytes(), &mut value)?;
+                let value = &value[..];
                 begun += u64::from(word(value, task::FLAGS).cast_signed() & task::TOLD != 0);
-                let calls = double(value, task::CALLS);
-                let Some((program, pid)) = whose(double(value, task::SLOT)).filter(|_| calls > 0) else { return };
-                let errno = Some(word(value, task::SAME + 4).cast_signed()).filter(|errno| *errno != 0);
-                totals.add(program, pid, word(value, task::SAME), calls, double(value, task::TOGETHER), errno);
-            })?;
+                let Some((program, pid)) = whose(double(value, task::SLOT)) else { continue };
+                for at in (task::SUMS..task::LEN).step_by(sum::LEN as usize) {
+                    let (kind, calls) = (word(value, at + sum::KIND), word(value, at + sum::CALLS));
+                    if calls > 0 {
+                        let (number, errno) = (kind % NUMBERS as u32, (kind >> sum::ERROR).cast_signed());
+                        let nanos = double(value, at + sum::NANOS);
+                        totals.add(program, pid, number, calls.into(), nanos, Some(errno).filter(|errno| *errno != 0));
+                    }
+                }
+            }
         }
         self.cells.delete(&gone)?;
         self.slots.delete(&ended.keys().flat_map(|key| key.to_ne_bytes()).collect::<Vec<u8>>())?;

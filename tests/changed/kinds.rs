@@ -265,3 +265,39 @@ fn on_btrfs_only_what_was_written_is_looked_at() {
         });
     }
 }
+
+/// Where a subvolume was, a snapshot has an empty directory, which btrfs makes anew for whoever looks: that is no change.
+#[test]
+fn what_stands_in_a_snapshot_for_a_subvolume_does_not_change() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            if kind != "btrfs" {
+                return;
+            }
+            let outer = subvolume(&top.join("outer"), None);
+            subvolume(&outer.join("inner"), None);
+            let snapshot = subvolume(&top.join("snapshot"), Some(&outer));
+            for (nth, top) in [top, &snapshot].into_iter().enumerate() {
+                settle(top);
+                let to = catalog(top, to);
+                for engine in ["stat", "threads", "btrfs"] {
+                    let value = changed(top, &to, &["--engine", engine, "--json"]).exits(0).json();
+                    assert_eq!(changes(&value), BTreeSet::new(), "{engine}: {value}");
+                    let why = value["result"]["why"].as_str().unwrap();
+                    assert!(!why.contains("one by one"), "{engine}: {why}");
+                }
+                let new = snapshot.join(format!("new {nth}"));
+                file(&new, 1);
+                let path = |at: &Path| match at.strip_prefix(top).unwrap() {
+                    below if below.as_os_str().is_empty() => PathBuf::from("."),
+                    below => below.to_owned(),
+                };
+                let expected = [("added", path(&new)), ("changed", path(&snapshot))];
+                let expected = expected.map(|(change, path)| (change.to_owned(), path, None));
+                assert_eq!(since(top, &to), expected.into(), "{}", top.display());
+                let updated = changed(top, &to, &["--update", "--json"]).exits(0).json();
+                assert_eq!(changes(&updated).len(), 2, "{updated}");
+            }
+        });
+    }
+}

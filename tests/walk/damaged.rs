@@ -1,5 +1,5 @@
-//! ext4 that is damaged, or was made to do harm: what can be read is told, the rest is warned of, and nothing panics, hangs,
-//! or takes gigabytes.
+//! What is damaged, or was made to do harm: what can be read is told, the rest is warned of, and nothing panics, hangs, or takes
+//! gigabytes. Above all ext4, whose device is read; and btrfs, whose trees are searched.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::right::{objects, same, told, walk};
 use crate::support::build::{bush, dir, tool, unmount, unmount_whole};
-use crate::support::disks::{EXT4, Loop, Make, attach, image, mount_image};
+use crate::support::disks::{BTRFS, EXT4, Loop, Make, attach, image, mount_image};
 use crate::support::jail::at_most;
-use crate::support::run::{Ran, args};
+use crate::support::run::{Ran, args, calls};
 use crate::support::trees::{Dice, grow};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
@@ -298,4 +298,64 @@ fn lie(file: &File, at: u64, bytes: &[u8], look: impl FnOnce()) {
     file.write_all_at(bytes, at).unwrap();
     look();
     file.write_all_at(&truth, at).unwrap();
+}
+
+/// Where the leaves of the tree of a btrfs lie in its image, in their order; there is only one copy of each.
+fn leaves(image: &Path) -> Vec<usize> {
+    const PLACE: usize = 48; // `struct btrfs_header` is csum[32], fsid[16], bytenr, flags, chunk_tree_uuid[16], generation, ...
+    const GENERATION: usize = 80;
+    const SECTOR: usize = 4096;
+    const SUPERBLOCK: usize = 64 << 10;
+    let tree = tool(Command::new("btrfs").args(["inspect-internal", "dump-tree", "-t", "5"]).arg(image));
+    let tree = String::from_utf8_lossy(&tree);
+    let places = tree.lines().filter_map(|line| line.strip_prefix("leaf ")?.split(' ').next()?.parse::<u64>().ok());
+    let bytes = fs::read(image).unwrap();
+    let number = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap());
+    let headers: Vec<usize> = (SUPERBLOCK + SECTOR..bytes.len())
+        .step_by(SECTOR)
+        .filter(|at| bytes[at + 32..at + 48] == bytes[SUPERBLOCK + 32..SUPERBLOCK + 48])
+        .collect();
+    let newest = |place: u64| {
+        let here = headers.iter().filter(|&&at| number(at + PLACE) == place);
+        *here.max_by_key(|&&at| number(at + GENERATION)).unwrap()
+    };
+    places.map(newest).collect()
+}
+
+/// Leaves that fail their checksums: what is in others is given.
+#[test]
+fn leaves_of_btrfs_that_cannot_be_read() {
+    if require(&[Need::Root, Need::Loop, Need::Program("btrfs")]) {
+        in_namespace(|ground| {
+            let make = Make { mkfs: "-m single", ..BTRFS[0] };
+            let (whole, at) = (ground.join("whole"), dir(ground.join("at")));
+            image(make, 200, &whole);
+            assert!(mount_image(make, &whole, &at, MountFlags::NOATIME));
+            bush(&dir(at.join("bush")), 60, 60);
+            let all = told(&objects(&walk(&at, "stat", &["--format", "ndjson"]).exits(0)));
+            unmount_whole(&at);
+            let leaves = leaves(&whole);
+            let end = leaves.len();
+            assert!(end > 20, "{leaves:?}");
+            for broken in [end / 2..end / 2 + 1, end / 3..end / 3 + 1, end / 4..end / 4 + 3, end / 8..end / 8 + 9] {
+                let (copy, what) = (ground.join("copy"), format!("leaves {broken:?} of {end}"));
+                tool(Command::new("cp").arg("--sparse=always").arg(&whole).arg(&copy));
+                let file = OpenOptions::new().write(true).open(&copy).unwrap();
+                leaves[broken.clone()].iter().for_each(|&leaf| file.write_all_at(&[0xff; 32], leaf as u64).unwrap());
+                assert!(mount_image(make, &copy, &at, MountFlags::NOATIME | MountFlags::RDONLY), "{what}");
+                let lines = |engine| told(&objects(&walk(&at, engine, &["--format", "ndjson"]).exits(1)));
+                let (plain, special) = (lines("stat"), lines("btrfs"));
+                let is_known = |path: &Vec<u8>| all.contains_key(path);
+                assert!(plain.keys().all(is_known) && special.keys().all(is_known), "{what}: something is made up");
+                let missing: Vec<_> = plain.keys().filter(|path| !special.contains_key(*path)).collect();
+                let show = missing.iter().take(5).map(|path| path.escape_ascii().to_string()).collect::<Vec<_>>();
+                // An inode may be at the end of a leaf, and its name at the beginning of the next.
+                assert!(missing.len() <= broken.len(), "{what}: {} entries are missing: {show:?}", missing.len());
+                let value = ends_well(&at, "btrfs", &what).unwrap();
+                let calls: u64 = calls(&value["gates"]).values().sum();
+                assert!(calls < 1000, "{what}: {calls} calls");
+                unmount(&at);
+            }
+        });
+    }
 }

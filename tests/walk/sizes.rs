@@ -245,6 +245,23 @@ fn memory_stays_small() {
     }
 }
 
+/// More threads than there can be files open, each of which would have a directory open.
+#[test]
+fn many_threads_and_few_files() {
+    if require(&DISK) {
+        each(&[EXT4[0], XFS[0], BTRFS[0]], |at, engines, what| {
+            bush(at, 400, 10);
+            let mut digests = BTreeSet::new();
+            for engine in engines {
+                let mut command = fathom(args!["walk", at, "--engine", engine, "-j", "65535", "--json"]);
+                let value = run(few_files(&mut command, 24)).exits(0).json();
+                digests.insert(value["result"]["digest"].to_string());
+            }
+            assert_eq!(digests.len(), 1, "{what}");
+        });
+    }
+}
+
 #[test]
 fn a_directory_that_has_gone_meanwhile_is_no_failure() {
     if require(&[Need::Root]) {

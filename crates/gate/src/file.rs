@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use libc::{c_int, c_long, syscall};
 
+use crate::create::{fchmod, fchownat};
 use crate::fs::{At, CWD, FileType, Open, Statx, Want, openat, pread64, read, readlinkat, statx};
 use crate::long::{c_string, open_long, reach, statx_long};
 use crate::meter::{Gate, answer, pass};
@@ -202,9 +203,24 @@ impl Writer {
                 return Err(Errno::EISDIR);
             }
             let dir = open_long(if parent.is_empty() { b"." } else { parent }, Open::DIRECTORY)?;
-            return Writer::in_dir(dir, c_string(name)?);
+            let writer = Writer::in_dir(dir, c_string(name)?)?;
+            writer.be_like(&path);
+            return Ok(writer);
         }
         Err(Errno::ELOOP)
+    }
+
+    /// Gives it the owner and the permissions of the file whose place it is to take, if there is one: who may not read that one may
+    /// not read this one either.
+    fn be_like(&self, path: &[u8]) {
+        const SAME: u32 = u32::MAX;
+        const GROUP: u32 = 0o070;
+        let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::BASIC_STATS);
+        let Ok(Statx { uid, gid, mode, .. }) = seen else { return };
+        // Who is not root gives nothing away, but may have the group.
+        let has_group = [uid, SAME].into_iter().any(|uid| fchownat(&self.fd, c"", uid, gid).is_ok());
+        // Some file systems have no permissions of their own.
+        let _ = fchmod(&self.fd, if has_group { mode } else { mode & !GROUP });
     }
 
     /// Makes ready to write to standard output, whatever that is, from where it stands.
@@ -577,6 +593,23 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
         assert_eq!(names(&dir), ["out"]);
         assert_eq!(Writer::create(dir.as_os_str().as_bytes()).unwrap_err(), Errno::EISDIR);
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn what_takes_the_place_of_another_is_for_the_same_eyes() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let dir = ground("same eyes");
+        let path = dir.join("out");
+        for mode in [0o600, 0o640, 0o666] {
+            std::fs::write(&path, "old").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let is_given = std::os::unix::fs::chown(&path, Some(7), Some(8)).is_ok();
+            Writer::create(path.as_os_str().as_bytes()).unwrap().publish().unwrap();
+            let now = path.metadata().unwrap();
+            assert_eq!((now.mode() & 0o7777, now.len()), (mode, 0));
+            assert!(!is_given || (now.uid(), now.gid()) == (7, 8));
+        }
         std::fs::remove_dir_all(dir).unwrap();
     }
 

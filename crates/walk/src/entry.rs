@@ -152,6 +152,13 @@ impl Meta {
             && self.mtime == self.ctime
     }
 
+    /// It, as it can be compared later: what is [made anew](Meta::is_stub) whenever it is looked at has no times.
+    #[inline]
+    pub fn lasting(&self) -> Meta {
+        let none = Time::default();
+        if self.is_stub() { Meta { atime: none, mtime: none, ctime: none, ..*self } } else { *self }
+    }
+
     /// Whether it is a directory.
     pub fn is_dir(&self) -> bool {
         self.kind() == Type::Directory

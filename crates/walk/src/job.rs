@@ -157,7 +157,7 @@ pub struct Job<'a> {
     pub sink: &'a dyn Sink,
     /// What is left out.
     pub filter: &'a Filter,
-    /// How many threads were asked for.
+    /// How many threads were asked for, up to [`Job::MOST_THREADS`].
     pub threads: Option<usize>,
     /// With `-x`, the device of DIR: directories on another one are given, and not entered.
     pub one_device: Option<Dev>,
@@ -168,6 +168,9 @@ pub struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// As many threads as are started, whatever is asked for.
+    pub const MOST_THREADS: usize = 1024;
+
     /// The top, as a place.
     pub fn place(&self) -> Place {
         Place { rel: Vec::new(), hash: self.top.hash, depth: self.top.depth }

@@ -158,7 +158,7 @@ impl Tour<'_> {
             below: &below,
             sink: self.sink,
             filter: &self.question.filter,
-            threads: self.question.threads,
+            threads: self.question.threads.map(|threads| threads.clamp(1, Job::MOST_THREADS)),
             one_device: self.one_device,
             noatime: self.question.noatime,
             desk: self.desk,

@@ -224,10 +224,11 @@ impl Worker for Hand<'_> {
         let kept_dir = keep(relative(&self.to.root.path, dir.path));
         for entry in entries {
             let name = keep(entry.name);
-            let part = self.to.parts.of(&mut self.last, &entry.meta, dir.path, entry.name);
+            let meta = entry.meta.lasting();
+            let part = self.to.parts.of(&mut self.last, &meta, dir.path, entry.name);
             self.totals.add(dir, entry);
-            self.racy += u64::from(may_be_since(entry.meta.ctime, self.at_rest_before));
-            chunk.rows.push(Raw { meta: entry.meta, part, dir: chunk.dirs.len() as u32, name });
+            self.racy += u64::from(may_be_since(meta.ctime, self.at_rest_before));
+            chunk.rows.push(Raw { meta, part, dir: chunk.dirs.len() as u32, name });
         }
         chunk.dirs.push(kept_dir);
         if chunk.rows.len() >= CHUNK {

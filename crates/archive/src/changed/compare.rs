@@ -105,13 +105,14 @@ impl Worker for Comparer<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         let index = self.to.index;
         for (nth, entry) in entries.iter().enumerate() {
-            let number = self.to.parts.of(&mut self.last, &entry.meta, dir.path, entry.name);
+            let meta = entry.meta.lasting();
+            let number = self.to.parts.of(&mut self.last, &meta, dir.path, entry.name);
             if self.part.0 != number {
                 self.part = (number, self.to.old_part(number));
             }
-            let identity = Identity::of(self.part.1, &entry.meta);
+            let identity = Identity::of(self.part.1, &meta);
             let path = if entry.name.is_empty() { dir.hash } else { digest::below(dir.hash, entry.name) };
-            let print = print(&entry.meta);
+            let print = print(&meta);
             let row = index.find(path);
             if let Some(row) = row {
                 let old = &index.rows()[row as usize];
@@ -127,7 +128,7 @@ impl Worker for Comparer<'_> {
                 path,
                 parent: dir.hash,
                 depth: entry.depth(dir),
-                is_dir: entry.meta.is_dir(),
+                is_dir: meta.is_dir(),
                 row: row.map_or(0, |row| row + 1),
                 dir: 0,
                 name: (0, 0),

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 use mounts::Warning;
-use walk::entry::Time;
 use walk::{By, Desk, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker, digest};
 
 use super::order::{Ordered, order};
@@ -123,8 +122,7 @@ impl<'a> Gathering<'a> {
         self.parts.turn_to(source as usize);
         let path = &self.sources[source as usize].path;
         let mut hand = Hand::new(self);
-        let still = if meta.is_stub() { at_rest(meta) } else { *meta };
-        let row = hand.pack(&still, path, b"");
+        let row = hand.pack(&meta.lasting(), path, b"");
         hand.batch.sources.push((source, hand.batch.rows.len() as u32));
         hand.batch.rows.push(row);
     }
@@ -259,14 +257,7 @@ impl Worker for Hand<'_> {
         let mut piece = NONE;
         for entry in entries {
             let number = self.batch.rows.len() as u32;
-            let still;
-            let entry = match entry.meta.is_stub() {
-                true => {
-                    still = Entry { meta: at_rest(&entry.meta), ..*entry };
-                    &still
-                }
-                false => entry,
-            };
+            let entry = &Entry { meta: entry.meta.lasting(), ..*entry };
             if to.sum.is_some() {
                 self.sum.add(dir, entry);
             }
@@ -306,10 +297,4 @@ impl Drop for Hand<'_> {
             sum.lock().unwrap_or_else(|e| e.into_inner()).merge(&self.sum);
         }
     }
-}
-
-/// Of what is made anew whenever it is looked at, the times are those of the look: none.
-fn at_rest(meta: &Meta) -> Meta {
-    let none = Time::default();
-    Meta { atime: none, mtime: none, ctime: none, ..*meta }
 }

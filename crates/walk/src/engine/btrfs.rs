@@ -23,7 +23,7 @@ use mounts::Warning;
 use ondisk::Dev;
 use ondisk::btrfs::{FIRST_INODE, FS_TREE, Inode, Link, ROOT_TREE, Subvolume, is_name, items, kind, root_ref};
 
-use self::scan::{BUFFER, Found, Row, Scan, next_inode};
+use self::scan::{BUFFER, Found, Row, Scan, next_inode, readable_after};
 use self::tree::{Tree, View};
 use self::work::{End, Piece, Work};
 use super::crew::crew;
@@ -354,13 +354,13 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         }
     }
 
-    /// Reads a piece; `None` when there was nothing in it. Where something cannot be read, it is halved again and again, so
-    /// that only that is left out.
+    /// Reads a piece; `None` when there was nothing in it. Where something cannot be read, only that is left out: what lies before
+    /// it is found by halving, and what lies behind it by steps that double.
     fn piece(&mut self, piece: &Piece<'a>, buffer: &mut [u8]) -> Option<End> {
         let (job, tree) = (self.shared.job, &*piece.tree);
         let (mut batch, mut links) = (Vec::new(), Vec::new());
         let (mut rows, mut searches) = (0, 0);
-        let mut damage = None;
+        let (mut damage, mut beyond) = (None, None);
         let mut ranges = vec![(piece.first, piece.last)];
         'ranges: while let Some((first, last)) = ranges.pop() {
             let mut scan = Scan::new(tree.id, first, last, tree.has_stubs);
@@ -372,9 +372,18 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
                     Err(e) => {
                         let at = scan.ino();
                         damage = damage.or(Some((at, e)));
-                        if at < last {
+                        if next_inode(&job.top.fd, tree.id, at, buffer).is_err() {
+                            match readable_after(&job.top.fd, tree.id, at, buffer) {
+                                Some(next) if next <= last => ranges.push((next, last)),
+                                next if ranges.is_empty() => beyond = Some(next.map_or(End::Nothing, End::Gap)),
+                                _ => {}
+                            }
+                        } else if at < last {
                             let middle = at + (last - at) / 2;
                             ranges.extend([(middle + 1, last), (at, middle)]);
+                        } else if !scan.is_head() {
+                            scan = scan.head();
+                            continue;
                         }
                         continue 'ranges;
                     }
@@ -402,7 +411,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
             let what = "a part of the tree cannot be read; what it tells of is left out";
             let what = format!("{what} (tree {}, from inode {ino}); the kernel's log says more", tree.id);
             job.warn(Warning::failed(&job.path(tree.base()), Gate::BtrfsTreeSearchV2, e, what));
-            return Some(End::Rows(rows));
+            return beyond.or(Some(End::Rows(rows)));
         }
         (rows > 0).then_some(End::Rows(rows))
     }

@@ -13,8 +13,7 @@
 //! To open a directory takes its inode. Where that is to be read from a disk, one here and one there, those threads that are
 //! started because the processors wait go through all inodes by bulkstat meanwhile, in the order in which they lie.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use gate::fs::{CWD, Open, read, readlinkat, syncfs};
 use gate::long::{c_string, open_long};
@@ -22,9 +21,7 @@ use gate::xfs::{BulkBuffer, XFS_SUPER_MAGIC, xfs_bulkstat, xfs_fsgeometry};
 use gate::{Errno, Fd};
 use ondisk::Dev;
 use ondisk::xfs::{Geometry, Inode};
-use xxhash_rust::xxh3::xxh3_128;
 
-use super::crew::crew;
 use super::{Engine, Ground, Refusal};
 use crate::job::Job;
 use crate::moment::Moment;
@@ -108,38 +105,7 @@ pub fn log_head_lsn(dev: Dev) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// A sum over everything that bulkstat says of the inodes of the whole file system, but for access times, and how many they
-/// are. If it is the same as before, nothing was made, removed, moved or changed in between: all of these move the
-/// change time of some inode. It does not depend on the order in which inodes come.
-///
-/// # Errors
-/// Those of syncfs(2) and of [`xfs_bulkstat`]; `ENOTTY` also where the file system's shape cannot be had.
-pub fn inodes_digest(fd: &Fd, threads: Option<usize>) -> Result<(u128, u64), Errno> {
-    let shape = Geometry::parse(&xfs_fsgeometry(fd)?).ok_or(Errno::ENOTTY)?;
-    syncfs(fd)?;
-    let tour = Tour::of(fd, &shape);
-    let next = AtomicUsize::new(0);
-    let sum = Mutex::new(Ok((0_u128, 0)));
-    crew(threads, usize::MAX, || {
-        let (mut digest, mut count) = (0_u128, 0);
-        let gone = tour.go(
-            next.fetch_add(1, Relaxed),
-            || true,
-            |inode| {
-                digest = digest.wrapping_add(xxh3_128(&words(inode)));
-                count += 1;
-            },
-        );
-        let mut sum = sum.lock().unwrap_or_else(|e| e.into_inner());
-        *sum = match (*sum, gone) {
-            (Ok((all, inodes)), Ok(())) => Ok((digest.wrapping_add(all), count + inodes)),
-            (Err(e), _) | (_, Err(e)) => Err(e),
-        };
-    });
-    sum.into_inner().unwrap_or_else(|e| e.into_inner())
-}
-
-/// All inodes of a file system, for threads that take them by spans of numbers.
+/// All inodes of a file system, to be brought near by threads that take them by spans of numbers.
 struct Tour<'a> {
     fd: &'a Fd,
     /// For each group, where the next span begins.
@@ -158,9 +124,9 @@ impl<'a> Tour<'a> {
         }
     }
 
-    /// Gives the inodes of the spans that one thread gets, as long as they are wanted. It begins with a group that others do not
-    /// begin with.
-    fn go(&self, first: usize, are_wanted: impl Fn() -> bool, mut take: impl FnMut(&Inode)) -> Result<(), Errno> {
+    /// Has the inodes of the spans read that one thread gets, as long as they are wanted. It begins with a group that others do
+    /// not begin with.
+    fn go(&self, first: usize, are_wanted: impl Fn() -> bool) -> Result<(), Errno> {
         const SPAN: u64 = 8192;
         let mut buffer = BulkBuffer::new(ROWS);
         for group in (0..self.at.len()).map(|nth| (first + nth) % self.at.len()) {
@@ -176,8 +142,6 @@ impl<'a> Tour<'a> {
                     }
                     let most = ROWS.min((end - from) as usize);
                     let next = bulkstat(self.fd, group as u32, from, most, &mut buffer)?;
-                    let rows = buffer.rows().iter().map(Inode::of);
-                    rows.take_while(|inode| inode.ino < end).for_each(|inode| take(&inode));
                     from = match buffer.rows().last().map(Inode::ino_of) {
                         Some(last) if last < end => next.max(from + 1),
                         // Up to the first inode there are none, so that nobody need look for them.
@@ -196,26 +160,4 @@ impl<'a> Tour<'a> {
         }
         Ok(())
     }
-}
-
-/// What of an inode is in [`inodes_digest`].
-fn words(inode: &Inode) -> [u8; 80] {
-    let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
-    let words: [u64; 10] = [
-        inode.ino,
-        pair(inode.generation, u32::from(inode.mode)),
-        pair(inode.uid, inode.gid),
-        pair(inode.nlink, inode.btime.nsec),
-        inode.size,
-        inode.blocks,
-        inode.mtime.sec.cast_unsigned(),
-        inode.ctime.sec.cast_unsigned(),
-        inode.btime.sec.cast_unsigned(),
-        pair(inode.mtime.nsec, inode.ctime.nsec),
-    ];
-    let mut bytes = [0; 80];
-    for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-        *to = word.to_le_bytes();
-    }
-    bytes
 }

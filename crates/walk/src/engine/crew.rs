@@ -7,8 +7,6 @@ use gate::process::{cpu_time, processors};
 
 /// As many as are of use while a disk is read.
 pub(super) const MOST: usize = 16;
-/// As many as are started, whatever is asked for.
-const MOST_EVER: usize = 1024;
 /// How long the processors are watched before it is said that they wait.
 const WATCH: Duration = Duration::from_millis(2);
 
@@ -45,7 +43,6 @@ impl Pace {
 /// Does some work in as many threads as are asked for, or as are good; in no more than there is work for. Each of them does
 /// `work`, which ends when there is nothing left to do.
 pub(super) fn crew(asked: Option<usize>, work_for: usize, work: impl Fn() + Sync) {
-    let asked = asked.map(|threads| threads.min(MOST_EVER));
     let most = asked.unwrap_or(MOST.max(processors())).min(work_for).max(1);
     let first = asked.unwrap_or_else(processors).min(most);
     let ended = Ended::default();

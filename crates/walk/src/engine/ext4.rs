@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use gate::fs::{EXT4_SUPER_MAGIC, syncfs};
-use gate::process::processors;
+use gate::process::{processors, raise_open_files};
 
 use super::{Engine, Ground, Refusal};
 use crate::job::Job;
@@ -70,7 +70,9 @@ impl Engine for Ext4 {
         let transactions = journal_transactions(job.top.meta.dev);
         device.read_groups().map_err(|e| Refusal::of("cannot read the group descriptors", e))?;
 
-        let crew = Crew { job, device: &device, threads: job.threads.unwrap_or_else(processors).max(1) };
+        // Each thread may have a directory open, to ask the kernel about what is in it.
+        let threads = job.threads.unwrap_or_else(processors).min(raise_open_files() / 2).max(1);
+        let crew = Crew { job, device: &device, threads };
         let mut tree = tree::descend(&crew);
         // What was going on in a directory while it was read has been written into its inode after this.
         sync()?;

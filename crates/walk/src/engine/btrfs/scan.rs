@@ -19,6 +19,8 @@ pub(super) struct Scan {
     at: Key,
     last: u64,
     min_transid: u64,
+    /// How many items are read at a time.
+    items: u32,
     /// Directories are read to their ends, for names that lead to other trees.
     wants_ways: bool,
     /// An inode with more names than the buffer has room for.
@@ -71,13 +73,23 @@ impl Open {
 impl Scan {
     /// Begins with the inode `first`, and ends with `last`.
     pub(super) fn new(tree: u64, first: u64, last: u64, wants_ways: bool) -> Scan {
-        let at = (first.max(FIRST_INODE), 0, 0);
-        Scan { tree, at, last: last.min(LAST_INODE), min_transid: 0, wants_ways, long: None, is_over: false }
+        let (at, last) = ((first.max(FIRST_INODE), 0, 0), last.min(LAST_INODE));
+        Scan { tree, at, last, min_transid: 0, items: u32::MAX, wants_ways, long: None, is_over: false }
     }
 
     /// Leaves out what was last written before a transaction, as far as whole leaves go.
     pub(super) fn since(self, min_transid: u64) -> Scan {
         Scan { min_transid, ..self }
+    }
+
+    /// Reads an inode and its first name only: what follows them may lie in a leaf that cannot be read.
+    pub(super) fn head(self) -> Scan {
+        Scan { items: 2, ..self }
+    }
+
+    /// Whether it does so.
+    pub(super) fn is_head(&self) -> bool {
+        self.items < u32::MAX
     }
 
     /// Reads on: how many items there are in the buffer now, for [`Scan::rows`]; `None` at the end.
@@ -90,7 +102,7 @@ impl Scan {
             first: self.at,
             last: (self.last, u8::MAX, u64::MAX),
             min_transid: self.min_transid,
-            items: u32::MAX,
+            items: self.items,
         };
         tree_search_v2(fd, &key, buffer).map(Some)
     }
@@ -127,7 +139,8 @@ impl Scan {
                     is_first = false;
                 }
                 let long = self.long.take().filter(|&(long, _)| long == ino).map(|(_, inode)| inode);
-                let (is_whole, xattrs) = (long.is_none(), long.is_some());
+                let is_whole = long.is_none() && !self.is_head();
+                let xattrs = !is_whole; // they are not looked for
                 open = Some(Open { ino, inode: long, xattrs, is_whole, is_complete: false });
             }
             let Some(open) = &mut open else { continue };
@@ -179,6 +192,25 @@ pub(super) fn next_inode(fd: impl AsFd, tree: u64, ino: u64, buffer: &mut [u8]) 
     let key = SearchKey { tree, first: (ino, 0, 0), last, min_transid: 0, items: 1 };
     let count = tree_search_v2(fd, &key, buffer)?;
     Ok(items(buffer.get(SEARCH_HEAD..).unwrap_or_default(), count).next().map(|item| item.key.0))
+}
+
+/// The first inode number after one that cannot be read from which on the tree can be read again. Leaves hold what is close
+/// together, so that those that cannot be read are passed over soon.
+pub(super) fn readable_after(fd: impl AsFd, tree: u64, unreadable: u64, buffer: &mut [u8]) -> Option<u64> {
+    let mut reads = |ino| next_inode(&fd, tree, ino, buffer).is_ok();
+    let (mut bad, mut step) = (unreadable, 1_u64);
+    let mut good = loop {
+        let next = bad.checked_add(step).filter(|&next| next <= LAST_INODE)?;
+        if reads(next) {
+            break next;
+        }
+        (bad, step) = (next, step.saturating_mul(2));
+    };
+    while good - bad > 1 {
+        let middle = bad + (good - bad) / 2;
+        if reads(middle) { good = middle } else { bad = middle }
+    }
+    Some(good)
 }
 
 /// The directory that a directory is in, and its name there; `None` when it has none, or is no directory.

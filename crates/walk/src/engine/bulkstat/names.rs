@@ -161,6 +161,7 @@ impl Names {
 
 /// Reads the names below a job's top. What cannot be read, and where other mounts lie, goes to the job.
 pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
+    let limit = raise_open_files();
     let shared = Shared {
         job,
         inodes: Tour::of(&job.top.fd, shape),
@@ -172,7 +173,7 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
         queued: AtomicUsize::new(0),
         readers: AtomicUsize::new(0),
         blocks: AtomicU32::new(0),
-        open: OpenDirs::within(raise_open_files() / 2),
+        open: OpenDirs::within(limit / 2),
         found: Mutex::default(),
     };
     let mut reader = Reader::new(&shared);
@@ -186,7 +187,8 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
     let broods = reader.hand_in();
     if !broods.is_empty() {
         shared.lock().broods = broods;
-        crew(job.threads, usize::MAX, || Reader::new(&shared).work());
+        // Each thread has a directory open, whatever is kept.
+        crew(job.threads, limit / 8 + 1, || Reader::new(&shared).work());
     }
     shared.found.into_inner().unwrap_or_else(|e| e.into_inner())
 }
@@ -313,7 +315,7 @@ impl<'s, 'a> Reader<'s, 'a> {
         let company = self.number.checked_sub(processors() + 1).filter(|&nth| nth < SOME);
         if let (Some(nth), None) = (company, self.job.threads) {
             // What cannot be read so is found out again by whoever needs it.
-            let _ = shared.inodes.go(nth, || !shared.are_read.load(Relaxed) && !self.job.is_over(), |_| {});
+            let _ = shared.inodes.go(nth, || !shared.are_read.load(Relaxed) && !self.job.is_over());
         }
     }
 

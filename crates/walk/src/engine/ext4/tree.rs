@@ -215,7 +215,7 @@ pub(super) fn descend(crew: &Crew<'_>) -> Tree {
             }
         }
     }
-    tree.names = scouts.into_iter().map(|scout| scout.names).collect();
+    tree.names = scouts.into_iter().map(|scout| scout.names).filter(|names| !names.list.is_empty()).collect();
     tree
 }
 

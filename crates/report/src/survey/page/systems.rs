@@ -12,8 +12,11 @@ use crate::survey::{FileSystem, Plot};
 use crate::table::{Align, Table, Tone};
 use crate::words::size;
 
+/// One thing that may be known of a file system.
+type Fact = fn(&Probe<'_>) -> Known;
+
 /// What stands in the overview of file systems.
-const OVERVIEW: [(&str, fn(&Probe<'_>) -> Known); 4] = [
+const OVERVIEW: [(&str, Fact); 4] = [
     ("BLOCK", |probe| Known::of(probe, BLOCK)),
     ("READAHEAD", |probe| Known::of(probe, READAHEAD)),
     ("CACHE", Known::cache),

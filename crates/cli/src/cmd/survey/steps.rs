@@ -36,6 +36,9 @@ pub(super) struct Step {
     /// Bytes that it may have read from disks and written to them, all turns together: of 256 MiB, or with `--deep` of what that
     /// allows.
     bytes: u64,
+    /// What the steps before it have left of their time is its as well: it would not be done more often in more time, but may be
+    /// slow, as the machine or a disk is.
+    inherits: bool,
     /// How often it is done.
     turns: fn(&Found) -> usize,
     /// Does it; the last argument is the number of the turn.
@@ -53,6 +56,7 @@ pub(super) const STEPS: [Step; 8] = [
         why: "the kernel's table says what is mounted; nothing is touched",
         time: 0.8,
         bytes: 16 * MIB,
+        inherits: false,
         turns: once,
         gather: mounts::table,
     },
@@ -62,6 +66,7 @@ pub(super) const STEPS: [Step; 8] = [
         why: "what it costs to learn of every file, and which engine costs least",
         time: 2.5,
         bytes: 128 * MIB,
+        inherits: false,
         turns: once,
         gather: walking::engines,
     },
@@ -71,6 +76,7 @@ pub(super) const STEPS: [Step; 8] = [
         why: "what a nightly dump costs before it reads the first byte",
         time: 1.0,
         bytes: 16 * MIB,
+        inherits: false,
         turns: once,
         gather: walking::dump,
     },
@@ -78,8 +84,9 @@ pub(super) const STEPS: [Step; 8] = [
         section: "mounts",
         name: "each way to find the mounts",
         why: "what it costs to find mounts without the table, as the papers of 1988 did",
-        time: 1.7,
+        time: 1.5,
         bytes: 16 * MIB,
+        inherits: false,
         turns: once,
         gather: mounts::methods,
     },
@@ -87,8 +94,9 @@ pub(super) const STEPS: [Step; 8] = [
         section: "account",
         name: "the calls of a walk, one by one",
         why: "which calls a walk makes, and which of them it could do without",
-        time: 1.5,
+        time: 1.3,
         bytes: 0,
+        inherits: false,
         turns: once,
         gather: walking::account,
     },
@@ -96,8 +104,9 @@ pub(super) const STEPS: [Step; 8] = [
         section: "startup",
         name: "starting programs",
         why: "how often PATH, the dynamic linker and Python look where nothing is",
-        time: 1.2,
+        time: 1.6,
         bytes: 0,
+        inherits: true,
         turns: starting::programs,
         gather: starting::start,
     },
@@ -107,6 +116,7 @@ pub(super) const STEPS: [Step; 8] = [
         why: "what counts of calls come to, here",
         time: 0.5,
         bytes: 40 * MIB,
+        inherits: true,
         turns: once,
         gather: systems::gates,
     },
@@ -116,6 +126,7 @@ pub(super) const STEPS: [Step; 8] = [
         why: "its block and readahead, by files without a name, beside what the kernel says of them",
         time: 1.6,
         bytes: u64::MAX,
+        inherits: true,
         turns: |found| found.to_probe.len(),
         gather: systems::probe,
     },
@@ -170,17 +181,19 @@ impl Ration {
 
 /// Takes all steps. Where this process is left behind by the one that comes through, it ends here, as that one does.
 pub(super) fn take_all(ground: &Ground<'_>, found: &mut Found) {
+    let begun = Instant::now();
     for (nth, step) in STEPS.iter().enumerate() {
         let turns = (step.turns)(found);
         for turn in 0..turns {
             let of = if turns > 1 { format!(", {} of {turns}", turn + 1) } else { String::new() };
             let stage = format!("{} of {}, {}{of}", nth + 1, STEPS.len(), step.name);
-            take(ground, found, step, turn, turns, stage);
+            let ration = ration(ground, found, nth, (turn, turns), begun, stage);
+            take(ground, found, step, turn, ration);
         }
     }
 }
 
-fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize, turns: usize, stage: String) {
+fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize, ration: Ration) {
     /// How late a step may be to see that its time is over.
     const LATE: Duration = Duration::from_millis(500);
     let mut taken = StepTaken {
@@ -195,7 +208,6 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
         found.lacks(ground, step, Not::chosen("the survey was interrupted before it came to this"));
         return found.steps.push(taken);
     }
-    let ration = ration(ground, found, step, turn, turns, stage);
     let time = ration.left();
     if ground.out.verbose {
         ground.out.talk(format_args!("{}: {}", ration.stage, step.why));
@@ -235,7 +247,15 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
     found.steps.push(taken);
 }
 
-fn ration(ground: &Ground<'_>, found: &Found, step: &Step, turn: usize, turns: usize, stage: String) -> Ration {
+fn ration(
+    ground: &Ground<'_>,
+    found: &Found,
+    nth: usize,
+    (turn, turns): (usize, usize),
+    begun: Instant,
+    stage: String,
+) -> Ration {
+    let step = &STEPS[nth];
     let (limit, deep) = (ground.args.limit(), ground.args.deep);
     let left = bytes(deep).saturating_sub(found.charged);
     let left = match turns.saturating_sub(turn) {
@@ -246,9 +266,12 @@ fn ration(ground: &Ground<'_>, found: &Found, step: &Step, turn: usize, turns: u
     };
     // More is asked of each file system then, and of each.
     let share = if deep { step.time.max(turns as f64) } else { step.time } / turns.max(1) as f64;
+    let before: f64 = STEPS[..nth].iter().map(|step| step.time).sum();
+    let inherited = begun + limit.mul_f64(before + share * (turn + 1) as f64);
+    let until = Instant::now() + limit.mul_f64(share);
     Ration {
         each: limit,
-        until: Instant::now() + limit.mul_f64(share),
+        until: if step.inherits { until.max(inherited) } else { until },
         bytes: left.min(if deep { u64::MAX } else { step.bytes }),
         wanted: ground.out.progress,
         stage,

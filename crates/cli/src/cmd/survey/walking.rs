@@ -127,8 +127,9 @@ fn part(
     /// With more entries figures are no better.
     const ENOUGH: u64 = 50_000;
     const DEEPEST: u32 = 64;
-    /// Walks for which there must be time.
+    /// Walks for which there must be time; and how many times as long one of them may take as this one.
     const RUNS: u32 = 10;
+    const SLOWER: u32 = 3;
     let mut progress = ration.progress();
     let mut found: Option<(walk::Question, u32)> = None;
     let mut entries = 0;
@@ -141,7 +142,10 @@ fn part(
         let ran = walk::compare::run(&upper, By::Stat, &half).map_err(no_process)?;
         bounds.bytes = half.bytes.map(|rest| Cell::new(left - left / 2 + rest.get()));
         match ran {
-            Ok(run) if run.totals.entries > entries && bounds.fits(run.real * RUNS) => {
+            Ok(run) if run.totals.entries > entries => {
+                if run.real * SLOWER > bounds.each || !bounds.fits(run.real * RUNS) {
+                    break;
+                }
                 entries = run.totals.entries;
                 found = Some((upper, levels));
             }

@@ -82,9 +82,11 @@ pub(super) fn walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed
     }
     let Some(Engines { chosen, plain, fastest }) = Engines::of(walk) else { return };
     let spread = |engine: &Engine| Stats::of(engine.runs.iter().map(|t| t.real));
+    // One run of each tells nothing.
+    let several = [chosen.0, fastest.0].iter().all(|engine| engine.runs.len() > 1);
     let apart = spread(chosen.0).zip(spread(fastest.0)).is_some_and(|(chosen, fastest)| fastest.max < chosen.min);
     // On a few levels an engine that goes through all tables is at a loss, and on all of them it may not be.
-    if fastest.1 * 1.1 < chosen.1 && apart && walk.bounded.is_none() {
+    if fastest.1 * 1.1 < chosen.1 && apart && several && walk.bounded.is_none() {
         let text = format!(
             "Walk {} with --engine {}: it has taken {:.2} ms here, where {}, which is taken by default, took {:.2} ms.",
             printable(survey.root),

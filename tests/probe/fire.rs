@@ -1,6 +1,7 @@
 //! Where things go wrong: no room, no permission, no directory any more, and being stopped. Nothing is left, and it is said why.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,10 +31,7 @@ fn a_disk_that_is_full_or_tiny() {
                 .create(true)
                 .append(true)
                 .open(at.join("fill"))
-                .and_then(|mut file| {
-                    use std::io::Write;
-                    file.write_all(&[1; 1024])
-                })
+                .and_then(|mut file| file.write_all(&[1; 1024]))
                 .is_ok()
             {}
             let full = run(&mut fathom(args!["probe", &at, "block", "readahead", "extent", "--json"])).exits(1);
@@ -244,9 +242,10 @@ fn hardly_any_room_on_a_disk() {
             let (at, file) = (dir(ground.join("at")), ground.join("image"));
             image(EXT4[0], 16, &file);
             assert!(mount_image(EXT4[0], &file, &at, rustix::mount::MountFlags::empty()));
-            let fill = fs::File::create(at.join("fill")).unwrap();
-            let free = || rustix::fs::statvfs(&at).map(|said| said.f_bfree * said.f_frsize).unwrap();
-            rustix::fs::fallocate(&fill, rustix::fs::FallocateFlags::empty(), 0, free() - (96 << 10)).unwrap();
+            let mut fill = fs::File::create(at.join("fill")).unwrap();
+            while fill.write_all(&[1; 4096]).is_ok() {}
+            fill.set_len(fill.metadata().unwrap().len() - (64 << 10)).unwrap();
+            fill.sync_all().unwrap();
             let ran = run(&mut fathom(args!["probe", &at, "--json"])).exits(1);
             let value = ran.json();
             assert!(value["warnings"].as_array().unwrap().iter().all(|warning| warning["errno"] == "ENOSPC"), "{ran}");

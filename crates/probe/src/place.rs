@@ -253,7 +253,7 @@ fn is_ours(name: &[u8]) -> bool {
 fn names(dir: &Fd) -> Vec<CString> {
     let mut buffer = vec![0; 32 << 10];
     let mut names = Vec::new();
-    while let Ok(n @ 1..) = getdents64(dir, &mut buffer) {
+    while let Ok(n @ 1..) = whole(|| getdents64(dir, &mut buffer)) {
         names.extend(ondisk::dirent::entries(&buffer[..n]).map(|entry| entry.name.to_owned()));
     }
     names
@@ -294,7 +294,17 @@ impl Scratch<'_> {
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            let _ = unlinkat(&self.place.dir, name);
+            let _ = whole(|| unlinkat(&self.place.dir, name));
+        }
+    }
+}
+
+/// Does a call once more that a signal came into: a server that is asked over FUSE then has not done it.
+fn whole<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::EINTR) => {}
+            done => return done,
         }
     }
 }
@@ -319,12 +329,12 @@ impl ScratchDir<'_> {
 impl Drop for ScratchDir<'_> {
     fn drop(&mut self) {
         // Opened anew: a directory that was read to its end shows nothing more.
-        if let Ok(dir) = openat(&self.place.dir, &self.name, Open::SCAN) {
+        if let Ok(dir) = whole(|| openat(&self.place.dir, &self.name, Open::SCAN)) {
             names(&dir).iter().for_each(|inner| {
-                let _ = unlinkat(&dir, inner);
+                let _ = whole(|| unlinkat(&dir, inner));
             });
         }
-        let _ = unlinkat_directory(&self.place.dir, &self.name);
+        let _ = whole(|| unlinkat_directory(&self.place.dir, &self.name));
     }
 }
 

@@ -27,7 +27,7 @@ const LEAST: u64 = 1 << 20;
 const TRIALS: usize = 3;
 
 /// A read that takes longer, in nanoseconds, has done more than copy a page.
-const FETCHES: f64 = 5_000.0;
+const FETCHES: f64 = 50_000.0;
 /// A read that takes longer has had much fetched, or has waited for it.
 const LONG: f64 = 100_000.0;
 /// How long a disk is given to bring what is being fetched.

@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use gate::fs::{CWD, Open, openat};
 use gate::process::{Child, Ended, Shared};
 use gate::{Gate, Tally};
 
@@ -17,8 +18,9 @@ use crate::run::{Answer, Question, experiments};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to look what it says, and whether somebody wants the program to end.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long it may still take when somebody wants the program to end: it may have a file to put away.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long it may still take when somebody wants the program to end: it may have a file to put away, and so may a process that it
+/// waits for.
+const GRACE: Duration = Duration::from_secs(5);
 /// How long a process may take to die.
 const REAP: Duration = Duration::from_millis(500);
 /// Words for all that is said: five times the samples of all experiments.
@@ -69,6 +71,8 @@ pub(crate) fn watched(question: &Question, say: &mut dyn FnMut(&str)) -> Result<
     let tally = Shared::new(Tally::WORDS).map_err(&refused)?;
     let child = Child::fork_detached(|| {
         gate::interrupt::note();
+        // What is open next must not be taken for a standard stream: a message of the last moment would go into it.
+        std::mem::forget([(); 3].map(|()| openat(CWD, c"/", Open::DIRECTORY | Open::PATH)));
         let before = gate::meter::tally();
         let tell = |said: Said| {
             log.add(&said);

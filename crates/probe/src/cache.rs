@@ -38,6 +38,9 @@ const STEPS: usize = 128;
 /// Words for what the process says: its samples, or why there are none.
 const ROOM: usize = 16 * STEPS;
 
+/// Runs, and the value at each.
+type Samples = Vec<(u64, f64)>;
+
 /// What is wanted of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct How {
@@ -129,7 +132,7 @@ fn measure(place: &Place, desk: &mut Desk<'_>, how: How, series: &mut Vec<Series
         desk.still()?;
         return Err(Trouble::Spent(NO_TIME));
     }
-    let said: Option<(Moved, Result<Vec<(u64, f64)>, Trouble>)> = log.read(&mut 0);
+    let said: Option<(Moved, Result<Samples, Trouble>)> = log.read(&mut 0);
     let (moved, samples) =
         said.ok_or_else(|| Trouble::Hindered("the process that filled the cache was killed".to_owned()))?;
     desk.enter(moved);
@@ -159,13 +162,7 @@ fn step(limit: u64, paper: bool) -> u64 {
 }
 
 /// What is done in the process that the group's limit is for.
-fn inside(
-    place: &Place,
-    desk: &mut Desk<'_>,
-    paper: bool,
-    limit: u64,
-    own: Option<&Own>,
-) -> Result<Vec<(u64, f64)>, Trouble> {
+fn inside(place: &Place, desk: &mut Desk<'_>, paper: bool, limit: u64, own: Option<&Own>) -> Result<Samples, Trouble> {
     if let Some(own) = own {
         own.enter().map_err(Trouble::refused("cannot enter the group", Gate::Write))?;
     }
@@ -173,7 +170,7 @@ fn inside(
 }
 
 /// Reads holes, a step at a time, up to a third more than the limit, and says what is in memory after each.
-fn holes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Vec<(u64, f64)>, Trouble> {
+fn holes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Samples, Trouble> {
     let step = step(limit, false);
     let len = step * STEPS as u64;
     let scratch = place.scratch()?;
@@ -214,7 +211,7 @@ fn holes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Vec<(u64, f64
 const MOST_STEPS: u64 = 24;
 
 /// The paper's way: so much of a file is read, and read again.
-fn passes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Vec<(u64, f64)>, Trouble> {
+fn passes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Samples, Trouble> {
     const CHUNK: usize = 256 << 10;
     let step = step(limit, true);
     let scratch = place.scratch()?;
@@ -247,7 +244,7 @@ fn passes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Vec<(u64, f6
 ///
 /// The first pass comes from the disk, whatever else the machine does then. So the second is judged by the first: what slows down
 /// both says nothing, and is taken out of what is given.
-fn lengths(mut both: impl FnMut(u64) -> Result<(f64, f64), Trouble>) -> Result<Vec<(u64, f64)>, Trouble> {
+fn lengths(mut both: impl FnMut(u64) -> Result<(f64, f64), Trouble>) -> Result<Samples, Trouble> {
     /// The share of the first pass that the second may take where all is in memory; with more, there is no telling.
     const CLEAR: f64 = 0.5;
     /// Up to so many steps what is slow is tried again: a machine that is busy at the wrong moment must not end the search there, and

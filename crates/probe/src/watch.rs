@@ -109,7 +109,7 @@ fn attend(
             match said {
                 Said::Found(more) => answer.add(more),
                 said => {
-                    if matches!((&at, &said), (Said::Asks(_), Said::Does(_))) {
+                    if matches!((&at, &said), (Said::Asks(_), Said::Does(_))) && !was_asked {
                         (begun, limit) = (Instant::now(), time.saturating_add(PATIENCE));
                     }
                     at = said;

@@ -71,9 +71,9 @@ pub(crate) fn watched(question: &Question, say: &mut dyn FnMut(&str)) -> Result<
     let tally = Shared::new(Tally::WORDS).map_err(&refused)?;
     let child = Child::fork_detached(|| {
         gate::interrupt::note();
+        let before = gate::meter::tally();
         // What is open next must not be taken for a standard stream: a message of the last moment would go into it.
         std::mem::forget([(); 3].map(|()| openat(CWD, c"/", Open::DIRECTORY | Open::PATH)));
-        let before = gate::meter::tally();
         let tell = |said: Said| {
             log.add(&said);
             gate::meter::tally().since(&before).publish(&tally);

@@ -284,7 +284,7 @@ def keep(options, case, rows):
 
 def bench_probe(options):
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
-    todo, images = list(cases(options)), {}
+    todo, images = [case for case in cases(options) if case.case.startswith(options.case)], {}
     random.Random(seed).shuffle(todo)
     done = known(options)
     say(f"probe: {len(todo)} cases, in the order of --seed {seed}; {len(done)} of them were done before")

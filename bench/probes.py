@@ -1,14 +1,16 @@
-"""How often `fathom probe` is right: block and readahead on every make of file system with every readahead, in an order of nobody's
-choice, and the page cache in groups with a limit; while another process loads a processor and the disk."""
+"""How often `fathom probe` is right: block and readahead on every make of file system with every readahead, and the page cache in groups
+with a limit; all in an order of nobody's choice, while another process loads a processor and the disk."""
 
 import contextlib
+import csv
 import fcntl
 import os
 import random
 import shutil
 import subprocess
+import time
 import uuid
-from collections import namedtuple
+from collections import Counter, namedtuple
 from pathlib import Path
 
 from figures import grouped, table
@@ -16,14 +18,17 @@ from measure import run_json
 from namespace import MS_PRIVATE, Image, in_namespace, mount, umount
 from walks import join, say
 
-COLUMNS = "bench case fs setting trial finding expected found right by_time seconds".split()
+COLUMNS = "bench case fs setting trial seed finding expected found right by_time seconds".split()
 KIB, MIB = 1 << 10, 1 << 20
 PAGE = 4 * KIB
 AHEAD = 16, 64, 128, 512, 1024, 4096  # KiB
 LIMITS = 64, 128, 256, 512, 1024  # MiB
 NEAR = 0.05  # how far the page cache may be off
+READS = 64 * MIB  # what may be read from the device to find it
+OTHERS, STAYS = 32 * MIB, 24 * MIB  # another process's file in memory; a few pages go by themselves on a busy machine
 BY_TIME = 0.95  # the share of what rests on times that must be right
 LOAD = "while :; do dd if=/dev/zero of=load bs=64k count=64 conv=fsync 2>/dev/null; done"
+CGROUPS = Path("/sys/fs/cgroup")
 
 # What is made and mounted; what a file grows by there, and what it is given at one time; what it may read ahead.
 Make = namedtuple("Make", "name fstype words block cluster ahead", defaults=[AHEAD])
@@ -55,10 +60,9 @@ def expected(make, ahead):
     window = ahead and ahead * KIB
     there = {"page-cache-granule": PAGE if cached else None, "readahead-steady": window, "readahead-trigger": window}
     if make.block:
-        there |= {"allocation-block": make.block, "cluster": make.cluster}
-    if make.fstype not in ("tmpfs", "fuse", "overlay"):
-        there |= {"allocation-block-by-time": make.block, "page-cache-granule-by-time": PAGE}
-        there["readahead-steady-by-time"] = window
+        there |= {"allocation-block": make.block, "cluster": make.cluster, "allocation-block-by-time": make.block}
+    if cached:
+        there |= {"page-cache-granule-by-time": PAGE, "readahead-steady-by-time": window}
     return there
 
 
@@ -112,60 +116,121 @@ def set_ahead(options, make, kib):
     (bdi / "read_ahead_kb").write_text(str(kib))
 
 
-def rows_of(answer, about, there, near=0.0):
+def row(finding, want, found, right, by_time=False, seconds=""):
+    return {"finding": finding, "expected": want, "found": found, "right": int(right), "by_time": int(by_time), "seconds": seconds}
+
+
+def rows_of(answer, there, near=0.0):
     """A row for each finding that there is an expectation of."""
-    for found in answer["experiments"]:
-        name, value = found["name"], found["inferred"]
-        if name in there:
-            want = there[name]
-            told = isinstance(value, (int, float)) and want is not None
-            right = abs(value - want) <= near * want if told else value is want
-            row = {"finding": name, "expected": want, "found": value, "right": int(right)}
-            yield about | row | {"by_time": int(found["by_time"]), "seconds": round(found["seconds"], 3)}
+    findings = {found["name"]: found for found in answer["experiments"]}
+    for name, want in there.items():
+        found = findings.get(name, {"inferred": "missing", "by_time": False, "seconds": 0})
+        value = found["inferred"]
+        told = isinstance(value, (int, float)) and want is not None
+        right = abs(value - want) <= near * want if told else value is want
+        yield row(name, want, value, right, found["by_time"], round(found["seconds"], 3))
 
 
-def units(options, make, ahead, image, trial):
-    def measured():
-        with mounted(options, make, image) as at:
-            if ahead:
-                set_ahead(options, make, ahead)
-            _, answer = run_json([options.fathom, "probe", at, "block", "readahead", "--json"])
-        about = {"bench": "probe", "case": "units", "fs": make.name, "setting": ahead, "trial": trial}
-        return list(rows_of(answer, about, expected(make, ahead)))
+class Case(namedtuple("Case", "case fs setting trial make measure")):
+    """One run of fathom on a file system of this make; `measure` gives its rows, of the image that is mounted."""
 
-    return in_namespace(MS_PRIVATE, measured)
+    def key(self):
+        return tuple("" if part is None else str(part) for part in self[:4])
+
+
+def probe(options, before, at, *words):
+    """What fathom says; the samples are kept until it is known to be right. `before` comes before the command."""
+    samples = join(options.work, "samples")
+    shutil.rmtree(samples, ignore_errors=True)
+    os.mkdir(samples)
+    _, answer = run_json([*before, options.fathom, "probe", at, *words, "--csv", samples, "--json"])
+    return answer
+
+
+def units(options, make, image, ahead):
+    with mounted(options, make, image) as at:
+        if ahead:
+            set_ahead(options, make, ahead)
+        answer = probe(options, [], at, "block", "readahead")
+    return list(rows_of(answer, expected(make, ahead)))
 
 
 def read_only(options):
     """A squashfs: nothing can be made in it, and nothing is said of it."""
-
-    def measured():
-        tree, file, at = (join(options.work, name) for name in ("tree", "squashfs", "at"))
-        for directory in tree, at:
-            os.makedirs(directory, exist_ok=True)
-        Path(tree, "file").write_text("content")
-        subprocess.run(["mksquashfs", tree, file, "-quiet", "-noappend"], check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(["mount", "-t", "squashfs", "-o", "ro,loop", file, at], check=True)
-        _, answer = run_json([options.fathom, "probe", at, "block", "readahead", "cache", "--json"])
-        umount(at)
-        names = ["allocation-block", "cluster", "page-cache-granule", "readahead-steady", "cache-capacity"]
-        about = {"bench": "probe", "case": "read-only", "fs": "squashfs", "trial": 0}
-        return list(rows_of(answer, about, dict.fromkeys(names)))
-
-    return in_namespace(MS_PRIVATE, measured)
+    tree, file, at = (join(options.work, name) for name in ("tree", "squashfs", "at"))
+    for directory in tree, at:
+        os.makedirs(directory, exist_ok=True)
+    Path(tree, "file").write_text("content")
+    subprocess.run(["mksquashfs", tree, file, "-quiet", "-noappend"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["mount", "-t", "squashfs", "-o", "ro,loop", file, at], check=True)
+    answer = probe(options, [], at, "block", "readahead", "cache")
+    umount(at)
+    names = ["allocation-block", "cluster", "page-cache-granule", "readahead-steady", "cache-capacity"]
+    return list(rows_of(answer, dict.fromkeys(names)))
 
 
-def cache(options, make, image, limit, trial, paper):
-    def measured():
-        how = ["--method", "paper"] if paper else []
-        with mounted(options, make, image) as at:
-            words = [options.fathom, "probe", at, "cache", "--cache-limit", f"{limit}M", *how, "--json"]
-            _, answer = run_json(words)
-        about = {"bench": "probe", "case": "cache, paper" if paper else "cache", "fs": make.name, "setting": limit}
-        near = NEAR + (1 / 16 if paper else 0)  # a step of the search
-        return list(rows_of(answer, about | {"trial": trial}, {"cache-capacity": limit * MIB}, near))
+class Group:
+    """A memory cgroup with a limit."""
 
-    return in_namespace(MS_PRIVATE, measured)
+    def __init__(self, limit):
+        v1 = CGROUPS / "memory"
+        old = (v1 / "memory.limit_in_bytes").exists()
+        self.dir = (v1 if old else CGROUPS) / f"fathom-bench-{os.getpid()}"
+        self.dir.mkdir()
+        (self.dir / ("memory.limit_in_bytes" if old else "memory.max")).write_text(str(limit))
+
+    def enter(self):
+        """The words before a command that is to run in it."""
+        return ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(self.dir)]
+
+    def kills(self):
+        said = [self.dir / name for name in ("memory.oom_control", "memory.events")]
+        words = next(path for path in said if path.exists()).read_text().split()
+        return int(words[words.index("oom_kill") + 1])
+
+    def remove(self):
+        for _ in range(100):  # a process that has just ended may be in it for a moment longer
+            with contextlib.suppress(OSError):
+                return self.dir.rmdir()
+            time.sleep(0.01)
+
+
+def device_reads(make, at):
+    if make.fstype == "btrfs":
+        device = next(Path("/sys/fs/btrfs", btrfs_uuid(at), "devices").iterdir())
+    else:
+        number = os.stat(at).st_dev
+        device = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
+    return int((device / "stat").read_text().split()[2]) * 512
+
+
+def resident(file):
+    said = subprocess.run(["fincore", "--bytes", "--noheadings", "--output", "RES", file], capture_output=True, check=True)
+    return int(said.stdout)
+
+
+def cache(options, make, image, limit, how):
+    """The page cache in a group: one of fathom's own, or one that it is started in; by holes, or the paper's way."""
+    group = Group(limit * MIB) if how == "given" else None
+    words = {"own": ["--cache-limit", f"{limit}M"], "paper": ["--cache-limit", f"{limit}M", "--method", "paper"]}
+    near = NEAR + (1 / 16 if how == "paper" else 0)  # a step of the search
+    with mounted(options, make, image) as at:
+        other = join(at, "another's")
+        Path(other).write_bytes(b"x" * OTHERS)
+        os.sync()
+        subprocess.run(["cat", other], stdout=subprocess.DEVNULL, check=True)
+        before = device_reads(make, at)
+        answer = probe(options, group.enter() if group else [], at, "cache", *words.get(how, []))
+        reads, stays = device_reads(make, at) - before, resident(other)
+        os.unlink(other)
+    rows = list(rows_of(answer, {"cache-capacity": limit * MIB}, near))
+    if how != "paper":
+        rows.append(row("device-reads", f"< {READS}", reads, reads < READS))
+    rows.append(row("others-resident", f">= {STAYS}", stays, stays >= STAYS))
+    if group:
+        rows.append(row("oom-kills", 0, group.kills(), group.kills() == 0))
+        group.remove()
+    return rows
 
 
 @contextlib.contextmanager
@@ -179,75 +244,134 @@ def loaded(options):
         load.wait()
 
 
-def bench_probe(options):
+def cases(options):
+    """All of them; `options.fs` names those file systems that are wanted, where not all are."""
+    wanted = [make for make in MAKES if not options.fs or make.name in options.fs]
+    makes = [make for make in wanted if not make.words or shutil.which(make.words[0])]
     passes = 1 if options.quick else 2
-    makes = [make for make in MAKES if not make.words or shutil.which(make.words[0])]
-    images = {make.name: Image(options.scratch, 1200, make.fstype if make.fstype != "overlay" else "ext4", make.words)
-              for make in makes if make.fstype not in ("tmpfs", "fuse")}
+
+    def repeated(times, case, make, setting, measure, *about):
+        for trial in range(times):
+            yield Case(case, make.name, setting, trial, make, lambda image: measure(options, make, image, setting, *about))
+
+    for make in makes:
+        for ahead in make.ahead:
+            yield from repeated(passes, "units", make, ahead, units)
+    if shutil.which("mksquashfs") and not options.fs:
+        yield Case("read-only", "squashfs", None, 0, None, lambda image: read_only(options))
+    for make in (make for make in makes if make.name in ("ext4 4K", "XFS 4K", "btrfs")):
+        for limit in LIMITS:
+            for how in "own", "given":
+                yield from repeated(passes, f"cache, {how} group", make, limit, cache, how)
+        yield from repeated(3 * passes, "cache, paper", make, LIMITS[0], cache, "paper")
+
+
+def known(options):
+    """The cases that an earlier part of this run has done."""
+    if not options.resume or not (options.out / "probe.csv").exists():
+        return set()
+    with open(options.out / "probe.csv", newline="") as table:
+        return {tuple(row[name] for name in ("case", "fs", "setting", "trial")) for row in csv.DictReader(table)}
+
+
+def keep(options, case, rows):
+    """Has the samples stay of which something that is not right was found."""
+    if options.samples and not all(row["right"] for row in rows):
+        name = "-".join(case.key()).replace(" ", "_")
+        shutil.copytree(join(options.work, "samples"), options.samples / name, dirs_exist_ok=True)
+        (options.samples / name / "rows.txt").write_text("".join(f"{row}\n" for row in rows))
+
+
+def bench_probe(options):
+    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 32)
+    todo, images = [case for case in cases(options) if case.case.startswith(options.case)], {}
+    random.Random(seed).shuffle(todo)
+    done = known(options)
+    say(f"probe: {len(todo)} cases, in the order of --seed {seed}; {len(done)} of them were done before")
     with loaded(options):
-        for trial in range(passes):
-            cases = [(make, ahead) for make in makes for ahead in make.ahead]
-            random.Random(trial).shuffle(cases)
-            for done, (make, ahead) in enumerate(cases):
-                say(f"probe: {make.name}, {ahead} KiB ahead; {done} of {len(cases)}")
-                yield from units(options, make, ahead, images.get(make.name), trial)
-        if shutil.which("mksquashfs"):
-            yield from read_only(options)
-        for make in (make for make in makes if make.name in ("ext4 4K", "XFS 4K")):
-            for limit in LIMITS:
-                say(f"probe: cache of {limit} MiB on {make.name}")
-                for trial in range(2 * passes):
-                    yield from cache(options, make, images[make.name], limit, trial, paper=False)
-            for trial in range(5 * passes):
-                yield from cache(options, make, images[make.name], LIMITS[0], trial, paper=True)
+        for nth, case in enumerate(todo):
+            if case.key() in done:
+                continue
+            say(f"probe: {nth + 1} of {len(todo)}: {case.case}, {case.fs}, {case.setting}")
+            if case.make and case.make.fstype not in ("tmpfs", "fuse") and case.fs not in images:
+                fstype = "ext4" if case.make.fstype == "overlay" else case.make.fstype
+                images[case.fs] = Image(options.scratch, 1200, fstype, case.make.words)
+            rows = in_namespace(MS_PRIVATE, lambda: case.measure(images.get(case.fs)))
+            keep(options, case, rows)
+            about = {"bench": "probe", "case": case.case, "fs": case.fs, "setting": case.setting}
+            yield from (about | {"trial": case.trial, "seed": seed} | row for row in rows)
 
 
 # The summary
 
 
+def verdict(row):
+    return "right" if row["right"] == "1" else "wrong" if row["found"] else "cannot tell"
+
+
+def counts(rows):
+    each = Counter(map(verdict, rows))
+    return [each[word] for word in ("right", "wrong", "cannot tell")]
+
+
 def read(run):
-    """{(case, file system, by time alone): whether each was right}, the case being cache or the units."""
-    groups = grouped(run / "probe.csv", lambda row: (row["case"], row["fs"], row["by_time"] == "1"))
-    return {key: [row["right"] == "1" for row in rows] for key, rows in groups.items()}
+    return sum(grouped(run / "probe.csv", lambda row: row["case"]).values(), [])
 
 
-def told(run):
-    """Of what rests on times, and says something: whether each was right."""
-    rows = grouped(run / "probe.csv", lambda row: row["case"]).get("units", [])
-    return [row["right"] == "1" for row in rows if row["by_time"] == "1" and row["found"]]
+def runs(rows, right):
+    """Of each run of fathom, whether all rows that `right` picks out are right."""
+    each = {}
+    for row in filter(right, rows):
+        key = tuple(row[name] for name in ("case", "fs", "setting", "trial"))
+        each[key] = each.get(key, True) and row["right"] == "1"
+    return list(each.values())
+
+
+def is_by_time(row):
+    return row["by_time"] == "1"
 
 
 def targets(run):
     """(what is asked, what was measured, whether it is met, whether this run can tell)"""
-    cases = read(run)
-    if not cases:
-        return
-    for case, what in ("units", "block and readahead"), ("cache", "page cache within 5 % of its limit"):
-        each = [right for (of, _, by_time), all in cases.items() if of == case and not by_time for right in all]
+    rows = read(run)
+    asked = [
+        ("block and steady readahead right", 100, lambda row: row["finding"] in ("allocation-block", "cluster", "readahead-steady")),
+        ("whatever else is seen of the units right", 100, lambda row: row["case"] == "units" and not is_by_time(row)),
+        ("page cache within 5 % of its limit", 20, lambda row: row["finding"] == "cache-capacity" and not is_by_time(row)),
+        ("under 64 MiB read from the device for it", 20, lambda row: row["finding"] == "device-reads"),
+        ("another process's file still in memory", 20, lambda row: row["finding"] == "others-resident"),
+        ("nobody killed for want of memory", 10, lambda row: row["finding"] == "oom-kills"),
+    ]
+    for what, least, right in asked:
+        each = runs(rows, right)
         if each:
-            yield f"probe: {what} right", f"{sum(each)} of {len(each)}", all(each), len(each) >= 20
-    each = told(run)
-    if each:
-        share = sum(each) / len(each)
-        text = f"probe: by time alone right in {BY_TIME:.0%} of what it tells"
-        yield text, f"{sum(each)} of {len(each)}", share >= BY_TIME, len(each) >= 100
+            yield f"probe: {what}", f"{sum(each)} of {len(each)} runs", all(each), len(each) >= least
+    timed = [row for row in rows if is_by_time(row)]
+    if timed:
+        right, wrong, silent = counts(timed)
+        shown = f"{right} of {len(timed)}: {wrong} wrong, {silent} cannot tell"
+        yield f"probe: by time alone right in {BY_TIME:.0%}", shown, right >= BY_TIME * len(timed), len(timed) >= 100
 
 
 def tables(run):
-    cases = read(run)
-    if not cases:
+    rows = read(run)
+    if not rows:
         return
+    seeds = ", ".join(dict.fromkeys(row["seed"] for row in rows))
     yield "## How often fathom probe is right"
     yield ""
-    yield "With a second process that wants a processor and the disk. By time: what rests on times alone; there"
-    yield "it may also say that it cannot tell, which counts as not right here."
+    yield f"With a second process that wants a processor and the disk, in the order of `--seed {seeds}`. By time: what rests on"
+    yield "times alone. A finding that is expected to be none is right when fathom says that it cannot tell."
     yield ""
-    rows = []
-    for case, fs in dict.fromkeys((case, fs) for case, fs, _ in cases):
-        seen, timed = cases.get((case, fs, False)), cases.get((case, fs, True))
-        rows.append([f"{case}: {fs}", *(each and f"{sum(each)} of {len(each)}" for each in (seen, timed))])
-    yield from table(["what", "right", "right by time"], rows)
-    wrong = [row for row in sum(grouped(run / "probe.csv", lambda row: row["case"]).values(), []) if row["right"] != "1"]
-    if wrong:
-        columns = ["fs", "setting", "finding", "expected", "found"]
-        yield from table(columns, [[row[name] for name in columns] for row in wrong])
+    for title, key in ("finding", lambda row: row["finding"]), ("case", lambda row: f"{row['case']}: {row['fs']}"):
+        groups = {}
+        for row in rows:
+            groups.setdefault((key(row), "time" if is_by_time(row) else "sight"), []).append(row)
+        shown = [[*group, *counts(of), len(of)] for group, of in sorted(groups.items())]
+        yield from table([title, "by", "right", "wrong", "cannot tell", "of"], shown)
+    rest = [row for row in rows if row["right"] != "1"]
+    if rest:
+        yield "What was not right:"
+        yield ""
+        columns = ["case", "fs", "setting", "trial", "finding", "expected", "found"]
+        yield from table(columns, [[row[name] for name in columns] for row in rest])

@@ -7,9 +7,9 @@ use serde_json::json;
 use super::right::probed;
 use super::{finding, inferred};
 use crate::support::build::{dir, tmpfs, tool};
-use crate::support::disks::{EXT4, Make, XFS, attach, image, mounted, overlay};
-use crate::support::jail::refuse;
-use crate::support::run::args;
+use crate::support::disks::{BTRFS, EXT4, Make, XFS, attach, image, mounted, overlay};
+use crate::support::jail::{as_nobody, fathom_in, refuse};
+use crate::support::run::{args, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 #[test]
@@ -42,6 +42,46 @@ fn what_statfs_does_not_say_is_not_held_against_it() {
                 let value = probed(&at, &["block"]);
                 assert!(finding(&value, "allocation-block")["agrees"].is_null());
             }
+        });
+    }
+}
+
+#[test]
+fn what_is_compressed_is_probed_all_the_same() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let at = ground.join("at");
+            assert!(mounted(BTRFS[1], &at));
+            let value = probed(&at, &["block", "readahead", "extent"]);
+            for name in ["allocation-block", "cluster", "page-cache-granule"] {
+                assert_eq!(*inferred(&value, name), json!(4096), "{name}: {value}");
+            }
+            assert_eq!(finding(&value, "readahead-steady")["agrees"], true, "{value}");
+        });
+    }
+}
+
+#[test]
+fn an_ordinary_user_finds_what_root_does_save_what_takes_a_group() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let own = fathom_in(&ground.join("bin"));
+            let disk = ground.join("disk");
+            assert!(mounted(EXT4[1], &disk));
+            let at = dir(disk.join("at"));
+            std::os::unix::fs::chown(&at, Some(1000), Some(1000)).unwrap();
+            let mut command = program(&own, args!["probe", &at, "--json"]);
+            as_nobody(&mut command);
+            let ran = run(&mut command);
+            let value = ran.json();
+            assert_eq!(*inferred(&value, "allocation-block"), json!(1024), "{ran}");
+            assert_eq!(finding(&value, "readahead-steady")["agrees"], true, "{ran}");
+            assert!(finding(&value, "cache-capacity")["method"].as_str().unwrap().contains("run as root"), "{ran}");
+            assert!(
+                value["result"]["prices"].as_array().unwrap().iter().any(|price| price["gate"] == "fsync"),
+                "{ran}"
+            );
+            assert!(super::names(&at).is_empty());
         });
     }
 }

@@ -1,14 +1,15 @@
 //! Where things go wrong: no room, no permission, no directory any more, and being stopped. Nothing is left, and it is said why.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::names;
-use crate::support::build::{dir, tmpfs, tool};
+use super::{finding, inferred, names};
+use crate::support::build::{self, dir, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, image, mount_image, mounted};
 use crate::support::fuse::{Manner, serve};
 use crate::support::jail::{as_nobody, fathom_in, furnish, jailed};
@@ -30,10 +31,7 @@ fn a_disk_that_is_full_or_tiny() {
                 .create(true)
                 .append(true)
                 .open(at.join("fill"))
-                .and_then(|mut file| {
-                    use std::io::Write;
-                    file.write_all(&[1; 1024])
-                })
+                .and_then(|mut file| file.write_all(&[1; 1024]))
                 .is_ok()
             {}
             let full = run(&mut fathom(args!["probe", &at, "block", "readahead", "extent", "--json"])).exits(1);
@@ -138,7 +136,7 @@ fn whoever_is_stopped_leaves_nothing() {
 fn a_file_system_that_does_not_answer_keeps_nobody_waiting() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
-            for (manner, step) in [(Manner::Silent, "open it"), (Manner::NoSync, "bring a file in it to the disk")] {
+            for (manner, step) in [(Manner::Silent, "open it"), (Manner::Syncs(0), "bring a file in it to the disk")] {
                 let at = dir(ground.join("at"));
                 let server = serve(manner, &at);
                 let ran = run(&mut fathom(args!["probe", &at, "--max-seconds", "1s"])).refused();
@@ -146,6 +144,118 @@ fn a_file_system_that_does_not_answer_keeps_nobody_waiting() {
                 drop(server);
                 crate::support::build::unmount(&at);
             }
+        });
+    }
+}
+
+#[test]
+fn a_file_system_that_stops_answering_keeps_nobody_waiting() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|ground| {
+            let at = dir(ground.join("at"));
+            // The first one finds out whether it answers at all.
+            let server = serve(Manner::Syncs(1), &at);
+            let ran = run(&mut fathom(args!["probe", &at, "timer", "block", "gates", "--max-seconds", "2s", "--json"]));
+            let value = ran.json();
+            assert!(ran.elapsed < Duration::from_secs(20), "{ran}");
+            let warnings = value["warnings"].as_array().unwrap();
+            assert!(
+                warnings.iter().any(|w| w["message"].as_str().unwrap().contains("in the middle of 'block: ")),
+                "{ran}"
+            );
+            // What was found before is there; of the rest it is said why it is not.
+            assert!(inferred(&value, "timer").is_string(), "{ran}");
+            assert!(finding(&value, "gates")["method"].as_str().unwrap().contains("fathom mounts --check"), "{ran}");
+            drop(server);
+            crate::support::build::unmount(&at);
+        });
+    }
+}
+
+#[test]
+fn whoever_is_stopped_while_nobody_answers_ends() {
+    if require(&[Need::Root, Need::Fuse]) {
+        in_namespace(|ground| {
+            let at = dir(ground.join("at"));
+            let server = serve(Manner::Silent, &at);
+            stopped(&at, "block", Signal::INT, Duration::from_millis(300));
+            drop(server);
+            crate::support::build::unmount(&at);
+        });
+    }
+}
+
+/// What can be given for a directory, and can be asked little or nothing.
+#[test]
+fn places_that_are_no_good_for_it() {
+    if !require(&[Need::Root, Need::Loop]) {
+        return;
+    }
+    in_namespace(|ground| {
+        let whole = dir(ground.join("whole"));
+        let file = build::file(ground.join("file"), 1);
+        let link = |to: &Path, name: &str| {
+            std::os::unix::fs::symlink(to, ground.join(name)).unwrap();
+            ground.join(name)
+        };
+        let fifo = ground.join("fifo");
+        tool(Command::new("mkfifo").arg(&fifo));
+        let nowhere = link(Path::new("nowhere"), "nowhere-link");
+        for none in [&file, &fifo, &link(&file, "file-link"), &link(&fifo, "fifo-link"), &nowhere] {
+            let ran = run(&mut fathom(args!["probe", none])).refused();
+            assert!(ran.elapsed < Duration::from_secs(10), "{ran}");
+        }
+
+        let bound = build::bind(&whole, ground.join("bound"));
+        let read_only = rustix::mount::MountFlags::BIND | rustix::mount::MountFlags::RDONLY;
+        rustix::mount::mount_remount(&bound, read_only, "").unwrap();
+        let with = |name: &str, options: &std::ffi::CStr| {
+            let at = dir(ground.join(name));
+            rustix::mount::mount("small", &at, "tmpfs", rustix::mount::MountFlags::empty(), options).unwrap();
+            at
+        };
+        let (tiny, full) = (with("tiny", c"size=64k"), with("full", c"size=1m"));
+        let _ = fs::write(full.join("fill"), vec![1; 2 << 20]);
+        let few = with("few", c"size=64m,nr_inodes=2");
+        let groups = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"].map(Path::new).into_iter().find(|at| at.exists());
+        let others = ["/proc", "/proc/self", "/sys", "/sys/kernel"].map(Path::new);
+        let whole_link = link(&whole, "link");
+        let own = [&bound, &tiny, &full, &few, &whole_link].map(|at| at.as_path());
+        for at in own.into_iter().chain(others).chain(groups) {
+            // Of what others change meanwhile only our own names say anything.
+            let ours = || names(at).into_iter().filter(|name| name.starts_with(".fathom")).count();
+            let ran = run(&mut fathom(args!["probe", at, "--json", "--max-bytes", "64M"]));
+            let value = ran.json();
+            assert!(inferred(&value, "timer").is_string(), "{ran}");
+            for warning in value["warnings"].as_array().unwrap() {
+                assert!(warning["message"].as_str().is_some_and(|said| !said.is_empty()), "{ran}");
+            }
+            assert_eq!(ours(), 0, "{}", at.display());
+        }
+    });
+}
+
+#[test]
+fn hardly_any_room_on_a_disk() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let (at, file) = (dir(ground.join("at")), ground.join("image"));
+            image(EXT4[0], 16, &file);
+            assert!(mount_image(EXT4[0], &file, &at, rustix::mount::MountFlags::empty()));
+            let mut fill = fs::File::create(at.join("fill")).unwrap();
+            while fill.write_all(&[1; 4096]).is_ok() {}
+            fill.set_len(fill.metadata().unwrap().len() - (64 << 10)).unwrap();
+            fill.sync_all().unwrap();
+            let ran = run(&mut fathom(args!["probe", &at, "--json"])).exits(1);
+            let value = ran.json();
+            assert!(value["warnings"].as_array().unwrap().iter().all(|warning| warning["errno"] == "ENOSPC"), "{ran}");
+            assert_eq!(
+                *inferred(&value, "allocation-block"),
+                serde_json::json!(rustix::fs::statvfs(&at).unwrap().f_frsize)
+            );
+            let mut left = names(&at);
+            left.sort();
+            assert_eq!(left, ["fill", "lost+found"]);
         });
     }
 }
@@ -183,6 +293,35 @@ fn what_another_run_is_working_on_stays() {
     left.sort();
     assert_eq!(left, [".fathom-probe-1-1", ".fathom-probe-1-3"]);
     assert_eq!(names(&other), ["shadow"]);
+}
+
+/// Bytes that were read from the device of what is mounted at a place, and written to it.
+fn device_moved(at: &Path) -> u64 {
+    let dev = rustix::fs::stat(at).unwrap().st_dev;
+    let stat = format!("/sys/dev/block/{}:{}/stat", rustix::fs::major(dev), rustix::fs::minor(dev));
+    let said = fs::read_to_string(stat).unwrap();
+    let numbers: Vec<u64> = said.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    (numbers[2] + numbers[6]) * 512
+}
+
+#[test]
+fn all_of_it_moves_less_than_a_gibibyte() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let (at, file) = (dir(ground.join("at")), ground.join("image"));
+            image(EXT4[0], 3000, &file);
+            assert!(mount_image(EXT4[0], &file, &at, rustix::mount::MountFlags::empty()));
+            let before = device_moved(&at);
+            let value = run(&mut fathom(args!["probe", &at, "all", "--json"])).exits(0).json();
+            rustix::fs::sync();
+            let moved = device_moved(&at) - before;
+            assert!(moved < 1 << 30, "{moved} bytes");
+            for name in ["timer", "allocation-block", "readahead-steady", "cache-capacity", "extents", "empty-call"] {
+                assert!(!inferred(&value, name).is_null(), "{name}: {value}");
+            }
+            crate::support::build::unmount_whole(&at);
+        });
+    }
 }
 
 #[test]

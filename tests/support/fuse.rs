@@ -31,8 +31,9 @@ pub(crate) enum Manner {
     File,
     /// Serves a directory with two empty ones in it: one is called `short`, the other has a name of 600 bytes.
     LongName,
-    /// Serves an empty directory in which files can be made and written to; fsync(2) of them is never answered.
-    NoSync,
+    /// Serves an empty directory in which files can be made and written to; fsync(2) of them is answered so often, and then
+    /// never again.
+    Syncs(u32),
     /// Never reads a request. Who waits for it can be killed.
     Hung,
     /// Reads requests and never answers. Who waits for it cannot be killed until the server has gone.
@@ -103,6 +104,7 @@ impl Drop for Server {
 
 fn attend(manner: Manner, mut device: &File, ended: &AtomicBool) {
     let mut request = vec![0; 1 << 17];
+    let mut syncs = 0;
     while !ended.load(Ordering::Relaxed) {
         let length = match device.read(&mut request) {
             Ok(length) => length,
@@ -113,7 +115,7 @@ fn attend(manner: Manner, mut device: &File, ended: &AtomicBool) {
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return, // unmounted
             Err(_) => continue,                                                 // the requester has gone
         };
-        let Some(reply) = answer(manner, &request[..length]) else { continue };
+        let Some(reply) = answer(manner, &request[..length], &mut syncs) else { continue };
         let _ = device.write(&reply); // a requester that has gone meanwhile is no fault
     }
 }
@@ -136,15 +138,22 @@ pub(super) const BATCH_FORGET: u32 = 42;
 pub(super) const PLAIN_FILE: u32 = 0o100_644;
 pub(super) const DIRECTORY: u32 = 0o040_755;
 
-fn answer(manner: Manner, request: &[u8]) -> Option<Vec<u8>> {
+fn answer(manner: Manner, request: &[u8], syncs: &mut u32) -> Option<Vec<u8>> {
     let operation = u32::from_ne_bytes(request[4..8].try_into().unwrap());
     if [FORGET, INTERRUPT, BATCH_FORGET].contains(&operation) {
         return None;
     }
     let result = match (manner, operation) {
         (_, INIT) => Ok(words(&[7, 31, 0, 0, 0, 4096, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
-        (Manner::Silent, _) | (Manner::NoSync, FSYNC) => return None,
-        (Manner::NoSync, _) => writable(operation, request),
+        (Manner::Silent, _) => return None,
+        (Manner::Syncs(most), FSYNC) => {
+            *syncs += 1;
+            if *syncs > most {
+                return None;
+            }
+            Ok(Vec::new())
+        }
+        (Manner::Syncs(_), _) => writable(operation, request),
         (Manner::Denies, _) => Err(libc::EACCES),
         (Manner::Fails(errno), _) => Err(errno),
         (Manner::File, GETATTR) => Ok(attributes(PLAIN_FILE)),

@@ -37,6 +37,21 @@ pub fn hold() -> Guard {
     Guard(unsafe { Handled::new(NOTED, on_signal, libc::SA_RESETHAND) })
 }
 
+/// In a child that has something to put away, and whose parent passes on what it is asked: what [`hold`] had noted only the first
+/// time is noted however often it comes, since a terminal asks both.
+pub fn note() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: zero is a valid sigaction, all pointers are to live ones, and of the handler no more is changed than how often it
+        // is called.
+        unsafe {
+            let mut now: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &raw mut now);
+            now.sa_flags &= !libc::SA_RESETHAND;
+            libc::sigaction(signal, &raw const now, std::ptr::null_mut());
+        }
+    }
+}
+
 /// The signal that asks this process to stop, if one has come.
 pub fn asked() -> Option<i32> {
     Some(CAME.load(Ordering::Relaxed)).filter(|signal| *signal != 0)

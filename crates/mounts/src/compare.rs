@@ -186,6 +186,7 @@ fn end_of(child: &mut Child, limit: Duration, bounds: &Bounds) -> std::result::R
     let (begun, mut limit, mut was_asked) = (Instant::now(), limit, false);
     loop {
         if gate::interrupt::asked().is_some() && !was_asked {
+            child.ask_to_stop();
             (limit, was_asked) = (limit.min(begun.elapsed() + bounds.grace), true);
         }
         let left = limit.saturating_sub(begun.elapsed());

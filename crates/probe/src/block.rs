@@ -26,7 +26,7 @@ use crate::infer::robust::mode;
 use crate::infer::series::judge;
 use crate::place::{Place, Scratch};
 use crate::samples::{Kind, Series};
-use crate::work::{Witness, extend, fill, forget, read_at, sync, write_all};
+use crate::work::{Witness, extend, fill, forget, read_at, sync, times, write_all};
 
 /// How long the sparse file is that bytes are put into.
 const SPARSE: u64 = 64 << 20;
@@ -149,12 +149,7 @@ fn writes(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>) -> Resul
         let scratch = place.scratch()?;
         extend(&scratch.file, SPARSE)?;
         desk.spend(0, SMALL)?;
-        let clock = desk.clock;
-        let times = (0..SMALL).step_by(STEP).map(|at| {
-            let begun = clock.now();
-            pwrite64(&scratch.file, &bytes, at).map(|_| clock.since(begun))
-        });
-        let times: Result<Vec<f64>, Errno> = times.collect();
+        let times = times(desk.clock, SMALL, STEP, |at| pwrite64(&scratch.file, &bytes, at), drop);
         trials.push(times.map_err(Trouble::refused("cannot write into a hole", Gate::Pwrite64))?);
     }
     keep(Series::of(Kind::Writes, STEP as u64, trials), series)
@@ -319,12 +314,7 @@ fn reads(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>, kind: Kin
             forget(&scratch.file, SMALL, None)?;
             let reader = if kind == Kind::Reads { random(&scratch)? } else { scratch.reopen()? };
             desk.spend(SMALL, 0)?;
-            let clock = desk.clock;
-            let times = (0..SMALL).step_by(step).map(|at| {
-                let begun = clock.now();
-                pread64(&reader, &mut buffer, at).map(|_| clock.since(begun))
-            });
-            let times: Result<Vec<f64>, Errno> = times.collect();
+            let times = times(desk.clock, SMALL, step, |at| pread64(&reader, &mut buffer, at), drop);
             trials.push(times.map_err(Trouble::refused("cannot read the file", Gate::Pread64))?);
         }
         findings.push(keep(Series::of(kind, step as u64, trials), series)?);

@@ -11,11 +11,11 @@
 
 use std::time::Duration;
 
+use gate::Gate;
 use gate::cache::page_size;
 use gate::file::read_kernel;
 use gate::fs::{Advice, fadvise64};
 use gate::process::memory;
-use gate::{Errno, Gate};
 use mounts::compare::{NoRun, alone};
 
 use crate::cgroup::{Group, Own};
@@ -23,6 +23,7 @@ use crate::desk::{Desk, Limits, Moved, NO_TIME, Trouble};
 use crate::finding::{Experiment, Finding, Value};
 use crate::infer::robust::median;
 use crate::infer::series::judge;
+use crate::log::Log;
 use crate::place::Place;
 use crate::samples::{Kind, Series};
 use crate::work::{Witness, extend, fill, forget, read_at};
@@ -39,10 +40,11 @@ const LEAST: u64 = 16 << 20;
 const SMALL: u64 = 128 << 20;
 /// Steps in which holes are read: up to a third more than the limit.
 const STEPS: usize = 128;
-/// Numbers that the process gives back: an outcome, bytes read and written, the call that failed and how, and then samples, or the
-/// reason why there are none.
-const WORDS: usize = HEAD + 2 * STEPS;
-const HEAD: usize = 5;
+/// Words for what the process says: its samples, or why there are none.
+const ROOM: usize = 16 * STEPS;
+
+/// Runs, and the value at each.
+type Samples = Vec<(u64, f64)>;
 
 /// What is wanted of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -147,28 +149,29 @@ fn measure(place: &Place, desk: &mut Desk<'_>, how: How, series: &mut Vec<Series
     let patience = desk.time_left().max(Duration::from_secs(1));
     let allowed = Limits { bytes: desk.bytes_left(), time: patience };
     let clock = desk.clock;
-    let outcome = alone::<WORDS>(patience, || {
+    let no_process = Trouble::refused("cannot make a process for it", Gate::Unshare);
+    let log = Log::new(ROOM).map_err(&no_process)?;
+    let ran = alone::<0>(patience, || {
         let mut quiet = |_: &str| {};
         let mut inner = Desk::new(allowed, &mut quiet);
         inner.clock = clock;
         let done = inside(place, &mut inner, how.paper, limit, own.as_ref());
-        Some(pack(&done, &inner))
+        log.add(&(inner.moved(), done));
+        Some([])
     });
-    let outcome = outcome.map_err(Trouble::refused("cannot make a process for it", Gate::Unshare))?;
-    let words = match outcome {
-        Ok(ran) => ran.gave,
-        Err(NoRun::Stopped(_) | NoRun::Moved(..)) => {
-            place.sweep(); // it could not put away what it had made
-            desk.still()?;
-            return Err(Trouble::Spent(NO_TIME));
-        }
-        Err(NoRun::Refused) => {
-            return Err(Trouble::Hindered("the process that filled the cache was killed".to_owned()));
-        }
-    };
-    desk.enter(Moved { read: words[1], written: words[2] });
+    if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran.map_err(no_process)? {
+        place.sweep(); // it could not put away what it had made
+        desk.still()?;
+        return Err(Trouble::Spent(NO_TIME));
+    }
+    let said: Option<(Moved, Result<Samples, Trouble>)> = log.read(&mut 0);
+    let (moved, samples) =
+        said.ok_or_else(|| Trouble::Hindered("the process that filled the cache was killed".to_owned()))?;
+    desk.enter(moved);
     let step = step(limit, how.paper);
-    let samples = unpack(&words, step, how.paper)?;
+    let (runs, values) = samples?.into_iter().unzip();
+    let kind = if how.paper { Kind::Passes } else { Kind::Filled };
+    let samples = Series { runs, ..Series::one(kind, step, values) };
     let judged = judge(&samples).into_iter().next();
     series.push(samples);
     let judged = judged.ok_or_else(|| Trouble::Hindered("there were no samples".to_owned()))?;
@@ -191,13 +194,7 @@ fn step(limit: u64, paper: bool) -> u64 {
 }
 
 /// What is done in the process that the group's limit is for.
-fn inside(
-    place: &Place,
-    desk: &mut Desk<'_>,
-    paper: bool,
-    limit: u64,
-    own: Option<&Own>,
-) -> Result<Vec<(u64, f64)>, Trouble> {
+fn inside(place: &Place, desk: &mut Desk<'_>, paper: bool, limit: u64, own: Option<&Own>) -> Result<Samples, Trouble> {
     if let Some(own) = own {
         own.enter().map_err(Trouble::refused("cannot enter the group", Gate::Write))?;
     }
@@ -205,7 +202,7 @@ fn inside(
 }
 
 /// Reads holes, a step at a time, up to a third more than the limit, and says what is in memory after each.
-fn holes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Vec<(u64, f64)>, Trouble> {
+fn holes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Samples, Trouble> {
     let step = step(limit, false);
     let len = step * STEPS as u64;
     let scratch = place.scratch()?;
@@ -246,14 +243,15 @@ fn holes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Vec<(u64, f64
 const MOST_STEPS: u64 = 24;
 
 /// The paper's way: so much of a file is read, and read again.
-fn passes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Vec<(u64, f64)>, Trouble> {
+fn passes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Samples, Trouble> {
     const CHUNK: usize = 256 << 10;
     let step = step(limit, true);
     let scratch = place.scratch()?;
     fill(desk, &scratch.file, MOST_STEPS * step)?;
+    let mut witness = Witness::of(&scratch, MOST_STEPS * step)?;
     let mut buffer = vec![0; CHUNK];
     lengths(|runs| {
-        forget(&scratch.file, MOST_STEPS * step, None)?;
+        forget(&scratch.file, MOST_STEPS * step, witness.as_mut())?;
         let mut pass = || -> Result<f64, Trouble> {
             let reader = scratch.reopen()?;
             // With readahead the next chunk is fetched before the first is thrown out, and nothing is to be seen.
@@ -278,10 +276,15 @@ fn passes(place: &Place, desk: &mut Desk<'_>, limit: u64) -> Result<Vec<(u64, f6
 ///
 /// The first pass comes from the disk, whatever else the machine does then. So the second is judged by the first: what slows down
 /// both says nothing, and is taken out of what is given.
-fn lengths(mut both: impl FnMut(u64) -> Result<(f64, f64), Trouble>) -> Result<Vec<(u64, f64)>, Trouble> {
+fn lengths(mut both: impl FnMut(u64) -> Result<(f64, f64), Trouble>) -> Result<Samples, Trouble> {
     /// The share of the first pass that the second may take where all is in memory; with more, there is no telling.
     const CLEAR: f64 = 0.5;
-    let (disk, memory) = both(1)?;
+    /// Up to so many steps what is slow is tried again: a machine that is busy at the wrong moment must not end the search there, and
+    /// longer ones would move too much.
+    const AGAIN: u64 = 8;
+    let mut tries = [both(1)?, both(1)?, both(1)?];
+    tries.sort_by(|a, b| f64::total_cmp(&(a.1 / a.0), &(b.1 / b.0)));
+    let (disk, memory) = tries[1];
     let least = memory / disk;
     if !(0.0..CLEAR).contains(&least) {
         let why = "a read from the disk takes hardly longer here than one from memory: times cannot tell them apart";
@@ -289,10 +292,13 @@ fn lengths(mut both: impl FnMut(u64) -> Result<(f64, f64), Trouble>) -> Result<V
     }
     let mut samples = vec![(1, memory)];
     let mut is_slow = |runs: u64, samples: &mut Vec<(u64, f64)>| -> Result<bool, Trouble> {
-        let (first, second) = both(runs)?;
-        let share = second / first;
-        samples.push((runs, share * disk));
-        Ok(share > least.sqrt())
+        let mut share = || both(runs).map(|(first, second)| second / first);
+        let mut least_share = share()?;
+        if least_share > least.sqrt() && runs <= AGAIN {
+            least_share = least_share.min(share()?);
+        }
+        samples.push((runs, least_share * disk));
+        Ok(least_share > least.sqrt())
     };
     let (mut fits, mut too_long) = (1, MOST_STEPS + 1);
     while too_long - fits > 1 {
@@ -316,56 +322,6 @@ fn lengths(mut both: impl FnMut(u64) -> Result<(f64, f64), Trouble>) -> Result<V
     }
     samples.sort_unstable_by_key(|(runs, _)| *runs);
     Ok(samples)
-}
-
-/// What the process found out, as numbers: how many samples, bytes read, bytes written, and then runs and values.
-fn pack(done: &Result<Vec<(u64, f64)>, Trouble>, desk: &Desk<'_>) -> [u64; WORDS] {
-    let mut words = [0; WORDS];
-    (words[1], words[2]) = (desk.moved().read, desk.moved().written);
-    match done {
-        Ok(samples) => {
-            words[0] = samples.len().min(STEPS) as u64;
-            for (pair, (runs, value)) in words[HEAD..].chunks_exact_mut(2).zip(samples) {
-                pair.copy_from_slice(&[*runs, value.to_bits()]);
-            }
-        }
-        // There is no way to send words but as bytes.
-        Err(why) => {
-            words[0] = if *why == Trouble::Interrupted { u64::MAX } else { u64::MAX - 1 };
-            if let Some((gate, errno)) = why.refusal() {
-                words[3] = errno.0 as u64;
-                words[4] = Gate::ALL.iter().position(|known| *known == gate).unwrap_or_default() as u64;
-            }
-            let text = why.to_string();
-            for (word, bytes) in words[HEAD..].iter_mut().zip(text.as_bytes().chunks(8)) {
-                let mut eight = [0; 8];
-                eight[..bytes.len()].copy_from_slice(bytes);
-                *word = u64::from_le_bytes(eight);
-            }
-        }
-    }
-    words
-}
-
-fn unpack(words: &[u64; WORDS], step: u64, paper: bool) -> Result<Series, Trouble> {
-    match words[0] {
-        u64::MAX => Err(Trouble::Interrupted),
-        n if n == u64::MAX - 1 => {
-            let bytes: Vec<u8> =
-                words[HEAD..].iter().flat_map(|word| word.to_le_bytes()).take_while(|b| *b != 0).collect();
-            let why = String::from_utf8_lossy(&bytes).into_owned();
-            match (words[3], Gate::ALL.get(words[4] as usize)) {
-                (errno @ 1.., Some(gate)) => Err(Trouble::Told { why, gate: *gate, errno: Errno(errno as i32) }),
-                _ => Err(Trouble::Hindered(why)),
-            }
-        }
-        n => {
-            let pairs = words[HEAD..].chunks_exact(2).take(n as usize);
-            let (runs, values) = pairs.map(|pair| (pair[0], f64::from_bits(pair[1]))).unzip();
-            let kind = if paper { Kind::Passes } else { Kind::Filled };
-            Ok(Series { runs, ..Series::one(kind, step, values) })
-        }
-    }
 }
 
 #[cfg(test)]
@@ -414,20 +370,5 @@ mod tests {
         assert_eq!(lengths(|_| Ok((100.0, 20.0))).unwrap().last().unwrap().0, MOST_STEPS);
         assert!(matches!(lengths(|_| Ok((100.0, 90.0))), Err(Trouble::Hindered(_))));
         assert!(matches!(lengths(|_| Ok((0.0, 0.0))), Err(Trouble::Hindered(_))));
-    }
-
-    #[test]
-    fn what_a_process_says_is_understood() {
-        let mut say = |_: &str| {};
-        let desk = Desk::new(Limits { bytes: 0, time: Duration::from_secs(1) }, &mut say);
-        let told = |done| unpack(&pack(&done, &desk), 4096, false);
-        let samples = told(Ok(vec![(1, 10.0), (2, 20.0)])).unwrap();
-        assert_eq!((samples.runs, samples.trials), (vec![1, 2], vec![vec![10.0, 20.0]]));
-        let full = Trouble::Refused { doing: "cannot write to the file", gate: Gate::Pwrite64, errno: Errno::ENOSPC };
-        let heard = told(Err(full.clone())).unwrap_err();
-        assert_eq!((heard.refusal(), heard.to_string()), (full.refusal(), full.to_string()));
-        let why = Trouble::Hindered("so".to_owned());
-        assert_eq!(told(Err(why.clone())), Err(why));
-        assert_eq!(told(Err(Trouble::Interrupted)), Err(Trouble::Interrupted));
     }
 }

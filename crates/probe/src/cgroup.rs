@@ -70,23 +70,20 @@ impl Group {
 
     /// The least limit of this group and of those that it is in, in bytes, and the file that says so; `None` for none.
     pub fn limit(&self) -> Option<(u64, String)> {
-        let mut dir = &self.dir[..];
-        let mut least: Option<(u64, String)> = None;
-        loop {
-            for name in self.version.limit_files() {
-                let said = self.read(dir, name).and_then(|text| limit(&text));
-                if let Some(bytes) = said
-                    && least.as_ref().is_none_or(|(least, _)| bytes < *least)
-                {
-                    let file = [dir, b"/", name].concat();
-                    least = Some((bytes, String::from_utf8_lossy(&file).into_owned()));
-                }
-            }
-            match dir.iter().rposition(|b| *b == b'/') {
-                Some(at) if dir.len() > self.top.len() => dir = &dir[..at],
-                _ => return least,
-            }
-        }
+        let files = self.upwards().flat_map(|dir| self.version.limit_files().iter().map(move |name| (dir, *name)));
+        let limits = files.filter_map(|(dir, name)| {
+            let bytes = limit(&self.read(dir, name)?)?;
+            Some((bytes, String::from_utf8_lossy(&[dir, b"/", name].concat()).into_owned()))
+        });
+        limits.min_by_key(|(bytes, _)| *bytes)
+    }
+
+    /// The directory of this group, and of those that it is in, as far as they are to be seen.
+    fn upwards(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::successors(Some(&self.dir[..]), |dir| {
+            let above = dir.iter().rposition(|b| *b == b'/').filter(|_| dir.len() > self.top.len())?;
+            dir.get(..above)
+        })
     }
 
     /// The file that has the kernel forget what this group has in memory, as far as it can, and what to write into it. The topmost
@@ -106,17 +103,13 @@ impl Group {
     /// That of the last try: `EACCES`, `EPERM` or `EROFS` where groups may not be made.
     pub fn make(&self, limit: u64) -> Result<Own> {
         let mut last = Errno::EACCES;
-        let mut dir = &self.dir[..];
-        loop {
+        for dir in self.upwards() {
             match self.make_in(dir, limit) {
                 Ok(own) => return Ok(own),
                 Err(e) => last = if last == Errno::EACCES { e } else { last },
             }
-            match dir.iter().rposition(|b| *b == b'/') {
-                Some(at) if dir.len() > self.top.len() => dir = &dir[..at],
-                _ => return Err(last),
-            }
         }
+        Err(last)
     }
 
     fn make_in(&self, dir: &[u8], limit: u64) -> Result<Own> {

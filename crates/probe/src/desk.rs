@@ -39,7 +39,7 @@ pub enum Trouble {
         /// How it failed.
         errno: Errno,
     },
-    /// A call failed in another process, which said this of it.
+    /// A call failed, and this is said of it, here or in another process.
     Told {
         /// What was being done, how it failed, what may be done about it.
         why: String,

@@ -14,12 +14,11 @@
 //! | [`samples`] | what was measured, as it is kept and read again |
 //! | [`infer`] | from samples to what made them: pure functions |
 //! | [`desk`] | what every experiment works with: the clock, what it may use up |
-//! | `answers` | whether a file system answers at all |
+//! | `watch`, `log` | the process that does them, who watches it, and what the one tells the other |
 //! | [`place`] | the directory that is probed, and files in it to experiment on |
 //! | [`cgroup`] | a group of processes with a memory limit of its own |
 #![forbid(unsafe_code)]
 
-mod answers;
 pub mod block;
 pub mod cache;
 pub mod cgroup;
@@ -28,11 +27,13 @@ pub mod extent;
 pub mod finding;
 pub mod gates;
 pub mod infer;
+mod log;
 pub mod place;
 pub mod readahead;
 pub mod run;
 pub mod samples;
 pub mod timer;
+mod watch;
 mod work;
 
 pub use desk::{Limits, Trouble};

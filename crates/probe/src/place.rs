@@ -107,7 +107,7 @@ impl Place {
             let options = &self.mount.as_ref()?.content.options;
             let upper =
                 split_options(options).find_map(|option| option.strip_prefix(b"upperdir=").map(<[u8]>::to_vec))?;
-            return Place::open_quietly(&upper)?.readahead();
+            return Place::unasked(&upper).ok()?.readahead();
         }
         if self.is(&[b"btrfs"]) {
             // The kernel names it by its UUID, and under that by its devices.
@@ -122,23 +122,6 @@ impl Place {
         }
         read(format!("/sys/class/bdi/{}/read_ahead_kb", self.device()))
             .or_else(|| read(format!("/sys/class/bdi/{}-fuseblk/read_ahead_kb", self.device())))
-    }
-
-    /// A directory that is only asked about.
-    fn open_quietly(path: &[u8]) -> Option<Place> {
-        let dir = open_long(path, Open::DIRECTORY).ok()?;
-        let seen = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS | Want::MNT_ID).ok()?;
-        let table = Table::read(Door::Mountinfo).ok()?.mounts;
-        let mount = table.iter().find(|mount| Some(mount.id) == seen.mnt_id).cloned();
-        Some(Place {
-            statfs: fstatfs(&dir).ok()?,
-            dir,
-            path: path.to_vec(),
-            dev: seen.dev.into(),
-            mount,
-            table,
-            names: false,
-        })
     }
 
     /// How many bytes of a file may be made here: a quarter of what is free.
@@ -164,13 +147,12 @@ impl Place {
                 }
             }
             Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {}
-            Err(e) => return Err(Trouble::refused(DOING, Gate::Openat)(self.or_gone(e))),
+            Err(e) => return Err(self.refused(DOING, Gate::Openat, e)),
         }
         self.may_name()?;
         for _ in 0..TRIES {
             let name = self.free_name()?;
-            let file =
-                open_new(&self.dir, &name).map_err(|e| Trouble::refused(DOING, Gate::Openat)(self.or_gone(e)))?;
+            let file = open_new(&self.dir, &name).map_err(|e| self.refused(DOING, Gate::Openat, e))?;
             let made = Scratch { file, name: Some(name), place: self };
             if made.name.as_deref().is_some_and(|name| self.holds(&made.file, name)) {
                 return Ok(made);
@@ -191,10 +173,17 @@ impl Place {
         flock(made) != Err(Errno::EAGAIN) && statx(&self.dir, name, At::SYMLINK_NOFOLLOW, Want::TYPE).is_ok()
     }
 
-    /// What it means that nothing can be made here. Of a directory that was deleted, file systems say what they like.
-    fn or_gone(&self, errno: Errno) -> Errno {
+    /// What it means that nothing can be made here. Of a directory that was deleted, file systems say what they like; and some that
+    /// are there, and take no files, that there is no such directory.
+    fn refused(&self, doing: &'static str, gate: Gate, errno: Errno) -> Trouble {
         let seen = statx(&self.dir, c"", At::EMPTY_PATH, Want::BASIC_STATS);
-        if seen.is_ok_and(|seen| seen.nlink == 0) { Errno::ENOENT } else { errno }
+        match (seen.is_ok_and(|seen| seen.nlink == 0), errno) {
+            (true, _) => Trouble::refused(doing, gate)(Errno::ENOENT),
+            (false, Errno::ENOENT) => {
+                Trouble::Told { why: format!("{doing}: {errno}; its file system takes no files"), gate, errno }
+            }
+            (false, errno) => Trouble::refused(doing, gate)(errno),
+        }
     }
 
     /// A new, empty directory.
@@ -207,7 +196,7 @@ impl Place {
         for _ in 0..TRIES {
             let name = self.free_name()?;
             mkdirat(&self.dir, &name, 0o700)
-                .map_err(Trouble::refused("cannot make a directory to experiment in", Gate::Mkdirat))?;
+                .map_err(|e| self.refused("cannot make a directory to experiment in", Gate::Mkdirat, e))?;
             let mut made = ScratchDir { dir: None, name, place: self };
             match openat(&self.dir, &made.name, Open::SCAN) {
                 Ok(dir) if self.holds(&dir, &made.name) => {
@@ -228,9 +217,10 @@ impl Place {
         c_string(&name).map_err(Trouble::refused("cannot name a temporary file", Gate::Openat))
     }
 
-    /// Takes away what processes that were killed have left behind: temporary names that nobody holds a lock on.
+    /// Takes away what processes that were killed have left behind: temporary names that nobody holds a lock on. Not for one whom
+    /// nobody has asked.
     pub fn sweep(&self) {
-        if self.is_read_only() {
+        if self.is_read_only() || !self.names {
             return;
         }
         for name in names(&self.dir) {
@@ -263,7 +253,7 @@ fn is_ours(name: &[u8]) -> bool {
 fn names(dir: &Fd) -> Vec<CString> {
     let mut buffer = vec![0; 32 << 10];
     let mut names = Vec::new();
-    while let Ok(n @ 1..) = getdents64(dir, &mut buffer) {
+    while let Ok(n @ 1..) = whole(|| getdents64(dir, &mut buffer)) {
         names.extend(ondisk::dirent::entries(&buffer[..n]).map(|entry| entry.name.to_owned()));
     }
     names
@@ -304,7 +294,17 @@ impl Scratch<'_> {
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            let _ = unlinkat(&self.place.dir, name);
+            let _ = whole(|| unlinkat(&self.place.dir, name));
+        }
+    }
+}
+
+/// Does a call once more that a signal came into: a server that is asked over FUSE then has not done it.
+fn whole<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::EINTR) => {}
+            done => return done,
         }
     }
 }
@@ -329,12 +329,12 @@ impl ScratchDir<'_> {
 impl Drop for ScratchDir<'_> {
     fn drop(&mut self) {
         // Opened anew: a directory that was read to its end shows nothing more.
-        if let Ok(dir) = openat(&self.place.dir, &self.name, Open::SCAN) {
+        if let Ok(dir) = whole(|| openat(&self.place.dir, &self.name, Open::SCAN)) {
             names(&dir).iter().for_each(|inner| {
-                let _ = unlinkat(&dir, inner);
+                let _ = whole(|| unlinkat(&dir, inner));
             });
         }
-        let _ = unlinkat_directory(&self.place.dir, &self.name);
+        let _ = whole(|| unlinkat_directory(&self.place.dir, &self.name));
     }
 }
 

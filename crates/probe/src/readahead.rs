@@ -4,9 +4,11 @@
 //! window that the kernel fetches: the first, how they grow, the steady one, and how early the next is asked for. From times
 //! alone the steady window is found as the paper did: the read that has the next one fetched takes longer.
 
+use std::time::Duration;
+
+use gate::Gate;
 use gate::cache::page_size;
 use gate::fs::pread64;
-use gate::{Errno, Gate};
 
 use crate::desk::{Desk, Trouble};
 use crate::finding::{Experiment, Finding, Value};
@@ -15,7 +17,7 @@ use crate::infer::series::judge;
 use crate::infer::windows::readahead as look;
 use crate::place::{Place, Scratch};
 use crate::samples::{Kind, Series};
-use crate::work::{Witness, fill, forget};
+use crate::work::{Witness, fill, forget, times};
 
 /// How long the file is, where there is room: sixteen windows of 4 MiB.
 const LEN: u64 = 64 << 20;
@@ -23,6 +25,15 @@ const LEN: u64 = 64 << 20;
 const LEAST: u64 = 1 << 20;
 /// How often the file is read for its times.
 const TRIALS: usize = 3;
+
+/// A read that takes longer, in nanoseconds, has done more than copy a page.
+const FETCHES: f64 = 50_000.0;
+/// A read that takes longer has had much fetched, or has waited for it.
+const LONG: f64 = 100_000.0;
+/// How long a disk is given to bring what is being fetched.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long in all, each time that the file is read.
+const MOST_PAUSES: Duration = Duration::from_secs(1);
 
 const SEEN: [&str; 4] = ["readahead-initial", "readahead-ramp", "readahead-steady", "readahead-trigger"];
 const BY_TIME: &str = "readahead-steady-by-time";
@@ -111,8 +122,9 @@ fn seen(
         let mut cached = Vec::new();
         let (mut have, end) = (0, len / page as u64);
         for at in (0..part).step_by(page) {
+            let begun = desk.clock.now();
             pread64(&reader, &mut buffer, at).map_err(Trouble::refused("cannot read the file", Gate::Pread64))?;
-            let reach = witness.reach(have, end);
+            let reach = witness.reach(have, end, desk.clock.since(begun) > FETCHES);
             have = reach.map_err(Trouble::refused("cannot see what is in memory", Gate::Cachestat))?;
             cached.push(have as f64);
         }
@@ -170,12 +182,16 @@ fn timed(
         forget(&scratch.file, len, witness.as_deref_mut())?;
         let reader = scratch.reopen()?;
         desk.spend(len, 0)?;
-        let clock = desk.clock;
-        let times = (0..len).step_by(page).map(|at| {
-            let begun = clock.now();
-            pread64(&reader, &mut buffer, at).map(|_| clock.since(begun))
-        });
-        let times: Result<Vec<f64>, Errno> = times.collect();
+        // What is being fetched is given time to come. Else reads within a window wait as well, wherever a folio of it begins, and these
+        // may be as regular as the windows.
+        let mut left = MOST_PAUSES.min(desk.time_left() / 20);
+        let pause = |took: f64| {
+            if took > LONG && left >= PAUSE {
+                std::thread::sleep(PAUSE);
+                left -= PAUSE;
+            }
+        };
+        let times = times(desk.clock, len, page, |at| pread64(&reader, &mut buffer, at), pause);
         trials.push(times.map_err(Trouble::refused("cannot read the file", Gate::Pread64))?);
     }
     let samples = Series::of(Kind::Blocks, page as u64, trials);

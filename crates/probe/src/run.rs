@@ -2,15 +2,17 @@
 
 use std::time::Instant;
 
-use mounts::Warning;
+use gate::create::pwrite64;
+use gate::file::fsync;
+use mounts::{Warning, may_hang};
 
-use crate::answers::answers;
 use crate::cache::How;
 use crate::desk::{Desk, Limits, Moved, Trouble};
 use crate::finding::{Experiment, Finding};
 use crate::gates::Price;
 use crate::place::Place;
 use crate::samples::Series;
+use crate::watch::{Said, watched};
 
 /// What is to be found out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,6 +40,13 @@ pub struct Measured {
     pub moved: Moved,
 }
 
+impl Measured {
+    /// A finding that nothing was read or written for.
+    pub fn of(finding: Finding) -> Measured {
+        Measured { finding, seconds: 0.0, moved: Moved::default() }
+    }
+}
+
 /// What was found out.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Answer {
@@ -49,23 +58,53 @@ pub struct Answer {
     pub prices: Option<Vec<Price>>,
     /// The samples.
     pub series: Vec<Series>,
+    /// Why not all could be found out, where the file system stopped answering, or the process that asked it was killed.
+    pub hung: Option<String>,
 }
 
-/// Does the experiments. `say` is told what is being measured, and why.
+impl Answer {
+    /// Adds what was found since.
+    pub(crate) fn add(&mut self, more: Answer) {
+        self.fstype = more.fstype.or(self.fstype.take());
+        self.measured.extend(more.measured);
+        self.prices = more.prices.or(self.prices.take());
+        self.series.extend(more.series);
+    }
+}
+
+/// Does the experiments, in a process of their own. `say` is told what is being measured, and why.
 ///
 /// # Errors
-/// When the directory cannot be opened, when its file system does not answer, or [`Trouble::Interrupted`]. What stands in the way of one experiment is its finding.
+/// When the directory cannot be opened, when its file system does not answer, or [`Trouble::Interrupted`]. What stands in the way of
+/// one experiment is its finding; when the file system stops answering in the middle of one, it is so for all that are left.
 pub fn run(question: &Question, say: &mut dyn FnMut(&str)) -> Result<Answer, Trouble> {
-    answers(&question.dir, question.limits.time)?;
+    let mut answer = watched(question, say)?;
+    if let Some(why) = answer.hung.clone().map(Trouble::Hindered) {
+        let is_done = |experiment| answer.measured.iter().any(|measured| measured.finding.experiment == experiment);
+        let left: Vec<Measured> = Experiment::ALL
+            .into_iter()
+            .filter(|experiment| question.experiments.contains(experiment) && !is_done(*experiment))
+            .map(|experiment| Measured::of(Finding::hindered(experiment, experiment.name(), "", &why)))
+            .collect();
+        answer.measured.extend(left);
+    }
+    Ok(answer)
+}
+
+/// Does the experiments, and tells what it does and what it finds.
+pub(crate) fn experiments(question: &Question, tell: &dyn Fn(Said)) -> Result<(), Trouble> {
     let place = if question.unasked { Place::unasked(&question.dir)? } else { Place::open(&question.dir)? };
-    let mut answer = Answer { fstype: place.fstype().map(<[u8]>::to_vec), ..Answer::default() };
-    let mut desk = Desk::new(question.limits, say);
+    try_out(&place, tell);
+    tell(Said::Found(Answer { fstype: place.fstype().map(<[u8]>::to_vec), ..Answer::default() }));
+    let mut say = |what: &str| tell(Said::Does(what.to_owned()));
+    let mut desk = Desk::new(question.limits, &mut say);
     for experiment in Experiment::ALL {
         let asked = question.experiments.contains(&experiment);
         if !asked && experiment != Experiment::Timer {
             continue;
         }
         let (begun, before) = (Instant::now(), desk.moved());
+        let mut answer = Answer::default();
         let done = match experiment {
             Experiment::Timer => crate::timer::timer(&mut desk),
             Experiment::Block => crate::block::block(&place, &mut desk, &mut answer.series),
@@ -84,16 +123,33 @@ pub fn run(question: &Question, say: &mut dyn FnMut(&str)) -> Result<Answer, Tro
         let seconds = begun.elapsed().as_secs_f64();
         if asked {
             answer.measured.extend(found.into_iter().map(|finding| Measured { finding, seconds, moved }));
+            tell(Said::Found(answer));
         }
     }
-    Ok(answer)
+    Ok(())
 }
 
-/// What in an answer is not as it should be: what could not be done since a call failed, and what was found otherwise than the
-/// kernel says.
-pub fn warnings(dir: &[u8], measured: &[Measured]) -> Vec<Warning> {
-    let mut warnings: Vec<Warning> = Vec::new();
-    for finding in measured.iter().map(|measured| &measured.finding) {
+/// Whether the file system answers: a byte is brought to the disk, where that may take for ever. What fails here fails again where
+/// it is said why.
+fn try_out(place: &Place, tell: &dyn Fn(Said)) {
+    if !place.fstype().is_none_or(may_hang) {
+        return;
+    }
+    let asks = |what: &str| tell(Said::Asks(what.to_owned()));
+    asks("make a file in it");
+    let Ok(scratch) = place.scratch() else { return };
+    asks("write to a file in it");
+    if pwrite64(&scratch.file, b"x", 0).is_ok() {
+        asks("bring a file in it to the disk");
+        let _ = fsync(&scratch.file);
+    }
+}
+
+/// What in an answer is not as it should be: what could not be done since a call failed, what was found otherwise than the kernel
+/// says, and that the file system no longer answers.
+pub fn warnings(dir: &[u8], answer: &Answer) -> Vec<Warning> {
+    let mut warnings: Vec<Warning> = answer.hung.iter().map(|why| Warning::about(dir, why.clone())).collect();
+    for finding in answer.measured.iter().map(|measured| &measured.finding) {
         let experiment = finding.experiment.name();
         let warning = match (finding.refused, finding.agrees) {
             (Some((gate, errno)), _) => Warning::failed(dir, gate, errno, format!("{experiment}: {}", finding.method)),

@@ -1,7 +1,7 @@
 //! What several experiments do to a file.
 
 use std::os::fd::AsFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gate::cache::{Mapping, cachestat, page_size};
 use gate::create::{ftruncate, pwrite64};
@@ -11,6 +11,7 @@ use gate::{Errno, Fd, Gate};
 
 use crate::desk::{Desk, Trouble};
 use crate::place::Scratch;
+use crate::timer::Clock;
 
 /// Writes all of `bytes` at a place in a file.
 pub(crate) fn write_all(fd: &Fd, mut bytes: &[u8], mut offset: u64) -> Result<(), Trouble> {
@@ -105,21 +106,29 @@ impl Witness {
     }
 
     /// How many pages of a file of `end` pages are in memory without a gap, of which `have` are known to be; those that are just
-    /// being read count.
-    pub(crate) fn reach(&mut self, have: u64, end: u64) -> Result<u64, Errno> {
+    /// being read count. More are `expected` after a read that took long: it has had them fetched.
+    pub(crate) fn reach(&mut self, have: u64, end: u64, expected: bool) -> Result<u64, Errno> {
+        /// A disk that others want as well takes so long.
+        const PATIENCE: Duration = Duration::from_millis(100);
+        /// So many pages are the beginning of a file.
+        const EARLY: u64 = 2048;
         if let Witness::Cachestat(_) = self {
             return self.reach_now(have, end);
         }
         // mincore does not count a page before its bytes have come: it is given time to, and asked until no more do.
-        let mut last = have;
-        let mut wait = Duration::from_micros(50);
+        // Small windows show early in a file, and nothing tells the read that has one fetched from the others.
+        let begun = Instant::now();
+        let (mut last, mut wait) = (have, Duration::from_micros(if have < EARLY { 300 } else { 50 }));
         loop {
             std::thread::sleep(wait);
             let now = self.reach_now(last, end)?;
-            if now == last {
+            let is_awaited = expected && now == have && have < end && begun.elapsed() < PATIENCE;
+            if now == last && !is_awaited {
                 return Ok(now);
             }
-            (last, wait) = (now, Duration::from_millis(2));
+            // The more have come, the more may be under way.
+            wait = if is_awaited { Duration::from_millis(1) } else { Duration::from_millis(2 + (now - have) / 100) };
+            last = now;
         }
     }
 
@@ -171,6 +180,24 @@ pub(crate) fn forget(fd: &Fd, len: u64, witness: Option<&mut Witness>) -> Result
         }
     }
     Ok(false)
+}
+
+/// What each call of a series takes, one for each `step` of so many bytes; `after` is told, and may take its time.
+pub(crate) fn times(
+    clock: Clock,
+    len: u64,
+    step: usize,
+    mut call: impl FnMut(u64) -> Result<usize, Errno>,
+    mut after: impl FnMut(f64),
+) -> Result<Vec<f64>, Errno> {
+    let timed = |at| {
+        let begun = clock.now();
+        call(at)?;
+        let took = clock.since(begun);
+        after(took);
+        Ok(took)
+    };
+    (0..len).step_by(step).map(timed).collect()
 }
 
 /// Reads at a place in a file, as much as it gives.

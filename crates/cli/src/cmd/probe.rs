@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         (None, Some(dir)) => measure(args, dir, out)?,
         (None, None) => return Err(Failed("give a directory".to_owned())),
     };
-    let warnings = dir.map(|dir| probe::run::warnings(dir, &answer.measured)).unwrap_or_default();
+    let warnings = dir.map(|dir| probe::run::warnings(dir, &answer)).unwrap_or_default();
     let shown = shown(dir, &answer);
     if let Some(into) = &args.csv {
         for series in &answer.series {
@@ -103,9 +103,11 @@ fn replay(path: &[u8]) -> Result<Answer, Failed> {
         let line = if malformed.line == 0 { String::new() } else { format!("line {}: ", malformed.line) };
         Failed::at(DOING, path, format!("{line}{}", malformed.what), NEXT)
     })?;
-    let measured =
-        judge(&series).into_iter().map(|finding| Measured { finding, seconds: 0.0, moved: Default::default() });
-    Ok(Answer { measured: measured.collect(), series: vec![series], ..Answer::default() })
+    Ok(Answer {
+        measured: judge(&series).into_iter().map(Measured::of).collect(),
+        series: vec![series],
+        ..Answer::default()
+    })
 }
 
 /// Draws a series into a directory, twice, under a name that begins with `prefix`.

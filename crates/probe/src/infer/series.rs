@@ -73,15 +73,25 @@ fn small(series: &Series, samples: &[f64], name: &'static str, what: &str) -> Fi
 }
 
 /// The period of a long series by the comb, of a short one by its peaks.
-fn period(samples: &[f64]) -> Option<(Period, &'static str)> {
-    let by_comb = || comb(samples).map(|period| (period, "a comb laid over the times"));
+fn period(series: &Series, samples: &[f64]) -> Option<(Period, &'static str)> {
+    let by_comb = || agreed(series, samples).map(|period| (period, "a comb laid over the times"));
     by_comb().or_else(|| spacing(&peaks(samples)).map(|period| (period, "the distances of the peaks")))
+}
+
+/// What the comb finds in the least times and in most of the trials: where windows begin elsewhere in one trial than in the others, nothing
+/// is left of them in the least times.
+fn agreed(series: &Series, samples: &[f64]) -> Option<Period> {
+    let trials = series.trials.iter().filter(|_| series.trials.len() > 1);
+    let found: Vec<Period> = [samples].into_iter().chain(trials.map(Vec::as_slice)).filter_map(comb).collect();
+    let voices = |period: &Period| found.iter().filter(|other| other.low == period.low).count();
+    // Of several with as many, the first.
+    found.iter().rev().max_by_key(|period| voices(period)).copied()
 }
 
 fn blocks(series: &Series, samples: &[f64]) -> Vec<Finding> {
     let experiment = series.kind.experiment();
     let (step, reads) = (series.step, samples.len());
-    let Some((period, by)) = period(samples) else {
+    let Some((period, by)) = period(series, samples) else {
         let why = format!("{reads} reads of {step} bytes each: those that take longer come at no one distance");
         let unknown = |name| Finding::unknown(experiment, name, "blocks", why.clone()).by_time();
         return vec![unknown("fetched-at-once"), unknown("prefetched")];

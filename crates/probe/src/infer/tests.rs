@@ -128,6 +128,18 @@ fn a_period_too_long_for_the_comb_is_not_taken_for_what_is_within_it() {
 }
 
 #[test]
+fn a_period_is_found_that_begins_elsewhere_in_each_trial() {
+    let right = of(10, |dice| {
+        let mut run = |from: usize| {
+            (0..8192).map(|i| dice.time(if (i + from).is_multiple_of(64) { 40.0 } else { 1.0 })).collect()
+        };
+        let series = Series::of(Kind::Blocks, 4096, vec![run(0), run(20), run(41)]);
+        judge(&series)[0].inferred == Some(Value::Number(64.0))
+    });
+    assert!(right >= 9, "{right} of 10");
+}
+
+#[test]
 fn a_period_is_found_in_noise() {
     for period in [4, 16, 15, 32, 128, 640, 1024] {
         let right = of(5, |dice| {
@@ -189,6 +201,12 @@ fn windows_of_linux() {
     }
     let seen = readahead(&cached, 512).unwrap();
     assert_eq!((seen.initial, &seen.ramp[..], seen.steady, seen.trigger), (4, &[4, 8, 16, 32][..], 32, 32));
+    // Most are seen a page late, two of them at once.
+    let first = cached.iter().rposition(|have| *have <= 128).unwrap();
+    for at in (first + 1..cached.len()).filter(|at| at % 32 == 0 && at % 96 != 0) {
+        cached[at] = cached[at - 1];
+    }
+    assert_eq!(readahead(&cached, 512).unwrap().trigger, 32);
     assert_eq!(readahead(&[1, 2, 3], 3), None);
     assert_eq!(readahead(&[], 0), None);
 }

@@ -57,8 +57,12 @@ pub fn readahead(cached: &[u64], end: u64) -> Option<Readahead> {
     let first = windows.iter().position(|window| window.pages == steady)?;
     let after = &windows[first..];
     let agree = after.iter().filter(|window| window.pages == steady).count();
-    // The steady window that is asked for while the one before it is being used: not the first, which ends the ramp.
-    let (trigger, _) = mode(&after.iter().skip(1).map(|window| window.left).collect::<Vec<_>>())?;
+    // The steady windows that are asked for while the one before them is being used: not the first, which ends the ramp. They may
+    // be seen late, but not before they are asked for.
+    let mut left: Vec<u64> =
+        after.iter().skip(1).filter(|window| window.pages == steady).map(|window| window.left).collect();
+    left.sort_unstable();
+    let trigger = left.windows(2).rev().find(|pair| pair[0] == pair[1]).map_or(*left.last()?, |pair| pair[0]);
     let ramp = windows[..=first].iter().map(|window| window.pages).collect();
     let initial = windows.first()?.pages;
     (agree >= 3 && agree * 2 >= after.len()).then_some(Readahead {

@@ -487,6 +487,9 @@ pub fn fs_uuid(fd: impl AsFd) -> Result<Option<[u8; 16]>> {
 /// The `f_type` of ext2, ext3 and ext4.
 pub const EXT4_SUPER_MAGIC: u64 = 0xef53;
 
+/// The `f_type` of tmpfs.
+pub const TMPFS_MAGIC: u64 = 0x0102_1994;
+
 /// The `f_type` of procfs.
 pub const PROC_SUPER_MAGIC: u64 = 0x9fa0;
 

@@ -4,12 +4,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use gate::btrfs::BTRFS_SUPER_MAGIC;
+use gate::fs::{EXT4_SUPER_MAGIC, TMPFS_MAGIC};
+use gate::xfs::XFS_SUPER_MAGIC;
 use ondisk::Dev;
 use serde_json::{Map, Value, json};
 use walk::Moment;
 use walk::entry::Time;
 
-use crate::part::{BTRFS_MAGIC, Part};
+use crate::part::Part;
 
 /// The key in the file's metadata.
 pub(crate) const KEY: &str = "fathom.catalog";
@@ -99,7 +102,7 @@ pub(crate) fn may_be_since(time: Time, moment: Time) -> bool {
 /// for [`TICK`].
 pub(crate) fn wait_for_tick(begun: &Moment, magic: Option<u64>) {
     /// ext2 to ext4, XFS, btrfs, tmpfs.
-    const BY_OUR_CLOCK: [u64; 4] = [0xef53, 0x5846_5342, BTRFS_MAGIC, 0x0102_1994];
+    const BY_OUR_CLOCK: [u64; 4] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, TMPFS_MAGIC];
     const STEP: Duration = Duration::from_micros(500);
     let is_ours = magic.is_some_and(|magic| BY_OUR_CLOCK.contains(&magic));
     // When the clock is set back meanwhile, it may take any time to come to that.

@@ -146,6 +146,44 @@ fn measure(place: &Place, desk: &mut Desk<'_>, how: How, series: &mut Vec<Series
         "the holes of a file are read until no more of it stays in memory"
     };
     desk.go_on(&format!("cache: in {in_which}, limited to {} MiB, {way}", limit >> 20))?;
+    // Where the group is that of all of us, another process would only take from what is to be measured.
+    let samples = match &own {
+        Some(own) => apart(place, desk, how.paper, limit, own)?,
+        None => inside(place, desk, how.paper, limit)?,
+    };
+    // Our file is gone again. What the group still has is of others, such as the program itself: what is mapped stays to the last.
+    let others = if own.is_none() && !how.paper { group.page_cache().unwrap_or(0) } else { 0 };
+    let step = step(limit, how.paper);
+    let (runs, values) = samples.into_iter().unzip();
+    let kind = if how.paper { Kind::Passes } else { Kind::Filled };
+    let samples = Series { runs, ..Series::one(kind, step, values) };
+    let judged = judge(&samples).into_iter().next();
+    series.push(samples);
+    let judged = judged.ok_or_else(|| Trouble::Hindered("there were no samples".to_owned()))?;
+    let whole = match own {
+        Some(_) => format!(
+            "; this was in {in_which}, whose limit was chosen: outside, {} MiB could be had (MemAvailable)",
+            available >> 20
+        ),
+        None => format!("; with {others} bytes of other files, this was in {in_which}"),
+    };
+    let inferred = match judged.inferred {
+        Some(Value::Number(ours)) => Some(Value::Number(ours + others as f64)),
+        other => other,
+    };
+    let within = if how.paper { NEAR + step as f64 / limit as f64 } else { NEAR };
+    let method = judged.method.clone() + &whole;
+    Ok(Finding { method, inferred, ..judged }.beside(Some((Value::from(limit), said_by)), within))
+}
+
+/// How much further each step goes.
+fn step(limit: u64, paper: bool) -> u64 {
+    let page = page_size() as u64;
+    if paper { (limit / 16).next_multiple_of(page) } else { (limit / 96).next_multiple_of(page) }
+}
+
+/// The same in a process that enters a group of its own.
+fn apart(place: &Place, desk: &mut Desk<'_>, paper: bool, limit: u64, own: &Own) -> Result<Samples, Trouble> {
     let patience = desk.time_left().max(Duration::from_secs(1));
     let allowed = Limits { bytes: desk.bytes_left(), time: patience };
     let clock = desk.clock;
@@ -155,7 +193,8 @@ fn measure(place: &Place, desk: &mut Desk<'_>, how: How, series: &mut Vec<Series
         let mut quiet = |_: &str| {};
         let mut inner = Desk::new(allowed, &mut quiet);
         inner.clock = clock;
-        let done = inside(place, &mut inner, how.paper, limit, own.as_ref());
+        let entered = own.enter().map_err(Trouble::refused("cannot enter the group", Gate::Write));
+        let done = entered.and_then(|()| inside(place, &mut inner, paper, limit));
         log.add(&(inner.moved(), done));
         Some([])
     });
@@ -168,36 +207,11 @@ fn measure(place: &Place, desk: &mut Desk<'_>, how: How, series: &mut Vec<Series
     let (moved, samples) =
         said.ok_or_else(|| Trouble::Hindered("the process that filled the cache was killed".to_owned()))?;
     desk.enter(moved);
-    let step = step(limit, how.paper);
-    let (runs, values) = samples?.into_iter().unzip();
-    let kind = if how.paper { Kind::Passes } else { Kind::Filled };
-    let samples = Series { runs, ..Series::one(kind, step, values) };
-    let judged = judge(&samples).into_iter().next();
-    series.push(samples);
-    let judged = judged.ok_or_else(|| Trouble::Hindered("there were no samples".to_owned()))?;
-    let whole = match own {
-        Some(_) => format!(
-            "; this was in {in_which}, whose limit was chosen: outside, {} MiB could be had (MemAvailable)",
-            available >> 20
-        ),
-        None => format!("; this was in {in_which}"),
-    };
-    let within = if how.paper { NEAR + step as f64 / limit as f64 } else { NEAR };
-    let method = judged.method.clone() + &whole;
-    Ok(Finding { method, ..judged }.beside(Some((Value::from(limit), said_by)), within))
+    samples
 }
 
-/// How much further each step goes.
-fn step(limit: u64, paper: bool) -> u64 {
-    let page = page_size() as u64;
-    if paper { (limit / 16).next_multiple_of(page) } else { (limit / 96).next_multiple_of(page) }
-}
-
-/// What is done in the process that the group's limit is for.
-fn inside(place: &Place, desk: &mut Desk<'_>, paper: bool, limit: u64, own: Option<&Own>) -> Result<Samples, Trouble> {
-    if let Some(own) = own {
-        own.enter().map_err(Trouble::refused("cannot enter the group", Gate::Write))?;
-    }
+/// What is done by a process that the group's limit is for.
+fn inside(place: &Place, desk: &mut Desk<'_>, paper: bool, limit: u64) -> Result<Samples, Trouble> {
     if paper { passes(place, desk, limit) } else { holes(place, desk, limit) }
 }
 

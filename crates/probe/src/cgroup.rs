@@ -78,6 +78,16 @@ impl Group {
         limits.min_by_key(|(bytes, _)| *bytes)
     }
 
+    /// Bytes of page cache that count in this group, whatever file they are of; `None` where it does not say.
+    pub fn page_cache(&self) -> Option<u64> {
+        let name = match self.version {
+            Version::V1 => "cache ",
+            Version::V2 => "file ",
+        };
+        let stat = String::from_utf8(self.read(&self.dir, b"memory.stat")?).ok()?;
+        stat.lines().find_map(|line| line.strip_prefix(name))?.parse().ok()
+    }
+
     /// The directory of this group, and of those that it is in, as far as they are to be seen.
     fn upwards(&self) -> impl Iterator<Item = &[u8]> {
         std::iter::successors(Some(&self.dir[..]), |dir| {

@@ -187,7 +187,8 @@ impl Writer {
                 return Ok(Writer::to(open_long(&path, Open::WRONLY)?, Whereto::Straight));
             }
             let (parent, name) = split(&path);
-            match statx_long(&path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE).map(|s| s.file_type) {
+            let seen = statx_long(&path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::BASIC_STATS);
+            match seen.as_ref().map(|seen| seen.file_type) {
                 Ok(FileType::Symlink) => {
                     let reach = reach(CWD, &path)?;
                     let target = readlinkat(reach.dir(), reach.rest())?;
@@ -195,28 +196,28 @@ impl Writer {
                     continue;
                 }
                 Ok(FileType::Directory) => return Err(Errno::EISDIR),
-                Ok(FileType::Regular) | Err(Errno::ENOENT) => {}
+                Ok(FileType::Regular) | Err(&Errno::ENOENT) => {}
                 Ok(_) => return Ok(Writer::to(open_long(&path, Open::WRONLY)?, Whereto::Straight)),
-                Err(e) => return Err(e),
+                Err(&e) => return Err(e),
             }
             if name.is_empty() {
                 return Err(Errno::EISDIR);
             }
             let dir = open_long(if parent.is_empty() { b"." } else { parent }, Open::DIRECTORY)?;
             let writer = Writer::in_dir(dir, c_string(name)?)?;
-            writer.be_like(&path);
+            if let Ok(seen) = seen {
+                writer.be_like(&seen);
+            }
             return Ok(writer);
         }
         Err(Errno::ELOOP)
     }
 
-    /// Gives it the owner and the permissions of the file whose place it is to take, if there is one: who may not read that one may
-    /// not read this one either.
-    fn be_like(&self, path: &[u8]) {
+    /// Gives it the owner and the permissions of the file whose place it is to take: who may not read that one may not read this one
+    /// either.
+    fn be_like(&self, &Statx { uid, gid, mode, .. }: &Statx) {
         const SAME: u32 = u32::MAX;
         const GROUP: u32 = 0o070;
-        let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::BASIC_STATS);
-        let Ok(Statx { uid, gid, mode, .. }) = seen else { return };
         // Who is not root gives nothing away, but may have the group.
         let has_group = [uid, SAME].into_iter().any(|uid| fchownat(&self.fd, c"", uid, gid).is_ok());
         // Some file systems have no permissions of their own.

@@ -214,10 +214,11 @@ impl Writer {
     }
 
     /// Gives it the owner and the permissions of the file whose place it is to take: who may not read that one may not read this one
-    /// either.
+    /// either. What is written is no program of that owner's: the set-id bits go, as with any write.
     fn be_like(&self, &Statx { uid, gid, mode, .. }: &Statx) {
         const SAME: u32 = u32::MAX;
         const GROUP: u32 = 0o070;
+        let mode = mode & 0o777;
         // Who is not root gives nothing away, but may have the group.
         let has_group = [uid, SAME].into_iter().any(|uid| fchownat(&self.fd, c"", uid, gid).is_ok());
         // Some file systems have no permissions of their own.
@@ -611,6 +612,9 @@ mod tests {
             assert_eq!((now.mode() & 0o7777, now.len()), (mode, 0));
             assert!(!is_given || (now.uid(), now.gid()) == (7, 8));
         }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6755)).unwrap();
+        Writer::create(path.as_os_str().as_bytes()).unwrap().publish().unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o7777, 0o755, "the set-id bits are gone");
         std::fs::remove_dir_all(dir).unwrap();
     }
 

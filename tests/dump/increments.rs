@@ -1,6 +1,7 @@
 //! Increments: restored in turn after the full dump, they give the tree of each of them.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -375,6 +376,60 @@ fn several_sources() {
         fs::rename(at.join("one/b"), at.join("two/b")).unwrap();
         fs::write(at.join("three"), b"3").unwrap();
         told(&round(), &[("renamed", 0), ("files", 2)]);
+    });
+}
+
+/// What a SRC is in has no list of names that could say that a directory is gone.
+#[test]
+fn a_source_that_becomes_a_directory_or_is_none_any_more_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let of = |more: &[&str]| run(fathom(["dump", "one", "two", "-q", "-o"]).args(more).current_dir(place.path()));
+    file(at("one/f"), 1);
+    file(at("two"), 1);
+    of(&["0.tar", "--catalog", "c"]).exits(0);
+    fs::rename(at("one"), at("aside")).unwrap();
+    file(at("one"), 2);
+    let ran = of(&["1.tar", "--since", "c"]).refused();
+    assert!(ran.stderr.contains("'one' was a directory, and is none now; make a full dump"), "{ran}");
+    fs::remove_file(at("one")).unwrap();
+    fs::rename(at("aside"), at("one")).unwrap();
+    fs::remove_file(at("two")).unwrap();
+    file(at("two/g"), 1);
+    let ran = of(&["1.tar", "--since", "c"]).refused();
+    assert!(ran.stderr.contains("'two' is a directory now, and was none; make a full dump"), "{ran}");
+    assert!(!at("1.tar").exists());
+}
+
+/// Without times of birth, only those engines know that a number is another directory's now that read generations.
+#[test]
+fn a_number_that_is_given_to_another_directory_is_the_same_for_all_ways_of_gathering() {
+    if !require(&NEEDS) {
+        return;
+    }
+    let small = EXT4.into_iter().find(|make| make.mkfs == "-I 128").unwrap();
+    on(Some(small), |at, ground| {
+        let (tree, catalog) = (dir(at.join("tree")), ground.join("catalog"));
+        let old = dir(tree.join("d/old"));
+        file(old.join("f"), 100);
+        for number in 0..1000 {
+            file(tree.join(format!("many/{number}")), 0);
+        }
+        settle(&tree);
+        dump(&tree, &ground.join("0.tar"), &["-q", "--gather", "raw", "--catalog", catalog.to_str().unwrap()]).exits(0);
+        let ino = fs::metadata(&old).unwrap().ino();
+        fs::remove_dir_all(&old).unwrap();
+        let others = (0..100).map(|number| dir(tree.join(format!("d/{number}"))));
+        assert!(
+            others.into_iter().any(|other| fs::metadata(other).unwrap().ino() == ino),
+            "the number is not used again"
+        );
+        let archives = ["percall", "combined", "batched", "raw"].map(|way| {
+            let archive = ground.join(way);
+            dump(&tree, &archive, &["-q", "--gather", way, "--since", catalog.to_str().unwrap()]).exits(0);
+            fs::read(archive).unwrap()
+        });
+        assert!(archives.iter().all(|archive| *archive == archives[0]));
     });
 }
 

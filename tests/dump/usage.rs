@@ -44,6 +44,32 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
+fn a_symlink_is_no_file_of_its_own() {
+    let place = tempfile::tempdir().unwrap();
+    let of = |name: &str| place.path().join(name);
+    file(of("f"), 1);
+    let dump = |line: &str| run(fathom(line.split(' ')).current_dir(place.path()));
+    dump("dump f -q -o 0.tar --catalog c").exits(0);
+    std::os::unix::fs::symlink("c", of("to-c")).unwrap();
+    std::os::unix::fs::symlink("new.tar", of("to-new")).unwrap();
+    std::os::unix::fs::symlink("to-new", of("further")).unwrap();
+    let catalog = std::fs::read(of("c")).unwrap();
+    for line in [
+        "dump f -o to-c --since c",
+        "dump f -o c --since to-c",
+        "dump f -o new.tar --catalog to-new",
+        "dump f -o to-new --catalog new.tar",
+        "dump f -o further --map to-new",
+    ] {
+        let ran = dump(line).refused();
+        assert!(ran.stderr.contains("a file of their own"), "{line}: {ran}");
+        assert!(!of("new.tar").exists() && std::fs::read(of("c")).unwrap() == catalog, "{line}");
+    }
+    dump("dump f -q -o further --since to-c --catalog c").exits(0);
+    assert!(of("to-new").is_symlink() && of("new.tar").is_file());
+}
+
+#[test]
 fn what_is_said() {
     let place = tempfile::tempdir().unwrap();
     let tree = dir(place.path().join("tree"));

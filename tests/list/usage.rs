@@ -83,6 +83,22 @@ fn a_producer_ends_in_peace() {
 }
 
 #[test]
+fn names_of_attributes_are_exact() {
+    let of = |path: &str, names: &[&[u8]]| {
+        let xattrs = names.iter().map(|name| (name.to_vec(), b"1".to_vec())).collect();
+        (Member { xattrs, ..plain(path, b"") }, &b""[..])
+    };
+    let place = tempfile::tempdir().unwrap();
+    let archive = place.path().join("a.tar");
+    fs::write(&archive, pack(&[of("text", &[b"user.a\\b\n"]), of("other", &[b"user.a", b"user.\xff"])])).unwrap();
+    let json = run(&mut fathom(args!["list", &archive, "--json"])).exits(0).json();
+    let [text, other] = [0, 1].map(|nth| &json["result"]["members"][nth]);
+    assert_eq!((&text["xattrs"], text.get("xattrs_b64")), (&serde_json::json!(["user.a\\b\n"]), None));
+    assert_eq!(other["xattrs"], serde_json::json!(["user.a", "user.\u{fffd}"]));
+    assert_eq!(other["xattrs_b64"], serde_json::json!(["dXNlci5h", "dXNlci7/"]));
+}
+
+#[test]
 fn what_is_no_archive_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str, content: &[u8]| {

@@ -233,3 +233,28 @@ fn archives_of_every_form_are_read() {
         });
     }
 }
+
+/// A volume's label is about the archive, and no file: there is nothing to restore, and nothing that is missing.
+#[test]
+fn a_label_is_no_member() {
+    if !require(&[Need::Program("tar")]) {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    file(place.path().join("tree/f"), 100);
+    let (archive, to) = (place.path().join("a.tar"), dir(place.path().join("to")));
+    tool(
+        Command::new("tar")
+            .args(["--format=gnu", "-V", "label", "-cf"])
+            .arg(&archive)
+            .arg("-C")
+            .arg(place.path())
+            .arg("tree"),
+    );
+    let tried = run(&mut fathom(args!["restore", archive, "-C", to, "--dry-run"])).exits(0);
+    assert_eq!(tried.stdout, b"directory tree\nfile tree/f\n", "{tried}");
+    let ran = run(&mut fathom(args!["restore", archive, "-C", to, "--json"])).exits(0);
+    assert_eq!(ran.json()["result"]["skipped"], 0);
+    assert!(to.join("tree/f").is_file() && !to.join("label").exists());
+    run(&mut fathom(args!["verify", archive, "--against", to])).exits(0);
+}

@@ -225,6 +225,9 @@ impl Tree {
     ) -> Result<(), Failure> {
         let mut differ = Differences { path: &member.path, found };
         let owners = Rc::clone(&self.owners);
+        if member.kind == Kind::LABEL {
+            return Ok(());
+        }
         let Some(name) = below(&member.path) else {
             differ.say("its name leads out of the tree, and is not looked for");
             return Ok(());

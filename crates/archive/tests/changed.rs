@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::prelude::*;
 use std::path::Path;
 
-use archive::catalog::{About, Catalog, Options, Reader};
+use archive::catalog::{About, Catalog, Fault, Options, Reader};
 use archive::changed::{Answer, Change, Failure, Question, changed};
 use proptest::prelude::*;
 use walk::{By, Desk, Filter};
@@ -347,11 +347,15 @@ proptest! {
         content[at] ^= byte;
         fs::write(ground.file(), content).unwrap();
         let _ = since(&ground.dir(), &ground.file(), false);
+        let told = |fault: Fault| {
+            let is_plain = !fault.error.contains("Parquet error") && !fault.error.contains("EOF");
+            assert!(is_plain && !fault.next.is_empty(), "{fault:?}");
+        };
         if let Ok(reader) = Reader::open(&bytes(&ground.file())) {
             for group in 0..reader.groups() {
-                let _ = (reader.names(group, "dir"), reader.names(group, "name"));
-                let _ = (reader.numbers32(group, "mode"), reader.numbers64(group, "size"));
-                let _ = (reader.maybe32(group, "generation"), reader.maybe64(group, "btime"));
+                let _ = (reader.names(group, "dir").map_err(told), reader.names(group, "name").map_err(told));
+                let _ = (reader.numbers32(group, "mode").map_err(told), reader.numbers64(group, "size").map_err(told));
+                let _ = (reader.maybe32(group, "generation").map_err(told), reader.maybe64(group, "btime").map_err(told));
             }
         }
     }

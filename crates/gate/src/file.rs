@@ -169,12 +169,17 @@ enum Whereto {
     Named { name: CString, temporary: Temporary },
 }
 
-impl Writer {
-    /// Makes ready to write the file that a name of any length leads to. A symlink is followed, so that it stays.
-    ///
-    /// # Errors
-    /// `EISDIR` for a directory; those of openat(2).
-    pub fn create(path: &[u8]) -> Result<Writer> {
+/// What a name leads to.
+enum Lead {
+    /// No plain file: something that is written straight.
+    Straight(Vec<u8>),
+    /// A plain file, which may be there already.
+    File(Vec<u8>, Option<Statx>),
+}
+
+impl Lead {
+    /// Follows symlinks, also where nothing is at their end.
+    fn of(path: &[u8]) -> Result<Lead> {
         /// As many symlinks as the kernel follows.
         const MOST_LINKS: usize = 40;
         let is_descriptor = |path: &[u8]| {
@@ -184,33 +189,59 @@ impl Writer {
         let mut path = path.to_vec();
         for _ in 0..MOST_LINKS {
             if is_descriptor(&path) {
-                return Ok(Writer::to(open_long(&path, Open::WRONLY)?, Whereto::Straight));
+                return Ok(Lead::Straight(path));
             }
             let (parent, name) = split(&path);
-            let seen = statx_long(&path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::BASIC_STATS);
-            match seen.as_ref().map(|seen| seen.file_type) {
-                Ok(FileType::Symlink) => {
+            match statx_long(&path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::BASIC_STATS) {
+                Ok(seen) if seen.file_type == FileType::Symlink => {
                     let reach = reach(CWD, &path)?;
                     let target = readlinkat(reach.dir(), reach.rest())?;
                     path = if target.starts_with(b"/") { target } else { [parent, &target].concat() };
-                    continue;
                 }
-                Ok(FileType::Directory) => return Err(Errno::EISDIR),
-                Ok(FileType::Regular) | Err(&Errno::ENOENT) => {}
-                Ok(_) => return Ok(Writer::to(open_long(&path, Open::WRONLY)?, Whereto::Straight)),
-                Err(&e) => return Err(e),
+                Ok(seen) if seen.file_type == FileType::Directory => return Err(Errno::EISDIR),
+                Ok(_) | Err(Errno::ENOENT) if name.is_empty() => return Err(Errno::EISDIR),
+                Ok(seen) if seen.file_type == FileType::Regular => return Ok(Lead::File(path, Some(seen))),
+                Ok(_) => return Ok(Lead::Straight(path)),
+                Err(Errno::ENOENT) => return Ok(Lead::File(path, None)),
+                Err(e) => return Err(e),
             }
-            if name.is_empty() {
-                return Err(Errno::EISDIR);
-            }
-            let dir = open_long(if parent.is_empty() { b"." } else { parent }, Open::DIRECTORY)?;
-            let writer = Writer::in_dir(dir, c_string(name)?)?;
-            if let Ok(seen) = seen {
-                writer.be_like(&seen);
-            }
-            return Ok(writer);
         }
         Err(Errno::ELOOP)
+    }
+}
+
+/// A directory that was named by what stands before a name: the working directory, if nothing does.
+fn or_here(parent: &[u8]) -> &[u8] {
+    if parent.is_empty() { b"." } else { parent }
+}
+
+impl Writer {
+    /// Makes ready to write the file that a name of any length leads to. A symlink is followed, so that it stays.
+    ///
+    /// # Errors
+    /// `EISDIR` for a directory; those of openat(2).
+    pub fn create(path: &[u8]) -> Result<Writer> {
+        let (path, seen) = match Lead::of(path)? {
+            Lead::Straight(path) => return Ok(Writer::to(open_long(&path, Open::WRONLY)?, Whereto::Straight)),
+            Lead::File(path, seen) => (path, seen),
+        };
+        let (parent, name) = split(&path);
+        let dir = open_long(or_here(parent), Open::DIRECTORY)?;
+        let writer = Writer::in_dir(dir, c_string(name)?)?;
+        if let Some(seen) = seen {
+            writer.be_like(&seen);
+        }
+        Ok(writer)
+    }
+
+    /// Where a [`Writer`] for a name would give its file a name: the directory, and the name there. `None` if it is written straight.
+    ///
+    /// # Errors
+    /// As for [`create`](Writer::create).
+    pub fn place(path: &[u8]) -> Result<Option<(Statx, Vec<u8>)>> {
+        let Lead::File(path, _) = Lead::of(path)? else { return Ok(None) };
+        let (parent, name) = split(&path);
+        Ok(Some((statx_long(or_here(parent), At::NO_AUTOMOUNT, Want::BASIC_STATS)?, name.to_vec())))
     }
 
     /// Gives it the owner and the permissions of the file whose place it is to take: who may not read that one may not read this one

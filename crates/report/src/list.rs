@@ -7,7 +7,7 @@ use ondisk::{Dev, Time};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::name::{entry, printable};
+use crate::name::{entries, entry, printable};
 use crate::time::utc;
 
 /// The name of a kind of file.
@@ -134,7 +134,7 @@ impl Serialize for Row<'_> {
         map.serialize_entry("ctime", &member.ctime.map(stamp))?;
         map.serialize_entry("sparse", &member.sparse.is_some())?;
         map.serialize_entry("acl", &(member.acl_access.is_some() || member.acl_default.is_some()))?;
-        map.serialize_entry("xattrs", &member.xattrs.iter().map(|(name, _)| printable(name)).collect::<Vec<_>>())?;
+        entries(&mut map, "xattrs", &member.xattrs.iter().map(|(name, _)| &name[..]).collect::<Vec<_>>())?;
         map.serialize_entry("dumpdir", &member.dumpdir.is_some())?;
         map.serialize_entry("blake3", &member.blake3.map(hex))?;
         map.end()

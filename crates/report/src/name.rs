@@ -73,6 +73,20 @@ pub fn entry<M: SerializeMap>(map: &mut M, field: &str, name: Option<&[u8]>) -> 
     }
 }
 
+/// Enters `field` with names, lossily, and then `<field>_b64` with all of them exactly where one is no UTF-8.
+///
+/// # Errors
+/// The serializer's.
+pub fn entries<M: SerializeMap>(map: &mut M, field: &str, names: &[&[u8]]) -> Result<(), M::Error> {
+    let lossy: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
+    map.serialize_entry(field, &lossy)?;
+    if names.iter().any(|name| std::str::from_utf8(name).is_err()) {
+        let exact: Vec<String> = names.iter().map(|name| STANDARD.encode(name)).collect();
+        map.serialize_entry(&format!("{field}_b64"), &exact)?;
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::printable;

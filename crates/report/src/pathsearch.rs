@@ -1,11 +1,9 @@
 //! The path searches of a command.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::name::{entry, printable};
+use crate::name::{entries, entry, printable};
 use crate::table::{Align, Look, Table, Tone};
 use crate::words::{plural, time};
 
@@ -192,17 +190,6 @@ pub struct Pathsearch<'a> {
     pub exit: i32,
 }
 
-/// Names; and beside them, under `<field>_b64`, all of them exactly where one is no text.
-fn names<M: SerializeMap>(map: &mut M, field: &str, names: &[&[u8]]) -> Result<(), M::Error> {
-    let lossy: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
-    map.serialize_entry(field, &lossy)?;
-    if names.iter().any(|name| std::str::from_utf8(name).is_err()) {
-        let exact: Vec<String> = names.iter().map(|name| STANDARD.encode(name)).collect();
-        map.serialize_entry(&format!("{field}_b64"), &exact)?;
-    }
-    Ok(())
-}
-
 impl Serialize for Search<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -210,7 +197,7 @@ impl Serialize for Search<'_> {
         entry(&mut map, "name", Some(self.name))?;
         map.serialize_entry("pid", &self.pid)?;
         entry(&mut map, "program", Some(self.program))?;
-        names(&mut map, "tried", &self.tried)?;
+        entries(&mut map, "tried", &self.tried)?;
         entry(&mut map, "found", self.found)?;
         map.serialize_entry("misses", &self.misses)?;
         map.serialize_entry("seconds", &self.seconds)?;
@@ -239,7 +226,7 @@ impl Serialize for Predicted<'_> {
         map.serialize_entry("rtt", &self.rtt)?;
         map.serialize_entry("rtt_source", self.rtt_source)?;
         map.serialize_entry("about", self.about)?;
-        names(&mut map, "directories", &self.dirs)?;
+        entries(&mut map, "directories", &self.dirs)?;
         map.serialize_entry("nodes", &self.nodes)?;
         map.serialize_entry("server_rate", &self.server_rate)?;
         map.serialize_entry("seconds", &self.seconds)?;
@@ -450,6 +437,8 @@ fn more(n: usize, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
 
     fn sample() -> Pathsearch<'static> {
         let manner = Manner {

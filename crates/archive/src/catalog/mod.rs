@@ -53,6 +53,7 @@ impl Fault {
 fn plain(error: ParquetError) -> String {
     match error {
         ParquetError::External(e) => e.to_string(),
+        ParquetError::General(what) | ParquetError::NYI(what) | ParquetError::EOF(what) => what,
         other => other.to_string(),
     }
 }

@@ -165,7 +165,11 @@ impl Reader {
 
     /// What is wrong with it, found while it was being read.
     fn damaged(&self, error: ParquetError) -> Fault {
-        Fault { next: "make a new one with fathom walk --catalog", ..Fault::reading(&self.path, plain(error)) }
+        // The file may be well, and the disk not.
+        let is_unread = matches!(&error, ParquetError::External(e) if e.is::<gate::Errno>());
+        let what = plain(error);
+        let what = if is_unread { what } else { format!("it is damaged: {what}") };
+        Fault { next: "make a new one with fathom walk --catalog", ..Fault::reading(&self.path, what) }
     }
 
     /// The values of a column that are there, and if `there` is given, for each row whether it has one.

@@ -40,7 +40,12 @@ impl Identity {
     /// Whether both are the same file. A generation counts where both are known.
     pub(crate) fn is(&self, other: &Identity) -> bool {
         let is_generation = self.generation == other.generation || self.generation == 0 || other.generation == 0;
-        (self.part, self.ino, self.birth) == (other.part, other.ino, other.birth) && is_generation
+        self.may_be(other) && is_generation
+    }
+
+    /// Whether both are the same file, as far as every way of gathering can tell: none but those below the file API know generations.
+    pub(crate) fn may_be(&self, other: &Identity) -> bool {
+        (self.part, self.ino, self.birth) == (other.part, other.ino, other.birth)
     }
 }
 

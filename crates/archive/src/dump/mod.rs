@@ -247,12 +247,8 @@ fn everything(
 fn set_apart(question: &Question, chain: &Chain) -> Result<(), Fault> {
     // Where a file is, or is to be: its directory, and its name there. What is no file is written straight.
     let place = |path: &[u8]| {
-        let at = path.iter().rposition(|&b| b == b'/').map_or(0, |at| at + 1);
-        let (dir, name) = path.split_at(at);
-        let seen = |path: &[u8]| statx_long(path, At::NO_AUTOMOUNT, Want::BASIC_STATS).ok();
-        let is_file = path != b"-" && seen(path).is_none_or(|seen| seen.file_type == FileType::Regular);
-        let dir = is_file.then(|| seen(if dir.is_empty() { b"." } else { dir })).flatten()?;
-        Some((dir.dev, dir.ino, name.to_vec()))
+        let (dir, name) = (path != b"-").then(|| gate::file::Writer::place(path).ok().flatten()).flatten()?;
+        Some((dir.dev, dir.ino, name))
     };
     let written: Vec<_> = question.archive.iter().chain(&question.own).collect();
     // (A catalog may take the place of the one before it.)

@@ -196,7 +196,8 @@ fn link<'a>(len: u32, entry: impl Fn(u32) -> Now<'a>, linked: &HashSet<(u32, u64
     }
 }
 
-/// The directories as they are now.
+/// The directories as they are now. Which was which is told by what every way of gathering knows, so that all write the same
+/// archive: where a number has been given to another directory meanwhile, that is taken for the old one, renamed and changed.
 #[derive(Default)]
 struct Directories<'a> {
     dirs: Vec<Dir<'a>>,
@@ -225,7 +226,7 @@ impl<'a> Directories<'a> {
                 let path = self.dirs[parent].was.map(|dir| digest::below(dir, entry.name));
                 let is_it = |&row: &u32| {
                     let old = &then.rows()[row as usize];
-                    old.is_dir() && old.identity().is(&entry.identity)
+                    old.is_dir() && old.identity().may_be(&entry.identity)
                 };
                 path.filter(|&path| then.find(path).filter(is_it).is_some())
             }
@@ -261,7 +262,7 @@ impl<'a> Directories<'a> {
             let same = self.homeless.get(&identity.key()).into_iter().flatten();
             let mut free =
                 same.filter(|(at, _)| self.dirs[*at as usize].was.is_none() && self.tops[*at as usize] == top);
-            if let Some(&(at, _)) = free.find(|(_, now)| now.is(&identity))
+            if let Some(&(at, _)) = free.find(|(_, now)| now.may_be(&identity))
                 && !old.contains_key(&path)
             {
                 self.dirs[at as usize].was = Some(path);

@@ -133,6 +133,7 @@ impl Base {
     /// The catalog cannot be read, or is of other directories.
     pub(crate) fn plan(&self, rows: &Rows, index: Index, with_hashes: bool) -> Result<Plan, Fault> {
         self.is_of(rows.sources(), rows.parts())?;
+        self.are_directories_still(rows, &index)?;
         let parts: Vec<u32> =
             rows.parts().iter().map(|part| part.among(&self.reader.about().parts).unwrap_or(NO_PART)).collect();
         let entry = |row: u32| {
@@ -169,6 +170,25 @@ impl Base {
             let is_same_name = root.absolute.is_some() && root.absolute == source.absolute;
             if !old.is_same_file_system(&new) || old.ino != new.ino && !is_same_name {
                 let error = format!("'{}' is now another directory, or on another file system", shown(&source.path));
+                return Err(self.refused(error, "make a full dump"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees that each SRC that was a directory is one, and no other: there is no list of names that it is in, to say that what was
+    /// there is to be removed.
+    fn are_directories_still(&self, rows: &Rows, index: &Index) -> Result<(), Fault> {
+        for (nth, source) in rows.sources().iter().enumerate() {
+            let was_dir = index.find(digest::top(nth)).map(|row| index.rows()[row as usize].is_dir());
+            let is_dir = source.rows.start < rows.len() && rows.is_dir(source.rows.start);
+            if was_dir.is_some_and(|was_dir| was_dir != is_dir) {
+                let path = shown(&source.path);
+                let error = if is_dir {
+                    format!("'{path}' is a directory now, and was none")
+                } else {
+                    format!("'{path}' was a directory, and is none now")
+                };
                 return Err(self.refused(error, "make a full dump"));
             }
         }

@@ -364,6 +364,9 @@ impl<'a> Restorer<'a> {
             let Some(member) = next.map_err(|e| unread(archive, &e, is_begun))? else { break };
             is_begun = true;
             self.desk.count_member();
+            if member.kind == Kind::LABEL {
+                continue;
+            }
             let done = match taken(&member, &mut self.chosen, &mut self.remarks) {
                 Ok(Some(path)) => self.member(&path, &member, &mut input),
                 Ok(None) => {

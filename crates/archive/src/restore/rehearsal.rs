@@ -88,6 +88,9 @@ impl Rehearsal<'_> {
         let mut input = Input::open(archive)?;
         while let Some(member) = input.next()? {
             desk.count_member();
+            if member.kind == Kind::LABEL {
+                continue;
+            }
             match taken(&member, &mut self.chosen, &mut self.remarks) {
                 Ok(Some(path)) => self.member(&path, &member),
                 Ok(None) => self.renames(&member),

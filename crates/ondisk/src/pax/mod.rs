@@ -54,6 +54,11 @@ pub enum Kind {
     Unknown(u8),
 }
 
+impl Kind {
+    /// A volume's label, which is about the archive, and no file.
+    pub const LABEL: Kind = Kind::Unknown(b'V');
+}
+
 /// A member of an archive: what all its headers say, taken together.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Member {

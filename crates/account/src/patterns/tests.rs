@@ -298,7 +298,7 @@ fn reads_here_and_there_are_in_no_row() {
     assert_eq!(reads(&[0, 100, 200, 300]), (4, 3, example("/d/x"), 3));
     let mut p = Process::new();
     p.open("x", 0, 3);
-    [0, 900, 300, 600].map(|at| p.on("preadv", 3, [0, 1, at], 100));
+    [0, 900, 300, 600].into_iter().for_each(|at| p.on("preadv", 3, [0, 1, at], 100));
     assert_eq!(p.ends(Pattern::SmallReads, Spare::Buffer), (0, 0, None, 0));
     let mut p = Process::new();
     p.open("x", 0, 3);

@@ -117,6 +117,9 @@ fn a_report_that_cannot_be_written_is_no_account() {
     std::fs::write(&prices, b"{\"result\":{\"prices\":null}}").unwrap();
     run(&mut fathom(args!["account", "--prices", &prices, "--", "touch", &touched])).refused();
     assert!(!touched.exists(), "the command was run for nothing");
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let status = fathom(["account", "--", "true"]).stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(2));
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let full = tmpfs(ground.join("full"));

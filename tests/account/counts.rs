@@ -182,7 +182,9 @@ fn threads_forks_and_vforks_at_once() {
 fn a_daemon_a_death_a_bad_pointer_and_programs_begun_by_threads() {
     on_a_plain_directory(&[STRACE, CC], |place| {
         let busy = busy(place.at);
-        for words in [&["daemon"][..], &["thread-exec"], &["end-in-call"], &["restart"], &["names"], &["family"]] {
+        for words in
+            [&["daemon"][..], &["thread-exec"], &["end-in-call"], &["restart"], &["names"], &["family"], &["filtered"]]
+        {
             let words: Vec<&OsStr> = [busy.as_os_str()].into_iter().chain(words.iter().map(OsStr::new)).collect();
             place.agree(&words);
         }
@@ -285,6 +287,10 @@ fn a_program_that_would_gain_privilege_is_named() {
             let user = ["setpriv", "--reuid", "1000", "--clear-groups"].map(OsString::from);
             let (ran, _, value) = place.metered("ptrace", &[&user[..], &words[..]].concat());
             assert_eq!((ran.lines(), &value["warnings"]), (vec!["0"], &serde_json::json!([])));
+            // The kernel hides from perf who does.
+            let (ran, _, value) = place.metered("perf", &[&user[..], &words[..]].concat());
+            assert_eq!(ran.lines(), ["0"]);
+            assert!(value["warnings"].to_string().contains("1 program was not followed"), "{value}");
         });
     }
 }

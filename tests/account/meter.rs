@@ -64,6 +64,26 @@ fn signals_do_what_they_did() {
     assert_ne!(before, ignoring);
 }
 
+#[test]
+fn what_was_closed_is_closed() {
+    let script = "[ -e /proc/$$/fd/0 ]; in=$?; [ -e /proc/$$/fd/1 ]; out=$?; [ -e /proc/$$/fd/2 ]; exit $((in + 2 * out + 4 * $?))";
+    for closed in 0..8 {
+        for meter in METERS {
+            let mut command = metered(meter, &["sh", "-c", script]);
+            // SAFETY: system calls between fork and exec.
+            unsafe {
+                command.pre_exec(move || {
+                    for fd in (0..3).filter(|fd| closed & 1 << fd != 0) {
+                        libc::close(fd);
+                    }
+                    Ok(())
+                })
+            };
+            assert_eq!(run(&mut command).code(), closed, "{meter}");
+        }
+    }
+}
+
 fn begin(command: &mut Command) -> Child {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut word = [0; 6];
@@ -94,9 +114,10 @@ fn ends(child: &mut Child) -> std::process::ExitStatus {
 #[test]
 fn a_signal_sent_to_fathom_goes_on_to_the_command() {
     for meter in METERS {
-        for (signal, code) in [(Signal::TERM, 41), (Signal::HUP, 42), (Signal::INT, 43)] {
-            let script =
-                "trap 'exit 41' TERM; trap 'exit 42' HUP; trap 'exit 43' INT; echo ready; while :; do sleep 0.05; done";
+        let signals = [Signal::TERM, Signal::HUP, Signal::INT, Signal::USR1, Signal::USR2, Signal::WINCH];
+        for (signal, code) in signals.into_iter().zip(41..) {
+            let script = "code=41; for signal in TERM HUP INT USR1 USR2 WINCH; do trap \"exit $code\" $signal; code=$((code + 1)); done
+                echo ready; while :; do sleep 0.05; done";
             let mut child = begin(&mut metered(meter, &["sh", "-c", script]));
             kill_process(id(&child), signal).unwrap();
             assert_eq!(ends(&mut child).code(), Some(code), "{meter} {signal:?}");

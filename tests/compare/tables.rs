@@ -42,7 +42,7 @@ fn what_is_0_or_not_there_is_left_out_and_said() {
     let ran = compare(&[&path]).exits(1);
     let says = |what: &str| assert!(ran.stderr.contains(what), "{what}: {ran}");
     says("line 3: there is no a_user; left out of the ratios");
-    says("line 2: on S1 (and 1 systems more) a or b has 0 for user; left out of a/b");
+    says("line 2: on S1 (and 1 system more) a or b has 0 for user; left out of a/b");
     says("line 4: on S3 a or b has 0 for sys");
     assert_eq!(ran.stderr.lines().count(), 3, "{ran}");
     let value = compare_json(&[&path]);

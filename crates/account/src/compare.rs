@@ -113,7 +113,7 @@ const SHORTEST: f64 = 1e-12;
 const LONGEST: f64 = 1e15;
 
 /// Whether a number can be what something took.
-fn is_sane(value: f64) -> bool {
+pub(crate) fn is_sane(value: f64) -> bool {
     (0.0..=LONGEST).contains(&value)
 }
 

@@ -1,5 +1,10 @@
 //! The table of gates, and the CSV that it is kept in.
 
+use std::borrow::Cow;
+
+use crate::compare::is_sane;
+use crate::records::records;
+
 /// Something for each directory, and the same for each file that is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Per<T> {
@@ -56,18 +61,22 @@ const COLUMNS: [&[&str]; 5] =
 /// # Errors
 /// A column that is missing, a cell that says nothing, or a table in which no gate is called for information.
 pub fn parse(text: &str) -> Result<Vec<Gate>, Wrong> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let lines = text.lines().map(str::trim).enumerate().map(|(at, line)| (at + 1, line));
-    let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    let (line, head) = lines.next().ok_or_else(|| whole("it is empty"))?;
-    let head: Vec<&str> = cells(head).collect();
+    let mut records = records(text);
+    let (line, head) = records.next().unwrap_or_else(|| Err(whole("it is empty")))?;
     let mut places = [0; COLUMNS.len()];
     for (place, names) in places.iter_mut().zip(COLUMNS) {
-        let found = head.iter().position(|cell| names.contains(cell));
+        let found = head.iter().position(|cell| names.contains(&&**cell));
         *place = found.ok_or_else(|| Wrong { line, what: format!("there is no column {}", names[0]) })?;
     }
-    let gates = lines.map(|(line, row)| gate(row, &places).map_err(|what| Wrong { line, what }));
-    let gates = gates.collect::<Result<Vec<_>, _>>()?;
+    let gate = |record: Result<(usize, Vec<Cow<'_, str>>), Wrong>| {
+        let (line, row) = record?;
+        match row.len() {
+            cells if cells > head.len() => Err(format!("it has {cells} cells, and the headings are {}", head.len())),
+            _ => gate(&row, &places),
+        }
+        .map_err(|what| Wrong { line, what })
+    };
+    let gates = records.map(gate).collect::<Result<Vec<_>, _>>()?;
     match crate::fixed_price(&gates) {
         Some(_) => Ok(gates),
         None => Err(whole("no gate in it is called for information")),
@@ -78,24 +87,19 @@ fn whole(what: &str) -> Wrong {
     Wrong { line: 0, what: what.to_owned() }
 }
 
-fn cells(line: &str) -> impl Iterator<Item = &str> {
-    line.split(',').map(str::trim)
-}
-
-fn gate(row: &str, places: &[usize; 5]) -> Result<Gate, String> {
-    let row: Vec<&str> = cells(row).collect();
+fn gate(row: &[Cow<'_, str>], places: &[usize; 5]) -> Result<Gate, String> {
     let cell = |column: usize| {
-        let found = row.get(places[column]).copied().filter(|cell| !cell.is_empty());
+        let found = row.get(places[column]).map(|cell| cell.trim()).filter(|cell| !cell.is_empty());
         found.ok_or_else(|| format!("there is no {}", COLUMNS[column][0]))
     };
     let number = |column: usize| {
         let text = cell(column)?;
-        let value = text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+        let value = text.parse().ok().filter(|value| is_sane(*value));
         value.ok_or_else(|| format!("'{}' is no {}", text.escape_debug(), COLUMNS[column][0]))
     };
     let for_effect = match cell(4)? {
-        "yes" => true,
-        "no" => false,
+        yes if yes.eq_ignore_ascii_case("yes") => true,
+        no if no.eq_ignore_ascii_case("no") => false,
         other => return Err(format!("for_effect is yes or no, and not '{}'", other.escape_debug())),
     };
     let calls = Per { dir: number(2)?, file: number(3)? };
@@ -111,7 +115,9 @@ mod tests {
     fn columns_come_in_any_order_and_segments_are_files() {
         let text = "# of a memo\r\nfor_effect,calls_per_seg,gate,ms_per_call,more,calls_per_dir\r\nno,0.5,a,14,x,2\r\n";
         let a = Gate { name: "a".to_owned(), ms: 14.0, calls: Per { dir: 2.0, file: 0.5 }, for_effect: false };
-        assert_eq!(parse(text), Ok(vec![a]));
+        assert_eq!(parse(text), Ok(vec![a.clone()]));
+        let quoted = "\u{feff}\"gate\",\"ms_per_call\",\"calls_per_dir\",\"calls_per_file\",\"for_effect\"\n\"a, \"\"b\"\"\",\"14\",2,\"0.5\",\"No\"\n";
+        assert_eq!(parse(quoted), Ok(vec![Gate { name: "a, \"b\"".to_owned(), ..a }]));
     }
 
     #[test]
@@ -123,6 +129,10 @@ mod tests {
             ("a,nan,1,1,no", 2, "'nan' is no ms_per_call"),
             ("a,1,inf,1,no", 2, "'inf' is no calls_per_dir"),
             (",1,1,1,no", 2, "there is no gate"),
+            ("a,1e300,1,1,no", 2, "'1e300' is no ms_per_call"),
+            ("a,\"1,5\",1,1,no", 2, "'1,5' is no ms_per_call"),
+            ("a,1,1,1,no,1", 2, "it has 6 cells, and the headings are 5"),
+            ("a,\"1,1,1,no", 2, "a quote in it is not closed"),
             ("a,1,1,1,perhaps", 2, "for_effect is yes or no"),
             ("a,1,1,1,yes", 0, "no gate in it is called for information"),
             ("a,1,0,0,no", 0, "no gate in it is called for information"),

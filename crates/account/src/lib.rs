@@ -12,6 +12,7 @@
 //! | [`call`] | what a meter tells of another program: calls, processes, totals; and what a meter is |
 //! | [`syscalls`] | the file-system system calls: numbers, names, what they are for, where their names and descriptors are |
 //! | [`meter`] | the meters of other programs |
+//! | `records` | comma-separated values |
 //! | [`names`] | what descriptors and directories of processes are called |
 //! | [`ledger`] | calls by file and by directory |
 //! | [`patterns`] | redundant calls |
@@ -32,6 +33,7 @@ pub mod model;
 pub mod names;
 pub mod patterns;
 pub mod prices;
+mod records;
 pub mod syscalls;
 pub mod whatif;
 

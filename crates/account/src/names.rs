@@ -69,6 +69,9 @@ fn is_file(name: &[u8]) -> bool {
 
 /// Whether execve(2) leaves a descriptor of this process open.
 fn survives_exec(fd: u32) -> bool {
+    if gate::command::was_closed(fd) {
+        return false;
+    }
     let Ok(path) = gate::long::c_string(format!("/proc/self/fdinfo/{fd}").as_bytes()) else { return false };
     let text = gate::file::read_kernel(&path).unwrap_or_default();
     let flags = text.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(b"flags:"));

@@ -171,6 +171,8 @@ struct File {
     missed: bool,
     /// The process that has learned that it has no extended attributes, or not that one.
     no_xattr: Option<u32>,
+    /// How often it has changed.
+    changes: u32,
 }
 
 /// What is remembered of an opening.
@@ -184,6 +186,8 @@ struct Opening {
     open: Option<Once>,
     /// Its descriptor has been asked: that call.
     fstat: Option<Once>,
+    /// How often the file had changed by then; `None` when it has been changed by this descriptor since.
+    answered: Option<u32>,
     /// Calls for extended attributes on it.
     xattrs: u32,
     /// Something else was done with it.
@@ -193,6 +197,8 @@ struct Opening {
     listed: i64,
     reads: Row,
     writes: Row,
+    /// Where the next read or write begins that does not say where, as far as it was seen.
+    at: u64,
     /// Bytes written since the last fsync, and fsyncs that came after few.
     unsynced: u64,
     syncs: u64,
@@ -308,6 +314,7 @@ impl Patterns {
             Kind::Read => self.read(seen),
             Kind::Write => self.write(seen),
             Kind::Sync => self.sync(seen),
+            Kind::Seek => self.seek(seen),
             Kind::Change | Kind::Copy | Kind::Mount => self.change(seen),
             // What sets up a descriptor does nothing with its file.
             Kind::Descriptor => {}
@@ -377,13 +384,19 @@ impl Patterns {
         }
     }
 
-    /// Something became of a file: what was learned of it, and of the directory that it is in, holds no longer.
+    /// Something became of a file: what was learned of it holds no longer.
+    fn changed(&mut self, file: u32) {
+        let file = self.file(file);
+        *file = File { changes: file.changes.wrapping_add(1), ..File::default() };
+    }
+
+    /// A file was changed, or the directory that it is in.
     fn change(&mut self, seen: &Seen<'_>) {
-        self.uses(seen);
+        if let Some(opening) = self.uses(seen) {
+            opening.answered = None;
+        }
         if seen.done() {
-            for file in [seen.file, seen.other, seen.parent].into_iter().flatten() {
-                *self.file(file) = File::default();
-            }
+            [seen.file, seen.other, seen.parent].into_iter().flatten().for_each(|file| self.changed(file));
         }
     }
 
@@ -402,8 +415,10 @@ impl Patterns {
             return;
         }
         let Some(opened) = seen.about.opened else { return };
+        let changes = seen.file.map_or(0, |file| self.file(file).changes);
         let opening = self.opening(opened);
-        let again = opening.fstat.replace(it).is_some();
+        opening.fstat = Some(it);
+        let again = opening.answered.replace(changes) == Some(changes);
         if let Some(first) = opening.asked.take() {
             opening.chain = Some(first);
             self.find(Pattern::StatOpenFstat, seen, 1);
@@ -434,9 +449,7 @@ impl Patterns {
         let it = seen.once();
         let Some(file) = seen.file else { return };
         if flags & CHANGES != 0 {
-            for file in [Some(file), seen.parent].into_iter().flatten() {
-                *self.file(file) = File::default();
-            }
+            [Some(file), seen.parent].into_iter().flatten().for_each(|file| self.changed(file));
         }
         self.file(file).missed = false;
         let asked = self.file(file).asked.as_mut().filter(|asked| asked.pid == seen.call.pid && !asked.opened);
@@ -512,13 +525,14 @@ impl Patterns {
 
     fn write(&mut self, seen: &Seen<'_>) {
         if let Some(file) = seen.file {
-            *self.file(file) = File::default();
+            self.changed(file);
         }
         self.in_row(seen, Pattern::SmallWrites, |opening| &mut opening.writes, |opening| &mut opening.reads);
         if let Some(bytes) = seen.call.result.and_then(|result| u64::try_from(result).ok())
             && let Some(opened) = seen.about.opened
         {
             let opening = self.opening(opened);
+            opening.answered = None;
             opening.unsynced = opening.unsynced.saturating_add(bytes);
         }
     }
@@ -533,12 +547,18 @@ impl Patterns {
         let (asked, at) = match seen.syscall.name {
             "read" | "write" => (seen.call.args[2], None),
             "pread64" | "pwrite64" => (seen.call.args[2], Some(seen.call.args[3])),
-            // The lengths are in memory that is not ours: what was done must do.
-            _ => (seen.call.result.map_or(0, |result| result.max(0) as u64), None),
+            // The lengths are in memory that is not ours: what was done must do. Of the second of each kind, -1 is no place.
+            name => {
+                let at = matches!(name, "preadv" | "pwritev" | "preadv2" | "pwritev2").then_some(seen.call.args[3]);
+                (seen.call.result.map_or(0, |result| result.max(0) as u64), at.filter(|at| *at != u64::MAX))
+            }
         };
         let bytes = seen.call.result.and_then(|result| u64::try_from(result).ok()).filter(|bytes| *bytes > 0);
         let Some(opening) = self.uses(seen) else { return };
         *other(opening) = Row::default();
+        if at.is_none() {
+            opening.at = opening.at.saturating_add(bytes.unwrap_or_default());
+        }
         let Some(bytes) = bytes.filter(|_| asked < SMALL && !is_device(seen)) else {
             *row(opening) = Row::default();
             return;
@@ -551,6 +571,19 @@ impl Patterns {
             let it = seen.once();
             self.redundant(pattern, &it);
             self.spare(Spare::Buffer).add(&it);
+        }
+    }
+
+    /// What comes next may begin elsewhere: then it is in no row with what came before.
+    fn seek(&mut self, seen: &Seen<'_>) {
+        let to = seen.call.result.and_then(|result| u64::try_from(result).ok());
+        let Some(opening) = self.uses(seen) else { return };
+        if let Some(to) = to.filter(|_| seen.syscall.name == "lseek")
+            && std::mem::replace(&mut opening.at, to) != to
+        {
+            for row in [&mut opening.reads, &mut opening.writes].into_iter().filter(|row| row.next.is_none()) {
+                *row = Row::default();
+            }
         }
     }
 

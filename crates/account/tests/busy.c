@@ -2,13 +2,17 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -164,6 +168,38 @@ static void family(void) {
   wait(NULL);
 }
 
+static void *refused(void *unused) {
+  struct stat st;
+  for (int i = 0; i < 10; i++) {
+    syscall(SYS_faccessat, AT_FDCWD, "/", F_OK);
+    stat("/", &st);
+  }
+  return unused;
+}
+
+/* A filter of its own answers some of its calls, also those of a thread, a process and a program that come after. */
+static void filtered(void) {
+  struct sock_filter steps[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_faccessat, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof steps / sizeof *steps, steps};
+  refused(NULL);
+  prctl(PR_SET_NAME, "filtered");
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+  pthread_t thread;
+  pthread_create(&thread, NULL, refused, NULL);
+  pthread_join(thread, NULL);
+  if (fork() == 0) {
+    refused(NULL);
+    execl(me, me, "refused", (char *)NULL);
+  }
+  wait(NULL);
+}
+
 int main(int argc, char **argv) {
   me = argv[0];
   const char *what = argc > 1 ? argv[1] : "";
@@ -183,6 +219,10 @@ int main(int argc, char **argv) {
     odd_names();
   else if (!strcmp(what, "family"))
     family();
+  else if (!strcmp(what, "filtered"))
+    filtered();
+  else if (!strcmp(what, "refused"))
+    refused(NULL);
   else if (!strcmp(what, "many"))
     for (long i = 0, n = atol(argv[2]); i < n; i++)
       open("/no/such/file", O_RDONLY);

@@ -134,8 +134,9 @@ impl Out {
     }
 
     /// Writes on stderr what was asked for, where stdout is a command's.
-    pub(crate) fn data_err(&self, text: &str) {
-        say(format_args!("{text}"));
+    pub(crate) fn data_err(&self, text: &str) -> Result<(), Failed> {
+        let cannot = |e| Failed(format!("cannot write the report on standard error: {e}; give it a file with -o"));
+        std::io::stderr().write_all(text.as_bytes()).map_err(cannot)
     }
 
     /// Writes data on stdout.

@@ -97,6 +97,7 @@ fn become_command(
     prepare: impl FnOnce() -> Result<()>,
 ) {
     give_back_sigpipe();
+    give_back_closed();
     // Not by a pipe: reading and closing it would be file-system work that a meter sees.
     let moment = libc::timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     while words[GO].load(Ordering::SeqCst) == 0 {
@@ -199,9 +200,12 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// The dispositions are somebody's.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Until this is dropped, SIGINT, SIGQUIT, SIGTERM and SIGHUP do not end this process. What somebody sent goes on to the
-/// command; what the terminal sent, it has sent to the command too. What was ignored stays ignored.
-struct Signals(Handled<4>);
+/// Signals by which a process is asked to end; when there is no command any more, this one is meant.
+const ENDING: [c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
+
+/// Until this is dropped, the signals of [`ENDING`], SIGUSR1, SIGUSR2 and SIGWINCH do nothing to this process. What somebody sent
+/// goes on to the command; what the terminal sent, it has sent to the command too. What was ignored stays ignored.
+struct Signals(Handled<7>);
 
 impl Signals {
     /// `None` when another command has them already: this process runs several.
@@ -211,7 +215,8 @@ impl Signals {
         }
         STOP.store(false, Ordering::SeqCst);
         TARGET.store(pid, Ordering::SeqCst);
-        let all = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
+        let [int, quit, term, hup] = ENDING;
+        let all = [int, quit, term, hup, libc::SIGUSR1, libc::SIGUSR2, libc::SIGWINCH];
         // SAFETY: the handler stores words and sends a signal, and leaves errno as it was. No SA_RESTART: who waits is to look.
         Some(Signals(unsafe { Handled::new(all, on_signal, 0) }))
     }
@@ -232,7 +237,9 @@ impl Drop for Signals {
 extern "C" fn on_signal(signal: c_int, info: *const libc::siginfo_t, _: *const c_void) {
     let target = TARGET.load(Ordering::SeqCst);
     if target == 0 {
-        STOP.store(true, Ordering::SeqCst);
+        if ENDING.contains(&signal) {
+            STOP.store(true, Ordering::SeqCst);
+        }
         return;
     }
     // SAFETY: the kernel hands a live siginfo to a handler that asks for one; errno is put back as it was.
@@ -271,16 +278,36 @@ impl Drop for Mask {
 
 /// SIGPIPE was ignored when this program began. Rust's runtime ignores it always, and before `main`.
 static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+/// Which of standard input, output and error were closed then, as bits. Rust's runtime opens /dev/null in their place.
+static WERE_CLOSED: AtomicI32 = AtomicI32::new(0);
 
-extern "C" fn look_at_sigpipe() {
+extern "C" fn look_at_beginning() {
     SIGPIPE_WAS_IGNORED.store(disposition(libc::SIGPIPE).sa_sigaction == libc::SIG_IGN, Ordering::SeqCst);
+    for fd in 0..3 {
+        // SAFETY: no pointers.
+        if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+            WERE_CLOSED.fetch_or(1 << fd, Ordering::SeqCst);
+        }
+    }
 }
 
 /// Run by the loader, before the runtime.
 #[used]
 // SAFETY: the section holds pointers to functions; this one needs nothing that is not there at that time.
 #[unsafe(link_section = ".init_array")]
-static LOOK_AT_SIGPIPE: extern "C" fn() = look_at_sigpipe;
+static LOOK_AT_BEGINNING: extern "C" fn() = look_at_beginning;
+
+/// Whether a descriptor is standard input, output or error, and was closed when this program began: a command has it closed, too.
+pub fn was_closed(fd: u32) -> bool {
+    fd < 3 && WERE_CLOSED.load(Ordering::SeqCst) & 1 << fd != 0
+}
+
+fn give_back_closed() {
+    for fd in (0..3).filter(|fd| was_closed(*fd)) {
+        // SAFETY: no pointers; what is open there is the runtime's, and nobody in this process, which becomes another program, uses it.
+        unsafe { libc::close(fd as c_int) };
+    }
+}
 
 fn give_back_sigpipe() {
     let was = if SIGPIPE_WAS_IGNORED.load(Ordering::SeqCst) { libc::SIG_IGN } else { libc::SIG_DFL };

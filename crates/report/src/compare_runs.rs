@@ -165,10 +165,11 @@ impl<'a> Shown<'a> {
         Stats::of(self.rows().filter_map(|(_, ratios)| ratios[measure]))
     }
 
-    /// Of the ratios that were printed, if there are two programs and it is clear whose they are.
+    /// Of the ratios that were printed, if there are two programs and it is clear whose they are: those of the first against the
+    /// second.
     fn printed(&self, measure: usize) -> Option<Stats> {
         let values = self.rows().filter_map(|(system, _)| system.printed[measure]);
-        Stats::of(values).filter(|_| self.comparison.names.len() == 2)
+        Stats::of(values).filter(|_| self.comparison.names.len() == 2 && self.pair.of < self.pair.to)
     }
 
     fn average(&self, at: usize, measure: usize) -> Option<f64> {
@@ -477,6 +478,12 @@ sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
         assert_eq!((&ratio["of"], &ratio["systems"], &ratio["real"]["mean"]), (&"old".into(), &2.into(), &2.5.into()));
         assert!(ratio["calls"].is_null() && ratio["each"][1]["user"].is_null() && ratio["printed"]["user"].is_null());
         assert_eq!((&ratio["printed"]["real"]["mean"], &ratio["average_of"]["real"]), (&2.5.into(), &6.5.into()));
+        // Turned round, the ratios are others than were printed.
+        let turned = with(|comparison| {
+            let pairs = vec![Pair { of: 1, to: 0, ..comparison.pairs[0].clone() }];
+            serde_json::to_value(Comparison { base: 0, pairs, ..comparison.clone() }).unwrap()
+        });
+        assert!(turned["ratios"][0]["printed"]["real"].is_null(), "{turned}");
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub struct Table {
     ends: Vec<usize>,
     tones: Vec<Tone>,
     widths: Vec<usize>,
+    /// The widest cell of each column, its heading aside.
+    cells: Vec<usize>,
 }
 
 impl Table {
@@ -85,13 +87,15 @@ impl Table {
             ends: Vec::with_capacity(rows * heads.len()),
             tones: Vec::with_capacity(rows),
             widths: heads.iter().map(|(head, _)| columns(head.as_ref())).collect(),
+            cells: vec![0; heads.len()],
         }
     }
 
     /// Adds a row with a cell for each column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>, tone: Tone) {
-        for (cell, width) in cells.into_iter().zip(&mut self.widths) {
-            *width = (*width).max(columns(cell.as_ref()));
+        for ((cell, width), widest) in cells.into_iter().zip(&mut self.widths).zip(&mut self.cells) {
+            *widest = (*widest).max(columns(cell.as_ref()));
+            *width = (*width).max(*widest);
             self.text.push_str(cell.as_ref());
             self.ends.push(self.text.len());
         }
@@ -108,8 +112,8 @@ impl Table {
         }
     }
 
-    /// The table as text, with a newline at its end. With `width`, the last columns are cut or left out so that no line is
-    /// longer; with `color`, headings and tones are shown in it.
+    /// The table as text, with a newline at its end. With `width`, text and headings are cut, and a last column of text left out, so
+    /// that no line is longer; numbers never are, and a table that has more of them than there is room for is wider. With `color`, headings and tones are shown in it.
     pub fn to_text(&self, width: Option<usize>, color: bool) -> String {
         let mut text = String::new();
         self.write(width, color, &mut |piece| text.push_str(piece));
@@ -121,7 +125,10 @@ impl Table {
         const PIECE: usize = 32 << 10;
         let mut widths = self.widths.clone();
         if let Some(limit) = width {
-            fit(&mut widths, limit);
+            let text = |(_, align): &(String, Align)| *align == Align::Left;
+            let least: Vec<Option<usize>> =
+                self.columns.iter().zip(&self.cells).map(|(column, &cell)| (!text(column)).then_some(cell)).collect();
+            fit(&mut widths, &least, limit);
         }
         let mut out = String::with_capacity(self.text.len().min(PIECE) * 2);
         self.line(
@@ -242,18 +249,19 @@ fn blanks(out: &mut String, mut n: usize) {
     }
 }
 
-/// Makes columns narrower until a line is at most `limit` wide: first the last one, which goes when fewer than eight
-/// columns would be left of it, then the widest ones.
-fn fit(widths: &mut [usize], limit: usize) {
+/// Makes columns narrower until a line is at most `limit` wide: first the last one, if it is text; it goes when fewer than eight
+/// columns would be left of it. Then the widest ones: text to eight columns, numbers to what `least` says that they take.
+fn fit(widths: &mut [usize], least: &[Option<usize>], limit: usize) {
     const LEAST: usize = 8;
     let total = |widths: &[usize]| widths.iter().filter(|w| **w > 0).map(|w| w + 1).sum::<usize>().saturating_sub(1);
-    if let Some(last) = widths.len().checked_sub(1) {
+    if let Some(last) = widths.len().checked_sub(1).filter(|last| least.get(*last) == Some(&None)) {
         let over = total(widths).saturating_sub(limit);
         let left = widths[last].saturating_sub(over);
         widths[last] = if over == 0 || left >= LEAST { left } else { 0 };
     }
     while total(widths) > limit {
-        let Some(widest) = widths.iter_mut().max().filter(|w| **w > LEAST) else { return };
+        let narrower = widths.iter_mut().zip(least).filter(|(width, least)| **width > least.unwrap_or(LEAST).max(1));
+        let Some((widest, _)) = narrower.max_by_key(|(width, _)| **width) else { return };
         *widest -= 1;
     }
 }
@@ -319,5 +327,15 @@ mod tests {
             assert!(text.lines().all(|line| line.width() <= width.max(14)), "{width}:\n{text}");
         }
         assert!(table().to_text(Some(31), false).contains("rw,relati…"));
+    }
+
+    #[test]
+    fn numbers_are_there_whatever_the_width() {
+        let mut table =
+            Table::new(&[("SYSTEM", Align::Left), ("a long heading", Align::Right), ("ratio", Align::Right)], 1);
+        table.row(["web1.example.org", "1234567890.12", "7.38"], Tone::Plain);
+        let narrow = "SYSTEM   a long headi… rat…\nweb1.ex… 1234567890.12 7.38\n";
+        assert_eq!(table.to_text(Some(27), false), narrow);
+        assert!(table.to_text(Some(9), false).ends_with("1234567890.12 7.38\n"));
     }
 }

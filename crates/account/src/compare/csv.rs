@@ -1,7 +1,6 @@
 //! Runs as comma-separated values: a row for each system, and columns `NAME_real`, `NAME_user`, `NAME_sys` for each program.
 //!
-//! As spreadsheets and scripts write them (RFC 4180): cells may be quoted, lines may end in CR LF, a mark of the order of bytes may
-//! come first. Lines that begin with `#` are comments. `NAME_calls` is a column too; `NAME_user`, `NAME_sys` and `NAME_calls` are
+//! `NAME_calls` is a column too; `NAME_user`, `NAME_sys` and `NAME_calls` are
 //! only beside a `NAME_real`, since other columns may end so by chance. A NAME that is `ratio`, or ends in `_ratio`, is no program:
 //! its columns have ratios that somebody has printed. All other columns are labels; the first of them, or one that is called
 //! `system`, `host` or the like, names the system.
@@ -10,6 +9,7 @@ use std::borrow::Cow;
 
 use super::{Kind, Measure, Runs, System, Took, is_sane};
 use crate::gates::Wrong;
+use crate::records::records;
 
 /// What a column has.
 enum Column {
@@ -29,7 +29,7 @@ const SYSTEM: [&str; 6] = ["system", "host", "hostname", "machine", "node", "nam
 /// # Errors
 /// What is no such table: fewer than two NAMEs, no row, a cell that is no time, a row that is too long or too short.
 pub fn parse(text: &str) -> Result<Runs, Wrong> {
-    let mut records = Records { rest: text.strip_prefix('\u{feff}').unwrap_or(text), line: 1 };
+    let mut records = records(text);
     let (line, head) = records.next().unwrap_or_else(|| Err(Wrong { line: 0, what: "it is empty".to_owned() }))?;
     let (names, columns) = headings(&head).map_err(|what| Wrong { line, what })?;
     let labels = || columns.iter().zip(&head).enumerate().filter(|(_, (column, _))| matches!(column, Column::Label));
@@ -111,88 +111,6 @@ fn number(cell: &str, heading: &str) -> Result<Option<f64>, String> {
     match cell.trim().parse() {
         Ok(value) if is_sane(value) => Ok(Some(value)),
         _ => Err(format!("'{}' is no {}: give a number, 0 or more", cell.escape_debug(), heading.escape_debug())),
-    }
-}
-
-/// The records, each with the line that it begins on.
-struct Records<'a> {
-    rest: &'a str,
-    line: usize,
-}
-
-impl<'a> Iterator for Records<'a> {
-    type Item = Result<(usize, Vec<Cow<'a, str>>), Wrong>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            let first = self.rest.lines().next()?;
-            if !first.trim().is_empty() && !first.starts_with('#') {
-                break;
-            }
-            self.pass(first.len());
-            self.pass(self.rest.find('\n').map_or(self.rest.len(), |at| at + 1));
-        }
-        let line = self.line;
-        let mut cells = Vec::new();
-        loop {
-            match self.cell() {
-                Ok((cell, is_last)) => {
-                    cells.push(cell);
-                    if is_last {
-                        return Some(Ok((line, cells)));
-                    }
-                }
-                Err(what) => {
-                    self.rest = "";
-                    return Some(Err(Wrong { line, what: what.to_owned() }));
-                }
-            }
-        }
-    }
-}
-
-impl<'a> Records<'a> {
-    /// Goes on by so many bytes.
-    fn pass(&mut self, bytes: usize) -> &'a str {
-        let (passed, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
-        self.line += passed.matches('\n').count();
-        self.rest = rest;
-        passed
-    }
-
-    /// The next cell, and whether it is the last of its record.
-    fn cell(&mut self) -> Result<(Cow<'a, str>, bool), &'static str> {
-        let blanks = self.rest.len() - self.rest.trim_start_matches([' ', '\t']).len();
-        let quoted = match self.rest.get(blanks..).and_then(|cell| cell.strip_prefix('"')) {
-            None => None,
-            Some(cell) => {
-                self.pass(blanks + 1);
-                let end = closing(cell).ok_or("a quote in it is not closed")?;
-                let content = self.pass(end);
-                self.pass(1);
-                Some(if content.contains('"') { content.replace("\"\"", "\"").into() } else { content.into() })
-            }
-        };
-        let end = self.rest.find([',', '\n']).unwrap_or(self.rest.len());
-        let plain = self.pass(end).trim();
-        let is_last = self.pass(1) != ",";
-        match quoted {
-            None => Ok((plain.into(), is_last)),
-            Some(cell) if plain.is_empty() => Ok((cell, is_last)),
-            Some(_) => Err("something stands behind a closing quote in it"),
-        }
-    }
-}
-
-/// Where a quoted cell ends: at a quote that no other follows.
-fn closing(cell: &str) -> Option<usize> {
-    let mut from = 0;
-    loop {
-        let at = from + cell.get(from..)?.find('"')?;
-        if cell.as_bytes().get(at + 1) != Some(&b'"') {
-            return Some(at);
-        }
-        from = at + 2;
     }
 }
 

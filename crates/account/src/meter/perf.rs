@@ -98,6 +98,11 @@ impl Meter for Perf {
         if watch.narrow > 0 {
             warnings.push(format!("{} calls of 32-bit programs were not counted", watch.narrow));
         }
+        if watch.let_go > 0 {
+            let (n, were) = if watch.let_go == 1 { (1, "program was") } else { (watch.let_go, "programs were") };
+            let why = "the kernel does not let perf see who gets another user's rights (set-user-ID)";
+            warnings.push(format!("{n} {were} not followed, and the figures are too low: {why}; use bpf"));
+        }
         let calls: u64 = totals.iter().map(|total| total.calls).sum();
         Ok(Metered {
             meter: self.name(),
@@ -249,6 +254,8 @@ struct Watch<'a> {
     told: u64,
     unfinished: u64,
     narrow: u64,
+    /// Programs that the kernel has let go of.
+    let_go: u64,
     /// Records of calls that begin, and of calls that return.
     entries: u64,
     returns: u64,
@@ -282,6 +289,7 @@ impl<'a> Watch<'a> {
             told: 0,
             unfinished: 0,
             narrow: 0,
+            let_go: 0,
             entries: 0,
             returns: 0,
             threads: HashMap::from([(root, Thread::of(root, Program::default(), false))]),
@@ -477,6 +485,8 @@ impl<'a> Watch<'a> {
                 self.ends_in(ended, &returned.entered);
             }
         } else if let Some(entered) = thread.call.filter(|_| self.began) {
+            // Whatever becomes of an execve, it returns: this is no end, but the last that is seen of it.
+            self.let_go += u64::from(syscalls::of(entered.number).is_some_and(is_exec));
             self.ends_in(ended, &entered);
         }
         let to = &mut *self.to;

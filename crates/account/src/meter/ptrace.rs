@@ -4,8 +4,10 @@
 //! privilege. What two stops take is tried out in the command's own process before it becomes the command, and taken off the
 //! time of each call.
 //!
-//! What this way cannot see, or changes: calls of 32-bit programs pass uncounted (it is said); a call that a filter of the
-//! program's own refuses is not seen; from an unprivileged process, set-user-ID programs run without their privilege (it is
+//! A process that puts itself under a filter of its own stops at all its calls from then on: those that its filter answers would
+//! never come to ours.
+//!
+//! What this way cannot see, or changes: calls of 32-bit programs pass uncounted (it is said); from an unprivileged process, set-user-ID programs run without their privilege (it is
 //! said); a process cannot be traced by two, so a debugger in the command finds its children taken. When this process ends
 //! early the command is killed: without a tracer its file-system calls would all fail.
 
@@ -46,7 +48,7 @@ impl Meter for Ptrace {
 
     fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure> {
         let cannot = |what: &str, errno: Errno| Failure::Meter(format!("cannot {what}: {errno}"));
-        let filter = Filter::trace(syscalls::all().iter().map(|call| call.number));
+        let filter = Filter::trace(syscalls::all().iter().map(|call| call.number).chain([PRCTL, SECCOMP]));
         let told = Shared::new(WORDS).map_err(|e| cannot("share memory", e))?;
         let prepare = || prepare(&filter, &told);
         let held = Held::fork(&command.program, &command.args, prepare).map_err(|e| cannot("fork", e))?;
@@ -103,6 +105,11 @@ fn refused(errno: Errno) -> String {
     format!("tracing is refused: {errno}; {next}")
 }
 
+// Calls that install a seccomp filter, and what they say then: PR_SET_SECCOMP of prctl(2), SECCOMP_SET_MODE_FILTER of seccomp(2).
+const PRCTL: u32 = if cfg!(target_arch = "x86_64") { 157 } else { 167 };
+const SECCOMP: u32 = if cfg!(target_arch = "x86_64") { 317 } else { 277 };
+const INSTALLS: [(u64, u64); 2] = [(PRCTL as u64, 22), (SECCOMP as u64, 1)];
+
 /// What the command's process tells before it is the command.
 const WORDS: usize = 3;
 const GIVEN_UP: usize = 0;
@@ -141,18 +148,15 @@ struct Entered {
 struct Thread {
     pid: u32,
     call: Option<Entered>,
+    /// It is in a call that installs a filter.
+    installs: bool,
     /// What the path arguments of the call point to; kept, so that no call allocates.
     names: [Vec<u8>; 2],
 }
 
 impl Thread {
     fn of(pid: u32) -> Thread {
-        Thread { pid, call: None, names: [Vec::new(), Vec::new()] }
-    }
-
-    /// How it goes on: a call that it is in must be seen to return.
-    fn how(&self) -> How {
-        if self.call.is_some() { How::Syscall } else { How::Cont }
+        Thread { pid, call: None, installs: false, names: [Vec::new(), Vec::new()] }
     }
 
     fn shown<'a>(&'a self, entered: &Entered, result: Option<i64>, nanos: u64, tid: u32) -> Call<'a> {
@@ -178,6 +182,8 @@ struct Process {
     serial: u64,
     /// Processes that it has made and that live.
     children: u32,
+    /// It is under a filter of its own, which may answer calls before ours sees them: it stops at all.
+    filtered: bool,
 }
 
 /// Whether there is a processor to spare. While there is, and stops come one upon the other, this side stays awake: a processor that
@@ -245,7 +251,7 @@ struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     fn new(root: u32, tell: u64, told_by_child: &'a [AtomicU64], to: &'a mut dyn Listener) -> Watch<'a> {
-        let process = Process { program: Program::default(), parent: (0, 0), serial: 0, children: 0 };
+        let process = Process { program: Program::default(), parent: (0, 0), serial: 0, children: 0, filtered: false };
         Watch {
             to,
             told_by_child,
@@ -319,25 +325,28 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Who has been killed meanwhile cannot go on; that comes up in the next wait.
+    /// Who has been killed meanwhile cannot go on; that comes up in the next wait. A call that a thread is in must be seen to return.
     fn go_on(&self, tid: u32, signal: i32) {
-        let how = self.threads.get(&tid).map_or(How::Cont, Thread::how);
+        let is_filtered = |thread: &Thread| self.processes.get(&thread.pid).is_some_and(|process| process.filtered);
+        let all = |thread: &Thread| thread.call.is_some() || thread.installs || is_filtered(thread);
+        let how = if self.threads.get(&tid).is_some_and(all) { How::Syscall } else { How::Cont };
         let _ = ptrace::resume(tid, how, signal);
     }
 
+    /// At the filter; or before that, who stops at all calls. The latter may be followed by the former.
     fn enters(&mut self, tid: u32) {
         let doing = ptrace::syscall_info(tid);
         if let Err(Errno::EIO | Errno::EINVAL) = doing {
             self.too_old = true;
             return ptrace::kill(self.root);
         }
-        if let (Ok(Doing { call: Some(At::Entry { number, args }), .. }), Some(thread)) =
+        if let (Ok(Doing { call: Some(At::Entry { number, args }), arch: ARCH }), Some(thread)) =
             (doing, self.threads.get_mut(&tid))
         {
-            let mut entered = Entered { number: number as u32, args, named: [false; 2], start: 0 };
-            if let Some(call) = syscalls::of(entered.number)
-                && (self.told < self.tell || call.kind == Kind::Exec)
-            {
+            thread.installs = INSTALLS.contains(&(number, args[0]));
+            let Some(call) = u32::try_from(number).ok().and_then(syscalls::of) else { return self.go_on(tid, 0) };
+            let mut entered = Entered { number: call.number, args, named: [false; 2], start: 0 };
+            if self.told < self.tell || call.kind == Kind::Exec {
                 let places = entered.named.iter_mut().zip(&mut thread.names).zip(call.names);
                 for ((named, bytes), Name { arg, .. }) in places {
                     let address = args.get(*arg).copied().unwrap_or_default();
@@ -351,12 +360,23 @@ impl<'a> Watch<'a> {
     }
 
     fn returns(&mut self, tid: u32, now: u64) {
-        let doing = ptrace::syscall_info(tid);
-        let Ok(Doing { call: Some(At::Exit { result }), .. }) = doing else { return self.go_on(tid, 0) };
+        let result = match ptrace::syscall_info(tid) {
+            Ok(Doing { call: Some(At::Exit { result }), .. }) => result,
+            Ok(Doing { call: Some(At::Entry { .. }), .. }) => return self.enters(tid),
+            _ => return self.go_on(tid, 0),
+        };
         let Some(thread) = self.threads.get_mut(&tid) else { return self.go_on(tid, 0) };
-        let Some(entered) = thread.call.take() else { return self.go_on(tid, 0) };
+        let pid = thread.pid;
+        if std::mem::take(&mut thread.installs)
+            && result >= 0
+            && let Some(process) = self.processes.get_mut(&pid)
+        {
+            process.filtered = true;
+        }
+        let entered = thread.call.take();
         // It may run on while it is put down what it did.
-        let _ = ptrace::resume(tid, How::Cont, 0);
+        self.go_on(tid, 0);
+        let (Some(entered), Some(thread)) = (entered, self.threads.get(&tid)) else { return };
         let took = now.saturating_sub(entered.start);
         if !self.began {
             if entered.number == EMPTY_FILE_CALL {
@@ -399,12 +419,18 @@ impl<'a> Watch<'a> {
         self.threads.insert(fork.tid, Thread::of(fork.pid));
         if fork.pid == fork.tid {
             self.serial += 1;
-            let (mut program, mut parent) = (Program::default(), (fork.parent, 0));
+            let mut made = Process {
+                program: Program::default(),
+                parent: (fork.parent, 0),
+                serial: self.serial,
+                children: 0,
+                filtered: false,
+            };
             if let Some(maker) = self.processes.get_mut(&fork.parent) {
                 maker.children += 1;
-                (program, parent.1) = (maker.program, maker.serial);
+                (made.program, made.parent.1, made.filtered) = (maker.program, maker.serial, maker.filtered);
             }
-            self.processes.insert(fork.pid, Process { program, parent, serial: self.serial, children: 0 });
+            self.processes.insert(fork.pid, made);
         }
         self.to.fork(fork);
     }

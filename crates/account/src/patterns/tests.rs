@@ -179,6 +179,31 @@ fn repeated_stat_of_one_path() {
 }
 
 #[test]
+fn a_descriptor_is_asked_again_only_if_nothing_has_changed_its_file() {
+    let changes: [fn(&mut Process); 4] = [
+        |p| p.on("write", 3, [0, 10, 0], 10),
+        |p| p.on("ftruncate", 3, [0; 3], 0),
+        |p| p.does("unlinkat", [CWD, 0, 0, 0], Some("x"), 0),
+        |p| p.open("x", 0o1001, 4),
+    ];
+    for change in changes {
+        let mut p = Process::new();
+        p.open("x", 2, 3);
+        for _ in 0..3 {
+            p.fstat(3);
+            change(&mut p);
+        }
+        assert_eq!(p.ends(Pattern::RepeatedStat, Spare::KeepStat), (0, 0, None, 0));
+    }
+    let mut p = Process::new();
+    (0..3).for_each(|_| {
+        p.fstat(9);
+        p.on("write", 9, [0, 10, 0], 10);
+    });
+    assert_eq!(p.ends(Pattern::RepeatedStat, Spare::KeepStat), (0, 0, None, 0), "of what has no name neither");
+}
+
+#[test]
 fn a_directory_changes_when_something_is_made_in_it() {
     let mut p = Process::new();
     p.stat(".", 0);
@@ -255,6 +280,30 @@ fn small_reads_one_behind_the_other() {
     (0..9).for_each(|_| p.on("read", 0, [0, 1, 0], 1));
     (0..9).for_each(|_| p.on("read", 9, [0, 1, 0], 1));
     assert_eq!(p.ends(Pattern::SmallReads, Spare::Buffer), (2, 1, example("/d/x"), 1));
+}
+
+#[test]
+fn reads_here_and_there_are_in_no_row() {
+    let reads = |to: &[i64]| {
+        let mut p = Process::new();
+        p.open("x", 0, 3);
+        for &to in to {
+            p.on("lseek", 3, [0; 3], to);
+            p.on("read", 3, [0, 100, 0], 100);
+        }
+        p.ends(Pattern::SmallReads, Spare::Buffer)
+    };
+    assert_eq!(reads(&[0, 5000, 70, 9000]), (0, 0, None, 0));
+    // To go where one is already is to stay.
+    assert_eq!(reads(&[0, 100, 200, 300]), (4, 3, example("/d/x"), 3));
+    let mut p = Process::new();
+    p.open("x", 0, 3);
+    [0, 900, 300, 600].into_iter().for_each(|at| p.on("preadv", 3, [0, 1, at], 100));
+    assert_eq!(p.ends(Pattern::SmallReads, Spare::Buffer), (0, 0, None, 0));
+    let mut p = Process::new();
+    p.open("x", 0, 3);
+    (0..4).for_each(|_| p.on("preadv2", 3, [0, 1, u64::MAX], 100));
+    assert_eq!(p.ends(Pattern::SmallReads, Spare::Buffer), (4, 3, example("/d/x"), 3));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use account::compare::{self, Lack, Measure, Runs, csv, json};
 use mounts::Warning;
 use report::compare_runs::{Comparison, Pair, System, html};
 use report::name::printable;
+use report::words::plural;
 use serde::Serialize;
 
 use crate::args::Compare as Args;
@@ -91,7 +92,7 @@ fn base(runs: &Runs, asked: Option<&str>) -> Result<usize, Failed> {
 fn empty(runs: &Runs) -> Option<Warning> {
     let (line, column) = runs.empty.first()?;
     let file = runs.systems.first().map_or(&b"-"[..], |system| &system.file);
-    let more = more(runs.empty.len(), "cells");
+    let more = more(runs.empty.len(), "cell", "cells");
     let column = printable(column.as_bytes());
     Some(Warning::about(file, format!("line {line}: there is no {column}{more}; left out of the ratios")))
 }
@@ -104,7 +105,7 @@ fn too_short(runs: &Runs, pair: &compare::Pair) -> Vec<Warning> {
         let mut systems = runs.systems.iter().zip(&pair.ratios).filter(|(_, ratios)| lacking(ratios));
         let (first, _) = systems.next()?;
         let (system, line) = (printable(&first.name), first.line);
-        let more = more(1 + systems.count(), "systems");
+        let more = more(1 + systems.count(), "system", "systems");
         let (of, to, measure) = (name(pair.of), name(pair.to), measure.name());
         let message = format!("line {line}: on {system}{more} {of} or {to} has 0 for {measure}; left out of {of}/{to}");
         Some(Warning::about(&first.file, message))
@@ -112,8 +113,8 @@ fn too_short(runs: &Runs, pair: &compare::Pair) -> Vec<Warning> {
     Measure::ALL.iter().enumerate().filter_map(of).collect()
 }
 
-fn more(all: usize, of: &str) -> String {
-    if all > 1 { format!(" (and {} {of} more)", all - 1) } else { String::new() }
+fn more(all: usize, one: &str, many: &str) -> String {
+    if all > 1 { format!(" (and {} more)", plural(all as u64 - 1, one, many)) } else { String::new() }
 }
 
 fn shown<'a>(runs: &'a Runs, base: usize, pairs: &[compare::Pair]) -> Comparison<'a> {

@@ -47,10 +47,7 @@ impl<'a> Report<'a> {
                 file.publish().map_err(|e| cannot(&e))
             }
             Report::Stdout => out.data(text(out.look()).as_bytes()),
-            Report::Stderr => {
-                out.data_err(&text(out.look_err()));
-                Ok(())
-            }
+            Report::Stderr => out.data_err(&text(out.look_err())),
         }
     }
 }

@@ -1,0 +1,93 @@
+//! Comma-separated values as spreadsheets and scripts write them (RFC 4180): cells may be quoted, lines may end in CR LF, a mark of
+//! the order of bytes may come first. Empty lines, and lines that begin with `#`, are passed over.
+
+use std::borrow::Cow;
+
+use crate::gates::Wrong;
+
+/// The records of a text.
+pub(crate) fn records(text: &str) -> Records<'_> {
+    Records { rest: text.strip_prefix('\u{feff}').unwrap_or(text), line: 1 }
+}
+
+/// Records, each with the line that it begins on.
+pub(crate) struct Records<'a> {
+    rest: &'a str,
+    line: usize,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<(usize, Vec<Cow<'a, str>>), Wrong>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let first = self.rest.lines().next()?;
+            if !first.trim().is_empty() && !first.starts_with('#') {
+                break;
+            }
+            self.pass(first.len());
+            self.pass(self.rest.find('\n').map_or(self.rest.len(), |at| at + 1));
+        }
+        let line = self.line;
+        let mut cells = Vec::new();
+        loop {
+            match self.cell() {
+                Ok((cell, is_last)) => {
+                    cells.push(cell);
+                    if is_last {
+                        return Some(Ok((line, cells)));
+                    }
+                }
+                Err(what) => {
+                    self.rest = "";
+                    return Some(Err(Wrong { line, what: what.to_owned() }));
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Records<'a> {
+    /// Goes on by so many bytes.
+    fn pass(&mut self, bytes: usize) -> &'a str {
+        let (passed, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
+        self.line += passed.matches('\n').count();
+        self.rest = rest;
+        passed
+    }
+
+    /// The next cell, and whether it is the last of its record.
+    fn cell(&mut self) -> Result<(Cow<'a, str>, bool), &'static str> {
+        let blanks = self.rest.len() - self.rest.trim_start_matches([' ', '\t']).len();
+        let quoted = match self.rest.get(blanks..).and_then(|cell| cell.strip_prefix('"')) {
+            None => None,
+            Some(cell) => {
+                self.pass(blanks + 1);
+                let end = closing(cell).ok_or("a quote in it is not closed")?;
+                let content = self.pass(end);
+                self.pass(1);
+                Some(if content.contains('"') { content.replace("\"\"", "\"").into() } else { content.into() })
+            }
+        };
+        let end = self.rest.find([',', '\n']).unwrap_or(self.rest.len());
+        let plain = self.pass(end).trim();
+        let is_last = self.pass(1) != ",";
+        match quoted {
+            None => Ok((plain.into(), is_last)),
+            Some(cell) if plain.is_empty() => Ok((cell, is_last)),
+            Some(_) => Err("something stands behind a closing quote in it"),
+        }
+    }
+}
+
+/// Where a quoted cell ends: at a quote that no other follows.
+fn closing(cell: &str) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let at = from + cell.get(from..)?.find('"')?;
+        if cell.as_bytes().get(at + 1) != Some(&b'"') {
+            return Some(at);
+        }
+        from = at + 2;
+    }
+}

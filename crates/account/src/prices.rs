@@ -318,7 +318,7 @@ const URING: f64 = 4.0;
 /// Requests that are handed over at once.
 pub(crate) const URING_BATCH: u32 = 32;
 const CALLS: usize = 64;
-const BATCHES: usize = 16;
+const BATCHES: usize = 8;
 
 /// The CPU time that this process has used, in nanoseconds: other work on the machine does not count.
 fn now() -> u64 {
@@ -353,9 +353,10 @@ fn through_ring(dir: &Fd, name: &CStr) -> Result<f64> {
     Ok(now_at_rest().saturating_sub(begun) as f64 / (BATCHES * CALLS) as f64)
 }
 
-/// [`now`], with all that the worker threads have used: the kernel books it when a thread goes to sleep, or some milliseconds later.
+/// [`now`], with all that the worker threads have used: the kernel books it when a thread goes to sleep, which one does as soon as it has
+/// answered.
 fn now_at_rest() -> u64 {
-    std::thread::sleep(Duration::from_millis(2));
+    std::thread::sleep(Duration::from_micros(300));
     now()
 }
 

@@ -73,21 +73,32 @@ pub struct Asked {
 
 /// What was asked of files, by the type of their file system; of those whose it is not known, by the empty name.
 pub fn asked(detail: &Detail, fstype: impl Fn(&[u8]) -> Option<Vec<u8>>) -> BTreeMap<Vec<u8>, Asked> {
-    let mut types: HashMap<&[u8], Vec<u8>> = HashMap::new();
-    let mut asked: BTreeMap<Vec<u8>, Asked> = BTreeMap::new();
+    let mut types: HashMap<&[u8], usize> = HashMap::new();
+    let mut asked: Vec<(Vec<u8>, Asked)> = Vec::new();
+    let mut last: (&[u8], usize) = (b"", 0);
     for file in &detail.files {
         let work = file.asking();
-        if work.calls() > 0 {
-            let fstype = types.entry(file.dir()).or_insert_with_key(|dir| fstype(dir).unwrap_or_default());
-            let row = match asked.get_mut(&*fstype) {
-                Some(row) => row,
-                None => asked.entry(fstype.clone()).or_default(),
+        if work.calls() == 0 {
+            continue;
+        }
+        let dir = file.dir();
+        // Files of one directory come one after the other, as a rule.
+        if asked.is_empty() || last.0 != dir {
+            let of = |dir: &&[u8]| {
+                let fstype = fstype(dir).unwrap_or_default();
+                asked.iter().position(|(known, _)| *known == fstype).unwrap_or_else(|| {
+                    asked.push((fstype, Asked::default()));
+                    asked.len() - 1
+                })
             };
+            last = (dir, *types.entry(dir).or_insert_with_key(of));
+        }
+        if let Some((_, row)) = asked.get_mut(last.1) {
             row.entries += 1;
             row.work.join(&work);
         }
     }
-    asked
+    asked.into_iter().collect()
 }
 
 /// What each change would save.

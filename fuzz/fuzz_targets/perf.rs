@@ -2,19 +2,24 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use ondisk::perf::{Record, Syscall, field, length, text, tracepoint};
+use ondisk::perf::{Record, Syscall, field, length, text, thread, tracepoint};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut rest = bytes;
     while let Some(record) = length(rest).and_then(|length| rest.get(..length)) {
-        if let Some(Record::Sample { raw, .. }) = Record::parse(record) {
+        let samples = [false, true].map(|ids| Record::parse(record, ids));
+        for raw in samples
+            .into_iter()
+            .flatten()
+            .filter_map(|record| if let Record::Sample { raw, .. } = record { Some(raw) } else { None })
+        {
             assert!(raw.len() <= record.len());
-            let _ = (tracepoint(raw), Syscall::enter(raw), Syscall::exit(raw));
+            let _ = (tracepoint(raw), thread(raw), Syscall::enter(raw), Syscall::exit(raw));
             for at in 0..raw.len().min(64) {
                 assert!(text(raw, at).is_none_or(|text| text.len() <= raw.len()));
             }
         }
         rest = &rest[record.len()..];
     }
-    let _ = (Record::parse(bytes), field(bytes, b"comm"), field(bytes, b""));
+    let _ = (Record::parse(bytes, true), field(bytes, b"comm"), field(bytes, b""));
 });

@@ -6,6 +6,7 @@
 //! Memory is bounded: [`MOST_FILES`] names, and [`MOST_NAMES`] bytes of them. Calls on files beyond that are counted together
 //! ([`Detail::unheld`]).
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::call::{Call, Fork, Listener};
@@ -68,17 +69,7 @@ pub struct File {
 impl File {
     /// Its calls by the kernel's names.
     pub fn gates(&self) -> BTreeMap<&'static str, u64> {
-        let mut gates = BTreeMap::new();
-        self.add_gates(&mut gates);
-        gates
-    }
-
-    fn add_gates(&self, gates: &mut BTreeMap<&'static str, u64>) {
-        for gate in &self.gates {
-            if let Some(syscall) = syscalls::of(gate.number.into()) {
-                *gates.entry(syscall.name).or_default() += u64::from(gate.calls);
-            }
-        }
+        by_name(self.gates.iter().map(|gate| (gate.number, gate.calls.into())))
     }
 
     /// What was done to learn of it: questions, and of a directory also its opening and closing.
@@ -103,21 +94,62 @@ impl File {
     }
 }
 
+/// Calls by number, by the kernel's names.
+fn by_name(calls: impl Iterator<Item = (u16, u64)>) -> BTreeMap<&'static str, u64> {
+    let mut gates = BTreeMap::new();
+    for (number, calls) in calls {
+        if let Some(syscall) = syscalls::of(number.into()) {
+            *gates.entry(syscall.name).or_default() += calls;
+        }
+    }
+    gates
+}
+
 /// What was called in one directory.
-#[derive(Clone, Debug, Default)]
-pub struct Directory {
+#[derive(Clone, Debug)]
+pub struct Directory<'a> {
+    /// Its name.
+    pub name: &'a [u8],
     /// Different files in it, itself included, if there were calls on it.
     pub files: u64,
     /// All calls.
     pub sum: Sum,
-    /// By the kernel's names.
-    pub gates: BTreeMap<&'static str, u64>,
+    /// By their numbers: only a few are shown by name.
+    gates: Vec<(u16, u64)>,
+}
+
+impl Directory<'_> {
+    /// Its calls by the kernel's names.
+    pub fn gates(&self) -> BTreeMap<&'static str, u64> {
+        by_name(self.gates.iter().copied())
+    }
+
+    fn add(&mut self, file: &File) {
+        self.files += 1;
+        self.sum.join(&file.sum);
+        for gate in &file.gates {
+            match self.gates.iter_mut().find(|(number, _)| *number == gate.number) {
+                Some((_, calls)) => *calls += u64::from(gate.calls),
+                None => self.gates.push((gate.number, gate.calls.into())),
+            }
+        }
+    }
+}
+
+/// The first so many in an order, in that order. The others need not be sorted for that, and of tens of thousands some ten are shown.
+pub fn first<T>(mut all: Vec<T>, most: usize, order: impl Fn(&T, &T) -> Ordering) -> Vec<T> {
+    if most < all.len() {
+        all.select_nth_unstable_by(most, &order);
+        all.truncate(most);
+    }
+    all.sort_unstable_by(order);
+    all
 }
 
 /// What there is in detail.
 #[derive(Debug)]
 pub struct Detail {
-    /// The files, costliest first.
+    /// The files, in the order in which they were first called on.
     pub files: Vec<File>,
     /// Calls on further files, which could not be held.
     pub unheld: Sum,
@@ -134,27 +166,46 @@ pub struct Detail {
 }
 
 impl Detail {
-    /// The directories, by name: each as such, or cut to so many components.
-    pub fn directories(&self, depth: Option<usize>) -> BTreeMap<&[u8], Directory> {
-        let mut directories: HashMap<&[u8], Directory> = HashMap::new();
+    /// The directories, in no order: each as such, or cut to so many components.
+    pub fn directories(&self, depth: Option<usize>) -> Vec<Directory<'_>> {
+        let mut directories: Vec<Directory<'_>> = Vec::new();
+        let mut numbers: HashMap<&[u8], usize> = HashMap::new();
+        let mut at = 0;
         for file in &self.files {
-            let dir = depth.map_or(file.dir(), |depth| cut(file.dir(), depth));
-            let row = directories.entry(dir).or_default();
-            row.files += 1;
-            row.sum.join(&file.sum);
-            file.add_gates(&mut row.gates);
+            let name = depth.map_or(file.dir(), |depth| cut(file.dir(), depth));
+            // Files of one directory come one after the other, as a rule.
+            if directories.get(at).is_none_or(|last| last.name != name) {
+                at = *numbers.entry(name).or_insert(directories.len());
+            }
+            match directories.get_mut(at) {
+                Some(directory) => directory.add(file),
+                None => {
+                    let mut directory = Directory { name, files: 0, sum: Sum::default(), gates: Vec::new() };
+                    directory.add(file);
+                    directories.push(directory);
+                }
+            }
         }
-        directories.into_iter().collect()
+        directories
     }
 
-    /// A file that was asked for by name, often and not in /proc and the like: one to find prices with.
-    pub fn sample(&self) -> impl Iterator<Item = &File> {
+    /// So many of the files, costliest first.
+    pub fn costliest(&self, most: usize) -> Vec<&File> {
+        costliest(self.files.iter(), most)
+    }
+
+    /// So many files that were asked for by name, often and not in /proc and the like: among them is one to find prices with.
+    pub fn samples(&self, most: usize) -> Vec<&File> {
         let is_plain = |file: &&File| {
             let special = [&b"/proc/"[..], b"/sys/", b"/dev/"].iter().any(|dir| file.name.starts_with(dir));
             !special && !file.directory && file.sum.errors == 0
         };
-        self.files.iter().filter(is_plain)
+        costliest(self.files.iter().filter(is_plain), most)
     }
+}
+
+fn costliest<'a>(files: impl Iterator<Item = &'a File>, most: usize) -> Vec<&'a File> {
+    first(files.collect(), most, |a, b| b.sum.nanos.cmp(&a.sum.nanos).then_with(|| a.name.cmp(&b.name)))
 }
 
 /// The directory of a name.
@@ -234,7 +285,6 @@ impl Ledger {
     pub fn close(self) -> Detail {
         let mut files = self.files.rows;
         files.retain(|file| file.sum.calls > 0);
-        files.sort_unstable_by(|a, b| b.sum.nanos.cmp(&a.sum.nanos).then_with(|| a.name.cmp(&b.name)));
         Detail {
             files,
             unheld: self.unheld,
@@ -302,6 +352,8 @@ impl Listener for Ledger {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -339,15 +391,18 @@ mod tests {
         ledger.call(&Call { number: list, args: [3, 0, 0, 0, 0, 0], name: None, ..ask(b"", 9, 40) });
         ledger.call(&Call { number: list, args: [9, 0, 0, 0, 0, 0], name: None, ..ask(b"", 9, 40) });
         let detail = ledger.close();
-        let names: Vec<&[u8]> = detail.files.iter().map(|file| &*file.name).collect();
-        assert_eq!(names, [&b"/e/x"[..], b"/d", b"/d/a", b"/d/b"]);
-        let a = &detail.files[2];
+        let names = |most| detail.costliest(most).iter().map(|file| &*file.name).collect::<Vec<&[u8]>>();
+        assert_eq!(names(9), [&b"/e/x"[..], b"/d", b"/d/a", b"/d/b"]);
+        assert_eq!((names(2), names(0)), (vec![&b"/e/x"[..], b"/d"], vec![]));
+        assert_eq!(&*detail.samples(1)[0].name, b"/e/x");
+        let a = detail.costliest(3)[2];
         assert_eq!((a.sum, a.gates()), (Sum { calls: 2, errors: 0, nanos: 7 }, BTreeMap::from([("newfstatat", 2)])));
         assert_eq!(detail.nameless.calls, 1);
         let directories = detail.directories(None);
-        let d = &directories[&b"/d"[..]];
+        assert_eq!(directories.len(), 2);
+        let d = directories.iter().find(|directory| directory.name == b"/d").unwrap();
         assert_eq!((d.files, d.sum), (3, Sum { calls: 5, errors: 1, nanos: 24 }));
-        assert_eq!(d.gates, BTreeMap::from([("getdents64", 1), ("newfstatat", 3), ("openat", 1)]));
+        assert_eq!(d.gates(), BTreeMap::from([("getdents64", 1), ("newfstatat", 3), ("openat", 1)]));
         assert_eq!(detail.directories(Some(0)).len(), 1);
     }
 
@@ -390,8 +445,10 @@ mod tests {
             prop_assert_eq!(detail.work.calls(), told);
             let by_gate: u64 = detail.files.iter().flat_map(|file| file.gates().into_values()).sum();
             prop_assert_eq!(by_gate, held);
-            let in_directories: u64 = detail.directories(None).values().map(|row| row.sum.calls).sum();
-            prop_assert_eq!(in_directories, held);
+            let directories = detail.directories(None);
+            prop_assert_eq!(directories.iter().map(|row| row.sum.calls).sum::<u64>(), held);
+            let names: HashSet<&[u8]> = directories.iter().map(|row| row.name).collect();
+            prop_assert_eq!(names.len(), directories.len());
         }
     }
 }

@@ -73,21 +73,32 @@ pub struct Asked {
 
 /// What was asked of files, by the type of their file system; of those whose it is not known, by the empty name.
 pub fn asked(detail: &Detail, fstype: impl Fn(&[u8]) -> Option<Vec<u8>>) -> BTreeMap<Vec<u8>, Asked> {
-    let mut types: HashMap<&[u8], Vec<u8>> = HashMap::new();
-    let mut asked: BTreeMap<Vec<u8>, Asked> = BTreeMap::new();
+    let mut types: HashMap<&[u8], usize> = HashMap::new();
+    let mut asked: Vec<(Vec<u8>, Asked)> = Vec::new();
+    let mut last: (&[u8], usize) = (b"", 0);
     for file in &detail.files {
         let work = file.asking();
-        if work.calls() > 0 {
-            let fstype = types.entry(file.dir()).or_insert_with_key(|dir| fstype(dir).unwrap_or_default());
-            let row = match asked.get_mut(&*fstype) {
-                Some(row) => row,
-                None => asked.entry(fstype.clone()).or_default(),
+        if work.calls() == 0 {
+            continue;
+        }
+        let dir = file.dir();
+        // Files of one directory come one after the other, as a rule.
+        if asked.is_empty() || last.0 != dir {
+            let of = |dir: &&[u8]| {
+                let fstype = fstype(dir).unwrap_or_default();
+                asked.iter().position(|(known, _)| *known == fstype).unwrap_or_else(|| {
+                    asked.push((fstype, Asked::default()));
+                    asked.len() - 1
+                })
             };
+            last = (dir, *types.entry(dir).or_insert_with_key(of));
+        }
+        if let Some((_, row)) = asked.get_mut(last.1) {
             row.entries += 1;
             row.work.join(&work);
         }
     }
-    asked
+    asked.into_iter().collect()
 }
 
 /// What each change would save.
@@ -235,7 +246,9 @@ mod tests {
 
     /// 400 ns a question by name or a miss, and for a pair of open and close.
     fn prices() -> Prices {
-        let here = Prices::measure(None);
+        let mut all = Work::default();
+        Sort::ALL.into_iter().for_each(|sort| all.add(sort, 1, 0));
+        let here = Prices::measure(None, &all);
         let given =
             Given { empty: None, stat: Some(400.0), miss: Some(300.0), open_close: Some(1000.0), xattr: Some(500.0) };
         let mut prices = here.given(&given, "a test".to_owned());

@@ -276,7 +276,7 @@ impl Map {
             return Err(Errno::EINVAL);
         }
         let len = self.value * self.entries as usize / size_of::<u64>();
-        let area = Area::map(&self.fd, 0, len * size_of::<u64>(), true)?;
+        let area = Area::map(&self.fd, 0, len * size_of::<u64>(), Access::Write)?;
         Ok(Words { area, len })
     }
 }
@@ -308,12 +308,30 @@ pub(crate) struct Area {
     len: usize,
 }
 
+// SAFETY: a mapping is the process's, and it is all the same which of its threads uses it and takes it away.
+unsafe impl Send for Area {}
+
+/// What it is mapped for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Access {
+    /// To see what others write.
+    Read,
+    /// To write, and see what others write.
+    Write,
+    /// To read what nobody writes.
+    Fixed,
+}
+
 impl Area {
-    pub(crate) fn map(fd: impl AsFd, offset: usize, len: usize, writable: bool) -> Result<Area> {
-        let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
+    pub(crate) fn map(fd: impl AsFd, offset: usize, len: usize, access: Access) -> Result<Area> {
+        let (protection, sharing) = match access {
+            Access::Read => (libc::PROT_READ, libc::MAP_SHARED),
+            Access::Write => (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED),
+            Access::Fixed => (libc::PROT_READ, libc::MAP_PRIVATE),
+        };
         let (fd, offset) = (fd.as_fd().as_raw_fd(), offset as libc::off_t);
         // SAFETY: a fresh mapping, wherever the kernel likes, touches no other memory.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd, offset) };
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, sharing, fd, offset) };
         if at == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(Area { at: at.cast(), len }) }
     }
 
@@ -346,6 +364,28 @@ impl Drop for Area {
     fn drop(&mut self) {
         // SAFETY: mapped in `map` with this length; no borrow outlives `self`.
         unsafe { libc::munmap(self.at.cast(), self.len) };
+    }
+}
+
+/// What the kernel says of its own types (BTF), as it has it in memory itself: some megabytes, which nobody need copy.
+#[derive(Debug)]
+pub struct Types(Area);
+
+impl Types {
+    /// Maps `len` bytes, which is all of it, of the open file /sys/kernel/btf/vmlinux.
+    ///
+    /// # Errors
+    /// `ENODEV` before Linux 6.16: it can be read all the same.
+    pub fn map(file: impl AsFd, len: usize) -> Result<Types> {
+        Area::map(file, 0, len, Access::Fixed).map(Types)
+    }
+}
+
+impl Deref for Types {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the kernel wrote it when it was built, and nobody has since.
+        unsafe { self.0.bytes(0, self.0.len) }.unwrap_or_default()
     }
 }
 
@@ -398,10 +438,10 @@ impl Ring {
         const RINGBUF: u32 = 27;
         let fd = create(RINGBUF, 0, name, 0, 0, size)?;
         let (page, size) = (page(), size as usize);
-        let consumer = Area::map(&fd, 0, page, true)?;
+        let consumer = Area::map(&fd, 0, page, Access::Write)?;
         // The kernel would map the data twice in a row, so that nothing had to be put together; in return they would count
         // twice as this process's memory.
-        let data = Area::map(&fd, page, page + size, false)?;
+        let data = Area::map(&fd, page, page + size, Access::Read)?;
         Ok(Ring { fd, consumer, data, page, size, whole: Vec::new() })
     }
 

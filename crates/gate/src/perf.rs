@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use libc::{c_long, syscall};
 
-use crate::bpf::{Area, page};
+use crate::bpf::{Access, Area, page};
 use crate::meter::answer;
 use crate::{Errno, Fd, Result};
 
@@ -123,7 +123,7 @@ impl Event {
     pub fn ring(&self, pages: usize) -> Result<Ring> {
         let page = page();
         let size = pages.checked_mul(page).filter(|_| pages.is_power_of_two()).ok_or(Errno::EINVAL)?;
-        let area = Area::map(&self.fd, 0, page + size, true)?;
+        let area = Area::map(&self.fd, 0, page + size, Access::Write)?;
         Ok(Ring { area, page, size, at: 0, end: 0, given_back: 0, whole: Vec::new() })
     }
 

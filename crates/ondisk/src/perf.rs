@@ -3,13 +3,14 @@
 
 use crate::{u16_at, u32_at, u64_at};
 
-/// A record. Events must have been opened with the sample type that [`SAMPLE`] stands for, and with `sample_id_all`.
+/// A record. Events must have been opened with the sample type that [`SAMPLE`] stands for, all or none of them with [`IDS`] besides, and
+/// with `sample_id_all`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record<'a> {
     /// A tracepoint was reached.
     Sample {
-        /// Process and thread.
-        by: Task,
+        /// Process and thread: `None` unless the event was opened with [`IDS`].
+        by: Option<Task>,
         /// When, on the clock that the event was opened with, in nanoseconds.
         time: u64,
         /// The tracepoint's record: begins with its number.
@@ -57,8 +58,10 @@ pub enum Abi {
     Bits64,
 }
 
-/// `PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_RAW`: what each sample has.
-pub const SAMPLE: u64 = 1 << 1 | 1 << 2 | 1 << 10;
+/// `PERF_SAMPLE_TIME | PERF_SAMPLE_RAW`: what each sample has.
+pub const SAMPLE: u64 = 1 << 2 | 1 << 10;
+/// `PERF_SAMPLE_TID`, which may be added: who it was, as the PID namespace of who opened the event knows it. See [`thread`].
+pub const IDS: u64 = 1 << 1;
 /// `PERF_SAMPLE_REGS_USER`, which may be added, with a single register: it says of how many bits the program is.
 pub const ABI: u64 = 1 << 12;
 
@@ -72,8 +75,8 @@ pub fn length(head: &[u8]) -> Option<usize> {
 }
 
 impl Record<'_> {
-    /// From the bytes of a whole record; `None` when they are too few.
-    pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
+    /// From the bytes of a whole record; `None` when they are too few. Whether events were opened with [`IDS`] is to be said.
+    pub fn parse(bytes: &[u8], ids: bool) -> Option<Record<'_>> {
         let (head, body) = bytes.split_at_checked(HEAD)?;
         let task = |at| Some(Task { pid: u32_at(body, at)?, tid: u32_at(body, at + 4)? });
         // pid, ppid, tid, ptid, time
@@ -83,14 +86,15 @@ impl Record<'_> {
             4 => Record::Exit { ended: second(0)?, time: u64_at(body, 16)? },
             7 => Record::Fork { made: second(0)?, by: second(4)?, time: u64_at(body, 16)? },
             9 => {
-                let len = usize::try_from(u32_at(body, 16)?).ok()?;
-                let (raw, rest) = body.get(20..)?.split_at_checked(len)?;
+                let (by, body) = if ids { (Some(task(0)?), body.get(8..)?) } else { (None, body) };
+                let len = usize::try_from(u32_at(body, 8)?).ok()?;
+                let (raw, rest) = body.get(12..)?.split_at_checked(len)?;
                 let abi = match u64_at(rest, 0) {
                     Some(1) => Some(Abi::Bits32),
                     Some(2) => Some(Abi::Bits64),
                     _ => None,
                 };
-                Record::Sample { by: task(0)?, time: u64_at(body, 8)?, raw, abi }
+                Record::Sample { by, time: u64_at(body, 0)?, raw, abi }
             }
             _ => Record::Other,
         })
@@ -143,6 +147,11 @@ impl Syscall {
 /// The number of the tracepoint that a record is of.
 pub fn tracepoint(raw: &[u8]) -> Option<u16> {
     u16_at(raw, 0)
+}
+
+/// The thread that a tracepoint's record is of, as the first PID namespace knows it.
+pub fn thread(raw: &[u8]) -> Option<u32> {
+    u32_at(raw, 4)
 }
 
 /// A string of a record whose place and length are in the record themselves: a `__data_loc` field at `at`. Without its NUL.
@@ -198,19 +207,22 @@ mod tests {
     fn records_are_as_the_kernel_makes_them() {
         let fork = record(7, &words(&[10, 9, 11, 8, 77, 0, 0, 0, 0, 0]));
         let (made, by) = (Task { pid: 10, tid: 11 }, Task { pid: 9, tid: 8 });
-        assert_eq!(Record::parse(&fork), Some(Record::Fork { made, by, time: 77 }));
+        assert_eq!(Record::parse(&fork, false), Some(Record::Fork { made, by, time: 77 }));
         assert_eq!(length(&fork), Some(48));
 
-        let raw = words(&[380, 0, 257, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0]);
+        let raw = words(&[380, 11, 257, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0]);
         let mut sample = words(&[10, 11, 5, 0, raw.len() as u32]);
         sample.extend(&raw);
         sample.extend(words(&[1, 0, 0, 0]));
-        let sample = record(9, &sample);
-        let Some(Record::Sample { by, time: 5, raw, abi }) = Record::parse(&sample) else { panic!("{sample:?}") };
-        assert_eq!((by, tracepoint(raw), abi), (Task { pid: 10, tid: 11 }, Some(380), Some(Abi::Bits32)));
+        let whole = record(9, &sample);
+        let Some(Record::Sample { by, time: 5, raw, abi }) = Record::parse(&whole, true) else { panic!("{whole:?}") };
+        assert_eq!((by, tracepoint(raw), abi), (Some(Task { pid: 10, tid: 11 }), Some(380), Some(Abi::Bits32)));
+        assert_eq!(thread(raw), Some(11));
+        let short = record(9, &sample[8..]);
+        assert_eq!(Record::parse(&short, false), Some(Record::Sample { by: None, time: 5, raw, abi }));
         assert_eq!(Syscall::enter(raw), Some(Syscall::Enter { number: 257, args: [1, 2, 3, 4, 5, 6] }));
         assert_eq!(Syscall::exit(&raw[..24]), Some(Syscall::Exit { number: 257, result: 1 }));
-        assert_eq!(Record::parse(&record(2, &words(&[1, 0, 42, 0]))), Some(Record::Lost(42)));
+        assert_eq!(Record::parse(&record(2, &words(&[1, 0, 42, 0])), true), Some(Record::Lost(42)));
     }
 
     #[test]
@@ -223,11 +235,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(kind in 0u32..12, body in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Some(Record::Sample { raw, .. }) = Record::parse(&record(kind, &body)) {
-                let _ = (Syscall::enter(raw), Syscall::exit(raw), tracepoint(raw), text(raw, 8));
+        fn no_bytes_make_it_panic(
+            kind in 0u32..12,
+            body in proptest::collection::vec(any::<u8>(), 0..200),
+            ids in any::<bool>(),
+        ) {
+            if let Some(Record::Sample { raw, .. }) = Record::parse(&record(kind, &body), ids) {
+                let _ = (Syscall::enter(raw), Syscall::exit(raw), tracepoint(raw), thread(raw), text(raw, 8));
             }
-            let _ = (Record::parse(&body), length(&body), field(&body, b"pid"));
+            let _ = (Record::parse(&body, ids), length(&body), field(&body, b"pid"));
         }
     }
 }

@@ -334,9 +334,9 @@ impl Draft<'_> {
         self.asm.load(Word, R1, R7, task::SECOND);
         self.asm.with(Op::Add, R3, R1);
         self.asm.jump_if(R3, If::Above, 2 * i32::from(task::SHORT), dropped);
-        self.asm.by(Op::Add, R3, task::NAMES.into());
+        self.asm.by(Op::Add, R3, (task::NAMES - task::RECORD).into());
         self.asm.map(R1, self.things.ring);
-        self.asm.copy(R2, R7);
+        self.asm.address(R2, R7, task::RECORD);
         self.asm.call(Helper::RingbufOutput);
         self.asm.jump_if(R0, If::Differ, 0, dropped);
     }

@@ -124,35 +124,37 @@ pub(super) mod board {
     pub(in super::super) const WORDS: usize = SPILL + 3 * NUMBERS;
 }
 
-/// A metered thread, in its [seat](super::seat) of the map `tasks`; up to the end of the names, what is output to the ring.
+/// A metered thread, in its [seat](super::seat) of the map `tasks`. What each call needs comes first and together, so that it takes few
+/// lines of the processor's cache.
 pub(super) mod task {
-    pub(in super::super) const KIND: i16 = 0;
-    pub(in super::super) const NUMBER: i16 = 4;
-    pub(in super::super) const PID: i16 = 8;
-    pub(in super::super) const TID: i16 = 12;
-    pub(in super::super) const RESULT: i16 = 16;
-    pub(in super::super) const START: i16 = 24;
-    pub(in super::super) const NANOS: i16 = 32;
-    pub(in super::super) const REGISTERS: i16 = 40;
-    /// Lengths of the names that stand here, with their NULs; 0 for none. Longer ones go to the ring by themselves.
-    pub(in super::super) const FIRST: i16 = 104;
-    pub(in super::super) const SECOND: i16 = 108;
-    pub(in super::super) const NAMES: i16 = 112;
-    /// The longest of these, with its NUL.
-    pub(in super::super) const SHORT: i16 = 96;
-    /// No longer output.
-    pub(in super::super) const SLOT: i16 = NAMES + 2 * SHORT;
-    pub(in super::super) const FLAGS: i16 = SLOT + 8;
-    /// Not 0 when it has just begun another program.
-    pub(in super::super) const FRESH: i16 = SLOT + 12;
     /// Where the registers of its program are while it makes a call: of all that live, no other thread has them there. 0 where no thread
     /// ever was, and `LEFT` where one has been.
-    pub(in super::super) const WHERE: i16 = SLOT + 16;
+    pub(in super::super) const WHERE: i16 = 0;
+    pub(in super::super) const FLAGS: i16 = 8;
+    /// Not 0 when it has just begun another program.
+    pub(in super::super) const FRESH: i16 = 12;
+    pub(in super::super) const SLOT: i16 = 16;
     /// The number of the seat.
-    pub(in super::super) const SEAT: i16 = SLOT + 24;
+    pub(in super::super) const SEAT: i16 = 24;
+    /// From here to the end of the names it is what is output to the ring.
+    pub(in super::super) const RECORD: i16 = 32;
+    pub(in super::super) const KIND: i16 = RECORD;
+    pub(in super::super) const NUMBER: i16 = RECORD + 4;
+    pub(in super::super) const PID: i16 = RECORD + 8;
+    pub(in super::super) const TID: i16 = RECORD + 12;
+    pub(in super::super) const START: i16 = RECORD + 16;
+    pub(in super::super) const NANOS: i16 = RECORD + 24;
+    pub(in super::super) const RESULT: i16 = RECORD + 32;
+    pub(in super::super) const REGISTERS: i16 = RECORD + 40;
+    /// Lengths of the names that stand here, with their NULs; 0 for none. Longer ones go to the ring by themselves.
+    pub(in super::super) const FIRST: i16 = RECORD + 104;
+    pub(in super::super) const SECOND: i16 = RECORD + 108;
+    pub(in super::super) const NAMES: i16 = RECORD + 112;
+    /// The longest of these, with its NUL.
+    pub(in super::super) const SHORT: i16 = 96;
     /// Calls that are not in a cell yet: so many [sums](super::sum). Who makes the same few calls again and again finds them here,
     /// and none but the thread itself ever writes them.
-    pub(in super::super) const SUMS: i16 = SLOT + 32;
+    pub(in super::super) const SUMS: i16 = NAMES + 2 * SHORT;
     pub(in super::super) const LEN: i16 = SUMS + super::sum::WAYS * super::sum::LEN;
 
     /// In the place of an address.

@@ -30,6 +30,7 @@ use std::ffi::CStr;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use gate::bpf::{Kind, Map, Program, Refused, Ring, Words, prctl_unknown, raw_tracepoint_open};
@@ -85,15 +86,15 @@ impl Meter for Bpf {
     }
 
     fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure> {
-        self.run_by(Offsets::find().map_err(Failure::Meter)?, ROOM, command, want, to)
+        self.run_by(Offsets::find, ROOM, command, want, to)
     }
 }
 
 impl Bpf {
-    /// [`Meter::run`], when it is known where the fields of the kernel's structs are.
+    /// [`Meter::run`], when `find` finds where the fields of the kernel's structs are.
     fn run_by(
         &self,
-        offsets: Offsets,
+        find: impl FnOnce() -> Result<Offsets, String> + Send,
         room: Room,
         command: &Command,
         want: Want,
@@ -101,8 +102,8 @@ impl Bpf {
     ) -> Result<Metered, Failure> {
         let tell = want.calls();
         let bare = trial();
-        let kit = Kit::new(offsets, room, tell).map_err(Failure::Meter)?;
-        let Kit { words, taken, tasks, slots, cells, mut ring, programs, attached, cookie, .. } = kit;
+        let kit = Kit::new(find, room, tell).map_err(Failure::Meter)?;
+        let Kit { maps, words, mut ring, programs, attached, cookie } = kit;
         let prepare = || {
             prctl_unknown(SIGN as u32, cookie[0], cookie[1]);
             if words[board::SEEN].load(Ordering::Relaxed) == 0 {
@@ -122,7 +123,7 @@ impl Bpf {
         let before = process::children_time();
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| failed("start the command", e))?;
-        let mut watch = Watch::new(&words, [&taken, &tasks, &slots, &cells], tell, to);
+        let mut watch = Watch::new(&words, &maps, tell, to);
         let ended = watch.until_the_end(&mut running, &mut ring).map_err(|e| late("wait for the command", e))?;
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
         drop(ahead);
@@ -160,46 +161,64 @@ impl Bpf {
 /// What writes a program.
 type Writer = fn(&Things) -> Option<Vec<u64>>;
 
-/// All that lives in the kernel while a command is metered, by descriptors that end with this process.
-struct Kit {
-    words: Words,
-    taken: Map,
+/// What the programs and this side share.
+struct Maps {
+    board: Map,
     tasks: Map,
+    taken: Map,
     slots: Map,
     cells: Map,
+    scratch: Map,
+}
+
+impl Maps {
+    fn new(room: Room) -> Result<Maps, Errno> {
+        let seats = room.tasks.next_power_of_two() * seat::EACH;
+        Ok(Maps {
+            board: Map::new(Kind::Array, "fathom_board", 4, 8 * board::WORDS, 1)?,
+            tasks: Map::new(Kind::Entries, "fathom_tasks", 4, task::LEN as usize, seats)?,
+            taken: Map::new(Kind::Hash, "fathom_taken", 4, 4, room.tasks)?,
+            slots: Map::new(Kind::Hash, "fathom_slots", 8, slot::LEN as usize, room.slots)?,
+            cells: Map::new(Kind::Hash, "fathom_cells", 16, 16, room.cells)?,
+            scratch: Map::new(Kind::PercpuArray, "fathom_scratch", 4, SCRATCH, 1)?,
+        })
+    }
+}
+
+/// All that lives in the kernel while a command is metered, by descriptors that end with this process.
+struct Kit {
+    maps: Maps,
+    words: Words,
     ring: Ring,
     programs: Vec<Program>,
     attached: Vec<Fd>,
     cookie: [u64; 2],
-    /// Kept for the programs.
-    _others: [Map; 2],
 }
 
 impl Kit {
-    fn new(offsets: Offsets, room: Room, tell: u64) -> Result<Kit, String> {
-        let map = |kind, name, key, value, entries| Map::new(kind, name, key, value, entries).map_err(unmade);
-        let board = map(Kind::Array, "fathom_board", 4, 8 * board::WORDS, 1)?;
-        let seats = room.tasks.next_power_of_two() * seat::EACH;
-        let tasks = map(Kind::Entries, "fathom_tasks", 4, task::LEN as usize, seats)?;
-        let taken = map(Kind::Hash, "fathom_taken", 4, 4, room.tasks)?;
-        let slots = map(Kind::Hash, "fathom_slots", 8, slot::LEN as usize, room.slots)?;
-        let cells = map(Kind::Hash, "fathom_cells", 16, 16, room.cells)?;
-        let scratch = map(Kind::PercpuArray, "fathom_scratch", 4, SCRATCH, 1)?;
+    /// The kernel sets tens of megabytes to zero for it and verifies five programs, and its types are gone through: what can be done at one
+    /// time is.
+    fn new(find: impl FnOnce() -> Result<Offsets, String> + Send, room: Room, tell: u64) -> Result<Kit, String> {
         let size = (tell.min(MOST_RING) * EACH).next_power_of_two().clamp(LEAST_RING, MOST_RING) as u32;
-        let ring = Ring::new("fathom_ring", size).map_err(unmade)?;
-        let words = board.words().map_err(unmade)?;
+        let (maps, offsets, ring) = std::thread::scope(|scope| {
+            let others = Meanwhile::begin(scope, || (find(), Ring::new("fathom_ring", size)))?;
+            let maps = Maps::new(room).map_err(unmade)?;
+            let (offsets, ring) = others.end()?;
+            Ok::<_, String>((maps, offsets?, ring.map_err(unmade)?))
+        })?;
+        let words = maps.board.words().map_err(unmade)?;
         for (word, class) in words.iter().skip(board::CLASSES).zip(layout::classes()) {
             word.store(class, Ordering::Relaxed);
         }
         let things = Things {
-            board: raw(&board),
-            tasks: raw(&tasks),
-            taken: raw(&taken),
-            slots: raw(&slots),
-            cells: raw(&cells),
-            scratch: raw(&scratch),
+            board: raw(&maps.board),
+            tasks: raw(&maps.tasks),
+            taken: raw(&maps.taken),
+            slots: raw(&maps.slots),
+            cells: raw(&maps.cells),
+            scratch: raw(&maps.scratch),
             ring: raw(&ring),
-            seats,
+            seats: maps.tasks.entries(),
             watermark: (size / 8).cast_signed(),
             offsets,
             cookie: cookie(),
@@ -212,17 +231,40 @@ impl Kit {
             ("fathom_return", c"sys_exit", program::exit_call),
             ("fathom_enter", c"sys_enter", program::enter),
         ];
-        let (mut programs, mut attached) = (Vec::new(), Vec::new());
-        for (name, _, write) in parts {
+        let load = |name, write: Writer| {
             let code = write(&things).ok_or_else(unassembled)?;
-            programs.push(Program::load_raw_tracepoint(name, &code, LICENSE).map_err(refused)?);
-        }
+            Program::load_raw_tracepoint(name, &code, LICENSE).map_err(refused)
+        };
+        let programs = std::thread::scope(|scope| {
+            let load = &load;
+            let all = parts.map(|(name, _, write)| Meanwhile::begin(scope, move || load(name, write)));
+            all.into_iter().map(|loading| loading?.end()?).collect::<Result<Vec<Program>, String>>()
+        })?;
+        let mut attached = Vec::new();
         for ((_, place, _), program) in parts.iter().zip(&programs) {
             let unattached = |errno| format!("cannot attach to the tracepoint {}: {errno}", place.to_string_lossy());
             attached.push(raw_tracepoint_open(place, program).map_err(unattached)?);
         }
-        let cookie = things.cookie;
-        Ok(Kit { words, taken, tasks, slots, cells, ring, programs, attached, cookie, _others: [board, scratch] })
+        Ok(Kit { maps, words, ring, programs, attached, cookie: things.cookie })
+    }
+}
+
+/// What is done meanwhile, in a thread of its own.
+struct Meanwhile<'scope, T>(ScopedJoinHandle<'scope, T>);
+
+impl<'scope, T: Send + 'scope> Meanwhile<'scope, T> {
+    fn begin(scope: &'scope Scope<'scope, '_>, work: impl FnOnce() -> T + Send + 'scope) -> Result<Self, String> {
+        let work = || {
+            let done = work();
+            gate::meter::hand_in();
+            done
+        };
+        let begun = std::thread::Builder::new().spawn_scoped(scope, work);
+        begun.map(Meanwhile).map_err(|e| format!("cannot begin a thread: {e}; let there be more"))
+    }
+
+    fn end(self) -> Result<T, String> {
+        self.0.join().map_err(|_| "a thread has ended too early".to_owned())
     }
 }
 
@@ -315,7 +357,7 @@ mod tests {
                 "12: r2 += -8",
                 "13: call 1", // a look into an array, which the kernel does in place
                 &format!("14: if r0 == 0 goto {stranger}"),
-                "15: r1 = *(u64 *)(r0 +320)",
+                "15: r1 = *(u64 *)(r0 +0)",
                 "16: if r1 == r9 goto 124",
                 &format!("17: if r1 == 0 goto {stranger}"),
             ]
@@ -334,9 +376,9 @@ mod tests {
         if let Err(why) = Bpf.possible() {
             return eprintln!("SKIPPED: {why}");
         }
-        for offsets in [Offsets::find().unwrap(), Offsets::by_looking().unwrap()] {
+        for find in [Offsets::find, Offsets::by_looking] {
             for tell in [0, u64::MAX] {
-                Kit::new(offsets, ROOM, tell).map(drop).unwrap();
+                Kit::new(find, ROOM, tell).map(drop).unwrap();
             }
         }
     }
@@ -349,15 +391,15 @@ mod tests {
         let script = "for i in 1 2 3; do cat /etc/passwd >/dev/null; done; (exec true) & wait";
         let words = ["sh", "-c", script].map(std::ffi::OsString::from);
         let command = Command::find(&words).unwrap();
-        let counted = |offsets: Offsets| {
-            let metered = Bpf.run_by(offsets, ROOM, &command, Want::Detail { calls: u64::MAX }, &mut ()).unwrap();
+        let counted = |find: fn() -> Result<Offsets, String>| {
+            let metered = Bpf.run_by(find, ROOM, &command, Want::Detail { calls: u64::MAX }, &mut ()).unwrap();
             assert_eq!((metered.ended, metered.lost), (Ended::Exited(0), 0));
-            let named = |total: &Total| total.program.contains(&b'/') || offsets.program.is_none();
+            let named = |total: &Total| total.program.contains(&b'/') || find().unwrap().program.is_none();
             assert!(metered.totals.iter().all(named), "{:?}", metered.totals);
             by_number(&metered)
         };
-        let said = counted(Offsets::find().unwrap());
-        assert_eq!(counted(Offsets::by_looking().unwrap()), said);
+        let said = counted(Offsets::find);
+        assert_eq!(counted(Offsets::by_looking), said);
     }
 
     /// Calls and errors by number.
@@ -378,8 +420,7 @@ mod tests {
         let script = "for i in 1 2 3 4 5 6 7 8; do (ls / /no/such; cat /etc/passwd) >/dev/null 2>&1; done; true";
         let words = ["sh", "-c", script].map(std::ffi::OsString::from);
         let command = Command::find(&words).unwrap();
-        let metered =
-            |room| Bpf.run_by(Offsets::find().unwrap(), room, &command, Want::Detail { calls: 40 }, &mut ()).unwrap();
+        let metered = |room| Bpf.run_by(Offsets::find, room, &command, Want::Detail { calls: 40 }, &mut ()).unwrap();
         let ample = metered(ROOM);
         assert_eq!((ample.told, ample.lost, &ample.warnings[..]), (40, 0, &[][..]));
         let tight = metered(Room { slots: 2, cells: 4, ..ROOM });

@@ -2,8 +2,9 @@
 //! a thread whose ids are known is asked for its `task_struct`, and they stand in it next to each other; and the stack is what its
 //! registers are on.
 
-use gate::bpf::{Kind, Map, Program, Ring, prctl_unknown, raw_tracepoint_open};
-use gate::fs::{CWD, Open, openat, read};
+use gate::bpf::{Kind, Map, Program, Ring, Types, prctl_unknown, raw_tracepoint_open};
+use gate::fs::{At, CWD, Open, Want, openat, read, statx};
+use gate::{Errno, Fd};
 use ondisk::btf::Btf;
 
 use super::draft::Things;
@@ -65,7 +66,7 @@ impl Offsets {
     /// # Errors
     /// What stands in the way.
     pub(super) fn find() -> Result<Offsets, String> {
-        said().and_then(|types| Offsets::of(&types)).map_or_else(Offsets::by_looking, Ok)
+        said(Offsets::of).flatten().map_or_else(Offsets::by_looking, Ok)
     }
 
     /// From the kernel's types.
@@ -173,13 +174,26 @@ impl Offsets {
     }
 }
 
-/// What the kernel says of its types; some megabytes.
-fn said() -> Option<Vec<u8>> {
+/// What is seen in what the kernel says of its types.
+fn said<T>(see: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    let file = openat(CWD, c"/sys/kernel/btf/vmlinux", Open::NONBLOCK).ok()?;
+    match mapped(&file) {
+        Ok(types) => Some(see(&types)),
+        Err(_) => Some(see(&copied(&file)?)),
+    }
+}
+
+fn mapped(file: &Fd) -> Result<Types, Errno> {
+    let len = statx(file, c"", At::EMPTY_PATH, Want::SIZE)?.size;
+    Types::map(file, usize::try_from(len).map_err(|_| Errno::EFBIG)?)
+}
+
+/// A page at a time is all that older kernels give: more than a thousand calls.
+fn copied(file: &Fd) -> Option<Vec<u8>> {
     const MOST: usize = 64 << 20;
-    let fd = openat(CWD, c"/sys/kernel/btf/vmlinux", Open::NONBLOCK).ok()?;
     let (mut types, mut have) = (vec![0; 8 << 20], 0);
     loop {
-        match read(&fd, types.get_mut(have..)?).ok()? {
+        match read(file, types.get_mut(have..)?).ok()? {
             0 => break,
             n => have += n,
         }
@@ -197,13 +211,24 @@ mod tests {
 
     #[test]
     fn what_the_kernel_says_and_what_is_seen_are_the_same() {
-        let (Some(said), Ok(seen)) = (said(), Offsets::by_looking()) else {
+        let (Some(said), Ok(seen)) = (said(Offsets::of), Offsets::by_looking()) else {
             return eprintln!("SKIPPED: it takes a kernel with BTF, and permission for BPF");
         };
-        let said = Offsets::of(&said).unwrap();
+        let said = said.unwrap();
         assert_eq!((said.pid, said.tgid, said.stack), (seen.pid, seen.tgid, seen.stack));
         assert!(said.files.is_some() && said.fs.is_some(), "{said:?}");
         assert!(said.ids.is_some() && said.program.is_some() && said.ends.is_some(), "{said:?}");
+    }
+
+    #[test]
+    fn what_is_mapped_is_what_is_read() {
+        let Ok(file) = openat(CWD, c"/sys/kernel/btf/vmlinux", Open::NONBLOCK) else {
+            return eprintln!("SKIPPED: it takes a kernel with BTF");
+        };
+        match mapped(&file) {
+            Ok(types) => assert!(copied(&file).unwrap() == *types),
+            Err(errno) => eprintln!("SKIPPED: this kernel has it read only: {errno}"),
+        }
     }
 
     #[test]

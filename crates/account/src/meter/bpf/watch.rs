@@ -6,11 +6,12 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use gate::bpf::{Map, Ring, Words};
+use gate::bpf::{Ring, Words};
 use gate::command::Running;
 use gate::notify::{Event, poll};
 use gate::process::Ended;
 
+use super::Maps;
 use super::layout::{self, board, fork, kind, names, slot, sum, task};
 use crate::call::{Call, Fork, Listener, Total};
 use crate::meter::families::Families;
@@ -37,10 +38,7 @@ fn names_in(record: &[u8], at: i16, lengths: [i16; 2]) -> [Option<&[u8]>; 2] {
 /// The watch over a command and all that comes of it.
 pub(super) struct Watch<'a> {
     words: &'a Words,
-    taken: &'a Map,
-    tasks: &'a Map,
-    slots: &'a Map,
-    cells: &'a Map,
+    maps: &'a Maps,
     to: &'a mut dyn Listener,
     /// So many calls are to be told, and have been, but for those that were read beyond.
     tell: u64,
@@ -67,18 +65,10 @@ pub(super) struct Summary {
 }
 
 impl<'a> Watch<'a> {
-    pub(super) fn new(
-        words: &'a Words,
-        [taken, tasks, slots, cells]: [&'a Map; 4],
-        tell: u64,
-        to: &'a mut dyn Listener,
-    ) -> Watch<'a> {
+    pub(super) fn new(words: &'a Words, maps: &'a Maps, tell: u64, to: &'a mut dyn Listener) -> Watch<'a> {
         Watch {
             words,
-            taken,
-            tasks,
-            slots,
-            cells,
+            maps,
             to,
             tell,
             told: 0,
@@ -182,28 +172,29 @@ impl<'a> Watch<'a> {
         if self.told >= self.tell {
             return;
         }
-        let tid = word(record, task::TID);
+        let told = |field: i16| field - task::RECORD;
+        let tid = word(record, told(task::TID));
+        let number = word(record, told(task::NUMBER));
+        let lengths = [task::FIRST, task::SECOND].map(told);
         let long = if self.names.is_empty() { None } else { self.names.remove(&tid) };
         // Not those of a call before, which itself the ring had no room for.
-        let is_its_own = |long: &Vec<u8>| {
-            word(long, names::NUMBER) == word(record, task::NUMBER) && double(record, task::FIRST) == 0
-        };
+        let is_its_own = |long: &Vec<u8>| word(long, names::NUMBER) == number && double(record, lengths[0]) == 0;
         let long = long.filter(is_its_own);
         let [name, other] = match &long {
             Some(record) => names_in(record, names::BYTES, [names::FIRST, names::SECOND]),
-            None => names_in(record, task::NAMES, [task::FIRST, task::SECOND]),
+            None => names_in(record, told(task::NAMES), lengths),
         };
-        let row = record.get(task::REGISTERS as usize..).unwrap_or_default();
+        let row = record.get(told(task::REGISTERS) as usize..).unwrap_or_default();
         self.to.call(&Call {
-            pid: word(record, task::PID),
+            pid: word(record, told(task::PID)),
             tid,
-            number: word(record, task::NUMBER),
+            number,
             args: layout::arguments(row),
             name,
             other,
-            result: returned.then(|| double(record, task::RESULT).cast_signed()),
-            start: double(record, task::START),
-            nanos: if returned { double(record, task::NANOS) } else { 0 },
+            result: returned.then(|| double(record, told(task::RESULT)).cast_signed()),
+            start: double(record, told(task::START)),
+            nanos: if returned { double(record, told(task::NANOS)) } else { 0 },
         });
         self.told += 1;
         if self.told == self.tell {
@@ -228,8 +219,8 @@ impl<'a> Watch<'a> {
     /// The maps are filling with what has ended.
     fn is_full(&self) -> bool {
         let made = |word: usize, then: u64| self.board(word).saturating_sub(then);
-        made(board::SLOTS, self.slots_then) > u64::from(self.slots.entries() / 4)
-            || made(board::CELLS, self.cells_then) > u64::from(self.cells.entries() / 4)
+        made(board::SLOTS, self.slots_then) > u64::from(self.maps.slots.entries() / 4)
+            || made(board::CELLS, self.cells_then) > u64::from(self.maps.cells.entries() / 4)
     }
 
     /// Adds up the cells of the slots that have ended, or of all, and takes them out of the maps. Says how many calls have begun and
@@ -239,7 +230,7 @@ impl<'a> Watch<'a> {
         let (mut ended, mut used) = (HashMap::new(), HashSet::new());
         let Watch { programs, totals, .. } = self;
         // Slots first: one that has ended then gets no further calls, and all of its cells will be seen.
-        self.slots.each(|key, value| {
+        self.maps.slots.each(|key, value| {
             let (key, began) = (double(key, 0), double(value, slot::PROGRAM));
             used.insert(began);
             if all || double(value, slot::LIVE) == 0 {
@@ -254,7 +245,7 @@ impl<'a> Watch<'a> {
             ended.get(&slot).copied().or((all && slot == 0).then_some(unlisted)).filter(|_| slot != slot::FIRST)
         };
         let mut gone = Vec::new();
-        self.cells.each(|key, value| {
+        self.maps.cells.each(|key, value| {
             let Some((program, pid)) = whose(double(key, 0)) else { return };
             let errno = Some(word(key, 12).cast_signed()).filter(|errno| *errno != 0);
             totals.add(program, pid, word(key, 8), double(value, 0), double(value, 8), errno);
@@ -264,10 +255,10 @@ impl<'a> Watch<'a> {
         if all {
             // What the threads that go on have not put into cells yet.
             let mut seats = Vec::new();
-            self.taken.each(|seat, _| seats.push(word(seat, 0)))?;
+            self.maps.taken.each(|seat, _| seats.push(word(seat, 0)))?;
             let mut value = [0; task::LEN as usize];
             for seat in seats {
-                self.tasks.lookup(&seat.to_ne_bytes(), &mut value)?;
+                self.maps.tasks.lookup(&seat.to_ne_bytes(), &mut value)?;
                 let value = &value[..];
                 begun += u64::from(word(value, task::FLAGS).cast_signed() & task::TOLD != 0);
                 let Some((program, pid)) = whose(double(value, task::SLOT)) else { continue };
@@ -281,8 +272,8 @@ impl<'a> Watch<'a> {
                 }
             }
         }
-        self.cells.delete(&gone)?;
-        self.slots.delete(&ended.keys().flat_map(|key| key.to_ne_bytes()).collect::<Vec<u8>>())?;
+        self.maps.cells.delete(&gone)?;
+        self.maps.slots.delete(&ended.keys().flat_map(|key| key.to_ne_bytes()).collect::<Vec<u8>>())?;
         programs.retain(|began, _| used.contains(began));
         Ok(begun)
     }

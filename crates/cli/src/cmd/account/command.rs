@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use account::call::{Command, Ended, Failure, Metered, Total, Want};
-use account::ledger::{Detail, Directory, File, Ledger};
+use account::ledger::{Detail, Directory, File, Ledger, first};
 use account::names::Start;
 use account::prices::{Given, Prices};
 use account::whatif::{self, WhatIf};
@@ -79,8 +79,8 @@ pub(crate) fn take(
     let metered = meter::run(meter, &command, Want::Detail { calls }, &mut ledger)?;
     let detail = ledger.close();
     let systems = FileSystems::read();
-    let sample = detail.sample().take(SAMPLES).map(|file| &*file.name).find(|name| systems.is_sample(name));
-    let mut prices = Prices::measure(sample);
+    let sample = detail.samples(SAMPLES).into_iter().map(|file| &*file.name).find(|name| systems.is_sample(name));
+    let mut prices = Prices::measure(sample, &detail.work);
     prices.measure_many(neighbours(&detail, &systems).into_iter());
     let prices = match given {
         Some((given, source)) => prices.given(&given, source),
@@ -99,22 +99,14 @@ pub(crate) fn take(
 /// Files that are looked at for one to find prices with.
 const SAMPLES: usize = 32;
 /// Files that are asked for, to find what many cost.
-const MANY: usize = 4096;
+const MANY: usize = 1024;
 
-/// Files of one neighbourhood, in the order of their names: so does a walk ask for them.
+/// Files that the command has asked for one after the other.
 fn neighbours<'a>(detail: &'a Detail, systems: &FileSystems) -> Vec<&'a [u8]> {
-    let mut names: Vec<&[u8]> =
-        detail.files.iter().filter(|file| file.sum.errors == 0).map(|file| &*file.name).collect();
-    // Those in the middle, of which nobody need know how the others follow each other.
-    let from = names.len().saturating_sub(MANY) / 2;
-    if from > 0 {
-        names.select_nth_unstable(from);
-        names.drain(..from);
-        names.select_nth_unstable(MANY);
-        names.truncate(MANY);
-    }
-    names.sort_unstable();
-    names.into_iter().take(MANY).filter(|name| systems.is_plain(name)).collect()
+    let sound = || detail.files.iter().filter(|file| file.sum.errors == 0).map(|file| &*file.name);
+    // Those in the middle: what began the command and what ended it is like no other.
+    let from = sound().count().saturating_sub(MANY) / 2;
+    sound().skip(from).take(MANY).filter(|name| systems.is_plain(name)).collect()
 }
 
 /// File systems whose files can be opened without any other consequence.
@@ -191,7 +183,7 @@ impl Taken {
                     shown::By::Directory(places(directories, rows), of)
                 }
             },
-            per_file: detail.files.iter().take(rows).map(file).collect(),
+            per_file: detail.costliest(rows).into_iter().map(file).collect(),
             detail: shown::Detail {
                 calls: told,
                 complete,
@@ -284,16 +276,16 @@ fn file(file: &File) -> shown::Place<'_> {
     shown::Place { path: &file.name, files: None, sum: sum(&file.sum), gates: file.gates() }
 }
 
-fn places(directories: BTreeMap<&[u8], Directory>, rows: usize) -> Vec<shown::Place<'_>> {
-    let mut directories: Vec<_> = directories.into_iter().collect();
-    directories.sort_by_key(|(_, row)| std::cmp::Reverse(row.sum.nanos));
-    let place = |(path, row): (_, Directory)| shown::Place {
-        path,
+/// So many of the directories, costliest first.
+fn places<'a>(directories: Vec<Directory<'a>>, rows: usize) -> Vec<shown::Place<'a>> {
+    let order = |a: &Directory<'a>, b: &Directory<'a>| b.sum.nanos.cmp(&a.sum.nanos).then_with(|| a.name.cmp(b.name));
+    let place = |row: &Directory<'a>| shown::Place {
+        path: row.name,
         files: Some(row.files),
         sum: sum(&row.sum),
-        gates: row.gates,
+        gates: row.gates(),
     };
-    directories.into_iter().take(rows).map(place).collect()
+    first(directories, rows, order).iter().map(place).collect()
 }
 
 fn pattern_row(pattern: account::patterns::Pattern, found: &account::patterns::Found) -> shown::Pattern<'_> {

@@ -8,6 +8,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
+use crate::counts::METERS;
 use crate::support::build::{file, name, tmpfs};
 use crate::support::run::{args, calls, path, program};
 use crate::support::{Need, fathom, in_namespace, require, run, schema};
@@ -183,6 +184,33 @@ fn all_that_is_counted_adds_up() {
     for (name, gate) in value["gates"].as_object().unwrap() {
         let by_errno: u64 = gate["errnos"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
         assert_eq!(gate["errors"], by_errno, "{name}");
+    }
+}
+
+#[test]
+fn a_program_has_one_name_however_soon_it_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let top = dir.path().canonicalize().unwrap();
+    std::fs::create_dir(top.join("real")).unwrap();
+    std::fs::copy("/bin/true", top.join("real/yes")).unwrap();
+    std::os::unix::fs::symlink("real", top.join("alias")).unwrap();
+    let yes = top.join("alias/yes");
+    let executable = |name: &str, first: &str| {
+        let file = top.join(name);
+        std::fs::write(&file, first).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        file
+    };
+    let script = executable("script", &format!("#! {} x\n", yes.display()));
+    let outer = executable("outer", &format!("#!{}", script.display()));
+    let text = "n=0; while [ $n -lt 60 ]; do \"$0\"; \"$1\"; n=$((n + 1)); done; exec \"$2\"";
+    for meter in METERS {
+        let value = account(&["--meter", meter], args!["sh", "-c", text, &yes, &outer, &script]);
+        let programs = value["programs"].as_array().unwrap();
+        let ran = |name: &Path| programs.iter().find(|row| path(row, "program") == name);
+        let processes = ran(&top.join("real/yes")).map(|row| &row["processes"]);
+        assert_eq!((processes, programs.len()), (Some(&121.into()), 2), "{meter}: {}", value["programs"]);
+        assert!(ran(&Path::new("/bin/sh").canonicalize().unwrap()).is_some(), "{meter}: {}", value["programs"]);
     }
 }
 

@@ -57,6 +57,8 @@ fn signals_do_what_they_did() {
             command.pre_exec(|| {
                 libc::signal(libc::SIGPIPE, libc::SIG_IGN);
                 libc::signal(libc::SIGHUP, libc::SIG_IGN);
+                // Whoever ignores this one cannot wait for a child.
+                libc::signal(libc::SIGCHLD, libc::SIG_IGN);
                 Ok(())
             })
         };

@@ -173,6 +173,8 @@ pub enum Failure {
     Command(String, i32),
     /// The meter cannot do it: one line that says why, and what would help. The command has not begun.
     Meter(String),
+    /// The meter has failed when the command had begun: one line that says why. To try another one would be to run it again.
+    Late(String),
 }
 
 /// A way to meter.

@@ -160,6 +160,8 @@ struct Asked {
     call: Once,
     /// The file was opened after it.
     opened: bool,
+    /// How often the file had changed by then.
+    changes: u32,
 }
 
 /// What is remembered of a file.
@@ -275,6 +277,8 @@ pub struct Patterns {
     found: [Found; Pattern::ALL.len()],
     spared: [Spared; Spare::ALL.len()],
     files: Vec<File>,
+    /// Questions that other processes have asked since, by file and process: most files are asked for by one only.
+    others: HashMap<(u32, u32), Asked>,
     openings: HashMap<u64, Opening>,
     /// Look-ups by long names and the time in them, by process and a hash of the directory.
     long: HashMap<(u32, u64), (u32, u64)>,
@@ -295,6 +299,9 @@ impl Patterns {
     pub fn exit(&mut self, pid: u32) {
         if self.long.len() > MOST / 2 {
             self.long.retain(|(process, _), _| *process != pid);
+        }
+        if self.others.len() > MOST / 2 {
+            self.others.retain(|(_, process), _| *process != pid);
         }
     }
 
@@ -407,9 +414,11 @@ impl Patterns {
         }
         if seen.about.by_name {
             let Some(file) = seen.file else { return };
-            let before = self.file(file).asked.replace(Asked { pid, call: it, opened: false });
-            self.file(file).missed = false;
-            if before.is_some_and(|before| before.pid == pid) {
+            let before = self.asked(file, pid).is_some();
+            let held = self.file(file);
+            held.missed = false;
+            held.asked = Some(Asked { pid, call: it, opened: false, changes: held.changes });
+            if before {
                 self.repeated(seen, &it);
             }
             return;
@@ -427,6 +436,23 @@ impl Patterns {
         } else if again {
             self.repeated(seen, &it);
         }
+    }
+
+    /// What a process has asked of a file by its name, if that still holds: from now on in the file itself, in the place of what another
+    /// one has asked.
+    fn asked(&mut self, file: u32, pid: u32) -> Option<&mut Asked> {
+        let (changes, last) = (self.file(file).changes, self.file(file).asked);
+        if last.is_none_or(|last| last.pid != pid) {
+            let before = self.others.remove(&(file, pid)).filter(|asked| asked.changes == changes);
+            if let Some(last) = last {
+                if self.others.len() >= MOST {
+                    self.others.clear();
+                }
+                self.others.insert((file, last.pid), last);
+            }
+            self.file(file).asked = before;
+        }
+        self.file(file).asked.as_mut()
     }
 
     fn repeated(&mut self, seen: &Seen<'_>, it: &Once) {
@@ -452,7 +478,7 @@ impl Patterns {
             [Some(file), seen.parent].into_iter().flatten().for_each(|file| self.changed(file));
         }
         self.file(file).missed = false;
-        let asked = self.file(file).asked.as_mut().filter(|asked| asked.pid == seen.call.pid && !asked.opened);
+        let asked = self.asked(file, seen.call.pid).filter(|asked| !asked.opened);
         let asked = asked.map(|asked| {
             asked.opened = true;
             asked.call

@@ -187,9 +187,9 @@ impl Prices {
     }
 
     /// Measures them here, on a plain file that is given by an absolute name: one that the calls to be priced were about is best. It is
-    /// asked for and opened, not read. Where there is none, or it cannot be opened, this program's own file must do. What cannot
-    /// be measured is as dear as an empty call.
-    pub fn measure(sample: Option<&[u8]>) -> Prices {
+    /// asked for and opened, not read. Where there is none, or it cannot be opened, this program's own file must do. Measured are a
+    /// question by name, and what was `made`; what is not, or cannot be, is as dear as an empty call.
+    pub fn measure(sample: Option<&[u8]>, made: &Work) -> Prices {
         let empty = each(|| {
             empty_call();
             Ok(())
@@ -197,10 +197,10 @@ impl Prices {
         let empty = empty.unwrap_or(100.0);
         let source = "measured here".to_owned();
         let mut prices = Prices { each: [empty; Sort::ALL.len()], part: 0.0, empty, uring: 0.0, many: 1.0, source };
-        let asked = sample.is_some_and(|sample| prices.ask(sample).is_ok());
+        let asked = sample.is_some_and(|sample| prices.ask(sample, made).is_ok());
         if !asked && let Ok(own) = readlinkat(CWD, c"/proc/self/exe") {
             // What is not to be had keeps the price of an empty call.
-            let _ = prices.ask(&own);
+            let _ = prices.ask(&own, made);
         }
         if prices.uring == 0.0 {
             prices.uring = URING * prices.of(Sort::Stat);
@@ -222,7 +222,7 @@ impl Prices {
         }
     }
 
-    fn ask(&mut self, path: &[u8]) -> Result<()> {
+    fn ask(&mut self, path: &[u8], made: &Work) -> Result<()> {
         let at = path.iter().rposition(|&b| b == b'/').ok_or(Errno::ENOENT)?;
         let (dir, name) = path.split_at(at + 1);
         let (whole, name) = (c_string(path)?, c_string(name)?);
@@ -232,39 +232,10 @@ impl Prices {
             return Err(Errno::EINVAL); // to open anything else may do something
         }
         let file = openat(&dir, &name, Open::empty())?;
-        let mut set = |sort: Sort, ns: Result<f64>| {
-            if let Ok(ns) = ns {
-                self.each[sort as usize] = ns.max(self.empty);
-            }
-        };
+        let of = |sorts: &[Sort]| sorts.iter().any(|sort| made.calls_of(*sort) > 0);
         let look = |dir: &Fd, name: &CStr| newfstatat(dir, name, At::SYMLINK_NOFOLLOW).map(drop);
         let near = each(|| look(&dir, &name));
-        set(Sort::Stat, near);
-        set(Sort::OpenStat, each(|| newfstatat(&file, c"", At::EMPTY_PATH).map(drop)));
-        let absent = CString::from(c"no-such-file-in-this-directory");
-        set(Sort::Miss, each(|| look(&dir, &absent).or_else(|e| if e == Errno::ENOENT { Ok(()) } else { Err(e) })));
-        let (open, close) = open_and_close(&dir, &name);
-        set(Sort::Open, open);
-        set(Sort::Close, close);
-        let mut buffer = vec![0; 32 << 10];
-        while getdents64(&dir, &mut buffer)? > 0 {}
-        set(Sort::List, each(|| getdents64(&dir, &mut buffer).map(drop)));
-        let mut value = Vec::new();
-        let none = |done: Result<()>| match done {
-            Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(()),
-            other => other,
-        };
-        let far_xattr = each(|| none(lgetxattr(&whole, c"user.fathom", &mut value)));
-        set(Sort::OpenXattr, each(|| none(fgetxattr(&file, c"user.fathom", &mut value))));
-        if let Ok(ns) = through_ring(&dir, &name) {
-            self.uring = ns;
-        }
-        // To read it would change its time of access.
-        let own = openat(CWD, c"/proc/self/exe", Open::empty())?;
-        let mut bytes = [0; 16];
-        let read = each(|| pread64(&own, &mut bytes, 0).map(drop));
-        set(Sort::Read, read);
-        set(Sort::Write, read);
+        self.set(Sort::Stat, near);
         // The same by a name of many components.
         let beyond = components(path).saturating_sub(1);
         if let (Ok(near), Ok(far)) = (near, each(|| newfstatat(CWD, &whole, At::SYMLINK_NOFOLLOW).map(drop)))
@@ -272,10 +243,54 @@ impl Prices {
         {
             self.part = ((far - near) / beyond as f64).max(0.0);
         }
-        if let Ok(far) = far_xattr {
-            self.each[Sort::Xattr as usize] = (far - beyond as f64 * self.part).max(self.empty);
+        if of(&[Sort::OpenStat]) {
+            self.set(Sort::OpenStat, each(|| newfstatat(&file, c"", At::EMPTY_PATH).map(drop)));
+        }
+        if of(&[Sort::Miss]) {
+            let absent = CString::from(c"no-such-file-in-this-directory");
+            let missed = |done: Result<()>| if done == Err(Errno::ENOENT) { Ok(()) } else { done };
+            self.set(Sort::Miss, each(|| missed(look(&dir, &absent))));
+        }
+        if of(&[Sort::Open, Sort::Close]) {
+            let (open, close) = open_and_close(&dir, &name);
+            self.set(Sort::Open, open);
+            self.set(Sort::Close, close);
+        }
+        if of(&[Sort::List]) {
+            let mut buffer = vec![0; 32 << 10];
+            while getdents64(&dir, &mut buffer)? > 0 {}
+            self.set(Sort::List, each(|| getdents64(&dir, &mut buffer).map(drop)));
+        }
+        if of(&[Sort::Xattr, Sort::OpenXattr]) {
+            let mut value = Vec::new();
+            let none = |done: Result<()>| match done {
+                Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(()),
+                other => other,
+            };
+            let far = each(|| none(lgetxattr(&whole, c"user.fathom", &mut value)));
+            self.set(Sort::Xattr, far.map(|far| far - beyond as f64 * self.part));
+            self.set(Sort::OpenXattr, each(|| none(fgetxattr(&file, c"user.fathom", &mut value))));
+        }
+        if of(&[Sort::Read, Sort::Write]) {
+            // To read it would change its time of access.
+            let own = openat(CWD, c"/proc/self/exe", Open::empty())?;
+            let mut bytes = [0; 16];
+            let read = each(|| pread64(&own, &mut bytes, 0).map(drop));
+            self.set(Sort::Read, read);
+            self.set(Sort::Write, read);
+        }
+        if of(&[Sort::Stat, Sort::Miss])
+            && let Ok(ns) = through_ring(&dir, &name)
+        {
+            self.uring = ns;
         }
         Ok(())
+    }
+
+    fn set(&mut self, sort: Sort, ns: Result<f64>) {
+        if let Ok(ns) = ns {
+            self.each[sort as usize] = ns.max(self.empty);
+        }
     }
 
     /// With prices that others have measured. What they have not is taken from here, as much cheaper or dearer as their empty call
@@ -383,12 +398,17 @@ mod tests {
 
     #[test]
     fn prices_are_such_as_calls_have() {
-        let prices = Prices::measure(None);
+        let mut all = Work::default();
+        Sort::ALL.into_iter().for_each(|sort| all.add(sort, 1, 0));
+        let prices = Prices::measure(None, &all);
         for sort in Sort::ALL {
             assert!(prices.of(sort) >= prices.empty && prices.of(sort) < 1e6, "{sort:?}: {prices:?}");
         }
         assert!(prices.of(Sort::Open) > prices.of(Sort::OpenStat), "{prices:?}");
         assert!(prices.of(Sort::Stat) > prices.empty && prices.part < prices.of(Sort::Stat), "{prices:?}");
+        // Of what was not made, a question by name is all that is asked.
+        let none = Prices::measure(None, &Work::default());
+        assert!(none.of(Sort::Stat) > none.empty && none.of(Sort::Open) == none.empty, "{none:?}");
     }
 
     #[test]

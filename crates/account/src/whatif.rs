@@ -246,7 +246,9 @@ mod tests {
 
     /// 400 ns a question by name or a miss, and for a pair of open and close.
     fn prices() -> Prices {
-        let here = Prices::measure(None);
+        let mut all = Work::default();
+        Sort::ALL.into_iter().for_each(|sort| all.add(sort, 1, 0));
+        let here = Prices::measure(None, &all);
         let given =
             Given { empty: None, stat: Some(400.0), miss: Some(300.0), open_close: Some(1000.0), xattr: Some(500.0) };
         let mut prices = here.given(&given, "a test".to_owned());

@@ -96,7 +96,7 @@ fn become_command(
     argv: &[*const c_char],
     prepare: impl FnOnce() -> Result<()>,
 ) {
-    give_back_sigpipe();
+    give_back_signals();
     give_back_closed();
     // Not by a pipe: reading and closing it would be file-system work that a meter sees.
     let moment = libc::timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -276,13 +276,18 @@ impl Drop for Mask {
     }
 }
 
-/// SIGPIPE was ignored when this program began. Rust's runtime ignores it always, and before `main`.
-static SIGPIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+/// Signals that this program treats in a way of its own: Rust's runtime ignores SIGPIPE always, and before `main`; and who waits for
+/// children cannot ignore SIGCHLD.
+const OUR_OWN: [c_int; 2] = [libc::SIGPIPE, libc::SIGCHLD];
+/// Which of them were ignored when it began.
+static WERE_IGNORED: [AtomicBool; OUR_OWN.len()] = [const { AtomicBool::new(false) }; OUR_OWN.len()];
 /// Which of standard input, output and error were closed then, as bits. Rust's runtime opens /dev/null in their place.
 static WERE_CLOSED: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn look_at_beginning() {
-    SIGPIPE_WAS_IGNORED.store(disposition(libc::SIGPIPE).sa_sigaction == libc::SIG_IGN, Ordering::SeqCst);
+    for (was, signal) in WERE_IGNORED.iter().zip(OUR_OWN) {
+        was.store(disposition(signal).sa_sigaction == libc::SIG_IGN, Ordering::SeqCst);
+    }
     for fd in 0..3 {
         // SAFETY: no pointers.
         if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
@@ -309,10 +314,12 @@ fn give_back_closed() {
     }
 }
 
-fn give_back_sigpipe() {
-    let was = if SIGPIPE_WAS_IGNORED.load(Ordering::SeqCst) { libc::SIG_IGN } else { libc::SIG_DFL };
-    // SAFETY: both are valid dispositions.
-    unsafe { libc::signal(libc::SIGPIPE, was) };
+fn give_back_signals() {
+    for (was, signal) in WERE_IGNORED.iter().zip(OUR_OWN) {
+        let was = if was.load(Ordering::SeqCst) { libc::SIG_IGN } else { libc::SIG_DFL };
+        // SAFETY: both are valid dispositions.
+        unsafe { libc::signal(signal, was) };
+    }
 }
 
 #[cfg(test)]

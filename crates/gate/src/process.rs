@@ -457,6 +457,13 @@ pub fn keep_freed_memory() {
 #[cfg(not(target_env = "gnu"))]
 pub fn keep_freed_memory() {}
 
+/// Has the kernel keep the statuses of children that have ended until they are waited for, also where whoever began this process did not
+/// want to know of his: SIGCHLD stays ignored through execve(2), and then nobody can be waited for.
+pub fn heed_children() {
+    // SAFETY: the default action is always a valid one.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
 /// Lets a closed pipe end the process, as it ends other command-line tools: Rust ignores SIGPIPE at start-up.
 pub fn restore_sigpipe() {
     // SAFETY: the default action is always a valid one.

@@ -8,7 +8,7 @@ pub const NAME: &str = "auto";
 /// Runs the command by the first of `meters` that is possible here and starts.
 ///
 /// # Errors
-/// That the command cannot be run; or what stands in the way of each meter, in one line.
+/// That the command cannot be run; what stands in the way of each meter, in one line; or what went wrong when the command had begun.
 pub fn run(
     meters: &[Box<dyn Meter>],
     command: &Command,
@@ -90,8 +90,12 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_cannot_be_run_is_not_tried_again() {
+    fn a_command_that_cannot_be_run_or_has_begun_is_not_tried_again() {
         let missing = || Failure::Command("cannot find it".to_owned(), 127);
-        assert_eq!(auto(vec![Told("a", Ok(()), Err(missing())), Told("b", Ok(()), Ok(()))]).unwrap_err(), missing());
+        let late = || Failure::Late("it broke on the way".to_owned());
+        for failure in [missing(), late()] {
+            let meters = vec![Told("a", Ok(()), Err(failure.clone())), Told("b", Ok(()), Ok(()))];
+            assert_eq!(auto(meters).unwrap_err(), failure);
+        }
     }
 }

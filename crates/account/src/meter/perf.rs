@@ -55,6 +55,7 @@ impl Meter for Perf {
 
     fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure> {
         let failed = |what: &str, errno: Errno| Failure::Meter(format!("cannot {what}: {errno}"));
+        let late = |what: &str, errno: Errno| Failure::Late(format!("cannot {what}: {errno}"));
         let tracepoints = Tracepoints::find().map_err(Failure::Meter)?;
         let tried = Shared::new(1).map_err(|e| failed("share memory", e))?;
         let bare = trial();
@@ -73,7 +74,7 @@ impl Meter for Perf {
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| failed("start the command", e))?;
         let mut watch = Watch::new(tracepoints, ids, running.id() as u32, want.calls(), to);
-        let ended = watch.until_the_end(&mut running, &mut events).map_err(|e| failed("wait for the command", e))?;
+        let ended = watch.until_the_end(&mut running, &mut events).map_err(|e| late("wait for the command", e))?;
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
         drop(ahead);
         // Who still runs goes on unseen: what is counted from here on would be missing.
@@ -81,7 +82,7 @@ impl Meter for Perf {
             watch.listen(&mut events.rings);
             events.count()
         });
-        let missing = missing.map_err(|e| failed("read the kernel's count of records", e))?;
+        let missing = missing.map_err(|e| late("read the kernel's count of records", e))?;
         match running.unstarted() {
             Some(Unstarted::NotRun(errno)) => return Err(not_run(&command.program, errno)),
             Some(Unstarted::Unprepared(errno)) => return Err(failed("prepare the command", errno)),

@@ -179,6 +179,36 @@ fn repeated_stat_of_one_path() {
 }
 
 #[test]
+fn what_one_process_asks_is_nothing_to_another() {
+    let mut p = Process::new();
+    for n in 0..12 {
+        p.pid = 1 + n % 3;
+        p.stat("/d/x", 0);
+    }
+    // When it has changed, all ask anew; and one of them does so twice.
+    p.does("unlinkat", [CWD, 0, 0, 0], Some("/d/x"), 0);
+    for pid in [2, 1, 3, 1] {
+        p.pid = pid;
+        p.stat("/d/x", 0);
+    }
+    assert_eq!(p.ends(Pattern::RepeatedStat, Spare::KeepStat), (10, 10, example("/d/x"), 10));
+
+    let mut p = Process::new();
+    for pid in [1, 2] {
+        p.pid = pid;
+        p.stat("/d/x", 0);
+    }
+    for pid in [1, 2] {
+        p.pid = pid;
+        p.open("/d/x", 0, 3);
+        p.fstat(3);
+        p.on("read", 3, [0, 9999, 0], 9);
+        p.close(3);
+    }
+    assert_eq!(p.ends(Pattern::StatOpenFstat, Spare::CombineStat).0, 2);
+}
+
+#[test]
 fn a_descriptor_is_asked_again_only_if_nothing_has_changed_its_file() {
     let changes: [fn(&mut Process); 4] = [
         |p| p.on("write", 3, [0, 10, 0], 10),

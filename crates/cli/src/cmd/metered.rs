@@ -60,5 +60,6 @@ pub(crate) fn not_metered(failure: Failure, out: &Out) -> Failed {
             Failed(why)
         }
         Failure::Meter(why) => Failed(format!("cannot meter the command: {why}")),
+        Failure::Late(why) => Failed(format!("there is no account, though the command was run: {why}")),
     }
 }

@@ -116,6 +116,7 @@ impl Bpf {
             Ok(())
         };
         let failed = |what: &str, errno: Errno| Failure::Meter(format!("cannot {what}: {errno}"));
+        let late = |what: &str, errno: Errno| Failure::Late(format!("cannot {what}: {errno}"));
         let held = Held::fork(&command.program, &command.args, prepare).map_err(|e| failed("fork", e))?;
         // What is not read in time is lost.
         let ahead = Ahead::get();
@@ -123,7 +124,7 @@ impl Bpf {
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| failed("start the command", e))?;
         let mut watch = Watch::new(&words, &maps, tell, to);
-        let ended = watch.until_the_end(&mut running, &mut ring).map_err(|e| failed("wait for the command", e))?;
+        let ended = watch.until_the_end(&mut running, &mut ring).map_err(|e| late("wait for the command", e))?;
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
         drop(ahead);
         drop(attached);
@@ -138,7 +139,7 @@ impl Bpf {
         let missed =
             programs.iter().filter_map(|program| program.info().ok()).map(|info| info.recursion_misses).sum::<u64>();
         let each = words[board::TRIED].load(Ordering::Relaxed).saturating_sub(bare);
-        let summary = watch.finish(&mut ring).map_err(|e| failed("read the maps of the BPF programs", e))?;
+        let summary = watch.finish(&mut ring).map_err(|e| late("read the maps of the BPF programs", e))?;
         let calls: u64 = summary.totals.iter().map(|total| total.calls).sum();
         Ok(Metered {
             meter: self.name(),

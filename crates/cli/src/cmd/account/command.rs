@@ -80,7 +80,7 @@ pub(crate) fn take(
     let detail = ledger.close();
     let systems = FileSystems::read();
     let sample = detail.samples(SAMPLES).into_iter().map(|file| &*file.name).find(|name| systems.is_sample(name));
-    let mut prices = Prices::measure(sample);
+    let mut prices = Prices::measure(sample, &detail.work);
     prices.measure_many(neighbours(&detail, &systems).into_iter());
     let prices = match given {
         Some((given, source)) => prices.given(&given, source),

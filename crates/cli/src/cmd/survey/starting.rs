@@ -66,7 +66,7 @@ pub(super) fn start(_: &Ground<'_>, found: &mut Found, ration: &Ration, turn: us
                 fixes: shown.fixes,
             });
         }
-        Err(Failure::Meter(why)) => {
+        Err(Failure::Meter(why) | Failure::Late(why)) => {
             let why = format!("cannot watch programs start: {why}");
             return Err(if turn == 0 { Not::wrong(why) } else { Not::chosen(why) });
         }

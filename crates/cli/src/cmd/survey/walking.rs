@@ -279,7 +279,7 @@ pub(super) fn account(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _
     words.extend(excludes.iter().map(|pattern| format!("--exclude={pattern}").into()));
     words.extend([OsString::from("--"), OsStr::from_bytes(ground.dir()).to_owned()]);
     let taken = command::take(&words, "auto", ACCOUNTED_CALLS, None).map_err(|failure| match failure {
-        Failure::Command(why, _) | Failure::Meter(why) => Not::chosen(why),
+        Failure::Command(why, _) | Failure::Meter(why) | Failure::Late(why) => Not::chosen(why),
     })?;
     heard(taken.metered.ended);
     match taken.metered.ended {

@@ -49,14 +49,18 @@ pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
 /// Renames of directories, in their order: the old name and the new one. A NUL is the name of the temporary directory.
 pub(super) type Renames = Vec<(Vec<u8>, Vec<u8>)>;
 
+/// Names, and which of the PATHs each is: what is below it is chosen with it, as far as no name below says otherwise. `None` is no
+/// PATH: what has that name comes to lie elsewhere.
+type Names = HashMap<Vec<u8>, Option<usize>>;
+
 /// The PATHs that were asked for; all, if there are none. They are names after the last archive: what has them may have other
 /// names in earlier ones.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
     /// As they were given, each with whether it was met.
     given: Vec<(Vec<u8>, bool)>,
-    /// For each archive, the names that they have there, and which of them it is.
-    names: Vec<HashMap<Vec<u8>, usize>>,
+    /// The names that they have in each archive.
+    names: Vec<Names>,
     /// The archive at hand.
     turn: usize,
 }
@@ -65,7 +69,7 @@ impl Chosen {
     /// # Errors
     /// Why one of them can be the name of nothing, and which.
     pub(super) fn new(paths: &[Vec<u8>]) -> Result<Chosen, (Vec<u8>, &'static str)> {
-        let name = |(at, raw): (usize, &Vec<u8>)| Ok((clean(raw).map_err(|why| (raw.clone(), why))?.path, at));
+        let name = |(at, raw): (usize, &Vec<u8>)| Ok((clean(raw).map_err(|why| (raw.clone(), why))?.path, Some(at)));
         let names = paths.iter().enumerate().map(name).collect::<Result<_, _>>()?;
         Ok(Chosen { given: paths.iter().map(|raw| (raw.clone(), false)).collect(), names: vec![names], turn: 0 })
     }
@@ -98,9 +102,8 @@ impl Chosen {
         if self.given.is_empty() {
             return true;
         }
-        let ends = path.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at);
-        let found = std::iter::once(0).chain(ends).chain([path.len()]).find_map(|end| names.get(&path[..end]));
-        if let Some((_, is_met)) = found.and_then(|&at| self.given.get_mut(at)) {
+        let found = nearest(names, path);
+        if let Some((_, is_met)) = found.and_then(|at| self.given.get_mut(at)) {
             *is_met = true;
         }
         found.is_some()
@@ -108,11 +111,9 @@ impl Chosen {
 
     /// Whether a directory that is to be renamed may hold anything that was chosen, as things were before this archive.
     pub(super) fn has_in(&self, dir: &[u8]) -> bool {
-        let is_within =
-            |path: &[u8], dir: &[u8]| dir.is_empty() || matches!(path.strip_prefix(dir), Some([] | [b'/', ..]));
         let names = self.turn.checked_sub(1).and_then(|before| self.names.get(before)).or(self.names.last());
-        let may = |path: &Vec<u8>| is_within(path, dir) || is_within(dir, path);
-        self.given.is_empty() || names.is_some_and(|names| names.keys().any(may))
+        let is_below = |(path, at): (&Vec<u8>, &Option<usize>)| at.is_some() && is_within(path, dir);
+        self.given.is_empty() || names.is_some_and(|names| nearest(names, dir).is_some() || names.iter().any(is_below))
     }
 
     /// Those that were never met, as they were given.
@@ -131,20 +132,31 @@ pub(super) fn after(name: Vec<u8>, (old, new): &(Vec<u8>, Vec<u8>)) -> Vec<u8> {
     }
 }
 
-/// The names that what has these names had before a rename.
-fn before(names: HashMap<Vec<u8>, usize>, (old, new): &(Vec<u8>, Vec<u8>)) -> HashMap<Vec<u8>, usize> {
-    let mut were = HashMap::new();
+/// Whether a clean name is another one, or below it.
+fn is_within(path: &[u8], dir: &[u8]) -> bool {
+    dir.is_empty() || matches!(path.strip_prefix(dir), Some([] | [b'/', ..]))
+}
+
+/// Which PATH a clean name is, or is below.
+fn nearest(names: &Names, path: &[u8]) -> Option<usize> {
+    let ends = path.iter().enumerate().rev().filter(|(_, b)| **b == b'/').map(|(at, _)| at);
+    std::iter::once(path.len()).chain(ends).chain([0]).find_map(|end| names.get(&path[..end])).copied().flatten()
+}
+
+/// The names that what has these names had before a rename. What had the old name afterwards was not there yet.
+fn before(names: Names, (old, new): &(Vec<u8>, Vec<u8>)) -> Names {
+    let renamed = nearest(&names, new);
+    let mut were = Names::new();
     for (name, at) in names {
         match name.strip_prefix(&new[..]) {
             Some(rest @ ([] | [b'/', ..])) => drop(were.insert([old, rest].concat(), at)),
-            _ => {
-                // What was renamed into a directory is chosen with it.
-                if name.is_empty() || matches!(new.strip_prefix(&name[..]), Some([b'/', ..])) {
-                    were.insert(old.clone(), at);
-                }
-                were.insert(name, at);
-            }
+            _ if is_within(&name, old) => {}
+            _ => drop(were.insert(name, at)),
         }
+    }
+    // What was renamed into a directory is chosen with it, and what was renamed out of it is not.
+    if nearest(&were, old) != renamed {
+        were.insert(old.clone(), renamed);
     }
     were
 }
@@ -183,6 +195,24 @@ mod tests {
         assert!(Chosen::new(&[b"../x".to_vec()]).is_err());
         assert!(chosen(&["."]).takes(b"anything"));
         assert!(chosen(&[]).takes(b"anything") && chosen(&[]).is_all());
+    }
+
+    #[test]
+    fn what_comes_to_lie_elsewhere_is_not_chosen() {
+        let renames = |all: &[(&str, &str)]| -> Renames {
+            all.iter().map(|(old, new)| (old.as_bytes().to_vec(), new.as_bytes().to_vec())).collect()
+        };
+        let mut some = chosen(&["z", "a"]);
+        some.trace(&[renames(&[]), renames(&[("a", "z")]), renames(&[("z/out", "b"), ("c", "z/in")])]);
+        let taken = |some: &mut Chosen| {
+            ["a", "a/f", "a/out", "a/out/f", "z/f", "z/out/f", "c/f", "b"].map(|path| some.takes(path.as_bytes()))
+        };
+        assert_eq!(taken(&mut some), [true, true, false, false, false, false, true, false]);
+        some.next_archive();
+        assert!(some.has_in(b"a") && !some.has_in(b"a/out") && some.has_in(b"c"));
+        assert_eq!(taken(&mut some), [true, true, true, true, true, false, true, false], "a new directory is called a");
+        some.next_archive();
+        assert_eq!(taken(&mut some), [true, true, true, true, true, true, false, false]);
     }
 
     #[test]

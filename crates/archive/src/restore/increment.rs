@@ -272,9 +272,11 @@ pub(super) fn traced(archives: &[Vec<u8>]) -> Vec<Option<Renames>> {
 pub(super) fn pairs(text: &[u8]) -> Renames {
     /// More than these are not kept; only names that were chosen are looked for by them.
     const MOST: usize = 50_000;
+    /// Nor more bytes of names.
+    const BYTES: usize = 4 << 20;
     /// With more than these, nobody looks which go without saying: that takes time with their square.
     const FEW: usize = 1000;
-    let mut renames = Renames::new();
+    let (mut renames, mut bytes) = (Renames::new(), 0);
     let mut from = Vec::new();
     // No name has a NUL in it, so that it can be that of the temporary directory.
     let key = |name: &[u8]| clean(name).map_or(b"\0".to_vec(), |name| name.path);
@@ -284,7 +286,9 @@ pub(super) fn pairs(text: &[u8]) -> Renames {
             Code::T => {
                 let (old, new) = (std::mem::take(&mut from), key(name));
                 let is_known = renames.len() < FEW && renames.iter().fold(old.clone(), after) == new;
-                if !is_known && renames.len() < MOST {
+                let size = bytes + old.len() + new.len();
+                if !is_known && renames.len() < MOST && size <= BYTES {
+                    bytes = size;
                     renames.push((old, new));
                 }
             }

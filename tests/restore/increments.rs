@@ -100,6 +100,81 @@ fn the_tree_of_each_increment_comes_back() {
     }
 }
 
+/// Whatever was renamed, replaced and removed on the way: a PATH is what has that name in the end, and nothing else comes along.
+#[test]
+fn each_path_is_as_in_the_whole_tree() {
+    if require(&[Need::Root]) {
+        in_namespace(|ground| {
+            let tree = tmpfs(ground.join("tree"));
+            let archive = |number: usize| ground.join(format!("{number}.tar"));
+            let dump = |number: usize| {
+                std::thread::sleep(std::time::Duration::from_millis(30));
+                let (catalog, to) = (ground.join("catalog"), archive(number));
+                let since = if number > 0 { args!["--since", &catalog].to_vec() } else { Vec::new() };
+                let mut command = fathom(args!["dump", "tree", "-q", "-o", to, "--catalog", catalog]);
+                run(command.args(since).current_dir(ground)).exits(0);
+            };
+            let rename = |from: &str, to: &str| fs::rename(tree.join(from), tree.join(to)).unwrap();
+            for name in ["a/f", "a/out/g", "a/kept/h", "b/i", "b/gone/j", "c", "d/k", "e/l/m"] {
+                file(tree.join(name), name.len());
+            }
+            dump(0);
+            // Away, out of one and into another, a new one by an old name, a directory for a file, and the reverse.
+            rename("a", "z");
+            rename("z/out", "b/in");
+            file(tree.join("a/new"), 3);
+            fs::remove_dir_all(tree.join("b/gone")).unwrap();
+            fs::remove_file(tree.join("c")).unwrap();
+            file(tree.join("c/n"), 4);
+            fs::remove_dir_all(tree.join("d")).unwrap();
+            file(tree.join("d"), 5);
+            dump(1);
+            // Two change places, and one takes the place of another that is gone, and then holds what has held it.
+            rename("a", "aside");
+            rename("z", "a");
+            rename("aside", "z");
+            fs::remove_dir_all(tree.join("c")).unwrap();
+            rename("b", "c");
+            rename("e/l", "l");
+            rename("e", "l/e");
+            file(tree.join("b/gone/j"), 6);
+            dump(2);
+            let archives = [0, 1, 2].map(archive);
+            let whole = kept(&tree);
+            for path in whole.keys() {
+                let some = dir(ground.join("some"));
+                let name = [b"tree/", &path[..]].concat();
+                run(fathom(args!["restore", "-C", &some])
+                    .args(&archives)
+                    .arg("--")
+                    .arg(crate::support::build::name(&name)))
+                .exits(0);
+                let is_asked = |name: &[u8]| {
+                    name.strip_prefix(&path[..]).is_some_and(|rest| path.is_empty() || matches!(rest, [] | [b'/', ..]))
+                };
+                let of = |all: &Snapshot| -> Snapshot {
+                    all.iter()
+                        .filter(|(name, _)| is_asked(name))
+                        .map(|(name, seen)| (name.clone(), seen.clone()))
+                        .collect()
+                };
+                let (is, what) = (kept(&some.join("tree")), path.escape_ascii().to_string());
+                same(&of(&whole), &of(&is), &what);
+                let is_above =
+                    |name: &[u8]| name.is_empty() || path.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"/"));
+                assert!(is.keys().all(|name| is_asked(name) || is_above(name)), "{what}: {is:?}");
+                fs::remove_dir_all(some).unwrap();
+            }
+            for gone in ["tree/e", "tree/z/out", "tree/aside"] {
+                let some = dir(ground.join("some"));
+                let ran = run(fathom(args!["restore", "-C", &some]).args(&archives).args(["--", gone])).exits(1);
+                assert!(ran.stderr.contains("no archive has a member of this name"), "{ran}");
+                assert_eq!(fs::read_dir(some).unwrap().count(), 0);
+            }
+        });
+    }
+}
+
 #[test]
 fn a_dry_run_says_what_is_then_done() {
     if require(&[Need::Root]) {

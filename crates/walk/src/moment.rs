@@ -41,6 +41,12 @@ impl Moment {
     }
 }
 
+/// Whether a file's time may be of a moment or after it. Without a fraction it may be of a file system that keeps whole seconds, as ext4
+/// does in small inodes.
+pub(crate) fn may_be_since(time: Time, moment: Time) -> bool {
+    time >= moment || time.nsec == 0 && time.sec >= moment.sec
+}
+
 /// When a moment was, of which the clock said `then`, if it says `now` after so much time.
 fn earliest(then: Duration, now: Duration, elapsed: Duration) -> Duration {
     /// Less than this is rounding: both clocks are kept by the same counter, and adjusted alike.
@@ -67,5 +73,12 @@ mod tests {
         assert_eq!(earliest(at(5, 0), at(0, 10), half_an_hour), at(0, 0), "set back to 1970");
         assert_eq!(earliest(at(5, 0), at(5, 30) - Duration::from_nanos(1), half_an_hour), at(5, 0), "rounded");
         assert_eq!(time(Duration::new(7, 8)), Time { sec: 7, nsec: 8 });
+    }
+
+    #[test]
+    fn whole_seconds_are_the_whole_second() {
+        let since = |sec, nsec| may_be_since(Time { sec, nsec }, Time { sec: 100, nsec: 500_000_000 });
+        assert!(since(100, 500_000_000) && since(101, 1) && since(101, 0) && since(100, 0));
+        assert!(!since(100, 499_999_999) && !since(100, 1) && !since(99, 0) && !since(i64::MIN, 0));
     }
 }

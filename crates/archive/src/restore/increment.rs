@@ -13,8 +13,9 @@ use gate::long::{c_string, open_beneath, statx_long};
 use gate::{Errno, Fd, Gate};
 use ondisk::dirent::{EntryType, entries};
 use ondisk::pax::dumpdir::{self, Code};
+use ondisk::pax::{Kind, Member};
 
-use super::name::{Renames, after, clean, split};
+use super::name::{Renames, after, clean, join, split};
 use super::remove::remove;
 use super::{Restorer, Trouble, on_the_way};
 use crate::input::Input;
@@ -26,6 +27,8 @@ struct Present {
     is_directory: bool,
     /// Whether it stays.
     stays: bool,
+    /// The name that a list has it by.
+    listed: Vec<u8>,
 }
 
 impl Restorer<'_> {
@@ -72,7 +75,8 @@ impl Restorer<'_> {
             (b"", None) => Err(Trouble::because("not renamed: the archive names no temporary directory")),
             (name, _) => clean(name).map(|name| name.path).map_err(refused),
         };
-        let (from, to) = (whole(from)?, whole(to)?);
+        let last = |name: Vec<u8>| self.chosen.place(&name).unwrap_or(name);
+        let (from, to) = (last(whole(from)?), last(whole(to)?));
         if from.is_empty() || to.is_empty() {
             return Err(Trouble::because("not renamed: it is the directory to restore into"));
         }
@@ -141,28 +145,49 @@ impl Restorer<'_> {
         done
     }
 
-    /// Takes away what is in a directory, the last on the way, and was not when the increment was made.
-    pub(super) fn purge(&mut self, path: &[u8], text: &[u8]) -> Result<(), Trouble> {
+    /// Does what an increment says of a directory that was not chosen, as far as it is about what was.
+    pub(super) fn pass_by(&mut self, member: &Member, text: &[u8]) -> Result<(), Trouble> {
+        self.renames(&member.path, text);
+        let Ok(name) = clean(&member.path) else { return Ok(()) };
+        let Some(place) = self.chosen.place(&name.path) else { return Ok(()) };
+        let is_above = self.chosen.below(&place).next().is_some();
+        if !is_above || open_beneath(self.top.as_fd(), &place, Open::PATH | Open::DIRECTORY).is_err() {
+            return Ok(());
+        }
+        self.enter(&place)?;
+        self.purge(&place, &name.path, text)
+    }
+
+    /// Takes away what is in a directory, the last on the way, and was not when the increment was made. The archive has it by
+    /// the name `name`.
+    pub(super) fn purge(&mut self, path: &[u8], name: &[u8], text: &[u8]) -> Result<(), Trouble> {
         let Some(said) = dumpdir::entries(text) else {
             let what = "what the archive says of its entries cannot be read: nothing in it is taken away";
             return Err(Trouble::because(what));
         };
         let here = self.here()?;
         let mut present = list(&here)?;
-        present.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        present.retain_mut(|entry| {
+            let listed = self.chosen.listed(name, path, entry.name.to_bytes());
+            listed.map(|listed| entry.listed = listed).is_some()
+        });
+        present.sort_unstable_by(|a, b| a.listed.cmp(&b.listed));
+        let is_whole = self.chosen.has(path);
+        let dir = name;
         let (mut missing, mut first_missing) = (0_u64, None);
         for (code, name) in said {
-            let at = present.binary_search_by(|entry| entry.name.to_bytes().cmp(name)).ok();
+            let at = present.binary_search_by(|entry| entry.listed[..].cmp(name)).ok();
             match (code, at.and_then(|at| present.get_mut(at))) {
                 (Code::Y, Some(entry)) => entry.stays = !entry.is_directory,
                 (Code::D, Some(entry)) => entry.stays = entry.is_directory,
                 // Of a directory, GNU tar says so now and then.
                 (Code::N, Some(entry)) => entry.stays = true,
-                (Code::N, None) => {
+                // It may be known to come to lie elsewhere.
+                (Code::N, None) if is_whole && self.chosen.place(&join(dir, name)) == Some(join(path, name)) => {
                     missing += 1;
                     first_missing.get_or_insert(name);
                 }
-                (Code::Y | Code::D | Code::R | Code::T | Code::X, _) => {}
+                (Code::Y | Code::N | Code::D | Code::R | Code::T | Code::X, _) => {}
             }
         }
         if let Some(first) = first_missing {
@@ -173,12 +198,17 @@ impl Restorer<'_> {
             self.remarks.warn(if path.is_empty() { b"." } else { path }, Trouble::because(what));
         }
         for entry in present.iter().filter(|entry| !entry.stays) {
-            let whole = if path.is_empty() {
-                entry.name.to_bytes().to_vec()
-            } else {
-                [path, b"/", entry.name.to_bytes()].concat()
-            };
-            self.counts.removed += remove(&here, &entry.name, &whole, &mut self.remarks);
+            let whole = join(path, entry.name.to_bytes());
+            if self.chosen.has(&whole) {
+                self.counts.removed += remove(&here, &entry.name, &whole, &mut self.remarks);
+            }
+            // Of what was not chosen, what was is taken away.
+            for gone in self.chosen.below(&whole).filter(|_| !self.chosen.has(&whole)) {
+                let (above, name) = split(gone);
+                if let (Ok(above), Ok(name)) = (open_beneath(self.top.as_fd(), above, Open::SCAN), c_string(name)) {
+                    self.counts.removed += remove(&Rc::new(above), &name, gone, &mut self.remarks);
+                }
+            }
             self.linked = None;
         }
         Ok(())
@@ -208,34 +238,45 @@ fn list(here: &Rc<Fd>) -> Result<Vec<Present>, Trouble> {
                 EntryType::Unknown => statx(&dir, entry.name, At::SYMLINK_NOFOLLOW, Want::TYPE)
                     .is_ok_and(|seen| seen.file_type == FileType::Directory),
             };
-            present.push(Present { name: entry.name.to_owned(), is_directory, stays: false });
+            let name = entry.name.to_owned();
+            present.push(Present { name, is_directory, stays: false, listed: Vec::new() });
         }
     }
 }
 
 /// The renames that archives carry out, each in its first directory; none for one that cannot be read twice. The first archive
 /// carries out none.
-pub(super) fn traced(archives: &[Vec<u8>]) -> Vec<Renames> {
+pub(super) fn traced(archives: &[Vec<u8>]) -> Vec<Option<Renames>> {
     let of = |(at, archive): (usize, &Vec<u8>)| {
         let is_plain =
             || statx_long(archive, At::empty(), Want::TYPE).is_ok_and(|seen| seen.file_type == FileType::Regular);
         if at == 0 || archive == b"-" || !is_plain() {
             return None;
         }
-        let first = Input::open(archive).ok()?.next().ok()??;
-        Some(pairs(first.dumpdir.as_deref()?))
+        let mut input = Input::open(archive).ok()?;
+        loop {
+            match input.next().ok()? {
+                None => return Some(Renames::new()),
+                Some(first) if first.kind == Kind::Directory => {
+                    return Some(first.dumpdir.as_deref().map_or_else(Renames::new, pairs));
+                }
+                Some(_) => {}
+            }
+        }
     };
-    archives.iter().enumerate().map(|each| of(each).unwrap_or_default()).collect()
+    archives.iter().enumerate().map(of).collect()
 }
 
 /// The renames that a dumpdir tells of. Of directories that came along with the one that they are in, GNU tar tells as well: those
 /// are left out.
 pub(super) fn pairs(text: &[u8]) -> Renames {
     /// More than these are not kept; only names that were chosen are looked for by them.
-    const MOST: usize = 100_000;
+    const MOST: usize = 50_000;
+    /// Nor more bytes of names.
+    const BYTES: usize = 4 << 20;
     /// With more than these, nobody looks which go without saying: that takes time with their square.
     const FEW: usize = 1000;
-    let mut renames = Renames::new();
+    let (mut renames, mut bytes) = (Renames::new(), 0);
     let mut from = Vec::new();
     // No name has a NUL in it, so that it can be that of the temporary directory.
     let key = |name: &[u8]| clean(name).map_or(b"\0".to_vec(), |name| name.path);
@@ -245,7 +286,9 @@ pub(super) fn pairs(text: &[u8]) -> Renames {
             Code::T => {
                 let (old, new) = (std::mem::take(&mut from), key(name));
                 let is_known = renames.len() < FEW && renames.iter().fold(old.clone(), after) == new;
-                if !is_known && renames.len() < MOST {
+                let size = bytes + old.len() + new.len();
+                if !is_known && renames.len() < MOST && size <= BYTES {
+                    bytes = size;
                     renames.push((old, new));
                 }
             }

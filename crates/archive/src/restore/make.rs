@@ -50,7 +50,8 @@ impl Restorer<'_> {
         }
         self.counts.directories += 1;
         if let Some(dumpdir) = dumpdir {
-            self.purge(path, dumpdir)?;
+            let name = clean(&member.path).map_or_else(|_| path.to_vec(), |name| name.path);
+            self.purge(path, &name, dumpdir)?;
         }
         Ok(())
     }
@@ -185,6 +186,8 @@ impl Restorer<'_> {
     pub(super) fn link(&mut self, path: &[u8], name: &CStr, member: &Member) -> Result<(), Trouble> {
         let wrong = |why| Trouble::because(format!("not restored: of the name that it is another one of, {why}"));
         let target = clean(&member.link).map_err(wrong)?.path;
+        // What is to be gone in the end is not there.
+        let target = self.chosen.place(&target).unwrap_or(target);
         let (dir, file) = split(&target);
         if target == path {
             return Ok(());

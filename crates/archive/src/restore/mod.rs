@@ -159,7 +159,7 @@ pub fn restore(question: &Question, desk: &Desk, say: &mut dyn FnMut(Step<'_>)) 
         })?;
     }
     if !chosen.is_all() {
-        chosen.trace(&increment::traced(&question.archives));
+        chosen.trace(increment::traced(&question.archives));
     }
     if question.dry_run {
         return rehearsal::rehearse(question, chosen, Rc::new(dir), desk, say);
@@ -370,11 +370,11 @@ impl<'a> Restorer<'a> {
             let done = match taken(&member, &mut self.chosen, &mut self.remarks) {
                 Ok(Some(path)) => self.member(&path, &member, &mut input),
                 Ok(None) => {
-                    // What was chosen may come along with a directory that was not.
-                    if let Some(dumpdir) = member.dumpdir.as_deref().filter(|_| self.is_later) {
-                        self.renames(&member.path, dumpdir);
+                    // What was chosen may come along with a directory that was not, or be gone from one.
+                    match member.dumpdir.as_deref().filter(|_| self.is_later) {
+                        Some(dumpdir) => self.pass_by(&member, dumpdir).map_err(Halt::One),
+                        None => Ok(()),
                     }
-                    Ok(())
                 }
                 Err(trouble) => Err(Halt::One(trouble)),
             };
@@ -540,16 +540,14 @@ impl<'a> Restorer<'a> {
     }
 }
 
-/// The clean name of a member that is to be restored; `None` for one that was not chosen.
+/// The name under which a member is to be restored; `None` for one that was not chosen.
 fn taken(member: &Member, chosen: &mut Chosen, remarks: &mut Remarks) -> Result<Option<Vec<u8>>, Trouble> {
     let name = clean(&member.path).map_err(|why| Trouble::because(format!("not restored: {why}")))?;
-    if !chosen.takes(&name.path) {
-        return Ok(None);
-    }
+    let Some(place) = chosen.takes(&name.path) else { return Ok(None) };
     if name.was_absolute {
         remarks.note("the slash that names begin with is left away: all is restored beneath the directory");
     }
-    Ok(Some(name.path))
+    Ok(Some(place))
 }
 
 /// Warns of what was asked for and is in no archive.

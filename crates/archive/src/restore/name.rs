@@ -1,6 +1,7 @@
 //! Names in archives: which are sound, and which were chosen.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// A name of an archive, as seen from DIR.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,15 +51,21 @@ pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
 pub(super) type Renames = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// The PATHs that were asked for; all, if there are none. They are names after the last archive: what has them may have other
-/// names in earlier ones.
+/// names in earlier ones, and is made under the last one at once.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
     /// As they were given, each with whether it was met.
     given: Vec<(Vec<u8>, bool)>,
-    /// For each archive, the names that they have there, and which of them it is.
-    names: Vec<HashMap<Vec<u8>, usize>>,
+    /// Which of them a clean name is.
+    names: BTreeMap<Vec<u8>, usize>,
+    /// The renames that each archive carries out, where they are known.
+    renames: Vec<Option<Renames>>,
     /// The archive at hand.
     turn: usize,
+    /// Where what has a name there comes to lie in the end.
+    then: Places,
+    /// What that which has a name in the end has for one there.
+    before: Places,
 }
 
 impl Chosen {
@@ -67,7 +74,7 @@ impl Chosen {
     pub(super) fn new(paths: &[Vec<u8>]) -> Result<Chosen, (Vec<u8>, &'static str)> {
         let name = |(at, raw): (usize, &Vec<u8>)| Ok((clean(raw).map_err(|why| (raw.clone(), why))?.path, at));
         let names = paths.iter().enumerate().map(name).collect::<Result<_, _>>()?;
-        Ok(Chosen { given: paths.iter().map(|raw| (raw.clone(), false)).collect(), names: vec![names], turn: 0 })
+        Ok(Chosen { given: paths.iter().map(|raw| (raw.clone(), false)).collect(), names, ..Chosen::default() })
     }
 
     /// Whether everything was asked for.
@@ -75,44 +82,71 @@ impl Chosen {
         self.given.is_empty()
     }
 
-    /// Works out the names in each archive from the renames that each carries out.
-    pub(super) fn trace(&mut self, renames: &[Renames]) {
-        let mut names = self.names.pop().unwrap_or_default();
-        let mut all = Vec::new();
-        for renames in renames.iter().rev() {
-            all.push(names.clone());
-            names = renames.iter().rev().fold(names, before);
-        }
-        all.reverse();
-        self.names = all;
+    /// Works out the names in each archive from the renames that each carries out; `None` where they are not known.
+    pub(super) fn trace(&mut self, renames: Vec<Option<Renames>>) {
+        self.renames = renames;
+        self.aim();
     }
 
     /// Goes on to the next archive.
     pub(super) fn next_archive(&mut self) {
         self.turn += 1;
+        self.aim();
     }
 
-    /// Whether a clean name is one of them or below one.
-    pub(super) fn takes(&mut self, path: &[u8]) -> bool {
-        let Some(names) = self.names.get(self.turn).or(self.names.last()) else { return true };
-        if self.given.is_empty() {
-            return true;
-        }
-        let ends = path.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at);
-        let found = std::iter::once(0).chain(ends).chain([path.len()]).find_map(|end| names.get(&path[..end]));
-        if let Some((_, is_met)) = found.and_then(|&at| self.given.get_mut(at)) {
+    fn aim(&mut self) {
+        (self.then, self.before) = Default::default();
+        let later = || self.renames.iter().skip(self.turn + 1).flatten().flatten();
+        later().rev().for_each(|(old, new)| self.then.carry(old, new));
+        later().for_each(|(old, new)| self.before.carry(new, old));
+    }
+
+    /// Where a member with a clean name is made, if it was chosen.
+    pub(super) fn takes(&mut self, path: &[u8]) -> Option<Vec<u8>> {
+        let place = self.place(path)?;
+        if let Some((_, is_met)) = self.nearest(&place).and_then(|at| self.given.get_mut(at)) {
             *is_met = true;
         }
-        found.is_some()
+        self.has(&place).then_some(place)
     }
 
-    /// Whether a directory that is to be renamed may hold anything that was chosen, as things were before this archive.
+    /// Where what has a clean name in the archive at hand comes to lie; `None` if it is gone by then.
+    pub(super) fn place(&self, path: &[u8]) -> Option<Vec<u8>> {
+        self.then.of(path)
+    }
+
+    /// Whether what comes to lie under a name was chosen.
+    pub(super) fn has(&self, place: &[u8]) -> bool {
+        self.is_all() || self.nearest(place).is_some()
+    }
+
+    /// The PATHs that come to lie below a directory.
+    pub(super) fn below(&self, dir: &[u8]) -> impl Iterator<Item = &[u8]> {
+        self.names.keys().map(|name| &name[..]).filter(move |name| *name != dir && is_within(name, dir))
+    }
+
+    /// By which name the list of a directory, which has the name `dir` in the archive at hand, has to do with something in
+    /// the place of that directory; `None` if by none, or if nothing of it was chosen.
+    pub(super) fn listed(&self, dir: &[u8], place: &[u8], name: &[u8]) -> Option<Vec<u8>> {
+        if self.is_all() {
+            return Some(name.to_vec());
+        }
+        let whole = join(place, name);
+        let was = self.before.of(&whole).filter(|_| self.has(&whole) || self.below(&whole).next().is_some())?;
+        let (above, name) = split(&was);
+        (above == dir).then(|| name.to_vec())
+    }
+
+    /// Whether a rename of the archive at hand is to be carried out: what was chosen has its last name already, where the renames
+    /// were known.
     pub(super) fn has_in(&self, dir: &[u8]) -> bool {
-        let is_within =
-            |path: &[u8], dir: &[u8]| dir.is_empty() || matches!(path.strip_prefix(dir), Some([] | [b'/', ..]));
-        let names = self.turn.checked_sub(1).and_then(|before| self.names.get(before)).or(self.names.last());
-        let may = |path: &Vec<u8>| is_within(path, dir) || is_within(dir, path);
-        self.given.is_empty() || names.is_some_and(|names| names.keys().any(may))
+        let is_known = self.renames.get(self.turn).is_some_and(Option::is_some);
+        self.is_all() || !is_known && (self.has(dir) || self.below(dir).next().is_some())
+    }
+
+    /// Which PATH a clean name is, or is below.
+    fn nearest(&self, path: &[u8]) -> Option<usize> {
+        ends(path, b'/').find_map(|end| self.names.get(&path[..end])).copied()
     }
 
     /// Those that were never met, as they were given.
@@ -131,22 +165,66 @@ pub(super) fn after(name: Vec<u8>, (old, new): &(Vec<u8>, Vec<u8>)) -> Vec<u8> {
     }
 }
 
-/// The names that what has these names had before a rename.
-fn before(names: HashMap<Vec<u8>, usize>, (old, new): &(Vec<u8>, Vec<u8>)) -> HashMap<Vec<u8>, usize> {
-    let mut were = HashMap::new();
-    for (name, at) in names {
-        match name.strip_prefix(&new[..]) {
-            Some(rest @ ([] | [b'/', ..])) => drop(were.insert([old, rest].concat(), at)),
-            _ => {
-                // What was renamed into a directory is chosen with it.
-                if name.is_empty() || matches!(new.strip_prefix(&name[..]), Some([b'/', ..])) {
-                    were.insert(old.clone(), at);
-                }
-                were.insert(name, at);
-            }
+/// Where what has a name is at another time. What is below a name goes along, as far as no name below says otherwise; what has no
+/// name here is where it was. `None`: it is nowhere.
+///
+/// In the keys, a NUL stands for the slash: so all that is below a name follows it.
+#[derive(Debug, Default)]
+struct Places(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
+
+impl Places {
+    fn of(&self, name: &[u8]) -> Option<Vec<u8>> {
+        let key = key(name);
+        match ends(&key, 0).find_map(|end| Some((end, self.0.get(&key[..end])?))) {
+            None => Some(name.to_vec()),
+            Some((end, to)) => to.as_ref().map(|to| [to, &name[end..]].concat()),
         }
     }
-    were
+
+    /// Is from now on of the names before a rename, or after one that is undone: what had the name `from` then has the name `to` now.
+    /// What had that one is gone.
+    fn carry(&mut self, from: &[u8], to: &[u8]) {
+        if from.is_empty() || to.is_empty() || is_within(from, to) || is_within(to, from) {
+            return;
+        }
+        let whole = self.of(to);
+        let (from, to) = (key(from), key(to));
+        drop(self.take(&from));
+        for (name, place) in self.take(&to) {
+            self.0.insert([&from, &name[to.len()..]].concat(), place);
+        }
+        self.0.insert(from, whole);
+        self.0.insert(to, None);
+    }
+
+    /// Takes out what is said of a key, and of what is below it.
+    fn take(&mut self, key: &[u8]) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        let from = self.0.range::<[u8], _>((Bound::Included(key), Bound::Unbounded));
+        let below = from.map(|(name, _)| name).take_while(|name| name.starts_with(key));
+        let below: Vec<_> = below.filter(|name| matches!(name[key.len()..], [] | [0, ..])).cloned().collect();
+        below.into_iter().filter_map(|name| self.0.remove_entry(&name)).collect()
+    }
+}
+
+/// A name in which a NUL stands for the slash.
+pub(super) fn key(path: &[u8]) -> Vec<u8> {
+    path.iter().map(|&b| if b == b'/' { 0 } else { b }).collect()
+}
+
+/// Where a name ends, and each directory above it, up to DIR itself.
+fn ends(path: &[u8], slash: u8) -> impl Iterator<Item = usize> {
+    let above = path.iter().enumerate().rev().filter(move |(_, b)| **b == slash).map(|(at, _)| at);
+    std::iter::once(path.len()).chain(above).chain([0])
+}
+
+/// The name of something in a directory.
+pub(super) fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    if dir.is_empty() { name.to_vec() } else { [dir, b"/", name].concat() }
+}
+
+/// Whether a clean name is another one, or below it.
+fn is_within(path: &[u8], dir: &[u8]) -> bool {
+    dir.is_empty() || matches!(path.strip_prefix(dir), Some([] | [b'/', ..]))
 }
 
 #[cfg(test)]
@@ -177,39 +255,61 @@ mod tests {
         for (path, is_taken) in
             [("a/b", true), ("a/b/c", true), ("a/bc", false), ("a", false), ("x", true), ("xy", false)]
         {
-            assert_eq!(some.takes(path.as_bytes()), is_taken, "{path}");
+            assert_eq!(some.takes(path.as_bytes()).is_some(), is_taken, "{path}");
         }
         assert_eq!(some.missed(), [b"never".to_vec()]);
         assert!(Chosen::new(&[b"../x".to_vec()]).is_err());
-        assert!(chosen(&["."]).takes(b"anything"));
-        assert!(chosen(&[]).takes(b"anything") && chosen(&[]).is_all());
+        assert!(chosen(&["."]).takes(b"anything").is_some());
+        assert!(chosen(&[]).takes(b"anything").is_some() && chosen(&[]).is_all());
+    }
+
+    /// The names that are made of some names in the archive at hand; nothing for what is not chosen.
+    fn taken<const N: usize>(some: &mut Chosen, paths: [&str; N]) -> [String; N] {
+        paths.map(|path| String::from_utf8(some.takes(path.as_bytes()).unwrap_or_default()).unwrap())
+    }
+
+    fn renames(all: &[(&str, &str)]) -> Option<Renames> {
+        Some(all.iter().map(|(old, new)| (old.as_bytes().to_vec(), new.as_bytes().to_vec())).collect())
     }
 
     #[test]
     fn a_chosen_path_is_known_by_its_earlier_names() {
-        let renames = |all: &[(&str, &str)]| -> Renames {
-            all.iter().map(|(old, new)| (old.as_bytes().to_vec(), new.as_bytes().to_vec())).collect()
-        };
         let mut some = chosen(&["now/x", "into", "swap1"]);
         let swap = [("swap1", "\0"), ("swap2", "swap1"), ("\0", "swap2")];
-        some.trace(&[
+        some.trace(vec![
             renames(&[]),
             renames(&[("first", "then")]),
             renames(&[("then", "now"), ("from", "into/it")]),
             renames(&swap),
         ]);
-        let taken = |some: &mut Chosen| {
-            ["first/x", "then/x", "now/x", "then/y", "into/z", "from/z", "swap1", "swap2"]
-                .map(|path| some.takes(path.as_bytes()))
-        };
-        assert_eq!(taken(&mut some), [true, false, false, false, true, true, false, true]);
+        let paths = ["first/x", "then/x", "now/x", "then/y", "into/z", "from/z", "swap1", "swap2/f"];
+        assert_eq!(taken(&mut some, paths), ["now/x", "", "", "", "into/z", "into/it/z", "", "swap1/f"]);
         some.next_archive();
-        assert!(some.has_in(b"first") && !some.has_in(b"then") && some.has_in(b"from/z"));
-        assert_eq!(taken(&mut some), [false, true, false, false, true, true, false, true]);
+        assert_eq!(taken(&mut some, paths), ["", "now/x", "", "", "into/z", "into/it/z", "", "swap1/f"]);
         some.next_archive();
-        assert_eq!(taken(&mut some), [false, false, true, false, true, false, false, true]);
+        assert_eq!(taken(&mut some, paths), ["", "", "now/x", "", "into/z", "", "", "swap1/f"]);
         some.next_archive();
-        assert_eq!(taken(&mut some), [false, false, true, false, true, false, true, false]);
+        assert_eq!(taken(&mut some, paths), ["", "", "now/x", "", "into/z", "", "swap1", ""]);
         assert!(some.missed().is_empty());
+    }
+
+    #[test]
+    fn what_comes_to_lie_elsewhere_or_is_gone_is_not_chosen() {
+        let mut some = chosen(&["z", "a"]);
+        some.trace(vec![renames(&[]), renames(&[("a", "z")]), renames(&[("z/out", "b"), ("c", "z/in")])]);
+        let paths = ["a", "a/f", "a/out", "a/out/f", "z/f", "c/f", "b"];
+        assert_eq!(taken(&mut some, paths), ["z", "z/f", "", "", "", "z/in/f", ""], "another z, which was removed");
+        some.next_archive();
+        assert_eq!(
+            taken(&mut some, paths),
+            ["a", "a/f", "a/out", "a/out/f", "z/f", "z/in/f", ""],
+            "another a, which is new"
+        );
+        assert_eq!(some.listed(b"z", b"z", b"f"), Some(b"f".to_vec()));
+        assert_eq!(some.listed(b"z", b"z", b"in"), None, "not yet in it");
+        assert_eq!(some.listed(b"", b"", b"z"), Some(b"z".to_vec()));
+        assert_eq!(some.listed(b"", b"", b"other"), None);
+        some.next_archive();
+        assert_eq!(taken(&mut some, paths), ["a", "a/f", "a/out", "a/out/f", "z/f", "", ""]);
     }
 }

@@ -16,7 +16,7 @@ use ondisk::pax::dumpdir::{self, Code};
 use ondisk::pax::{Kind, Member};
 
 use super::increment::pairs;
-use super::name::Chosen;
+use super::name::{Chosen, clean, join, key};
 use super::{Answer, Counts, Desk, Question, Remarks, Stopped, missed, taken, unread};
 use crate::input::{Failure, Input};
 
@@ -93,7 +93,7 @@ impl Rehearsal<'_> {
             }
             match taken(&member, &mut self.chosen, &mut self.remarks) {
                 Ok(Some(path)) => self.member(&path, &member),
-                Ok(None) => self.renames(&member),
+                Ok(None) => self.pass_by(&member),
                 Err(trouble) => {
                     self.counts.skipped += 1;
                     self.remarks.warn(&member.path, trouble);
@@ -126,7 +126,19 @@ impl Rehearsal<'_> {
             self.made.insert(key(path), member.kind == Kind::Directory);
         }
         if let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later) {
-            self.purge(path, text);
+            let name = clean(&member.path).map_or_else(|_| path.to_vec(), |name| name.path);
+            self.purge(path, &name, text);
+        }
+    }
+
+    /// What an increment says of a directory that was not chosen, as far as it is about what was.
+    fn pass_by(&mut self, member: &Member) {
+        self.renames(member);
+        let place = clean(&member.path).ok().and_then(|name| Some((self.chosen.place(&name.path)?, name.path)));
+        if let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later)
+            && let Some((place, name)) = place
+        {
+            self.purge(&place, &name, text);
         }
     }
 
@@ -153,7 +165,7 @@ impl Rehearsal<'_> {
             .collect()
     }
 
-    fn purge(&mut self, path: &[u8], text: &[u8]) {
+    fn purge(&mut self, path: &[u8], dir: &[u8], text: &[u8]) {
         let inside = if path.is_empty() { Vec::new() } else { [&key(path)[..], b"\0"].concat() };
         let mut present = self.on_disk(path);
         let from = self.made.range::<[u8], _>((Bound::Included(&inside[..]), Bound::Unbounded));
@@ -163,10 +175,15 @@ impl Rehearsal<'_> {
                 present.insert(name.to_vec(), *is_directory);
             }
         }
+        // By the names that a list has them by.
+        let listed =
+            |(name, is_directory): (Vec<u8>, bool)| Some((self.chosen.listed(dir, path, &name)?, (name, is_directory)));
+        let mut present: BTreeMap<_, _> = present.into_iter().filter_map(listed).collect();
         for (code, name) in dumpdir::entries(text).into_iter().flatten() {
+            let is_directory = present.get(name).map(|(_, is_directory)| *is_directory);
             let stays = match code {
-                Code::Y => present.get(name) == Some(&false),
-                Code::D => present.get(name) == Some(&true),
+                Code::Y => is_directory == Some(false),
+                Code::D => is_directory == Some(true),
                 Code::N => true,
                 Code::R | Code::T | Code::X => false,
             };
@@ -174,8 +191,18 @@ impl Rehearsal<'_> {
                 present.remove(name);
             }
         }
-        for name in present.into_keys() {
-            let whole = if path.is_empty() { name } else { [path, b"/", &name].concat() };
+        let gone = present.into_values().flat_map(|(name, _)| {
+            let whole = join(path, &name);
+            let is_chosen = self.chosen.has(&whole);
+            let below = self
+                .chosen
+                .below(&whole)
+                .filter(|gone| !is_chosen && self.made.contains_key(&key(gone)))
+                .map(<[u8]>::to_vec)
+                .collect::<Vec<_>>();
+            is_chosen.then_some(whole).into_iter().chain(below)
+        });
+        for whole in gone.collect::<Vec<_>>() {
             (self.say)(Step { what: "remove", path: &whole, other: None });
             self.counts.removed += 1;
             for (gone, _) in self.below(&key(&whole)) {
@@ -197,9 +224,4 @@ impl Rehearsal<'_> {
         }
         present
     }
-}
-
-/// A name as the tree of those made has it.
-fn key(path: &[u8]) -> Vec<u8> {
-    path.iter().map(|&b| if b == b'/' { 0 } else { b }).collect()
 }

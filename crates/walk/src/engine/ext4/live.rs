@@ -9,6 +9,7 @@ use super::Crew;
 use super::tree::{State, Tree, each_inode};
 use crate::engine::stat::{BUFFER, list, subtree};
 use crate::entry::{Dir, append, time};
+use crate::moment::may_be_since;
 
 /// Finds the directories that have changed since a time, and lists those and all others that cannot be read from the device.
 /// If all is `quiet`, nothing has changed in the file system.
@@ -26,7 +27,7 @@ pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, quiet: bool)
         let mut buffer = Vec::new();
         for range in claims {
             each_inode(crew.device, tree, &doubtful[range], &mut buffer, |index, inode| {
-                if inode.is_none_or(|inode| !inode.is_directory() || time(inode.ctime()) >= since) {
+                if inode.is_none_or(|inode| !inode.is_directory() || may_be_since(time(inode.ctime()), since)) {
                     changed.push(index);
                 }
             });

@@ -12,6 +12,7 @@ use super::tree::{Item, Names, State, Tree, WINDOW};
 use crate::engine::stat::{cross_at, subtree};
 use crate::entry::{Dir, Entry, Meta, append, time};
 use crate::job::{Crossing, Place, c_name, look_at};
+use crate::moment::may_be_since;
 use crate::sink::Worker;
 
 /// Gives every name that was found on the device, with the row of its inode. What has changed since a time is settled with
@@ -168,7 +169,7 @@ impl<'a> Clerk<'a> {
     #[inline]
     fn meta(&self, inode: &Inode<'_>) -> Option<Meta> {
         let ctime = time(inode.ctime());
-        if ctime >= self.since || inode.is_encrypted_symlink() || inode.is_reserved() {
+        if may_be_since(ctime, self.since) || inode.is_encrypted_symlink() || inode.is_reserved() {
             return None;
         }
         let (major, minor) = inode.rdev();

@@ -247,11 +247,11 @@ fn load(
     let mut inside = 0;
     into.reserve(wanted.len());
     for row in wanted {
-        if (dir.0, dir.1) != (tops[row], dirs[row].data()) {
+        if (dir.0, dir.1) != (tops[row], &dirs[row]) {
             *children.entry(dir.2).or_default() += std::mem::take(&mut inside);
-            dir = (tops[row], dirs[row].data(), hash(tops[row], dirs[row].data()));
+            dir = (tops[row], &dirs[row], hash(tops[row], &dirs[row]));
         }
-        let name = names[row].data();
+        let name = &names[row];
         let meta = Meta {
             ino: inos[row],
             mode: modes[row],

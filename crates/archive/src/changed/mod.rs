@@ -248,7 +248,7 @@ fn named(reader: &Reader, index: &Index, found: &Found, outcomes: &[Outcome]) ->
         let (dirs, files) = (reader.names(group, "dir")?, reader.names(group, "name")?);
         for &place in here {
             let at = (u64::from(place) - first) as usize;
-            names.insert(place, join(dirs[at].data(), files[at].data()));
+            names.insert(place, join(&dirs[at], &files[at]));
         }
     }
     let (mut entries, mut carried) = (Vec::new(), Vec::new());

@@ -183,7 +183,7 @@ impl Base {
             let tops = self.reader.numbers32(group, "top")?;
             for &place in here {
                 let at = (u64::from(place) - first) as usize;
-                let name = (dirs[at].data().to_vec(), names[at].data().to_vec());
+                let name = (dirs[at].to_vec(), names[at].to_vec());
                 named.push((digest::top(tops[at] as usize), name));
             }
         }

@@ -148,8 +148,8 @@ impl Base {
             }
         };
         let top = |row: u32| digest::top(rows.top(row as usize));
-        let is_dir = |row: u32| rows.is_dir(row as usize);
-        let outcome = compare(rows.len() as u32, entry, is_dir, top, &index, |wanted| self.names(wanted))?;
+        let kinds = (|row: u32| rows.is_dir(row as usize), |row: u32| rows.is_linked(row as usize));
+        let outcome = compare(rows.len() as u32, entry, kinds, top, &index, |wanted| self.names(wanted))?;
         drop(index);
         let mut plan = planned(rows, &outcome);
         if with_hashes {
@@ -241,9 +241,9 @@ fn planned(rows: &Rows, outcome: &Outcome) -> Plan {
         if *fate == Fate::Replaces {
             plan.set_replacing(row);
         }
-        let meta = rows.meta(row);
-        let earlier = (step == Step::Whole && meta.nlink > 1 && !meta.is_dir())
-            .then(|| *first.entry((meta.dev, meta.ino)).or_insert(row))
+        let earlier = (step == Step::Whole && rows.is_linked(row))
+            .then(|| rows.meta(row))
+            .map(|meta| *first.entry((meta.dev, meta.ino)).or_insert(row))
             .filter(|earlier| *earlier != row);
         plan.set(row, earlier.map_or(step, Step::Link));
     }

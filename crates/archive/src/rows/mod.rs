@@ -146,6 +146,11 @@ impl Rows {
         self.kind(row) == Type::Directory
     }
 
+    /// Whether a row is no directory and has other names, in the tree or elsewhere.
+    pub fn is_linked(&self, row: usize) -> bool {
+        self.class(row).nlink > 1 && !self.is_dir(row)
+    }
+
     /// Number of the part that a row is in: an index into [`Rows::parts`].
     pub fn part(&self, row: usize) -> usize {
         self.class(row).part as usize

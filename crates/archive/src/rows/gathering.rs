@@ -5,6 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
+use gate::fs::Statfs;
+use gate::process::in_large_pages;
 use mounts::Warning;
 use walk::{By, Desk, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker, digest};
 
@@ -35,6 +37,21 @@ pub(super) struct Heap {
 impl Heap {
     /// More rows than this have no numbers.
     pub(super) const MOST: usize = NONE as usize;
+
+    /// Makes room for so many rows, about, if there is none yet: rows need not move then when there are more of them. It costs
+    /// nothing until they come.
+    fn expect(&mut self, rows: u64) {
+        /// Nobody else's files are all to be reckoned with.
+        const MOST: u64 = 8 << 20;
+        const NAME: usize = 32;
+        let rows = rows.min(MOST) as usize;
+        if self.rows.capacity() == 0 && self.rows.try_reserve_exact(rows).is_ok() {
+            in_large_pages(&mut self.rows);
+            if self.names.0.try_reserve_exact(NAME * rows).is_ok() {
+                in_large_pages(&mut self.names.0);
+            }
+        }
+    }
 
     /// Takes over what is in another one, which is empty then. False when there is no room for it.
     pub(super) fn append(&mut self, other: &mut Heap) -> bool {
@@ -188,6 +205,8 @@ impl Sink for Gathering<'_> {
             self.parts.turn_to(source as usize);
         }
         self.parts.begin(ground, by, self.with_tokens);
+        let Statfs { files, files_free, .. } = ground.statfs;
+        self.heap.lock().unwrap_or_else(|e| e.into_inner()).expect(files.saturating_sub(files_free));
         self.wait(Some(ground.statfs.magic));
     }
 

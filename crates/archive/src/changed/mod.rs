@@ -141,6 +141,7 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
             threads: question.threads,
             one_file_system: about.options.one_file_system,
             filter: filter.clone(),
+            expected: Some(about.entries),
             ..Walk::default()
         };
         walk(&asked, sink, desk).map_err(Failure::Walk)

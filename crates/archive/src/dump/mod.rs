@@ -173,6 +173,7 @@ fn everything(
             (rows, gathered, plan)
         }
         Some(base) => {
+            let asked = gather::Question { expected: Some(base.entries()), ..asked };
             let (gathering, mut gathered) = collect(&asked, true, desk)?;
             if !desk.has_warnings() && gathering.seen(&gathered).is_some_and(|seen| base.is_all(&seen, question)) {
                 let known = "the digest of all entries is that of the catalog";
@@ -360,6 +361,7 @@ pub fn asked(question: &Question, for_catalog: Option<Moment>) -> gather::Questi
         excludes: question.options.excludes.clone(),
         for_catalog,
         max_depth: question.options.max_depth,
+        expected: None,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use gate::process::in_large_pages;
+use gate::process::large_room;
 use ondisk::Dev;
 use ondisk::pax::dumpdir::{self, Code};
 use walk::Type;
@@ -188,8 +188,8 @@ pub struct Hashes {
 impl Hashes {
     /// Room for so many rows, none known.
     pub fn new(rows: usize) -> Hashes {
-        let mut all = vec![[0; 32]; rows];
-        in_large_pages(&mut all);
+        let mut all = large_room(rows).unwrap_or_default();
+        all.resize(rows, [0; 32]);
         Hashes { all, known: vec![0; rows.div_ceil(64)] }
     }
 

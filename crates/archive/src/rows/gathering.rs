@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 use gate::fs::Statfs;
-use gate::process::in_large_pages;
+use gate::process::large_room;
 use mounts::Warning;
 use walk::{By, Desk, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker, digest};
 
@@ -38,18 +38,19 @@ impl Heap {
     /// More rows than this have no numbers.
     pub(super) const MOST: usize = NONE as usize;
 
-    /// Makes room for so many rows, about, if there is none yet: rows need not move then when there are more of them. It costs
-    /// nothing until they come.
-    fn expect(&mut self, rows: u64) {
-        /// Nobody else's files are all to be reckoned with.
+    /// Makes room for the rows of so many files, if there is none yet: rows need not move then when there are more of them. It
+    /// costs nothing until they come.
+    fn expect(&mut self, files: u64) {
+        /// The tree need not be all of the file system.
         const MOST: u64 = 8 << 20;
-        const NAME: usize = 32;
-        let rows = rows.min(MOST) as usize;
-        if self.rows.capacity() == 0 && self.rows.try_reserve_exact(rows).is_ok() {
-            in_large_pages(&mut self.rows);
-            if self.names.0.try_reserve_exact(NAME * rows).is_ok() {
-                in_large_pages(&mut self.names.0);
-            }
+        /// About as many bytes as a name has.
+        const NAME: usize = 24;
+        // Some have several names.
+        let rows = (files + files / 8).min(MOST) as usize;
+        if self.rows.capacity() == 0
+            && let (Some(rows), Some(names)) = (large_room(rows), large_room(NAME * rows))
+        {
+            (self.rows, self.names.0) = (rows, names);
         }
     }
 

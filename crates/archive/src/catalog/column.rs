@@ -499,6 +499,7 @@ impl Names {
 impl Index<usize> for Names {
     type Output = [u8];
 
+    #[inline]
     fn index(&self, nth: usize) -> &[u8] {
         let (from, to) = self.places[nth];
         &self.bytes[from..to]

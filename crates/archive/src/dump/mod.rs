@@ -386,9 +386,12 @@ fn leave_out_own(question: &Question, chain: &Chain, output: &Output, rows: &Row
         .chain(output.statx())
         .filter(|seen| seen.file_type == FileType::Regular)
         .map(|seen| (seen.dev.into(), seen.ino))
+        .filter(|(dev, _)| rows.are_on(*dev))
         .collect();
     let mut notes = Vec::new();
-    for row in 0..rows.len() {
+    // Mostly it is all somewhere else.
+    let all = if own.is_empty() { 0 } else { rows.len() };
+    for row in 0..all {
         let is_own = |meta: Meta| own.contains(&(meta.dev, meta.ino));
         // Most are not: that is to be known at once.
         let may_be = own.iter().any(|(_, ino)| *ino == rows.ino(row));

@@ -124,6 +124,7 @@ impl Plan {
     }
 
     /// What becomes of a row.
+    #[inline]
     pub fn step(&self, row: usize) -> Step {
         match self.steps.get(row) {
             Some(Code8::Whole) => Step::Whole,

@@ -182,17 +182,18 @@ fn link<'a>(
     if linked.is_empty() {
         return;
     }
+    let candidates: Vec<u32> = (0..len).filter(|&row| is_linked(row)).collect();
     let of = |wanted: Fate, row: u32, fates: &[Fate]| {
         let is_wanted = |entry: &Now<'_>| linked.contains(&entry.identity.key());
-        Some(row).filter(|&row| fates[row as usize] == wanted && is_linked(row)).map(&entry).filter(is_wanted)
+        Some(row).filter(|&row| fates[row as usize] == wanted).map(&entry).filter(is_wanted)
     };
     let mut names: HashMap<(u32, u64), (u32, Identity, u64)> = HashMap::new();
-    for row in 0..len {
+    for &row in &candidates {
         if let Some(entry) = of(Fate::Kept, row, fates) {
             names.entry(entry.identity.key()).or_insert((row, entry.identity, entry.print));
         }
     }
-    for row in 0..len {
+    for &row in &candidates {
         if let Some(entry) = of(Fate::Dumped, row, fates)
             && let Some((kept, identity, print)) = names.get(&entry.identity.key())
             && identity.is(&entry.identity)

@@ -214,3 +214,18 @@ impl Beginning {
         (size as f64 / read as f64).max(1.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tour::open_top;
+
+    /// One directory, and two plans: it is not read for either.
+    #[test]
+    fn what_is_known_need_not_be_guessed() {
+        let top = open_top(b"/", 0).unwrap();
+        let known = |entries| weigh(&Ground { expected: Some(entries), ..Ground::of(&top, None) }, By::Ext4);
+        assert_eq!((known(10).0, known(1_000_000).0), (By::Threads, By::Ext4));
+        assert!(known(1_000_000).1.contains("about 1.0 million"));
+    }
+}

@@ -42,7 +42,7 @@ impl Heap {
     /// costs nothing until they come.
     fn expect(&mut self, files: u64) {
         /// The tree need not be all of the file system.
-        const MOST: u64 = 8 << 20;
+        const MOST: u64 = 2 << 20;
         /// About as many bytes as a name has.
         const NAME: usize = 24;
         // Some have several names.

@@ -86,6 +86,8 @@ pub struct Question {
     /// that, and what was at rest when it was read can be told from what was not. Nothing is read within a tick of this
     /// moment: the longer ago it is, the less there is to wait.
     pub for_catalog: Option<Moment>,
+    /// About how many entries there are, if that is known.
+    pub expected: Option<u64>,
 }
 
 /// A mount that was gathered.
@@ -147,6 +149,7 @@ pub(crate) fn collect<'a>(
         one_file_system: question.one_file_system,
         filter,
         noatime: true,
+        expected: question.expected,
         ..Walk::default()
     };
     let gathering = Gathering::new(sources.collect(), dirs, question.for_catalog, with_sum, desk);

@@ -214,8 +214,8 @@ fn names_of_every_kind_come_back() {
     }
     ground.catalog();
     let reader = Reader::open(&bytes(&ground.file())).unwrap();
-    let read: Vec<Vec<u8>> =
-        (0..reader.groups()).flat_map(|g| reader.names(g, "name").unwrap()).map(|n| n.data().to_vec()).collect();
+    let of = |group| reader.names(group, "name").unwrap().iter().map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let read: Vec<Vec<u8>> = (0..reader.groups()).flat_map(of).collect();
     let mut want = names;
     want.push(Vec::new());
     want.sort();

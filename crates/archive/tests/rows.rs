@@ -48,11 +48,8 @@ fn names(reader: &Reader) -> Vec<String> {
         let (dirs, names) = (reader.names(group, "dir").unwrap(), reader.names(group, "name").unwrap());
         let tops = reader.numbers32(group, "top").unwrap();
         let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-        let line = |((dir, name), top): ((&_, &_), _)| {
-            let (dir, name): (&parquet::data_type::ByteArray, &parquet::data_type::ByteArray) = (dir, name);
-            format!("{top} {}/{}", text(dir.data()), text(name.data()))
-        };
-        dirs.iter().zip(&names).zip(tops).map(line).collect::<Vec<_>>()
+        let line = |((dir, name), top): ((&_, &_), _)| format!("{top} {}/{}", text(dir), text(name));
+        dirs.iter().zip(names.iter()).zip(tops).map(line).collect::<Vec<_>>()
     };
     (0..reader.groups()).flat_map(group).collect()
 }
@@ -140,6 +137,6 @@ fn many_row_groups() {
     assert_eq!((reader.groups(), reader.rows(0), reader.rows(1)), (2, 65_536, 4_535));
     let hashes: Vec<_> = (0..2).flat_map(|group| reader.hashes(group).unwrap()).collect();
     assert!(hashes.into_iter().eq((0..70_071).map(hash)));
-    let first = reader.names(1, "name").unwrap()[0].data().to_vec();
+    let first = reader.names(1, "name").unwrap()[0].to_vec();
     assert_eq!(first, rows.name(65_536));
 }

@@ -2,8 +2,8 @@
 //!
 //! `threads` costs some time for each entry below the directory. An engine below the file API costs less for each, but a
 //! syncfs(2) before it begins; and `bulkstat` and `btrfs` go through all inodes of the file system, whatever share of it the
-//! directory holds. The file system knows how many there are; how many are below the directory is guessed from a few
-//! random ways down the tree (Knuth 1975, "Estimating the efficiency of backtrack programs"). A wrong guess costs time,
+//! directory holds. The file system knows how many there are; how many are below the directory a catalog may know, or else it is
+//! guessed from a few random ways down the tree (Knuth 1975, "Estimating the efficiency of backtrack programs"). A wrong guess costs time,
 //! nothing else.
 
 use gate::Fd;
@@ -79,7 +79,7 @@ pub(crate) fn own_of(fstype: &[u8]) -> Option<By> {
 fn weigh(ground: &Ground<'_>, raw: By) -> (By, String) {
     let used = ground.statfs.files.saturating_sub(ground.statfs.files_free);
     let whole = is_whole(ground);
-    let below = if whole && used > 0 { used } else { guess(ground) };
+    let below = if whole && used > 0 { used } else { ground.expected.unwrap_or_else(|| guess(ground)) };
     // Of btrfs nobody knows how many inodes it has: there are at least those below the directory.
     let all = used.max(below);
     let inodes = if raw == By::Ext4 { below } else { all };
@@ -212,5 +212,20 @@ impl Beginning {
             _ => self.names + 14 * self.entries,
         };
         (size as f64 / read as f64).max(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tour::open_top;
+
+    /// One directory, and two plans: it is not read for either.
+    #[test]
+    fn what_is_known_need_not_be_guessed() {
+        let top = open_top(b"/", 0).unwrap();
+        let known = |entries| weigh(&Ground { expected: Some(entries), ..Ground::of(&top, None) }, By::Ext4);
+        assert_eq!((known(10).0, known(1_000_000).0), (By::Threads, By::Ext4));
+        assert!(known(1_000_000).1.contains("about 1.0 million"));
     }
 }

@@ -37,6 +37,8 @@ pub struct Question {
     pub filter: Filter,
     /// Whether access times are to stay as they are, where that is permitted.
     pub noatime: bool,
+    /// About how many entries there are below the one DIR, if that is known, as from a catalog: it need not be guessed then.
+    pub expected: Option<u64>,
 }
 
 /// A mount that was walked.
@@ -141,7 +143,8 @@ impl Tour<'_> {
     /// Walks one mount, and gives the names at which others lie.
     fn one(&self, top: &mut Top, from: &Spot, is_first: bool, answer: &mut Answer) -> Result<Vec<Crossing>, NoWalk> {
         let mount = self.mounts.iter().find(|row| row.id == top.meta.mount);
-        let ground = Ground { noatime: self.question.noatime, ..Ground::of(top, mount) };
+        let expected = self.question.expected.filter(|_| self.question.dirs.len() == 1 && top.depth == 0);
+        let ground = Ground { noatime: self.question.noatime, expected, ..Ground::of(top, mount) };
         let (by, why) = self.choose(&ground, is_first)?;
         self.sink.begin(&ground, by);
         // Looked at again, so that nothing that is handed over was read before the sink knew of the mount.

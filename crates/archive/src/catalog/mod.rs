@@ -6,6 +6,7 @@
 //! | [`about`] | what a catalog says of itself |
 //! | [`write`](mod@write) | writes one: a sink for a walk |
 //! | [`rows`] | writes one of a tree that is in memory |
+//! | `column` | a column of a row group: from values to pages, and back |
 //! | `output` | the file itself, row group by row group |
 //! | [`read`] | reads one back, a column at a time |
 
@@ -14,6 +15,7 @@ use std::fmt;
 use parquet::errors::ParquetError;
 
 pub mod about;
+mod column;
 mod output;
 pub mod read;
 pub mod rows;
@@ -21,6 +23,7 @@ pub mod schema;
 pub mod write;
 
 pub use about::{About, Options, Root};
+pub use column::Names;
 pub use output::Sealed;
 pub use read::Reader;
 pub use rows::write_rows;

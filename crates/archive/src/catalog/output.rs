@@ -2,19 +2,16 @@
 
 use std::io::BufWriter;
 
-use bytes::Bytes;
 use gate::file::Writer;
-use parquet::column::page::PageWriter;
-use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
-use parquet::data_type::{ByteArray, FixedLenByteArray};
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterPropertiesPtr;
-use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
 
 use super::about::KEY;
-use super::schema::{COLUMNS, Row, Values, descriptor, properties};
+use super::column::{Chunk, Encoded, compressor};
+use super::schema::{COLUMNS, Row, descriptor, properties};
 use super::{About, Fault, plain};
 
 /// Rows of a row group: enough for zstd and for readers, and no more than some 16 MiB on the way.
@@ -61,9 +58,9 @@ impl Output {
         let schema = descriptor().map_err(fault)?;
         let properties = WriterPropertiesPtr::new(properties());
         let out = BufWriter::with_capacity(1 << 20, writer);
-        let out = SerializedFileWriter::new(out, schema.root_schema_ptr(), properties.clone()).map_err(fault)?;
+        let out = SerializedFileWriter::new(out, schema.root_schema_ptr(), properties).map_err(fault)?;
         let processors = gate::process::processors().max(1);
-        Ok((Layout { schema, properties, processors }, Output { file: file.to_vec(), out }))
+        Ok((Layout { schema, processors }, Output { file: file.to_vec(), out }))
     }
 
     /// That something could not be written.
@@ -96,13 +93,9 @@ impl Output {
     }
 }
 
-/// A column of a row group, as it stands in the file.
-pub(super) type Encoded = (Bytes, ColumnCloseResult);
-
 /// How rows are encoded.
 pub(super) struct Layout {
     schema: SchemaDescriptor,
-    properties: WriterPropertiesPtr,
     /// So many threads are of use.
     pub(super) processors: usize,
 }
@@ -138,84 +131,17 @@ impl Layout {
     ) -> Result<Vec<(usize, Encoded)>> {
         /// So many rows stay in the processor's second cache.
         const NEAR: usize = 1 << 10;
-        let mut memory: Vec<_> = columns.iter().map(|_| TrackedWrite::new(Vec::new())).collect();
-        let mut writers: Vec<ColumnWriter<'_>> = columns
-            .iter()
-            .zip(&mut memory)
-            .map(|(&column, memory)| {
-                let pages: Box<dyn PageWriter + '_> = Box::new(SerializedPageWriter::new(memory));
-                get_column_writer(self.schema.column(column), self.properties.clone(), pages)
-            })
-            .collect();
+        let mut zstd = compressor()?;
+        let new = |&column: &usize| Chunk::new(self.schema.column(column), COLUMNS[column].how, rows);
+        let mut chunks: Vec<Chunk> = columns.iter().map(new).collect();
         let mut near = Vec::with_capacity(NEAR);
         for first in (0..rows).step_by(NEAR) {
             near.clear();
             near.extend((first..rows.min(first + NEAR)).map(&mut row));
-            for (&column, writer) in columns.iter().zip(&mut writers) {
-                put(writer, COLUMNS[column].values, &near)?;
+            for (&column, chunk) in columns.iter().zip(&mut chunks) {
+                (COLUMNS[column].put)(chunk, &near, &mut zstd)?;
             }
         }
-        let closed: Vec<ColumnCloseResult> = writers.into_iter().map(ColumnWriter::close).collect::<Result<_>>()?;
-        columns
-            .into_iter()
-            .zip(memory)
-            .zip(closed)
-            .map(|((column, memory), close)| Ok((column, (memory.into_inner()?.into(), close))))
-            .collect()
+        columns.into_iter().zip(chunks).map(|(column, chunk)| Ok((column, chunk.close(&mut zstd)?))).collect()
     }
-}
-
-/// Puts the values of some rows into a column.
-fn put(writer: &mut ColumnWriter<'_>, values: Values, rows: &[Row<'_>]) -> Result<()> {
-    let written = match (writer, values) {
-        (ColumnWriter::ByteArrayColumnWriter(to), Values::Bytes(of)) => {
-            let values: Vec<ByteArray> = rows.iter().map(|row| of(row).into()).collect();
-            to.write_batch(&values, None, None)
-        }
-        (ColumnWriter::Int32ColumnWriter(to), Values::I32(of)) => {
-            let values: Vec<i32> = rows.iter().map(|row| of(row).cast_signed()).collect();
-            to.write_batch(&values, None, None)
-        }
-        (ColumnWriter::Int64ColumnWriter(to), Values::I64(of)) => {
-            let values: Vec<i64> = rows.iter().map(|row| of(row).cast_signed()).collect();
-            to.write_batch(&values, None, None)
-        }
-        (ColumnWriter::Int32ColumnWriter(to), Values::Maybe32(of)) => {
-            let (values, there) = split(rows, |row| of(row).map(u32::cast_signed));
-            to.write_batch(&values, Some(&there), None)
-        }
-        (ColumnWriter::Int64ColumnWriter(to), Values::Maybe64(of)) => {
-            let (values, there) = split(rows, |row| of(row).map(u64::cast_signed));
-            to.write_batch(&values, Some(&there), None)
-        }
-        (ColumnWriter::BoolColumnWriter(to), Values::MaybeBool(of)) => {
-            let (values, there) = split(rows, of);
-            to.write_batch(&values, Some(&there), None)
-        }
-        (ColumnWriter::FixedLenByteArrayColumnWriter(to), Values::MaybeHash(of)) => {
-            let (values, there) = split(rows, of);
-            let bytes = Bytes::from(values.concat());
-            to.write_batch(&hashes(&bytes), Some(&there), None)
-        }
-        _ => Err(ParquetError::General("a column is of another type than its values".to_owned())),
-    };
-    written.map(drop)
-}
-
-/// The values that are there, and for each row whether it has one.
-fn split<T>(rows: &[Row<'_>], of: impl Fn(&Row<'_>) -> Option<T>) -> (Vec<T>, Vec<i16>) {
-    let mut values = Vec::with_capacity(rows.len());
-    let there = rows.iter().map(|row| {
-        let value = of(row);
-        let is_there = i16::from(value.is_some());
-        values.extend(value);
-        is_there
-    });
-    let there = there.collect();
-    (values, there)
-}
-
-/// Hashes, as parts of one buffer.
-fn hashes(bytes: &Bytes) -> Vec<FixedLenByteArray> {
-    (0..bytes.len()).step_by(32).map(|at| ByteArray::from(bytes.slice(at..at + 32)).into()).collect()
 }

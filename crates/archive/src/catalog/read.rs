@@ -6,14 +6,15 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Once};
 
 use bytes::Bytes;
-use parquet::column::reader::get_column_reader;
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, FixedLenByteArrayType, Int32Type, Int64Type};
+use parquet::column::page::PageReader;
 use parquet::errors::{ParquetError, Result};
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::about::{KEY, Strange, VERSION};
+use super::column::{Names, damaged, numbers};
+use super::output::GROUP;
 use super::schema::{COLUMNS, descriptor};
 use super::{About, Fault, plain};
 
@@ -25,6 +26,43 @@ pub struct Reader {
     metadata: ParquetMetaData,
     about: About,
 }
+
+/// A piece of a file, in memory.
+struct Piece {
+    /// Where it begins.
+    from: u64,
+    bytes: Bytes,
+}
+
+impl Piece {
+    fn at(&self, start: u64) -> Result<usize> {
+        let at = start.checked_sub(self.from).and_then(|at| usize::try_from(at).ok());
+        at.filter(|at| *at <= self.bytes.len()).ok_or_else(damaged)
+    }
+}
+
+impl Length for Piece {
+    fn len(&self) -> u64 {
+        self.from + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for Piece {
+    type T = io::Cursor<Bytes>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        Ok(io::Cursor::new(self.bytes.slice(self.at(start)?..)))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
+        let at = self.at(start)?;
+        if length > self.bytes.len() - at { Err(damaged()) } else { Ok(self.bytes.slice(at..at + length)) }
+    }
+}
+
+/// Rows of a row group, at most: more than anybody writes without being asked to. A few bytes can stand for any number of rows that
+/// are alike, and none of them is to be believed more than this.
+const MOST_ROWS: u64 = 1 << 20;
 
 /// The library's way to a file, through the gate.
 #[derive(Debug)]
@@ -81,7 +119,7 @@ fn held<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     let outer = HELD.replace(true);
     let read = std::panic::catch_unwind(AssertUnwindSafe(read));
     HELD.set(outer);
-    read.unwrap_or_else(|_| Err(ParquetError::General("its data is damaged".to_owned())))
+    read.unwrap_or_else(|_| Err(damaged()))
 }
 
 impl Reader {
@@ -135,7 +173,7 @@ impl Reader {
                     && is.max_rep_level() == wanted.max_rep_level()
             });
         let rows = self.metadata.row_groups().iter().map(|group| {
-            let rows = u64::try_from(group.num_rows()).ok()?;
+            let rows = u64::try_from(group.num_rows()).ok().filter(|rows| *rows <= MOST_ROWS)?;
             let is_whole = group.columns().len() == COLUMNS.len()
                 && group.columns().iter().all(|column| {
                     column.num_values() == group.num_rows()
@@ -172,52 +210,72 @@ impl Reader {
         Fault { next: "make a new one with fathom walk --catalog", ..Fault::reading(&self.path, what) }
     }
 
-    /// The values of a column that are there, and if `there` is given, for each row whether it has one.
-    fn values<D: DataType>(&self, group: usize, name: &str, there: Option<&mut Vec<i16>>) -> Result<Vec<D::T>> {
-        held(|| self.decoded::<D>(group, name, there))
-    }
-
-    fn decoded<D: DataType>(&self, group: usize, name: &str, mut there: Option<&mut Vec<i16>>) -> Result<Vec<D::T>> {
-        let absent = || ParquetError::General(format!("it has no column {name} in row group {group}"));
-        let mismatch = || ParquetError::General(format!("column {name} is of another type"));
-        let nth = COLUMNS.iter().position(|column| column.name == name).ok_or_else(absent)?;
-        let meta = self.metadata.row_groups().get(group).ok_or_else(absent)?;
-        let (column, rows) = (meta.column(nth), meta.num_rows() as usize);
-        let pages = SerializedPageReader::new(self.file.clone(), column, rows, None)?;
-        let reader = get_column_reader(column.column_descr_ptr(), Box::new(pages));
-        let mut from = D::get_column_reader(reader).ok_or_else(mismatch)?;
-        let (mut values, mut left) = (Vec::new(), rows);
-        while left > 0 {
-            match from.read_records(left, there.as_deref_mut(), None, &mut values)?.0 {
-                0 => break, // no more pages
-                n => left = left.saturating_sub(n),
-            }
-        }
-        let read = there.map_or(values.len(), |there| there.len());
-        if read == rows { Ok(values) } else { Err(too_few()) }
-    }
-
-    /// A column of which every row has a value.
-    fn all<D: DataType, T>(&self, group: usize, name: &str, of: fn(D::T) -> T) -> std::result::Result<Vec<T>, Fault> {
-        let values = self.values::<D>(group, name, None).map_err(|e| self.damaged(e))?;
-        Ok(values.into_iter().map(of).collect())
-    }
-
-    /// A column of which some rows have a value.
-    fn some<D: DataType, T>(
+    /// Reads a column of a row group, which must come to a value for each row, by what is made of its pages.
+    fn column<T>(
         &self,
         group: usize,
         name: &str,
-        of: fn(D::T) -> Option<T>,
+        read: impl FnOnce(&mut dyn PageReader, bool) -> Result<(T, usize)>,
+    ) -> std::result::Result<T, Fault> {
+        let absent = || ParquetError::General(format!("it has no column {name} in row group {group}"));
+        let read = || {
+            let nth = COLUMNS.iter().position(|column| column.name == name).ok_or_else(absent)?;
+            let meta = self.metadata.row_groups().get(group).ok_or_else(absent)?;
+            let (column, rows) = (meta.column(nth), meta.num_rows() as usize);
+            let mut pages = SerializedPageReader::new(self.piece(column)?, column, rows, None)?;
+            match read(&mut pages, column.column_descr().max_def_level() > 0)? {
+                (column, values) if values == rows => Ok(column),
+                _ => Err(ParquetError::EOF("a column has too few values".to_owned())),
+            }
+        };
+        held(read).map_err(|e| self.damaged(e))
+    }
+
+    /// All that is in the file of a column of a row group.
+    fn piece(&self, column: &ColumnChunkMetaData) -> Result<Arc<Piece>> {
+        let (from, len) = column.byte_range();
+        Ok(Arc::new(Piece { from, bytes: self.file.get_bytes(from, len as usize)? }))
+    }
+
+    /// A column of which every row has a value.
+    fn all<const N: usize, T: Copy>(
+        &self,
+        group: usize,
+        name: &str,
+        of: fn([u8; N]) -> T,
+    ) -> std::result::Result<Vec<T>, Fault> {
+        self.column(group, name, |pages, is_optional| {
+            let mut values = Vec::with_capacity(self.rows(group).min(GROUP));
+            numbers(pages, self.rows(group), is_optional, of, |_, _| {}, &mut values)?;
+            let len = values.len();
+            Ok((values, len))
+        })
+    }
+
+    /// A column of which some rows have a value.
+    fn some<const N: usize, T: Copy>(
+        &self,
+        group: usize,
+        name: &str,
+        of: fn([u8; N]) -> T,
     ) -> std::result::Result<Vec<Option<T>>, Fault> {
-        let mut there = Vec::new();
-        let values = self.values::<D>(group, name, Some(&mut there)).map_err(|e| self.damaged(e))?;
-        let mut values = values.into_iter();
-        let spread = there.iter().map(|&there| match there {
-            0 => Ok(None),
-            _ => values.next().and_then(of).map(Some).ok_or_else(too_few),
-        });
-        spread.collect::<Result<_>>().map_err(|e| self.damaged(e))
+        self.column(group, name, |pages, is_optional| {
+            let (mut there, mut values) = (Vec::new(), Vec::with_capacity(self.rows(group).min(GROUP)));
+            let are = |is_there, rows| there.push((is_there, rows));
+            numbers(pages, self.rows(group), is_optional, of, are, &mut values)?;
+            let (mut all, mut left) = (Vec::with_capacity(values.len()), &values[..]);
+            for (is_there, rows) in there {
+                if is_there {
+                    let (some, later) = left.split_at_checked(rows).ok_or_else(damaged)?;
+                    all.extend(some.iter().copied().map(Some));
+                    left = later;
+                } else {
+                    all.extend(std::iter::repeat_n(None, rows));
+                }
+            }
+            let len = all.len();
+            Ok((all, len))
+        })
     }
 
     /// A column of numbers of 32 bits, none missing.
@@ -225,35 +283,35 @@ impl Reader {
     /// # Errors
     /// The catalog is damaged, or cannot be read; as for the other columns.
     pub fn numbers32(&self, group: usize, name: &str) -> std::result::Result<Vec<u32>, Fault> {
-        self.all::<Int32Type, _>(group, name, i32::cast_unsigned)
+        self.all(group, name, u32::from_le_bytes)
     }
 
     /// A column of numbers of 64 bits, none missing.
     pub fn numbers64(&self, group: usize, name: &str) -> std::result::Result<Vec<u64>, Fault> {
-        self.all::<Int64Type, _>(group, name, i64::cast_unsigned)
+        self.all(group, name, u64::from_le_bytes)
     }
 
     /// A column of numbers of 32 bits, some of which may be missing.
     pub fn maybe32(&self, group: usize, name: &str) -> std::result::Result<Vec<Option<u32>>, Fault> {
-        self.some::<Int32Type, _>(group, name, |n| Some(n.cast_unsigned()))
+        self.some(group, name, u32::from_le_bytes)
     }
 
     /// A column of numbers of 64 bits, some of which may be missing.
     pub fn maybe64(&self, group: usize, name: &str) -> std::result::Result<Vec<Option<u64>>, Fault> {
-        self.some::<Int64Type, _>(group, name, |n| Some(n.cast_unsigned()))
+        self.some(group, name, u64::from_le_bytes)
     }
 
     /// A column of names.
-    pub fn names(&self, group: usize, name: &str) -> std::result::Result<Vec<ByteArray>, Fault> {
-        self.all::<ByteArrayType, _>(group, name, |name| name)
+    pub fn names(&self, group: usize, name: &str) -> std::result::Result<Names, Fault> {
+        self.column(group, name, |pages, _| {
+            let names = Names::read(pages, self.rows(group))?;
+            let len = names.len();
+            Ok((names, len))
+        })
     }
 
     /// The hashes of what is in the files of a row group, where they are known.
     pub fn hashes(&self, group: usize) -> std::result::Result<Vec<Option<[u8; 32]>>, Fault> {
-        self.some::<FixedLenByteArrayType, _>(group, "blake3", |hash| hash.data().try_into().ok())
+        self.some(group, "blake3", |hash| hash)
     }
-}
-
-fn too_few() -> ParquetError {
-    ParquetError::EOF("a column has too few values".to_owned())
 }

@@ -14,7 +14,8 @@ use walk::entry::append;
 use walk::{Dir, Entry, Meta, Totals, digest};
 
 use super::about::{before_a_tick, may_be_since, now};
-use super::output::{Encoded, GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
+use super::column::Encoded;
+use super::output::{GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{COLUMNS, Row};
 use super::{About, Fault, Options, Root, plain};
 use crate::OnPanic;
@@ -249,14 +250,14 @@ impl Group {
         if items.is_empty() {
             return Ok(Vec::new());
         }
-        let names = Bytes::from(names);
         let row = |nth: usize| {
             let (Item { row, dir, end }, from) =
                 (&items[nth], nth.checked_sub(1).map_or(0, |before| items[before].end));
             let (row, dir) = (*row, &dirs[*dir]);
-            let (meta, blake3) = known(row, dir, &names[from..*end]);
+            let name = &names[from..*end];
+            let (meta, blake3) = known(row, dir, name);
             let (part, top) = (rows.part(row) as u32, rows.top(row) as u32);
-            Row { meta, part, top, blake3, dir: &dir.path, name: (&names, from, *end) }
+            Row { meta, part, top, blake3, dir: &dir.path, name }
         };
         let columns = layout.encode((0..COLUMNS.len()).collect(), items.len(), row);
         Ok(columns?.into_iter().map(|(_, encoded)| encoded).collect())

@@ -1,13 +1,15 @@
-//! The columns, and how each is encoded.
+//! The columns, and how each is encoded: what all of a row group have alike stands there once in any case.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::Result;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::{ColumnPath, SchemaDescriptor};
+use parquet::schema::types::SchemaDescriptor;
 use walk::Meta;
+use zstd::bulk::Compressor;
+
+use super::column::{Chunk, How};
 
 /// The rows of a catalog, as Parquet writes a schema down.
 pub const SCHEMA: &str = "
@@ -51,108 +53,92 @@ pub(crate) struct Row<'a> {
     pub(crate) top: u32,
     /// Of its contents, where they have been read.
     pub(crate) blake3: Option<[u8; 32]>,
-    /// Names, as pieces of what is shared by many.
-    pub(crate) dir: &'a Bytes,
-    pub(crate) name: (&'a Bytes, usize, usize),
+    /// Its directory below DIR, and its name there.
+    pub(crate) dir: &'a [u8],
+    pub(crate) name: &'a [u8],
 }
 
-/// Where the values of a column come from.
-#[derive(Clone, Copy)]
-pub(crate) enum Values {
-    Bytes(fn(&Row<'_>) -> Bytes),
-    I32(fn(&Row<'_>) -> u32),
-    I64(fn(&Row<'_>) -> u64),
-    Maybe32(fn(&Row<'_>) -> Option<u32>),
-    Maybe64(fn(&Row<'_>) -> Option<u64>),
-    MaybeBool(fn(&Row<'_>) -> Option<bool>),
-    MaybeHash(fn(&Row<'_>) -> Option<[u8; 32]>),
-}
-
-/// How a column is encoded; each is what was fastest, or as fast and smaller, over a million entries of a source tree.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
-    /// A dictionary, for few values that are long.
-    Dictionary,
-    /// The values as they are, and zstd over them.
-    Plain,
-    /// The values as they are: nothing would make them smaller.
-    Raw,
-}
+/// Puts the values of some rows into a column.
+type Put = fn(&mut Chunk, &[Row<'_>], &mut Compressor<'_>) -> Result<()>;
 
 /// A column.
 pub(crate) struct Column {
     pub(crate) name: &'static str,
-    pub(crate) values: Values,
     pub(crate) how: How,
+    pub(crate) put: Put,
 }
 
-const fn column(name: &'static str, how: How, values: Values) -> Column {
-    Column { name, values, how }
+const fn column(name: &'static str, how: How, put: Put) -> Column {
+    Column { name, how, put }
+}
+
+/// Of each row a number.
+macro_rules! number {
+    (|$row:ident| $value:expr) => {
+        |to, rows, _| {
+            to.numbers(rows.iter().map(|$row| $value.to_le_bytes()));
+            Ok(())
+        }
+    };
+}
+
+/// Of some rows a value.
+macro_rules! maybe {
+    (|$row:ident| $value:expr) => {
+        |to, rows, _| {
+            to.maybe(rows.iter().map(|$row| $value));
+            Ok(())
+        }
+    };
 }
 
 /// The columns, in the order of [`SCHEMA`].
 pub(crate) const COLUMNS: [Column; 27] = {
     use How::{Dictionary, Plain, Raw};
-    use Values::{I32, I64, Maybe32, Maybe64, MaybeBool, MaybeHash};
     [
-        column("part", Plain, I32(|r| r.part)),
-        column("dir", Dictionary, Values::Bytes(|r| r.dir.clone())),
-        column("name", Plain, Values::Bytes(|r| r.name.0.slice(r.name.1..r.name.2))),
-        column("ino", Plain, I64(|r| r.meta.ino)),
-        column("generation", Raw, Maybe32(|r| r.meta.generation)),
-        column("mode", Plain, I32(|r| r.meta.mode)),
-        column("nlink", Plain, I32(|r| r.meta.nlink)),
-        column("uid", Plain, I32(|r| r.meta.uid)),
-        column("gid", Plain, I32(|r| r.meta.gid)),
-        column("size", Plain, I64(|r| r.meta.size)),
-        column("blocks", Plain, I64(|r| r.meta.blocks)),
-        column("atime", Plain, I64(|r| r.meta.atime.sec.cast_unsigned())),
-        column("atime_ns", Plain, I32(|r| r.meta.atime.nsec)),
-        column("mtime", Plain, I64(|r| r.meta.mtime.sec.cast_unsigned())),
-        column("mtime_ns", Plain, I32(|r| r.meta.mtime.nsec)),
-        column("ctime", Plain, I64(|r| r.meta.ctime.sec.cast_unsigned())),
-        column("ctime_ns", Plain, I32(|r| r.meta.ctime.nsec)),
-        column("btime", Plain, Maybe64(|r| r.meta.btime.map(|t| t.sec.cast_unsigned()))),
-        column("btime_ns", Plain, Maybe32(|r| r.meta.btime.map(|t| t.nsec))),
-        column("rdev_major", Plain, I32(|r| r.meta.rdev.major)),
-        column("rdev_minor", Plain, I32(|r| r.meta.rdev.minor)),
-        column("dev_major", Plain, I32(|r| r.meta.dev.major)),
-        column("dev_minor", Plain, I32(|r| r.meta.dev.minor)),
-        column("attributes", Plain, I64(|r| r.meta.attributes)),
-        column("xattrs", Plain, MaybeBool(|r| r.meta.xattrs)),
-        column("top", Plain, I32(|r| r.top)),
-        column("blake3", Raw, MaybeHash(|r| r.blake3)),
+        column("part", Plain, number!(|r| r.part)),
+        column("dir", Dictionary, |to, rows, zstd| to.names(rows.iter().map(|r| r.dir), zstd)),
+        column("name", Plain, |to, rows, zstd| to.names(rows.iter().map(|r| r.name), zstd)),
+        column("ino", Plain, number!(|r| r.meta.ino)),
+        column("generation", Raw, maybe!(|r| r.meta.generation.map(u32::to_le_bytes))),
+        column("mode", Plain, number!(|r| r.meta.mode)),
+        column("nlink", Plain, number!(|r| r.meta.nlink)),
+        column("uid", Plain, number!(|r| r.meta.uid)),
+        column("gid", Plain, number!(|r| r.meta.gid)),
+        column("size", Plain, number!(|r| r.meta.size)),
+        column("blocks", Plain, number!(|r| r.meta.blocks)),
+        column("atime", Plain, number!(|r| r.meta.atime.sec)),
+        column("atime_ns", Plain, number!(|r| r.meta.atime.nsec)),
+        column("mtime", Plain, number!(|r| r.meta.mtime.sec)),
+        column("mtime_ns", Plain, number!(|r| r.meta.mtime.nsec)),
+        column("ctime", Plain, number!(|r| r.meta.ctime.sec)),
+        column("ctime_ns", Plain, number!(|r| r.meta.ctime.nsec)),
+        column("btime", Plain, maybe!(|r| r.meta.btime.map(|t| t.sec.to_le_bytes()))),
+        column("btime_ns", Plain, maybe!(|r| r.meta.btime.map(|t| t.nsec.to_le_bytes()))),
+        column("rdev_major", Plain, number!(|r| r.meta.rdev.major)),
+        column("rdev_minor", Plain, number!(|r| r.meta.rdev.minor)),
+        column("dev_major", Plain, number!(|r| r.meta.dev.major)),
+        column("dev_minor", Plain, number!(|r| r.meta.dev.minor)),
+        column("attributes", Plain, number!(|r| r.meta.attributes)),
+        column("xattrs", Plain, maybe!(|r| r.meta.xattrs.map(|has| [has.into()]))),
+        column("top", Plain, number!(|r| r.top)),
+        column("blake3", Raw, maybe!(|r| r.blake3)),
     ]
 };
 
 /// The schema, as the library has it.
-pub(crate) fn descriptor() -> Result<SchemaDescriptor, parquet::errors::ParquetError> {
+pub(crate) fn descriptor() -> Result<SchemaDescriptor> {
     Ok(SchemaDescriptor::new(Arc::new(parse_message_type(SCHEMA)?)))
 }
 
-/// How the file is written.
+/// How the file is written, beside its columns.
 pub(crate) fn properties() -> WriterProperties {
-    let zstd = ZstdLevel::try_new(1).map_or(Compression::UNCOMPRESSED, Compression::ZSTD);
-    let mut properties = WriterProperties::builder()
+    WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(concat!("fathom ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_compression(zstd)
-        .set_dictionary_enabled(false)
-        .set_encoding(Encoding::PLAIN)
         .set_statistics_enabled(EnabledStatistics::None)
         .set_offset_index_disabled(true)
-        .set_write_batch_size(16 << 10)
-        .set_data_page_row_count_limit(1 << 20)
-        .set_dictionary_page_size_limit(16 << 20);
-    for column in &COLUMNS {
-        let path = ColumnPath::from(column.name);
-        properties = match column.how {
-            How::Dictionary => properties.set_column_dictionary_enabled(path, true),
-            How::Plain => properties,
-            How::Raw => properties.set_column_compression(path, Compression::UNCOMPRESSED),
-        };
-    }
-    properties.build()
+        .build()
 }
 
 #[cfg(test)]

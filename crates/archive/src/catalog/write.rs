@@ -18,7 +18,8 @@ use walk::entry::Time;
 use walk::{Answer, By, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker};
 
 use super::about::{after_a_tick, before_a_tick, may_be_since, now, wait_for_tick};
-use super::output::{Encoded, GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
+use super::column::Encoded;
+use super::output::{GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{COLUMNS, Row};
 use super::{About, Fault, Options, Root, plain};
 use crate::head;
@@ -349,7 +350,7 @@ impl Sorted {
         let chunk = &self.chunks[place.chunk as usize];
         let raw = &chunk.rows[place.row as usize];
         let dir = &self.dirs[chunk.ranks[raw.dir as usize] as usize];
-        let name = (&chunk.bytes, raw.name.0, raw.name.1);
+        let name = &chunk.bytes[raw.name.0..raw.name.1];
         Row { meta: raw.meta, part: raw.part, top: 0, blake3: None, dir, name }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
+use gate::process::large_room;
 use walk::entry::{Time, Type};
 use walk::{Meta, digest};
 use xxhash_rust::xxh3::xxh3_64;
@@ -136,7 +137,9 @@ pub(crate) struct Index {
 impl Index {
     /// Of rows, and of how many are in each directory.
     pub(crate) fn new(rows: Vec<Old>, children: HashMap<u64, u32>) -> Index {
-        let mut slots = vec![0u32; (rows.len() * 2).next_power_of_two().max(2)];
+        let many = (rows.len() * 2).next_power_of_two().max(2);
+        let mut slots = large_room(many).unwrap_or_default();
+        slots.resize(many, 0u32);
         let mask = slots.len() - 1;
         for (at, row) in rows.iter().enumerate() {
             let mut slot = row.path as usize & mask;
@@ -154,7 +157,9 @@ impl Index {
         let firsts: Vec<usize> = (0..reader.groups())
             .scan(0, |next, group| Some(std::mem::replace(next, *next + reader.rows(group))))
             .collect();
-        let mut rows = vec![Old::default(); reader.about().entries as usize];
+        let entries = reader.about().entries as usize;
+        let mut rows = large_room(entries).unwrap_or_default();
+        rows.resize(entries, Old::default());
         let mut children: HashMap<u64, u32> = HashMap::new();
         let read = |group: usize| {
             let (mut rows, mut children) = (Vec::new(), HashMap::new());
@@ -252,11 +257,11 @@ fn load(
     let mut inside = 0;
     into.reserve(wanted.len());
     for row in wanted {
-        if (dir.0, dir.1) != (tops[row], dirs[row].data()) {
+        if (dir.0, dir.1) != (tops[row], &dirs[row]) {
             *children.entry(dir.2).or_default() += std::mem::take(&mut inside);
-            dir = (tops[row], dirs[row].data(), hash(tops[row], dirs[row].data()));
+            dir = (tops[row], &dirs[row], hash(tops[row], &dirs[row]));
         }
-        let name = names[row].data();
+        let name = &names[row];
         let meta = Meta {
             ino: inos[row],
             mode: modes[row],

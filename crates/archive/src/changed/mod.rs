@@ -141,6 +141,7 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
             threads: question.threads,
             one_file_system: about.options.one_file_system,
             filter: filter.clone(),
+            expected: Some(about.entries),
             ..Walk::default()
         };
         walk(&asked, sink, desk).map_err(Failure::Walk)
@@ -248,7 +249,7 @@ fn named(reader: &Reader, index: &Index, found: &Found, outcomes: &[Outcome]) ->
         let (dirs, files) = (reader.names(group, "dir")?, reader.names(group, "name")?);
         for &place in here {
             let at = (u64::from(place) - first) as usize;
-            names.insert(place, join(dirs[at].data(), files[at].data()));
+            names.insert(place, join(&dirs[at], &files[at]));
         }
     }
     let (mut entries, mut carried) = (Vec::new(), Vec::new());

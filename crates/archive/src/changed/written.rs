@@ -222,7 +222,7 @@ impl<'a> Look<'a> {
                 for row in here {
                     self.places.push(first + row as u32);
                     if Type::of_mode(modes[row]) == Type::Directory {
-                        let path = joined(dirs[row].data(), names[row].data());
+                        let path = joined(&dirs[row], &names[row]);
                         let is_there = self.path(inos[row]) == Some(&path);
                         self.is_there.insert(path.clone(), is_there);
                         watched.insert(path);
@@ -242,16 +242,16 @@ impl<'a> Look<'a> {
         let mut first = 0;
         for group in 0..self.reader.groups() {
             let dirs = self.reader.names(group, "dir")?;
-            let here: Vec<usize> = (0..dirs.len()).filter(|&row| watched.contains(dirs[row].data())).collect();
+            let here: Vec<usize> = (0..dirs.len()).filter(|&row| watched.contains(&dirs[row])).collect();
             if !here.is_empty() {
                 let (modes, inos) = (self.reader.numbers32(group, "mode")?, self.reader.numbers64(group, "ino")?);
                 let names = self.reader.names(group, "name")?;
-                for row in here.into_iter().filter(|&row| !names[row].data().is_empty()) {
+                for row in here.into_iter().filter(|&row| !names[row].is_empty()) {
                     let is_dir = Type::of_mode(modes[row]) == Type::Directory;
                     let place = first + row as u32;
                     self.places.push(place);
-                    let rows = self.rows.entry(dirs[row].data().to_vec()).or_default();
-                    rows.insert(names[row].data().to_vec(), Row { ino: inos[row], is_dir, place });
+                    let rows = self.rows.entry(dirs[row].to_vec()).or_default();
+                    rows.insert(names[row].to_vec(), Row { ino: inos[row], is_dir, place });
                 }
             }
             first += dirs.len() as u32;
@@ -355,7 +355,6 @@ impl<'a> Look<'a> {
             let dirs = self.reader.names(group, "dir")?;
             let mut last: Option<(&[u8], bool)> = None;
             for (row, dir) in dirs.iter().enumerate() {
-                let dir = dir.data();
                 let is_there = match last {
                     Some((last, is_there)) if last == dir => is_there,
                     _ => {

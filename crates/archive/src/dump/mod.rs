@@ -173,6 +173,7 @@ fn everything(
             (rows, gathered, plan)
         }
         Some(base) => {
+            let asked = gather::Question { expected: Some(base.entries()), ..asked };
             let (gathering, mut gathered) = collect(&asked, true, desk)?;
             if !desk.has_warnings() && gathering.seen(&gathered).is_some_and(|seen| base.is_all(&seen, question)) {
                 let known = "the digest of all entries is that of the catalog";
@@ -356,6 +357,7 @@ pub fn asked(question: &Question, for_catalog: Option<Moment>) -> gather::Questi
         excludes: question.options.excludes.clone(),
         for_catalog,
         max_depth: question.options.max_depth,
+        expected: None,
     }
 }
 
@@ -380,9 +382,12 @@ fn leave_out_own(question: &Question, chain: &Chain, output: &Output, rows: &Row
         .chain(output.statx())
         .filter(|seen| seen.file_type == FileType::Regular)
         .map(|seen| (seen.dev.into(), seen.ino))
+        .filter(|(dev, _)| rows.are_on(*dev))
         .collect();
     let mut notes = Vec::new();
-    for row in 0..rows.len() {
+    // Mostly it is all somewhere else.
+    let all = if own.is_empty() { 0 } else { rows.len() };
+    for row in 0..all {
         let is_own = |meta: Meta| own.contains(&(meta.dev, meta.ino));
         // Most are not: that is to be known at once.
         let may_be = own.iter().any(|(_, ino)| *ino == rows.ino(row));

@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use gate::process::large_room;
 use ondisk::Dev;
 use ondisk::pax::dumpdir::{self, Code};
 use walk::Type;
@@ -62,8 +63,8 @@ impl Plan {
         let mut plan = Plan { steps: vec![Code8::Whole; rows.len()], ..Plan::default() };
         let mut first: HashMap<(Dev, u64), usize> = HashMap::new();
         for row in 0..rows.len() {
-            let meta = rows.meta(row);
-            if meta.nlink > 1 && !meta.is_dir() {
+            if rows.is_linked(row) {
+                let meta = rows.meta(row);
                 // A number is a file's own in its part of the tree only; the device tells parts apart while they are mounted.
                 match first.entry((meta.dev, meta.ino)) {
                     std::collections::hash_map::Entry::Vacant(free) => drop(free.insert(row)),
@@ -123,6 +124,7 @@ impl Plan {
     }
 
     /// What becomes of a row.
+    #[inline]
     pub fn step(&self, row: usize) -> Step {
         match self.steps.get(row) {
             Some(Code8::Whole) => Step::Whole,
@@ -187,7 +189,9 @@ pub struct Hashes {
 impl Hashes {
     /// Room for so many rows, none known.
     pub fn new(rows: usize) -> Hashes {
-        Hashes { all: vec![[0; 32]; rows], known: vec![0; rows.div_ceil(64)] }
+        let mut all = large_room(rows).unwrap_or_default();
+        all.resize(rows, [0; 32]);
+        Hashes { all, known: vec![0; rows.div_ceil(64)] }
     }
 
     /// Whether there is no room for any.

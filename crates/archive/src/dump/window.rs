@@ -19,7 +19,8 @@ use super::read::{Load, PIECE};
 
 /// Bytes that are read ahead, about.
 const ROOM: usize = 24 << 20;
-/// Rows that are taken at once, at most; and bytes that they are to come to.
+/// Rows of which something is to be done that are taken at once, at most; and bytes that they are to come to. The rows between
+/// them cost nothing, but each turn does: in an increment there is little to be done, here and there.
 const ROWS: usize = 128;
 const BYTES: u64 = 256 << 10;
 /// Loads that the reader whose turn it is may be ahead of the writer, however full the window is.
@@ -82,9 +83,11 @@ impl Window {
             self.ready.notify_all();
             return None;
         };
-        let (mut to, mut bytes) = (from, 0);
-        while to < self.rows && to - from < ROWS && bytes < BYTES {
-            bytes = weight(to).unwrap_or(0).saturating_add(bytes);
+        let (mut to, mut some, mut bytes) = (from, 0, 0u64);
+        while to < self.rows && some < ROWS && bytes < BYTES {
+            let weight = weight(to);
+            some += usize::from(weight.is_some());
+            bytes = bytes.saturating_add(weight.unwrap_or(0));
             to += 1;
         }
         state.next_row = to;

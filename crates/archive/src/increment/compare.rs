@@ -54,7 +54,8 @@ pub(super) struct Outcome {
     pub(super) removed: u64,
 }
 
-/// Compares the entries `0..len`, which `entry` gives; `is_dir` says with less ado which are directories. `top` gives what stands
+/// Compares the entries `0..len`, which `entry` gives; `is_dir` and `is_linked` say with less ado which are directories, and which of
+/// the others have several names. `top` gives what stands
 /// for the name of a top, by its row; `names` the names of rows of the catalog, with what stands for the names of their tops.
 ///
 /// # Errors
@@ -62,7 +63,7 @@ pub(super) struct Outcome {
 pub(super) fn compare<'a>(
     len: u32,
     entry: impl Fn(u32) -> Now<'a> + Sync,
-    is_dir: impl Fn(u32) -> bool,
+    (is_dir, is_linked): (impl Fn(u32) -> bool, impl Fn(u32) -> bool),
     top: impl Fn(u32) -> u64 + Sync,
     then: &Index,
     names: impl FnOnce(&[u32]) -> Result<Vec<(u64, OldName)>, Fault>,
@@ -145,7 +146,7 @@ pub(super) fn compare<'a>(
             _ => Fate::Dumped,
         };
     }
-    link(len, entry, &linked, &mut fates);
+    link(len, entry, is_linked, &linked, &mut fates);
     let removed = (0..then.rows().len() as u32).filter(|&row| then.fate(row) != Known::Found).count() as u64;
     Ok(Outcome { fates, rows, steps, renamed, removed })
 }
@@ -171,21 +172,28 @@ fn in_pieces<A: Send, B: Send, T: Send>(
 }
 
 /// Makes further names of what is kept of those entries that must be dumped and are the same.
-fn link<'a>(len: u32, entry: impl Fn(u32) -> Now<'a>, linked: &HashSet<(u32, u64)>, fates: &mut [Fate]) {
+fn link<'a>(
+    len: u32,
+    entry: impl Fn(u32) -> Now<'a>,
+    is_linked: impl Fn(u32) -> bool,
+    linked: &HashSet<(u32, u64)>,
+    fates: &mut [Fate],
+) {
     if linked.is_empty() {
         return;
     }
+    let candidates: Vec<u32> = (0..len).filter(|&row| is_linked(row)).collect();
     let of = |wanted: Fate, row: u32, fates: &[Fate]| {
-        let is_wanted = |entry: &Now<'_>| !entry.is_dir && entry.nlink > 1 && linked.contains(&entry.identity.key());
+        let is_wanted = |entry: &Now<'_>| linked.contains(&entry.identity.key());
         Some(row).filter(|&row| fates[row as usize] == wanted).map(&entry).filter(is_wanted)
     };
     let mut names: HashMap<(u32, u64), (u32, Identity, u64)> = HashMap::new();
-    for row in 0..len {
+    for &row in &candidates {
         if let Some(entry) = of(Fate::Kept, row, fates) {
             names.entry(entry.identity.key()).or_insert((row, entry.identity, entry.print));
         }
     }
-    for row in 0..len {
+    for &row in &candidates {
         if let Some(entry) = of(Fate::Dumped, row, fates)
             && let Some((kept, identity, print)) = names.get(&entry.identity.key())
             && identity.is(&entry.identity)

@@ -149,8 +149,8 @@ impl Base {
             }
         };
         let top = |row: u32| digest::top(rows.top(row as usize));
-        let is_dir = |row: u32| rows.is_dir(row as usize);
-        let outcome = compare(rows.len() as u32, entry, is_dir, top, &index, |wanted| self.names(wanted))?;
+        let kinds = (|row: u32| rows.is_dir(row as usize), |row: u32| rows.is_linked(row as usize));
+        let outcome = compare(rows.len() as u32, entry, kinds, top, &index, |wanted| self.names(wanted))?;
         drop(index);
         let mut plan = planned(rows, &outcome);
         if with_hashes {
@@ -203,7 +203,7 @@ impl Base {
             let tops = self.reader.numbers32(group, "top")?;
             for &place in here {
                 let at = (u64::from(place) - first) as usize;
-                let name = (dirs[at].data().to_vec(), names[at].data().to_vec());
+                let name = (dirs[at].to_vec(), names[at].to_vec());
                 named.push((digest::top(tops[at] as usize), name));
             }
         }
@@ -261,9 +261,9 @@ fn planned(rows: &Rows, outcome: &Outcome) -> Plan {
         if *fate == Fate::Replaces {
             plan.set_replacing(row);
         }
-        let meta = rows.meta(row);
-        let earlier = (step == Step::Whole && meta.nlink > 1 && !meta.is_dir())
-            .then(|| *first.entry((meta.dev, meta.ino)).or_insert(row))
+        let earlier = (step == Step::Whole && rows.is_linked(row))
+            .then(|| rows.meta(row))
+            .map(|meta| *first.entry((meta.dev, meta.ino)).or_insert(row))
             .filter(|earlier| *earlier != row);
         plan.set(row, earlier.map_or(step, Step::Link));
     }

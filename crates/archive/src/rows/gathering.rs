@@ -5,6 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
+use gate::fs::Statfs;
+use gate::process::large_room;
 use mounts::Warning;
 use walk::{By, Desk, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker, digest};
 
@@ -35,6 +37,22 @@ pub(super) struct Heap {
 impl Heap {
     /// More rows than this have no numbers.
     pub(super) const MOST: usize = NONE as usize;
+
+    /// Makes room for the rows of so many files, if there is none yet: rows need not move then when there are more of them. It
+    /// costs nothing until they come.
+    fn expect(&mut self, files: u64) {
+        /// The tree need not be all of the file system.
+        const MOST: u64 = 2 << 20;
+        /// About as many bytes as a name has.
+        const NAME: usize = 24;
+        // Some have several names.
+        let rows = (files + files / 8).min(MOST) as usize;
+        if self.rows.capacity() == 0
+            && let (Some(rows), Some(names)) = (large_room(rows), large_room(NAME * rows))
+        {
+            (self.rows, self.names.0) = (rows, names);
+        }
+    }
 
     /// Takes over what is in another one, which is empty then. False when there is no room for it.
     pub(super) fn append(&mut self, other: &mut Heap) -> bool {
@@ -188,6 +206,8 @@ impl Sink for Gathering<'_> {
             self.parts.turn_to(source as usize);
         }
         self.parts.begin(ground, by, self.with_tokens);
+        let Statfs { files, files_free, .. } = ground.statfs;
+        self.heap.lock().unwrap_or_else(|e| e.into_inner()).expect(files.saturating_sub(files_free));
         self.wait(Some(ground.statfs.magic));
     }
 

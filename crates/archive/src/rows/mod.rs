@@ -21,6 +21,7 @@
 
 use std::ops::Range;
 
+use ondisk::Dev;
 use walk::entry::{Time, append};
 use walk::{Meta, Moment, Totals, Type};
 
@@ -144,6 +145,16 @@ impl Rows {
     /// Whether a row is a directory.
     pub fn is_dir(&self, row: usize) -> bool {
         self.kind(row) == Type::Directory
+    }
+
+    /// Whether any row is on a device.
+    pub fn are_on(&self, dev: Dev) -> bool {
+        self.common.classes.iter().any(|class| class.dev == dev)
+    }
+
+    /// Whether a row is no directory and has other names, in the tree or elsewhere.
+    pub fn is_linked(&self, row: usize) -> bool {
+        self.class(row).nlink > 1 && !self.is_dir(row)
     }
 
     /// Number of the part that a row is in: an index into [`Rows::parts`].

@@ -93,7 +93,7 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
     ends.sort_unstable();
     let kept = sorted.len();
     let lost = rows.len() - kept - twice;
-    rearrange(&mut rows, sorted);
+    rearrange(&mut rows, &sorted);
     rows.truncate(kept);
     Ordered { rows, names, ends, firsts, lost }
 }
@@ -126,21 +126,35 @@ pub(super) fn by_name<'a, W: Ord>(
 }
 
 /// Brings rows into an order: the numbers of those that come first. The others follow.
-pub(super) fn rearrange(rows: &mut [Packed], mut order: Vec<u32>) {
-    if order.len() < rows.len() {
-        let mut is_there = vec![false; rows.len()];
-        order.iter().for_each(|&row| is_there[row as usize] = true);
-        order.extend((0..rows.len() as u32).filter(|&row| !is_there[row as usize]));
-    }
-    // In place: each chain of rows that take one another's places, as far as it leads. Who has his place is where he is from.
-    for first in 0..rows.len() {
-        let (mut at, held) = (first, rows[first]);
-        while order[at] as usize != first {
-            let from = std::mem::replace(&mut order[at], at as u32) as usize;
-            rows[at] = rows[from];
-            at = from;
+///
+/// In place, and in two steps: a row that is taken to where it belongs, and the one from there to where that belongs, and so on,
+/// would each be far from the one before, and waited for. So each is first brought into the right block of rows, one after the
+/// other in each block; and then, within a block, which is near as a whole, to its place.
+pub(super) fn rearrange(rows: &mut [Packed], order: &[u32]) {
+    /// Rows of a block: what stays in a processor's second cache.
+    const BLOCK: usize = if cfg!(test) { 4 } else { 1 << 12 };
+    // Where each belongs.
+    let mut places = vec![NONE; rows.len()];
+    order.iter().zip(0..).for_each(|(&row, place)| places[row as usize] = place);
+    let rest = places.iter_mut().filter(|place| **place == NONE);
+    rest.zip(order.len() as u32..).for_each(|(to, place)| *to = place);
+
+    let mut next: Vec<usize> = (0..rows.len()).step_by(BLOCK).collect();
+    for block in 0..next.len() {
+        let end = rows.len().min((block + 1) * BLOCK);
+        while next[block] < end {
+            let (at, to) = (next[block], places[next[block]] as usize / BLOCK);
+            let other = next[to];
+            next[to] += 1;
+            rows.swap(at, other);
+            places.swap(at, other);
         }
-        order[at] = at as u32;
-        rows[at] = held;
+    }
+    for at in 0..rows.len() {
+        while places[at] as usize != at {
+            let to = places[at] as usize;
+            rows.swap(at, to);
+            places.swap(at, to);
+        }
     }
 }

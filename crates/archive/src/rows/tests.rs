@@ -172,7 +172,7 @@ proptest! {
         let mut order: Vec<u32> = (0..all as u32).collect();
         order.sort_by_key(|&row| digest::below(seed, &row.to_le_bytes()));
         order.truncate(kept);
-        rearrange(&mut rows, order.clone());
+        rearrange(&mut rows, &order);
         let inos: Vec<u64> = rows.iter().map(|row| row.ino).collect();
         prop_assert!(inos.iter().zip(&order).all(|(&ino, &row)| ino == u64::from(row)));
         let mut sorted = inos;

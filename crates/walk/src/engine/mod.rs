@@ -70,13 +70,15 @@ pub struct Ground<'a> {
     pub is_root: bool,
     /// Whether access times are to stay as they are.
     pub noatime: bool,
+    /// About how many entries there are below the directory, if that is known.
+    pub expected: Option<u64>,
 }
 
 impl<'a> Ground<'a> {
     /// Asks what is to be known.
     pub fn of(top: &'a Top, mount: Option<&'a Mount>) -> Ground<'a> {
         let statfs = fstatfs(&top.fd).unwrap_or_default();
-        Ground { top, mount, statfs, is_root: gate::process::is_root(), noatime: false }
+        Ground { top, mount, statfs, is_root: gate::process::is_root(), noatime: false, expected: None }
     }
 
     /// Whether owners are shown otherwise than they are stored.

@@ -9,6 +9,8 @@ use crate::support::{fathom, run};
 fn what_makes_no_sense_is_refused() {
     let place = tempfile::tempdir().unwrap();
     file(place.path().join("f"), 1);
+    std::os::unix::fs::symlink("f", place.path().join("to-f")).unwrap();
+    let content = std::fs::read(place.path().join("f")).unwrap();
     let senseless = [
         "dump",
         "dump f",
@@ -34,11 +36,17 @@ fn what_makes_no_sense_is_refused() {
         "dump f -o x.tar --map x.tar",
         "dump f -o x.tar --catalog ./x.tar",
         "dump f -o x.tar --catalog c --map c",
+        "dump f -o x.tar --catalog -",
+        "dump f -o f",
+        "dump missing f -o ./f",
+        "dump f -o x.tar --catalog to-f",
+        "dump f -o x.tar --map f",
     ];
     for line in senseless {
         let ran = run(fathom(line.split(' ')).current_dir(place.path())).refused();
         assert!(ran.stderr.len() > "fathom: ".len() + 5, "{line}: {ran}");
         assert!(!place.path().join("x.tar").exists(), "{line}");
+        assert_eq!(std::fs::read(place.path().join("f")).unwrap(), content, "{line}");
     }
     run(fathom(["dump", "", "-o", "x.tar"]).current_dir(place.path())).refused();
 }

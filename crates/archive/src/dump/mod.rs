@@ -244,7 +244,8 @@ fn everything(
     })
 }
 
-/// Sees that nothing that is written would take the place of something else that is, or of the catalog that is gone on from.
+/// Sees that nothing that is written would take the place of something else that is, or of the catalog that is gone on from, or of
+/// what is to be dumped.
 fn set_apart(question: &Question, chain: &Chain) -> Result<(), Fault> {
     // Where a file is, or is to be: its directory, and its name there. What is no file is written straight.
     let place = |path: &[u8]| {
@@ -259,6 +260,17 @@ fn set_apart(question: &Question, chain: &Chain) -> Result<(), Fault> {
         if place(path).is_some_and(|place| others.any(|other| other == place)) {
             let error = "archive, map and catalogs must each have a file of their own".to_owned();
             return Err(Fault { doing: "cannot dump to", path: path.to_vec(), error, next: "" });
+        }
+    }
+    const ITSELF: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
+    let is_file = |path: &&Vec<u8>| {
+        statx_long(path, ITSELF, Want::BASIC_STATS).is_ok_and(|seen| seen.file_type == FileType::Regular)
+    };
+    let sources: Vec<_> = question.sources.iter().filter(is_file).filter_map(|source| place(source)).collect();
+    for path in written.into_iter().chain(&chain.catalog) {
+        if place(path).is_some_and(|place| sources.contains(&place)) {
+            let error = "it is to be dumped, and would be replaced".to_owned();
+            return Err(Fault { doing: "cannot dump to", path: path.to_vec(), error, next: "give another name" });
         }
     }
     Ok(())

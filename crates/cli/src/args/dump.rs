@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{Args, ValueEnum};
 
 use super::help::{EXIT, ending};
-use super::values::number;
+use super::values::{number, seekable};
 
 const EXAMPLES: &[(&str, &str)] = &[
     ("fathom dump /srv -o srv.tar", "everything, for fathom restore or any tar"),
@@ -36,7 +36,8 @@ pub(crate) struct Dump {
     #[arg(long, value_name = "CATALOG", help_heading = "Increments", conflicts_with = "level")]
     pub(crate) since: Option<OsString>,
     /// Write a catalog of what there is now, once the archive is on the disk; it may be the one of --since
-    #[arg(long, value_name = "FILE", help_heading = "Increments", conflicts_with_all = ["level", "no_output"])]
+    #[arg(long, value_name = "FILE", help_heading = "Increments", conflicts_with_all = ["level", "no_output"],
+          value_parser = seekable())]
     pub(crate) catalog: Option<OsString>,
     /// Write what has changed since the last dump of a lower level; 0 is everything
     #[arg(long, value_name = "N", help_heading = "Increments", requires = "state", conflicts_with = "no_output",

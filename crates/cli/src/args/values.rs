@@ -1,9 +1,12 @@
 //! Values with a form of their own: numbers, times, sizes, shares.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
 
 /// A whole number within bounds.
 pub(super) fn number<T: FromStr + PartialOrd + Display + Clone>(
@@ -13,6 +16,16 @@ pub(super) fn number<T: FromStr + PartialOrd + Display + Clone>(
         let number = text.parse().ok().filter(|number| within.contains(number));
         number.ok_or_else(|| format!("give a whole number from {} to {}", within.start(), within.end()))
     }
+}
+
+/// A file that is gone back and forth in, which standard output is not for: `-` is no name for it.
+pub(super) fn seekable() -> impl TypedValueParser<Value = OsString> {
+    OsStringValueParser::new().try_map(|name| match name.as_encoded_bytes() {
+        b"-" => {
+            Err("a catalog cannot be written to standard output; give it a name, or ./- for a file that is called so")
+        }
+        _ => Ok(name),
+    })
 }
 
 /// A time: a number with `ms`, `s` or `m` behind it, or of seconds.

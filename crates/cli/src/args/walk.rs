@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{Args, ValueEnum};
 
 use super::help::{EXIT, ending};
-use super::values::number;
+use super::values::{number, seekable};
 
 const EXAMPLES: &[(&str, &str)] = &[
     ("fathom walk /srv", "how much there is, and what it cost to find out"),
@@ -51,7 +51,7 @@ pub(crate) struct Walk {
     pub(crate) top: Option<u32>,
 
     /// Write a Parquet catalog as well, a row for each entry: for fathom changed, DuckDB, pandas, Spark
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", help_heading = "Output", value_parser = seekable())]
     pub(crate) catalog: Option<OsString>,
 
     /// Walk nothing: print which engine would, why, and whether the others could

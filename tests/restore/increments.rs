@@ -115,7 +115,8 @@ fn each_path_is_as_in_the_whole_tree() {
                 run(command.args(since).current_dir(ground)).exits(0);
             };
             let rename = |from: &str, to: &str| fs::rename(tree.join(from), tree.join(to)).unwrap();
-            for name in ["a/f", "a/out/g", "a/kept/h", "b/i", "b/gone/j", "c", "d/k", "e/l/m"] {
+            let first = ["a/f", "a/out/g", "a/kept/h", "b/i", "b/gone/j", "c", "d/k", "e/l/m", "m/c", "n/e/f", "o/k"];
+            for name in first {
                 file(tree.join(name), name.len());
             }
             dump(0);
@@ -128,6 +129,8 @@ fn each_path_is_as_in_the_whole_tree() {
             file(tree.join("c/n"), 4);
             fs::remove_dir_all(tree.join("d")).unwrap();
             file(tree.join("d"), 5);
+            fs::remove_dir_all(tree.join("n/e")).unwrap();
+            file(tree.join("n/s"), 7);
             dump(1);
             // Two change places, and one takes the place of another that is gone, and then holds what has held it.
             rename("a", "aside");
@@ -138,8 +141,16 @@ fn each_path_is_as_in_the_whole_tree() {
             rename("e/l", "l");
             rename("e", "l/e");
             file(tree.join("b/gone/j"), 6);
+            fs::remove_file(tree.join("n/s")).unwrap();
+            for name in ["n/e/new", "n/s/new"] {
+                file(tree.join(name), 8);
+            }
             dump(2);
-            let archives = [0, 1, 2].map(archive);
+            // Into directories that were not there, or were none, when what is moved was dumped.
+            rename("m", "n/e/m");
+            rename("o", "n/s/o");
+            dump(3);
+            let archives = [0, 1, 2, 3].map(archive);
             let whole = kept(&tree);
             for path in whole.keys() {
                 let some = dir(ground.join("some"));

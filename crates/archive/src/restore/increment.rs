@@ -198,12 +198,17 @@ impl Restorer<'_> {
             self.remarks.warn(if path.is_empty() { b"." } else { path }, Trouble::because(what));
         }
         for entry in present.iter().filter(|entry| !entry.stays) {
-            let whole = join(path, entry.name.to_bytes());
+            let (whole, was) = (join(path, entry.name.to_bytes()), join(dir, &entry.listed));
             if self.chosen.has(&whole) {
-                self.counts.removed += remove(&here, &entry.name, &whole, &mut self.remarks);
+                // A directory with something ahead of its time in it has a list of its own in a later archive.
+                if !self.chosen.has_ahead(&whole, &was) {
+                    self.counts.removed += remove(&here, &entry.name, &whole, &mut self.remarks);
+                }
+                self.linked = None;
+                continue;
             }
             // Of what was not chosen, what was is taken away.
-            for gone in self.chosen.below(&whole).filter(|_| !self.chosen.has(&whole)) {
+            for gone in self.chosen.below(&whole).filter(|gone| !self.chosen.is_ahead(gone, &was)) {
                 let (above, name) = split(gone);
                 if let (Ok(above), Ok(name)) = (open_beneath(self.top.as_fd(), above, Open::SCAN), c_string(name)) {
                     self.counts.removed += remove(&Rc::new(above), &name, gone, &mut self.remarks);

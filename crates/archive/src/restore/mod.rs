@@ -544,6 +544,10 @@ impl<'a> Restorer<'a> {
 fn taken(member: &Member, chosen: &mut Chosen, remarks: &mut Remarks) -> Result<Option<Vec<u8>>, Trouble> {
     let name = clean(&member.path).map_err(|why| Trouble::because(format!("not restored: {why}")))?;
     let Some(place) = chosen.takes(&name.path) else { return Ok(None) };
+    // In the end it is a directory.
+    if member.kind != Kind::Directory && chosen.has_ahead(&place, &name.path) {
+        return Ok(None);
+    }
     if name.was_absolute {
         remarks.note("the slash that names begin with is left away: all is restored beneath the directory");
     }

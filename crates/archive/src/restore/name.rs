@@ -137,6 +137,17 @@ impl Chosen {
         (above == dir).then(|| name.to_vec())
     }
 
+    /// Whether something comes to lie below a place that is not in what has the name `dir` in the archive at hand. It has been made
+    /// there ahead of its time: by then the place is that of a directory which is new, and is not what the archive knows by its name.
+    pub(super) fn has_ahead(&self, place: &[u8], dir: &[u8]) -> bool {
+        self.before.below(place).any(|was| !is_within(was, dir))
+    }
+
+    /// The same of a place or of what is below it.
+    pub(super) fn is_ahead(&self, place: &[u8], dir: &[u8]) -> bool {
+        self.before.of(place).is_some_and(|was| !is_within(&was, dir)) || self.has_ahead(place, dir)
+    }
+
     /// Whether a rename of the archive at hand is to be carried out: what was chosen has its last name already, where the renames
     /// were known.
     pub(super) fn has_in(&self, dir: &[u8]) -> bool {
@@ -179,6 +190,13 @@ impl Places {
             None => Some(name.to_vec()),
             Some((end, to)) => to.as_ref().map(|to| [to, &name[end..]].concat()),
         }
+    }
+
+    /// Where that is which has a name below this one, as far as it does not go along with what has this one.
+    fn below(&self, name: &[u8]) -> impl Iterator<Item = &[u8]> {
+        let inside = if name.is_empty() { Vec::new() } else { [&key(name)[..], b"\0"].concat() };
+        let from = self.0.range::<[u8], _>((Bound::Included(&inside[..]), Bound::Unbounded));
+        from.take_while(move |(name, _)| name.starts_with(&inside)).filter_map(|(_, to)| to.as_deref())
     }
 
     /// Is from now on of the names before a rename, or after one that is undone: what had the name `from` then has the name `to` now.
@@ -291,6 +309,23 @@ mod tests {
         some.next_archive();
         assert_eq!(taken(&mut some, paths), ["", "", "now/x", "", "into/z", "", "swap1", ""]);
         assert!(some.missed().is_empty());
+    }
+
+    #[test]
+    fn what_is_made_ahead_of_its_time_is_not_what_is_there() {
+        let mut some = chosen(&["new"]);
+        some.trace(vec![renames(&[]), renames(&[]), renames(&[("old", "new/deep/in")])]);
+        for archive in 0..3 {
+            let (place, is_before) = (|of: &str| of.as_bytes().to_vec(), archive < 2);
+            assert_eq!(some.has_ahead(&place("new"), b"new"), is_before, "{archive}");
+            assert_eq!(some.is_ahead(&place("new/deep/in"), b"new"), is_before, "{archive}");
+            assert!(
+                !some.has_ahead(&place("new/deep/in"), b"new") && !some.has_ahead(&place("ne"), b"ne"),
+                "{archive}"
+            );
+            assert!(!some.is_ahead(&place("new/deep/other"), b"new"), "{archive}");
+            some.next_archive();
+        }
     }
 
     #[test]

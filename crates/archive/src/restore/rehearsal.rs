@@ -191,16 +191,16 @@ impl Rehearsal<'_> {
                 present.remove(name);
             }
         }
-        let gone = present.into_values().flat_map(|(name, _)| {
-            let whole = join(path, &name);
+        let gone = present.into_iter().flat_map(|(listed, (name, _))| {
+            let (whole, was) = (join(path, &name), join(dir, &listed));
             let is_chosen = self.chosen.has(&whole);
-            let below = self
-                .chosen
-                .below(&whole)
-                .filter(|gone| !is_chosen && self.made.contains_key(&key(gone)))
-                .map(<[u8]>::to_vec)
-                .collect::<Vec<_>>();
-            is_chosen.then_some(whole).into_iter().chain(below)
+            let is_gone = |gone: &&[u8]| self.made.contains_key(&key(gone)) && !self.chosen.is_ahead(gone, &was);
+            let below: Vec<Vec<u8>> = match is_chosen {
+                true => Vec::new(),
+                false => self.chosen.below(&whole).filter(is_gone).map(<[u8]>::to_vec).collect(),
+            };
+            let is_ahead = self.chosen.has_ahead(&whole, &was);
+            Some(whole).filter(|_| is_chosen && !is_ahead).into_iter().chain(below)
         });
         for whole in gone.collect::<Vec<_>>() {
             (self.say)(Step { what: "remove", path: &whole, other: None });

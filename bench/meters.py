@@ -8,6 +8,7 @@ compile  a `make -j` of small C files: processes, and calls that do something
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 from measure import Contender, measure, run
@@ -22,7 +23,8 @@ COLUMNS = (
 METERS = ["bpf", "perf", "ptrace"]
 CRATE = Path(__file__).resolve().parent.parent / "crates/account"
 UNITS, FEW_UNITS = 100, 10
-SLOW_TRIALS = 2  # of who takes ten times as long, or more
+PAUSE = 0.3  # seconds, in which the kernel takes down what the meter before had
+SLOW_TRIALS = 1  # of who stops the command at each call: minutes each
 
 
 def same_calls():
@@ -38,7 +40,8 @@ def contenders(fathom, command):
     strace, perf = program("strace"), program("perf")
     yield Contender("plain", command)
     for meter in METERS:
-        yield Contender(meter, [*account, meter, "--", *command])
+        trials = [SLOW_TRIALS] if meter == "ptrace" else []
+        yield Contender(meter, [*account, meter, "--", *command], *trials)
     if strace:
         to = ["-o", "/dev/null"]
         yield Contender("strace -c", [strace, "-f", "-c", *to, *command], SLOW_TRIALS)
@@ -60,6 +63,11 @@ def possible(candidates):
             yield contender
 
 
+def run_apart(argv):
+    time.sleep(PAUSE)
+    return run(argv)
+
+
 def case(options, name, entries, prepare):
     """The rows of one case; `prepare` makes what the command works on, and gives the command."""
 
@@ -69,7 +77,7 @@ def case(options, name, entries, prepare):
         mount("tmpfs", top, "tmpfs", data="nr_inodes=0,size=80%")
         able = list(possible(list(contenders(options.fathom, prepare(top)))))
         about = {"bench": "account", "case": name, "fs": "tmpfs", "cache": "warm", "entries": entries}
-        return measure(able, options.trials, run, **about)
+        return measure(able, options.trials, run_apart, **about)
 
     return in_namespace(MS_PRIVATE, measured)
 

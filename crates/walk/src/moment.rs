@@ -41,10 +41,12 @@ impl Moment {
     }
 }
 
-/// Whether a file's time may be of a moment or after it. Without a fraction it may be of a file system that keeps whole seconds, as ext4
-/// does in small inodes.
-pub(crate) fn may_be_since(time: Time, moment: Time) -> bool {
-    time >= moment || time.nsec == 0 && time.sec >= moment.sec
+/// Whether a time of a file may be of a moment or after it. Where it has no fraction of a second, the file system may count whole
+/// seconds (ext4 with small inodes), or every second one (FAT).
+pub fn may_be_since(time: Time, moment: Time) -> bool {
+    const COARSEST: i64 = 2;
+    let seconds = if time.nsec == 0 { COARSEST } else { 0 };
+    Time { sec: time.sec.saturating_add(seconds), ..time } >= moment
 }
 
 /// When a moment was, of which the clock said `then`, if it says `now` after so much time.
@@ -76,9 +78,12 @@ mod tests {
     }
 
     #[test]
-    fn whole_seconds_are_the_whole_second() {
-        let since = |sec, nsec| may_be_since(Time { sec, nsec }, Time { sec: 100, nsec: 500_000_000 });
-        assert!(since(100, 500_000_000) && since(101, 1) && since(101, 0) && since(100, 0));
-        assert!(!since(100, 499_999_999) && !since(100, 1) && !since(99, 0) && !since(i64::MIN, 0));
+    fn times_without_fractions_are_of_two_seconds() {
+        let moment = Time { sec: 100, nsec: 500_000_000 };
+        let since = |sec, nsec| may_be_since(Time { sec, nsec }, moment);
+        assert!(since(100, 500_000_000) && since(101, 1));
+        assert!(!since(100, 499_999_999) && !since(99, 999_999_999));
+        assert!(since(100, 0) && since(99, 0) && !since(98, 0) && !since(0, 0));
+        assert!(since(i64::MAX, 0) && !since(i64::MIN, 0));
     }
 }

@@ -89,14 +89,6 @@ pub(crate) fn before_a_tick(time: Time) -> Time {
     }
 }
 
-/// Whether a time of a file may be of a moment or after it. Where it has no fraction of a second, the file system may count whole
-/// seconds (ext4 with small inodes), or every second one (FAT).
-pub(crate) fn may_be_since(time: Time, moment: Time) -> bool {
-    const COARSEST: i64 = 2;
-    let seconds = if time.nsec == 0 { COARSEST } else { 0 };
-    Time { sec: time.sec.saturating_add(seconds), ..time } >= moment
-}
-
 /// Waits until a change shows by another time than whatever was changed before `begun` has: until the clock that the kernel gives
 /// files their times from has come to that, or where a file system may have times from another one (`magic` is its number),
 /// for [`TICK`].
@@ -288,16 +280,6 @@ mod tests {
         let text = About::default().to_json().replace("\"version\":1", "\"version\":2");
         assert_eq!(About::from_json(&text), Err(Strange::Newer(2)));
         assert_eq!(About::from_json("{}"), Err(Strange::Damaged));
-    }
-
-    #[test]
-    fn times_without_fractions_are_of_two_seconds() {
-        let moment = Time { sec: 100, nsec: 500_000_000 };
-        let since = |sec, nsec| may_be_since(Time { sec, nsec }, moment);
-        assert!(since(100, 500_000_000) && since(101, 1));
-        assert!(!since(100, 499_999_999) && !since(99, 999_999_999));
-        assert!(since(100, 0) && since(99, 0) && !since(98, 0) && !since(0, 0));
-        assert!(since(i64::MAX, 0) && !since(i64::MIN, 0));
     }
 
     #[test]

@@ -11,9 +11,10 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use bytes::Bytes;
 use parquet::errors::Result as Written;
 use walk::entry::append;
+use walk::moment::may_be_since;
 use walk::{Dir, Entry, Meta, Totals, digest};
 
-use super::about::{before_a_tick, may_be_since, now};
+use super::about::{before_a_tick, now};
 use super::column::Encoded;
 use super::output::{GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{COLUMNS, Row};

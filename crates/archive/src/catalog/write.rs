@@ -15,9 +15,10 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use bytes::Bytes;
 use parquet::errors::Result;
 use walk::entry::Time;
+use walk::moment::may_be_since;
 use walk::{Answer, By, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker};
 
-use super::about::{after_a_tick, before_a_tick, may_be_since, now, wait_for_tick};
+use super::about::{after_a_tick, before_a_tick, now, wait_for_tick};
 use super::column::Encoded;
 use super::output::{GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{COLUMNS, Row};

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use gate::process::large_room;
 use walk::entry::{Time, Type};
+use walk::moment::may_be_since;
 use walk::{Meta, digest};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::catalog::about::may_be_since;
 use crate::catalog::{Fault, Reader};
 
 /// Who a file is, whatever its names: an inode number means one file as long as its generation, or the time at which it was

@@ -32,9 +32,10 @@ use gate::long::{c_string, open_beneath, open_long};
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use ondisk::pax::{Kind, Member};
+use walk::moment::may_be_since;
 
 use crate::catalog::Fault;
-use crate::catalog::about::{before_a_tick, may_be_since, now};
+use crate::catalog::about::{before_a_tick, now};
 use crate::input::{Failure, Input, Verdict};
 use attributes::{Late, inherits};
 use name::{Chosen, clean, split};

@@ -59,7 +59,7 @@ impl Output {
         let properties = WriterPropertiesPtr::new(properties());
         let out = BufWriter::with_capacity(1 << 20, writer);
         let out = SerializedFileWriter::new(out, schema.root_schema_ptr(), properties).map_err(fault)?;
-        let processors = gate::process::processors().max(1);
+        let processors = gate::machine::processors().max(1);
         Ok((Layout { schema, processors }, Output { file: file.to_vec(), out }))
     }
 

@@ -2,10 +2,11 @@
 #![allow(clippy::disallowed_methods, reason = "the tests build and check past the gate")]
 
 use std::fs;
+use std::ops::Range;
 use std::os::unix::prelude::*;
 use std::path::Path;
 
-use archive::catalog::{About, Options, Reader, write_rows};
+use archive::catalog::{About, Besides, Draft, Fault, Options, Reader};
 use archive::changed::{self, changed};
 use archive::gather::{Question, gather};
 use archive::rows::Rows;
@@ -39,7 +40,9 @@ fn hash(row: usize) -> Option<[u8; 32]> {
 }
 
 fn write(file: &Path, rows: &Rows, complete: bool, kept: impl Fn(usize) -> bool + Sync) -> About {
-    write_rows(&bytes(file), rows, Options::default(), complete, kept, hash).unwrap().publish().unwrap()
+    let besides = |rows: Range<usize>| Ok(Besides { hashes: rows.map(hash).collect(), ..Besides::default() });
+    let draft = Draft::create(&bytes(file)).unwrap();
+    draft.write(rows, Options::default(), kept, besides, || complete).unwrap().publish().unwrap()
 }
 
 /// `top dir/name` of each row, in order.
@@ -116,6 +119,18 @@ fn what_is_left_out_costs_the_tokens() {
         let reader = Reader::open(&bytes(&file)).unwrap();
         assert_eq!(names(&reader).len(), if complete { 8 } else { 9 });
     }
+}
+
+/// What is wrong with what is to be known besides is what is wrong with the catalog.
+#[test]
+fn what_is_not_to_be_known_is_not_written() {
+    let place = tree();
+    let file = place.path().join("catalog");
+    let fault = Fault { doing: "cannot read", path: b"elsewhere".to_vec(), error: "gone".to_owned(), next: "" };
+    let draft = Draft::create(&bytes(&file)).unwrap();
+    let rows = rows(place.path(), &["top"]);
+    let written = draft.write(&rows, Options::default(), |_| true, |_| Err(fault.clone()), || true);
+    assert_eq!((written.err(), file.exists()), (Some(fault), false));
 }
 
 /// More than a row group of them, so that the last one is not full.

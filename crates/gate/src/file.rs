@@ -158,6 +158,8 @@ pub struct Writer {
     /// Bytes that have been written, and how many of them are on their way to the disk.
     written: u64,
     hastened: u64,
+    /// Whether all of them are on the disk.
+    is_settled: bool,
 }
 
 #[derive(Debug)]
@@ -278,7 +280,7 @@ impl Writer {
     }
 
     fn to(fd: Fd, whereto: Whereto) -> Writer {
-        Writer { fd, whereto, written: 0, hastened: 0 }
+        Writer { fd, whereto, written: 0, hastened: 0, is_settled: false }
     }
 
     /// Sends what has been written on its way to the disk, so that there is little left to wait for at the end. Where that is no
@@ -301,31 +303,36 @@ impl Writer {
         Ok(Writer::to(fd, Whereto::Named { name, temporary }))
     }
 
+    /// Waits until all that has been written is on the disk.
+    ///
+    /// # Errors
+    /// Those of fsync(2), but for those that pipes and terminals have nothing to wait for.
+    pub fn settle(&mut self) -> Result<()> {
+        match fsync(&self.fd) {
+            Err(Errno::EINVAL | Errno::EROFS | Errno::EOPNOTSUPP) if self.is_straight() => {}
+            other => other?,
+        }
+        self.is_settled = true;
+        Ok(())
+    }
+
     /// Waits until all is on the disk, and gives the file its name, in the place of whatever has it.
     ///
     /// # Errors
     /// Nothing is left behind then, and what had the name still has it; unless it is the last step that fails, which is to
     /// wait until the name is on the disk.
-    pub fn publish(self) -> Result<()> {
-        let Writer { fd, whereto, .. } = self;
-        match whereto {
-            Whereto::Straight => match fsync(&fd) {
-                // Pipes and terminals have nothing to wait for.
-                Err(Errno::EINVAL | Errno::EROFS | Errno::EOPNOTSUPP) => Ok(()),
-                other => other,
+    pub fn publish(mut self) -> Result<()> {
+        if !self.is_settled {
+            self.settle()?;
+        }
+        match self.whereto {
+            Whereto::Straight => Ok(()),
+            Whereto::Unnamed { dir, name } => match link(&self.fd, &dir, &name) {
+                Ok(()) => fsync(&dir),
+                Err(Errno::EEXIST) => replace(&self.fd, dir, &name),
+                Err(e) => Err(e),
             },
-            Whereto::Unnamed { dir, name } => {
-                fsync(&fd)?;
-                match link(&fd, &dir, &name) {
-                    Ok(()) => fsync(&dir),
-                    Err(Errno::EEXIST) => replace(&fd, dir, &name),
-                    Err(e) => Err(e),
-                }
-            }
-            Whereto::Named { name, mut temporary } => {
-                fsync(&fd)?;
-                temporary.rename(&name)
-            }
+            Whereto::Named { name, mut temporary } => temporary.rename(&name),
         }
     }
 }
@@ -334,6 +341,7 @@ impl io::Write for Writer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = write(&self.fd, bytes).map_err(|e| io::Error::from_raw_os_error(e.0))?;
         self.written += written as u64;
+        self.is_settled = false;
         self.hasten();
         Ok(written)
     }

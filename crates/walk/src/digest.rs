@@ -35,6 +35,13 @@ impl Digest {
         self.0 = self.0.wrapping_add(xxh3_128_with_seed(&bytes(&entry.meta), name));
     }
 
+    /// Takes an entry away that was added.
+    pub fn take_away(&mut self, dir: &Dir<'_>, entry: &Entry<'_>) {
+        let mut one = Digest::default();
+        one.add(dir, entry);
+        self.0 = self.0.wrapping_sub(one.0);
+    }
+
     /// The lower and the upper half, to be handed to another process.
     pub(crate) fn halves(self) -> [u64; 2] {
         [self.0 as u64, (self.0 >> 64) as u64]
@@ -102,6 +109,9 @@ mod tests {
         };
         let (a, b) = ((&b"a"[..], meta), (&b"b"[..], Meta { ino: 8, ..meta }));
         assert_eq!(sum(&[a, b]), sum(&[b, a]));
+        let mut rest = sum(&[a, b]);
+        rest.take_away(&dir, &Entry { name: b"a", meta });
+        assert_eq!(rest, sum(&[b]));
         assert_ne!(sum(&[a, b]), sum(&[(b"a", b.1), (b"b", a.1)]));
         let atime = Meta { atime: Time { sec: 9, nsec: 9 }, mount: 3, generation: Some(1), xattrs: Some(true), ..meta };
         assert_eq!(sum(&[a]), sum(&[(b"a", atime)]));

@@ -24,9 +24,10 @@ pub mod write;
 
 pub use about::{About, Options, Root};
 pub use column::Names;
+pub(crate) use output::GROUP;
 pub use output::Sealed;
 pub use read::Reader;
-pub use rows::write_rows;
+pub use rows::{Besides, Draft};
 pub use write::Catalog;
 
 /// Why a catalog could not be written, or read.

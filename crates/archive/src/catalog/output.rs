@@ -15,7 +15,7 @@ use super::schema::{COLUMNS, Row, descriptor, properties};
 use super::{About, Fault, plain};
 
 /// Rows of a row group: enough for zstd and for readers, and no more than some 16 MiB on the way.
-pub(super) const GROUP: usize = 64 << 10;
+pub(crate) const GROUP: usize = 64 << 10;
 /// No more row groups are made at once.
 pub(super) const MOST_AT_ONCE: usize = 4;
 

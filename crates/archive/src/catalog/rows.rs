@@ -1,18 +1,22 @@
-//! Writes the catalog of a tree that is in memory, in its order.
+//! Writes the catalog of a tree that is in memory, in its order; of a dump, while that is still being written.
 //!
 //! ```text
 //! rows ─┬─ a row group: look up, encode ─┬─► file, in their order
 //!       └─ a row group: look up, encode ─┘
 //! ```
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 use bytes::Bytes;
+use gate::account::{Function, during};
 use parquet::errors::Result as Written;
 use walk::entry::append;
 use walk::moment::may_be_since;
-use walk::{Dir, Entry, Meta, Totals, digest};
+use walk::digest::{self, Digest};
+use walk::{Dir, Entry, Meta};
 
 use super::about::{before_a_tick, now};
 use super::column::Encoded;
@@ -22,94 +26,159 @@ use super::{About, Fault, Options, Root, plain};
 use crate::OnPanic;
 use crate::rows::Rows;
 
-/// Writes the catalog of the rows that are `kept`, each with the hash of what is in it, where that is known. `complete` says that
-/// nothing was skipped, before or since: else the catalog has no tokens, so that whoever compares with it looks for himself.
-///
-/// # Errors
-/// It could not be written.
-pub fn write_rows(
-    file: &[u8],
-    rows: &Rows,
-    options: Options,
-    complete: bool,
-    kept: impl Fn(usize) -> bool + Sync,
-    blake3: impl Fn(usize) -> Option<[u8; 32]> + Sync,
-) -> Result<Sealed, Fault> {
-    let (layout, out) = Output::create(file)?;
-    let started = rows.started();
-    let at_rest_before = before_a_tick(started);
-    let known = rows.totals().filter(|_| (0..rows.len()).all(&kept));
-    let groups = rows.len().div_ceil(GROUP);
-    let (next, queue) = (AtomicUsize::new(0), Queue::new(out));
-    let work = || {
-        let _watch = OnPanic(|| queue.fail());
-        let mut sum = Sum::default();
-        loop {
-            let nth = next.fetch_add(1, Relaxed);
-            if nth >= groups || queue.has_failed() {
-                return sum;
-            }
-            let all = nth * GROUP..rows.len().min((nth + 1) * GROUP);
-            let (mut above, mut group) = (Above::before(rows, all.start), Group::default());
-            for row in all {
-                let at = above.of(rows, row);
-                if kept(row) { group.add(row, rows.name(row), at) } else { sum.left_out = true }
-            }
-            let encoded = group.encode(&layout, rows, |row, at, name| {
-                let meta = rows.meta(row);
-                if known.is_none() {
-                    sum.totals.add(&Dir { path: b"", hash: at.hash, depth: at.depth }, &Entry { name, meta });
-                }
-                sum.racy += u64::from(may_be_since(meta.ctime, at_rest_before));
-                (meta, blake3(row))
-            });
-            queue.append(nth, encoded);
-        }
-    };
-    let threads = layout.processors.min(MOST_AT_ONCE).min(groups).max(1);
-    let sums: Vec<Sum> = std::thread::scope(|scope| {
-        let run = || {
-            let sum = work();
-            gate::meter::hand_in();
-            sum
-        };
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
-        let own = work();
-        // Of one that has died, the queue knows.
-        std::iter::once(own).chain(others.into_iter().filter_map(|other| other.join().ok())).collect()
-    });
-    let out = queue.into_output()?;
-    let Sum { totals, racy, left_out } = sums.into_iter().fold(Sum::default(), Sum::with);
-    let totals = known.unwrap_or(totals);
-    let complete = complete && !left_out;
-    let mut parts = rows.parts().to_vec();
-    if !complete {
-        parts.iter_mut().for_each(|part| part.token = None);
+/// What there is to be said of rows besides what was gathered.
+#[derive(Debug, Default)]
+pub struct Besides {
+    /// For each of them in turn, the checksum of what is in it, where that is known.
+    pub hashes: Vec<Option<[u8; 32]>>,
+    /// What is known of some of them by now.
+    pub amended: HashMap<usize, Meta>,
+}
+
+/// The catalog of a tree that is in memory, to be written.
+pub struct Draft {
+    layout: Layout,
+    out: Output,
+}
+
+impl Draft {
+    /// Makes ready to write it into a file, which appears under its name only when it is published.
+    ///
+    /// # Errors
+    /// The file cannot be written there.
+    pub fn create(file: &[u8]) -> Result<Draft, Fault> {
+        Output::create(file).map(|(layout, out)| Draft { layout, out })
     }
-    out.seal(About {
-        roots: rows.sources().iter().map(|s| Root { path: s.path.clone(), absolute: s.absolute.clone() }).collect(),
-        started,
-        finished: now(),
-        entries: totals.entries,
-        racy,
-        digest: totals.digest.to_string(),
-        complete,
-        options,
-        parts,
-    })
+
+    /// Writes the rows that are `kept`. For as many rows as a row group has, `besides` says what is known of them besides, and may
+    /// wait until that is settled. When all are written, `complete` says whether nothing was skipped, before or since: else the
+    /// catalog has no tokens, so that whoever compares with it looks for himself.
+    ///
+    /// # Errors
+    /// It could not be written; those of `besides`.
+    pub fn write(
+        self,
+        rows: &Rows,
+        options: Options,
+        kept: impl Fn(usize) -> bool + Sync,
+        besides: impl Fn(Range<usize>) -> Result<Besides, Fault> + Sync,
+        complete: impl FnOnce() -> bool,
+    ) -> Result<Sealed, Fault> {
+        let Draft { layout, out } = self;
+        let started = rows.started();
+        let at_rest_before = before_a_tick(started);
+        let known = rows.totals();
+        let groups = rows.len().div_ceil(GROUP);
+        let (next, queue) = (AtomicUsize::new(0), Queue::new(out));
+        let work = || {
+            let _watch = OnPanic(|| queue.fail("a thread has died".to_owned()));
+            let mut sum = Sum::default();
+            let mut refused = None;
+            loop {
+                let nth = next.fetch_add(1, Relaxed);
+                if nth >= groups || queue.has_failed() {
+                    return (sum, refused);
+                }
+                let all = nth * GROUP..rows.len().min((nth + 1) * GROUP);
+                let Besides { hashes, amended } = match besides(all.clone()) {
+                    Ok(besides) => besides,
+                    Err(fault) => {
+                        queue.fail(fault.error.clone());
+                        refused = Some(fault);
+                        continue;
+                    }
+                };
+                let (mut above, mut group) = (Above::before(rows, all.start), Group::default());
+                for row in all.clone() {
+                    let (at, name) = (above.of(rows, row), rows.name(row));
+                    if kept(row) {
+                        group.add(row, name, at);
+                    } else {
+                        sum.left_out = true;
+                        if known.is_some() {
+                            sum.take_away(at, name, rows.meta(row));
+                        }
+                    }
+                }
+                let encoded = group.encode(&layout, rows, |row, at, name| {
+                    let gathered = rows.meta(row);
+                    let amended = amended.get(&row);
+                    let meta = amended.copied().unwrap_or(gathered);
+                    if known.is_none() {
+                        sum.add(at, name, meta);
+                    } else if amended.is_some() {
+                        sum.take_away(at, name, gathered);
+                        sum.add(at, name, meta);
+                    }
+                    sum.racy += u64::from(may_be_since(meta.ctime, at_rest_before));
+                    (meta, hashes.get(row - all.start).copied().flatten())
+                });
+                queue.append(nth, encoded);
+            }
+        };
+        // Beside what else is being done.
+        let run = || {
+            let done = during(Function::Other, work);
+            gate::meter::hand_in();
+            done
+        };
+        let threads = layout.processors.min(MOST_AT_ONCE).min(groups).max(1);
+        let done: Vec<_> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+            let own = during(Function::Other, work);
+            // Of one that has died, the queue knows.
+            std::iter::once(own).chain(others.into_iter().filter_map(|other| other.join().ok())).collect()
+        });
+        let (sums, refused): (Vec<Sum>, Vec<Option<Fault>>) = done.into_iter().unzip();
+        if let Some(fault) = refused.into_iter().flatten().next() {
+            return Err(fault);
+        }
+        let out = queue.into_output()?;
+        let begin = known.map_or(Sum::default(), |known| Sum { entries: known.entries, digest: known.digest, ..Sum::default() });
+        let Sum { entries, digest, racy, left_out } = sums.into_iter().fold(begin, Sum::with);
+        let complete = complete() && !left_out;
+        let mut parts = rows.parts().to_vec();
+        if !complete {
+            parts.iter_mut().for_each(|part| part.token = None);
+        }
+        out.seal(About {
+            roots: rows.sources().iter().map(|s| Root { path: s.path.clone(), absolute: s.absolute.clone() }).collect(),
+            started,
+            finished: now(),
+            entries,
+            racy,
+            digest: digest.to_string(),
+            complete,
+            options,
+            parts,
+        })
+    }
 }
 
 /// What is to be known of rows together.
 #[derive(Default)]
 struct Sum {
-    totals: Totals,
+    /// Modulo 2^64: of what was added before, more may be taken away.
+    entries: u64,
+    digest: Digest,
     racy: u64,
     left_out: bool,
 }
 
 impl Sum {
+    fn add(&mut self, at: &Place, name: &[u8], meta: Meta) {
+        self.entries = self.entries.wrapping_add(1);
+        self.digest.add(&at.dir(), &Entry { name, meta });
+    }
+
+    fn take_away(&mut self, at: &Place, name: &[u8], meta: Meta) {
+        self.entries = self.entries.wrapping_sub(1);
+        self.digest.take_away(&at.dir(), &Entry { name, meta });
+    }
+
     fn with(mut self, other: Sum) -> Sum {
-        self.totals.merge(&other.totals);
+        self.entries = self.entries.wrapping_add(other.entries);
+        self.digest.merge(other.digest);
         self.racy += other.racy;
         self.left_out |= other.left_out;
         self
@@ -142,9 +211,9 @@ impl Queue {
         self.state().failed.is_some()
     }
 
-    /// A thread has died: what it would have written is not waited for.
-    fn fail(&self) {
-        self.state().failed.get_or_insert_with(|| "a thread has died".to_owned());
+    /// A thread ends before its time: what it would have written is not waited for.
+    fn fail(&self, why: String) {
+        self.state().failed.get_or_insert(why);
         self.turn.notify_all();
     }
 
@@ -169,6 +238,12 @@ impl Queue {
             Some(error) => Err(out.fault(error)),
             None => Ok(out),
         }
+    }
+}
+
+impl Place {
+    fn dir(&self) -> Dir<'static> {
+        Dir { path: b"", hash: self.hash, depth: self.depth }
     }
 }
 

@@ -290,7 +290,7 @@ fn load(
 ///
 /// # Errors
 /// Those of `read`: after one, nothing more is read.
-pub(crate) fn each_group<T>(
+fn each_group<T>(
     reader: &Reader,
     read: impl Fn(usize) -> Result<T, Fault> + Sync,
     take: impl FnMut(usize, T) + Send,

@@ -1,8 +1,9 @@
 //! Dumps: a tree written into an archive, whole or what has changed of it. docs/dump.md says what holds.
 //!
 //! ```text
-//! gather ─► plan ─► readers ─► window ─► writer ─► output      ─► published: archive, then catalog
-//!   rows     step    load       order     kept      file, zstd
+//! gather ─► plan ─► readers ─► window ─► writer ─► output ─────────────┬► published: archive, then catalog
+//!   rows     step    load       order     settled   file, zstd           │
+//!                                         └──► catalog, rows at a time ──┘
 //! ```
 //!
 //! | room | what is in it |
@@ -13,11 +14,15 @@
 //! | `holes` | where in a file there is data |
 //! | `member` | what a member's headers say, and its name |
 //! | `users` | names of users and groups |
+//! | `settled` | what has become of rows, for the catalog |
 //! | `window` | reads ahead of the writer, and keeps the order |
 //! | `write` | writes in order, and keeps account |
 //! | `output` | where an archive goes |
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use gate::account::{self, Function, Whom, about, during};
 use gate::fs::{At, FileType, Want};
@@ -32,11 +37,12 @@ mod output;
 mod places;
 pub mod plan;
 mod read;
+mod settled;
 mod users;
 mod window;
 mod write;
 
-use crate::catalog::{Fault, Options, write_rows};
+use crate::catalog::{Besides, Draft, Fault, GROUP, Options};
 use crate::gather::{self, Gather, Gathered, collect, gather};
 use crate::increment::levels::Level;
 use crate::increment::{Base, spare_unseen};
@@ -44,12 +50,13 @@ use crate::rows::Rows;
 use crate::{OnPanic, shown};
 pub use member::member_name;
 use output::Output;
-pub use plan::{Hashes, Plan, Step};
+pub use plan::{Plan, Step};
 use read::{Load, Reader};
+use settled::{Portion, Settled, Settling};
 use users::Users;
 use window::{Stopped, Window};
 pub use write::Map;
-use write::{Kept, Writer};
+use write::Writer;
 
 /// What is asked.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +92,7 @@ pub struct Answer {
     pub entries: u64,
     /// Entries that were gathered.
     pub gathered: u64,
-    /// Of them, directories; counted only for an account.
+    /// Of them, directories.
     pub directories: u64,
     /// What came into the archive.
     pub counts: Counts,
@@ -166,7 +173,7 @@ fn everything(
 ) -> Result<Answer, Failure> {
     let has_catalog = chain.catalog.is_some();
     let asked = asked(question, has_catalog.then_some(begun));
-    let (mut rows, gathered, mut plan) = match &chain.base {
+    let (rows, gathered, mut plan) = match &chain.base {
         None => {
             let (rows, gathered) = gather(&asked, desk)?;
             let plan = Plan::full(&rows);
@@ -183,7 +190,7 @@ fn everything(
             }
             let (rows, index) = both(|| gathering.finish(&gathered), || base.index());
             account::phase(Function::Other);
-            let plan = base.plan(&rows, index?, has_catalog)?;
+            let plan = base.plan(&rows, index?)?;
             (rows, gathered, plan)
         }
     };
@@ -191,57 +198,133 @@ fn everything(
     spare_unseen(&rows, &skipped, &mut plan);
     skipped.into_iter().for_each(|warning| desk.warn(warning));
     let mut notes = leave_out_own(question, chain, &output, &rows, &mut plan);
-    if has_catalog && plan.hashes.is_empty() {
-        plan.hashes = Hashes::new(rows.len());
-    }
-    let kept = copy(&rows, &mut plan, desk, &mut output, progress, map.as_deref_mut(), question.threads)?;
-    kept.amended.iter().for_each(|(row, meta)| rows.set_meta(*row, meta));
-    let warnings = desk.take_warnings();
-    let archive_bytes = if let Some(catalog) = &chain.catalog {
-        // What the archive lacks has been told of in it, and an older copy may be left where it is restored: so there is something
-        // there, but no file that it could be taken for.
-        let blind = (0..rows.len()).filter(|&row| plan.is_blind(row));
-        for row in kept.missing.iter().copied().chain(blind).collect::<Vec<_>>() {
-            let unknown = Meta { ino: 0, generation: None, btime: None, ..rows.meta(row) };
-            rows.set_meta(row, &unknown);
-        }
-        let is_kept = |row| plan.step(row) != Step::LeftOut;
-        let hash = |row| match plan.step(row) {
-            Step::Link(to) => kept.hashes.get(row).or(kept.hashes.get(to)),
-            _ => kept.hashes.get(row),
+    let copy = |settling| {
+        let whom = (progress, map.as_deref_mut());
+        let counts = copy((&rows, &plan, desk), &mut output, whom, settling, question.threads)?;
+        Ok::<_, Fault>((counts, output.finish()?))
+    };
+    let (counts, archive_bytes) = if let Some(catalog) = &chain.catalog {
+        let known = Known::new(&rows, &plan, chain.base.as_ref());
+        let draft = Draft::create(catalog)?;
+        let write = || {
+            let is_kept = |row| plan.step(row) != Step::LeftOut;
+            let is_complete = || !desk.has_warnings();
+            let sealed =
+                draft.write(&rows, question.options.clone(), is_kept, |some| known.of(some), is_complete);
+            known.settled.leave();
+            sealed
         };
-        let write = || write_rows(catalog, &rows, question.options.clone(), warnings.is_empty(), is_kept, hash);
-        // While the archive goes to the disk.
-        let (sealed, archive_bytes) = both(write, || output.publish());
-        let (archive_bytes, sealed) = (archive_bytes?, sealed?);
+        // What cannot be read of the base is known before the archive has its name.
+        let archive = || {
+            let (counts, whole) = copy(Some(Settling::new(&known.settled)))?;
+            known.settled.wait_until_used();
+            known.fault().map_or(Ok(()), Err)?;
+            Ok::<_, Fault>((counts, whole.publish()?))
+        };
+        let (archived, sealed) = both(archive, write);
+        let (archived, sealed) = (archived?, sealed?);
         publish(map)?;
         chain.forget_higher()?;
         sealed.publish()?;
-        let lacks =
-            |row: usize| plan.step(row) == Step::Unchanged && rows.kind(row) == Type::File && hash(row).is_none();
-        if (0..rows.len()).any(lacks) {
+        if known.lacks.into_inner() {
             notes.push("the catalog has no checksums of some files, as it goes on from one that has none".to_owned());
         }
-        archive_bytes
+        archived
     } else {
-        let archive_bytes = output.publish()?;
+        let (counts, whole) = copy(None)?;
+        let archive_bytes = whole.publish()?;
         publish(map)?;
-        archive_bytes
+        (counts, archive_bytes)
     };
     Ok(Answer {
         parts: gathered.parts,
         entries: rows.len() as u64,
         gathered: rows.len() as u64,
-        directories: if account::is_open() { directories(&rows) } else { 0 },
-        counts: kept.counts,
+        directories: rows.directories().len() as u64,
+        counts,
         archive_bytes,
         removed: plan.removed,
         renamed: plan.renamed,
         unchanged: plan.unchanged(),
         notes,
-        warnings,
+        warnings: desk.take_warnings(),
         ..Answer::default()
     })
+}
+
+/// What a catalog is to say of rows besides what was gathered.
+struct Known<'a> {
+    rows: &'a Rows,
+    plan: &'a Plan,
+    base: Option<&'a Base>,
+    settled: Settled,
+    /// Whether there is a file whose checksum is not known.
+    lacks: AtomicBool,
+    /// What was wrong with the base.
+    fault: Mutex<Option<Fault>>,
+}
+
+impl<'a> Known<'a> {
+    fn new(rows: &'a Rows, plan: &'a Plan, base: Option<&'a Base>) -> Known<'a> {
+        let (settled, lacks, fault) = (Settled::default(), AtomicBool::new(false), Mutex::default());
+        Known { rows, plan, base, settled, lacks, fault }
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        self.fault.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// Of the rows of a row group, when what becomes of them is settled.
+    ///
+    /// # Errors
+    /// The base cannot be read, or nothing more will be settled.
+    fn of(&self, rows: Range<usize>) -> Result<Besides, Fault> {
+        let Some(portion) = self.settled.take(rows.start / GROUP) else {
+            // Why, the other one tells.
+            return Err(Fault { doing: "cannot write catalog", path: Vec::new(), error: String::new(), next: "" });
+        };
+        let hashes = self.hashes(rows.clone(), &portion);
+        if let Err(fault) = &hashes {
+            self.fault.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(fault.clone());
+        }
+        self.settled.use_up();
+        let mut amended: HashMap<usize, Meta> = portion.amended.into_iter().collect();
+        // What the archive lacks has been told of in it, and an older copy may be left where it is restored: so there is something
+        // there, but no file that it could be taken for.
+        for row in portion.missing.into_iter().chain(self.plan.blind(rows)) {
+            let meta = amended.entry(row).or_insert_with(|| self.rows.meta(row));
+            *meta = Meta { ino: 0, generation: None, btime: None, ..*meta };
+        }
+        Ok(Besides { hashes: hashes?, amended })
+    }
+
+    /// The checksums of what has been dumped, and of what is kept.
+    fn hashes(&self, rows: Range<usize>, portion: &Portion) -> Result<Vec<Option<[u8; 32]>>, Fault> {
+        let mut hashes = vec![None; rows.len()];
+        for (row, hash) in &portion.hashes {
+            hashes[row - rows.start] = Some(*hash);
+        }
+        if let Some(base) = self.base {
+            let mut wanted = Vec::new();
+            for (nth, row) in rows.clone().enumerate() {
+                let as_row = match self.plan.step(row) {
+                    Step::Unchanged => row,
+                    Step::Link(to) if hashes[nth].is_none() && self.plan.step(to) == Step::Unchanged => to,
+                    _ => continue,
+                };
+                let old = self.plan.kept_as.get(as_row).and_then(|old| old.checked_sub(1));
+                wanted.extend(old.filter(|_| self.rows.kind(as_row) == Type::File).map(|old| (old, nth)));
+            }
+            base.hashes(wanted, |nth, hash| hashes[nth] = Some(hash))?;
+        }
+        let lacks = |(row, hash): (usize, &Option<_>)| {
+            hash.is_none() && self.plan.step(row) == Step::Unchanged && self.rows.kind(row) == Type::File
+        };
+        if rows.zip(&hashes).any(lacks) {
+            self.lacks.store(true, Relaxed);
+        }
+        Ok(hashes)
+    }
 }
 
 /// Sees that nothing that is written would take the place of something else that is, or of the catalog that is gone on from, or of
@@ -307,9 +390,9 @@ fn sources_only(
     let asked = gather::Question { max_depth: Some(0), gather: Some(Gather::Combined), ..asked(question, None) };
     let (rows, _) = gather(&asked, desk)?;
     // Without the names of what is in them: nothing is to be removed.
-    let mut plan = Plan::full(&rows);
-    let kept = copy(&rows, &mut plan, desk, &mut output, progress, map.as_deref_mut(), question.threads)?;
-    let archive_bytes = output.publish()?;
+    let plan = Plan::full(&rows);
+    let counts = copy((&rows, &plan, desk), &mut output, (progress, map.as_deref_mut()), None, question.threads)?;
+    let archive_bytes = output.finish()?.publish()?;
     publish(map)?;
     if let Some(catalog) = &chain.catalog {
         chain.forget_higher()?;
@@ -319,8 +402,8 @@ fn sources_only(
         parts,
         entries: base.entries(),
         gathered: rows.len() as u64,
-        directories: if account::is_open() { directories(&rows) } else { 0 },
-        counts: kept.counts,
+        directories: rows.directories().len() as u64,
+        counts,
         archive_bytes,
         unchanged: base.entries().saturating_sub(rows.len() as u64),
         warnings: desk.take_warnings(),
@@ -353,10 +436,6 @@ impl Chain {
     fn forget_higher(&self) -> Result<(), Fault> {
         self.level.as_ref().map_or(Ok(()), Level::forget_higher)
     }
-}
-
-fn directories(rows: &Rows) -> u64 {
-    (0..rows.len()).filter(|&row| rows.is_dir(row)).count() as u64
 }
 
 /// What is asked of the gathering; for a catalog, since when.
@@ -473,7 +552,7 @@ impl Progress {
     fn begin(&self, rows: &Rows, plan: &Plan) {
         /// What headers come to, about.
         const HEADERS: u64 = 3 * 512;
-        let weights = (0..rows.len()).filter_map(|row| Reader::weight(rows, plan, row));
+        let weights = plan.busy().map(|row| Reader::weight(rows, plan, row));
         let (entries, bytes) = weights.fold((0, 0u64), |(n, sum), bytes| (n + 1, sum.saturating_add(bytes + HEADERS)));
         self.all_bytes.store(bytes, Relaxed);
         self.all_entries.store(entries, Relaxed);
@@ -499,34 +578,27 @@ pub(crate) struct Work<'a> {
 
 /// Reads and writes everything that the plan says; with one thread, in turns.
 fn copy(
-    rows: &Rows,
-    plan: &mut Plan,
-    desk: &Desk,
+    work: (&Rows, &Plan, &Desk),
     output: &mut Output,
-    progress: &Progress,
-    mut map: Option<&mut (dyn Map + 'static)>,
+    (progress, map): (&Progress, Option<&mut (dyn Map + 'static)>),
+    settling: Option<Settling<'_>>,
     threads: Option<usize>,
-) -> Result<Kept, Fault> {
+) -> Result<Counts, Fault> {
     account::phase(Function::Write);
-    let hashes = std::mem::take(&mut plan.hashes);
+    let (rows, plan, desk) = work;
     progress.begin(rows, plan);
     let users = Users::read();
     let work = Work { rows, plan, users: &users, desk };
-    let lines: Option<&mut dyn Map> = match &mut map {
-        Some(map) => Some(&mut **map),
+    let lines: Option<&mut dyn Map> = match map {
+        Some(map) => Some(map),
         None => None,
     };
-    let mut writer = Writer::new(work, output, progress, lines, hashes);
+    let mut writer = Writer::new(work, output, progress, lines, settling);
     match threads.unwrap_or_else(gate::machine::processors) {
         1 => during(Function::Copy, || alone(work, &mut writer)),
         readers => together(work, &mut writer, readers),
     }?;
-    let mut kept = writer.kept;
-    kept.missing.sort_unstable();
-    if let Some(map) = map {
-        during(Function::Map, || map.end())?;
-    }
-    Ok(kept)
+    writer.finish()
 }
 
 fn alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Fault> {
@@ -577,7 +649,8 @@ fn together(work: Work<'_>, writer: &mut Writer<'_>, readers: usize) -> Result<(
 fn read(work: Work<'_>, window: &Window) {
     let _watch = OnPanic(|| window.stop());
     let mut reader = Reader::new(work);
-    while let Some((ticket, rows)) = window.take(|row| Reader::weight(work.rows, work.plan, row)) {
+    let next = |row| work.plan.next_busy(row);
+    while let Some((ticket, rows)) = window.take(next, |row| Reader::weight(work.rows, work.plan, row)) {
         let mut load = window.empty();
         for row in rows {
             if reader.put(row, &mut load, &mut |load| window.hand_in(ticket, load)).is_err() {

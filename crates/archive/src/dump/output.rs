@@ -75,22 +75,45 @@ impl Output {
         written.map_err(|e| fault(&self.path, e))
     }
 
-    /// Writes the end of the archive, waits until all is on the disk, and gives the archive its name. Gives its size.
+    /// Writes the end of the archive, and waits until all is on the disk.
     ///
     /// # Errors
-    /// It could not be done; what had the name has it still.
-    pub(crate) fn publish(mut self) -> Result<u64, Fault> {
+    /// It could not be done.
+    pub(crate) fn finish(mut self) -> Result<Whole, Fault> {
         const BLOCK: u64 = 512;
         let end = (self.bytes + 2 * BLOCK).next_multiple_of(RECORD as u64) - self.bytes;
         self.write(&vec![0; usize::try_from(end).unwrap_or(RECORD)])?;
-        let finish = || match self.to {
-            To::Nowhere => Ok(self.bytes),
-            To::Plain(sink) => sink.publish(),
-            To::Zstd(encoder) => encoder.finish()?.publish(),
+        let Output { path, to, bytes } = self;
+        let finish = || {
+            let mut sink = match to {
+                To::Nowhere => return Ok(None),
+                To::Plain(sink) => sink,
+                To::Zstd(encoder) => encoder.finish()?,
+            };
+            sink.settle()?;
+            Ok(Some(sink))
         };
-        let written = finish().map_err(|e| fault(&self.path, e));
+        let to = finish().map_err(|e| fault(&path, e))?;
+        Ok(Whole { path, to, bytes })
+    }
+}
+
+/// An archive that is on the disk, and has no name yet.
+pub(crate) struct Whole {
+    path: Vec<u8>,
+    to: Option<Sink>,
+    bytes: u64,
+}
+
+impl Whole {
+    /// Gives it its name. Gives its size.
+    ///
+    /// # Errors
+    /// It could not be done; what had the name has it still.
+    pub(crate) fn publish(self) -> Result<u64, Fault> {
+        let published = self.to.map_or(Ok(self.bytes), Sink::publish).map_err(|e| fault(&self.path, e));
         account::phase(Function::Other);
-        written
+        published
     }
 }
 
@@ -130,11 +153,16 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes the rest and gives it its name.
-    fn publish(mut self) -> io::Result<u64> {
+    /// Writes the rest, and waits until all is on the disk.
+    fn settle(&mut self) -> io::Result<()> {
         if !self.piece.is_empty() {
             self.flush_piece()?;
         }
+        self.writer.settle().map_err(|e| io::Error::from_raw_os_error(e.0))
+    }
+
+    /// Gives it its name.
+    fn publish(self) -> io::Result<u64> {
         self.writer.publish().map_err(|e| io::Error::from_raw_os_error(e.0))?;
         Ok(self.written)
     }

@@ -2,8 +2,8 @@
 //! ([`crate::increment`]).
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
-use gate::heap::large_room;
 use ondisk::Dev;
 use ondisk::pax::dumpdir::{self, Code};
 use walk::Type;
@@ -44,8 +44,8 @@ pub struct Plan {
     pub removed: u64,
     /// Directories that are renamed in place, with all that is in them.
     pub renamed: u64,
-    /// The checksums of what is unchanged, as far as they are known; those of what is dumped are added to them.
-    pub hashes: Hashes,
+    /// The row of the base that each row is kept as, one more than it is; 0 for none. Empty in a full dump.
+    pub kept_as: Vec<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,9 +113,9 @@ impl Plan {
         self.blind.insert(row);
     }
 
-    /// Whether [`Plan::set_blind`] was said of a row.
-    pub fn is_blind(&self, row: usize) -> bool {
-        self.blind.contains(&row)
+    /// Those of some rows of which [`Plan::set_blind`] was said.
+    pub fn blind(&self, rows: Range<usize>) -> impl Iterator<Item = usize> {
+        self.blind.iter().copied().filter(move |row| rows.contains(row))
     }
 
     /// There is something in a directory that could not be looked at: what is restored of it may not be removed.
@@ -132,6 +132,18 @@ impl Plan {
             Some(Code8::Unchanged) => Step::Unchanged,
             Some(Code8::LeftOut) | None => Step::LeftOut,
         }
+    }
+
+    /// The first row from `from` on that something is to be done for.
+    #[inline]
+    pub fn next_busy(&self, from: usize) -> Option<usize> {
+        let is_busy = |step: &Code8| matches!(step, Code8::Whole | Code8::Link);
+        Some(from + self.steps.get(from..)?.iter().position(is_busy)?)
+    }
+
+    /// The rows that something is to be done for.
+    pub fn busy(&self) -> impl Iterator<Item = usize> {
+        std::iter::successors(self.next_busy(0), |row| self.next_busy(row + 1))
     }
 
     /// Rows that are in the base already.
@@ -151,7 +163,7 @@ impl Plan {
     /// harm: an older copy stays, as it does for a name that is told of as unchanged, and the catalog has it as something unknown,
     /// so that the next increment tries again. A socket is not named: nothing that was there in its place may stay.
     pub fn dumpdir(&self, rows: &Rows, row: usize) -> Option<Vec<u8>> {
-        if !self.is_increment || self.is_blind(row) {
+        if !self.is_increment || self.blind.contains(&row) {
             return None;
         }
         let mut entries: Vec<(Code, &[u8])> = Vec::new();
@@ -176,40 +188,5 @@ impl Plan {
             entries[from..].sort_unstable_by_key(|&(_, name)| name);
         }
         Some(dumpdir::encode(entries))
-    }
-}
-
-/// A checksum for each row, where there is one.
-#[derive(Clone, Debug, Default)]
-pub struct Hashes {
-    all: Vec<[u8; 32]>,
-    known: Vec<u64>,
-}
-
-impl Hashes {
-    /// Room for so many rows, none known.
-    pub fn new(rows: usize) -> Hashes {
-        let mut all = large_room(rows).unwrap_or_default();
-        all.resize(rows, [0; 32]);
-        Hashes { all, known: vec![0; rows.div_ceil(64)] }
-    }
-
-    /// Whether there is no room for any.
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    /// Keeps one. Where there is no room, nobody wants them.
-    pub fn set(&mut self, row: usize, hash: [u8; 32]) {
-        if let (Some(at), Some(known)) = (self.all.get_mut(row), self.known.get_mut(row / 64)) {
-            *at = hash;
-            *known |= 1 << (row % 64);
-        }
-    }
-
-    /// The one of a row.
-    pub fn get(&self, row: usize) -> Option<[u8; 32]> {
-        let is_known = self.known.get(row / 64)? >> (row % 64) & 1 == 1;
-        is_known.then(|| self.all.get(row).copied()).flatten()
     }
 }

@@ -110,13 +110,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// About how many bytes a row comes to; `None` when there is nothing to be done for it.
-    pub(crate) fn weight(rows: &Rows, plan: &Plan, row: usize) -> Option<u64> {
-        match plan.step(row) {
-            Step::Whole => Some(if rows.kind(row) == Type::File { rows.size(row) } else { 0 }),
-            Step::Link(_) => Some(0),
-            Step::Unchanged | Step::LeftOut => None,
-        }
+    /// About how many bytes a row comes to.
+    pub(crate) fn weight(rows: &Rows, plan: &Plan, row: usize) -> u64 {
+        if plan.step(row) == Step::Whole && rows.kind(row) == Type::File { rows.size(row) } else { 0 }
     }
 
     /// Adds what a row comes to.

@@ -70,25 +70,26 @@ impl Window {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The next rows to be read, and the ticket for them; `None` when there are no more. `weight` says how many bytes a row may
-    /// come to, and whether there is anything to be done for it.
-    pub(crate) fn take(&self, weight: impl Fn(usize) -> Option<u64>) -> Option<(u64, Range<usize>)> {
+    /// The next rows to be read, and the ticket for them; `None` when there are no more. `next` gives the first row from one on
+    /// that there is anything to be done for, and `weight` says how many bytes that may come to.
+    pub(crate) fn take(
+        &self,
+        next: impl Fn(usize) -> Option<usize>,
+        weight: impl Fn(usize) -> u64,
+    ) -> Option<(u64, Range<usize>)> {
         let mut state = self.state();
         while state.bytes >= ROOM && !state.slots.is_empty() && !state.is_stopped {
             state = self.room.wait(state).unwrap_or_else(|e| e.into_inner());
         }
-        let from = (state.next_row..self.rows).find(|row| weight(*row).is_some());
-        let Some(from) = from.filter(|_| !state.is_stopped) else {
+        let Some(from) = next(state.next_row).filter(|_| !state.is_stopped) else {
             state.next_row = self.rows;
             self.ready.notify_all();
             return None;
         };
         let (mut to, mut some, mut bytes) = (from, 0, 0u64);
-        while to < self.rows && some < ROWS && bytes < BYTES {
-            let weight = weight(to);
-            some += usize::from(weight.is_some());
-            bytes = bytes.saturating_add(weight.unwrap_or(0));
-            to += 1;
+        while some < ROWS && bytes < BYTES {
+            let Some(row) = next(to) else { break };
+            (some, bytes, to) = (some + 1, bytes.saturating_add(weight(row)), row + 1);
         }
         state.next_row = to;
         let ticket = state.turn + state.slots.len() as u64;

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use gate::account::{Function, during};
-use walk::{Meta, Type};
+use walk::Type;
 
 use super::member::Names;
 use super::output::Output;
-use super::plan::{Hashes, Step};
+use super::plan::Step;
 use super::read::{Done, Load, Reader, What};
+use super::settled::Settling;
 use super::window::Stopped;
 use super::{Counts, Line, Progress, Work};
 use crate::catalog::Fault;
@@ -34,17 +35,6 @@ pub trait Map {
     fn publish(&mut self) -> Result<(), Fault>;
 }
 
-/// What is to be remembered when all is written.
-#[derive(Debug, Default)]
-pub(crate) struct Kept {
-    pub(crate) counts: Counts,
-    pub(crate) hashes: Hashes,
-    /// Rows that the catalog is to have as something unknown, so that the next increment dumps them; in order.
-    pub(crate) missing: Vec<usize>,
-    /// Rows that are not what they were when they were gathered.
-    pub(crate) amended: Vec<(usize, Meta)>,
-}
-
 /// The ordered end of the pipeline.
 pub(crate) struct Writer<'a> {
     work: Work<'a>,
@@ -57,7 +47,11 @@ pub(crate) struct Writer<'a> {
     /// Rows that others link to, and that did not come into the archive as what they were; and the one that has taken the
     /// place of each since.
     lost: HashMap<usize, Option<usize>>,
-    pub(crate) kept: Kept,
+    /// The checksums of files that may have other names.
+    linked: HashMap<usize, [u8; 32]>,
+    /// For the catalog, if there is to be one.
+    settling: Option<Settling<'a>>,
+    pub(crate) counts: Counts,
 }
 
 impl<'a> Writer<'a> {
@@ -66,7 +60,7 @@ impl<'a> Writer<'a> {
         output: &'a mut Output,
         progress: &'a Progress,
         map: Option<&'a mut dyn Map>,
-        hashes: Hashes,
+        settling: Option<Settling<'a>>,
     ) -> Writer<'a> {
         Writer {
             work,
@@ -76,7 +70,9 @@ impl<'a> Writer<'a> {
             names: Names::new(work.rows),
             reader: None,
             lost: HashMap::new(),
-            kept: Kept { hashes, ..Kept::default() },
+            linked: HashMap::new(),
+            settling,
+            counts: Counts::default(),
         }
     }
 
@@ -96,6 +92,18 @@ impl<'a> Writer<'a> {
         Ok(load.bytes)
     }
 
+    /// All rows have been written, as far as they are to be.
+    ///
+    /// # Errors
+    /// The map cannot be written.
+    pub(crate) fn finish(self) -> Result<Counts, Fault> {
+        if let Some(settling) = self.settling {
+            settling.finish(self.work.rows.len());
+        }
+        self.map.map_or(Ok(()), |map| during(Function::Map, || map.end()))?;
+        Ok(self.counts)
+    }
+
     /// A row that is another name of an earlier one, or else becomes a file of its own.
     fn link(&mut self, row: usize) -> Result<(), Fault> {
         let Step::Link(to) = self.work.plan.step(row) else { return Ok(()) };
@@ -109,6 +117,9 @@ impl<'a> Writer<'a> {
         let done = match to {
             Some(to) => {
                 reader.link(row, to, &mut load);
+                if let (Some(settling), Some(hash)) = (&mut self.settling, self.linked.get(&to)) {
+                    settling.at(row).hashes.push((row, *hash));
+                }
                 Ok(())
             }
             // It may be large: it is written as it comes.
@@ -131,33 +142,25 @@ impl<'a> Writer<'a> {
     fn enter(&mut self, done: Done) -> Result<(), Fault> {
         let Done { row, what, meta } = done;
         let planned = self.work.rows.meta(row);
-        let counts = &mut self.kept.counts;
         let is_itself = meta.as_ref().is_none_or(|meta| (meta.dev, meta.ino) == (planned.dev, planned.ino));
-        let is_there = match what {
+        let (is_there, hash) = match what {
             What::Member(bytes, hash) => {
-                counts.bytes += bytes;
-                if let Some(hash) = hash {
-                    self.kept.hashes.set(row, hash);
-                }
-                true
+                self.counts.bytes += bytes;
+                (true, hash)
             }
             What::Spoiled(bytes) => {
-                counts.bytes += bytes;
-                self.kept.missing.push(row);
-                true
+                self.counts.bytes += bytes;
+                (true, None)
             }
-            What::Link => true,
-            What::NoMember => false,
-            What::Missing => {
-                self.kept.missing.push(row);
-                false
-            }
+            What::Link => (true, None),
+            What::NoMember | What::Missing => (false, None),
         };
         if planned.nlink > 1 && !planned.is_dir() {
             self.settle(row, is_there && is_itself);
+            self.linked.extend(hash.map(|hash| (row, hash)));
         }
         if is_there {
-            let counts = &mut self.kept.counts;
+            let counts = &mut self.counts;
             counts.dumped += 1;
             *match planned.kind() {
                 _ if what == What::Link => &mut counts.links,
@@ -173,8 +176,11 @@ impl<'a> Writer<'a> {
             }
         }
         self.progress.add_entry();
-        if let Some(meta) = meta {
-            self.kept.amended.push((row, *meta));
+        if let Some(settling) = &mut self.settling {
+            let portion = settling.at(row);
+            portion.hashes.extend(hash.map(|hash| (row, hash)));
+            portion.amended.extend(meta.map(|meta| (row, *meta)));
+            portion.missing.extend(matches!(what, What::Spoiled(_) | What::Missing).then_some(row));
         }
         Ok(())
     }

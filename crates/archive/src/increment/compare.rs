@@ -54,22 +54,22 @@ pub(super) struct Outcome {
     pub(super) removed: u64,
 }
 
-/// Compares the entries `0..len`, which `entry` gives; `is_dir` and `is_linked` say with less ado which are directories, and which of
-/// the others have several names. `top` gives what stands
-/// for the name of a top, by its row; `names` the names of rows of the catalog, with what stands for the names of their tops.
+/// Compares the entries `0..len`, which `entry` gives; `dirs` are those that are directories, and `is_linked` says with less ado which
+/// of the others have several names. `top` gives what stands for the name of a top, by its row; `names` the names of rows of the
+/// catalog, with what stands for the names of their tops.
 ///
 /// # Errors
 /// Those of `names`.
 pub(super) fn compare<'a>(
     len: u32,
     entry: impl Fn(u32) -> Now<'a> + Sync,
-    (is_dir, is_linked): (impl Fn(u32) -> bool, impl Fn(u32) -> bool),
+    (dirs, is_linked): (impl Iterator<Item = u32>, impl Fn(u32) -> bool),
     top: impl Fn(u32) -> u64 + Sync,
     then: &Index,
     names: impl FnOnce(&[u32]) -> Result<Vec<(u64, OldName)>, Fault>,
 ) -> Result<Outcome, Fault> {
     let mut now = Directories::default();
-    for row in (0..len).filter(|&row| is_dir(row)) {
+    for row in dirs {
         now.add(row, &entry(row), || top(row), then);
     }
     let old = now.find_homes(then, names)?;

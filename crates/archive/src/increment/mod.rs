@@ -20,9 +20,9 @@ use walk::entry::append;
 use walk::{By, Top, digest, open_top};
 
 use crate::catalog::{self, Fault, Root};
-use crate::changed::index::{Identity, Index, NO_PART, by_group, each_group, print};
+use crate::changed::index::{Identity, Index, NO_PART, by_group, print};
 use crate::changed::untouched::untouched;
-use crate::dump::{Hashes, Plan, Question, Step, member_name};
+use crate::dump::{Plan, Question, Step, member_name};
 use crate::gather::Gather;
 use crate::part::Part;
 use crate::rows::{Rows, Seen, Source};
@@ -126,12 +126,11 @@ impl Base {
         Index::load(&self.reader)
     }
 
-    /// What must be dumped of what there is now, by that. With `with_hashes`, the checksums of what need not be dumped are
-    /// carried over.
+    /// What must be dumped of what there is now, by that.
     ///
     /// # Errors
     /// The catalog cannot be read, or is of other directories.
-    pub(crate) fn plan(&self, rows: &Rows, index: Index, with_hashes: bool) -> Result<Plan, Fault> {
+    pub(crate) fn plan(&self, rows: &Rows, index: Index) -> Result<Plan, Fault> {
         self.is_of(rows.sources(), rows.parts())?;
         self.are_directories_still(rows, &index)?;
         let parts: Vec<u32> =
@@ -149,13 +148,12 @@ impl Base {
             }
         };
         let top = |row: u32| digest::top(rows.top(row as usize));
-        let kinds = (|row: u32| rows.is_dir(row as usize), |row: u32| rows.is_linked(row as usize));
-        let outcome = compare(rows.len() as u32, entry, kinds, top, &index, |wanted| self.names(wanted))?;
+        let is_linked = |row: u32| rows.is_linked(row as usize);
+        let outcome =
+            compare(rows.len() as u32, entry, (rows.directories(), is_linked), top, &index, |wanted| self.names(wanted))?;
         drop(index);
         let mut plan = planned(rows, &outcome);
-        if with_hashes {
-            plan.hashes = self.hashes(rows, &plan, outcome.rows)?;
-        }
+        plan.kept_as = outcome.rows;
         Ok(plan)
     }
 
@@ -210,34 +208,23 @@ impl Base {
         Ok(named)
     }
 
-    /// The checksums of what is kept, a row group at a time.
-    fn hashes(&self, rows: &Rows, plan: &Plan, kept: Vec<u32>) -> Result<Hashes, Fault> {
-        let mut hashes = Hashes::new(rows.len());
-        let is_kept = |row: usize| plan.step(row) == Step::Unchanged && !rows.is_dir(row);
-        let kept = kept.into_iter().enumerate().filter(|&(row, old)| old > 0 && is_kept(row));
-        let mut pairs: Vec<(u32, u32)> = kept.map(|(row, old)| (old - 1, row as u32)).collect();
-        pairs.sort_unstable();
-        let places: Vec<u32> = pairs.iter().map(|(old, _)| *old).collect();
-        // For each row group, the place of its first row, and those that are wanted of it.
-        let (mut wanted, mut left) = (HashMap::new(), &pairs[..]);
+    /// Reads the checksums of some rows of the catalog, each with a number of its own that `take` is told.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(crate) fn hashes(&self, mut wanted: Vec<(u32, usize)>, mut take: impl FnMut(usize, [u8; 32])) -> Result<(), Fault> {
+        wanted.sort_unstable();
+        let places: Vec<u32> = wanted.iter().map(|(row, _)| *row).collect();
+        let mut left = &wanted[..];
         for (group, first, here) in by_group(&self.reader, &places) {
             let (these, later) = left.split_at(here.len());
-            wanted.insert(group, (first, these));
+            let known = self.reader.hashes(group)?;
+            for (row, number) in these {
+                known.get((u64::from(*row) - first) as usize).copied().flatten().into_iter().for_each(|hash| take(*number, hash));
+            }
             left = later;
         }
-        let read = |group: usize| match wanted.get(&group) {
-            Some(_) => self.reader.hashes(group),
-            None => Ok(Vec::new()),
-        };
-        each_group(&self.reader, read, |group, known| {
-            let (first, these) = wanted.get(&group).copied().unwrap_or_default();
-            for (old, row) in these {
-                if let Some(Some(hash)) = known.get((u64::from(*old) - first) as usize) {
-                    hashes.set(*row as usize, *hash);
-                }
-            }
-        })?;
-        Ok(hashes)
+        Ok(())
     }
 }
 
@@ -302,7 +289,7 @@ pub(crate) fn spare_unseen(rows: &Rows, skipped: &[Warning], plan: &mut Plan) {
         }
     }
     let mut path = Vec::new();
-    for row in (0..rows.len()).filter(|&row| rows.is_dir(row)) {
+    for row in rows.directories().map(|row| row as usize) {
         rows.path(row, &mut path);
         if paths.contains(&path[..]) {
             plan.set(row, Step::Whole);

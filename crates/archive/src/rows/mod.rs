@@ -43,7 +43,7 @@ pub struct Rows {
     rows: Vec<Packed>,
     names: Names,
     common: Common,
-    /// For each directory that has something in it, its row and the row after all of that; by row.
+    /// For each directory, its row and the row after all that is in it; by row.
     ends: Vec<(u32, u32)>,
     parts: Vec<Part>,
     begun: Moment,
@@ -177,6 +177,11 @@ impl Rows {
         self.sources.partition_point(|source| source.rows.end <= row)
     }
 
+    /// The rows that are directories, in their order.
+    pub fn directories(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.ends.iter().map(|&(dir, _)| dir)
+    }
+
     /// The row after everything that is below a row: for what is no directory, and for an empty one, the next row.
     pub fn end(&self, row: usize) -> usize {
         if !self.is_dir(row) {
@@ -222,14 +227,6 @@ impl Rows {
             .map(|&row| self.name(row))
             .filter(|name| !name.is_empty())
             .for_each(|name| append(path, name));
-    }
-
-    /// Enters what has been seen of a row since.
-    pub fn set_meta(&mut self, row: usize, meta: &Meta) {
-        self.totals = None;
-        let Packed { name, parent, .. } = self.rows[row];
-        let class = self.common.class(Class::of(meta, self.class(row).part));
-        self.rows[row] = Packed { name, parent, ..Packed::of(meta, class, |wide| self.common.keep(wide)) };
     }
 
     fn class(&self, row: usize) -> &Class {

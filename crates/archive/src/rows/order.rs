@@ -53,6 +53,8 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
         begin as usize..ends_inside[dir as usize] as usize
     };
 
+    let is_dir =
+        |row: &Packed| Type::of_mode(common.classes[row.class as usize].mode) == Type::Directory;
     let mut sorted: Vec<u32> = Vec::with_capacity(rows.len());
     let (mut ends, mut firsts, mut twice) = (Vec::new(), Vec::new(), 0);
     let (mut open, mut scratch) = (Vec::<(u32, Range<usize>)>::new(), Vec::new());
@@ -71,12 +73,13 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
                 // What was moved onto another name while that was read may have come twice. What is in it has come to one.
                 let worth = |row: u32| {
                     let packed = &rows[row as usize];
-                    let is_dir = Type::of_mode(common.classes[packed.class as usize].mode) == Type::Directory;
-                    (is_dir, !range(row).is_empty(), common.time(packed.times[2]))
+                    (is_dir(packed), !range(row).is_empty(), common.time(packed.times[2]))
                 };
                 let kept = by_name(&mut inside[all.clone()], &mut scratch, name, worth);
                 twice += all.len() - kept;
                 open.push((number, all.start..all.start + kept));
+            } else if is_dir(&rows[row as usize]) {
+                ends.push((number, number + 1));
             }
             next = None;
             while let Some((dir, left)) = open.last_mut() {

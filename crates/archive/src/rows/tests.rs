@@ -6,12 +6,16 @@ use walk::{Desk, Dir, Entry, Sink, digest};
 use super::order::rearrange;
 use super::packed::{EARLIEST, WIDE_TIME};
 use super::*;
-use crate::catalog::{Options, write_rows};
+use crate::catalog::{Besides, Draft, Options};
 use crate::gather::Answer;
 
 fn gathering(desk: &Desk) -> Gathering<'_> {
+    adding_up(desk, false)
+}
+
+fn adding_up(desk: &Desk, with_sum: bool) -> Gathering<'_> {
     let source = Source { path: b"top".to_vec(), absolute: None, rows: 0..0 };
-    Gathering::new(vec![source], vec![0], None, false, desk)
+    Gathering::new(vec![source], vec![0], None, with_sum, desk)
 }
 
 fn meta(ino: u64, is_dir: bool) -> Meta {
@@ -54,7 +58,7 @@ fn pieces_in_any_order() {
         &[("", meta(1, true)), ("b-", meta(7, true)), ("a name of more than eight bytes", meta(8, false))],
     );
     give(&to, "top", &[("a name of more than eight", meta(10, false))]);
-    let mut rows = to.finish(&Answer::default());
+    let rows = to.finish(&Answer::default());
     let all = [
         ("top", 1),
         ("top/a name of more than eight", 10),
@@ -71,9 +75,7 @@ fn pieces_in_any_order() {
     assert_eq!(rows.children(0).collect::<Vec<_>>(), [1, 2, 3, 8, 9]);
     assert_eq!((rows.end(3), rows.end(8), rows.end(9), rows.parent(6)), (8, 9, 10, Some(5)));
     assert_eq!(rows.sources()[0].rows, 0..10);
-    let other = Meta { uid: 7, size: 8, btime: Some(Time { sec: 9, nsec: 1 }), ..meta(11, false) };
-    rows.set_meta(9, &other);
-    assert_eq!((rows.meta(9), rows.parent(9), rows.name(9)), (other, Some(0), &b"b."[..]));
+    assert!(rows.directories().eq([0, 3, 5].map(|row| row as u32)), "{:?}", rows.ends);
     assert!(desk.take_warnings().is_empty());
 }
 
@@ -107,9 +109,36 @@ fn a_thread_that_dies_holds_nobody_up() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("catalog");
     let dies = |row| row != 70_000 || panic!("as it is to");
-    let write = || write_rows(file.as_os_str().as_bytes(), &rows, Options::default(), true, dies, |_| None);
+    let draft = Draft::create(file.as_os_str().as_bytes()).unwrap();
+    let write = || draft.write(&rows, Options::default(), dies, |_| Ok(Besides::default()), || true);
     let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write));
     assert!(!matches!(written, Ok(Ok(_))));
+}
+
+/// Whether all was added up before or not, the digest is that of what is written.
+#[test]
+fn what_changes_on_its_way_into_a_catalog() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("catalog");
+    let written = |with_sum: bool, size: u64, amended: &[(usize, Meta)], left_out: usize| {
+        let desk = Desk::default();
+        let to = adding_up(&desk, with_sum);
+        give(&to, "top", &[("", meta(1, true)), ("a", Meta { size, ..meta(2, false) }), ("b", meta(3, false))]);
+        let rows = to.finish(&Answer::default());
+        assert_eq!(rows.totals().is_some(), with_sum);
+        let draft = Draft::create(file.as_os_str().as_bytes()).unwrap();
+        let besides = |_| Ok(Besides { hashes: Vec::new(), amended: amended.iter().copied().collect() });
+        let sealed = draft.write(&rows, Options::default(), |row| row != left_out, besides, || true);
+        let about = sealed.unwrap().publish().unwrap();
+        (about.digest, about.entries, about.complete)
+    };
+    let amended = [(1, Meta { size: 7, ..meta(2, false) })];
+    let [all, less] = [3, 2].map(|left_out| written(false, 7, &[], left_out));
+    assert_eq!((all.1, all.2, less.1, less.2), (3, true, 2, false));
+    for with_sum in [false, true] {
+        assert_eq!((written(with_sum, 5, &amended, 3), written(with_sum, 5, &amended, 2)), (all.clone(), less.clone()));
+    }
 }
 
 #[test]

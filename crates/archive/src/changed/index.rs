@@ -88,11 +88,25 @@ const DIRECTORY: u32 = 1 << 31;
 const RACY: u32 = 1 << 30;
 
 impl Old {
+    #[cfg(test)]
     pub(crate) fn new(path: u64, identity: &Identity, print: u64, is_dir: bool, may_be_since: bool) -> Old {
+        let mut old = Old { path, ..Old::default() };
+        old.set_identity(identity);
+        old.set_print(print, is_dir, may_be_since);
+        old
+    }
+
+    /// Says who it is; before [`Old::set_print`].
+    fn set_identity(&mut self, identity: &Identity) {
+        let &Identity { part, ino, generation, birth } = identity;
+        *self = Old { part: part.min(NO_PART), ino, generation, birth, ..*self };
+    }
+
+    /// Says what it is like.
+    fn set_print(&mut self, print: u64, is_dir: bool, may_be_since: bool) {
         let bit = |is: bool, bit: u32| if is { bit } else { 0 };
-        let part = identity.part.min(NO_PART) | bit(is_dir, DIRECTORY) | bit(may_be_since, RACY);
-        let &Identity { ino, generation, birth, .. } = identity;
-        Old { path, print, ino, generation, birth, part }
+        self.print = print;
+        self.part |= bit(is_dir, DIRECTORY) | bit(may_be_since, RACY);
     }
 
     pub(crate) fn identity(&self) -> Identity {
@@ -154,22 +168,23 @@ impl Index {
 
     /// Loads a catalog.
     pub(crate) fn load(reader: &Reader) -> Result<Index, Fault> {
-        let firsts: Vec<usize> = (0..reader.groups())
-            .scan(0, |next, group| Some(std::mem::replace(next, *next + reader.rows(group))))
-            .collect();
         let entries = reader.about().entries as usize;
         let mut rows = large_room(entries).unwrap_or_default();
         rows.resize(entries, Old::default());
+        let mut rest = &mut rows[..];
+        let groups = (0..reader.groups()).map(|group| {
+            let (rows, later) = std::mem::take(&mut rest).split_at_mut(reader.rows(group));
+            rest = later;
+            Mutex::new(rows)
+        });
+        let groups: Vec<Mutex<&mut [Old]>> = groups.collect();
         let mut children: HashMap<u64, u32> = HashMap::new();
         let read = |group: usize| {
-            let (mut rows, mut children) = (Vec::new(), HashMap::new());
-            load(reader, group, 0..reader.rows(group), &mut rows, &mut children)?;
-            Ok((rows, children))
+            let (mut rows, mut children) = (groups[group].lock().unwrap_or_else(|e| e.into_inner()), HashMap::new());
+            load(reader, group, 0..rows.len(), &mut rows, &mut children)?;
+            Ok(children)
         };
-        each_group(reader, read, |group, (some, inside)| {
-            if let Some(to) = rows.get_mut(firsts[group]..).and_then(|rest| rest.get_mut(..some.len())) {
-                to.copy_from_slice(&some);
-            }
+        each_group(reader, read, |_, inside| {
             inside.into_iter().for_each(|(dir, n)| *children.entry(dir).or_default() += n);
         })?;
         Ok(Index::new(rows, children))
@@ -179,8 +194,10 @@ impl Index {
     pub(crate) fn load_some(reader: &Reader, places: Vec<u32>) -> Result<Index, Fault> {
         let (mut rows, mut children) = (Vec::new(), HashMap::new());
         for (group, first, here) in by_group(reader, &places) {
+            let from = rows.len();
+            rows.resize(from + here.len(), Old::default());
             let here = here.iter().map(|&place| (u64::from(place) - first) as usize);
-            load(reader, group, here, &mut rows, &mut children)?;
+            load(reader, group, here, &mut rows[from..], &mut children)?;
         }
         Ok(Index { places, ..Index::new(rows, children) })
     }
@@ -235,54 +252,52 @@ impl Index {
     }
 }
 
-/// Loads rows of a row group, by their places in it.
+/// Loads rows of a row group, by their places in it, into as many; adds to `children` how many are in each directory. No more columns
+/// are held at once than need be.
 fn load(
     reader: &Reader,
     group: usize,
-    wanted: impl ExactSizeIterator<Item = usize>,
-    into: &mut Vec<Old>,
+    wanted: impl Iterator<Item = usize> + Clone,
+    into: &mut [Old],
     children: &mut HashMap<u64, u32>,
 ) -> Result<(), Fault> {
+    {
+        let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
+        let tops = reader.numbers32(group, "top")?;
+        let mut dir: (u32, &[u8], u64) = (0, b"", digest::top(0));
+        let mut inside = 0;
+        into.iter_mut().zip(wanted.clone()).for_each(|(old, row)| {
+            if (dir.0, dir.1) != (tops[row], &dirs[row]) {
+                *children.entry(dir.2).or_default() += std::mem::take(&mut inside);
+                dir = (tops[row], &dirs[row], hash(tops[row], &dirs[row]));
+            }
+            let name = &names[row];
+            inside += u32::from(!name.is_empty());
+            old.path = if name.is_empty() { dir.2 } else { digest::below(dir.2, name) };
+        });
+        *children.entry(dir.2).or_default() += inside;
+    }
+    let time = |sec: u64, nsec: u32| Time { sec: sec.cast_signed(), nsec };
+    {
+        let (parts, inos) = (reader.numbers32(group, "part")?, reader.numbers64(group, "ino")?);
+        let generations = reader.maybe32(group, "generation")?;
+        let (btimes, btimes_ns) = (reader.maybe64(group, "btime")?, reader.maybe32(group, "btime_ns")?);
+        into.iter_mut().zip(wanted.clone()).for_each(|(old, row)| {
+            let btime = btimes[row].zip(btimes_ns[row]).map(|(sec, nsec)| time(sec, nsec));
+            let meta = Meta { ino: inos[row], btime, generation: generations[row], ..Meta::default() };
+            old.set_identity(&Identity::of(parts[row], &meta));
+        });
+    }
     let at_rest_before = reader.about().at_rest_before();
-    let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
-    let (parts, inos) = (reader.numbers32(group, "part")?, reader.numbers64(group, "ino")?);
     let (modes, sizes) = (reader.numbers32(group, "mode")?, reader.numbers64(group, "size")?);
-    let generations = reader.maybe32(group, "generation")?;
     let (mtimes, mtimes_ns) = (reader.numbers64(group, "mtime")?, reader.numbers32(group, "mtime_ns")?);
     let (ctimes, ctimes_ns) = (reader.numbers64(group, "ctime")?, reader.numbers32(group, "ctime_ns")?);
-    let (btimes, btimes_ns) = (reader.maybe64(group, "btime")?, reader.maybe32(group, "btime_ns")?);
-    let tops = reader.numbers32(group, "top")?;
-    let time = |sec: u64, nsec: u32| Time { sec: sec.cast_signed(), nsec };
-    let mut dir: (u32, &[u8], u64) = (0, b"", digest::top(0));
-    let mut inside = 0;
-    into.reserve(wanted.len());
-    for row in wanted {
-        if (dir.0, dir.1) != (tops[row], &dirs[row]) {
-            *children.entry(dir.2).or_default() += std::mem::take(&mut inside);
-            dir = (tops[row], &dirs[row], hash(tops[row], &dirs[row]));
-        }
-        let name = &names[row];
-        let meta = Meta {
-            ino: inos[row],
-            mode: modes[row],
-            size: sizes[row],
-            mtime: time(mtimes[row], mtimes_ns[row]),
-            ctime: time(ctimes[row], ctimes_ns[row]),
-            btime: btimes[row].zip(btimes_ns[row]).map(|(sec, nsec)| time(sec, nsec)),
-            generation: generations[row],
-            ..Meta::default()
-        };
-        let path = if name.is_empty() {
-            dir.2
-        } else {
-            inside += 1;
-            digest::below(dir.2, name)
-        };
+    into.iter_mut().zip(wanted.clone()).for_each(|(old, row)| {
+        let (mtime, ctime) = (time(mtimes[row], mtimes_ns[row]), time(ctimes[row], ctimes_ns[row]));
+        let meta = Meta { mode: modes[row], size: sizes[row], mtime, ctime, ..Meta::default() };
         let is_dir = Type::of_mode(meta.mode) == Type::Directory;
-        let identity = Identity::of(parts[row], &meta);
-        into.push(Old::new(path, &identity, print(&meta), is_dir, may_be_since(meta.ctime, at_rest_before)));
-    }
-    *children.entry(dir.2).or_default() += inside;
+        old.set_print(print(&meta), is_dir, may_be_since(ctime, at_rest_before));
+    });
     Ok(())
 }
 

@@ -151,8 +151,8 @@ pub(super) fn compare<'a>(
     Ok(Outcome { fates, rows, steps, renamed, removed })
 }
 
-/// Does something with pieces of two lists that are as long, each in a thread, and gives what came of each. It is told where a
-/// piece begins.
+/// Does something with pieces of two lists that are as long, each in a thread, one of them in this one, and gives what came of
+/// each. It is told where a piece begins.
 fn in_pieces<A: Send, B: Send, T: Send>(
     a: &mut [A],
     b: &mut [B],
@@ -165,9 +165,13 @@ fn in_pieces<A: Send, B: Send, T: Send>(
     let pieces = a.chunks_mut(size).zip(b.chunks_mut(size)).enumerate();
     let work = &work;
     std::thread::scope(|scope| {
-        let begun: Vec<_> = pieces.map(|(nth, (a, b))| scope.spawn(move || work((nth * size) as u32, a, b))).collect();
+        let mut works = pieces.map(|(nth, (a, b))| move || work((nth * size) as u32, a, b));
+        let own = works.next();
+        let begun: Vec<_> = works.map(|work| scope.spawn(work)).collect();
+        let mut done: Vec<T> = own.into_iter().map(|mut work| work()).collect();
         let ended = begun.into_iter().map(|thread| thread.join());
-        ended.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        done.extend(ended.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
+        done
     })
 }
 

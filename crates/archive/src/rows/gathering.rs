@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
@@ -21,13 +22,19 @@ use crate::part::{Last, Part, Parts};
 /// nobody can make up two paths for which both are the same.
 pub(super) type Key = (u64, u64);
 
+/// Rows of a directory that came one after the other.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) dir: Key,
+    pub(super) rows: Range<u32>,
+}
+
 /// Rows as they came.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
     pub(super) rows: Vec<Packed>,
     pub(super) names: Names,
-    /// For each piece of a directory that has come, the directory.
-    pub(super) pieces: Vec<Key>,
+    pub(super) pieces: Vec<Piece>,
     /// The rows that are directories.
     pub(super) dirs: Vec<(Key, u32)>,
     /// The rows that are a SRC, and its number.
@@ -56,17 +63,14 @@ impl Heap {
 
     /// Takes over what is in another one, which is empty then. False when there is no room for it.
     pub(super) fn append(&mut self, other: &mut Heap) -> bool {
-        if self.rows.len() + other.rows.len() > Heap::MOST || self.pieces.len() + other.pieces.len() > Heap::MOST {
+        if self.rows.len() + other.rows.len() > Heap::MOST {
             return false;
         }
-        let (rows, names, pieces) = (self.rows.len() as u32, self.names.0.len() as u64, self.pieces.len() as u32);
-        self.rows.extend(other.rows.drain(..).map(|row| Packed {
-            name: row.name + names,
-            parent: if row.parent == NONE { NONE } else { row.parent + pieces },
-            ..row
-        }));
+        let (rows, names) = (self.rows.len() as u32, self.names.0.len() as u64);
+        self.rows.extend(other.rows.drain(..).map(|row| Packed { name: row.name + names, ..row }));
         self.names.0.append(&mut other.names.0);
-        self.pieces.append(&mut other.pieces);
+        let moved = |piece: Piece| Piece { rows: piece.rows.start + rows..piece.rows.end + rows, ..piece };
+        self.pieces.extend(other.pieces.drain(..).map(moved));
         self.dirs.extend(other.dirs.drain(..).map(|(key, row)| (key, row + rows)));
         self.sources.extend(other.sources.drain(..).map(|(source, row)| (source, row + rows)));
         true
@@ -175,7 +179,7 @@ impl<'a> Gathering<'a> {
         let heap = self.heap.into_inner().unwrap_or_else(|e| e.into_inner());
         let common = self.common.into_inner().unwrap_or_else(|e| e.into_inner());
         let mut sources = self.sources;
-        let Ordered { mut rows, mut names, ends, firsts, lost } = order(heap, &common);
+        let Ordered { mut rows, order, mut names, ends, firsts, lost } = order(heap, &common);
         rows.shrink_to_fit();
         names.0.shrink_to_fit();
         if lost > 0 {
@@ -185,7 +189,7 @@ impl<'a> Gathering<'a> {
             self.desk.warn(Warning::general(what));
         }
         // Each SRC has its rows up to where the next one begins.
-        let mut end = rows.len();
+        let mut end = order.len();
         for (number, source) in sources.iter_mut().enumerate().rev() {
             let first = firsts.binary_search_by_key(&(number as u32), |&(source, _)| source);
             let first = first.map_or(end, |at| firsts[at].1 as usize);
@@ -193,8 +197,8 @@ impl<'a> Gathering<'a> {
             end = first;
         }
         // Not of what has come twice, or was lost.
-        let totals = totals.filter(|totals| totals.entries == rows.len() as u64);
-        Rows { sources, rows, names, common, ends, parts, begun: self.begun, has_waited: self.with_tokens, totals }
+        let totals = totals.filter(|totals| totals.entries == order.len() as u64);
+        Rows { sources, rows, order, names, common, ends, parts, begun: self.begun, has_waited: self.with_tokens, totals }
     }
 }
 
@@ -274,27 +278,24 @@ impl<'a> Hand<'a> {
 impl Worker for Hand<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         let to = self.to;
-        let mut piece = NONE;
+        let mut key = None;
         for entry in entries {
             let number = self.batch.rows.len() as u32;
             let entry = &Entry { meta: entry.meta.lasting(), ..*entry };
             if to.sum.is_some() {
                 self.sum.add(dir, entry);
             }
-            let mut row = self.pack(&entry.meta, dir.path, entry.name);
+            let row = self.pack(&entry.meta, dir.path, entry.name);
             if entry.name.is_empty() {
                 if let Some(&source) = to.dirs.get(dir.hash as usize) {
                     self.batch.sources.push((source, number));
                 }
             } else {
-                if piece == NONE {
-                    let key = to.key(dir.hash, dir.path);
-                    if self.batch.pieces.last() != Some(&key) {
-                        self.batch.pieces.push(key);
-                    }
-                    piece = self.batch.pieces.len() as u32 - 1;
+                let key = *key.get_or_insert_with(|| to.key(dir.hash, dir.path));
+                match self.batch.pieces.last_mut() {
+                    Some(last) if last.dir == key && last.rows.end == number => last.rows.end += 1,
+                    _ => self.batch.pieces.push(Piece { dir: key, rows: number..number + 1 }),
                 }
-                row.parent = piece;
             }
             if entry.meta.is_dir() {
                 let is_source = entry.name.is_empty();

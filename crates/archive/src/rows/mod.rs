@@ -1,8 +1,8 @@
-//! A whole tree in memory, small: 72 bytes an entry beside its name.
+//! A whole tree in memory, small: 76 bytes an entry beside its name.
 //!
 //! ```text
 //! worker ─ batch ─┐
-//! worker ─ batch ─┼─► heap ─► each directory's entries side by side, by name ─► archive order
+//! worker ─ batch ─┼─► heap ─► each directory's pieces side by side, by name ─► archive order
 //! worker ─ batch ─┘
 //! ```
 //!
@@ -40,7 +40,10 @@ mod tests;
 #[derive(Debug)]
 pub struct Rows {
     sources: Vec<Source>,
+    /// As they came.
     rows: Vec<Packed>,
+    /// Where they are in `rows`.
+    order: Vec<u32>,
     names: Names,
     common: Common,
     /// For each directory, its row and the row after all that is in it; by row.
@@ -80,12 +83,12 @@ pub struct Row<'a> {
 impl Rows {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.order.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.order.is_empty()
     }
 
     /// Each SRC, in the order in which they were given.
@@ -119,17 +122,17 @@ impl Rows {
 
     /// What is known of a row.
     pub fn meta(&self, row: usize) -> Meta {
-        self.common.meta(&self.rows[row])
+        self.common.meta(self.packed(row))
     }
 
     /// The inode number of a row: with less ado than [`Rows::meta`].
     pub fn ino(&self, row: usize) -> u64 {
-        self.rows[row].ino
+        self.packed(row).ino
     }
 
     /// The size of a row in bytes: with less ado than [`Rows::meta`].
     pub fn size(&self, row: usize) -> u64 {
-        self.rows[row].size
+        self.packed(row).size
     }
 
     /// Type and permission bits of a row, as `st_mode`: with less ado than [`Rows::meta`].
@@ -164,12 +167,12 @@ impl Rows {
 
     /// The name of a row in the directory that it is in; empty for a SRC.
     pub fn name(&self, row: usize) -> &[u8] {
-        self.names.get(self.rows[row].name)
+        self.names.get(self.packed(row).name)
     }
 
     /// The row of the directory that a row is in; `None` for a SRC.
     pub fn parent(&self, row: usize) -> Option<usize> {
-        Some(self.rows[row].parent).filter(|&parent| parent != NONE).map(|parent| parent as usize)
+        Some(self.packed(row).parent).filter(|&parent| parent != NONE).map(|parent| parent as usize)
     }
 
     /// Number of the SRC that a row is under.
@@ -229,7 +232,12 @@ impl Rows {
             .for_each(|name| append(path, name));
     }
 
+    #[inline]
+    fn packed(&self, row: usize) -> &Packed {
+        &self.rows[self.order[row] as usize]
+    }
+
     fn class(&self, row: usize) -> &Class {
-        &self.common.classes[self.rows[row].class as usize]
+        &self.common.classes[self.packed(row).class as usize]
     }
 }

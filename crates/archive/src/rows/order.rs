@@ -9,9 +9,11 @@ use super::gathering::{Heap, Key};
 use super::packed::{Common, NONE, Names, Packed};
 use crate::head;
 
-/// A heap in archive order.
+/// A heap, and its rows in archive order.
 pub(super) struct Ordered {
+    /// As they came, but that each has the number of its parent in that order.
     pub(super) rows: Vec<Packed>,
+    pub(super) order: Vec<u32>,
     pub(super) names: Names,
     pub(super) ends: Vec<(u32, u32)>,
     /// For each SRC, by number, its row.
@@ -20,85 +22,78 @@ pub(super) struct Ordered {
     pub(super) lost: usize,
 }
 
+/// Rows stay where they came: those of a directory lie side by side mostly, and moving them takes longer than finding them does.
 pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
     let Heap { mut rows, names, pieces, dirs, mut sources } = heap;
+    // Until it is known what a directory is in, its parent is its number.
     let mut known: HashMap<Key, u32> = HashMap::with_capacity(dirs.len());
-    for (key, row) in dirs {
-        known.entry(key).or_insert(row);
+    for ((key, row), number) in dirs.iter().zip(0..) {
+        known.entry(*key).or_insert_with(|| {
+            rows[*row as usize].parent = number;
+            number
+        });
     }
-    let pieces: Vec<u32> = pieces.iter().map(|key| known.get(key).copied().unwrap_or(NONE)).collect();
+    // The pieces of each directory, side by side: first how many there are, then each into its place.
+    let dir_of: Vec<u32> = pieces.iter().map(|piece| known.get(&piece.dir).copied().unwrap_or(NONE)).collect();
     drop(known);
-
-    // What is in each directory, side by side: first how much it is, then each into its place.
-    let mut ends_inside = vec![0u32; rows.len() + 1];
-    for row in rows.iter_mut().filter(|row| row.parent != NONE) {
-        row.parent = pieces[row.parent as usize];
-        if row.parent != NONE {
-            ends_inside[row.parent as usize + 1] += 1;
-        }
+    let mut begins = vec![0u32; dirs.len() + 2];
+    dir_of.iter().filter(|dir| **dir != NONE).for_each(|dir| begins[*dir as usize + 2] += 1);
+    for dir in 2..begins.len() {
+        begins[dir] += begins[dir - 1];
     }
-    drop(pieces);
-    for dir in 1..ends_inside.len() {
-        ends_inside[dir] += ends_inside[dir - 1];
-    }
-    let mut inside = vec![0u32; ends_inside[rows.len()] as usize];
-    for (number, row) in rows.iter().enumerate().filter(|(_, row)| row.parent != NONE) {
-        let place = &mut ends_inside[row.parent as usize];
-        inside[*place as usize] = number as u32;
+    let mut side_by_side = vec![0..0; begins[dirs.len() + 1] as usize];
+    for (piece, dir) in pieces.into_iter().zip(dir_of).filter(|(_, dir)| *dir != NONE) {
+        let place = &mut begins[dir as usize + 1];
+        side_by_side[*place as usize] = piece.rows;
         *place += 1;
     }
-    // Where one began, it now ends: each begins where the one before it ends.
-    let range = |dir: u32| {
-        let begin = dir.checked_sub(1).map_or(0, |before| ends_inside[before as usize]);
-        begin as usize..ends_inside[dir as usize] as usize
+    let inside = |dir: u32| match dir {
+        NONE => &[],
+        _ => &side_by_side[begins[dir as usize] as usize..begins[dir as usize + 1] as usize],
     };
 
-    let is_dir =
-        |row: &Packed| Type::of_mode(common.classes[row.class as usize].mode) == Type::Directory;
-    let mut sorted: Vec<u32> = Vec::with_capacity(rows.len());
-    let (mut ends, mut firsts, mut twice) = (Vec::new(), Vec::new(), 0);
-    let (mut open, mut scratch) = (Vec::<(u32, Range<usize>)>::new(), Vec::new());
+    let is_dir = |row: &Packed| Type::of_mode(common.classes[row.class as usize].mode) == Type::Directory;
+    let mut order: Vec<u32> = Vec::with_capacity(rows.len());
+    let (mut ends, mut firsts, mut twice) = (Vec::with_capacity(dirs.len()), Vec::new(), 0);
+    // What is yet to come of each directory that is open.
+    let (mut open, mut left, mut scratch) = (Vec::<(u32, Range<usize>)>::new(), Vec::new(), Vec::new());
     sources.sort_unstable();
     sources.dedup_by_key(|&mut (source, _)| source);
     for (source, first) in sources {
-        firsts.push((source, sorted.len() as u32));
+        firsts.push((source, order.len() as u32));
         let mut next = Some((first, NONE));
         while let Some((row, parent)) = next {
-            let number = sorted.len() as u32;
-            rows[row as usize].parent = parent;
-            sorted.push(row);
-            let all = range(row);
-            if !all.is_empty() {
+            let number = order.len() as u32;
+            let dir = std::mem::replace(&mut rows[row as usize].parent, parent);
+            order.push(row);
+            if is_dir(&rows[row as usize]) {
+                let from = left.len();
+                inside(dir).iter().for_each(|piece| left.extend(piece.clone()));
                 let name = |row: u32| names.get(rows[row as usize].name);
                 // What was moved onto another name while that was read may have come twice. What is in it has come to one.
                 let worth = |row: u32| {
                     let packed = &rows[row as usize];
-                    (is_dir(packed), !range(row).is_empty(), common.time(packed.times[2]))
+                    (is_dir(packed), is_dir(packed) && !inside(packed.parent).is_empty(), common.time(packed.times[2]))
                 };
-                let kept = by_name(&mut inside[all.clone()], &mut scratch, name, worth);
-                twice += all.len() - kept;
-                open.push((number, all.start..all.start + kept));
-            } else if is_dir(&rows[row as usize]) {
-                ends.push((number, number + 1));
+                let kept = by_name(&mut left[from..], &mut scratch, name, worth);
+                twice += left.len() - from - kept;
+                open.push((number, from..from + kept));
             }
             next = None;
-            while let Some((dir, left)) = open.last_mut() {
-                if let Some(place) = left.next() {
-                    next = Some((inside[place], *dir));
+            while let Some((dir, rest)) = open.last_mut() {
+                if let Some(place) = rest.next() {
+                    next = Some((left[place], *dir));
                     break;
                 }
-                ends.push((*dir, sorted.len() as u32));
+                ends.push((*dir, order.len() as u32));
                 open.pop();
+                left.truncate(open.last().map_or(0, |(_, rest)| rest.end));
             }
         }
     }
-    drop((inside, ends_inside));
     ends.sort_unstable();
-    let kept = sorted.len();
-    let lost = rows.len() - kept - twice;
-    rearrange(&mut rows, &sorted);
-    rows.truncate(kept);
-    Ordered { rows, names, ends, firsts, lost }
+    let lost = rows.len() - order.len() - twice;
+    Ordered { rows, order, names, ends, firsts, lost }
 }
 
 /// Sorts what is in a directory by name, and of those with the same name keeps what is worth most. Gives how many are left.
@@ -126,38 +121,4 @@ pub(super) fn by_name<'a, W: Ord>(
     });
     inside.iter_mut().zip(scratch.iter()).for_each(|(to, &(_, row))| *to = row);
     scratch.len()
-}
-
-/// Brings rows into an order: the numbers of those that come first. The others follow.
-///
-/// In place, and in two steps: a row that is taken to where it belongs, and the one from there to where that belongs, and so on,
-/// would each be far from the one before, and waited for. So each is first brought into the right block of rows, one after the
-/// other in each block; and then, within a block, which is near as a whole, to its place.
-pub(super) fn rearrange(rows: &mut [Packed], order: &[u32]) {
-    /// Rows of a block: what stays in a processor's second cache.
-    const BLOCK: usize = if cfg!(test) { 4 } else { 1 << 12 };
-    // Where each belongs.
-    let mut places = vec![NONE; rows.len()];
-    order.iter().zip(0..).for_each(|(&row, place)| places[row as usize] = place);
-    let rest = places.iter_mut().filter(|place| **place == NONE);
-    rest.zip(order.len() as u32..).for_each(|(to, place)| *to = place);
-
-    let mut next: Vec<usize> = (0..rows.len()).step_by(BLOCK).collect();
-    for block in 0..next.len() {
-        let end = rows.len().min((block + 1) * BLOCK);
-        while next[block] < end {
-            let (at, to) = (next[block], places[next[block]] as usize / BLOCK);
-            let other = next[to];
-            next[to] += 1;
-            rows.swap(at, other);
-            places.swap(at, other);
-        }
-    }
-    for at in 0..rows.len() {
-        while places[at] as usize != at {
-            let to = places[at] as usize;
-            rows.swap(at, to);
-            places.swap(at, to);
-        }
-    }
 }

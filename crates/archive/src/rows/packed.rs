@@ -20,7 +20,7 @@ pub(super) struct Packed {
     pub(super) blocks: u32,
     pub(super) class: u32,
     pub(super) generation: u32,
-    /// The row of its directory, or [`NONE`]; until all is there, the piece that it came in.
+    /// The row of its directory in archive order, or [`NONE`].
     pub(super) parent: u32,
 }
 

@@ -3,7 +3,6 @@ use proptest::prelude::*;
 use ondisk::Dev;
 use walk::{Desk, Dir, Entry, Sink, digest};
 
-use super::order::rearrange;
 use super::packed::{EARLIEST, WIDE_TIME};
 use super::*;
 use crate::catalog::{Besides, Draft, Options};
@@ -149,7 +148,7 @@ fn names_of_any_length() {
     assert!(places.iter().map(|&place| names.get(place)).eq(all.iter().map(|name| &name[..])));
 }
 
-/// 72 bytes for each entry, and for each directory 8 more; beside its name, and the byte that says how long that is.
+/// 72 bytes for each entry and 4 for its place, and for each directory 8 more; beside its name, and the byte that says how long that is.
 #[test]
 fn small() {
     assert_eq!(size_of::<Packed>(), 72);
@@ -165,6 +164,7 @@ fn small() {
     }
     let rows = to.finish(&Answer::default());
     assert_eq!(rows.len(), 10_101);
+    assert_eq!(rows.order.capacity(), 10_101);
     assert_eq!((rows.rows.capacity(), rows.names.0.capacity()), (10_101, 1 + 100 * 4 + 10_000 * 6));
     assert_eq!((rows.ends.len(), rows.common.classes.len(), rows.common.times.len()), (101, 2, 0));
 }
@@ -193,19 +193,5 @@ proptest! {
         let first = Packed::of(&meta, class, |wide| common.keep(wide));
         let again = Packed::of(&meta, class, |wide| common.keep(wide));
         prop_assert_eq!((common.meta(&first), common.meta(&again)), (meta, meta));
-    }
-
-    #[test]
-    fn in_place(seed in any::<u64>(), all in 1usize..50, kept in 0usize..50) {
-        let mut rows: Vec<Packed> = (0..all as u64).map(|ino| Packed::of(&meta(ino, false), 0, |_| 0)).collect();
-        let mut order: Vec<u32> = (0..all as u32).collect();
-        order.sort_by_key(|&row| digest::below(seed, &row.to_le_bytes()));
-        order.truncate(kept);
-        rearrange(&mut rows, &order);
-        let inos: Vec<u64> = rows.iter().map(|row| row.ino).collect();
-        prop_assert!(inos.iter().zip(&order).all(|(&ino, &row)| ino == u64::from(row)));
-        let mut sorted = inos;
-        sorted.sort_unstable();
-        prop_assert!(sorted.into_iter().eq(0..all as u64));
     }
 }

@@ -151,6 +151,7 @@ impl Draft {
             complete,
             options,
             parts,
+            ..About::default()
         })
     }
 }

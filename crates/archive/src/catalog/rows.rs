@@ -13,9 +13,9 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use bytes::Bytes;
 use gate::account::{Function, during};
 use parquet::errors::Result as Written;
+use walk::digest::{self, Digest};
 use walk::entry::append;
 use walk::moment::may_be_since;
-use walk::digest::{self, Digest};
 use walk::{Dir, Entry, Meta};
 
 use super::about::{before_a_tick, now};
@@ -134,7 +134,11 @@ impl Draft {
             return Err(fault);
         }
         let out = queue.into_output()?;
-        let begin = known.map_or(Sum::default(), |known| Sum { entries: known.entries, digest: known.digest, ..Sum::default() });
+        let begin = known.map_or(Sum::default(), |known| Sum {
+            entries: known.entries,
+            digest: known.digest,
+            ..Sum::default()
+        });
         let Sum { entries, digest, racy, left_out } = sums.into_iter().fold(begin, Sum::with);
         let complete = complete() && !left_out;
         let mut parts = rows.parts().to_vec();

@@ -209,8 +209,7 @@ fn everything(
         let write = || {
             let is_kept = |row| plan.step(row) != Step::LeftOut;
             let is_complete = || !desk.has_warnings();
-            let sealed =
-                draft.write(&rows, question.options.clone(), is_kept, |some| known.of(some), is_complete);
+            let sealed = draft.write(&rows, question.options.clone(), is_kept, |some| known.of(some), is_complete);
             known.settled.leave();
             sealed
         };

@@ -149,8 +149,9 @@ impl Base {
         };
         let top = |row: u32| digest::top(rows.top(row as usize));
         let is_linked = |row: u32| rows.is_linked(row as usize);
-        let outcome =
-            compare(rows.len() as u32, entry, (rows.directories(), is_linked), top, &index, |wanted| self.names(wanted))?;
+        let outcome = compare(rows.len() as u32, entry, (rows.directories(), is_linked), top, &index, |wanted| {
+            self.names(wanted)
+        })?;
         drop(index);
         let mut plan = planned(rows, &outcome);
         plan.kept_as = outcome.rows;
@@ -212,7 +213,11 @@ impl Base {
     ///
     /// # Errors
     /// The catalog cannot be read.
-    pub(crate) fn hashes(&self, mut wanted: Vec<(u32, usize)>, mut take: impl FnMut(usize, [u8; 32])) -> Result<(), Fault> {
+    pub(crate) fn hashes(
+        &self,
+        mut wanted: Vec<(u32, usize)>,
+        mut take: impl FnMut(usize, [u8; 32]),
+    ) -> Result<(), Fault> {
         wanted.sort_unstable();
         let places: Vec<u32> = wanted.iter().map(|(row, _)| *row).collect();
         let mut left = &wanted[..];
@@ -220,7 +225,12 @@ impl Base {
             let (these, later) = left.split_at(here.len());
             let known = self.reader.hashes(group)?;
             for (row, number) in these {
-                known.get((u64::from(*row) - first) as usize).copied().flatten().into_iter().for_each(|hash| take(*number, hash));
+                known
+                    .get((u64::from(*row) - first) as usize)
+                    .copied()
+                    .flatten()
+                    .into_iter()
+                    .for_each(|hash| take(*number, hash));
             }
             left = later;
         }

@@ -198,7 +198,18 @@ impl<'a> Gathering<'a> {
         }
         // Not of what has come twice, or was lost.
         let totals = totals.filter(|totals| totals.entries == order.len() as u64);
-        Rows { sources, rows, order, names, common, ends, parts, begun: self.begun, has_waited: self.with_tokens, totals }
+        Rows {
+            sources,
+            rows,
+            order,
+            names,
+            common,
+            ends,
+            parts,
+            begun: self.begun,
+            has_waited: self.with_tokens,
+            totals,
+        }
     }
 }
 

@@ -207,6 +207,7 @@ fn everything(
         let known = Known::new(&rows, &plan, chain.base.as_ref());
         let draft = Draft::create(catalog)?;
         let write = || {
+            let _watch = OnPanic(|| known.settled.leave());
             let is_kept = |row| plan.step(row) != Step::LeftOut;
             let is_complete = || !desk.has_warnings();
             let sealed = draft.write(&rows, question.options.clone(), is_kept, |some| known.of(some), is_complete);

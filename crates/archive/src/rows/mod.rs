@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Entries come from several threads, in any order, and those of one directory in pieces. A piece says which directory it is of
-//! by a hash of that one's path, and directories are found by it when all is there. What many entries have alike (mode, owner,
-//! device, ...) is kept once.
+//! by a hash of that one's path, and directories are found by it when all is there; the rows themselves stay where they came. What
+//! many entries have alike (mode, owner, device, ...) is kept once.
 //!
 //! | room | what is in it |
 //! |---|---|

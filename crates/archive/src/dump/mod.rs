@@ -589,11 +589,8 @@ fn copy(
     progress.begin(rows, plan);
     let users = Users::read();
     let work = Work { rows, plan, users: &users, desk };
-    let lines: Option<&mut dyn Map> = match map {
-        Some(map) => Some(map),
-        None => None,
-    };
-    let mut writer = Writer::new(work, output, progress, lines, settling);
+    let map = map.map(|map| map as &mut dyn Map);
+    let mut writer = Writer::new(work, output, progress, map, settling);
     match threads.unwrap_or_else(gate::machine::processors) {
         1 => during(Function::Copy, || alone(work, &mut writer)),
         readers => together(work, &mut writer, readers),

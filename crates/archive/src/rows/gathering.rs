@@ -8,13 +8,14 @@ use std::sync::{Mutex, MutexGuard};
 use gate::fs::Statfs;
 use gate::process::large_room;
 use mounts::Warning;
-use walk::{By, Desk, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker, digest};
+use walk::{By, Desk, Dir, Entry, Ground, Known, Meta, Moment, Sink, Top, Totals, Worker, digest};
 
 use super::order::{Ordered, order};
 use super::packed::{Class, Common, NONE, Names, Packed};
 use super::{Rows, Source};
 use crate::catalog::about::wait_for_tick;
-use crate::gather::Answer;
+use crate::gather::{Answer, Question};
+use crate::increment::Base;
 use crate::part::{Last, Part, Parts};
 
 /// What stands for a directory: what stands for its path in digests, and a hash of it with a seed that nobody knows, so that
@@ -88,6 +89,8 @@ pub(crate) struct Gathering<'a> {
     common: Mutex<Common>,
     heap: Mutex<Heap>,
     /// All of it, added up, if that is wanted.
+    /// What it is to be held against, and what has been asked: then it is added up, and directories that it knows need not be read.
+    base: Option<(&'a Base, &'a Question)>,
     sum: Option<Mutex<Totals>>,
     is_full: AtomicBool,
 }
@@ -105,12 +108,12 @@ pub(crate) struct Seen {
 
 impl<'a> Gathering<'a> {
     /// Of each SRC, and of which of them are walked, by their numbers. With `for_catalog`, each file system is asked for its
-    /// token, and what is changed from that moment on can be told. With `with_sum`, entries are added up.
+    /// token, and what is changed from that moment on can be told. If it is to be held against a `base`, entries are added up.
     pub(crate) fn new(
         sources: Vec<Source>,
         dirs: Vec<u32>,
         for_catalog: Option<Moment>,
-        with_sum: bool,
+        base: Option<(&'a Base, &'a Question)>,
         desk: &'a Desk,
     ) -> Gathering<'a> {
         Gathering {
@@ -123,7 +126,8 @@ impl<'a> Gathering<'a> {
             seed: RandomState::new(),
             common: Mutex::default(),
             heap: Mutex::default(),
-            sum: with_sum.then(Mutex::default),
+            base,
+            sum: base.map(|_| Mutex::default()),
             is_full: AtomicBool::new(false),
         }
     }
@@ -209,6 +213,14 @@ impl Sink for Gathering<'_> {
         let Statfs { files, files_free, .. } = ground.statfs;
         self.heap.lock().unwrap_or_else(|e| e.into_inner()).expect(files.saturating_sub(files_free));
         self.wait(Some(ground.statfs.magic));
+    }
+
+    fn known(&self, top: &Top) -> Option<Box<dyn Known + '_>> {
+        let (base, asked) = self.base.filter(|_| top.depth == 0)?;
+        let nth = u32::try_from(top.hash).ok()?;
+        let source = self.dirs.get(nth as usize)?;
+        let lent = base.lend(asked, &self.parts.first_of(*source)?, nth)?;
+        Some(Box::new(lent))
     }
 
     fn worker(&self) -> Box<dyn Worker + '_> {

@@ -158,9 +158,8 @@ impl Known for Lent {
     }
 
     fn names(&self, directory: u32, now: &Meta, each: &mut dyn FnMut(&[u8], u64, bool)) -> bool {
-        let is_it = |then: &&Directory| {
-            now.is_dir() && (then.ino, then.nlink, then.ctime) == (now.ino, now.nlink, now.ctime)
-        };
+        let is_it =
+            |then: &&Directory| now.is_dir() && (then.ino, then.nlink, then.ctime) == (now.ino, now.nlink, now.ctime);
         let Some(then) = self.directories.get(directory as usize).filter(is_it) else { return false };
         for run in &self.runs[then.inside.clone()] {
             let Group { names, inos, modes } = &self.groups[run.group];
@@ -169,5 +168,102 @@ impl Known for Lent {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
+    use walk::{Desk, Dir, Entry, Sink};
+
+    use super::*;
+    use crate::catalog::{Options, write_rows};
+    use crate::gather::Answer;
+    use crate::rows::{Gathering, Source};
+
+    fn file(ino: u64) -> Meta {
+        Meta { ino, mode: 0o100_644, nlink: 1, ..Meta::default() }
+    }
+
+    fn dir(ino: u64) -> Meta {
+        Meta { mode: 0o040_755, nlink: 2, ctime: Time { sec: 5, nsec: 7 }, ..file(ino) }
+    }
+
+    /// What is lent of a catalog in which there are these names in these directories below the top.
+    fn lent(tree: &[(&str, &[(&str, Meta)])]) -> Lent {
+        let desk = Desk::default();
+        let source = Source { path: b"top".to_vec(), absolute: None, rows: 0..0 };
+        let to = Gathering::new(vec![source], vec![0], None, None, &desk);
+        to.worker().take(&Dir { path: b"top", hash: 0, depth: 0 }, &[Entry { name: b"", meta: dir(1) }]);
+        for (path, entries) in tree {
+            let (whole, hash) = (["top", path].join("/"), hash(0, path.as_bytes()));
+            let dir = Dir { path: whole.trim_end_matches('/').as_bytes(), hash, depth: 0 };
+            let entries = entries.iter().map(|&(name, meta)| Entry { name: name.as_bytes(), meta });
+            to.worker().take(&dir, &entries.collect::<Vec<_>>());
+        }
+        let rows = to.finish(&Answer::default());
+        let place = tempfile::tempdir().unwrap();
+        let catalog = place.path().join("catalog");
+        let catalog = catalog.as_os_str().as_bytes();
+        write_rows(catalog, &rows, Options::default(), true, |_| true, |_| None).unwrap().publish().unwrap();
+        Lent::of(&Reader::open(catalog).unwrap(), (0, 0), 0).unwrap()
+    }
+
+    /// The names in a directory, if they are lent, now that this is what it is like.
+    fn names(lent: &Lent, path: &str, now: &Meta) -> Option<Vec<(String, u64, bool)>> {
+        let mut names = Vec::new();
+        let mut each = |name: &[u8], ino, is_dir| names.push((String::from_utf8(name.to_vec()).unwrap(), ino, is_dir));
+        let is_known = lent.names(lent.find(hash(0, path.as_bytes()))?, now, &mut each);
+        names.sort();
+        is_known.then_some(names)
+    }
+
+    #[test]
+    fn directories_that_are_as_they_were() {
+        let lent = lent(&[
+            ("", &[("a", dir(2)), ("b", dir(3)), ("f", file(4))]),
+            ("a", &[("x", file(5)), ("m", dir(6)), ("z", file(7))]),
+            ("a/m", &[("y", file(8))]),
+        ]);
+        let all = [("m", 6, true), ("x", 5, false), ("z", 7, false)].map(|(name, ino, is)| (name.to_owned(), ino, is));
+        assert_eq!(names(&lent, "a", &dir(2)), Some(all.to_vec()));
+        assert_eq!(names(&lent, "a/m", &dir(6)), Some(vec![("y".to_owned(), 8, false)]));
+        assert_eq!(names(&lent, "b", &dir(3)), Some(Vec::new()));
+        for other in [
+            dir(3),
+            Meta { nlink: 3, ..dir(2) },
+            Meta { ctime: Time { sec: 5, nsec: 8 }, ..dir(2) },
+            Meta { mode: 0o100_644, ..dir(2) },
+        ] {
+            assert_eq!(names(&lent, "a", &other), None, "{other:?}");
+        }
+        // The top is read in any case, and what is no directory has no names.
+        assert_eq!((lent.find(hash(0, b"")), lent.find(hash(0, b"f"))), (None, None));
+    }
+
+    #[test]
+    fn where_there_is_any_doubt_nothing_is_lent() {
+        let later = Meta { ctime: Time { sec: i64::from(u32::MAX), nsec: 0 }, ..dir(2) };
+        let elsewhere = Meta { dev: (7, 7).into(), ..file(10) };
+        let lent = lent(&[
+            ("", &[("moved", later), ("mount", dir(3)), ("torn", dir(4)), ("odd", dir(5)), ("good", dir(6))]),
+            ("moved", &[("below", dir(7))]),
+            ("mount", &[("on", elsewhere), ("beside", dir(8))]),
+            ("torn", &[("gone", file(0))]),
+            ("odd", &[("..", file(11))]),
+        ]);
+        for (path, now) in
+            [("moved", later), ("moved/below", dir(7)), ("mount", dir(3)), ("torn", dir(4)), ("odd", dir(5))]
+        {
+            assert_eq!(names(&lent, path, &now), None, "{path}");
+        }
+        assert!(names(&lent, "mount/beside", &dir(8)).is_some() && names(&lent, "good", &dir(6)).is_some());
+    }
+
+    #[test]
+    fn names_that_can_be() {
+        assert!([&b"a"[..], b"...", b"\xff\n", &[b'n'; 255]].into_iter().all(is_name));
+        assert!(![&b"."[..], b"..", b"a/b", b"/", b"a\0", &[b'n'; 256]].into_iter().any(is_name));
     }
 }

@@ -68,7 +68,7 @@ struct Directory {
 /// Directories are numbered by whole blocks of numbers that a thread takes at a time.
 const BLOCK: usize = 256;
 
-/// Bytes of names, in pages: they need not move when there are more of them. Each name ends with a NUL, and none goes over the
+/// Bytes of names, in pages: they need not move when there are more of them. Before each name is its length, and none goes over the
 /// end of a page.
 #[derive(Debug, Default)]
 struct Pages(Vec<Vec<u8>>);
@@ -84,7 +84,7 @@ impl Pages {
         }
     }
 
-    /// Adds a name, and says where it is.
+    /// Adds a name, of at most 255 bytes as all are in XFS, and says where it is.
     fn add(&mut self, name: &[u8]) -> u64 {
         let room = self.0.last().map_or(0, |page| (1 << Pages::BITS) - page.len());
         if room <= name.len() {
@@ -92,16 +92,18 @@ impl Pages {
         }
         let at = self.end();
         if let Some(page) = self.0.last_mut() {
+            page.push(name.len() as u8);
             page.extend_from_slice(name);
-            page.push(0);
         }
         at
     }
 
     fn get(&self, at: u64) -> &[u8] {
         let page = self.0.get((at >> Pages::BITS) as usize).map_or(&[][..], Vec::as_slice);
-        let rest = page.get((at & ((1 << Pages::BITS) - 1)) as usize..).unwrap_or_default();
-        CStr::from_bytes_until_nul(rest).map_or(&[], CStr::to_bytes)
+        match page.get((at & ((1 << Pages::BITS) - 1)) as usize..) {
+            Some([len, rest @ ..]) => rest.get(..usize::from(*len)).unwrap_or_default(),
+            _ => &[],
+        }
     }
 }
 

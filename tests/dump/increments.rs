@@ -392,12 +392,14 @@ fn what_a_mount_has_hidden_is_read() {
         };
         tmpfs(tree.join("d1/in"));
         file(tree.join("d1/in/other"), 20);
-        bind(&tree.join("d2/in"), &tree.join("d3/in"));
+        let beside = at.join("beside");
+        file(beside.join("in/f7"), 30);
+        bind(&beside, tree.join("d3/in"));
         round("with mounts");
         rustix::mount::unmount(tree.join("d1/in"), rustix::mount::UnmountFlags::DETACH).unwrap();
         rustix::mount::unmount(tree.join("d3/in"), rustix::mount::UnmountFlags::DETACH).unwrap();
         round("without them");
-        bind(&tree.join("d0"), &tree.join("d2"));
+        bind(&beside, tree.join("d2"));
         round("with another one");
     });
 }

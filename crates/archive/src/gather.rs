@@ -154,8 +154,8 @@ pub(crate) fn collect<'a>(
         expected: question.expected,
         ..Walk::default()
     };
-    let gathering =
-        Gathering::new(sources.collect(), dirs, question.for_catalog, base.map(|base| (base, question)), desk);
+    let gathering = Gathering::new(sources.collect(), dirs, question.for_catalog, base.is_some(), desk)
+        .going_on_from(base.map(|base| (base, question)));
     for number in others {
         // Once more, now that the time has come from which on changes show.
         gathering.wait(None);

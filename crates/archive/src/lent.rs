@@ -194,7 +194,7 @@ mod tests {
     fn lent(tree: &[(&str, &[(&str, Meta)])]) -> Lent {
         let desk = Desk::default();
         let source = Source { path: b"top".to_vec(), absolute: None, rows: 0..0 };
-        let to = Gathering::new(vec![source], vec![0], None, None, &desk);
+        let to = Gathering::new(vec![source], vec![0], None, false, &desk);
         to.worker().take(&Dir { path: b"top", hash: 0, depth: 0 }, &[Entry { name: b"", meta: dir(1) }]);
         for (path, entries) in tree {
             let (whole, hash) = (["top", path].join("/"), hash(0, path.as_bytes()));

@@ -88,9 +88,9 @@ pub(crate) struct Gathering<'a> {
     seed: RandomState,
     common: Mutex<Common>,
     heap: Mutex<Heap>,
-    /// All of it, added up, if that is wanted.
-    /// What it is to be held against, and what has been asked: then it is added up, and directories that it knows need not be read.
+    /// The catalog that it goes on from, and what has been asked.
     base: Option<(&'a Base, &'a Question)>,
+    /// All of it, added up, if that is wanted.
     sum: Option<Mutex<Totals>>,
     is_full: AtomicBool,
 }
@@ -108,12 +108,12 @@ pub(crate) struct Seen {
 
 impl<'a> Gathering<'a> {
     /// Of each SRC, and of which of them are walked, by their numbers. With `for_catalog`, each file system is asked for its
-    /// token, and what is changed from that moment on can be told. If it is to be held against a `base`, entries are added up.
+    /// token, and what is changed from that moment on can be told. With `with_sum`, entries are added up.
     pub(crate) fn new(
         sources: Vec<Source>,
         dirs: Vec<u32>,
         for_catalog: Option<Moment>,
-        base: Option<(&'a Base, &'a Question)>,
+        with_sum: bool,
         desk: &'a Desk,
     ) -> Gathering<'a> {
         Gathering {
@@ -126,10 +126,15 @@ impl<'a> Gathering<'a> {
             seed: RandomState::new(),
             common: Mutex::default(),
             heap: Mutex::default(),
-            base,
-            sum: base.map(|_| Mutex::default()),
+            base: None,
+            sum: with_sum.then(Mutex::default),
             is_full: AtomicBool::new(false),
         }
+    }
+
+    /// It, where directories that a catalog knows need not be read: with what has been asked.
+    pub(crate) fn going_on_from(self, base: Option<(&'a Base, &'a Question)>) -> Gathering<'a> {
+        Gathering { base, ..self }
     }
 
     /// Waits until whatever was changed before it began is at rest for certain, on a file system of this type.

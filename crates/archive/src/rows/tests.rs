@@ -11,7 +11,7 @@ use crate::gather::Answer;
 
 fn gathering(desk: &Desk) -> Gathering<'_> {
     let source = Source { path: b"top".to_vec(), absolute: None, rows: 0..0 };
-    Gathering::new(vec![source], vec![0], None, None, desk)
+    Gathering::new(vec![source], vec![0], None, false, desk)
 }
 
 fn meta(ino: u64, is_dir: bool) -> Meta {

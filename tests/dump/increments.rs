@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::changes::{change, overwrite_unseen};
 use super::full::{NEEDS, dump, quiet};
-use crate::support::build::{dir, file, tmpfs, tool};
+use crate::support::build::{bind, dir, file, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args, calls};
@@ -319,6 +319,89 @@ fn that_nothing_has_changed_is_told_by_the_digest() {
             told(&series.round("a ctime"), &[("files", 1), ("directories", 2)]);
         });
     }
+}
+
+/// Names that are taken from the catalog, because a directory bears the times that it has there, are those that are there.
+#[test]
+fn directories_that_are_not_read_again() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(XFS[0]), |at, ground| {
+        let mut series = Series::new(at, ground);
+        let tree = series.tree.clone();
+        for d in 0..8 {
+            (0..8).for_each(|n| drop(file(tree.join(format!("d{d}/in/f{n}")), 10 * n)));
+        }
+        settle(at);
+        let mut round = |what: &str, change: &dyn Fn()| {
+            change();
+            series.dump(&["--gather", "batched"]).exits(0);
+            series.restore();
+            series.is_restored(what);
+        };
+        let name = |name: &str| tree.join(name);
+        let rename = |from: &str, to: &str| fs::rename(name(from), name(to)).unwrap();
+        let exchange = |a: &str, b: &str| {
+            let how = rustix::fs::RenameFlags::EXCHANGE;
+            rustix::fs::renameat_with(rustix::fs::CWD, name(a), rustix::fs::CWD, name(b), how).unwrap();
+        };
+        round("everything", &|| ());
+        round("two files that change places", &|| exchange("d0/in/f1", "d0/in/f2"));
+        round("two directories that do", &|| exchange("d1", "d2"));
+        round("and what is in two others", &|| exchange("d3/in", "d4/in"));
+        round("a directory that is another one", &|| {
+            fs::remove_dir_all(name("d5/in")).unwrap();
+            file(name("d5/in/f9"), 5);
+        });
+        round("one that is moved below a new one", &|| {
+            rename("d6", "kept");
+            rename("kept/in", "moved");
+            fs::create_dir(name("d6")).unwrap();
+            rename("moved", "d6/in");
+        });
+        round("a further name", &|| fs::hard_link(name("d7/in/f1"), name("d7/in/again")).unwrap());
+        round("which is that of another file now", &|| {
+            fs::remove_file(name("d7/in/again")).unwrap();
+            fs::hard_link(name("d7/in/f2"), name("d7/in/again")).unwrap();
+        });
+        // Changed in the same tick, again and again.
+        for n in 0..20 {
+            round("something new", &|| drop(file(name(&format!("d{}/in/new{n}", n % 8)), n)));
+        }
+    });
+}
+
+/// What lies below a mount is known by nobody who has not seen it.
+#[test]
+fn what_a_mount_has_hidden_is_read() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(XFS[0]), |at, ground| {
+        let mut series = Series::new(at, ground);
+        let tree = series.tree.clone();
+        for d in 0..4 {
+            (0..4).for_each(|n| drop(file(tree.join(format!("d{d}/in/f{n}")), 10)));
+        }
+        settle(at);
+        let mut round = |what: &str| {
+            series.dump(&["--gather", "batched"]).exits(0);
+            series.restore();
+            series.is_restored(what);
+        };
+        tmpfs(tree.join("d1/in"));
+        file(tree.join("d1/in/other"), 20);
+        let beside = at.join("beside");
+        file(beside.join("in/f7"), 30);
+        bind(&beside, tree.join("d3/in"));
+        round("with mounts");
+        rustix::mount::unmount(tree.join("d1/in"), rustix::mount::UnmountFlags::DETACH).unwrap();
+        rustix::mount::unmount(tree.join("d3/in"), rustix::mount::UnmountFlags::DETACH).unwrap();
+        round("without them");
+        bind(&beside, tree.join("d2"));
+        round("with another one");
+    });
 }
 
 /// Directories and files, each a SRC; renames are within one.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -190,6 +191,41 @@ fn no_room_leaves_nothing_behind() {
                 fathom(args!["dump", &tree, "-o", "-"]).stdout(File::create("/dev/full").unwrap()).output().unwrap();
             assert_eq!(full.status.code(), Some(2));
         });
+    }
+}
+
+/// Where files may not be large (`ulimit -f`), that is an error like any other: the kernel's signal would end it in the middle.
+#[test]
+fn a_limit_on_files_is_no_sudden_end() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let (tree, out, whole) = (dir(ground.join("tree")), dir(ground.join("out")), ground.join("whole.tar"));
+            (0..3).for_each(|n| drop(file(tree.join(format!("f{n}")), 100_000)));
+            dump(&tree, &whole, &[]).exits(0);
+            let within = || fs::read_dir(&out).unwrap().count();
+            for limit in [0, 4096, 150_000] {
+                let (archive, catalog) = (out.join("a.tar"), out.join("c.parquet"));
+                let mut command = fathom(args!["dump", &tree, "-o", archive, "--catalog", catalog]);
+                let ran = run(files_up_to(&mut command, limit)).refused();
+                let says = ["cannot write", "File too large (os error 27)", "ulimit -f"];
+                assert!(says.iter().all(|part| ran.stderr.contains(part)) && within() == 0, "{limit}: {ran}");
+                let to = dir(ground.join(format!("to {limit}")));
+                let ran = run(files_up_to(&mut fathom(args!["restore", &whole, "-C", to, "--json"]), limit));
+                let short = if limit < 100_000 { 3 } else { 0 };
+                assert_eq!(ran.json()["warnings"].as_array().unwrap().len(), short, "{ran}");
+            }
+        });
+    }
+}
+
+/// Nothing that it writes gets larger than so many bytes.
+fn files_up_to(command: &mut Command, bytes: u64) -> &mut Command {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: one system call between fork and exec, with a live struct.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::setrlimit(libc::RLIMIT_FSIZE, &limit) == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        })
     }
 }
 

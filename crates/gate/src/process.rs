@@ -492,6 +492,13 @@ pub fn restore_sigpipe() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
+/// Has what would make a file larger than this process may (`ulimit -f`) fail, with EFBIG, so that it can say so and leave nothing
+/// behind: without that, SIGXFSZ would end it.
+pub fn outlive_file_limit() {
+    // SAFETY: to ignore is always a valid disposition.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Width of the terminal that a descriptor is connected to, in columns; `None` when it is none, or does not say.
 /// [ioctl_tty(2)](https://man7.org/linux/man-pages/man2/TIOCGWINSZ.2const.html)
 pub fn terminal_width(fd: impl AsFd) -> Option<usize> {

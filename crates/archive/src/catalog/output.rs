@@ -33,14 +33,9 @@ impl Sealed {
     /// # Errors
     /// It could not be done; whatever had the name has it still.
     pub fn publish(self) -> std::result::Result<About, Fault> {
-        let fault = |e: gate::Errno| Fault { next: hint(&e.to_string()), ..Fault::writing(&self.file, e) };
-        self.writer.publish().map_err(fault)?;
+        self.writer.publish().map_err(|e| Fault::writing(&self.file, e))?;
         Ok(self.about)
     }
-}
-
-fn hint(error: &str) -> &'static str {
-    if error.contains("os error 28") { "make room, or write it to another file system" } else { "" }
 }
 
 /// A catalog being written.
@@ -84,8 +79,7 @@ impl Output {
     /// Begins a file, which has no name yet.
     pub(super) fn create(file: &[u8]) -> std::result::Result<(Layout, Output), Fault> {
         let fault = |e: ParquetError| Fault::writing(file, plain(e));
-        let writing = |e: gate::Errno| Fault { next: hint(&e.to_string()), ..Fault::writing(file, e) };
-        let writer = Writer::create(file).map_err(writing)?;
+        let writer = Writer::create(file).map_err(|e| Fault::writing(file, e))?;
         let schema = descriptor().map_err(fault)?;
         let properties = WriterPropertiesPtr::new(properties());
         let out = Way { file: BufWriter::with_capacity(1 << 20, writer), footer: None };
@@ -96,7 +90,7 @@ impl Output {
 
     /// That something could not be written.
     pub(super) fn fault(&self, error: String) -> Fault {
-        Fault { next: hint(&error), ..Fault::writing(&self.file, error) }
+        Fault::writing(&self.file, error)
     }
 
     /// Writes a row group; without columns there is none.
@@ -123,7 +117,7 @@ impl Output {
         let written = flushed.and_then(|()| out.into_inner().map_err(plain)?.end().map_err(|e| e.to_string()));
         match written {
             Ok(writer) => Ok(Sealed { file, writer, about }),
-            Err(error) => Err(Fault { next: hint(&error), ..Fault::writing(&file, error) }),
+            Err(error) => Err(Fault::writing(&file, error)),
         }
     }
 }

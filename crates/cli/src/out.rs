@@ -18,7 +18,7 @@ use crate::args::{Cli, Global, When};
 
 /// Columns of a terminal; `None` for what is none.
 fn columns<T: IsTerminal + AsFd>(stream: &T) -> Option<usize> {
-    stream.is_terminal().then(|| gate::process::terminal_width(stream).unwrap_or(80))
+    stream.is_terminal().then(|| gate::machine::terminal_width(stream).unwrap_or(80))
 }
 
 impl When {
@@ -142,6 +142,9 @@ impl Out {
 
     /// Writes data on stdout.
     pub(crate) fn data(&self, bytes: &[u8]) -> Result<(), Failed> {
+        if gate::command::was_closed(1) {
+            return Err(Failed("cannot write the output: standard output is closed".to_owned()));
+        }
         let mut stdout = std::io::stdout().lock();
         stdout
             .write_all(bytes)

@@ -13,6 +13,7 @@ use super::about::KEY;
 use super::column::{Chunk, Encoded, compressor};
 use super::schema::{COLUMNS, Row, descriptor, properties};
 use super::{About, Fault, footer, plain};
+use crate::beside::beside;
 
 /// Rows of a row group: enough for zstd and for readers, and no more than some 16 MiB on the way.
 pub(super) const GROUP: usize = 64 << 10;
@@ -84,7 +85,7 @@ impl Output {
         let properties = WriterPropertiesPtr::new(properties());
         let out = Way { file: BufWriter::with_capacity(1 << 20, writer), footer: None };
         let out = SerializedFileWriter::new(out, schema.root_schema_ptr(), properties).map_err(fault)?;
-        let processors = gate::process::processors().max(1);
+        let processors = gate::machine::processors().max(1);
         Ok((Layout { schema, processors }, Output { file: file.to_vec(), out, checksums: Vec::new() }))
     }
 
@@ -139,7 +140,7 @@ impl Layout {
         let threads = self.processors.min(COLUMNS.len());
         let share = |thread: usize| self.encode((thread..COLUMNS.len()).step_by(threads).collect(), rows, &row);
         let shares: Result<Vec<_>> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || share(thread))).collect();
+            let others: Vec<_> = (1..threads).map(|thread| beside(scope, move || share(thread))).collect();
             let own = share(0);
             let died = || Err(ParquetError::General("a thread has died".to_owned()));
             std::iter::once(own)

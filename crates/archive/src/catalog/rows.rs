@@ -20,6 +20,7 @@ use super::output::{GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{COLUMNS, Row};
 use super::{About, Fault, Options, Root, plain};
 use crate::OnPanic;
+use crate::beside::beside;
 use crate::rows::Rows;
 
 /// Writes the catalog of the rows that are `kept`, each with the hash of what is in it, where that is known. `complete` says that
@@ -68,12 +69,7 @@ pub fn write_rows(
     };
     let threads = layout.processors.min(MOST_AT_ONCE).min(groups).max(1);
     let sums: Vec<Sum> = std::thread::scope(|scope| {
-        let run = || {
-            let sum = work();
-            gate::meter::hand_in();
-            sum
-        };
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        let others: Vec<_> = (1..threads).map(|_| beside(scope, work)).collect();
         let own = work();
         // Of one that has died, the queue knows.
         std::iter::once(own).chain(others.into_iter().filter_map(|other| other.join().ok())).collect()

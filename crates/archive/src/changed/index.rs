@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use gate::process::large_room;
+use gate::heap::large_room;
 use walk::entry::{Time, Type};
 use walk::moment::may_be_since;
 use walk::{Meta, digest};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::beside::beside;
 use crate::catalog::{Fault, Reader};
 
 /// Who a file is, whatever its names: an inode number means one file as long as its generation, or the time at which it was
@@ -316,11 +317,8 @@ pub(crate) fn each_group<T>(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..gate::process::processors().min(MOST).min(groups) {
-            scope.spawn(|| {
-                work();
-                gate::meter::hand_in();
-            });
+        for _ in 1..gate::machine::processors().min(MOST).min(groups) {
+            beside(scope, work);
         }
         work();
     });

@@ -36,6 +36,7 @@ mod users;
 mod window;
 mod write;
 
+use crate::beside::beside;
 use crate::catalog::{Fault, Options, write_rows};
 use crate::gather::{self, Gather, Gathered, collect, gather};
 use crate::increment::levels::Level;
@@ -284,11 +285,7 @@ fn publish(map: Option<&mut (dyn Map + 'static)>) -> Result<(), Fault> {
 /// Does two things at once.
 fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
     std::thread::scope(|scope| {
-        let there = scope.spawn(|| {
-            let done = there();
-            gate::meter::hand_in();
-            done
-        });
+        let there = beside(scope, there);
         let here = here();
         (here, there.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
@@ -517,7 +514,7 @@ fn copy(
         None => None,
     };
     let mut writer = Writer::new(work, output, progress, lines, hashes);
-    match threads.unwrap_or_else(gate::process::processors) {
+    match threads.unwrap_or_else(gate::machine::processors) {
         1 => during(Function::Copy, || alone(work, &mut writer)),
         readers => together(work, &mut writer, readers),
     }?;
@@ -554,11 +551,15 @@ fn alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Fault> {
 fn together(work: Work<'_>, writer: &mut Writer<'_>, readers: usize) -> Result<(), Fault> {
     let window = Window::new(work.rows.len());
     std::thread::scope(|scope| {
-        for _ in 0..readers {
-            scope.spawn(|| {
+        let begin = || {
+            let run = || {
                 during(Function::Copy, || read(work, &window));
                 gate::meter::hand_in();
-            });
+            };
+            std::thread::Builder::new().spawn_scoped(scope, run).is_ok()
+        };
+        if (0..readers).take_while(|_| begin()).count() == 0 {
+            return alone(work, writer);
         }
         while let Some(load) = window.next() {
             match writer.take(load) {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use walk::digest;
 
 use super::moves::{Dir, Moves, OldName, Step, moves};
+use crate::beside::beside;
 use crate::catalog::Fault;
 use crate::changed::index::{Fate as Known, Identity, Index, NO_PART};
 
@@ -161,11 +162,12 @@ fn in_pieces<A: Send, B: Send, T: Send>(
     /// So many threads are of use, and so many rows are worth one.
     const MOST: usize = 4;
     const WORTH: usize = if cfg!(test) { 3 } else { 1 << 14 };
-    let size = a.len().div_ceil(gate::process::processors().clamp(1, MOST)).max(WORTH);
+    let size = a.len().div_ceil(gate::machine::processors().clamp(1, MOST)).max(WORTH);
     let pieces = a.chunks_mut(size).zip(b.chunks_mut(size)).enumerate();
     let work = &work;
     std::thread::scope(|scope| {
-        let begun: Vec<_> = pieces.map(|(nth, (a, b))| scope.spawn(move || work((nth * size) as u32, a, b))).collect();
+        let begun: Vec<_> =
+            pieces.map(|(nth, (a, b))| beside(scope, move || work((nth * size) as u32, a, b))).collect();
         let ended = begun.into_iter().map(|thread| thread.join());
         ended.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
     })

@@ -307,3 +307,23 @@ fn what_would_be_restored_is_what_is() {
         assert_eq!(fs::metadata(to.join("a/g")).unwrap().nlink(), 2);
     }
 }
+
+/// The name of a member may be that of a file that is here, too.
+#[test]
+fn a_file_that_is_no_archive_is_refused_before_anything_is_touched() {
+    if require(&[Need::Root]) {
+        let place = tempfile::tempdir().unwrap();
+        let to = dir(place.path().join("to"));
+        file(place.path().join("a/f"), 3);
+        file(place.path().join("a/g"), 3);
+        run(fathom(args!["dump", "a", "-o", "a.tar"]).current_dir(place.path())).exits(0);
+        let restore =
+            |words: &[&str]| run(fathom(args!["restore", "a.tar", "-C", &to]).args(words).current_dir(place.path()));
+        for more in [&["a/f"][..], &["a/f", "--dry-run"]] {
+            let ran = restore(more).refused();
+            assert!(ran.stderr.contains("put -- before it") && !to.join("a").exists(), "{ran}");
+        }
+        restore(&["--", "a/f"]).exits(0);
+        assert!(to.join("a/f").exists() && !to.join("a/g").exists());
+    }
+}

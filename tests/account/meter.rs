@@ -59,6 +59,7 @@ fn signals_do_what_they_did() {
                 libc::signal(libc::SIGHUP, libc::SIG_IGN);
                 // Whoever ignores this one cannot wait for a child.
                 libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+                libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
                 Ok(())
             })
         };

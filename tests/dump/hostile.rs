@@ -10,11 +10,11 @@ use std::process::Command;
 use super::full::{NEEDS, by_gnu_tar, dump, listed, quiet};
 use crate::support::build::{dir, file, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
-use crate::support::jail::{as_nobody, fathom_in};
+use crate::support::jail::{as_nobody, fathom_in, no_file_larger, refuse};
 use crate::support::meanwhile::{Until, meanwhile};
 use crate::support::run::{args, exact, program};
 use crate::support::snapshot::{kept, same, snapshot};
-use crate::support::trees::{Dice, mutate};
+use crate::support::trees::{Dice, grow, mutate};
 use crate::support::{fathom, in_namespace, require, run};
 
 /// Files that a hostile loop works on: of several sizes, on both sides of what is read at once.
@@ -189,6 +189,62 @@ fn no_room_leaves_nothing_behind() {
             let full =
                 fathom(args!["dump", &tree, "-o", "-"]).stdout(File::create("/dev/full").unwrap()).output().unwrap();
             assert_eq!(full.status.code(), Some(2));
+        });
+    }
+}
+
+/// Where files may not be large (`ulimit -f`), that is an error like any other: the kernel's signal would end it in the middle.
+#[test]
+fn a_limit_on_files_is_no_sudden_end() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let (tree, out, whole) = (dir(ground.join("tree")), dir(ground.join("out")), ground.join("whole.tar"));
+            (0..3).for_each(|n| drop(file(tree.join(format!("f{n}")), 100_000)));
+            dump(&tree, &whole, &[]).exits(0);
+            let within = || fs::read_dir(&out).unwrap().count();
+            for limit in [0, 4096, 150_000] {
+                let (archive, catalog) = (out.join("a.tar"), out.join("c.parquet"));
+                let mut command = fathom(args!["dump", &tree, "-o", archive, "--catalog", catalog]);
+                let ran = run(no_file_larger(&mut command, limit)).refused();
+                let says = ["cannot write", "File too large (os error 27)", "ulimit -f"];
+                assert!(says.iter().all(|part| ran.stderr.contains(part)) && within() == 0, "{limit}: {ran}");
+                let to = dir(ground.join(format!("to {limit}")));
+                let ran = run(no_file_larger(&mut fathom(args!["restore", &whole, "-C", to, "--json"]), limit));
+                let short = if limit < 100_000 { 3 } else { 0 };
+                assert_eq!(ran.json()["warnings"].as_array().unwrap().len(), short, "{ran}");
+            }
+        });
+    }
+}
+
+/// Where a limit on processes lets no thread begin, what several would do is done by one.
+#[test]
+fn without_threads_it_is_the_same() {
+    if require(&NEEDS) {
+        in_namespace(|ground| {
+            let tree = dir(ground.join("tree"));
+            grow(&tree, 5, 200);
+            let (catalog, mut made) = (ground.join("c.parquet"), Vec::new());
+            for has_threads in [true, false] {
+                let alone = |mut command: Command| {
+                    if !has_threads {
+                        // With this answer, the C library tries nothing else.
+                        refuse(&mut command, &[libc::SYS_clone3 as u32], libc::EAGAIN);
+                    }
+                    run(&mut command)
+                };
+                let [full, next] = ["full", "next"].map(|name| ground.join(format!("{name} {has_threads}.tar")));
+                alone(fathom(args!["dump", &tree, "-q", "-o", full, "--catalog", catalog]));
+                file(tree.join("another"), 9);
+                let more = ground.join("more.parquet");
+                alone(fathom(args!["dump", &tree, "-q", "-o", next, "--since", catalog, "--catalog", more]));
+                let changed = alone(fathom(args!["changed", &tree, "-q", "--since", catalog, "--format", "paths"]));
+                alone(fathom(args!["verify", full, "-q"])).exits(0);
+                fs::remove_file(tree.join("another")).unwrap();
+                let names = |archive: &Path| String::from_utf8_lossy(&listed(archive)).into_owned();
+                made.push((names(&full), names(&next), changed.exits(0).stdout));
+            }
+            assert_eq!(made[0], made[1]);
         });
     }
 }

@@ -2,6 +2,7 @@
 
 use super::full::dump;
 use crate::support::build::{dir, file};
+use crate::support::jail::without_stdout;
 use crate::support::run::args;
 use crate::support::{fathom, run};
 
@@ -135,4 +136,21 @@ fn help_is_short_and_long() {
     for word in words {
         assert!(text.contains(word), "no {word} in --help");
     }
+}
+
+/// An archive that goes nowhere is none; nor is a list.
+#[test]
+fn a_standard_output_that_is_closed_is_told_of() {
+    let place = tempfile::tempdir().unwrap();
+    let (tree, archive) = (dir(place.path().join("tree")), place.path().join("a.tar"));
+    run(&mut fathom(args!["dump", &tree, "-o", archive])).exits(0);
+    for words in [
+        args!["dump", &tree, "-o-"].to_vec(),
+        args!["list", &archive].to_vec(),
+        args!["verify", &archive, "--json"].to_vec(),
+    ] {
+        let ran = run(without_stdout(&mut fathom(words))).exits(2);
+        assert!(ran.stderr.contains("Bad file descriptor") || ran.stderr.contains("is closed"), "{ran}");
+    }
+    run(without_stdout(&mut fathom(args!["dump", &tree, "-o", archive]))).exits(0);
 }

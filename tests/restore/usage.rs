@@ -269,12 +269,14 @@ fn a_disk_that_is_full() {
                 };
                 let (is, wanted) = (kept(&to), kept(&top));
                 let bare = |seen: &Seen| Seen { atime: (0, 0), ..seen.clone() };
-                for (name, seen) in wanted.iter().filter(|(_, seen)| seen.kind == 'f') {
+                for (name, seen) in wanted.iter().filter(|(_, seen)| seen.kind == '-') {
                     match is.get(name) {
                         None => assert!(is_named(name), "{what}: {name:?} is missing, and not named"),
                         Some(found) => assert_eq!(bare(found), bare(seen), "{what}: {name:?} is not whole"),
                     }
                 }
+                let sizes = is.values().filter(|seen| seen.kind == '-').map(|seen| seen.size).sum::<u64>();
+                assert_eq!(value["result"]["bytes"], sizes, "{what}: of what is not there nothing is restored");
                 assert!(is.keys().all(|name| wanted.contains_key(name)), "{what}: something else is there");
                 assert!(is.len() > 5 && is.len() < wanted.len(), "{what}: {} of {}", is.len(), wanted.len());
                 let more = if what == "bytes" { c"size=8m" } else { c"nr_inodes=200" };
@@ -284,5 +286,44 @@ fn a_disk_that_is_full() {
                 unmount(&small);
             }
         });
+    }
+}
+
+/// A directory that is dumped twice, by itself and within another: what has two names is another name of itself the second time.
+#[test]
+fn what_would_be_restored_is_what_is() {
+    if require(&[Need::Root]) {
+        let place = tempfile::tempdir().unwrap();
+        let (archive, to) = (place.path().join("a.tar"), dir(place.path().join("to")));
+        file(place.path().join("a/b/f"), 3);
+        fs::hard_link(place.path().join("a/b/f"), place.path().join("a/g")).unwrap();
+        run(fathom(args!["dump", "a", "a/b", "-o", archive]).current_dir(place.path())).exits(0);
+        let restored = |more: &[&str]| {
+            let ran = run(fathom(args!["restore", &archive, "-C", &to, "--json"]).args(more)).exits(0);
+            let result = ran.json()["result"].clone();
+            ["files", "directories", "links", "bytes"].map(|what| result[what].clone())
+        };
+        assert_eq!(restored(&["--dry-run"]), restored(&[]));
+        assert_eq!(fs::metadata(to.join("a/g")).unwrap().nlink(), 2);
+    }
+}
+
+/// The name of a member may be that of a file that is here, too.
+#[test]
+fn a_file_that_is_no_archive_is_refused_before_anything_is_touched() {
+    if require(&[Need::Root]) {
+        let place = tempfile::tempdir().unwrap();
+        let to = dir(place.path().join("to"));
+        file(place.path().join("a/f"), 3);
+        file(place.path().join("a/g"), 3);
+        run(fathom(args!["dump", "a", "-o", "a.tar"]).current_dir(place.path())).exits(0);
+        let restore =
+            |words: &[&str]| run(fathom(args!["restore", "a.tar", "-C", &to]).args(words).current_dir(place.path()));
+        for more in [&["a/f"][..], &["a/f", "--dry-run"]] {
+            let ran = restore(more).refused();
+            assert!(ran.stderr.contains("put -- before it") && !to.join("a").exists(), "{ran}");
+        }
+        restore(&["--", "a/f"]).exits(0);
+        assert!(to.join("a/f").exists() && !to.join("a/g").exists());
     }
 }

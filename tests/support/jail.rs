@@ -96,3 +96,24 @@ pub(crate) fn few_files(command: &mut Command, files: u64) -> &mut Command {
     // SAFETY: between fork and exec it makes one system call, and allocates nothing.
     unsafe { command.pre_exec(install) }
 }
+
+/// Lets nothing that the program writes get larger than so many bytes.
+pub(crate) fn no_file_larger(command: &mut Command, bytes: u64) -> &mut Command {
+    let install = move || {
+        let limit = rustix::process::Rlimit { current: Some(bytes), maximum: Some(bytes) };
+        Ok(rustix::process::setrlimit(rustix::process::Resource::Fsize, limit)?)
+    };
+    // SAFETY: between fork and exec it makes one system call, and allocates nothing.
+    unsafe { command.pre_exec(install) }
+}
+
+/// Begins the program without a standard output.
+pub(crate) fn without_stdout(command: &mut Command) -> &mut Command {
+    // SAFETY: between fork and exec it makes one system call.
+    unsafe {
+        command.pre_exec(|| {
+            libc::close(libc::STDOUT_FILENO);
+            Ok(())
+        })
+    }
+}

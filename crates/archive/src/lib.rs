@@ -3,6 +3,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`account`] | what each way of gathering takes |
+//! | `beside` | work that is done in a thread of its own, where there can be one |
 //! | [`catalog`] | a Parquet file with a row for each entry: written, read |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
 //! | [`dump`](mod@dump) | trees into an archive |
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+mod beside;
 pub mod catalog;
 pub mod changed;
 pub mod dump;

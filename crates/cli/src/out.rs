@@ -84,7 +84,7 @@ impl Failed {
 /// What to do next, where whoever failed knows nothing better.
 fn usual(doing: &str, error: &str) -> &'static str {
     // For reading, and for writing.
-    const NEXT: [(Errno, &str, &str); 7] = [
+    const NEXT: [(Errno, &str, &str); 8] = [
         (Errno::ENOENT, "give a name that exists", "make its directory first"),
         (Errno::ENOTDIR, "give a directory", "give a name in a directory"),
         (Errno::EISDIR, "give a file", "give the name of a file"),
@@ -92,6 +92,7 @@ fn usual(doing: &str, error: &str) -> &'static str {
         (Errno::EPERM, "run as root, or give what you may read", "give a name where you may write"),
         (Errno::EROFS, "", "give a name where you may write"),
         (Errno::ENOSPC, "", "make room, or write it to another file system"),
+        (Errno::EFBIG, "", "raise the limit that ulimit -f shows, or write it to a file system of larger files"),
     ];
     let known = NEXT.iter().find(|(errno, ..)| error.ends_with(&errno.to_string()));
     known.map_or("", |(_, read, write)| if doing.starts_with("cannot write") { write } else { read })
@@ -141,6 +142,9 @@ impl Out {
 
     /// Writes data on stdout.
     pub(crate) fn data(&self, bytes: &[u8]) -> Result<(), Failed> {
+        if gate::command::was_closed(1) {
+            return Err(Failed("cannot write the output: standard output is closed".to_owned()));
+        }
         let mut stdout = std::io::stdout().lock();
         stdout
             .write_all(bytes)

@@ -130,7 +130,8 @@ pub(crate) fn watch<T>(wanted: bool, say: impl Fn(f64) -> String + Send, work: i
     }
     std::thread::scope(|scope| {
         let (ended, end) = channel::<()>();
-        scope.spawn(move || {
+        // Where there can be no more threads, nothing is said.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
             let mut progress = Progress::new(true);
             while end.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 let seconds = progress.start.elapsed().as_secs_f64();

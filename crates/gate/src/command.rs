@@ -276,9 +276,9 @@ impl Drop for Mask {
     }
 }
 
-/// Signals that this program treats in a way of its own: Rust's runtime ignores SIGPIPE always, and before `main`; and who waits for
-/// children cannot ignore SIGCHLD.
-const OUR_OWN: [c_int; 2] = [libc::SIGPIPE, libc::SIGCHLD];
+/// Signals that this program treats in a way of its own: Rust's runtime ignores SIGPIPE always, and before `main`; who waits for
+/// children cannot ignore SIGCHLD; and a file that may not be larger is an error, not the end.
+const OUR_OWN: [c_int; 3] = [libc::SIGPIPE, libc::SIGCHLD, libc::SIGXFSZ];
 /// Which of them were ignored when it began.
 static WERE_IGNORED: [AtomicBool; OUR_OWN.len()] = [const { AtomicBool::new(false) }; OUR_OWN.len()];
 /// Which of standard input, output and error were closed then, as bits. Rust's runtime opens /dev/null in their place.

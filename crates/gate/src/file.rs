@@ -264,6 +264,10 @@ impl Writer {
     /// # Errors
     /// `EBADF` when it is closed.
     pub fn stdout() -> Result<Writer> {
+        // What is open there then is the runtime's /dev/null.
+        if crate::command::was_closed(1) {
+            return Err(Errno::EBADF);
+        }
         // SAFETY: no pointers; the number that comes back is of a descriptor that nobody else has.
         let own = answer(unsafe { syscall(libc::SYS_fcntl, libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 3) })?;
         Ok(Writer::to(Fd::take(own), Whereto::Straight))

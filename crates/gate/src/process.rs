@@ -320,6 +320,13 @@ pub fn restore_sigpipe() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
+/// Has what would make a file larger than this process may (`ulimit -f`) fail, with EFBIG, so that it can say so and leave nothing
+/// behind: without that, SIGXFSZ would end it.
+pub fn outlive_file_limit() {
+    // SAFETY: to ignore is always a valid disposition.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,8 @@ pub(super) const NOTHING: &str = "00000000";
 /// Where its digits are. No name could be taken for it: within one, JSON has a backslash before each quotation mark.
 fn place(footer: &[u8]) -> Option<Range<usize>> {
     let before = format!("\"{MEMBER}\":\"");
-    let at = footer.windows(before.len()).rposition(|here| here == before.as_bytes())? + before.len();
+    let is_it = |at: &usize| footer[*at] == b'"' && footer[*at..].starts_with(before.as_bytes());
+    let at = (0..footer.len()).rev().find(is_it)? + before.len();
     Some(at..at + NOTHING.len()).filter(|place| place.end <= footer.len())
 }
 

@@ -13,6 +13,7 @@ use super::about::KEY;
 use super::column::{Chunk, Encoded, compressor};
 use super::schema::{COLUMNS, Row, descriptor, properties};
 use super::{About, Fault, footer, plain};
+use crate::beside::beside;
 
 /// Rows of a row group: enough for zstd and for readers, and no more than some 16 MiB on the way.
 pub(crate) const GROUP: usize = 64 << 10;
@@ -33,14 +34,9 @@ impl Sealed {
     /// # Errors
     /// It could not be done; whatever had the name has it still.
     pub fn publish(self) -> std::result::Result<About, Fault> {
-        let fault = |e: gate::Errno| Fault { next: hint(&e.to_string()), ..Fault::writing(&self.file, e) };
-        self.writer.publish().map_err(fault)?;
+        self.writer.publish().map_err(|e| Fault::writing(&self.file, e))?;
         Ok(self.about)
     }
-}
-
-fn hint(error: &str) -> &'static str {
-    if error.contains("os error 28") { "make room, or write it to another file system" } else { "" }
 }
 
 /// A catalog being written.
@@ -84,8 +80,7 @@ impl Output {
     /// Begins a file, which has no name yet.
     pub(super) fn create(file: &[u8]) -> std::result::Result<(Layout, Output), Fault> {
         let fault = |e: ParquetError| Fault::writing(file, plain(e));
-        let writing = |e: gate::Errno| Fault { next: hint(&e.to_string()), ..Fault::writing(file, e) };
-        let writer = Writer::create(file).map_err(writing)?;
+        let writer = Writer::create(file).map_err(|e| Fault::writing(file, e))?;
         let schema = descriptor().map_err(fault)?;
         let properties = WriterPropertiesPtr::new(properties());
         let out = Way { file: BufWriter::with_capacity(1 << 20, writer), footer: None };
@@ -96,7 +91,7 @@ impl Output {
 
     /// That something could not be written.
     pub(super) fn fault(&self, error: String) -> Fault {
-        Fault { next: hint(&error), ..Fault::writing(&self.file, error) }
+        Fault::writing(&self.file, error)
     }
 
     /// Writes a row group; without columns there is none.
@@ -123,7 +118,7 @@ impl Output {
         let written = flushed.and_then(|()| out.into_inner().map_err(plain)?.end().map_err(|e| e.to_string()));
         match written {
             Ok(writer) => Ok(Sealed { file, writer, about }),
-            Err(error) => Err(Fault { next: hint(&error), ..Fault::writing(&file, error) }),
+            Err(error) => Err(Fault::writing(&file, error)),
         }
     }
 }
@@ -145,7 +140,7 @@ impl Layout {
         let threads = self.processors.min(COLUMNS.len());
         let share = |thread: usize| self.encode((thread..COLUMNS.len()).step_by(threads).collect(), rows, &row);
         let shares: Result<Vec<_>> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || share(thread))).collect();
+            let others: Vec<_> = (1..threads).map(|thread| beside(scope, move || share(thread))).collect();
             let own = share(0);
             let died = || Err(ParquetError::General("a thread has died".to_owned()));
             std::iter::once(own)

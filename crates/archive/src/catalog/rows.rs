@@ -24,6 +24,7 @@ use super::output::{GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
 use super::schema::{COLUMNS, Row};
 use super::{About, Fault, Options, Root, plain};
 use crate::OnPanic;
+use crate::beside::beside;
 use crate::rows::Rows;
 
 /// What there is to be said of rows besides what was gathered.
@@ -117,15 +118,11 @@ impl Draft {
             }
         };
         // Beside what else is being done.
-        let run = || {
-            let done = during(Function::Other, work);
-            gate::meter::hand_in();
-            done
-        };
+        let run = || during(Function::Other, work);
         let threads = layout.processors.min(MOST_AT_ONCE).min(groups).max(1);
         let done: Vec<_> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
-            let own = during(Function::Other, work);
+            let others: Vec<_> = (1..threads).map(|_| beside(scope, run)).collect();
+            let own = run();
             // Of one that has died, the queue knows.
             std::iter::once(own).chain(others.into_iter().filter_map(|other| other.join().ok())).collect()
         });

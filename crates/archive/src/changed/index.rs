@@ -10,6 +10,7 @@ use walk::moment::may_be_since;
 use walk::{Meta, digest};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::beside::beside;
 use crate::catalog::{Fault, Reader};
 
 /// Who a file is, whatever its names: an inode number means one file as long as its generation, or the time at which it was
@@ -305,7 +306,7 @@ fn load(
 ///
 /// # Errors
 /// Those of `read`: after one, nothing more is read.
-fn each_group<T>(
+pub(crate) fn each_group<T>(
     reader: &Reader,
     read: impl Fn(usize) -> Result<T, Fault> + Sync,
     take: impl FnMut(usize, T) + Send,
@@ -332,10 +333,7 @@ fn each_group<T>(
     };
     std::thread::scope(|scope| {
         for _ in 1..gate::machine::processors().min(MOST).min(groups) {
-            scope.spawn(|| {
-                work();
-                gate::meter::hand_in();
-            });
+            beside(scope, work);
         }
         work();
     });

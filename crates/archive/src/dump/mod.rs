@@ -42,6 +42,7 @@ mod users;
 mod window;
 mod write;
 
+use crate::beside::{begin, beside};
 use crate::catalog::{Besides, Draft, Fault, GROUP, Options};
 use crate::gather::{self, Gather, Gathered, collect, gather};
 use crate::increment::levels::Level;
@@ -214,14 +215,18 @@ fn everything(
             known.settled.leave();
             sealed
         };
-        // What cannot be read of the base is known before the archive has its name.
-        let archive = || {
-            let (counts, whole) = copy(Some(Settling::new(&known.settled)))?;
-            known.settled.wait_until_used();
-            known.fault().map_or(Ok(()), Err)?;
-            Ok::<_, Fault>((counts, whole.publish()?))
-        };
-        let (archived, sealed) = both(archive, write);
+        let (archived, sealed) = std::thread::scope(|scope| {
+            let mut writing = begin(scope, write);
+            let copied = copy(Some(Settling::new(&known.settled)));
+            writing.now();
+            let archived = copied.and_then(|(counts, whole)| {
+                // What cannot be read of the base is known before the archive has its name.
+                known.settled.wait_until_used();
+                known.fault().map_or(Ok(()), Err)?;
+                Ok((counts, whole.publish()?))
+            });
+            (archived, writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
         let (archived, sealed) = (archived?, sealed?);
         publish(map)?;
         chain.forget_higher()?;
@@ -367,11 +372,7 @@ fn publish(map: Option<&mut (dyn Map + 'static)>) -> Result<(), Fault> {
 /// Does two things at once.
 fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
     std::thread::scope(|scope| {
-        let there = scope.spawn(|| {
-            let done = there();
-            gate::meter::hand_in();
-            done
-        });
+        let there = beside(scope, there);
         let here = here();
         (here, there.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
@@ -623,11 +624,15 @@ fn alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Fault> {
 fn together(work: Work<'_>, writer: &mut Writer<'_>, readers: usize) -> Result<(), Fault> {
     let window = Window::new(work.rows.len());
     std::thread::scope(|scope| {
-        for _ in 0..readers {
-            scope.spawn(|| {
+        let begin = || {
+            let run = || {
                 during(Function::Copy, || read(work, &window));
                 gate::meter::hand_in();
-            });
+            };
+            std::thread::Builder::new().spawn_scoped(scope, run).is_ok()
+        };
+        if (0..readers).take_while(|_| begin()).count() == 0 {
+            return alone(work, writer);
         }
         while let Some(load) = window.next() {
             match writer.take(load) {

@@ -120,7 +120,9 @@ impl Whole {
 fn fault(path: &[u8], error: io::Error) -> Fault {
     let next = match error.raw_os_error() {
         Some(28) => "make room, or write it to another file system",
-        Some(27) => "this file system takes no larger file; give the archive a name that ends in .zst",
+        Some(27) => {
+            "this file system takes no larger file, or ulimit -f forbids it; give the archive a name that ends in .zst"
+        }
         _ => "",
     };
     Fault { doing: "cannot write archive", path: path.to_vec(), error: error.to_string(), next }

@@ -116,8 +116,9 @@ impl Restorer<'_> {
                 .map_err(|e| Trouble::of(Gate::Ftruncate, e, "no file can be as large here as the archive says"))?;
         }
         let mut contents = input.contents(member);
+        let mut bytes = 0;
         while let Some((mut offset, mut piece)) = contents.next()? {
-            self.counts.bytes += piece.len() as u64;
+            bytes += piece.len() as u64;
             self.desk.bytes.fetch_add(piece.len() as u64, Relaxed);
             while !piece.is_empty() {
                 match pwrite64(fresh.fd(), piece, offset) {
@@ -133,6 +134,7 @@ impl Restorer<'_> {
         self.give(On::Open(fresh.fd()), path, member, is_exact, inherits);
         self.put(&here, name, |here, name| fresh.publish(here, name), Gate::Linkat)?;
         self.counts.files += 1;
+        self.counts.bytes += bytes;
         Ok(())
     }
 

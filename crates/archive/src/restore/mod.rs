@@ -153,11 +153,15 @@ pub fn restore(question: &Question, desk: &Desk, say: &mut dyn FnMut(Step<'_>)) 
         let doing = "cannot restore into";
         stopped(Fault { doing, path: question.dir.clone(), error: errno.to_string(), next })
     })?;
-    // Before anything is touched: a chain with a link missing is no chain.
-    for path in question.archives.iter().filter(|path| *path != b"-") {
-        gate::long::statx_long(path, At::empty(), Want::TYPE).map_err(|errno| {
+    // Before anything is touched: a chain with a link missing is no chain, and a member may have the name of a file that is here.
+    for (nth, path) in question.archives.iter().enumerate().filter(|(_, path)| *path != b"-") {
+        let seen = gate::long::statx_long(path, At::empty(), Want::TYPE).map_err(|errno| {
             stopped(Fault { doing: "cannot open archive", path: path.clone(), error: errno.to_string(), next: "" })
         })?;
+        if seen.file_type == FileType::Regular {
+            let next = if nth > 0 { "if it is a name in the archives, put -- before it" } else { "" };
+            Input::open(path).map_err(|failure| stopped(Fault { next, ..unread(path, &failure, false) }))?;
+        }
     }
     if !chosen.is_all() {
         chosen.trace(increment::traced(&question.archives));

@@ -104,6 +104,10 @@ impl Rehearsal<'_> {
     }
 
     fn member(&mut self, path: &[u8], member: &Member) {
+        // A name that is to be another one of itself is there by then.
+        if member.kind == Kind::Link && clean(&member.link).is_ok_and(|link| link.path == path) {
+            return;
+        }
         let counts = &mut self.counts;
         let (what, count) = match member.kind {
             Kind::File => ("file", &mut counts.files),

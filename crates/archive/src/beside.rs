@@ -1,0 +1,63 @@
+//! Work that is done beside other work, in a thread of its own. Where none can be begun (`ulimit -u`, or pids.max of a cgroup) it is
+//! done by whoever asked for it.
+
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, Result, Scope, ScopedJoinHandle};
+
+/// Such work, and what it comes to.
+pub(crate) struct Beside<'scope, T, F> {
+    thread: Option<ScopedJoinHandle<'scope, Option<T>>>,
+    /// What could not be begun does not come back: so whoever comes to it takes it from here.
+    work: Arc<Mutex<Option<F>>>,
+    done: Option<T>,
+}
+
+/// Begins it; where that cannot be, does it at once. It must not wait for what is done after it.
+pub(crate) fn beside<'scope, T, F>(scope: &'scope Scope<'scope, '_>, work: F) -> Beside<'scope, T, F>
+where
+    T: Send + 'scope,
+    F: FnOnce() -> T + Send + 'scope,
+{
+    let mut beside = begin(scope, work);
+    beside.now();
+    beside
+}
+
+/// Begins it, if that can be.
+pub(crate) fn begin<'scope, T, F>(scope: &'scope Scope<'scope, '_>, work: F) -> Beside<'scope, T, F>
+where
+    T: Send + 'scope,
+    F: FnOnce() -> T + Send + 'scope,
+{
+    let work = Arc::new(Mutex::new(Some(work)));
+    let its = Arc::clone(&work);
+    let begun = Builder::new().spawn_scoped(scope, move || {
+        let done = take(&its).map(|work| work());
+        gate::meter::hand_in();
+        done
+    });
+    Beside { thread: begun.ok(), work, done: None }
+}
+
+fn take<F>(work: &Mutex<Option<F>>) -> Option<F> {
+    work.lock().unwrap_or_else(|e| e.into_inner()).take()
+}
+
+impl<T, F: FnOnce() -> T> Beside<'_, T, F> {
+    /// Does what could not be begun.
+    pub(crate) fn now(&mut self) {
+        if self.thread.is_none() && self.done.is_none() {
+            self.done = take(&self.work).map(|work| work());
+        }
+    }
+
+    /// Waits for it, or does it. As with a thread, the error is what it panicked with.
+    pub(crate) fn join(mut self) -> Result<T> {
+        self.now();
+        let done = match self.thread {
+            Some(thread) => thread.join()?,
+            None => self.done,
+        };
+        done.ok_or_else(|| Box::new("it was not done") as _)
+    }
+}

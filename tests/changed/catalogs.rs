@@ -327,3 +327,29 @@ fn the_examples_of_the_docs_work() {
         });
     }
 }
+
+const CHECK: &str = r#"
+import pyarrow.parquet, sys
+print(pyarrow.parquet.read_table(sys.argv[1], page_checksum_verification=True).num_rows)
+"#;
+
+/// Each page has a checksum that others know, too.
+#[test]
+fn pyarrow_sees_that_a_page_is_damaged() {
+    let Some(python) = python("pyarrow") else { return };
+    let place = tempfile::tempdir().unwrap();
+    let (top, to) = (dir(place.path().join("top")), place.path().join("catalog.parquet"));
+    for n in 1..=500u64 {
+        file(top.join(format!("{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))), 0);
+    }
+    catalog(&top, &to);
+    let check = || Command::new(&python).args(["-c", CHECK]).arg(&to).output().unwrap();
+    let sound = check();
+    assert_eq!(String::from_utf8_lossy(&sound.stdout).trim(), "501", "{sound:?}");
+    // Among the names, which nothing makes much smaller.
+    let mut bytes = fs::read(&to).unwrap();
+    bytes[3000] ^= 1;
+    fs::write(&to, bytes).unwrap();
+    let damaged = check();
+    assert!(!damaged.status.success() && String::from_utf8_lossy(&damaged.stderr).contains("CRC"), "{damaged:?}");
+}

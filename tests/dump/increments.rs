@@ -528,3 +528,59 @@ fn a_catalog_of_something_else_is_refused() {
         refused(&["one"]);
     });
 }
+
+/// A catalog in which a bit has flipped, or that is cut short, is refused, or leads to the very same increment.
+#[test]
+fn a_catalog_that_is_damaged_is_never_gone_on_from() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(None, |at, ground| {
+        for n in 0..300 {
+            file(at.join(format!("tree/{}/f{n}", n % 7)), n);
+        }
+        settle(at);
+        let (catalog, damaged, archive) = (ground.join("catalog"), ground.join("damaged"), ground.join("a.tar"));
+        run(fathom(args!["dump", "tree", "-o", archive, "--catalog", catalog]).current_dir(at)).exits(0);
+        fs::remove_dir_all(at.join("tree/2")).unwrap();
+        fs::rename(at.join("tree/3"), at.join("tree/new")).unwrap();
+        file(at.join("tree/4/f4"), 5);
+        settle(at);
+        let dump = |catalog: &Path| {
+            run(fathom(args!["dump", "tree", "-q", "-o", archive, "--since", catalog]).current_dir(at))
+        };
+        let changed = |catalog: &Path| {
+            run(fathom(args!["changed", "tree", "-q", "--format", "ndjson", "--since", catalog]).current_dir(at))
+        };
+        // It reads directories, and whatever is in them then has its time of access.
+        let told = changed(&catalog).exits(0).stdout;
+        dump(&catalog).exits(0);
+        let expected = fs::read(&archive).unwrap();
+        let (whole, mut dice) = (fs::read(&catalog).unwrap(), Dice::new(11));
+        let mut refused = 0;
+        for round in 0..80 {
+            let mut bytes = whole.clone();
+            let bit = dice.below(whole.len() * 8);
+            match round % 8 {
+                0 => bytes.truncate(bit / 8),
+                1 => bytes[bit / 8..].iter_mut().take(4).for_each(|byte| *byte = dice.below(256) as u8),
+                _ => bytes[bit / 8] ^= 1 << (bit % 8),
+            }
+            fs::write(&damaged, bytes).unwrap();
+            fs::remove_file(&archive).unwrap();
+            let ran = dump(&damaged);
+            if ran.code() == 2 {
+                let ran = ran.refused();
+                let says = ["/damaged': ", "; make a full dump"].iter().all(|part| ran.stderr.contains(part));
+                assert!(says && !archive.exists(), "{ran}");
+                refused += 1;
+                fs::write(&archive, "").unwrap();
+            } else {
+                assert!(fs::read(&archive).unwrap() == expected, "round {round}, bit {bit}: {}", ran.exits(0));
+            }
+            let ran = changed(&damaged);
+            if ran.code() == 2 { drop(ran.refused()) } else { assert_eq!(ran.exits(0).stdout, told) }
+        }
+        assert!(refused > 20, "{refused}");
+    });
+}

@@ -11,8 +11,8 @@ use std::time::Duration;
 use gate::clock::empty_call;
 use gate::fs::{At, CWD, FileType, Open, Want, getdents64, newfstatat, openat, pread64, readlinkat, statx};
 use gate::long::c_string;
-use gate::process::cpu_time;
 use gate::uring::Ring;
+use gate::usage::cpu_time;
 use gate::xattr::{fgetxattr, lgetxattr};
 use gate::{Errno, Fd, Result};
 

@@ -41,7 +41,7 @@ mod progress;
 fn main() -> ExitCode {
     gate::process::restore_sigpipe();
     gate::process::heed_children();
-    gate::process::keep_freed_memory();
+    gate::heap::keep_freed_memory();
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => return out::usage(&e),

@@ -18,7 +18,7 @@ use crate::args::{Cli, Global, When};
 
 /// Columns of a terminal; `None` for what is none.
 fn columns<T: IsTerminal + AsFd>(stream: &T) -> Option<usize> {
-    stream.is_terminal().then(|| gate::process::terminal_width(stream).unwrap_or(80))
+    stream.is_terminal().then(|| gate::machine::terminal_width(stream).unwrap_or(80))
 }
 
 impl When {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::Gate;
 use crate::meter;
-use crate::process::{cpu_time, thread_cpu_time};
+use crate::usage::{cpu_time, thread_cpu_time};
 
 /// What is being done: the rows of the memo's first table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,18 +19,21 @@
 //! | [`fd`] | an owned file descriptor whose close is counted |
 //! | [`file`](mod@file) | files that are written whole or not at all, and read from any place in them |
 //! | [`fs`] | files and directories: `openat`, `statx`, `newfstatat`, `getdents64`, `readlinkat`, ... |
+//! | [`heap`] | how the C library comes by memory |
 //! | [`interrupt`] | being asked to stop, by one that has something to put away |
 //! | [`long`] | the same calls on names longer than `PATH_MAX` |
 //! | [`lookup`] | looking a name up, and no more |
+//! | [`machine`] | its kernel, memory, processors, terminal |
 //! | [`mount`] | `listmount`, `statmount`, `open_tree` |
 //! | [`notify`] | `fanotify_init`, `fanotify_mark`, `poll`, and signals as a descriptor |
 //! | [`perf`] | tracepoints as events, and their rings |
-//! | [`process`] | children that can be killed, memory shared with them, times used |
+//! | [`process`] | children that can be killed, memory shared with them, and how this process stands |
 //! | [`ptrace`] | the stops of traced processes: `ptrace`, `process_vm_readv` |
 //! | [`scratch`] | files that are made to be experimented on |
 //! | [`seccomp`] | a filter that stops a traced process at some of its calls |
 //! | `signals` | what signals do, and handlers of them for a while |
 //! | [`uring`] | what statx costs through io_uring |
+//! | [`usage`] | what processes have used |
 //! | [`xattr`] | extended attributes: `listxattrat`, `getxattrat`, `flistxattr`, ... |
 //! | [`xfs`] | bulkstat and the geometry of XFS |
 //!
@@ -54,9 +57,11 @@ pub mod extent;
 pub mod fd;
 pub mod file;
 pub mod fs;
+pub mod heap;
 pub mod interrupt;
 pub mod long;
 pub mod lookup;
+pub mod machine;
 pub mod meter;
 pub mod mount;
 pub mod notify;
@@ -67,6 +72,7 @@ pub mod scratch;
 pub mod seccomp;
 mod signals;
 pub mod uring;
+pub mod usage;
 pub mod xattr;
 pub mod xfs;
 

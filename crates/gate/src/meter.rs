@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::process::thread_cpu_time;
+use crate::usage::thread_cpu_time;
 use crate::{Errno, Result, account};
 
 macro_rules! gates {

@@ -1,18 +1,16 @@
-//! Children that can be killed, memory shared with them, and what they used.
+//! Children that can be killed, memory shared with them, and how this process stands: whose it is, what comes before it, how it ends.
 //!
 //! A call that waits for a dead server cannot be given a time limit; a process that makes the call can. None of this is
 //! file-system work, so none of it is counted. What a child does at the gates, the child itself hands over, through
 //! [`Shared`] memory ([`crate::Tally::publish`]) or in what it writes.
 
-use std::ffi::{CString, c_char};
 use std::ops::Deref;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long};
 
-use crate::file::read_kernel;
 use crate::meter::answer;
 use crate::notify::{Event, poll};
 use crate::{Errno, Fd, Result};
@@ -246,122 +244,6 @@ pub fn yield_to_others() {
     unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, BEST_EFFORT_LAST) };
 }
 
-/// Bytes that a process and those that it has waited for have had read from disks and written to them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
-    /// Read.
-    pub read: u64,
-    /// Written, or about to be: what lies in memory until the kernel writes it counts already.
-    pub written: u64,
-}
-
-impl Moved {
-    /// Both together.
-    pub fn sum(self) -> u64 {
-        self.read.saturating_add(self.written)
-    }
-
-    /// What came after an earlier look.
-    pub fn since(self, before: Moved) -> Moved {
-        Moved { read: self.read.saturating_sub(before.read), written: self.written.saturating_sub(before.written) }
-    }
-}
-
-/// What a process has moved, or this one, where none is given; `None` where the kernel does not say (it keeps no such account, or
-/// there is no /proc). [proc_pid_io(5)](https://man7.org/linux/man-pages/man5/proc_pid_io.5.html)
-pub fn moved(pid: Option<i32>) -> Option<Moved> {
-    let name = match pid {
-        None => c"/proc/self/io".to_owned(),
-        Some(pid) => CString::new(format!("/proc/{pid}/io")).ok()?,
-    };
-    moved_in(&read_kernel(&name).ok()?)
-}
-
-fn moved_in(text: &[u8]) -> Option<Moved> {
-    let value = |key: &str| {
-        let line = text.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(key.as_bytes()))?;
-        std::str::from_utf8(line.trim_ascii()).ok()?.parse().ok()
-    };
-    Some(Moved { read: value("read_bytes:")?, written: value("write_bytes:")? })
-}
-
-/// What the kernel says that it and its machine are.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct System {
-    /// Its name among machines.
-    pub host: Vec<u8>,
-    /// The kernel: `6.12.8-amd64`.
-    pub kernel: String,
-    /// The architecture: `x86_64`.
-    pub machine: String,
-}
-
-/// What this system is. [uname(2)](https://man7.org/linux/man-pages/man2/uname.2.html)
-pub fn uname() -> System {
-    // SAFETY: zero is a valid utsname, and the pointer is to a live one.
-    let (known, names) = unsafe {
-        let mut names: libc::utsname = std::mem::zeroed();
-        (libc::uname(&raw mut names) == 0, names)
-    };
-    let bytes =
-        |field: &[c_char]| -> Vec<u8> { field.iter().take_while(|c| **c != 0).map(|c| c.to_ne_bytes()[0]).collect() };
-    let text = |field: &[c_char]| String::from_utf8_lossy(&bytes(field)).into_owned();
-    if !known {
-        return System::default();
-    }
-    System { host: bytes(&names.nodename), kernel: text(&names.release), machine: text(&names.machine) }
-}
-
-/// Bytes of memory that the machine has. [sysinfo(2)](https://man7.org/linux/man-pages/man2/sysinfo.2.html)
-pub fn memory() -> Option<u64> {
-    // SAFETY: zero is a valid sysinfo, and the pointer is to a live one.
-    let (known, info) = unsafe {
-        let mut info: libc::sysinfo = std::mem::zeroed();
-        (libc::sysinfo(&raw mut info) == 0, info)
-    };
-    known.then(|| info.totalram.saturating_mul(u64::from(info.mem_unit)))
-}
-
-/// CPU time that all threads of this process have used, in the program and in the kernel.
-pub fn cpu_time() -> Duration {
-    clock(libc::CLOCK_PROCESS_CPUTIME_ID)
-}
-
-/// Blocks of 512 bytes that this process has had read from disks so far, those of directories and inodes among them.
-/// [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
-pub fn blocks_read() -> u64 {
-    usage(libc::RUSAGE_SELF).ru_inblock.unsigned_abs()
-}
-
-/// CPU time of the processes that this one has waited for, as their parent, and of those that they have waited for: in the
-/// programs, and in the kernel. [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
-pub fn children_time() -> (Duration, Duration) {
-    let all = ended(0, &usage(libc::RUSAGE_CHILDREN));
-    (all.user, all.sys)
-}
-
-/// CPU time that the calling thread has used.
-pub(crate) fn thread_cpu_time() -> Duration {
-    clock(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-fn clock(which: libc::clockid_t) -> Duration {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is a live timespec. The clocks of CPU time are always there.
-    unsafe { libc::clock_gettime(which, &raw mut t) };
-    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
-}
-
-/// Processors that this process may run on; at least 1.
-pub fn processors() -> usize {
-    // SAFETY: zero is a valid cpu_set_t.
-    let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
-    // SAFETY: `set` is a live cpu_set_t of the size given.
-    let known = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } == 0;
-    // SAFETY: `set` is a live cpu_set_t.
-    if known { (unsafe { libc::CPU_COUNT(&set) } as usize).max(1) } else { 1 }
-}
-
 /// As long as this lives, the thread that has made it comes before others that want its processor.
 #[derive(Debug)]
 pub struct Ahead {
@@ -395,21 +277,6 @@ fn set_nice(nice: c_long) -> bool {
     unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, 0, nice) == 0 }
 }
 
-/// How often the calling thread had to leave its processor to somebody else before it was done.
-/// [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html), `ru_nivcsw`
-pub fn preemptions() -> i64 {
-    usage(libc::RUSAGE_THREAD).ru_nivcsw
-}
-
-fn usage(whose: c_int) -> libc::rusage {
-    // SAFETY: zero is a valid rusage, and the pointer is to a live one.
-    unsafe {
-        let mut usage = std::mem::zeroed::<libc::rusage>();
-        libc::getrusage(whose, &raw mut usage);
-        usage
-    }
-}
-
 /// Raises the limit on open descriptors as far as it goes, and gives what it is then.
 /// [getrlimit(2)](https://man7.org/linux/man-pages/man2/getrlimit.2.html)
 pub fn raise_open_files() -> usize {
@@ -440,23 +307,6 @@ pub fn is_me(uid: u32) -> bool {
     ids().0 == uid
 }
 
-/// Has the C library keep memory that was freed, as it does anyway while there is little of it. To give some back it would
-/// first read `/proc/sys/vm/overcommit_memory`, past every gate. To say so ends its own finding of what is large enough for a
-/// mapping of its own, which begins at 128 KiB: buffers of a row group would be mapped and unmapped, each page of them a
-/// fault, over and over. [mallopt(3)](https://man7.org/linux/man-pages/man3/mallopt.3.html)
-#[cfg(target_env = "gnu")]
-pub fn keep_freed_memory() {
-    // SAFETY: no pointers; -1 turns trimming off.
-    unsafe {
-        libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 4 << 20);
-    }
-}
-
-/// Other C libraries do nothing of the kind.
-#[cfg(not(target_env = "gnu"))]
-pub fn keep_freed_memory() {}
-
 /// Has the kernel keep the statuses of children that have ended until they are waited for, also where whoever began this process did not
 /// want to know of his: SIGCHLD stays ignored through execve(2), and then nobody can be waited for.
 pub fn heed_children() {
@@ -464,41 +314,10 @@ pub fn heed_children() {
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
-/// A vector with room for so many, in large pages where there is much of it: there are fewer of them to be made then, and fewer to
-/// be looked up where it is read here and there. `None` if there is not so much room.
-/// [madvise(2)](https://man7.org/linux/man-pages/man2/madvise.2.html), `MADV_HUGEPAGE`
-pub fn large_room<T>(rows: usize) -> Option<Vec<T>> {
-    const PAGE: usize = 4 << 10;
-    const LARGE: usize = 2 << 20;
-    const HEAD: usize = 32;
-    let mut room = Vec::new();
-    let bytes = rows.checked_mul(size_of::<T>()).filter(|bytes| isize::try_from(*bytes).is_ok())?;
-    if bytes < 2 * LARGE {
-        return room.try_reserve_exact(rows).ok().map(|()| room);
-    }
-    // With what the C library puts before it, it is a mapping of its own of nothing but large pages, which begins with one.
-    room.try_reserve_exact(((bytes + HEAD).checked_next_multiple_of(LARGE)? - HEAD) / size_of::<T>()).ok()?;
-    let from = room.as_mut_ptr() as usize / PAGE * PAGE;
-    let end = (room.as_mut_ptr() as usize + room.capacity() * size_of::<T>()).next_multiple_of(PAGE);
-    // All of the mapping, since parts that are not alike could not be moved together.
-    // SAFETY: this is a hint about memory; what is in it stays, whoever has it.
-    unsafe { libc::madvise(from as *mut libc::c_void, end - from, libc::MADV_HUGEPAGE) };
-    Some(room)
-}
-
 /// Lets a closed pipe end the process, as it ends other command-line tools: Rust ignores SIGPIPE at start-up.
 pub fn restore_sigpipe() {
     // SAFETY: the default action is always a valid one.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-}
-
-/// Width of the terminal that a descriptor is connected to, in columns; `None` when it is none, or does not say.
-/// [ioctl_tty(2)](https://man7.org/linux/man-pages/man2/TIOCGWINSZ.2const.html)
-pub fn terminal_width(fd: impl AsFd) -> Option<usize> {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: `size` is a live winsize.
-    let known = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) } == 0;
-    (known && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 #[cfg(test)]
@@ -525,25 +344,6 @@ mod tests {
             Some(mut child) => assert_eq!(child.wait(Duration::from_secs(5)).unwrap().status, Some(3)),
         }
         assert_eq!(shared[0].load(Ordering::Relaxed), 7);
-    }
-
-    #[test]
-    fn what_was_moved_is_read_from_what_the_kernel_says() {
-        let text =
-            b"rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 5\n";
-        let moved = moved_in(text).unwrap();
-        assert_eq!((moved, moved.sum()), (Moved { read: 4096, written: 8192 }, 12_288));
-        assert_eq!(moved.since(Moved { read: 96, written: 9000 }), Moved { read: 4000, written: 0 });
-        for bad in [&b""[..], b"read_bytes: 1\n", b"read_bytes: x\nwrite_bytes: 1\n"] {
-            assert_eq!(moved_in(bad), None);
-        }
-    }
-
-    #[test]
-    fn the_system_has_a_name_and_memory() {
-        let system = uname();
-        assert!(!system.kernel.is_empty() && !system.machine.is_empty());
-        assert!(memory().is_some_and(|bytes| bytes > 1 << 20));
     }
 
     #[test]

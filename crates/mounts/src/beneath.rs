@@ -17,7 +17,7 @@ use std::time::Duration;
 use gate::fs::{At, CWD, FileType, Open, Statx, Want, statx};
 use gate::long::{c_string, open_long_no_symlinks, reach};
 use gate::mount::{open_tree_clone, umount_detach, unshare_mounts};
-use gate::process::{Child, Shared};
+use gate::process::{Child, Shared, is_root};
 use gate::{Errno, Fd, Gate, Tally};
 use ondisk::Mount;
 
@@ -188,7 +188,9 @@ fn look_under_covers(points: &mut [Point], which: &[usize], rows: &[Mount], top:
         };
         settle(&mut points[point], looked, hunt);
         if unread > 0 {
-            let message = format!("{unread} things beneath it could not be read and are not counted; run as root");
+            let files = if unread == 1 { "1 file" } else { &format!("{unread} files") };
+            let next = if is_root() { "" } else { "; run as root" };
+            let message = format!("{files} beneath it could not be read, and not counted{next}");
             hunt.warnings.push(Warning::about(&points[point].target, message));
         }
     }

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use gate::process::{Child, Ended, Moved, Shared, moved};
+use gate::process::{Child, Ended, Shared};
+use gate::usage::{Moved, moved};
 use gate::{Result, Tally};
 
 use crate::locate::{By, Question, locate};

@@ -15,7 +15,7 @@ use gate::Gate;
 use gate::cache::page_size;
 use gate::file::read_kernel;
 use gate::fs::{Advice, fadvise64};
-use gate::process::memory;
+use gate::machine::memory;
 use mounts::compare::{NoRun, alone};
 
 use crate::cgroup::{Group, Own};

@@ -92,7 +92,7 @@ impl Till {
 /// All of it.
 pub fn gates(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<Vec<Finding>, Trouble> {
     desk.go_on("gates: what an empty call costs")?;
-    let threads = gate::process::processors().min(MOST_THREADS);
+    let threads = gate::machine::processors().min(MOST_THREADS);
     let mut counts = vec![1];
     if threads > 1 {
         counts.push(threads);

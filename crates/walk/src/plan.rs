@@ -10,7 +10,7 @@ use gate::Fd;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, Want, getdents64, openat2, statx};
 use gate::long::c_string;
-use gate::process::processors;
+use gate::machine::processors;
 use ondisk::dirent::{EntryType, entries};
 
 use crate::engine::stat::BUFFER;

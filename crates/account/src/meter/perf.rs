@@ -17,7 +17,7 @@ use gate::file::read_kernel;
 use gate::fs::{At, CWD, Want as Ask, statx};
 use gate::perf::{Event, Ring, Watch as Watched, perf_event_open, permitted, wait};
 use gate::process::{self, Ahead, Shared};
-use gate::{Errno, clock};
+use gate::{Errno, clock, machine, usage};
 use ondisk::perf::{self, Abi, Record, Syscall, Task as Ids};
 
 use super::families::Families;
@@ -70,7 +70,7 @@ impl Meter for Perf {
         let mut events = Events::open(&tracepoints, ids, held.id()).map_err(|e| Failure::Meter(refused(e)))?;
         // What is not read in time is lost.
         let ahead = Ahead::get();
-        let before = process::children_time();
+        let before = usage::children_time();
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| failed("start the command", e))?;
         let mut watch = Watch::new(tracepoints, ids, running.id() as u32, want.calls(), to);
@@ -88,7 +88,7 @@ impl Meter for Perf {
             Some(Unstarted::Unprepared(errno)) => return Err(failed("prepare the command", errno)),
             None => {}
         }
-        let after = process::children_time();
+        let after = usage::children_time();
         let lost = missing[0].saturating_sub(watch.entries).max(missing[1].saturating_sub(watch.returns));
         let each = tried[0].load(Ordering::Relaxed).saturating_sub(bare);
         let (totals, crowded) = watch.totals.finish();
@@ -149,7 +149,7 @@ fn in_first_namespace() -> bool {
 fn processors() -> Vec<u32> {
     let online = read_kernel(c"/sys/devices/system/cpu/online").unwrap_or_default();
     let listed = str::from_utf8(&online).ok().and_then(ranges).filter(|list| !list.is_empty());
-    listed.unwrap_or_else(|| (0..process::processors() as u32).collect())
+    listed.unwrap_or_else(|| (0..machine::processors() as u32).collect())
 }
 
 /// Numbers as in `0-3,8`.

@@ -16,7 +16,6 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use gate::Errno;
 use gate::clock::{self, EMPTY_FILE_CALL};
 use gate::command::{Held, Running, Unstarted};
 use gate::file;
@@ -24,6 +23,7 @@ use gate::fs::{self, CWD};
 use gate::process::{self, Shared};
 use gate::ptrace::{self, At, Came, Doing, How, Stop};
 use gate::seccomp::{ARCH, Filter};
+use gate::{Errno, machine, usage};
 
 use super::find::not_run;
 use super::totals::{Program, Totals};
@@ -53,7 +53,7 @@ impl Meter for Ptrace {
         let prepare = || prepare(&filter, &told);
         let held = Held::fork(&command.program, &command.args, prepare).map_err(|e| cannot("fork", e))?;
         ptrace::seize(held.id()).map_err(|e| Failure::Meter(refused(e)))?;
-        let before = process::children_time();
+        let before = usage::children_time();
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| cannot("start the command", e))?;
 
@@ -68,7 +68,7 @@ impl Meter for Ptrace {
             }
             None => {}
         }
-        let after = process::children_time();
+        let after = usage::children_time();
         let all_calls = |word: usize| {
             let per_call = told[word].load(Ordering::SeqCst) / u64::from(ROUNDS);
             Duration::from_nanos(per_call.saturating_mul(watch.calls))
@@ -128,10 +128,10 @@ fn prepare(filter: &Filter, told: &[AtomicU64]) -> gate::Result<()> {
     let given_up = filter.install()?;
     told[GIVEN_UP].store(u64::from(given_up), Ordering::SeqCst);
     (0..WARMING).for_each(|_| clock::empty_file_call());
-    let (before, busy) = (clock::monotonic(), process::cpu_time());
+    let (before, busy) = (clock::monotonic(), usage::cpu_time());
     (0..ROUNDS).for_each(|_| clock::empty_file_call());
     told[ELAPSED].store(clock::monotonic().saturating_sub(before), Ordering::SeqCst);
-    told[BUSY].store(process::cpu_time().saturating_sub(busy).as_nanos() as u64, Ordering::SeqCst);
+    told[BUSY].store(usage::cpu_time().saturating_sub(busy).as_nanos() as u64, Ordering::SeqCst);
     Ok(())
 }
 
@@ -206,7 +206,7 @@ impl Spare {
         self.waits += 1;
         if self.waits >= LOOK {
             self.waits = 0;
-            let preemptions = process::preemptions();
+            let preemptions = usage::preemptions();
             let wanted = preemptions != self.preemptions;
             self.rest = if wanted { REST } else { self.rest.saturating_sub(1) };
             self.preemptions = preemptions;
@@ -266,7 +266,7 @@ impl<'a> Watch<'a> {
             early: Vec::new(),
             gone: Vec::new(),
             root,
-            spare: Spare { processors: process::processors(), swift: false, waits: 0, preemptions: 0, rest: 0 },
+            spare: Spare { processors: machine::processors(), swift: false, waits: 0, preemptions: 0, rest: 0 },
             began: false,
             trips: Vec::with_capacity((WARMING + ROUNDS) as usize),
             trip: 0,

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use walk::Moment;
 use walk::entry::Time;
 
+use super::footer;
 use crate::part::Part;
 
 /// The key in the file's metadata.
@@ -61,6 +62,8 @@ pub struct About {
     pub options: Options,
     /// What the tree is made of.
     pub parts: Vec<Part>,
+    /// For each row group, CRC-32 of each column as it stands in the file; of an older catalog there are none.
+    pub checksums: Vec<Vec<u32>>,
 }
 
 /// Longer than any tick of a file system's clock: after this time, a change shows in another ctime.
@@ -127,6 +130,8 @@ impl About {
         let options = json!({ "excludes": excludes, "max_depth": max_depth, "one_file_system": one_file_system });
         map.insert("options".into(), options);
         map.insert("parts".into(), self.parts.iter().map(part_to_json).collect());
+        map.insert("checksums".into(), json!(self.checksums));
+        map.insert(footer::MEMBER.into(), footer::NOTHING.into());
         Value::Object(map).to_string()
     }
 
@@ -175,6 +180,10 @@ fn about(map: &Map<String, Value>) -> Option<About> {
             one_file_system: options.get("one_file_system")?.as_bool()?,
         },
         parts: map.get("parts")?.as_array()?.iter().map(|part| part_of(part.as_object()?)).collect::<Option<_>>()?,
+        checksums: match map.get("checksums") {
+            Some(checksums) => serde_json::from_value(checksums.clone()).ok()?,
+            None => Vec::new(),
+        },
     })
 }
 
@@ -255,6 +264,7 @@ mod tests {
             (uuid, major, max_depth) in any::<(Option<[u8; 16]>, u32, Option<u32>)>(),
             excludes in proptest::collection::vec(any::<String>(), 0..3),
             token in any::<Option<String>>(),
+            checksums in any::<Vec<Vec<u32>>>(),
         ) {
             let dev = Dev { major, minor: 1 };
             let part = Part { top: major, path: root.clone(), fstype, magic, uuid, dev, token, ..Part::default() };
@@ -264,6 +274,7 @@ mod tests {
                 entries,
                 options: Options { excludes, max_depth, one_file_system: true },
                 parts: vec![part.clone(), part],
+                checksums,
                 ..About::default()
             };
             prop_assert_eq!(About::from_json(&about.to_json()), Ok(about));

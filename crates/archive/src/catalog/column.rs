@@ -7,18 +7,22 @@
 //! The library has this too, for every type and encoding that there is, one value at a time. A catalog has millions of them, of
 //! few types, and many of its columns say the same in every row: what is alike is found by one comparison, and stands there once.
 //!
-//! [Parquet's encodings](https://parquet.apache.org/docs/file-format/data-pages/encodings/)
+//! Before each page stands its header, with the checksum of the page as Parquet has it, for whoever reads; the library would write
+//! none.
+//!
+//! [Parquet's encodings](https://parquet.apache.org/docs/file-format/data-pages/encodings/),
+//! [its checksums](https://parquet.apache.org/docs/file-format/data-pages/checksumming/)
 
 use std::collections::HashMap;
 use std::ops::Index;
 
 use bytes::Bytes;
-use parquet::basic::{Compression, Encoding, Type, ZstdLevel};
-use parquet::column::page::{CompressedPage, Page, PageReader, PageWriter};
+use crc32fast::Hasher;
+use parquet::basic::{Compression, Encoding, PageType, Type, ZstdLevel};
+use parquet::column::page::{Page, PageReader};
 use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::ColumnChunkMetaData;
-use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::ColumnDescPtr;
 use zstd::bulk::Compressor;
 
@@ -30,7 +34,12 @@ const PAGE: usize = 4 << 20;
 const DICTIONARY: usize = if cfg!(test) { 400 } else { 16 << 20 };
 
 /// A column of a row group, as it stands in the file.
-pub(super) type Encoded = (Bytes, ColumnCloseResult);
+pub(super) struct Encoded {
+    pub(super) bytes: Bytes,
+    pub(super) close: ColumnCloseResult,
+    /// CRC-32 of its bytes.
+    pub(super) checksum: u32,
+}
 
 /// How a column is encoded; each is what was fastest, or as fast and smaller, over a million entries of a source tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +68,8 @@ pub(crate) struct Chunk {
     /// For the rows of the next page, whether they have a value: so many in turn, each time.
     there: Vec<(bool, u32)>,
     dictionary: Option<Dictionary>,
-    file: TrackedWrite<Vec<u8>>,
+    file: Vec<u8>,
+    checksum: Hasher,
     written: Written,
 }
 
@@ -101,7 +111,8 @@ impl Chunk {
             width,
             there: Vec::new(),
             dictionary: (how == How::Dictionary).then(Dictionary::default),
-            file: TrackedWrite::new(Vec::new()),
+            file: Vec::new(),
+            checksum: Hasher::new(),
             written: Written::default(),
             of,
             how,
@@ -189,7 +200,7 @@ impl Chunk {
             column_index: None,
             offset_index: None,
         };
-        Ok((self.file.into_inner()?.into(), close))
+        Ok(Encoded { bytes: self.file.into(), close, checksum: self.checksum.finalize() })
     }
 
     /// The bytes of each value, if there are several and they are all the same.
@@ -222,8 +233,7 @@ impl Chunk {
     }
 
     fn put_dictionary(&mut self, plain: Vec<u8>, values: u32, zstd: &mut Compressor<'_>) -> Result<()> {
-        let page = |buf| Page::DictionaryPage { buf, num_values: values, encoding: Encoding::PLAIN, is_sorted: false };
-        self.written.dictionary_at = Some(self.put(plain, page, zstd)?);
+        self.written.dictionary_at = Some(self.put(plain, PageType::DICTIONARY_PAGE, values, Encoding::PLAIN, zstd)?);
         self.written.encodings.push(Encoding::PLAIN);
         Ok(())
     }
@@ -250,31 +260,64 @@ impl Chunk {
             page.append(&mut bytes);
             bytes = page;
         }
-        let page = |buf| Page::DataPage {
-            buf,
-            num_values: rows,
-            encoding,
-            def_level_encoding: Encoding::RLE,
-            rep_level_encoding: Encoding::RLE,
-            statistics: None,
-        };
-        let at = self.put(bytes, page, zstd)?;
+        let at = self.put(bytes, PageType::DATA_PAGE, rows, encoding, zstd)?;
         self.written.data_at.get_or_insert(at);
         self.written.encodings.push(encoding);
         self.written.rows += u64::from(rows);
         Ok(())
     }
 
-    /// Writes a page of such bytes, and says where it is.
-    fn put(&mut self, bytes: Vec<u8>, page: impl Fn(Bytes) -> Page, zstd: &mut Compressor<'_>) -> Result<u64> {
+    /// Writes a page of so many values, and says where it is.
+    fn put(
+        &mut self,
+        bytes: Vec<u8>,
+        kind: PageType,
+        values: u32,
+        encoding: Encoding,
+        zstd: &mut Compressor<'_>,
+    ) -> Result<u64> {
         let size = bytes.len();
         let bytes = if self.how == How::Raw { bytes } else { zstd.compress(&bytes)? };
-        let page = CompressedPage::new(page(bytes.into()), size);
-        let spec = SerializedPageWriter::new(&mut self.file).write_page(page)?;
-        self.written.compressed += spec.compressed_size;
-        self.written.uncompressed += spec.uncompressed_size;
-        Ok(spec.offset)
+        let mut checksum = Hasher::new();
+        checksum.update(&bytes);
+        let sizes = [i32::try_from(size)?, i32::try_from(bytes.len())?];
+        let header = header(kind, sizes, checksum.clone().finalize(), values, encoding);
+        self.checksum.update(&header);
+        self.checksum.combine(&checksum);
+        let at = self.file.len() as u64;
+        self.file.extend_from_slice(&header);
+        self.file.extend_from_slice(&bytes);
+        self.written.compressed += header.len() + bytes.len();
+        self.written.uncompressed += header.len() + size;
+        Ok(at)
     }
+}
+
+/// The header of a page: its sizes unpacked and as it stands in the file, its checksum, how many values it has, and in which encoding.
+/// Thrift's compact protocol: before each field the distance of its number from the last one's, and its type.
+fn header(kind: PageType, sizes: [i32; 2], checksum: u32, values: u32, encoding: Encoding) -> Vec<u8> {
+    const I32: u8 = 5;
+    const FALSE: u8 = 2;
+    const STRUCT: u8 = 12;
+    const END: u8 = 0;
+    fn put(number: i32, header: &mut Vec<u8>) {
+        header.push(1 << 4 | I32);
+        put_varint((number << 1 ^ number >> 31).cast_unsigned().into(), header);
+    }
+    let mut header = Vec::with_capacity(32);
+    [kind as i32, sizes[0], sizes[1], checksum.cast_signed()].into_iter().for_each(|number| put(number, &mut header));
+    let distance = if kind == PageType::DATA_PAGE { 1 } else { 3 };
+    header.push(distance << 4 | STRUCT);
+    [values.cast_signed(), encoding as i32].into_iter().for_each(|number| put(number, &mut header));
+    if kind == PageType::DATA_PAGE {
+        // How levels are encoded.
+        [Encoding::RLE as i32; 2].into_iter().for_each(|number| put(number, &mut header));
+    } else {
+        // Whether it is sorted.
+        header.push(1 << 4 | FALSE);
+    }
+    header.extend([END, END]);
+    header
 }
 
 impl Dictionary {
@@ -302,15 +345,18 @@ fn put_name(name: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(name);
 }
 
+fn put_varint(mut number: u64, to: &mut Vec<u8>) {
+    while number >= 0x80 {
+        to.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    to.push(number as u8);
+}
+
 /// Writes numbers of so many bits, each as often as it comes in turn.
 fn put_runs(bits: u32, runs: &[(u32, u32)], to: &mut Vec<u8>) {
     for (number, times) in runs {
-        let mut rest = u64::from(*times) << 1;
-        while rest >= 0x80 {
-            to.push(rest as u8 | 0x80);
-            rest >>= 7;
-        }
-        to.push(rest as u8);
+        put_varint(u64::from(*times) << 1, to);
         to.extend_from_slice(&number.to_le_bytes()[..bits.div_ceil(8) as usize]);
     }
 }
@@ -535,6 +581,7 @@ mod tests {
     use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, FixedLenByteArrayType, Int32Type};
     use parquet::file::properties::WriterProperties;
     use parquet::file::serialized_reader::SerializedPageReader;
+    use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
     use parquet::schema::parser::parse_message_type;
     use parquet::schema::types::SchemaDescriptor;
     use proptest::prelude::*;
@@ -552,14 +599,14 @@ mod tests {
         chunk.close(&mut zstd).unwrap()
     }
 
-    fn pages((bytes, close): &Encoded) -> SerializedPageReader<Bytes> {
+    fn pages(Encoded { bytes, close, .. }: &Encoded) -> SerializedPageReader<Bytes> {
         SerializedPageReader::new(Arc::new(bytes.clone()), &close.metadata, close.rows_written as usize, None).unwrap()
     }
 
     /// What the library reads: the values that are there, and of each row whether it has one.
     fn by_the_library<D: DataType>(encoded: &Encoded) -> (Vec<D::T>, Vec<i16>) {
-        let rows = encoded.1.rows_written as usize;
-        let reader = get_column_reader(encoded.1.metadata.column_descr_ptr(), Box::new(pages(encoded)));
+        let rows = encoded.close.rows_written as usize;
+        let reader = get_column_reader(encoded.close.metadata.column_descr_ptr(), Box::new(pages(encoded)));
         let mut reader = D::get_column_reader(reader).unwrap();
         let (mut values, mut there) = (Vec::new(), Vec::new());
         while reader.read_records(rows, Some(&mut there), None, &mut values).unwrap().0 > 0 {}
@@ -567,7 +614,11 @@ mod tests {
     }
 
     fn names_of(encoded: &Encoded) -> Vec<Vec<u8>> {
-        Names::read(&mut pages(encoded), encoded.1.rows_written as usize).unwrap().iter().map(<[u8]>::to_vec).collect()
+        Names::read(&mut pages(encoded), encoded.close.rows_written as usize)
+            .unwrap()
+            .iter()
+            .map(<[u8]>::to_vec)
+            .collect()
     }
 
     /// Values of which mostly several in turn are the same.
@@ -636,7 +687,7 @@ mod tests {
             let values: Vec<ByteArray> = names.iter().map(|name| name.as_str().into()).collect();
             writer.write_batch(&values, None, None).unwrap();
             let close = writer.close().unwrap();
-            let encoded = (file.into_inner().unwrap().into(), close);
+            let encoded = Encoded { bytes: file.into_inner().unwrap().into(), close, checksum: 0 };
             prop_assert!(names_of(&encoded).iter().map(|name| &name[..]).eq(names.iter().map(|name| name.as_bytes())));
         }
 
@@ -652,13 +703,24 @@ mod tests {
     }
 
     #[test]
+    fn a_page_has_its_checksum() {
+        let sound = encoded("required int32", How::Raw, |to, _| to.numbers((0..9u32).map(u32::to_le_bytes)));
+        assert_eq!(crc32fast::hash(&sound.bytes), sound.checksum);
+        assert!(pages(&sound).get_next_page().is_ok_and(|page| page.is_some()));
+        let mut bytes = sound.bytes.to_vec();
+        *bytes.last_mut().unwrap() ^= 1;
+        let damaged = Encoded { bytes: bytes.into(), ..sound };
+        assert!(pages(&damaged).get_next_page().is_err());
+    }
+
+    #[test]
     fn what_is_alike_stands_there_once() {
         let of = |value: fn(u64) -> u64| {
             encoded("required int64", How::Raw, |to, _| {
                 to.numbers((0..60_000).map(|n: u32| value(n.into()).to_le_bytes()))
             })
         };
-        assert!(of(|_| 1 << 40).0.len() < 100);
-        assert!(of(|n| n).0.len() > 8 * 60_000);
+        assert!(of(|_| 1 << 40).bytes.len() < 100);
+        assert!(of(|n| n).bytes.len() > 8 * 60_000);
     }
 }

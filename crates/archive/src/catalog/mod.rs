@@ -7,6 +7,7 @@
 //! | [`write`](mod@write) | writes one: a sink for a walk |
 //! | [`rows`] | writes one of a tree that is in memory |
 //! | `column` | a column of a row group: from values to pages, and back |
+//! | `footer` | the checksum of what stands at the end |
 //! | `output` | the file itself, row group by row group |
 //! | [`read`] | reads one back, a column at a time |
 
@@ -16,6 +17,7 @@ use parquet::errors::ParquetError;
 
 pub mod about;
 mod column;
+mod footer;
 mod output;
 pub mod read;
 pub mod rows;

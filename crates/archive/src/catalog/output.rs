@@ -1,6 +1,6 @@
 //! The file itself: row groups are encoded in memory, column by column, and appended.
 
-use std::io::BufWriter;
+use std::io::{self, BufWriter, Write};
 
 use gate::file::Writer;
 use parquet::errors::{ParquetError, Result};
@@ -12,7 +12,7 @@ use parquet::schema::types::SchemaDescriptor;
 use super::about::KEY;
 use super::column::{Chunk, Encoded, compressor};
 use super::schema::{COLUMNS, Row, descriptor, properties};
-use super::{About, Fault, plain};
+use super::{About, Fault, footer, plain};
 
 /// Rows of a row group: enough for zstd and for readers, and no more than some 16 MiB on the way.
 pub(super) const GROUP: usize = 64 << 10;
@@ -46,7 +46,38 @@ fn hint(error: &str) -> &'static str {
 /// A catalog being written.
 pub(super) struct Output {
     file: Vec<u8>,
-    out: SerializedFileWriter<BufWriter<Writer>>,
+    out: SerializedFileWriter<Way>,
+    /// Of each row group, those of its columns.
+    checksums: Vec<Vec<u32>>,
+}
+
+/// The library's way into the file. Its footer is kept back, until it has its checksum.
+struct Way {
+    file: BufWriter<Writer>,
+    footer: Option<Vec<u8>>,
+}
+
+impl Write for Way {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.footer {
+            Some(footer) => footer.write(bytes),
+            None => self.file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Way {
+    /// Writes the footer, and all that is still on its way.
+    fn end(mut self) -> io::Result<Writer> {
+        let mut footer = self.footer.unwrap_or_default();
+        footer::seal(&mut footer);
+        self.file.write_all(&footer)?;
+        self.file.into_inner().map_err(io::IntoInnerError::into_error)
+    }
 }
 
 impl Output {
@@ -57,10 +88,10 @@ impl Output {
         let writer = Writer::create(file).map_err(writing)?;
         let schema = descriptor().map_err(fault)?;
         let properties = WriterPropertiesPtr::new(properties());
-        let out = BufWriter::with_capacity(1 << 20, writer);
+        let out = Way { file: BufWriter::with_capacity(1 << 20, writer), footer: None };
         let out = SerializedFileWriter::new(out, schema.root_schema_ptr(), properties).map_err(fault)?;
-        let processors = gate::process::processors().max(1);
-        Ok((Layout { schema, processors }, Output { file: file.to_vec(), out }))
+        let processors = gate::machine::processors().max(1);
+        Ok((Layout { schema, processors }, Output { file: file.to_vec(), out, checksums: Vec::new() }))
     }
 
     /// That something could not be written.
@@ -74,18 +105,22 @@ impl Output {
             return Ok(());
         }
         let mut group = self.out.next_row_group()?;
-        for (bytes, close) in columns {
+        self.checksums.push(columns.iter().map(|column| column.checksum).collect());
+        for Encoded { bytes, close, .. } in columns {
             group.append_column(&bytes, close)?;
         }
         group.close().map(drop)
     }
 
     /// Writes what it says of itself, and the end.
-    pub(super) fn seal(mut self, about: About) -> std::result::Result<Sealed, Fault> {
-        self.out.append_key_value_metadata(KeyValue::new(KEY.to_owned(), about.to_json()));
-        let Output { file, out } = self;
-        let written =
-            out.into_inner().map_err(plain).and_then(|out| out.into_inner().map_err(|e| e.into_error().to_string()));
+    pub(super) fn seal(self, about: About) -> std::result::Result<Sealed, Fault> {
+        let Output { file, mut out, checksums } = self;
+        let about = About { checksums, ..about };
+        out.append_key_value_metadata(KeyValue::new(KEY.to_owned(), about.to_json()));
+        // What comes before the footer is not to wait with it.
+        let flushed = out.flush().map_err(|e| e.to_string());
+        out.inner_mut().footer = Some(Vec::new());
+        let written = flushed.and_then(|()| out.into_inner().map_err(plain)?.end().map_err(|e| e.to_string()));
         match written {
             Ok(writer) => Ok(Sealed { file, writer, about }),
             Err(error) => Err(Fault { next: hint(&error), ..Fault::writing(&file, error) }),

@@ -16,7 +16,12 @@ use super::about::{KEY, Strange, VERSION};
 use super::column::{Names, damaged, numbers};
 use super::output::GROUP;
 use super::schema::{COLUMNS, descriptor};
-use super::{About, Fault, plain};
+use super::{About, Fault, footer, plain};
+
+/// What helps where a catalog is lost. What has changed since it was written, a new one of today would not tell of: so a dump must not
+/// go on from that.
+pub(crate) const BEGIN_ANEW: &str =
+    "make a full dump, or, for fathom changed, a new catalog with fathom walk --catalog";
 
 /// A catalog, open for reading.
 #[derive(Debug)]
@@ -74,6 +79,24 @@ impl Length for Source {
     }
 }
 
+/// Bytes at the end: how long the metadata before them are, and the magic.
+const END: u64 = 8;
+
+impl Source {
+    /// All that comes after the row groups.
+    fn footer(&self) -> Result<Bytes> {
+        let end = self.0.len().checked_sub(END).ok_or_else(damaged)?;
+        let len = self.get_bytes(end, 4)?.first_chunk().map(|len| u64::from(u32::from_le_bytes(*len)));
+        let from = len.and_then(|len| end.checked_sub(len)).filter(|from| *from >= 4).ok_or_else(damaged)?;
+        self.get_bytes(from, (self.0.len() - from) as usize)
+    }
+}
+
+/// Whether it may be well, and the disk not.
+fn is_unread(error: &ParquetError) -> bool {
+    matches!(error, ParquetError::External(e) if e.is::<gate::Errno>())
+}
+
 impl ChunkReader for Source {
     type T = io::Cursor<Bytes>;
 
@@ -128,8 +151,7 @@ impl Reader {
     /// # Errors
     /// What is the matter with it.
     pub fn open(path: &[u8]) -> std::result::Result<Reader, Fault> {
-        let make_new =
-            |error: &str| Fault { next: "make a new one with fathom walk --catalog", ..Fault::reading(path, error) };
+        let make_new = |error: &str| Fault { next: BEGIN_ANEW, ..Fault::reading(path, error) };
         let file = gate::file::Reader::open(path).map_err(|e| Fault::reading(path, e))?;
         let (mut head, mut tail) = ([0; 4], [0; 4]);
         let ends = file
@@ -144,7 +166,15 @@ impl Reader {
         }
         let file = Arc::new(Source(file));
         let damaged = "it is damaged";
-        let metadata = held(|| ParquetMetaDataReader::new().parse_and_finish(&*file)).map_err(|_| make_new(damaged))?;
+        let footer = file
+            .footer()
+            .map_err(|e| if is_unread(&e) { Fault::reading(path, plain(e)) } else { make_new(damaged) })?;
+        let is_summed = match footer::is_right(&footer) {
+            Some(false) => return Err(make_new(damaged)),
+            is_right => is_right.is_some(),
+        };
+        let metadata = held(|| ParquetMetaDataReader::decode_metadata(&footer[..footer.len() - END as usize]))
+            .map_err(|_| make_new(damaged))?;
         let pairs = metadata.file_metadata().key_value_metadata();
         let own =
             pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY)).and_then(|pair| pair.value.as_deref());
@@ -158,11 +188,12 @@ impl Reader {
             Some(Ok(about)) => about,
         };
         let reader = Reader { path: path.to_vec(), file, metadata, about };
-        if !reader.is_sound() { Err(make_new(damaged)) } else { Ok(reader) }
+        if !reader.is_sound(is_summed) { Err(make_new(damaged)) } else { Ok(reader) }
     }
 
-    /// Whether columns and counts are as they must be, so that nobody need ask again.
-    fn is_sound(&self) -> bool {
+    /// Whether columns and counts are as they must be, so that nobody need ask again; and, if the footer has a checksum, whether the
+    /// columns have theirs.
+    fn is_sound(&self, is_summed: bool) -> bool {
         let Ok(wanted) = descriptor() else { return false };
         let schema = self.metadata.file_metadata().schema_descr();
         let is_same = schema.num_columns() == COLUMNS.len()
@@ -183,7 +214,10 @@ impl Reader {
                 });
             is_whole.then_some(rows)
         });
-        is_same && rows.sum::<Option<u64>>() == Some(self.about.entries)
+        let checksums = &self.about.checksums;
+        let has_all = checksums.len() == if is_summed { self.groups() } else { 0 }
+            && checksums.iter().all(|group| group.len() == COLUMNS.len());
+        is_same && has_all && rows.sum::<Option<u64>>() == Some(self.about.entries)
     }
 
     /// What it says of itself.
@@ -203,11 +237,10 @@ impl Reader {
 
     /// What is wrong with it, found while it was being read.
     fn damaged(&self, error: ParquetError) -> Fault {
-        // The file may be well, and the disk not.
-        let is_unread = matches!(&error, ParquetError::External(e) if e.is::<gate::Errno>());
+        let is_unread = is_unread(&error);
         let what = plain(error);
         let what = if is_unread { what } else { format!("it is damaged: {what}") };
-        Fault { next: "make a new one with fathom walk --catalog", ..Fault::reading(&self.path, what) }
+        Fault { next: BEGIN_ANEW, ..Fault::reading(&self.path, what) }
     }
 
     /// Reads a column of a row group, which must come to a value for each row, by what is made of its pages.
@@ -222,7 +255,12 @@ impl Reader {
             let nth = COLUMNS.iter().position(|column| column.name == name).ok_or_else(absent)?;
             let meta = self.metadata.row_groups().get(group).ok_or_else(absent)?;
             let (column, rows) = (meta.column(nth), meta.num_rows() as usize);
-            let mut pages = SerializedPageReader::new(self.piece(column)?, column, rows, None)?;
+            let piece = self.piece(column)?;
+            let checksum = self.about.checksums.get(group).and_then(|group| group.get(nth));
+            if checksum.is_some_and(|checksum| *checksum != crc32fast::hash(&piece.bytes)) {
+                return Err(ParquetError::General(format!("column {name} has another checksum in row group {group}")));
+            }
+            let mut pages = SerializedPageReader::new(piece, column, rows, None)?;
             match read(&mut pages, column.column_descr().max_def_level() > 0)? {
                 (column, values) if values == rows => Ok(column),
                 _ => Err(ParquetError::EOF("a column has too few values".to_owned())),
@@ -313,5 +351,97 @@ impl Reader {
     /// The hashes of what is in the files of a row group, where they are known.
     pub fn hashes(&self, group: usize) -> std::result::Result<Vec<Option<[u8; 32]>>, Fault> {
         self.some(group, "blake3", |hash| hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+
+    use parquet::basic::Type;
+    use walk::Meta;
+    use walk::entry::Time;
+
+    use super::super::output::Output;
+    use super::super::schema::Row;
+    use super::*;
+    use crate::part::Part;
+
+    /// A catalog of some row groups of so many rows.
+    fn catalog(path: &[u8], groups: usize, rows: usize) {
+        let (layout, mut out) = Output::create(path).unwrap();
+        for group in 0..groups {
+            let names: Vec<String> = (0..rows).map(|row| format!("name {group} {row}")).collect();
+            let row = |nth: usize| {
+                let some = nth.is_multiple_of(3);
+                let time = Time { sec: 1_700_000_000 + nth as i64 / 5, nsec: nth as u32 * 777 };
+                let (ino, mtime, ctime, btime) = (1000 + nth as u64, time, time, some.then_some(time));
+                let (size, generation) = (nth as u64 * nth as u64, (!nth.is_multiple_of(4)).then_some(nth as u32));
+                let meta = Meta { ino, mode: 0o100644, size, mtime, ctime, btime, generation, ..Meta::default() };
+                let blake3 = some.then(|| *blake3::hash(names[nth].as_bytes()).as_bytes());
+                let dir = if nth % 7 < 3 { &b"dir"[..] } else { b"dir/below" };
+                Row { meta, part: 0, top: 0, blake3, dir, name: names[nth].as_bytes() }
+            };
+            out.append(layout.encode_together(rows, row).unwrap()).unwrap();
+        }
+        let root = crate::catalog::Root { path: b"/srv".to_vec(), absolute: Some(b"/srv".to_vec()) };
+        let (entries, digest) = ((groups * rows) as u64, "0123456789abcdef".to_owned());
+        let parts = vec![Part::default()];
+        let about = About { roots: vec![root], entries, digest, complete: true, parts, ..About::default() };
+        out.seal(about).unwrap().publish().unwrap();
+    }
+
+    /// All that anybody can learn from a catalog.
+    fn read(path: &[u8]) -> std::result::Result<String, Fault> {
+        let reader = Reader::open(path)?;
+        let mut all = format!("{:?}", reader.about());
+        for group in 0..reader.groups() {
+            for (column, of) in COLUMNS.iter().zip(reader.metadata.row_group(group).columns()) {
+                let is_optional = of.column_descr().max_def_level() > 0;
+                all += &match of.column_type() {
+                    Type::BYTE_ARRAY => format!("{:?}", reader.names(group, column.name)?),
+                    Type::INT32 if is_optional => format!("{:?}", reader.maybe32(group, column.name)?),
+                    Type::INT32 => format!("{:?}", reader.numbers32(group, column.name)?),
+                    Type::INT64 if is_optional => format!("{:?}", reader.maybe64(group, column.name)?),
+                    Type::INT64 => format!("{:?}", reader.numbers64(group, column.name)?),
+                    Type::FIXED_LEN_BYTE_ARRAY => format!("{:?}", reader.hashes(group)?),
+                    // Nobody asks for it.
+                    _ => String::new(),
+                };
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whatever is done to it: it is refused, with its path and what to do next, or says the same.
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "what is read was damaged past the gate")]
+    fn no_bit_can_be_flipped_unnoticed() {
+        let place = tempfile::tempdir_in("/dev/shm").unwrap();
+        let file = place.path().join("catalog");
+        let path = file.as_os_str().as_bytes();
+        for (groups, rows, step) in [(1, 5, 1), (3, 300, 97), (0, 0, 3)] {
+            catalog(path, groups, rows);
+            let (bytes, whole) = (fs::read(&file).unwrap(), read(path).unwrap());
+            let refused = |bytes: &[u8]| {
+                fs::write(&file, bytes).unwrap();
+                let fault = match read(path) {
+                    Ok(says) if says == whole => return false,
+                    Ok(says) => panic!("{whole}\nhas become\n{says}"),
+                    Err(fault) => fault,
+                };
+                assert!(fault.path == path && !fault.next.is_empty(), "{fault:?}");
+                true
+            };
+            for byte in (0..bytes.len()).step_by(step) {
+                let mut other = bytes.clone();
+                other[byte] ^= 1 << (byte * 5 % 8);
+                refused(&other);
+                if byte.is_multiple_of(16) {
+                    assert!(refused(&bytes[..byte]), "{byte} bytes of {}", bytes.len());
+                }
+            }
+        }
     }
 }

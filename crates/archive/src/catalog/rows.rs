@@ -96,6 +96,7 @@ pub fn write_rows(
         complete,
         options,
         parts,
+        ..About::default()
     })
 }
 

@@ -123,6 +123,7 @@ impl Catalog {
             complete,
             options: self.options,
             parts: self.parts.all(answer.parts.iter().map(|walked| walked.by)),
+            ..About::default()
         })
     }
 

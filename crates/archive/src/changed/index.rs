@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use gate::process::large_room;
+use gate::heap::large_room;
 use walk::entry::{Time, Type};
 use walk::moment::may_be_since;
 use walk::{Meta, digest};
@@ -316,7 +316,7 @@ pub(crate) fn each_group<T>(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..gate::process::processors().min(MOST).min(groups) {
+        for _ in 1..gate::machine::processors().min(MOST).min(groups) {
             scope.spawn(|| {
                 work();
                 gate::meter::hand_in();

@@ -17,6 +17,7 @@ use mounts::Warning;
 use mounts::table::read_either;
 use walk::{Answer as Walked, Both, By, Desk, Filter, Ground, NoWalk, Question as Walk, Summary, Top, open_top, walk};
 
+use crate::catalog::read::BEGIN_ANEW;
 use crate::catalog::{Catalog, Fault, Reader, Sealed};
 use crate::part::Part;
 use crate::shown;
@@ -184,7 +185,7 @@ fn is_of(reader: &Reader, question: &Question, top: &Top, mounts: &[ondisk::Moun
     let refused =
         |error: String, next| Fault { doing: "cannot use catalog", path: question.since.clone(), error, next };
     let Some(old) = about.parts.first() else {
-        return Err(refused("it is damaged".to_owned(), "make a new one with fathom walk --catalog"));
+        return Err(refused("it is damaged".to_owned(), BEGIN_ANEW));
     };
     let mount = mounts.iter().find(|mount| mount.id == top.meta.mount);
     let part = Part::of_ground(&question.dir, &Ground::of(top, mount), By::Stat);

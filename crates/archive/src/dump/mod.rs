@@ -517,7 +517,7 @@ fn copy(
         None => None,
     };
     let mut writer = Writer::new(work, output, progress, lines, hashes);
-    match threads.unwrap_or_else(gate::process::processors) {
+    match threads.unwrap_or_else(gate::machine::processors) {
         1 => during(Function::Copy, || alone(work, &mut writer)),
         readers => together(work, &mut writer, readers),
     }?;

@@ -44,7 +44,7 @@ impl Output {
             }
             let mut encoder = Encoder::new(sink, zstd::DEFAULT_COMPRESSION_LEVEL)?;
             // With workers the bytes do not depend on how many there are; without any, they are others.
-            encoder.multithread(u32::try_from(gate::process::processors()).unwrap_or(1))?;
+            encoder.multithread(u32::try_from(gate::machine::processors()).unwrap_or(1))?;
             encoder.include_checksum(true)?;
             Ok(To::Zstd(Box::new(encoder)))
         };

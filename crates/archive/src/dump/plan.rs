@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use gate::process::large_room;
+use gate::heap::large_room;
 use ondisk::Dev;
 use ondisk::pax::dumpdir::{self, Code};
 use walk::Type;

@@ -161,7 +161,7 @@ fn in_pieces<A: Send, B: Send, T: Send>(
     /// So many threads are of use, and so many rows are worth one.
     const MOST: usize = 4;
     const WORTH: usize = if cfg!(test) { 3 } else { 1 << 14 };
-    let size = a.len().div_ceil(gate::process::processors().clamp(1, MOST)).max(WORTH);
+    let size = a.len().div_ceil(gate::machine::processors().clamp(1, MOST)).max(WORTH);
     let pieces = a.chunks_mut(size).zip(b.chunks_mut(size)).enumerate();
     let work = &work;
     std::thread::scope(|scope| {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 use gate::fs::Statfs;
-use gate::process::large_room;
+use gate::heap::large_room;
 use mounts::Warning;
 use walk::{By, Desk, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker, digest};
 

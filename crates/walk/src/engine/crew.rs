@@ -3,7 +3,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use gate::process::{cpu_time, processors};
+use gate::machine::processors;
+use gate::usage::cpu_time;
 
 /// As many as are of use while a disk is read.
 pub(super) const MOST: usize = 16;

@@ -19,7 +19,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use gate::fs::{EXT4_SUPER_MAGIC, syncfs};
-use gate::process::{processors, raise_open_files};
+use gate::machine::processors;
+use gate::process::raise_open_files;
 
 use super::{Engine, Ground, Refusal};
 use crate::job::Job;

@@ -23,7 +23,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::Scope;
 use std::time::Duration;
 
-use gate::process::{processors, raise_open_files};
+use gate::machine::processors;
+use gate::process::raise_open_files;
 use gate::{Errno, Gate};
 use ondisk::dirent::entries;
 

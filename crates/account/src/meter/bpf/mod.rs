@@ -35,8 +35,8 @@ use std::time::Duration;
 
 use gate::bpf::{Kind, Map, Program, Refused, Ring, Words, prctl_unknown, raw_tracepoint_open};
 use gate::command::{Held, Unstarted};
-use gate::process::{self, Ahead};
-use gate::{Errno, Fd, clock};
+use gate::process::Ahead;
+use gate::{Errno, Fd, clock, usage};
 
 use self::draft::Things;
 use self::layout::{SCRATCH, SIGN, board, seat, slot, task};
@@ -120,7 +120,7 @@ impl Bpf {
         let held = Held::fork(&command.program, &command.args, prepare).map_err(|e| failed("fork", e))?;
         // What is not read in time is lost.
         let ahead = Ahead::get();
-        let before = process::children_time();
+        let before = usage::children_time();
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| failed("start the command", e))?;
         let mut watch = Watch::new(&words, &maps, tell, to);
@@ -135,7 +135,7 @@ impl Bpf {
             }
             None => {}
         }
-        let after = process::children_time();
+        let after = usage::children_time();
         let missed =
             programs.iter().filter_map(|program| program.info().ok()).map(|info| info.recursion_misses).sum::<u64>();
         let each = words[board::TRIED].load(Ordering::Relaxed).saturating_sub(bare);

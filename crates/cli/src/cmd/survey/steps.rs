@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use ::mounts::compare::Bounds;
 use gate::interrupt::asked;
-use gate::process::{Child, Moved, Shared, leave, moved};
+use gate::process::{Child, Shared, leave};
+use gate::usage::{Moved, moved};
 use report::survey::StepTaken;
 
 use super::found::{Found, Not};

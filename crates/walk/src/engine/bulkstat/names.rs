@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use gate::fs::FileType;
-use gate::process::{blocks_read, processors, raise_open_files};
+use gate::machine::processors;
+use gate::process::raise_open_files;
+use gate::usage::blocks_read;
 use gate::{Errno, Gate};
 use ondisk::dirent::{Entry, EntryType, entries};
 use ondisk::xfs::Geometry;

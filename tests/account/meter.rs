@@ -255,3 +255,19 @@ fn where_tracing_is_refused_one_line_says_so() {
     let ran = run(&mut command).refused();
     assert!(ran.stderr.contains("tracing is refused") && ran.stderr.contains("SYS_PTRACE"), "{ran}");
 }
+
+#[test]
+fn with_few_descriptors_it_is_the_next_meter() {
+    let report = tempfile::NamedTempFile::new().unwrap();
+    let words =
+        ["-c", "ulimit -n 8; exec \"$0\" account --json -o \"$1\" -- sh -c 'exit 3'", env!("CARGO_BIN_EXE_fathom")];
+    run(program(Path::new("sh"), words).arg(report.path())).exits(3);
+    let value: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+    assert_eq!(value["result"]["meter"], "ptrace", "{value}");
+    // Who may not use the others is told that first.
+    if rustix::process::geteuid().is_root() {
+        let why = value["result"]["why"].as_str().unwrap();
+        assert_eq!(why.matches("Too many open files").count(), 2, "{why}");
+        assert_eq!(why.matches("`ulimit -n`").count(), 2, "{why}");
+    }
+}

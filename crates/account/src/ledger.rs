@@ -7,7 +7,9 @@
 //! ([`Detail::unheld`]).
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use foldhash::{HashMap, HashMapExt};
 
 use crate::call::{Call, Fork, Listener};
 use crate::names::{Name, Names, Start};

@@ -11,9 +11,9 @@
 //! [`MOST_BYTES`]): what there is no room for is unknown, and counted ([`Names::forgotten`]).
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 
+use foldhash::{HashMap, HashMapExt};
 use gate::fs::{CWD, Open as Flags, getcwd, getdents64, openat, readlinkat};
 
 use crate::call::{Call, Fork, LONGEST_NAME};

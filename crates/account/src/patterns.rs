@@ -4,9 +4,9 @@
 //! remembered any more is not found, and nothing is found that was not there. docs/account.md defines them for users; the words
 //! here are the same.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
 
+use foldhash::HashMap;
 use gate::Errno;
 
 use crate::call::Call;

@@ -333,7 +333,7 @@ const URING: f64 = 4.0;
 /// Requests that are handed over at once.
 pub(crate) const URING_BATCH: u32 = 32;
 const CALLS: usize = 64;
-const BATCHES: usize = 8;
+const BATCHES: usize = 5;
 
 /// The CPU time that this process has used, in nanoseconds: other work on the machine does not count.
 fn now() -> u64 {

@@ -1,7 +1,7 @@
 //! When a process is at its end. Its main thread may end before the others do, or before one of them runs another program and
 //! takes its place; who listens wants to hear of its end last, and only once.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::call::Fork;
 

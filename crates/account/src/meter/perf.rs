@@ -129,6 +129,11 @@ fn refused(errno: Errno) -> String {
         Errno::EPERM | Errno::EACCES => {
             format!("perf_event_open is not permitted: {errno}; run as root, or with CAP_PERFMON and CAP_IPC_LOCK")
         }
+        Errno::EMFILE => {
+            format!(
+                "cannot watch the kernel's tracepoints: {errno}; it takes three for each processor, see `ulimit -n`"
+            )
+        }
         _ => format!("cannot watch the kernel's tracepoints: {errno}"),
     }
 }

@@ -289,6 +289,7 @@ fn unmade(errno: Errno) -> String {
             format!("BPF is not permitted: {errno}; {PRIVILEGE}, and before Linux 5.11 with `ulimit -l unlimited`")
         }
         Errno::ENOSYS => format!("this kernel has no BPF: {errno}"),
+        Errno::EMFILE => format!("cannot make a BPF map: {errno}; it takes some 20 descriptors, see `ulimit -n`"),
         _ => format!("cannot make a BPF map: {errno}"),
     }
 }

@@ -1,11 +1,12 @@
 //! What goes on outside of the kernel while a command is metered: the ring is read, and processes that have ended are taken out of
 //! the maps, so that these need not grow.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use foldhash::{HashMap, HashMapExt};
 use gate::bpf::{Ring, Words};
 use gate::command::Running;
 use gate::notify::{Event, poll};

@@ -99,7 +99,7 @@ pub(crate) fn take(
 /// Files that are looked at for one to find prices with.
 const SAMPLES: usize = 32;
 /// Files that are asked for, to find what many cost.
-const MANY: usize = 1024;
+const MANY: usize = 512;
 
 /// Files that the command has asked for one after the other.
 fn neighbours<'a>(detail: &'a Detail, systems: &FileSystems) -> Vec<&'a [u8]> {

@@ -1,13 +1,11 @@
 //! What a dump costs, in calls; and that the counts of them are true.
 
-use std::ffi::OsString;
 use std::path::Path;
 
 use super::everything::everything;
 use super::full::NEEDS;
 use crate::support::build::{dir, file, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted};
-use crate::support::reference::settle;
 use crate::support::run::{args, calls};
 use crate::support::strace::{agree, less_start};
 use crate::support::{Need, fathom, in_namespace, require, run};
@@ -69,43 +67,6 @@ fn a_small_file_costs_four_calls() {
                 let beyond = total - 4 * files - asked;
                 assert!(beyond < 10 * directories + 150, "{}: {beyond} calls more: {gates:?}", make.fstype);
             }
-        });
-    }
-}
-
-/// On XFS, of the names in directories only those are read that may have changed.
-#[test]
-fn an_increment_reads_the_directories_that_have_changed() {
-    if require(&NEEDS) && require(&[Need::Program("strace")]) {
-        in_namespace(|ground| {
-            let at = ground.join("disk");
-            assert!(mounted(XFS[0], &at));
-            let tree = at.join("tree");
-            for d in 0..30 {
-                (0..20).for_each(|f| drop(file(tree.join(format!("d{d}/below/f{f}")), 100)));
-            }
-            settle(&at);
-            let dump = |archive: &str, more: &[&str]| {
-                let common = args!["dump", tree, "-o", ground.join(archive), "--gather", "batched", "--json"];
-                let traced = less_start(&ground.join("log"), common.into_iter().chain(more.iter().map(OsString::from)));
-                (traced.counts["getdents64"], traced.ran.exits(0).json())
-            };
-            let (first, second) = (ground.join("first"), ground.join("second"));
-            let (first, second) = (first.to_str().unwrap(), second.to_str().unwrap());
-            // Each directory, with what is below it, to its end; and the top.
-            assert_eq!(dump("0.tar", &["--catalog", first]).0, (2 * 61, 0));
-            for d in 0..10 {
-                std::fs::write(tree.join(format!("d{d}/below/f1")), "other").unwrap();
-            }
-            std::fs::remove_file(tree.join("d11/below/f3")).unwrap();
-            file(tree.join("d12/new"), 10);
-            std::fs::rename(tree.join("d13/below/f0"), tree.join("d13/below/a")).unwrap();
-            let (counts, value) = dump("1.tar", &["--since", first, "--catalog", second]);
-            assert_eq!(counts, (2 * 4, 0), "{value}");
-            assert_eq!((&value["result"]["files"], &value["result"]["removed"]), (&12.into(), &2.into()), "{value}");
-            // What was left out by other options then is not known.
-            settle(&at);
-            assert_eq!(dump("2.tar", &["--since", second, "--exclude", "nothing"]).0, (2 * 61, 0));
         });
     }
 }

@@ -321,9 +321,9 @@ fn that_nothing_has_changed_is_told_by_the_digest() {
     }
 }
 
-/// Names that are taken from the catalog, because a directory bears the times that it has there, are those that are there.
+/// Names that stand for something else, in directories that have not changed themselves or have changed in the tick of the dump before.
 #[test]
-fn directories_that_are_not_read_again() {
+fn what_changes_places() {
     if !require(&NEEDS) {
         return;
     }
@@ -372,9 +372,9 @@ fn directories_that_are_not_read_again() {
     });
 }
 
-/// What lies below a mount is known by nobody who has not seen it.
+/// What lies below a mount is new when that goes.
 #[test]
-fn what_a_mount_has_hidden_is_read() {
+fn what_a_mount_has_hidden() {
     if !require(&NEEDS) {
         return;
     }

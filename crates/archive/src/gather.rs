@@ -17,7 +17,6 @@ use gate::long::statx_long;
 use mounts::root::Unusable;
 use walk::{By, Desk, Filter, Meta, Moment, NoWalk, Question as Walk, walk};
 
-use crate::increment::Base;
 use crate::rows::{Gathering, Rows, Source};
 
 /// A way to gather.
@@ -118,20 +117,19 @@ pub struct Answer {
 /// # Errors
 /// A SRC that is not there or cannot be read; a pattern that is none.
 pub fn gather(question: &Question, desk: &Desk) -> Result<(Rows, Answer), NoWalk> {
-    let (gathering, answer) = collect(question, None, desk)?;
+    let (gathering, answer) = collect(question, false, desk)?;
     let rows = gathering.finish(&answer);
     account::phase(Function::Other);
     Ok((rows, answer))
 }
 
-/// Collects everything, in whatever order it comes. If it is to be held against the catalog of a dump before, it is added up, and what
-/// that knows need not be found out again.
+/// Collects everything, in whatever order it comes. With `with_sum`, it is added up.
 ///
 /// # Errors
 /// As of [`gather`].
 pub(crate) fn collect<'a>(
-    question: &'a Question,
-    base: Option<&'a Base>,
+    question: &Question,
+    with_sum: bool,
     desk: &'a Desk,
 ) -> Result<(Gathering<'a>, Answer), NoWalk> {
     account::phase(Function::Information);
@@ -154,8 +152,7 @@ pub(crate) fn collect<'a>(
         expected: question.expected,
         ..Walk::default()
     };
-    let gathering = Gathering::new(sources.collect(), dirs, question.for_catalog, base.is_some(), desk)
-        .going_on_from(base.map(|base| (base, question)));
+    let gathering = Gathering::new(sources.collect(), dirs, question.for_catalog, with_sum, desk);
     for number in others {
         // Once more, now that the time has come from which on changes show.
         gathering.wait(None);

@@ -10,7 +10,6 @@
 //! | [`increment`] | what an archive needs hold, when there are older ones |
 //! | [`input`] | reads an archive, from wherever it comes |
 //! | [`gather`](mod@gather) | everything that is to be known of a tree before any of it is read |
-//! | `lent` | the names in the directories of a catalog, lent to an engine that need not read them again |
 //! | [`list`] | goes through archives |
 //! | [`part`] | the file systems that a tree is made of, by what stays when device numbers change |
 //! | `passwd` | names and numbers of users and groups |
@@ -28,7 +27,6 @@ pub mod dump;
 pub mod gather;
 pub mod increment;
 pub mod input;
-mod lent;
 pub mod list;
 pub mod part;
 mod passwd;

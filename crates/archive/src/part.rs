@@ -181,12 +181,6 @@ impl Parts {
         self.known().parts.get(number as usize).map(|(_, part)| part.clone())
     }
 
-    /// The one that a DIR begins in, by the DIR's number.
-    pub(crate) fn first_of(&self, top: u32) -> Option<Part> {
-        let known = self.known();
-        known.parts.iter().find(|(_, part)| part.top == top && part.path.is_empty()).map(|(_, part)| part.clone())
-    }
-
     /// All of them. `by` are the engines that have walked those that were begun, in that order: it may have been another one in
     /// the end.
     pub(crate) fn all(&self, by: impl IntoIterator<Item = By>) -> Vec<Part> {

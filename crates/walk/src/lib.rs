@@ -7,7 +7,6 @@
 //! | [`sink`] | where entries go |
 //! | [`filter`] | what is left out |
 //! | [`job`] | what an engine is given: one mount, from a directory down |
-//! | [`known`] | what is known of directories from before |
 //! | [`engine`] | one file per engine: `stat`, `threads`, `bulkstat`, `btrfs`, `ext4`, `percall` |
 //! | [`moment`] | from when on nothing that was read is believed |
 //! | [`plan`] | which engine, and why |
@@ -24,7 +23,6 @@ pub mod entry;
 pub mod explain;
 pub mod filter;
 pub mod job;
-pub mod known;
 pub mod moment;
 pub mod plan;
 pub mod sink;
@@ -37,7 +35,6 @@ pub use entry::{Dir, Entry, Meta, Type};
 pub use explain::{Explained, explain};
 pub use filter::Filter;
 pub use job::{Desk, Job, Top};
-pub use known::Known;
 pub use moment::Moment;
 pub use sink::{Both, Sink, Worker};
 pub use summary::{Summary, Totals};

@@ -2,8 +2,6 @@
 
 use crate::engine::{By, Ground};
 use crate::entry::{Dir, Entry};
-use crate::job::Top;
-use crate::known::Known;
 
 /// Takes what a walk finds. Each thread of an engine gets a [`Worker`] of its own, so that nobody waits for anybody.
 pub trait Sink: Sync {
@@ -12,11 +10,6 @@ pub trait Sink: Sync {
 
     /// A mount is about to be walked. Nothing of it that is handed over later has been read yet.
     fn begin(&self, _ground: &Ground<'_>, _by: By) {}
-
-    /// What is known from before of the directories in a mount that is being walked, for an engine that is the faster for it.
-    fn known(&self, _top: &Top) -> Option<Box<dyn Known + '_>> {
-        None
-    }
 
     /// Whether [`Dir::path`] is looked at.
     fn wants_paths(&self) -> bool {

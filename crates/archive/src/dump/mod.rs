@@ -182,7 +182,7 @@ fn everything(
         }
         Some(base) => {
             let asked = gather::Question { expected: Some(base.entries()), ..asked };
-            let (gathering, mut gathered) = collect(&asked, Some(base), desk)?;
+            let (gathering, mut gathered) = collect(&asked, true, desk)?;
             if !desk.has_warnings() && gathering.seen(&gathered).is_some_and(|seen| base.is_all(&seen, question)) {
                 let known = "the digest of all entries is that of the catalog";
                 gathered.parts.iter_mut().for_each(|part| part.why = format!("{known}; {}", part.why));

@@ -23,8 +23,7 @@ use crate::catalog::{self, Fault, Root};
 use crate::changed::index::{Identity, Index, NO_PART, by_group, print};
 use crate::changed::untouched::untouched;
 use crate::dump::{Plan, Question, Step, member_name};
-use crate::gather::{self, Gather};
-use crate::lent::Lent;
+use crate::gather::Gather;
 use crate::part::Part;
 use crate::rows::{Rows, Seen, Source};
 use crate::shown;
@@ -38,7 +37,6 @@ mod model;
 mod moves;
 
 /// What an increment goes on from: the catalog of the dump before.
-#[derive(Debug)]
 pub struct Base {
     path: Vec<u8>,
     reader: catalog::Reader,
@@ -93,26 +91,6 @@ impl Base {
             && about.racy == 0
             && self.is_of(&seen.sources, &seen.parts).is_ok()
             && about.digest == seen.totals.digest.to_string()
-    }
-
-    /// The names in the directories of a SRC, which begins in this part now, and is the `nth` DIR of a walk: if nothing has been left
-    /// out of it that would not be of what is `asked`. That it cannot be read is found out when it must be.
-    pub(crate) fn lend(&self, asked: &gather::Question, part: &Part, nth: u32) -> Option<Lent> {
-        let about = self.reader.about();
-        let then = &about.options;
-        let is_all = about.complete
-            && (&then.excludes, then.max_depth, then.one_file_system)
-                == (&asked.excludes, asked.max_depth, asked.one_file_system);
-        let begins = |old: &Part| {
-            (old.top, &old.path) == (part.top, &part.path)
-                && old.engine.is_some()
-                && old.ino == part.ino
-                && old.is_same_file_system(part)
-        };
-        let source = part.top as usize;
-        let is_same_name = about.roots.get(source)?.path == *asked.sources.get(source)?;
-        let old = about.parts.iter().position(begins).filter(|_| is_all && is_same_name)?;
-        Lent::of(&self.reader, (part.top, old as u32), nth).ok()
     }
 
     /// Makes a copy of it, unless that would be itself: in the place of what is there, when it is whole and durable.

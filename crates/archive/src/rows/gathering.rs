@@ -9,14 +9,13 @@ use std::sync::{Mutex, MutexGuard};
 use gate::fs::Statfs;
 use gate::heap::large_room;
 use mounts::Warning;
-use walk::{By, Desk, Dir, Entry, Ground, Known, Meta, Moment, Sink, Top, Totals, Worker, digest};
+use walk::{By, Desk, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker, digest};
 
 use super::order::{Ordered, order};
 use super::packed::{Class, Common, NONE, Names, Packed};
 use super::{Rows, Source};
 use crate::catalog::about::wait_for_tick;
-use crate::gather::{Answer, Question};
-use crate::increment::Base;
+use crate::gather::Answer;
 use crate::part::{Last, Part, Parts};
 
 /// What stands for a directory: what stands for its path in digests, and a hash of it with a seed that nobody knows, so that
@@ -92,8 +91,6 @@ pub(crate) struct Gathering<'a> {
     seed: RandomState,
     common: Mutex<Common>,
     heap: Mutex<Heap>,
-    /// The catalog that it goes on from, and what has been asked.
-    base: Option<(&'a Base, &'a Question)>,
     /// All of it, added up, if that is wanted.
     sum: Option<Mutex<Totals>>,
     is_full: AtomicBool,
@@ -130,15 +127,9 @@ impl<'a> Gathering<'a> {
             seed: RandomState::new(),
             common: Mutex::default(),
             heap: Mutex::default(),
-            base: None,
             sum: with_sum.then(Mutex::default),
             is_full: AtomicBool::new(false),
         }
-    }
-
-    /// It, where directories that a catalog knows need not be read: with what has been asked.
-    pub(crate) fn going_on_from(self, base: Option<(&'a Base, &'a Question)>) -> Gathering<'a> {
-        Gathering { base, ..self }
     }
 
     /// Waits until whatever was changed before it began is at rest for certain, on a file system of this type.
@@ -233,14 +224,6 @@ impl Sink for Gathering<'_> {
         let Statfs { files, files_free, .. } = ground.statfs;
         self.heap.lock().unwrap_or_else(|e| e.into_inner()).expect(files.saturating_sub(files_free));
         self.wait(Some(ground.statfs.magic));
-    }
-
-    fn known(&self, top: &Top) -> Option<Box<dyn Known + '_>> {
-        let (base, asked) = self.base.filter(|_| top.depth == 0)?;
-        let nth = u32::try_from(top.hash).ok()?;
-        let source = self.dirs.get(nth as usize)?;
-        let lent = base.lend(asked, &self.parts.first_of(*source)?, nth)?;
-        Some(Box::new(lent))
     }
 
     fn worker(&self) -> Box<dyn Worker + '_> {

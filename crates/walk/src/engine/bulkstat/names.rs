@@ -21,9 +21,8 @@ use super::Tour;
 use crate::engine::crew::crew;
 use crate::engine::opened::{OpenDirs, Opened};
 use crate::engine::stat::BUFFER;
-use crate::entry::{Meta, append};
-use crate::job::{Below, Crossing, Job, Place, c_name, look_at};
-use crate::known::Known;
+use crate::entry::append;
+use crate::job::{Below, Crossing, Job, Place, look_at};
 
 /// A name: what bulkstat is to be joined with.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +69,7 @@ struct Directory {
 /// Directories are numbered by whole blocks of numbers that a thread takes at a time.
 const BLOCK: usize = 256;
 
-/// Bytes of names, in pages: they need not move when there are more of them. Before each name is its length, and none goes over the
+/// Bytes of names, in pages: they need not move when there are more of them. Each name ends with a NUL, and none goes over the
 /// end of a page.
 #[derive(Debug, Default)]
 struct Pages(Vec<Vec<u8>>);
@@ -86,7 +85,7 @@ impl Pages {
         }
     }
 
-    /// Adds a name, of at most 255 bytes as all are in XFS, and says where it is.
+    /// Adds a name, and says where it is.
     fn add(&mut self, name: &[u8]) -> u64 {
         let room = self.0.last().map_or(0, |page| (1 << Pages::BITS) - page.len());
         if room <= name.len() {
@@ -94,18 +93,16 @@ impl Pages {
         }
         let at = self.end();
         if let Some(page) = self.0.last_mut() {
-            page.push(name.len() as u8);
             page.extend_from_slice(name);
+            page.push(0);
         }
         at
     }
 
     fn get(&self, at: u64) -> &[u8] {
         let page = self.0.get((at >> Pages::BITS) as usize).map_or(&[][..], Vec::as_slice);
-        match page.get((at & ((1 << Pages::BITS) - 1)) as usize..) {
-            Some([len, rest @ ..]) => rest.get(..usize::from(*len)).unwrap_or_default(),
-            _ => &[],
-        }
+        let rest = page.get((at & ((1 << Pages::BITS) - 1)) as usize..).unwrap_or_default();
+        CStr::from_bytes_until_nul(rest).map_or(&[], CStr::to_bytes)
     }
 }
 
@@ -169,7 +166,6 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
     let limit = raise_open_files();
     let shared = Shared {
         job,
-        known: job.sink.known(job.top),
         inodes: Tour::of(&job.top.fd, shape),
         are_read: AtomicBool::new(false),
         blocks_before: blocks_read(),
@@ -186,7 +182,7 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
     match shared.open.directory(job, || job.place(), b"", None) {
         Ok(opened) => {
             let top = Directory { hash: job.top.hash, depth: job.top.depth, ..Directory::default() };
-            reader.read(Listing::of(job, top), job.place(), &opened, Some(job.below));
+            reader.read(top, job.place(), &opened, Some(job.below));
         }
         Err(e) => job.failed(&job.place(), b"", Gate::Openat2, e),
     }
@@ -231,8 +227,6 @@ impl Brood<'_> {
 /// What threads share.
 struct Shared<'a> {
     job: &'a Job<'a>,
-    /// What is known of directories from before.
-    known: Option<Box<dyn Known + 'a>>,
     /// All inodes, to be brought near.
     inodes: Tour<'a>,
     /// All directories have been read.
@@ -410,26 +404,20 @@ impl<'s, 'a> Reader<'s, 'a> {
         })
     }
 
-    /// Reads one of a brood, unless what is in it is known.
+    /// Opens one of a brood, and reads it.
     fn child(&mut self, brood: &Brood<'a>, child: usize) {
         let child = &brood.children[child];
         let Ok(name) = CStr::from_bytes_until_nul(&brood.names[child.name..]) else { return };
         let place = brood.place.below(name.to_bytes());
-        let below = brood.below.and_then(|below| below.step(name.to_bytes()));
-        let directory =
-            Directory { names: 0, hash: place.hash, parent: child.dir, place: child.place, depth: place.depth };
-        let mut listing = Listing::of(self.job, directory);
-        let own = Name { ino: child.ino, dir: child.dir, place: child.place | IS_DIR };
         let from = brood.from.as_deref();
-        // (What is mounted below shows only on the way there.)
-        if below.is_none() && self.recall(&place, name, from, &mut listing) {
-            self.list.push(own);
-            return self.breed(listing, place, None, None);
-        }
+        let own = Name { ino: child.ino, dir: child.dir, place: child.place | IS_DIR };
         match self.shared.open.directory(self.job, || place.clone(), name.to_bytes(), from) {
             Ok(opened) => {
                 self.list.push(own);
-                self.read(listing, place, &opened, below);
+                let below = brood.below.and_then(|below| below.step(name.to_bytes()));
+                let (hash, depth) = (place.hash, place.depth);
+                let directory = Directory { names: 0, hash, parent: child.dir, place: child.place, depth };
+                self.read(directory, place, &opened, below);
             }
             Err(Errno::EXDEV) => {
                 self.job.cross(Crossing { dir: brood.place.clone(), name: name.to_bytes().to_vec() });
@@ -443,29 +431,13 @@ impl<'s, 'a> Reader<'s, 'a> {
         }
     }
 
-    /// Takes the names in a directory from what is known, if it is as it was; else it takes none.
-    fn recall(&mut self, place: &Place, name: &CStr, from: Option<&Opened>, listing: &mut Listing) -> bool {
-        /// A longer name would have to be opened piece by piece.
-        const LONG: usize = 4096;
-        let shared = self.shared;
-        let Some(known) = shared.known.as_deref() else { return false };
-        let Some(directory) = known.find(place.hash) else { return false };
-        let seen = match from {
-            Some(from) => look_at(from.fd(), name),
-            None if place.rel.len() >= LONG => return false,
-            None => c_name(&place.rel).ok_or(Errno::EINVAL).and_then(|rel| look_at(&self.job.top.fd, &rel)),
-        };
-        // What cannot be looked at is told of by whoever reads it.
-        let Ok(seen) = seen else { return false };
-        let is_here = !self.job.is_crossing(&seen);
-        let mut add = |name: &[u8], ino, is_dir| self.add(listing, name, ino, is_dir);
-        is_here && known.names(directory, &Meta::of(&seen), &mut add)
-    }
-
-    /// Reads an open directory.
-    fn read(&mut self, mut listing: Listing, place: Place, opened: &Arc<Opened>, below: Option<&'a Below>) {
+    /// Reads an open directory. Those that are in it, and are to be read, make a brood.
+    fn read(&mut self, mut directory: Directory, place: Place, opened: &Arc<Opened>, below: Option<&'a Below>) {
         let job = self.job;
         let path = if job.filter.wants_paths() { job.path(&place) } else { Vec::new() };
+        let enters = job.filter.enters(place.depth + 1) && job.enters(job.top.meta.dev);
+        let mut number = None;
+        let (mut children, mut names) = (Vec::new(), Vec::new());
         let mut buffer = mem::take(&mut self.buffer);
         loop {
             let records = match opened.read(&mut buffer) {
@@ -485,8 +457,26 @@ impl<'s, 'a> Reader<'s, 'a> {
                     job.cross(Crossing { dir: place.clone(), name: name.to_vec() });
                     continue;
                 }
-                if let Some(is_dir) = is_dir(job, &place, opened, &entry) {
-                    self.add(&mut listing, name, entry.ino, is_dir);
+                let Some(is_dir) = is_dir(job, &place, opened, &entry) else { continue };
+                let at = self.pages.add(name);
+                let (dir, place) = match number.map(|number| (number, at - directory.names)) {
+                    Some((number, far)) if far < u64::from(IS_DIR) - 1 => (number, far as u32),
+                    whole_or_part => {
+                        // The first name, or one that is too far away from the first.
+                        if let Some((parent, _)) = whole_or_part {
+                            directory = Directory { parent, place: PART, ..directory };
+                        }
+                        directory.names = at;
+                        let names = (self.number as u64) << 48 | at;
+                        (*number.insert(self.number(Directory { names, ..directory })), 0)
+                    }
+                };
+                if is_dir && enters {
+                    children.push(Child { ino: entry.ino, dir, place, name: names.len() });
+                    names.extend_from_slice(entry.name.to_bytes_with_nul());
+                } else {
+                    let place = if is_dir { place | IS_DIR } else { place };
+                    self.list.push(Name { ino: entry.ino, dir, place });
                 }
             }
             if job.is_over() {
@@ -494,61 +484,10 @@ impl<'s, 'a> Reader<'s, 'a> {
             }
         }
         self.buffer = buffer;
-        self.breed(listing, place, Some(opened), below);
-    }
-
-    /// Takes a name that is in a directory.
-    fn add(&mut self, listing: &mut Listing, name: &[u8], ino: u64, is_dir: bool) {
-        let at = self.pages.add(name);
-        let (dir, place) = match listing.number.map(|number| (number, at - listing.directory.names)) {
-            Some((number, far)) if far < u64::from(IS_DIR) - 1 => (number, far as u32),
-            whole_or_part => {
-                // The first name, or one that is too far away from the first.
-                if let Some((parent, _)) = whole_or_part {
-                    listing.directory = Directory { parent, place: PART, ..listing.directory };
-                }
-                listing.directory.names = at;
-                let names = (self.number as u64) << 48 | at;
-                (*listing.number.insert(self.number(Directory { names, ..listing.directory })), 0)
-            }
-        };
-        if is_dir && listing.enters {
-            listing.children.push(Child { ino, dir, place, name: listing.names.len() });
-            listing.names.extend_from_slice(name);
-            listing.names.push(0);
-        } else {
-            let place = if is_dir { place | IS_DIR } else { place };
-            self.list.push(Name { ino, dir, place });
-        }
-    }
-
-    /// Makes a brood of the directories in one that are to be read.
-    fn breed(&mut self, listing: Listing, place: Place, opened: Option<&Arc<Opened>>, below: Option<&'a Below>) {
-        let Listing { children, names, .. } = listing;
         if !children.is_empty() {
-            let from = opened.and_then(|opened| self.shared.open.keep(opened));
+            let from = self.shared.open.keep(opened);
             self.broods.push(Arc::new(Brood { place, from, below, children, names, next: AtomicUsize::new(0) }));
         }
-    }
-}
-
-/// A directory, while its names come.
-struct Listing {
-    directory: Directory,
-    /// Its number, once there is a name.
-    number: Option<u32>,
-    /// Whether directories in it are to be read.
-    enters: bool,
-    children: Vec<Child>,
-    /// Their names, each with its NUL.
-    names: Vec<u8>,
-}
-
-impl Listing {
-    /// Without names yet.
-    fn of(job: &Job<'_>, directory: Directory) -> Listing {
-        let enters = job.filter.enters(directory.depth + 1) && job.enters(job.top.meta.dev);
-        Listing { directory, number: None, enters, children: Vec::new(), names: Vec::new() }
     }
 }
 

@@ -97,6 +97,14 @@ fn a_file_for_each_run_of_a_machine() {
     assert_eq!(before["systems"], 1, "{value}");
     let calls = before["each"][0]["calls"].as_f64().unwrap();
     assert!((1.2..2.0).contains(&calls), "{calls}");
+    // On one machine, a file is called after the run.
+    let [before, after] = [("before.json", 200), ("after.json", 100)].map(|(name, files)| keep(name, metered(files)));
+    let value = compare_json(&[&before, &after]);
+    assert_eq!(value["result"]["comparisons"][0]["base"], "after");
+    assert_eq!(
+        (&ratio(&value, "before")["systems"], ratio(&value, "before")["each"].as_array().unwrap().len()),
+        (&1.into(), 1)
+    );
     // What was searched.
     let searched = |files: &str| {
         run(&mut fathom(args!["pathwalk", dir.path().join("tree"), "-c", "-t", "-r", "-f", files, "--json"]))

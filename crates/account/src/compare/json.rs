@@ -2,12 +2,15 @@
 //!
 //! `mounts --compare` and `walk --compare` have all that was compared on one system: of several trials, the median of the real
 //! times and the means of the others, which the kernel's clock tells apart only coarsely. `account` and `pathwalk` have one run,
-//! which has no name of its own: the file is called `SYSTEM.NAME.json`.
+//! which has no name of its own: the file is called `SYSTEM.NAME.json`, or `NAME.json` where there is one system only.
 
 use serde_json::{Deserializer, Value};
 
 use super::{Kind, Runs, System, Took, is_sane};
 use crate::gates::Wrong;
+
+/// In the place of a name. A file that is called so is standard input.
+const UNSAID: &[u8] = b"-";
 
 /// Whether a text looks like JSON, and not like comma-separated values.
 pub fn is_json(text: &str) -> bool {
@@ -72,7 +75,7 @@ fn of_object(object: &Value, stem: &[u8], line: usize) -> Result<Runs, String> {
             };
             let took = took.ok_or("it has no run in it: give account a command, and pathwalk -t")?;
             let (system, name) = split(stem).ok_or(
-                "one run has nothing to be called by: name its file SYSTEM.NAME.json, as web1.before.json and web1.after.json",
+                "one run has nothing to be called by: name its file NAME.json or SYSTEM.NAME.json, as before.json or web1.before.json",
             )?;
             (kind, system, vec![(String::from_utf8_lossy(name).into_owned(), took)])
         }
@@ -90,11 +93,13 @@ fn of_object(object: &Value, stem: &[u8], line: usize) -> Result<Runs, String> {
     Ok(Runs { kind, names, systems: vec![system], empty: Vec::new() })
 }
 
-/// The system and the NAME of a file `SYSTEM.NAME`; there may be dots in the system.
+/// The system and the NAME of a file `SYSTEM.NAME`; there may be dots in the system. That of a file `NAME` is not said.
 fn split(stem: &[u8]) -> Option<(&[u8], &[u8])> {
-    let dot = stem.iter().rposition(|byte| *byte == b'.')?;
-    let (system, name) = (stem.get(..dot)?, stem.get(dot + 1..)?);
-    (!system.is_empty() && !name.is_empty()).then_some((system, name))
+    let (system, name) = match stem.iter().rposition(|byte| *byte == b'.') {
+        Some(dot) => (stem.get(..dot)?, stem.get(dot + 1..)?),
+        None => (UNSAID, stem),
+    };
+    (!system.is_empty() && !name.is_empty() && name != UNSAID).then_some((system, name))
 }
 
 /// What each of those that were compared took.
@@ -157,7 +162,9 @@ mod tests {
         assert_eq!(runs.systems[0].took, [[Some(1.5), Some(0.5), Some(0.25), Some(8.0)]]);
         let text = r#"{"schema":"fathom.pathwalk/1","result":{"test":{"seconds":0.5,"passes":[{"lookups":10000},{"lookups":9}]}}}"#;
         assert_eq!(parse(text, b"n1.nfs.json").unwrap().systems[0].took, [[Some(0.5), None, None, Some(10000.0)]]);
-        for nameless in [&b"web1.json"[..], b".json", b"web1..json", b".before.json", b"-"] {
+        let runs = parse(text, b"before.json").unwrap();
+        assert_eq!((&runs.names[..], &runs.systems[0].name[..]), (&["before".to_owned()][..], &b"-"[..]));
+        for nameless in [&b".json"[..], b"web1..json", b".before.json", b"-"] {
             assert!(parse(text, nameless).unwrap_err().what.contains("SYSTEM.NAME.json"));
         }
     }

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::fs::IFlags;
 use rustix::mount::{MountFlags, mount, mount_remount};
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ use crate::support::jail::refuse;
 use crate::support::run::{args, exact};
 use crate::support::snapshot::{Seen, alike, kept, same};
 use crate::support::strace::{agree, less_start};
-use crate::support::trees::grow;
+use crate::support::trees::{flag, grow};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 fn archived(top: &Path, to: &Path) -> PathBuf {
@@ -263,8 +264,11 @@ fn a_disk_that_is_full() {
                 let value = ran.json();
                 let warnings = value["warnings"].as_array().unwrap();
                 let is_named = |name: &[u8]| {
-                    let is_it =
-                        |warning: &Value| warning["errno"] == "ENOSPC" && exact(warning, "path").ends_with(name);
+                    let is_it = |warning: &Value| {
+                        let says_next =
+                            warning["message"].as_str().unwrap().ends_with("; make room, and restore again");
+                        warning["errno"] == "ENOSPC" && says_next && exact(warning, "path").ends_with(name)
+                    };
                     warnings.iter().any(is_it)
                 };
                 let (is, wanted) = (kept(&to), kept(&top));
@@ -285,6 +289,32 @@ fn a_disk_that_is_full() {
                 same(&kept(&to), &wanted, what);
                 unmount(&small);
             }
+        });
+    }
+}
+
+/// What cannot be taken away stays as it is, and the rest is restored.
+#[test]
+fn a_file_that_may_not_be_changed() {
+    if require(&[Need::Root, Need::Loop]) {
+        in_namespace(|ground| {
+            let top = dir(ground.join("top"));
+            for name in ["a", "b"] {
+                file(top.join(name), 10);
+            }
+            let archive = archived(&top, &ground.join("archive"));
+            let disk = ground.join("disk");
+            assert!(mounted(EXT4[0], &disk));
+            let to = dir(disk.join("to"));
+            run(&mut fathom(args!["restore", &archive, "-C", &to])).exits(0);
+            fs::write(to.join("a"), "kept").unwrap();
+            flag(&to.join("a"), IFlags::IMMUTABLE);
+            let ran = run(&mut fathom(args!["restore", &archive, "-C", &to])).exits(1);
+            assert!(ran.stderr.contains("lsattr shows whether it is immutable"), "{ran}");
+            assert_eq!(
+                (fs::read(to.join("a")).unwrap(), fs::read(to.join("b")).unwrap().len()),
+                (b"kept".to_vec(), 10)
+            );
         });
     }
 }

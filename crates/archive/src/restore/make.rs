@@ -64,13 +64,7 @@ impl Restorer<'_> {
                 Err(Errno::ENOENT) => {}
                 Err(Errno::ELOOP | Errno::ENOTDIR) => match unlinkat(here, name) {
                     Ok(()) | Err(Errno::ENOENT | Errno::EISDIR) => {}
-                    Err(e) => {
-                        return Err(Trouble::of(
-                            Gate::Unlinkat,
-                            e,
-                            "not restored: what has its name cannot be taken away",
-                        ));
-                    }
+                    Err(e) => return Err(Trouble::in_the_way(e)),
                 },
                 Err(e) => {
                     return Err(Trouble::of(

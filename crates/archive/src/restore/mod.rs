@@ -188,8 +188,22 @@ struct Trouble {
 }
 
 impl Trouble {
+    /// With what helps against it, where that is the same whatever was to be done.
     fn of(gate: Gate, errno: Errno, message: impl Into<String>) -> Trouble {
-        Trouble { gate: Some(gate), errno: Some(errno), message: message.into() }
+        let next = match errno {
+            Errno::EMFILE | Errno::ENFILE => "; let more files be open, see ulimit -n",
+            Errno::ENOSPC | Errno::EDQUOT => "; make room, and restore again",
+            Errno::EROFS => "; restore to where you may write",
+            _ => "",
+        };
+        Trouble { gate: Some(gate), errno: Some(errno), message: message.into() + next }
+    }
+
+    /// What has a name is to go, and cannot.
+    fn in_the_way(errno: Errno) -> Trouble {
+        const WHAT: &str = "not restored: what has its name cannot be taken away";
+        let next = if errno == Errno::EPERM { "; lsattr shows whether it is immutable" } else { "" };
+        Trouble::of(Gate::Unlinkat, errno, [WHAT, next].concat())
     }
 
     fn because(message: impl Into<String>) -> Trouble {
@@ -540,7 +554,7 @@ impl<'a> Restorer<'a> {
                 let what = "not restored: a directory that is not empty has its name; move it away, and restore again";
                 Err(Trouble::of(Gate::Unlinkat, e, what))
             }
-            e => Err(Trouble::of(Gate::Unlinkat, e, "not restored: what has its name cannot be taken away")),
+            e => Err(Trouble::in_the_way(e)),
         })
     }
 }

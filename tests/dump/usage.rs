@@ -154,3 +154,14 @@ fn a_standard_output_that_is_closed_is_told_of() {
     }
     run(without_stdout(&mut fathom(args!["dump", &tree, "-o", archive]))).exits(0);
 }
+
+/// Of what is compressed otherwise elsewhere it is said that it is not.
+#[test]
+fn a_name_that_says_more_than_is_done() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = dir(place.path().join("tree"));
+    for (name, is_told) in [("a.tar.gz", true), ("a.tgz", true), ("a.tar", false), ("a.tar.zst", false)] {
+        let ran = run(&mut fathom(args!["dump", &tree, "-o", place.path().join(name)])).exits(0);
+        assert_eq!(ran.stderr.contains("is not compressed"), is_told, "{name}: {ran}");
+    }
+}

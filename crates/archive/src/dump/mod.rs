@@ -156,7 +156,7 @@ pub fn dump(
         }
         None => everything(question, &chain, begun, output, (desk, progress, map))?,
     };
-    answer.notes.splice(0..0, stripped(question).into_iter().chain(chain.note.clone()));
+    answer.notes.splice(0..0, stripped(question).into_iter().chain(uncompressed(question)).chain(chain.note.clone()));
     answer.since = chain.since;
     Ok(answer)
 }
@@ -464,6 +464,14 @@ fn stripped(question: &Question) -> Vec<String> {
     prefixes.sort_unstable();
     prefixes.dedup();
     prefixes.into_iter().map(|prefix| format!("'{}' is left out of names in the archive", shown(prefix))).collect()
+}
+
+/// Says that an archive is not what its name says.
+fn uncompressed(question: &Question) -> Option<String> {
+    const OTHERS: [&[u8]; 9] = [b".gz", b".tgz", b".bz2", b".tbz2", b".xz", b".txz", b".lz4", b".lzma", b".tzst"];
+    let path = question.archive.as_deref()?;
+    let is_meant = OTHERS.iter().any(|end| path.ends_with(end));
+    is_meant.then(|| format!("'{}' is not compressed: give it a name that ends in .tar.zst to have it so", shown(path)))
 }
 
 /// Leaves out what is being written: the archive does not hold itself, nor what it takes the place of.

@@ -124,6 +124,12 @@ impl Work {
         self.parts = self.parts.saturating_sub(parts);
     }
 
+    /// So many times as many calls.
+    pub fn scaled(self, times: f64) -> Work {
+        let scaled = |number: u64| (number as f64 * times).round() as u64;
+        Work { calls: self.calls.map(scaled), parts: scaled(self.parts) }
+    }
+
     /// All calls.
     pub fn calls(&self) -> u64 {
         self.calls.iter().sum()

@@ -71,7 +71,8 @@ pub struct Asked {
     pub work: Work,
 }
 
-/// What was asked of files, by the type of their file system; of those whose it is not known, by the empty name.
+/// What was asked of files, by the type of their file system; of those whose it is not known, by the empty name. Of those that there was
+/// no room for it is taken that they are like the others.
 pub fn asked(detail: &Detail, fstype: impl Fn(&[u8]) -> Option<Vec<u8>>) -> BTreeMap<Vec<u8>, Asked> {
     let mut types: HashMap<&[u8], usize> = HashMap::new();
     let mut asked: Vec<(Vec<u8>, Asked)> = Vec::new();
@@ -98,7 +99,12 @@ pub fn asked(detail: &Detail, fstype: impl Fn(&[u8]) -> Option<Vec<u8>>) -> BTre
             row.work.join(&work);
         }
     }
-    asked.into_iter().collect()
+    let named = detail.work.calls().saturating_sub(detail.nameless.calls);
+    let held = named.saturating_sub(detail.unheld.calls);
+    let times = if held > 0 { named as f64 / held as f64 } else { 1.0 };
+    let scaled =
+        |asked: Asked| Asked { entries: (asked.entries as f64 * times).round() as u64, work: asked.work.scaled(times) };
+    asked.into_iter().map(|(fstype, asked)| (fstype, scaled(asked))).collect()
 }
 
 /// What each change would save.
@@ -239,7 +245,7 @@ impl Model {
 mod tests {
     use super::*;
     use crate::call::{Call, Listener};
-    use crate::ledger::Ledger;
+    use crate::ledger::{Ledger, MOST_FILES};
     use crate::names::Start;
     use crate::prices::Given;
     use crate::syscalls;
@@ -318,6 +324,15 @@ mod tests {
             assert_eq!((whole.percent, whole.advised), (part.percent, part.advised));
             assert!((whole.seconds - 2.5 * part.seconds).abs() < 1e-9 && (whole.calls - part.calls * 5 / 2).abs() <= 1);
         }
+    }
+
+    #[test]
+    fn files_that_there_is_no_room_for_are_like_the_others() {
+        let files = MOST_FILES as u32 * 2;
+        let asked = asked(&detail(files), |_| Some(b"ext4".to_vec()));
+        let Asked { entries, work } = asked[&b"ext4"[..]];
+        assert!(entries.abs_diff(files.into()) * 100 < files.into(), "{entries}");
+        assert!(work.calls_of(Sort::Stat).abs_diff(files.into()) * 100 < files.into(), "{work:?}");
     }
 
     #[test]

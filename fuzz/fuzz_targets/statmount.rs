@@ -21,15 +21,23 @@ fuzz_target!(|buffer: &[u8]| {
     let Some(mount) = mount else { return };
 
     assert!(mount.target.as_ref().is_none_or(|target| target.starts_with(b"/")));
-    assert!(mount.source.as_ref().is_none_or(|source| !source.is_empty()));
-    let strings = [Some(&mount.fsroot), mount.target.as_ref(), Some(&mount.fstype), mount.source.as_ref()];
-    assert!(strings.into_iter().flatten().chain([&mount.options]).all(|string| !string.contains(&0)));
+    assert!(mount.content.source.as_ref().is_none_or(|source| !source.is_empty()));
+    let strings = [
+        Some(&mount.content.fsroot),
+        mount.target.as_ref(),
+        Some(&mount.content.fstype),
+        mount.content.source.as_ref(),
+    ];
+    assert!(strings.into_iter().flatten().chain([&mount.content.options]).all(|string| !string.contains(&0)));
 
     // Exactly one of `ro` and `rw`, first, as in mountinfo; `ro` when the mount or its super block says so.
     let flag = |at: usize| integer(buffer, at).is_some_and(|flags| flags & 1 != 0);
-    let options: Vec<_> = split_options(&mount.options).collect();
+    let options: Vec<_> = split_options(&mount.content.options).collect();
     assert!(options[0] == b"ro" || options[0] == b"rw" && !flag(32) && !flag(64), "{options:?}");
-    assert!(mount.options.split(|&b| b == b',').skip(1).all(|word| word != b"ro" && word != b"rw"), "{options:?}");
+    assert!(
+        mount.content.options.split(|&b| b == b',').skip(1).all(|word| word != b"ro" && word != b"rw"),
+        "{options:?}"
+    );
 });
 
 fn integer(buffer: &[u8], at: usize) -> Option<u64> {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::prelude::*;
 use std::path::Path;
 
-use archive::catalog::{About, Besides, Draft, Fault, Options, Reader};
+use archive::catalog::{About, Draft, Fault, Later, Options, Reader};
 use archive::changed::{self, changed};
 use archive::gather::{Question, gather};
 use archive::rows::Rows;
@@ -40,9 +40,9 @@ fn hash(row: usize) -> Option<[u8; 32]> {
 }
 
 fn write(file: &Path, rows: &Rows, complete: bool, kept: impl Fn(usize) -> bool + Sync) -> About {
-    let besides = |rows: Range<usize>| Ok(Besides { hashes: rows.map(hash).collect(), ..Besides::default() });
+    let later = |rows: Range<usize>| Ok(Later { hashes: rows.map(hash).collect(), ..Later::default() });
     let draft = Draft::create(&bytes(file)).unwrap();
-    draft.write(rows, Options::default(), kept, besides, || complete).unwrap().publish().unwrap()
+    draft.write(rows, Options::default(), kept, later, || complete).unwrap().publish().unwrap()
 }
 
 /// `top dir/name` of each row, in order.
@@ -121,7 +121,7 @@ fn what_is_left_out_costs_the_tokens() {
     }
 }
 
-/// What is wrong with what is to be known besides is what is wrong with the catalog.
+/// What is wrong with what is to be known later is what is wrong with the catalog.
 #[test]
 fn what_is_not_to_be_known_is_not_written() {
     let place = tree();

@@ -29,7 +29,7 @@ pub use column::Names;
 pub(crate) use output::GROUP;
 pub use output::Sealed;
 pub use read::Reader;
-pub use rows::{Besides, Draft};
+pub use rows::{Draft, Later};
 pub use write::Catalog;
 
 /// Why a catalog could not be written, or read.

@@ -27,9 +27,9 @@ use crate::OnPanic;
 use crate::beside::beside;
 use crate::rows::Rows;
 
-/// What there is to be said of rows besides what was gathered.
+/// What has become known of rows since they were gathered.
 #[derive(Debug, Default)]
-pub struct Besides {
+pub struct Later {
     /// For each of them in turn, the checksum of what is in it, where that is known.
     pub hashes: Vec<Option<[u8; 32]>>,
     /// What is known of some of them by now.
@@ -51,18 +51,18 @@ impl Draft {
         Output::create(file).map(|(layout, out)| Draft { layout, out })
     }
 
-    /// Writes the rows that are `kept`. For as many rows as a row group has, `besides` says what is known of them besides, and may
+    /// Writes the rows that are `kept`. For as many rows as a row group has, `later` says what has become known of them since, and may
     /// wait until that is settled. When all are written, `complete` says whether nothing was skipped, before or since: else the
     /// catalog has no tokens, so that whoever compares with it looks for himself.
     ///
     /// # Errors
-    /// It could not be written; those of `besides`.
+    /// It could not be written; those of `later`.
     pub fn write(
         self,
         rows: &Rows,
         options: Options,
         kept: impl Fn(usize) -> bool + Sync,
-        besides: impl Fn(Range<usize>) -> Result<Besides, Fault> + Sync,
+        later: impl Fn(Range<usize>) -> Result<Later, Fault> + Sync,
         complete: impl FnOnce() -> bool,
     ) -> Result<Sealed, Fault> {
         let Draft { layout, out } = self;
@@ -81,8 +81,8 @@ impl Draft {
                     return (sum, refused);
                 }
                 let all = nth * GROUP..rows.len().min((nth + 1) * GROUP);
-                let Besides { hashes, amended } = match besides(all.clone()) {
-                    Ok(besides) => besides,
+                let Later { hashes, amended } = match later(all.clone()) {
+                    Ok(later) => later,
                     Err(fault) => {
                         queue.fail(fault.error.clone());
                         refused = Some(fault);

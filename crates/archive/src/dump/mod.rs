@@ -43,7 +43,7 @@ mod window;
 mod write;
 
 use crate::beside::{begin, beside};
-use crate::catalog::{Besides, Draft, Fault, GROUP, Options};
+use crate::catalog::{Draft, Fault, GROUP, Later, Options};
 use crate::gather::{self, Gather, Gathered, collect, gather};
 use crate::increment::levels::Level;
 use crate::increment::{Base, spare_unseen};
@@ -283,7 +283,7 @@ impl<'a> Known<'a> {
     ///
     /// # Errors
     /// The base cannot be read, or nothing more will be settled.
-    fn of(&self, rows: Range<usize>) -> Result<Besides, Fault> {
+    fn of(&self, rows: Range<usize>) -> Result<Later, Fault> {
         let Some(portion) = self.settled.take(rows.start / GROUP) else {
             // Why, the other one tells.
             return Err(Fault { doing: "cannot write catalog", path: Vec::new(), error: String::new(), next: "" });
@@ -300,7 +300,7 @@ impl<'a> Known<'a> {
             let meta = amended.entry(row).or_insert_with(|| self.rows.meta(row));
             *meta = Meta { ino: 0, generation: None, btime: None, ..*meta };
         }
-        Ok(Besides { hashes: hashes?, amended })
+        Ok(Later { hashes: hashes?, amended })
     }
 
     /// The checksums of what has been dumped, and of what is kept.

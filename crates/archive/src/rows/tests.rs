@@ -5,7 +5,7 @@ use walk::{Desk, Dir, Entry, Sink, digest};
 
 use super::packed::{EARLIEST, WIDE_TIME};
 use super::*;
-use crate::catalog::{Besides, Draft, Options};
+use crate::catalog::{Draft, Later, Options};
 use crate::gather::Answer;
 
 fn gathering(desk: &Desk) -> Gathering<'_> {
@@ -109,7 +109,7 @@ fn a_thread_that_dies_holds_nobody_up() {
     let file = place.path().join("catalog");
     let dies = |row| row != 70_000 || panic!("as it is to");
     let draft = Draft::create(file.as_os_str().as_bytes()).unwrap();
-    let write = || draft.write(&rows, Options::default(), dies, |_| Ok(Besides::default()), || true);
+    let write = || draft.write(&rows, Options::default(), dies, |_| Ok(Later::default()), || true);
     let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write));
     assert!(!matches!(written, Ok(Ok(_))));
 }
@@ -127,8 +127,8 @@ fn what_changes_on_its_way_into_a_catalog() {
         let rows = to.finish(&Answer::default());
         assert_eq!(rows.totals().is_some(), with_sum);
         let draft = Draft::create(file.as_os_str().as_bytes()).unwrap();
-        let besides = |_| Ok(Besides { hashes: Vec::new(), amended: amended.iter().copied().collect() });
-        let sealed = draft.write(&rows, Options::default(), |row| row != left_out, besides, || true);
+        let later = |_| Ok(Later { hashes: Vec::new(), amended: amended.iter().copied().collect() });
+        let sealed = draft.write(&rows, Options::default(), |row| row != left_out, later, || true);
         let about = sealed.unwrap().publish().unwrap();
         (about.digest, about.entries, about.complete)
     };

@@ -71,7 +71,13 @@ impl Series {
     /// Dumps and restores, and holds that what is restored is the tree. Gives the result.
     #[track_caller]
     pub(crate) fn round(&mut self, what: &str) -> Value {
-        let value = self.dump(&[]).exits(0).json();
+        self.round_by(&[], what)
+    }
+
+    /// The same, with more options.
+    #[track_caller]
+    fn round_by(&mut self, more: &[&str], what: &str) -> Value {
+        let value = self.dump(more).exits(0).json();
         self.restore();
         self.is_restored(what);
         self.is_restored_by_fathom(what);
@@ -336,9 +342,7 @@ fn what_changes_places() {
         settle(at);
         let mut round = |what: &str, change: &dyn Fn()| {
             change();
-            series.dump(&["--gather", "batched"]).exits(0);
-            series.restore();
-            series.is_restored(what);
+            series.round_by(&["--gather", "batched"], what);
         };
         let name = |name: &str| tree.join(name);
         let rename = |from: &str, to: &str| fs::rename(name(from), name(to)).unwrap();
@@ -385,11 +389,7 @@ fn what_a_mount_has_hidden() {
             (0..4).for_each(|n| drop(file(tree.join(format!("d{d}/in/f{n}")), 10)));
         }
         settle(at);
-        let mut round = |what: &str| {
-            series.dump(&["--gather", "batched"]).exits(0);
-            series.restore();
-            series.is_restored(what);
-        };
+        let mut round = |what: &str| drop(series.round_by(&["--gather", "batched"], what));
         tmpfs(tree.join("d1/in"));
         file(tree.join("d1/in/other"), 20);
         let beside = at.join("beside");

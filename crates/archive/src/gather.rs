@@ -150,6 +150,7 @@ pub(crate) fn collect<'a>(
         filter,
         noatime: true,
         expected: question.expected,
+        is_written: question.for_catalog.is_some(),
         ..Walk::default()
     };
     let gathering = Gathering::new(sources.collect(), dirs, question.for_catalog, with_sum, desk);

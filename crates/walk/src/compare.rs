@@ -137,7 +137,7 @@ pub fn compare(
     bounds: &Bounds,
     mut tick: impl FnMut(&str, usize),
 ) -> Result<Comparison, NoCompare> {
-    let explained = explain(&question.dirs).map_err(NoCompare::Unusable)?;
+    let explained = explain(&question.dirs, question.is_written).map_err(NoCompare::Unusable)?;
     let mut left_out = Vec::new();
     let mut engines = Vec::new();
     for by in By::ALL {

@@ -18,18 +18,18 @@ pub struct Explained {
     pub plan: Plan,
 }
 
-/// Makes the plan for the mount of each directory.
+/// Makes the plan for the mount of each directory, for a walk with [`Question::is_written`](crate::Question::is_written) or without.
 ///
 /// # Errors
 /// A directory that cannot be walked.
-pub fn explain(dirs: &[Vec<u8>]) -> Result<Vec<Explained>, Unusable> {
+pub fn explain(dirs: &[Vec<u8>], is_written: bool) -> Result<Vec<Explained>, Unusable> {
     let tops: Vec<_> = dirs.iter().enumerate().map(|(nth, path)| open_top(path, nth)).collect::<Result<_, _>>()?;
     let anchor = tops.first().map(|top| top.meta.mount).filter(|&id| id != 0);
     let mounts = read_either(false, anchor).map_or(Vec::new(), |(table, _)| table.mounts);
     let explained = tops.into_iter().map(|top| {
         let mount = mounts.iter().find(|row| row.id == top.meta.mount);
         // Who only asks leaves no trace: what is read to guess by keeps its access time.
-        let plan = plan(&Ground { noatime: true, ..Ground::of(&top, mount) });
+        let plan = plan(&Ground { noatime: true, is_written, ..Ground::of(&top, mount) });
         Explained { path: top.path, fstype: mount.map(|row| row.content.fstype.clone()), plan }
     });
     Ok(explained.collect())

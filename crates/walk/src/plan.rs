@@ -1,8 +1,8 @@
 //! Which engine, and why.
 //!
 //! `threads` costs some time for each entry below the directory. An engine below the file API costs less for each, but a
-//! syncfs(2) before it begins; and `bulkstat` and `btrfs` go through all inodes of the file system, whatever share of it the
-//! directory holds. The file system knows how many there are; how many are below the directory a catalog may know, or else it is
+//! syncfs(2) before it begins; and `btrfs` goes through all inodes of the file system, whatever share of it the directory holds.
+//! The file system may know how many there are; how many are below the directory a catalog may know, or else it is
 //! guessed from a few random ways down the tree (Knuth 1975, "Estimating the efficiency of backtrack programs"). A wrong guess costs time,
 //! nothing else.
 
@@ -28,22 +28,22 @@ pub struct Plan {
     pub engines: Vec<(By, Result<(), Refusal>)>,
 }
 
-/// What an engine costs by this plan, on one processor with everything in the cache: measured on a small machine, and good
-/// enough to choose by on others, where all is faster or slower alike.
-struct Price {
-    /// Before it begins: above all syncfs(2), which takes long when much is dirty.
-    start_ms: f64,
-    /// For each inode of the file system, or for `threads` and `ext4` each entry below the directory.
-    each_us: f64,
+/// What an engine costs by this plan, in microseconds for each entry below the directory (`btrfs`: for each inode of the file system),
+/// on one processor with everything in the cache: measured on a small machine, and good enough to choose by on others, where all is
+/// faster or slower alike.
+fn price(by: By) -> f64 {
+    match by {
+        By::Ext4 => 0.15,
+        By::Bulkstat => 0.75,
+        By::Btrfs => 0.6,
+        By::Threads | By::Stat | By::PerCall => 1.0,
+    }
 }
 
-fn price(by: By) -> Price {
-    match by {
-        By::Ext4 => Price { start_ms: 15.0, each_us: 0.15 },
-        By::Bulkstat => Price { start_ms: 15.0, each_us: 0.6 },
-        By::Btrfs => Price { start_ms: 15.0, each_us: 0.6 },
-        By::Threads | By::Stat | By::PerCall => Price { start_ms: 0.0, each_us: 1.0 },
-    }
+/// What it costs to begin below the file API, in milliseconds: above all a syncfs(2), which takes some 0.2 where nothing is dirty, and
+/// long where much is.
+fn start(ground: &Ground<'_>) -> f64 {
+    if ground.is_written { 0.5 } else { 4.0 }
 }
 
 /// Chooses.
@@ -82,9 +82,9 @@ fn weigh(ground: &Ground<'_>, raw: By) -> (By, String) {
     let below = if whole && used > 0 { used } else { ground.expected.unwrap_or_else(|| guess(ground)) };
     // Of btrfs nobody knows how many inodes it has: there are at least those below the directory.
     let all = used.max(below);
-    let inodes = if raw == By::Ext4 { below } else { all };
-    let cost = |by: By, each: u64| price(by).start_ms + each as f64 * price(by).each_us / 1000.0 / processors() as f64;
-    let (by_raw, by_threads) = (cost(raw, inodes), cost(By::Threads, below));
+    let inodes = if raw == By::Btrfs { all } else { below };
+    let cost = |by: By, each: u64| each as f64 * price(by) / 1000.0 / processors() as f64;
+    let (by_raw, by_threads) = (start(ground) + cost(raw, inodes), cost(By::Threads, below));
     let about = |n: u64| match n {
         0..1000 => "under 1,000".to_owned(),
         1000..1_000_000 => format!("about {},000", (n + 500) / 1000),
@@ -227,5 +227,11 @@ mod tests {
         let known = |entries| weigh(&Ground { expected: Some(entries), ..Ground::of(&top, None) }, By::Ext4);
         assert_eq!((known(10).0, known(1_000_000).0), (By::Threads, By::Ext4));
         assert!(known(1_000_000).1.contains("about 1.0 million"));
+        // Where it costs little to begin, fewer are worth it.
+        let few = |is_written| {
+            let ground = Ground { expected: Some(2000 * processors() as u64), is_written, ..Ground::of(&top, None) };
+            weigh(&ground, By::Ext4).0
+        };
+        assert_eq!((few(false), few(true)), (By::Threads, By::Ext4));
     }
 }

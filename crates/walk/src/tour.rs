@@ -39,6 +39,8 @@ pub struct Question {
     pub noatime: bool,
     /// About how many entries there are below the one DIR, if that is known, as from a catalog: it need not be guessed then.
     pub expected: Option<u64>,
+    /// Whether the sink has what is dirty written before anything is read: to have it written once more costs little.
+    pub is_written: bool,
 }
 
 /// A mount that was walked.
@@ -144,7 +146,8 @@ impl Tour<'_> {
     fn one(&self, top: &mut Top, from: &Spot, is_first: bool, answer: &mut Answer) -> Result<Vec<Crossing>, NoWalk> {
         let mount = self.mounts.iter().find(|row| row.id == top.meta.mount);
         let expected = self.question.expected.filter(|_| self.question.dirs.len() == 1 && top.depth == 0);
-        let ground = Ground { noatime: self.question.noatime, expected, ..Ground::of(top, mount) };
+        let &Question { noatime, is_written, .. } = self.question;
+        let ground = Ground { noatime, expected, is_written, ..Ground::of(top, mount) };
         let (by, why) = self.choose(&ground, is_first)?;
         self.sink.begin(&ground, by);
         // Looked at again, so that nothing that is handed over was read before the sink knew of the mount.

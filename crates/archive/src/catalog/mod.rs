@@ -26,8 +26,8 @@ pub mod write;
 
 pub use about::{About, Options, Root};
 pub use column::Names;
-pub(crate) use output::GROUP;
 pub use output::Sealed;
+pub(crate) use output::rows_of_group;
 pub use read::Reader;
 pub use rows::{Draft, Later};
 pub use write::Catalog;

@@ -15,10 +15,16 @@ use super::schema::{COLUMNS, Row, descriptor, properties};
 use super::{About, Fault, footer, plain};
 use crate::beside::beside;
 
-/// Rows of a row group: enough for zstd and for readers, and no more than some 16 MiB on the way.
-pub(crate) const GROUP: usize = 64 << 10;
+/// Rows of a row group, at most: enough for zstd and for readers, and no more than some 16 MiB on the way.
+pub(super) const GROUP: usize = 64 << 10;
 /// No more row groups are made at once.
 pub(super) const MOST_AT_ONCE: usize = 4;
+
+/// Rows of a row group in a catalog of so many. Of a small one there are several, too: they are made, and read, side by side.
+pub(crate) fn rows_of_group(rows: usize) -> usize {
+    const FEW: usize = if cfg!(test) { 16 } else { 8 << 10 };
+    (rows / 8).clamp(FEW, GROUP)
+}
 
 /// A catalog that is written, and has no name yet. Dropped, it is gone.
 #[derive(Debug)]

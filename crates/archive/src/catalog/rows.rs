@@ -20,7 +20,7 @@ use walk::{Dir, Entry, Meta};
 
 use super::about::{before_a_tick, now};
 use super::column::Encoded;
-use super::output::{GROUP, Layout, MOST_AT_ONCE, Output, Sealed};
+use super::output::{Layout, MOST_AT_ONCE, Output, Sealed, rows_of_group};
 use super::schema::{COLUMNS, Row};
 use super::{About, Fault, Options, Root, plain};
 use crate::OnPanic;
@@ -69,7 +69,8 @@ impl Draft {
         let started = rows.started();
         let at_rest_before = before_a_tick(started);
         let known = rows.totals();
-        let groups = rows.len().div_ceil(GROUP);
+        let size = rows_of_group(rows.len());
+        let groups = rows.len().div_ceil(size);
         let (next, queue) = (AtomicUsize::new(0), Queue::new(out));
         let work = || {
             let _watch = OnPanic(|| queue.fail("a thread has died".to_owned()));
@@ -80,7 +81,7 @@ impl Draft {
                 if nth >= groups || queue.has_failed() {
                     return (sum, refused);
                 }
-                let all = nth * GROUP..rows.len().min((nth + 1) * GROUP);
+                let all = nth * size..rows.len().min((nth + 1) * size);
                 let Later { hashes, amended } = match later(all.clone()) {
                     Ok(later) => later,
                     Err(fault) => {

@@ -43,7 +43,7 @@ mod window;
 mod write;
 
 use crate::beside::{begin, beside};
-use crate::catalog::{Draft, Fault, GROUP, Later, Options};
+use crate::catalog::{Draft, Fault, Later, Options};
 use crate::gather::{self, Gather, Gathered, collect, gather};
 use crate::increment::levels::Level;
 use crate::increment::{Base, spare_unseen};
@@ -271,7 +271,7 @@ struct Known<'a> {
 
 impl<'a> Known<'a> {
     fn new(rows: &'a Rows, plan: &'a Plan, base: Option<&'a Base>) -> Known<'a> {
-        let (settled, lacks, fault) = (Settled::default(), AtomicBool::new(false), Mutex::default());
+        let (settled, lacks, fault) = (Settled::of(rows.len()), AtomicBool::new(false), Mutex::default());
         Known { rows, plan, base, settled, lacks, fault }
     }
 
@@ -284,7 +284,7 @@ impl<'a> Known<'a> {
     /// # Errors
     /// The base cannot be read, or nothing more will be settled.
     fn of(&self, rows: Range<usize>) -> Result<Later, Fault> {
-        let Some(portion) = self.settled.take(rows.start / GROUP) else {
+        let Some(portion) = self.settled.take(rows.start) else {
             // Why, the other one tells.
             return Err(Fault { doing: "cannot write catalog", path: Vec::new(), error: String::new(), next: "" });
         };

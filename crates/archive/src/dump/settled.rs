@@ -9,7 +9,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use walk::Meta;
 
-use crate::catalog::GROUP;
+use crate::catalog::rows_of_group;
 
 /// What has become of some rows. What is not named is as it was gathered, and has no checksum of its own.
 #[derive(Debug, Default)]
@@ -23,8 +23,10 @@ pub(crate) struct Portion {
 }
 
 /// What lies between the writer of an archive and that of its catalog.
-#[derive(Default)]
 pub(crate) struct Settled {
+    rows: usize,
+    /// Rows of a portion: of a row group of the catalog.
+    size: usize,
     state: Mutex<State>,
     more: Condvar,
 }
@@ -41,6 +43,11 @@ struct State {
 }
 
 impl Settled {
+    /// Of so many rows.
+    pub(crate) fn of(rows: usize) -> Settled {
+        Settled { rows, size: rows_of_group(rows), state: Mutex::default(), more: Condvar::new() }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -49,8 +56,10 @@ impl Settled {
         self.more.wait(state).unwrap_or_else(|e| e.into_inner())
     }
 
-    /// What has become of the rows of a row group of the catalog, when that is settled. `None` if the writer has given up.
-    pub(crate) fn take(&self, nth: usize) -> Option<Portion> {
+    /// What has become of the rows of the row group of the catalog that begins with this one, when that is settled. `None` if the
+    /// writer has given up.
+    pub(crate) fn take(&self, row: usize) -> Option<Portion> {
+        let nth = row / self.size;
         let mut state = self.state();
         while state.portions.len() <= nth && !state.is_over {
             state = self.wait(state);
@@ -93,7 +102,7 @@ impl<'a> Settling<'a> {
 
     /// Where what becomes of a row is to be entered. What becomes of those before it is settled.
     pub(crate) fn at(&mut self, row: usize) -> &mut Portion {
-        while self.nth < row / GROUP {
+        while self.nth < row / self.to.size {
             self.hand_over();
         }
         &mut self.portion
@@ -105,9 +114,9 @@ impl<'a> Settling<'a> {
         self.to.more.notify_all();
     }
 
-    /// Of so many rows, all are settled.
-    pub(crate) fn finish(mut self, rows: usize) {
-        while self.nth < rows.div_ceil(GROUP) {
+    /// All rows are settled.
+    pub(crate) fn finish(mut self) {
+        while self.nth < self.to.rows.div_ceil(self.to.size) {
             self.hand_over();
         }
     }
@@ -126,32 +135,34 @@ mod tests {
 
     #[test]
     fn what_is_settled_comes_in_portions() {
-        let settled = Settled::default();
+        let settled = Settled::of(100);
+        let size = settled.size;
+        assert!(3 * size < 100 && 7 * size >= 100, "{size}");
         let mut settling = Settling::new(&settled);
-        for row in [3, GROUP - 1, 2 * GROUP] {
+        for row in [3, size - 1, 2 * size] {
             settling.at(row).missing.push(row);
         }
-        let taken = |nth| settled.take(nth).map(|portion: Portion| portion.missing);
-        assert_eq!((taken(0), taken(1)), (Some(vec![3, GROUP - 1]), Some(vec![])));
+        let taken = |nth| settled.take(nth * size).map(|portion: Portion| portion.missing);
+        assert_eq!((taken(0), taken(1)), (Some(vec![3, size - 1]), Some(vec![])));
         std::thread::scope(|scope| {
-            let last = scope.spawn(|| (taken(2), taken(3), taken(4)));
-            settling.finish(3 * GROUP + 1);
-            assert_eq!(last.join().unwrap(), (Some(vec![2 * GROUP]), Some(vec![]), None));
+            let last = scope.spawn(|| (taken(2), taken(6), taken(7)));
+            settling.finish();
+            assert_eq!(last.join().unwrap(), (Some(vec![2 * size]), Some(vec![]), None));
         });
-        (0..4).for_each(|_| settled.use_up());
+        (0..7).for_each(|_| settled.use_up());
         settled.wait_until_used();
     }
 
     #[test]
     fn who_gives_up_holds_nobody_up() {
-        let settled = Settled::default();
+        let settled = Settled::of(1);
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| settled.take(0).is_none());
             drop(Settling::new(&settled));
             assert!(waits.join().unwrap());
             let settling = Settling::new(&settled);
             let waits = scope.spawn(|| settled.wait_until_used());
-            settling.finish(1);
+            settling.finish();
             settled.leave();
             waits.join().unwrap();
         });

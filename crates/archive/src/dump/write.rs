@@ -98,7 +98,7 @@ impl<'a> Writer<'a> {
     /// The map cannot be written.
     pub(crate) fn finish(self) -> Result<Counts, Fault> {
         if let Some(settling) = self.settling {
-            settling.finish(self.work.rows.len());
+            settling.finish();
         }
         self.map.map_or(Ok(()), |map| during(Function::Map, || map.end()))?;
         Ok(self.counts)

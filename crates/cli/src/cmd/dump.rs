@@ -89,7 +89,7 @@ pub(crate) fn gathering(gathering: Gathering) -> Option<Gather> {
 /// What each way of gathering takes on the same tree, or why it is not to be had.
 fn ways(question: &Question, out: &Out) -> Vec<(Gather, Result<Took, String>)> {
     let dirs: Vec<Vec<u8>> = question.sources.iter().filter(|source| is_dir(source)).cloned().collect();
-    let explained = walk::explain(&dirs).unwrap_or_default();
+    let explained = walk::explain(&dirs, false).unwrap_or_default();
     let refused = |gather: Gather| {
         let engines = explained.iter().map(|one| &one.plan.engines);
         let mut wanting = engines.filter(|engines| own_engine(gather, engines).is_none());
@@ -164,7 +164,7 @@ fn tell(
 fn explain(args: &Args, out: &Out) -> Done {
     let sources = args.sources.iter().map(|source| source.as_bytes().to_vec());
     let dirs: Vec<Vec<u8>> = sources.filter(|source| is_dir(source)).collect();
-    let explained = walk::explain(&dirs).map_err(unusable)?;
+    let explained = walk::explain(&dirs, false).map_err(unusable)?;
     let asked = gathering(args.gather);
     let mut rows = Vec::new();
     for Explained { path, plan, .. } in &explained {

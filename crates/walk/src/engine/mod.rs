@@ -72,13 +72,16 @@ pub struct Ground<'a> {
     pub noatime: bool,
     /// About how many entries there are below the directory, if that is known.
     pub expected: Option<u64>,
+    /// Whether what is dirty is written before anything is read, whichever engine it is.
+    pub is_written: bool,
 }
 
 impl<'a> Ground<'a> {
     /// Asks what is to be known.
     pub fn of(top: &'a Top, mount: Option<&'a Mount>) -> Ground<'a> {
         let statfs = fstatfs(&top.fd).unwrap_or_default();
-        Ground { top, mount, statfs, is_root: gate::process::is_root(), noatime: false, expected: None }
+        let is_root = gate::process::is_root();
+        Ground { top, mount, statfs, is_root, noatime: false, expected: None, is_written: false }
     }
 
     /// Whether owners are shown otherwise than they are stored.

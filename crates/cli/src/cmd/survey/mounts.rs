@@ -52,7 +52,7 @@ pub(super) fn table(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _: 
     // Perhaps twice: for DIR, and for what is below it.
     let patience = PATIENCE.min(ration.left() / 3);
     let dirs = [ground.dir().to_vec()];
-    let look = || walk::explain(&dirs).ok().map(|_| []);
+    let look = || walk::explain(&dirs, false).ok().map(|_| []);
     let silent = hangs
         && alone_within(&Bounds { grace: Duration::ZERO, ..Bounds::time(patience) }, look)
             .is_ok_and(|ran| ran.is_err());

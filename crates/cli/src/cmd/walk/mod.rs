@@ -59,6 +59,7 @@ fn question(args: &Args) -> Result<Question, Failed> {
         threads: args.jobs.map(usize::from),
         one_file_system: args.one_file_system,
         filter,
+        is_written: args.catalog.is_some(),
         ..Question::default()
     })
 }
@@ -219,7 +220,7 @@ fn plans(explained: Vec<Explained>) -> (Vec<Part>, Vec<Possible>) {
 
 /// `--explain`
 fn explain(question: &Question, out: &Out) -> Done {
-    let (parts, engines) = plans(walk::explain(&question.dirs).map_err(unusable)?);
+    let (parts, engines) = plans(walk::explain(&question.dirs, question.is_written).map_err(unusable)?);
     if out.json {
         out.envelope(SCHEMA, Walk { parts: &parts, explain: Some(&engines), ..Walk::default() }, &[])?;
     } else {

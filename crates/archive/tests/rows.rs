@@ -74,7 +74,7 @@ fn a_catalog_of_rows_is_that_of_a_walk() {
     let expected =
         ["0 /", "0 /a", "0 /b", "0 b/c", "0 b/c/y", "0 b/x", "0 /b.z", "0 /empty", "0 /link"].map(str::to_owned);
     assert_eq!(names(&reader), expected);
-    assert_eq!(reader.hashes(0).unwrap(), (0..9).map(hash).collect::<Vec<_>>());
+    assert_eq!(*reader.hashes(0).unwrap(), (0..9).map(hash).collect::<Vec<_>>());
     let metas: Vec<_> = (0..9).map(|row| rows.meta(row)).collect();
     assert_eq!(reader.numbers64(0, "ino").unwrap(), metas.iter().map(|meta| meta.ino).collect::<Vec<_>>());
     assert_eq!(
@@ -150,7 +150,7 @@ fn many_row_groups() {
     assert_eq!((about.entries, rows.len()), (70_071, 70_071));
     let reader = Reader::open(&bytes(&file)).unwrap();
     assert_eq!((reader.groups(), reader.rows(0), reader.rows(8)), (9, 8_758, 7));
-    let hashes: Vec<_> = (0..9).flat_map(|group| reader.hashes(group).unwrap()).collect();
+    let hashes: Vec<_> = (0..9).flat_map(|group| reader.hashes(group).unwrap().to_vec()).collect();
     assert!(hashes.into_iter().eq((0..70_071).map(hash)));
     let first = reader.names(1, "name").unwrap()[0].to_vec();
     assert_eq!(first, rows.name(8_758));

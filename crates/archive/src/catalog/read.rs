@@ -1,9 +1,10 @@
 //! Reads a catalog back, a column of a row group at a time.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::io;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, Once};
 
 use bytes::Bytes;
 use parquet::column::page::PageReader;
@@ -30,7 +31,12 @@ pub struct Reader {
     file: Arc<Source>,
     metadata: ParquetMetaData,
     about: About,
+    /// The hashes that were read last, with their row groups.
+    recent: Mutex<VecDeque<(usize, Hashes)>>,
 }
+
+/// The hashes of what is in the files of a row group, where they are known.
+pub type Hashes = Arc<Vec<Option<[u8; 32]>>>;
 
 /// A piece of a file, in memory.
 struct Piece {
@@ -187,7 +193,7 @@ impl Reader {
             Some(Err(Strange::Damaged)) => return Err(make_new(damaged)),
             Some(Ok(about)) => about,
         };
-        let reader = Reader { path: path.to_vec(), file, metadata, about };
+        let reader = Reader { path: path.to_vec(), file, metadata, about, recent: Mutex::default() };
         if !reader.is_sound(is_summed) { Err(make_new(damaged)) } else { Ok(reader) }
     }
 
@@ -348,9 +354,19 @@ impl Reader {
         })
     }
 
-    /// The hashes of what is in the files of a row group, where they are known.
-    pub fn hashes(&self, group: usize) -> std::result::Result<Vec<Option<[u8; 32]>>, Fault> {
-        self.some(group, "blake3", |hash| hash)
+    /// The hashes of what is in the files of a row group. Those that were read last are kept: what was a row group in one catalog is
+    /// in two of the next, one after the other.
+    pub fn hashes(&self, group: usize) -> std::result::Result<Hashes, Fault> {
+        const KEPT: usize = 3;
+        let recent = || self.recent.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some((_, hashes)) = recent().iter().find(|(known, _)| *known == group) {
+            return Ok(Arc::clone(hashes));
+        }
+        let hashes = Arc::new(self.some(group, "blake3", |hash| hash)?);
+        let mut recent = recent();
+        recent.truncate(KEPT - 1);
+        recent.push_front((group, Arc::clone(&hashes)));
+        Ok(hashes)
     }
 }
 

@@ -318,7 +318,7 @@ impl<'a> Known<'a> {
                     _ => continue,
                 };
                 let old = self.plan.kept_as.get(as_row).and_then(|old| old.checked_sub(1));
-                wanted.extend(old.filter(|_| self.rows.kind(as_row) == Type::File).map(|old| (old, nth)));
+                wanted.extend(old.map(|old| (old, nth)));
             }
             base.hashes(wanted, |nth, hash| hashes[nth] = Some(hash))?;
         }

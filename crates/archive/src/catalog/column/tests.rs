@@ -1,0 +1,147 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::column::page::PageReader;
+use parquet::column::reader::get_column_reader;
+use parquet::column::writer::get_column_writer;
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, FixedLenByteArrayType, Int32Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
+use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
+use proptest::prelude::*;
+use zstd::bulk::Compressor;
+
+use super::decode::runs;
+use super::*;
+
+fn column(of: &str) -> ColumnDescPtr {
+    let message = format!("message m {{ {of} a; }}");
+    SchemaDescriptor::new(Arc::new(parse_message_type(&message).unwrap())).column(0)
+}
+
+fn encoded(of: &str, how: How, put: impl Fn(&mut Chunk, &mut Compressor<'_>)) -> Encoded {
+    let (mut chunk, mut zstd) = (Chunk::new(column(of), how, 8), compressor().unwrap());
+    put(&mut chunk, &mut zstd);
+    chunk.close(&mut zstd).unwrap()
+}
+
+fn pages(Encoded { bytes, close, .. }: &Encoded) -> SerializedPageReader<Bytes> {
+    SerializedPageReader::new(Arc::new(bytes.clone()), &close.metadata, close.rows_written as usize, None).unwrap()
+}
+
+/// What the library reads: the values that are there, and of each row whether it has one.
+fn by_the_library<D: DataType>(encoded: &Encoded) -> (Vec<D::T>, Vec<i16>) {
+    let rows = encoded.close.rows_written as usize;
+    let reader = get_column_reader(encoded.close.metadata.column_descr_ptr(), Box::new(pages(encoded)));
+    let mut reader = D::get_column_reader(reader).unwrap();
+    let (mut values, mut there) = (Vec::new(), Vec::new());
+    while reader.read_records(rows, Some(&mut there), None, &mut values).unwrap().0 > 0 {}
+    (values, there)
+}
+
+fn names_of(encoded: &Encoded) -> Vec<Vec<u8>> {
+    Names::read(&mut pages(encoded), encoded.close.rows_written as usize).unwrap().iter().map(<[u8]>::to_vec).collect()
+}
+
+/// Values of which mostly several in turn are the same.
+fn in_turn<T: Clone + std::fmt::Debug>(of: impl Strategy<Value = T> + Clone) -> impl Strategy<Value = Vec<T>> {
+    let runs = proptest::collection::vec((of, 1..9usize), 1..60);
+    runs.prop_map(|runs| runs.into_iter().flat_map(|(value, n)| std::iter::repeat_n(value, n)).collect())
+}
+
+proptest! {
+    #[test]
+    fn numbers_come_back(values in in_turn(any::<u32>()), is_raw in any::<bool>()) {
+        let how = if is_raw { How::Raw } else { How::Plain };
+        let encoded = encoded("required int32", how, |to, _| to.numbers(values.iter().map(|n| n.to_le_bytes())));
+        let (library, _) = by_the_library::<Int32Type>(&encoded);
+        prop_assert!(library.iter().map(|n| n.cast_unsigned()).eq(values.iter().copied()));
+        let mut ours = Vec::new();
+        numbers(&mut pages(&encoded), values.len(), false, u32::from_le_bytes, |_, _| {}, &mut ours).unwrap();
+        prop_assert_eq!(ours, values);
+    }
+
+    #[test]
+    fn what_is_missing_stays_missing(values in in_turn(proptest::option::of(0..3u8)), are_alike in any::<bool>()) {
+        let hash = |n: &u8| [if are_alike { 7 } else { *n }; 32];
+        let values: Vec<Option<[u8; 32]>> = values.iter().map(|value| value.as_ref().map(hash)).collect();
+        let encoded = encoded("optional fixed_len_byte_array(32)", How::Raw, |to, _| to.maybe(values.iter().copied()));
+        let (library, there) = by_the_library::<FixedLenByteArrayType>(&encoded);
+        prop_assert!(library.iter().map(|hash| hash.data()).eq(values.iter().flatten().map(|hash| &hash[..])));
+        prop_assert!(there.iter().map(|there| *there == 1).eq(values.iter().map(Option::is_some)));
+        let (mut ours, mut there) = (Vec::new(), Vec::new());
+        let are = |is_there, rows| there.extend(std::iter::repeat_n(is_there, rows));
+        numbers(&mut pages(&encoded), values.len(), true, |hash: [u8; 32]| hash, are, &mut ours).unwrap();
+        prop_assert!(ours.iter().eq(values.iter().flatten()));
+        prop_assert!(there.into_iter().eq(values.iter().map(Option::is_some)));
+    }
+
+    #[test]
+    fn truth_comes_back(values in in_turn(any::<Option<bool>>())) {
+        let encoded = encoded("optional boolean", How::Plain, |to, _| {
+            to.maybe(values.iter().map(|value| value.map(|is| [u8::from(is)])));
+        });
+        let (library, there) = by_the_library::<BoolType>(&encoded);
+        prop_assert!(library.iter().eq(values.iter().flatten()));
+        prop_assert!(there.iter().map(|there| *there == 1).eq(values.iter().map(Option::is_some)));
+    }
+
+    /// With a dictionary, with one that is full before the end, and without.
+    #[test]
+    fn names_come_back(names in in_turn(proptest::collection::vec(any::<u8>(), 0..40)), is_plain in any::<bool>()) {
+        let how = if is_plain { How::Plain } else { How::Dictionary };
+        let encoded = encoded("required binary", how, |to, zstd| {
+            to.names(names.iter().map(|name| &name[..]), zstd).unwrap();
+        });
+        let (library, _) = by_the_library::<ByteArrayType>(&encoded);
+        prop_assert!(library.iter().map(ByteArray::data).eq(names.iter().map(|name| &name[..])));
+        prop_assert_eq!(names_of(&encoded), names);
+    }
+
+    /// Catalogs that the library wrote have packs in them.
+    #[test]
+    fn what_the_library_writes_is_read(names in in_turn("[a-z]{0,3}")) {
+        let mut file = TrackedWrite::new(Vec::new());
+        let properties = WriterProperties::builder().set_dictionary_enabled(true).build();
+        let pages = Box::new(SerializedPageWriter::new(&mut file));
+        let writer = get_column_writer(column("required binary"), properties.into(), pages);
+        let mut writer = ByteArrayType::get_column_writer(writer).unwrap();
+        let values: Vec<ByteArray> = names.iter().map(|name| name.as_str().into()).collect();
+        writer.write_batch(&values, None, None).unwrap();
+        let close = writer.close().unwrap();
+        let encoded = Encoded { bytes: file.into_inner().unwrap().into(), close, checksum: 0 };
+        prop_assert!(names_of(&encoded).iter().map(|name| &name[..]).eq(names.iter().map(|name| name.as_bytes())));
+    }
+
+    #[test]
+    fn no_numbers_are_too_strange(bytes in proptest::collection::vec(any::<u8>(), 0..40), bits in 0..33u32, left in 0..99usize) {
+        let mut taken = 0;
+        let all = runs(&bytes, bits, left, |_, times| {
+            taken += times;
+            Some(())
+        });
+        prop_assert_eq!(all.is_some(), taken == left);
+    }
+}
+
+#[test]
+fn a_page_has_its_checksum() {
+    let sound = encoded("required int32", How::Raw, |to, _| to.numbers((0..9u32).map(u32::to_le_bytes)));
+    assert_eq!(crc32fast::hash(&sound.bytes), sound.checksum);
+    assert!(pages(&sound).get_next_page().is_ok_and(|page| page.is_some()));
+    let mut bytes = sound.bytes.to_vec();
+    *bytes.last_mut().unwrap() ^= 1;
+    let damaged = Encoded { bytes: bytes.into(), ..sound };
+    assert!(pages(&damaged).get_next_page().is_err());
+}
+
+#[test]
+fn what_is_alike_stands_there_once() {
+    let of = |value: fn(u64) -> u64| {
+        encoded("required int64", How::Raw, |to, _| to.numbers((0..60_000).map(|n: u32| value(n.into()).to_le_bytes())))
+    };
+    assert!(of(|_| 1 << 40).bytes.len() < 100);
+    assert!(of(|n| n).bytes.len() > 8 * 60_000);
+}

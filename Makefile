@@ -20,6 +20,7 @@ test: setup-test
 	.ci/door
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+	cargo check --manifest-path fuzz/Cargo.toml --target-dir $(target) --locked --quiet
 	tools/test
 
 static: setup-static

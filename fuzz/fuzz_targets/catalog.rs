@@ -27,8 +27,8 @@ fuzz_target!(|bytes: &[u8]| {
         for column in ["ino", "size", "mtime", "ctime"] {
             assert!(reader.numbers64(group, column).map_or(true, |numbers| numbers.len() == rows));
         }
-        assert!(reader.maybe32(group, "generation").map_or(true, |numbers| numbers.len() == rows));
-        assert!(reader.maybe64(group, "btime").map_or(true, |numbers| numbers.len() == rows));
+        assert!(reader.maybe32(group, "generation", 0).map_or(true, |numbers| numbers.len() == rows));
+        assert!(reader.maybe64(group, "btime", 0).map_or(true, |numbers| numbers.len() == rows));
         assert!(reader.hashes(group).map_or(true, |hashes| hashes.len() == rows));
     }
 });

@@ -355,7 +355,7 @@ proptest! {
             for group in 0..reader.groups() {
                 let _ = (reader.names(group, "dir").map_err(told), reader.names(group, "name").map_err(told));
                 let _ = (reader.numbers32(group, "mode").map_err(told), reader.numbers64(group, "size").map_err(told));
-                let _ = (reader.maybe32(group, "generation").map_err(told), reader.maybe64(group, "btime").map_err(told));
+                let _ = (reader.maybe32(group, "generation", 0).map_err(told), reader.maybe64(group, "btime", 0).map_err(told));
             }
         }
     }

@@ -22,7 +22,7 @@ fn read(bytes: &[u8]) -> usize {
         whole += ["dir", "name"].iter().filter(|column| reader.names(group, column).is_ok()).count();
         whole += ["part", "mode", "top"].iter().filter(|column| reader.numbers32(group, column).is_ok()).count();
         whole += ["ino", "size", "ctime"].iter().filter(|column| reader.numbers64(group, column).is_ok()).count();
-        whole += usize::from(reader.maybe64(group, "btime").is_ok()) + usize::from(reader.hashes(group).is_ok());
+        whole += usize::from(reader.maybe64(group, "btime", 0).is_ok()) + usize::from(reader.hashes(group).is_ok());
     }
     whole
 }

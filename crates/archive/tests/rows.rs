@@ -78,8 +78,8 @@ fn a_catalog_of_rows_is_that_of_a_walk() {
     let metas: Vec<_> = (0..9).map(|row| rows.meta(row)).collect();
     assert_eq!(reader.numbers64(0, "ino").unwrap(), metas.iter().map(|meta| meta.ino).collect::<Vec<_>>());
     assert_eq!(
-        reader.maybe32(0, "btime_ns").unwrap(),
-        metas.iter().map(|meta| meta.btime.map(|t| t.nsec)).collect::<Vec<_>>()
+        reader.maybe32(0, "btime_ns", u32::MAX).unwrap(),
+        metas.iter().map(|meta| meta.btime.map_or(u32::MAX, |t| t.nsec)).collect::<Vec<_>>()
     );
 
     let since = |by| {

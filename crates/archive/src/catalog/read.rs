@@ -296,25 +296,30 @@ impl Reader {
         })
     }
 
-    /// A column of which some rows have a value.
+    /// A column of which some rows have a value, and what the others are to have.
     fn some<const N: usize, T: Copy>(
         &self,
         group: usize,
         name: &str,
         of: fn([u8; N]) -> T,
-    ) -> std::result::Result<Vec<Option<T>>, Fault> {
+        missing: T,
+    ) -> std::result::Result<Vec<T>, Fault> {
         self.column(group, name, |pages, is_optional| {
             let (mut there, mut values) = (Vec::new(), Vec::with_capacity(self.rows(group).min(GROUP)));
             let are = |is_there, rows| there.push((is_there, rows));
             numbers(pages, self.rows(group), is_optional, of, are, &mut values)?;
+            if there.iter().all(|(is_there, _)| *is_there) {
+                let len = values.len();
+                return Ok((values, len));
+            }
             let (mut all, mut left) = (Vec::with_capacity(values.len()), &values[..]);
             for (is_there, rows) in there {
                 if is_there {
                     let (some, later) = left.split_at_checked(rows).ok_or_else(damaged)?;
-                    all.extend(some.iter().copied().map(Some));
+                    all.extend_from_slice(some);
                     left = later;
                 } else {
-                    all.extend(std::iter::repeat_n(None, rows));
+                    all.extend(std::iter::repeat_n(missing, rows));
                 }
             }
             let len = all.len();
@@ -335,14 +340,14 @@ impl Reader {
         self.all(group, name, u64::from_le_bytes)
     }
 
-    /// A column of numbers of 32 bits, some of which may be missing.
-    pub fn maybe32(&self, group: usize, name: &str) -> std::result::Result<Vec<Option<u32>>, Fault> {
-        self.some(group, name, u32::from_le_bytes)
+    /// A column of numbers of 32 bits, some of which may be missing, and what stands in their places then.
+    pub fn maybe32(&self, group: usize, name: &str, missing: u32) -> std::result::Result<Vec<u32>, Fault> {
+        self.some(group, name, u32::from_le_bytes, missing)
     }
 
-    /// A column of numbers of 64 bits, some of which may be missing.
-    pub fn maybe64(&self, group: usize, name: &str) -> std::result::Result<Vec<Option<u64>>, Fault> {
-        self.some(group, name, u64::from_le_bytes)
+    /// A column of numbers of 64 bits, some of which may be missing, and what stands in their places then.
+    pub fn maybe64(&self, group: usize, name: &str, missing: u64) -> std::result::Result<Vec<u64>, Fault> {
+        self.some(group, name, u64::from_le_bytes, missing)
     }
 
     /// A column of names.
@@ -362,7 +367,7 @@ impl Reader {
         if let Some((_, hashes)) = recent().iter().find(|(known, _)| *known == group) {
             return Ok(Arc::clone(hashes));
         }
-        let hashes = Arc::new(self.some(group, "blake3", |hash| hash)?);
+        let hashes = Arc::new(self.some(group, "blake3", Some, None)?);
         let mut recent = recent();
         recent.truncate(KEPT - 1);
         recent.push_front((group, Arc::clone(&hashes)));
@@ -417,9 +422,9 @@ mod tests {
                 let is_optional = of.column_descr().max_def_level() > 0;
                 all += &match of.column_type() {
                     Type::BYTE_ARRAY => format!("{:?}", reader.names(group, column.name)?),
-                    Type::INT32 if is_optional => format!("{:?}", reader.maybe32(group, column.name)?),
+                    Type::INT32 if is_optional => format!("{:?}", reader.maybe32(group, column.name, 0)?),
                     Type::INT32 => format!("{:?}", reader.numbers32(group, column.name)?),
-                    Type::INT64 if is_optional => format!("{:?}", reader.maybe64(group, column.name)?),
+                    Type::INT64 if is_optional => format!("{:?}", reader.maybe64(group, column.name, 0)?),
                     Type::INT64 => format!("{:?}", reader.numbers64(group, column.name)?),
                     Type::FIXED_LEN_BYTE_ARRAY => format!("{:?}", reader.hashes(group)?),
                     // Nobody asks for it.

@@ -112,15 +112,15 @@ impl Worker for Comparer<'_> {
             }
             let identity = Identity::of(self.part.1, &meta);
             let path = if entry.name.is_empty() { dir.hash } else { digest::below(dir.hash, entry.name) };
-            let print = print(&meta);
+            let print = print(identity.who, &meta);
             let row = index.find(path);
             if let Some(row) = row {
-                let old = &index.rows()[row as usize];
-                if old.identity().is(&identity) && old.is_unchanged(print) {
-                    index.settle(row, Fate::Found);
+                let old = index.row(row);
+                if old.is_unchanged(&identity, print) {
+                    old.settle(Fate::Found);
                     continue;
                 }
-                index.settle(row, Fate::Doubtful);
+                old.settle(Fate::Doubtful);
             }
             let differs = Differs {
                 identity,

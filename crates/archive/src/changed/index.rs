@@ -1,8 +1,11 @@
-//! What the catalog says of each entry, small enough for all of them: 41 bytes for each, names left in the file.
+//! What the catalog says of each entry, small enough for all of them: 30 bytes for each, names left in the file.
+//!
+//! What must be the same for an entry to be unchanged is one number, and who it is is in that. On its own this is kept of directories
+//! only, which are found again by it wherever they are; of the few others that are asked for it is read from the file once more.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 use gate::heap::large_room;
 use walk::entry::{Time, Type};
@@ -17,116 +20,105 @@ use crate::catalog::{Fault, Reader};
 /// made, is the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
-    /// Number of the part, by the catalog; `NO_PART` for what the catalog does not have.
-    pub(crate) part: u32,
-    pub(crate) ino: u64,
+    /// What stands for the part that it is in, its number there and the time at which it was made: all that every way of gathering
+    /// can tell. None but those below the file API know generations.
+    pub(crate) who: u64,
     /// 0 where it is not known.
-    pub(crate) generation: u32,
-    /// Of the time at which it was made.
-    pub(crate) birth: u32,
+    generation: u32,
 }
 
 /// The part of what is in no part of the catalog.
-pub(crate) const NO_PART: u32 = u32::MAX >> 2;
+pub(crate) const NO_PART: u32 = u32::MAX;
+
+/// The nanoseconds of a time that is not known.
+const NEVER: u32 = u32::MAX;
 
 impl Identity {
+    /// Of what is in a part, by the catalog's number for it.
     pub(crate) fn of(part: u32, meta: &Meta) -> Identity {
-        Identity { part, ino: meta.ino, generation: meta.generation.unwrap_or(0), birth: birth(meta.btime) }
+        let (sec, nsec) = meta.btime.map_or((0, NEVER), |time| (time.sec, time.nsec));
+        Identity::new(part, meta.ino, (sec.cast_unsigned(), nsec), meta.generation.unwrap_or(0))
     }
 
-    /// What is the same for the same file, and nearly always another for another.
-    pub(crate) fn key(&self) -> (u32, u64) {
-        (self.part, self.ino)
+    fn new(part: u32, ino: u64, (sec, nsec): (u64, u32), generation: u32) -> Identity {
+        Identity { who: hashed([ino, u64::from(part) << 32 | u64::from(nsec), sec]), generation }
     }
 
     /// Whether both are the same file. A generation counts where both are known.
     pub(crate) fn is(&self, other: &Identity) -> bool {
-        let is_generation = self.generation == other.generation || self.generation == 0 || other.generation == 0;
-        self.may_be(other) && is_generation
-    }
-
-    /// Whether both are the same file, as far as every way of gathering can tell: none but those below the file API know generations.
-    pub(crate) fn may_be(&self, other: &Identity) -> bool {
-        (self.part, self.ino, self.birth) == (other.part, other.ino, other.birth)
+        self.who == other.who && is_generation(self.generation, other.generation)
     }
 }
 
-fn birth(btime: Option<Time>) -> u32 {
-    let bytes = |t: Time| u128::from(t.sec.cast_unsigned()) | u128::from(t.nsec) << u64::BITS;
-    btime.map_or(0, |t| xxh3_64(&bytes(t).to_le_bytes()) as u32 | 1)
+fn is_generation(one: u32, other: u32) -> bool {
+    one == other || one == 0 || other == 0
 }
 
-/// What must be the same for an entry to be unchanged, besides its identity. The times are compared, never put in order.
-pub(crate) fn print(meta: &Meta) -> u64 {
-    let mut bytes = [0; 40];
-    let words = [
-        u64::from(meta.mode) << 32 | u64::from(meta.mtime.nsec),
-        u64::from(meta.ctime.nsec),
-        meta.mtime.sec.cast_unsigned(),
-        meta.ctime.sec.cast_unsigned(),
+/// What must be the same for an entry to be unchanged, but for its generation. The times are compared, never put in order.
+pub(crate) fn print(who: u64, meta: &Meta) -> u64 {
+    let mode = u64::from(meta.mode) << 32;
+    let (mtime, ctime) = (meta.mtime, meta.ctime);
+    hashed([
+        who,
+        mode | u64::from(mtime.nsec),
+        ctime.nsec.into(),
+        mtime.sec.cast_unsigned(),
+        ctime.sec.cast_unsigned(),
         meta.size,
-    ];
-    for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-        *to = word.to_le_bytes();
-    }
-    xxh3_64(&bytes)
+    ])
+}
+
+fn hashed<const N: usize>(words: [u64; N]) -> u64 {
+    xxh3_64(words.map(u64::to_le_bytes).as_flattened())
 }
 
 /// A row of the catalog.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Old {
     /// What stands for its path.
     pub(crate) path: u64,
     print: u64,
-    ino: u64,
     generation: u32,
-    birth: u32,
-    /// The part's number, and two bits.
-    part: u32,
+    /// What has been found of it, and two bits.
+    state: AtomicU8,
 }
 
-const DIRECTORY: u32 = 1 << 31;
-const RACY: u32 = 1 << 30;
+const DIRECTORY: u8 = 1 << 7;
+const RACY: u8 = 1 << 6;
 
 impl Old {
-    #[cfg(test)]
-    pub(crate) fn new(path: u64, identity: &Identity, print: u64, is_dir: bool, may_be_since: bool) -> Old {
-        let mut old = Old { path, ..Old::default() };
-        old.set_identity(identity);
-        old.set_print(print, is_dir, may_be_since);
-        old
-    }
-
-    /// Says who it is; before [`Old::set_print`].
-    fn set_identity(&mut self, identity: &Identity) {
-        let &Identity { part, ino, generation, birth } = identity;
-        *self = Old { part: part.min(NO_PART), ino, generation, birth, ..*self };
-    }
-
-    /// Says what it is like.
-    fn set_print(&mut self, print: u64, is_dir: bool, may_be_since: bool) {
-        let bit = |is: bool, bit: u32| if is { bit } else { 0 };
+    fn set(&mut self, print: u64, is_dir: bool, may_be_since: bool) {
         self.print = print;
-        self.part |= bit(is_dir, DIRECTORY) | bit(may_be_since, RACY);
-    }
-
-    pub(crate) fn identity(&self) -> Identity {
-        let &Old { ino, generation, birth, .. } = self;
-        Identity { part: self.part & !(DIRECTORY | RACY), ino, generation, birth }
+        *self.state.get_mut() = if is_dir { DIRECTORY } else { 0 } | if may_be_since { RACY } else { 0 };
     }
 
     pub(crate) fn is_dir(&self) -> bool {
-        self.part & DIRECTORY != 0
+        self.state.load(Relaxed) & DIRECTORY != 0
     }
 
-    /// Whether a file that is the same, and looks so, is unchanged for certain.
-    pub(crate) fn is_unchanged(&self, print: u64) -> bool {
-        self.print == print && self.part & RACY == 0
+    /// Whether what looks so is it, unchanged for certain, as far as every way of gathering can tell.
+    pub(crate) fn may_be_unchanged(&self, print: u64) -> bool {
+        self.print == print && self.state.load(Relaxed) & RACY == 0
+    }
+
+    /// Whether a file that looks so is it, unchanged for certain.
+    pub(crate) fn is_unchanged(&self, identity: &Identity, print: u64) -> bool {
+        self.may_be_unchanged(print) && is_generation(self.generation, identity.generation)
+    }
+
+    pub(crate) fn fate(&self) -> Fate {
+        Fate::of(self.state.load(Relaxed))
+    }
+
+    /// Something has been found of it; what is better than that stays. Says whether this is better than what was known.
+    pub(crate) fn settle(&self, fate: Fate) -> bool {
+        let bits = self.state.load(Relaxed) & (DIRECTORY | RACY);
+        Fate::of(self.state.fetch_max(bits | fate as u8, Relaxed)) < fate
     }
 }
 
 /// What has been found of a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Fate {
     /// Nothing.
@@ -137,70 +129,142 @@ pub(crate) enum Fate {
     Found = 2,
 }
 
+impl Fate {
+    fn of(state: u8) -> Fate {
+        match state & !(DIRECTORY | RACY) {
+            0 => Fate::Missing,
+            1 => Fate::Doubtful,
+            _ => Fate::Found,
+        }
+    }
+}
+
+/// Which rows may have a path.
+struct Slots {
+    /// Rows, one more than they are, each at the first place from that of its path on that was free, and above them as many bits of
+    /// the path as there is room for; 0 is free.
+    slots: Vec<u32>,
+    /// How many bits a row takes.
+    bits: u32,
+}
+
+impl Slots {
+    /// With room for so many rows.
+    fn new(rows: usize) -> Slots {
+        let many = rows + rows / 2 + 1;
+        let mut slots = large_room(many).unwrap_or_default();
+        slots.resize(many, 0);
+        Slots { slots, bits: usize::BITS - rows.leading_zeros() }
+    }
+
+    /// The best place for a path.
+    fn best(&self, path: u64) -> usize {
+        ((u128::from(path) * self.slots.len() as u128) >> u64::BITS) as usize
+    }
+
+    /// What stands above a row for its path: the lower bits, since the upper ones say which place.
+    fn above(&self, path: u64) -> u32 {
+        (path << self.bits) as u32
+    }
+
+    /// Adds a row, of no more than there is room for.
+    fn add(&mut self, path: u64, row: u32) {
+        let mut at = self.best(path);
+        while self.slots[at] != 0 {
+            at = if at + 1 == self.slots.len() { 0 } else { at + 1 };
+        }
+        self.slots[at] = self.above(path) | (row + 1);
+    }
+
+    /// The rows that may have a path.
+    fn rows(&self, path: u64) -> impl Iterator<Item = u32> {
+        let (above, rows) = (self.above(path), !(u64::MAX << self.bits) as u32);
+        let (later, first) = self.slots.split_at(self.best(path));
+        let there = first.iter().chain(later).copied().take_while(|&there| there != 0);
+        there.filter(move |there| there & !rows == above).map(move |there| (there & rows) - 1)
+    }
+}
+
+/// What is known of directories.
+#[derive(Default)]
+struct Dirs {
+    /// How many rows are in each, by what stands for its path.
+    children: HashMap<u64, u32>,
+    /// Their rows, which rise, and who they are, but for generations.
+    who: Vec<(u32, u64)>,
+}
+
+impl Dirs {
+    fn add(&mut self, other: Dirs) {
+        other.children.into_iter().for_each(|(dir, n)| *self.children.entry(dir).or_default() += n);
+        self.who.extend(other.who);
+    }
+}
+
 /// Every row of a catalog, by path.
 pub(crate) struct Index {
     rows: Vec<Old>,
-    fates: Vec<AtomicU8>,
-    /// Places in `rows`, one more than they are; 0 is free.
-    slots: Vec<u32>,
+    slots: Slots,
     /// Places in the catalog, if not all of it was loaded; else empty.
     places: Vec<u32>,
-    /// How many of them are in a directory, by what stands for its path.
-    children: HashMap<u64, u32>,
+    /// Of those that were loaded.
+    dirs: Dirs,
 }
 
 impl Index {
-    /// Of rows, and of how many are in each directory.
-    pub(crate) fn new(rows: Vec<Old>, children: HashMap<u64, u32>) -> Index {
-        let many = (rows.len() * 2).next_power_of_two().max(2);
-        let mut slots = large_room(many).unwrap_or_default();
-        slots.resize(many, 0u32);
-        let mask = slots.len() - 1;
-        for (at, row) in rows.iter().enumerate() {
-            let mut slot = row.path as usize & mask;
-            while slots[slot] != 0 {
-                slot = (slot + 1) & mask;
-            }
-            slots[slot] = at as u32 + 1;
-        }
-        let fates = rows.iter().map(|_| AtomicU8::new(Fate::Missing as u8)).collect();
-        Index { rows, fates, slots, places: Vec::new(), children }
-    }
-
     /// Loads a catalog.
     pub(crate) fn load(reader: &Reader) -> Result<Index, Fault> {
-        let entries = reader.about().entries as usize;
-        let mut rows = large_room(entries).unwrap_or_default();
-        rows.resize(entries, Old::default());
-        let mut rest = &mut rows[..];
+        let (mut rows, mut slots) = empty(reader.about().entries as usize);
+        let (mut rest, mut first) = (&mut rows[..], 0);
         let groups = (0..reader.groups()).map(|group| {
             let (rows, later) = std::mem::take(&mut rest).split_at_mut(reader.rows(group));
             rest = later;
-            Mutex::new(rows)
+            let from = first;
+            first += rows.len() as u32;
+            Mutex::new((from, rows))
         });
-        let groups: Vec<Mutex<&mut [Old]>> = groups.collect();
-        let mut children: HashMap<u64, u32> = HashMap::new();
+        let groups: Vec<Mutex<(u32, &mut [Old])>> = groups.collect();
+        let mut dirs = Dirs::default();
         let read = |group: usize| {
-            let (mut rows, mut children) = (groups[group].lock().unwrap_or_else(|e| e.into_inner()), HashMap::new());
-            load(reader, group, 0..rows.len(), &mut rows, &mut children)?;
-            Ok(children)
+            let (first, rows) = &mut *groups[group].lock().unwrap_or_else(|e| e.into_inner());
+            load(reader, group, 0..rows.len(), (*first, rows))
         };
-        each_group(reader, read, |_, inside| {
-            inside.into_iter().for_each(|(dir, n)| *children.entry(dir).or_default() += n);
+        each_group(reader, read, |group, inside| {
+            let (first, rows) = &*groups[group].lock().unwrap_or_else(|e| e.into_inner());
+            (*first..).zip(rows.iter()).for_each(|(row, old)| slots.add(old.path, row));
+            dirs.add(inside);
         })?;
-        Ok(Index::new(rows, children))
+        dirs.who.sort_unstable();
+        Ok(Index { rows, slots, places: Vec::new(), dirs })
     }
 
     /// Loads some rows of a catalog, by their places, which rise. Row groups that none of them is in are not read.
     pub(crate) fn load_some(reader: &Reader, places: Vec<u32>) -> Result<Index, Fault> {
-        let (mut rows, mut children) = (Vec::new(), HashMap::new());
+        let ((mut rows, mut slots), mut dirs) = (empty(places.len()), Dirs::default());
+        let mut from = 0;
         for (group, first, here) in by_group(reader, &places) {
-            let from = rows.len();
-            rows.resize(from + here.len(), Old::default());
+            let into = (from as u32, &mut rows[from..from + here.len()]);
+            from += here.len();
             let here = here.iter().map(|&place| (u64::from(place) - first) as usize);
-            load(reader, group, here, &mut rows[from..], &mut children)?;
+            dirs.add(load(reader, group, here, into)?);
         }
-        Ok(Index { places, ..Index::new(rows, children) })
+        (0..).zip(&rows).for_each(|(row, old)| slots.add(old.path, row));
+        Ok(Index { rows, slots, places, dirs })
+    }
+
+    /// Of rows by what stands for their paths, and of how many are in each directory.
+    #[cfg(test)]
+    pub(crate) fn new(of: impl ExactSizeIterator<Item = (u64, Meta)>, children: HashMap<u64, u32>) -> Index {
+        let ((mut rows, mut slots), mut dirs) = (empty(of.len()), Dirs { children, who: Vec::new() });
+        for (row, (path, meta)) in (0..).zip(of) {
+            let Identity { who, generation } = Identity::of(0, &meta);
+            let old = &mut rows[row as usize];
+            (old.path, old.generation) = (path, generation);
+            old.set(print(who, &meta), meta.is_dir(), false);
+            slots.add(path, row);
+            dirs.who.extend(meta.is_dir().then_some((row, who)));
+        }
+        Index { rows, slots, places: Vec::new(), dirs }
     }
 
     /// The place of a row in the catalog.
@@ -213,9 +277,38 @@ impl Index {
         &self.rows
     }
 
+    /// A row.
+    pub(crate) fn row(&self, row: u32) -> &Old {
+        &self.rows[row as usize]
+    }
+
     /// How many rows are in the directory that had a path.
     pub(crate) fn children(&self, path: u64) -> u32 {
-        self.children.get(&path).copied().unwrap_or(0)
+        self.dirs.children.get(&path).copied().unwrap_or(0)
+    }
+
+    /// The rows of directories, which rise, and [`Identity::who`] each is.
+    pub(crate) fn dirs(&self) -> &[(u32, u64)] {
+        &self.dirs.who
+    }
+
+    /// The directory with a path, by its place in [`Index::dirs`], which is most likely this one.
+    pub(crate) fn find_dir_near(&self, path: u64, likely: usize) -> Option<usize> {
+        match self.dirs().get(likely) {
+            Some(&(row, _)) if self.row(row).path == path => Some(likely),
+            _ => self.find(path).and_then(|row| self.dirs().binary_search_by_key(&row, |&(row, _)| row).ok()),
+        }
+    }
+
+    /// Reads who some rows are, which rise.
+    pub(crate) fn identities(&self, reader: &Reader, rows: &[u32]) -> Result<Vec<Identity>, Fault> {
+        let places: Vec<u32> = rows.iter().map(|&row| self.place(row)).collect();
+        let mut all = Vec::with_capacity(places.len());
+        for (group, first, here) in by_group(reader, &places) {
+            let here = here.iter().map(|&place| (u64::from(place) - first) as usize);
+            identities(reader, group, here, |one| all.push(one))?;
+        }
+        Ok(all)
     }
 
     /// The row with a path, which is most likely this one.
@@ -228,77 +321,73 @@ impl Index {
 
     /// The row with a path.
     pub(crate) fn find(&self, path: u64) -> Option<u32> {
-        let mask = self.slots.len() - 1;
-        let mut slot = path as usize & mask;
-        loop {
-            let row = self.slots[slot].checked_sub(1)?;
-            if self.rows[row as usize].path == path {
-                return Some(row);
-            }
-            slot = (slot + 1) & mask;
-        }
-    }
-
-    pub(crate) fn fate(&self, row: u32) -> Fate {
-        match self.fates[row as usize].load(Ordering::Relaxed) {
-            0 => Fate::Missing,
-            1 => Fate::Doubtful,
-            _ => Fate::Found,
-        }
-    }
-
-    /// Something has been found of a row; what is better than that stays.
-    pub(crate) fn settle(&self, row: u32, fate: Fate) {
-        self.fates[row as usize].fetch_max(fate as u8, Ordering::Relaxed);
+        self.slots.rows(path).find(|&row| self.row(row).path == path)
     }
 }
 
-/// Loads rows of a row group, by their places in it, into as many; adds to `children` how many are in each directory. No more columns
-/// are held at once than need be.
+/// So many rows that nothing is known of, and room to find them.
+fn empty(many: usize) -> (Vec<Old>, Slots) {
+    let mut rows = large_room(many).unwrap_or_default();
+    rows.resize_with(many, Old::default);
+    (rows, Slots::new(many))
+}
+
+/// Loads rows of a row group, by their places in it, into as many, of which the first has this number. Says what there is to know of
+/// directories. No more columns are held at once than need be.
 fn load(
     reader: &Reader,
     group: usize,
     wanted: impl Iterator<Item = usize> + Clone,
-    into: &mut [Old],
-    children: &mut HashMap<u64, u32>,
-) -> Result<(), Fault> {
+    (first, into): (u32, &mut [Old]),
+) -> Result<Dirs, Fault> {
+    let mut all = Dirs::default();
     {
         let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
         let tops = reader.numbers32(group, "top")?;
         let mut dir: (u32, &[u8], u64) = (0, b"", digest::top(0));
         let mut inside = 0;
-        into.iter_mut().zip(wanted.clone()).for_each(|(old, row)| {
-            if (dir.0, dir.1) != (tops[row], &dirs[row]) {
-                *children.entry(dir.2).or_default() += std::mem::take(&mut inside);
-                dir = (tops[row], &dirs[row], hash(tops[row], &dirs[row]));
+        for (old, at) in into.iter_mut().zip(wanted.clone()) {
+            if (dir.0, dir.1) != (tops[at], &dirs[at]) {
+                *all.children.entry(dir.2).or_default() += std::mem::take(&mut inside);
+                dir = (tops[at], &dirs[at], hash(tops[at], &dirs[at]));
             }
-            let name = &names[row];
+            let name = &names[at];
             inside += u32::from(!name.is_empty());
             old.path = if name.is_empty() { dir.2 } else { digest::below(dir.2, name) };
-        });
-        *children.entry(dir.2).or_default() += inside;
+        }
+        *all.children.entry(dir.2).or_default() += inside;
     }
-    let time = |sec: u64, nsec: u32| Time { sec: sec.cast_signed(), nsec };
-    {
-        let (parts, inos) = (reader.numbers32(group, "part")?, reader.numbers64(group, "ino")?);
-        let generations = reader.maybe32(group, "generation")?;
-        let (btimes, btimes_ns) = (reader.maybe64(group, "btime")?, reader.maybe32(group, "btime_ns")?);
-        into.iter_mut().zip(wanted.clone()).for_each(|(old, row)| {
-            let btime = btimes[row].zip(btimes_ns[row]).map(|(sec, nsec)| time(sec, nsec));
-            let meta = Meta { ino: inos[row], btime, generation: generations[row], ..Meta::default() };
-            old.set_identity(&Identity::of(parts[row], &meta));
-        });
-    }
+    let mut left = into.iter_mut();
+    identities(reader, group, wanted.clone(), |Identity { who, generation }| {
+        // Until all is known that is to be in the print.
+        left.next().into_iter().for_each(|old| (old.print, old.generation) = (who, generation));
+    })?;
     let at_rest_before = reader.about().at_rest_before();
     let (modes, sizes) = (reader.numbers32(group, "mode")?, reader.numbers64(group, "size")?);
     let (mtimes, mtimes_ns) = (reader.numbers64(group, "mtime")?, reader.numbers32(group, "mtime_ns")?);
     let (ctimes, ctimes_ns) = (reader.numbers64(group, "ctime")?, reader.numbers32(group, "ctime_ns")?);
-    into.iter_mut().zip(wanted.clone()).for_each(|(old, row)| {
-        let (mtime, ctime) = (time(mtimes[row], mtimes_ns[row]), time(ctimes[row], ctimes_ns[row]));
-        let meta = Meta { mode: modes[row], size: sizes[row], mtime, ctime, ..Meta::default() };
-        let is_dir = Type::of_mode(meta.mode) == Type::Directory;
-        old.set_print(print(&meta), is_dir, may_be_since(ctime, at_rest_before));
-    });
+    let time = |sec: u64, nsec: u32| Time { sec: sec.cast_signed(), nsec };
+    for ((row, old), at) in (first..).zip(into).zip(wanted) {
+        let (mtime, ctime) = (time(mtimes[at], mtimes_ns[at]), time(ctimes[at], ctimes_ns[at]));
+        let meta = Meta { mode: modes[at], size: sizes[at], mtime, ctime, ..Meta::default() };
+        let (who, is_dir) = (old.print, Type::of_mode(meta.mode) == Type::Directory);
+        all.who.extend(is_dir.then_some((row, who)));
+        old.set(print(who, &meta), is_dir, may_be_since(ctime, at_rest_before));
+    }
+    Ok(all)
+}
+
+/// Reads who some rows of a row group are, by their places in it.
+fn identities(
+    reader: &Reader,
+    group: usize,
+    wanted: impl Iterator<Item = usize>,
+    mut take: impl FnMut(Identity),
+) -> Result<(), Fault> {
+    let (parts, inos) = (reader.numbers32(group, "part")?, reader.numbers64(group, "ino")?);
+    let generations = reader.maybe32(group, "generation", 0)?;
+    let (btimes, btimes_ns) = (reader.maybe64(group, "btime", 0)?, reader.maybe32(group, "btime_ns", NEVER)?);
+    wanted.for_each(|at| take(Identity::new(parts[at], inos[at], (btimes[at], btimes_ns[at]), generations[at])));
     Ok(())
 }
 
@@ -316,7 +405,7 @@ pub(crate) fn each_group<T>(
     let (groups, next, taken) = (reader.groups(), AtomicUsize::new(0), Mutex::new((take, None)));
     let work = || {
         loop {
-            let group = next.fetch_add(1, Ordering::Relaxed);
+            let group = next.fetch_add(1, Relaxed);
             if group >= groups {
                 return;
             }
@@ -325,7 +414,7 @@ pub(crate) fn each_group<T>(
             match read {
                 Ok(read) => take(group, read),
                 Err(fault) => {
-                    next.store(groups, Ordering::Relaxed);
+                    next.store(groups, Relaxed);
                     failed.get_or_insert(fault);
                 }
             }
@@ -359,4 +448,53 @@ pub(crate) fn by_group<'a>(reader: &Reader, places: &'a [u32]) -> impl Iterator<
 pub(crate) fn hash(top: u32, path: &[u8]) -> u64 {
     let parts = path.split(|&b| b == b'/').filter(|part| !part.is_empty());
     parts.fold(digest::top(top as usize), digest::below)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// From the first path on, which may be near the end, and with some that are to be at the same place.
+        #[test]
+        fn rows_are_found_by_their_paths(first: u64, steps in proptest::collection::vec(1..4u64, 0..99), is_far: bool) {
+            let step = if is_far { 1 << 57 } else { 1 };
+            let mut path = first;
+            let paths: Vec<u64> = steps
+                .iter()
+                .map(|n| {
+                    path = path.wrapping_add(n * step);
+                    path
+                })
+                .collect();
+            let index = Index::new(paths.iter().map(|&path| (path, Meta::default())), HashMap::new());
+            for path in paths.iter().copied().chain([first, path.wrapping_add(1), 0, u64::MAX]) {
+                let found = index.find(path).map(|row| paths[row as usize]);
+                prop_assert_eq!(found, Some(path).filter(|path| paths.contains(path)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_generation_counts_where_both_are_known() {
+        let meta = |generation| Meta { ino: 7, generation, ..Meta::default() };
+        let identity = |generation| Identity::of(0, &meta(generation));
+        let is = |then, now| {
+            let index = Index::new([(1, meta(then))].into_iter(), HashMap::new());
+            let is_unchanged = index.row(0).is_unchanged(&identity(now), print(identity(now).who, &meta(now)));
+            assert_eq!(is_unchanged, identity(then).is(&identity(now)));
+            is_unchanged
+        };
+        assert!(is(None, None) && is(None, Some(3)) && is(Some(3), None) && is(Some(3), Some(3)));
+        assert!(!is(Some(3), Some(4)));
+    }
+
+    #[test]
+    fn what_is_better_stays() {
+        let old = Old::default();
+        assert!(old.settle(Fate::Doubtful) && !old.settle(Fate::Doubtful) && old.settle(Fate::Found));
+        assert!(!old.settle(Fate::Doubtful) && old.fate() == Fate::Found);
+    }
 }

@@ -130,7 +130,7 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
     }
     if let Some(written) = written::written(&reader, question, &top, &mounts)? {
         let (entries, carried) =
-            named(&reader, &written.index, &written.found, &resolve(&written.index, &written.found))?;
+            named(&reader, &written.index, &written.found, &resolve(&reader, &written.index, &written.found)?)?;
         return Ok(Answer { engine: By::Btrfs.name(), why: written.why, entries, carried, ..Answer::default() });
     }
     drop(top);
@@ -169,7 +169,7 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
         (walk_to(&compare)?, desk.take_warnings(), None)
     };
     let found = compare.into_found();
-    let outcomes = resolve(&index, &found);
+    let outcomes = resolve(&reader, &index, &found)?;
     let (entries, carried) = named(&reader, &index, &found, &outcomes)?;
     let (engine, why) = said(&walked, "entries were compared with the catalog one by one");
     Ok(Answer { engine, why, entries, carried, warnings, update })
@@ -268,7 +268,7 @@ fn named(reader: &Reader, index: &Index, found: &Found, outcomes: &[Outcome]) ->
                 path: names.remove(&index.place(row)).unwrap_or_default(),
                 change: Change::Removed,
                 from: None,
-                is_dir: index.rows()[row as usize].is_dir(),
+                is_dir: index.row(row).is_dir(),
             }),
         }
     }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::compare::Found;
 use super::index::{Fate, Index};
+use crate::catalog::{Fault, Reader};
 
 /// What became of an entry. Entries are by their place in [`Found::entries`], rows by their place in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,17 +20,25 @@ pub(super) enum Outcome {
 }
 
 /// Settles every entry that differs and every row.
-pub(super) fn resolve(index: &Index, found: &Found) -> Vec<Outcome> {
-    let rows = index.rows();
+///
+/// # Errors
+/// The catalog cannot be read.
+pub(super) fn resolve(reader: &Reader, index: &Index, found: &Found) -> Result<Vec<Outcome>, Fault> {
+    let is_lost = |&row: &u32| index.row(row).fate() != Fate::Found;
     let mut outcomes = Vec::new();
+
+    // The rows that have not been found as they were, and who they are. They go by their places among these.
+    let lost: Vec<u32> = (0..index.rows().len() as u32).filter(is_lost).collect();
+    let identities = index.identities(reader, &lost)?;
+    let place = |row: u32| lost.binary_search(&row).ok();
 
     // What is where it was, and the same file, has changed in place. None of that is looked for elsewhere.
     let mut order: Vec<usize> = Vec::with_capacity(found.entries.len());
     let mut in_place: Vec<(usize, u32)> = Vec::new();
     for (at, entry) in found.entries.iter().enumerate() {
-        match entry.row().filter(|&row| rows[row as usize].identity().is(&entry.identity)) {
+        match entry.row().filter(|&row| place(row).is_some_and(|nth| identities[nth].is(&entry.identity))) {
             Some(row) => {
-                index.settle(row, Fate::Found);
+                index.row(row).settle(Fate::Found);
                 in_place.push((at, row));
             }
             None => order.push(at),
@@ -37,9 +46,8 @@ pub(super) fn resolve(index: &Index, found: &Found) -> Vec<Outcome> {
     }
 
     // Rows whose file is no longer at their path, by identity.
-    let key = |row: u32| (rows[row as usize].identity().part, rows[row as usize].identity().ino);
-    let mut homeless: Vec<u32> = (0..rows.len() as u32).filter(|&row| index.fate(row) != Fate::Found).collect();
-    homeless.sort_by_key(|&row| (key(row), rows[row as usize].path));
+    let mut homeless: Vec<usize> = (0..lost.len()).filter(|&nth| is_lost(&lost[nth])).collect();
+    homeless.sort_by_key(|&nth| (identities[nth].who, index.row(lost[nth]).path));
 
     // From above: the directory before what is in it; else in an order that does not depend on who walked. `moved` leads from
     // where a directory is to where it was.
@@ -47,26 +55,26 @@ pub(super) fn resolve(index: &Index, found: &Found) -> Vec<Outcome> {
     let mut moved: HashMap<u64, u64> = HashMap::new();
     for at in order {
         let entry = &found.entries[at];
-        let is_free = |row: u32| index.fate(row) != Fate::Found && rows[row as usize].identity().is(&entry.identity);
+        let is_free = |nth: usize| is_lost(&lost[nth]) && identities[nth].is(&entry.identity);
         let was = moved.get(&entry.parent).map(|&dir| found.in_other(entry, dir));
-        let carried = was.and_then(|path| index.find(path)).filter(|&row| is_free(row));
+        let carried = was.and_then(|path| place(index.find(path)?)).filter(|&nth| is_free(nth));
         let renamed = || {
-            let from = homeless.partition_point(|&row| key(row) < (entry.identity.part, entry.identity.ino));
-            let same =
-                homeless[from..].iter().take_while(|&&row| key(row) == (entry.identity.part, entry.identity.ino));
-            same.copied().find(|&row| is_free(row) && rows[row as usize].is_dir() == entry.is_dir)
+            let from = homeless.partition_point(|&nth| identities[nth].who < entry.identity.who);
+            let mut same =
+                homeless[from..].iter().copied().take_while(|&nth| identities[nth].who == entry.identity.who);
+            same.find(|&nth| is_free(nth) && index.row(lost[nth]).is_dir() == entry.is_dir)
         };
-        let row = carried.or_else(renamed);
+        let row = carried.or_else(renamed).map(|nth| lost[nth]);
         outcomes.push(match row {
             Some(row) if carried.is_none() => Outcome::Renamed(at, row),
-            Some(row) if rows[row as usize].is_unchanged(entry.print) => Outcome::Carried(at),
+            Some(row) if index.row(row).may_be_unchanged(entry.print) => Outcome::Carried(at),
             Some(_) => Outcome::Changed(at),
             None => Outcome::Added(at),
         });
         if let Some(row) = row {
-            index.settle(row, Fate::Found);
+            index.row(row).settle(Fate::Found);
             if entry.is_dir {
-                moved.insert(entry.path, rows[row as usize].path);
+                moved.insert(entry.path, index.row(row).path);
             }
         }
     }
@@ -82,7 +90,7 @@ pub(super) fn resolve(index: &Index, found: &Found) -> Vec<Outcome> {
     let mut replaced = Vec::new();
     for outcome in &mut outcomes {
         if let Outcome::Added(at) = *outcome
-            && let Some(row) = found.entries[at].row().filter(|&row| index.fate(row) != Fate::Found)
+            && let Some(row) = found.entries[at].row().filter(is_lost)
         {
             match stayed_behind(at) {
                 true => replaced.push(Outcome::Removed(row)),
@@ -91,7 +99,7 @@ pub(super) fn resolve(index: &Index, found: &Found) -> Vec<Outcome> {
         }
     }
     outcomes.append(&mut replaced);
-    let is_missing = |&row: &u32| index.fate(row) == Fate::Missing;
-    outcomes.extend(homeless.into_iter().filter(is_missing).map(Outcome::Removed));
-    outcomes
+    let is_missing = |&row: &u32| index.row(row).fate() == Fate::Missing;
+    outcomes.extend(homeless.into_iter().map(|nth| lost[nth]).filter(is_missing).map(Outcome::Removed));
+    Ok(outcomes)
 }

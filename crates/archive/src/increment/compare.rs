@@ -8,7 +8,7 @@ use walk::digest;
 use super::moves::{Dir, Moves, OldName, Step, moves};
 use crate::beside::beside;
 use crate::catalog::Fault;
-use crate::changed::index::{Fate as Known, Identity, Index, NO_PART};
+use crate::changed::index::{Fate as Known, Identity, Index};
 
 /// An entry as it is now.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +36,8 @@ pub(super) enum Fate {
     Dumped,
     /// It is a directory in the archive, and another one is in its place, which is to be purged first.
     Replaces,
-    /// It is in the archive as a further name of this entry, which is kept.
-    Link(u32),
+    /// It is in the archive as a further name of another entry, which is kept.
+    Link,
 }
 
 /// What becomes of all.
@@ -45,6 +45,8 @@ pub(super) enum Fate {
 pub(super) struct Outcome {
     /// Of each entry.
     pub(super) fates: Vec<Fate>,
+    /// What those are names of that are linked.
+    pub(super) links: HashMap<u32, u32>,
     /// The row of the catalog that an entry is kept as, one more than it is; 0 for none.
     pub(super) rows: Vec<u32>,
     /// The renames before all else. Their tops are rows.
@@ -55,16 +57,15 @@ pub(super) struct Outcome {
     pub(super) removed: u64,
 }
 
-/// Compares the entries `0..len`, which `entry` gives; `dirs` are those that are directories, and `is_linked` says with less ado which
-/// of the others have several names. `top` gives what stands for the name of a top, by its row; `names` the names of rows of the
-/// catalog, with what stands for the names of their tops.
+/// Compares the entries `0..len`, which `entry` gives; `dirs` are those that are directories. `top` gives what stands for the name of a
+/// top, by its row; `names` the names of rows of the catalog, with what stands for the names of their tops.
 ///
 /// # Errors
 /// Those of `names`.
 pub(super) fn compare<'a>(
     len: u32,
     entry: impl Fn(u32) -> Now<'a> + Sync,
-    (dirs, is_linked): (impl Iterator<Item = u32>, impl Fn(u32) -> bool),
+    dirs: impl Iterator<Item = u32>,
     top: impl Fn(u32) -> u64 + Sync,
     then: &Index,
     names: impl FnOnce(&[u32]) -> Result<Vec<(u64, OldName)>, Fault>,
@@ -74,7 +75,7 @@ pub(super) fn compare<'a>(
         now.add(row, &entry(row), || top(row), then);
     }
     let old = now.find_homes(then, names)?;
-    let was_dir = |was| then.find(was).map(|row| then.rows()[row as usize].is_dir());
+    let was_dir = |was| then.find(was).map(|row| then.row(row).is_dir());
     let Moves { kept, is_taken, mut steps } = moves(&now.dirs, &now.unmoved, old, was_dir);
     steps.iter_mut().for_each(|step| step.top = now.rows[step.top as usize]);
 
@@ -87,8 +88,9 @@ pub(super) fn compare<'a>(
             is_touched[dir].store(true, Relaxed);
         }
     };
+    let find = |old: u32| u64::from(then.row(old).settle(Known::Found));
     let some = |first: u32, fates: &mut [Fate], rows: &mut [u32]| {
-        let (mut linked, mut renamed) = (HashSet::new(), 0);
+        let mut piece = Piece::default();
         // Most entries are in the directory of the one before, and follow it in the catalog too.
         let mut within: Option<(u32, usize)> = None;
         let mut likely = 0;
@@ -107,38 +109,35 @@ pub(super) fn compare<'a>(
             likely = in_its_place.map_or(likely, |row| row + 1);
             let is_there = if let Some(at) = entry.is_dir.then(|| now.place(row)).flatten() {
                 let is_there = kept[at].is_some() && kept[at] == at_its_path;
-                let old = kept[at].and_then(|was| then.find(was));
-                let is_same = old.is_some_and(|old| then.rows()[old as usize].is_unchanged(entry.print));
+                let old = if is_there { in_its_place } else { kept[at].and_then(|was| then.find(was)) };
+                let is_same = old.is_some_and(|old| then.row(old).may_be_unchanged(entry.print));
                 touch(at, parent.is_none() || !is_there || !is_same);
-                renamed += u64::from(kept[at].is_some() && !is_there);
+                piece.renamed += u64::from(kept[at].is_some() && !is_there);
                 *kept_as = old.map_or(0, |old| old + 1);
-                old.into_iter().for_each(|old| then.settle(old, Known::Found));
+                piece.found += old.map_or(0, find);
                 is_there
             } else {
-                let is_same = |&old: &u32| {
-                    let old = &then.rows()[old as usize];
-                    !old.is_dir() && old.identity().is(&entry.identity) && old.is_unchanged(entry.print)
-                };
-                let old = in_its_place.filter(is_same);
+                let old = in_its_place.filter(|&old| then.row(old).is_unchanged(&entry.identity, entry.print));
                 *kept_as = old.map_or(0, |old| old + 1);
                 *fate = if old.is_some() { Fate::Kept } else { Fate::Dumped };
-                if old.is_none() && entry.nlink > 1 {
-                    linked.insert(entry.identity.key());
+                if entry.nlink > 1 {
+                    piece.linked.push(row);
                 }
                 old.is_some()
             };
-            in_its_place.into_iter().for_each(|old| then.settle(old, Known::Found));
+            piece.found += in_its_place.map_or(0, find);
             if let Some(parent) = parent {
                 stays[parent].fetch_add(u32::from(is_there), Relaxed);
                 touch(parent, !is_there);
             }
         }
-        (linked, renamed)
+        piece
     };
-    let (mut linked, mut renamed) = (HashSet::new(), 0);
-    for (some_linked, some_renamed) in in_pieces(&mut fates, &mut rows, some) {
-        linked.extend(some_linked);
-        renamed += some_renamed;
+    let (mut linked, mut renamed, mut found) = (Vec::new(), 0, 0);
+    for piece in in_pieces(&mut fates, &mut rows, some) {
+        linked.extend(piece.linked);
+        renamed += piece.renamed;
+        found += piece.found;
     }
     for (at, &row) in now.rows.iter().enumerate() {
         fates[row as usize] = match kept[at] {
@@ -147,9 +146,21 @@ pub(super) fn compare<'a>(
             _ => Fate::Dumped,
         };
     }
-    link(len, entry, is_linked, &linked, &mut fates);
-    let removed = (0..then.rows().len() as u32).filter(|&row| then.fate(row) != Known::Found).count() as u64;
-    Ok(Outcome { fates, rows, steps, renamed, removed })
+    let links = link(entry, &linked, &fates);
+    links.keys().for_each(|&row| fates[row as usize] = Fate::Link);
+    let removed = then.rows().len() as u64 - found;
+    Ok(Outcome { fates, links, rows, steps, renamed, removed })
+}
+
+/// What came of some entries.
+#[derive(Default)]
+struct Piece {
+    /// Those that are no directories and have several names.
+    linked: Vec<u32>,
+    /// How many directories are not where they were.
+    renamed: u64,
+    /// How many rows of the catalog have been found by them.
+    found: u64,
 }
 
 /// Does something with pieces of two lists that are as long, each in a thread, one of them in this one, and gives what came of
@@ -176,37 +187,26 @@ fn in_pieces<A: Send, B: Send, T: Send>(
     })
 }
 
-/// Makes further names of what is kept of those entries that must be dumped and are the same.
-fn link<'a>(
-    len: u32,
-    entry: impl Fn(u32) -> Now<'a>,
-    is_linked: impl Fn(u32) -> bool,
-    linked: &HashSet<(u32, u64)>,
-    fates: &mut [Fate],
-) {
-    if linked.is_empty() {
-        return;
-    }
-    let candidates: Vec<u32> = (0..len).filter(|&row| is_linked(row)).collect();
-    let of = |wanted: Fate, row: u32, fates: &[Fate]| {
-        let is_wanted = |entry: &Now<'_>| linked.contains(&entry.identity.key());
-        Some(row).filter(|&row| fates[row as usize] == wanted).map(&entry).filter(is_wanted)
+/// Of the entries that have several names, in their order, finds those that must be dumped and are the same as what is kept: each, and
+/// what it is a further name of.
+fn link<'a>(entry: impl Fn(u32) -> Now<'a>, linked: &[u32], fates: &[Fate]) -> HashMap<u32, u32> {
+    let entry = &entry;
+    let of = |wanted: Fate| {
+        let these = linked.iter().copied().filter(move |&row| fates[row as usize] == wanted);
+        these.map(move |row| (row, entry(row)))
     };
-    let mut names: HashMap<(u32, u64), (u32, Identity, u64)> = HashMap::new();
-    for &row in &candidates {
-        if let Some(entry) = of(Fate::Kept, row, fates) {
-            names.entry(entry.identity.key()).or_insert((row, entry.identity, entry.print));
+    let wanted: HashSet<u64> = of(Fate::Dumped).map(|(_, entry)| entry.identity.who).collect();
+    let mut names: HashMap<u64, (u32, Now<'_>)> = HashMap::new();
+    if !wanted.is_empty() {
+        for (row, entry) in of(Fate::Kept).filter(|(_, entry)| wanted.contains(&entry.identity.who)) {
+            names.entry(entry.identity.who).or_insert((row, entry));
         }
     }
-    for &row in &candidates {
-        if let Some(entry) = of(Fate::Dumped, row, fates)
-            && let Some((kept, identity, print)) = names.get(&entry.identity.key())
-            && identity.is(&entry.identity)
-            && *print == entry.print
-        {
-            fates[row as usize] = Fate::Link(*kept);
-        }
-    }
+    let same = of(Fate::Dumped).filter_map(|(row, entry)| {
+        let (kept, known) = names.get(&entry.identity.who)?;
+        (known.identity.is(&entry.identity) && known.print == entry.print).then_some((row, *kept))
+    });
+    same.collect()
 }
 
 /// The directories as they are now. Which was which is told by what every way of gathering knows, so that all write the same
@@ -221,7 +221,9 @@ struct Directories<'a> {
     /// What stands for the name of each one's top.
     tops: Vec<u64>,
     /// Those that are not, by who they are.
-    homeless: HashMap<(u32, u64), Vec<(u32, Identity)>>,
+    homeless: HashMap<u64, Vec<u32>>,
+    /// Which of the catalog's the next one most likely was.
+    likely: usize,
 }
 
 impl<'a> Directories<'a> {
@@ -237,11 +239,9 @@ impl<'a> Directories<'a> {
             None => Some(top()),
             Some(parent) if self.unmoved[parent] => {
                 let path = self.dirs[parent].was.map(|dir| digest::below(dir, entry.name));
-                let is_it = |&row: &u32| {
-                    let old = &then.rows()[row as usize];
-                    old.is_dir() && old.identity().may_be(&entry.identity)
-                };
-                path.filter(|&path| then.find(path).filter(is_it).is_some())
+                let old = path.and_then(|path| then.find_dir_near(path, self.likely));
+                self.likely = old.map_or(self.likely, |old| old + 1);
+                path.filter(|_| old.is_some_and(|old| then.dirs()[old].1 == entry.identity.who))
             }
             Some(_) => None,
         };
@@ -249,8 +249,8 @@ impl<'a> Directories<'a> {
         self.unmoved.push(was.is_some());
         self.tops.push(parent.map_or(was.unwrap_or_default(), |parent| self.tops[parent]));
         self.dirs.push(Dir { parent: parent.unwrap_or(at) as u32, name: entry.name, was });
-        if was.is_none() && entry.identity.part != NO_PART {
-            self.homeless.entry(entry.identity.key()).or_default().push((at as u32, entry.identity));
+        if was.is_none() {
+            self.homeless.entry(entry.identity.who).or_default().push(at as u32);
         }
     }
 
@@ -264,18 +264,15 @@ impl<'a> Directories<'a> {
             return Ok(HashMap::new());
         }
         let taken: HashSet<u64> = self.dirs.iter().filter_map(|dir| dir.was).collect();
-        let rows = then.rows().iter().enumerate();
-        let homes = rows.filter(|(_, old)| {
-            old.is_dir() && self.homeless.contains_key(&old.identity().key()) && !taken.contains(&old.path)
-        });
-        let homes: Vec<u32> = homes.map(|(row, _)| row as u32).collect();
+        let mut homes = then.dirs().to_vec();
+        homes.retain(|&(row, who)| self.homeless.contains_key(&who) && !taken.contains(&then.row(row).path));
+        let rows: Vec<u32> = homes.iter().map(|&(row, _)| row).collect();
         let mut old = HashMap::new();
-        for (&row, (top, name)) in homes.iter().zip(names(&homes)?) {
-            let (path, identity) = (then.rows()[row as usize].path, then.rows()[row as usize].identity());
-            let same = self.homeless.get(&identity.key()).into_iter().flatten();
-            let mut free =
-                same.filter(|(at, _)| self.dirs[*at as usize].was.is_none() && self.tops[*at as usize] == top);
-            if let Some(&(at, _)) = free.find(|(_, now)| now.may_be(&identity))
+        for ((row, who), (top, name)) in homes.into_iter().zip(names(&rows)?) {
+            let path = then.row(row).path;
+            let mut same = self.homeless.get(&who).into_iter().flatten();
+            let is_free = |at: usize| self.dirs[at].was.is_none() && self.tops[at] == top;
+            if let Some(&at) = same.find(|&&at| is_free(at as usize))
                 && !old.contains_key(&path)
             {
                 self.dirs[at as usize].was = Some(path);

@@ -138,20 +138,19 @@ impl Base {
         let entry = |row: u32| {
             let row = row as usize;
             let meta = rows.meta(row);
+            let identity = Identity::of(parts.get(rows.part(row)).copied().unwrap_or(NO_PART), &meta);
             Now {
                 parent: rows.parent(row).map(|parent| parent as u32),
                 name: rows.name(row),
-                identity: Identity::of(parts.get(rows.part(row)).copied().unwrap_or(NO_PART), &meta),
-                print: print(&meta),
+                identity,
+                print: print(identity.who, &meta),
                 is_dir: meta.is_dir(),
                 nlink: meta.nlink,
             }
         };
         let top = |row: u32| digest::top(rows.top(row as usize));
-        let is_linked = |row: u32| rows.is_linked(row as usize);
-        let outcome = compare(rows.len() as u32, entry, (rows.directories(), is_linked), top, &index, |wanted| {
-            self.names(wanted)
-        })?;
+        let names = |wanted: &[u32]| self.names(wanted);
+        let outcome = compare(rows.len() as u32, entry, rows.directories(), top, &index, names)?;
         drop(index);
         let mut plan = planned(rows, &outcome);
         plan.kept_as = outcome.rows;
@@ -179,7 +178,7 @@ impl Base {
     /// there is to be removed.
     fn are_directories_still(&self, rows: &Rows, index: &Index) -> Result<(), Fault> {
         for (nth, source) in rows.sources().iter().enumerate() {
-            let was_dir = index.find(digest::top(nth)).map(|row| index.rows()[row as usize].is_dir());
+            let was_dir = index.find(digest::top(nth)).map(|row| index.row(row).is_dir());
             let is_dir = source.rows.start < rows.len() && rows.is_dir(source.rows.start);
             if was_dir.is_some_and(|was_dir| was_dir != is_dir) {
                 let path = shown(&source.path);
@@ -252,7 +251,7 @@ fn planned(rows: &Rows, outcome: &Outcome) -> Plan {
     for (row, fate) in outcome.fates.iter().enumerate() {
         let step = match fate {
             Fate::Kept => continue,
-            Fate::Link(to) => Step::Link(*to as usize),
+            Fate::Link => outcome.links.get(&(row as u32)).map_or(Step::Whole, |to| Step::Link(*to as usize)),
             Fate::Dumped | Fate::Replaces => Step::Whole,
         };
         if *fate == Fate::Replaces {

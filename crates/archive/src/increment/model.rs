@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proptest::prelude::*;
-use walk::digest;
+use walk::entry::Time;
+use walk::{Meta, digest};
 
 use super::compare::{Fate, Now, Outcome, compare};
-use crate::changed::index::{Identity, Index, Old};
+use crate::changed::index::{Identity, Index, print};
 
 type Path = Vec<String>;
 /// A directory, and a name in it.
@@ -199,9 +200,12 @@ impl World {
         rows
     }
 
-    fn identity(&self, inode: usize) -> Identity {
-        let Inode { ino, birth, .. } = self.inodes[inode];
-        Identity { part: 0, ino, generation: 0, birth }
+    /// What tells one inode from another, and a version from the others.
+    fn meta(&self, inode: usize) -> Meta {
+        let &Inode { ino, birth, version, ref names, .. } = &self.inodes[inode];
+        let btime = (birth != 0).then_some(Time { sec: birth.into(), nsec: 0 });
+        let mode = if names.is_some() { 0o040755 } else { 0o100644 };
+        Meta { ino, mode, size: version, btime, ..Meta::default() }
     }
 }
 
@@ -267,8 +271,8 @@ impl Restored {
             let fate = outcome.fates[row];
             match fate {
                 Fate::Kept => {}
-                Fate::Link(to) => {
-                    let to = self.find(&self::path(&rows, to)).expect("what it is a name of is there");
+                Fate::Link => {
+                    let to = self.find(&self::path(&rows, outcome.links[&at])).expect("what it is a name of is there");
                     self.put(&path, Some(to));
                 }
                 _ if names.is_none() => match first.get(inode) {
@@ -388,13 +392,12 @@ fn index(world: &World) -> (Index, Vec<Name>) {
             digest::below(paths[dir as usize], name.as_bytes())
         });
         paths.push(path_of);
-        let is_dir = world.inodes[*inode].names.is_some();
-        old.push(Old::new(path_of, &world.identity(*inode), world.inodes[*inode].version, is_dir, false));
+        old.push((path_of, world.meta(*inode)));
         let mut dir = path(&rows, row as u32);
         dir.pop();
         names.push((dir.join("/").into_bytes(), name.clone().into_bytes()));
     }
-    (Index::new(old, children), names)
+    (Index::new(old.into_iter(), children), names)
 }
 
 fn plan(then: &World, now: &World) -> Outcome {
@@ -402,20 +405,21 @@ fn plan(then: &World, now: &World) -> Outcome {
     let rows = now.rows();
     let entry = |row: u32| {
         let (parent, name, inode) = &rows[row as usize];
+        let meta = now.meta(*inode);
+        let identity = Identity::of(0, &meta);
         Now {
             parent: *parent,
             name: name.as_bytes(),
-            identity: now.identity(*inode),
-            print: now.inodes[*inode].version,
-            is_dir: now.inodes[*inode].names.is_some(),
+            identity,
+            print: print(identity.who, &meta),
+            is_dir: meta.is_dir(),
             nlink: now.nlink(*inode) as u32,
         }
     };
     let names_of =
         |wanted: &[u32]| Ok(wanted.iter().map(|&row| (digest::top(0), names[row as usize].clone())).collect());
     let dirs = (0..rows.len() as u32).filter(|row| entry(*row).is_dir);
-    let kinds = (dirs, |row| !entry(row).is_dir && entry(row).nlink > 1);
-    compare(rows.len() as u32, entry, kinds, |_| digest::top(0), &index, names_of).unwrap()
+    compare(rows.len() as u32, entry, dirs, |_| digest::top(0), &index, names_of).unwrap()
 }
 
 fn check(has_births: bool, tells: bool, rounds: &[Vec<Event>]) {

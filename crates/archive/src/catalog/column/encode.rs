@@ -107,35 +107,23 @@ impl Chunk {
     /// Adds numbers.
     pub(crate) fn numbers<const N: usize>(&mut self, values: impl ExactSizeIterator<Item = [u8; N]>) {
         self.are(true, values.len() as u32);
-        let room = self.room(values.len());
-        room.iter_mut().zip(values).for_each(|(to, value)| *to = value);
+        let from = self.plain.len();
+        self.plain.resize(from + values.len() * N, 0);
+        self.plain[from..].as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| *to = value);
     }
 
     /// Adds what may be missing.
     pub(crate) fn maybe<const N: usize>(&mut self, values: impl ExactSizeIterator<Item = Option<[u8; N]>>) {
-        let (mut run, mut there) = ((true, 0), 0);
-        let most = values.len();
-        let room = self.room(most);
-        let mut runs = Vec::new();
+        let mut end = self.plain.len();
+        self.plain.resize(end + values.len() * N, 0);
         for value in values {
-            if value.is_some() != run.0 {
-                runs.push(std::mem::replace(&mut run, (value.is_some(), 0)));
-            }
-            run.1 += 1;
+            self.are(value.is_some(), 1);
             if let Some(value) = value {
-                room[there] = value;
-                there += 1;
+                self.plain[end..end + N].copy_from_slice(&value);
+                end += N;
             }
         }
-        self.plain.truncate(self.plain.len() - (most - there) * N);
-        runs.into_iter().chain([run]).filter(|(_, rows)| *rows > 0).for_each(|(there, rows)| self.are(there, rows));
-    }
-
-    /// Room for so many more values, at the end.
-    fn room<const N: usize>(&mut self, values: usize) -> &mut [[u8; N]] {
-        let from = self.plain.len();
-        self.plain.resize(from + values * N, 0);
-        self.plain[from..].as_chunks_mut().0
+        self.plain.truncate(end);
     }
 
     /// Adds names.

@@ -77,7 +77,7 @@ fn scout(question: &walk::Question, ration: &Ration) -> Result<(Option<Bounded>,
     const LEAVES: u64 = 4;
     /// The share of the time of a run that each has who comes after one that was stopped.
     const SHARE: u32 = 5;
-    let explained = walk::explain(&question.dirs, false).map_err(|e| {
+    let explained = walk::explain(&question.dirs, question.is_written).map_err(|e| {
         let Failed(why) = unusable(e);
         Not::wrong(why)
     })?;

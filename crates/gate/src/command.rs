@@ -8,9 +8,8 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use libc::{c_char, c_int, c_long, c_void};
+use libc::{c_char, c_int, c_void};
 
-use crate::meter::answer;
 use crate::process::{self, Ended, Shared};
 use crate::signals::{Handled, disposition, forget_handlers};
 use crate::{Errno, Result};
@@ -47,8 +46,7 @@ impl Held {
         let parent = unsafe { libc::getpid() };
         // No handler of this process may run in the child: it might take away what is the parent's.
         let mask = Mask::block_all();
-        // SAFETY: the child runs on a copy of this thread's memory, and never returns from the block below.
-        let pid = answer(c_long::from(unsafe { libc::fork() }))? as libc::pid_t;
+        let pid = process::fork()?; // the child never returns from the block below
         if pid == 0 {
             forget_handlers(1..=64); // as execve(2) does anyway
             drop(mask);

@@ -336,6 +336,12 @@ pub fn tally() -> Tally {
     sum
 }
 
+/// Runs this while no other thread holds the lock of what has passed: a process forked while one does would wait for it for ever.
+pub(crate) fn at_rest<T>(fork: impl FnOnce() -> T) -> T {
+    let _mine = ENDED.lock().unwrap_or_else(|e| e.into_inner());
+    fork()
+}
+
 /// Hands in what the calling thread has counted: for a thread whose end nobody waits for, since a scope of threads ends when
 /// their work has ended, and not their ledgers.
 pub fn hand_in() {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long};
 
-use crate::meter::answer;
+use crate::meter::{self, answer};
 use crate::notify::{Event, poll};
 use crate::{Errno, Fd, Result};
 
@@ -74,7 +74,8 @@ impl Child {
     /// Forks, and runs `work` in the child, which ends when `work` returns (status 0) or panics (status 101). The child
     /// dies with its parent.
     ///
-    /// The calling process should be single-threaded, or `work` may wait for ever for a lock that nobody will release.
+    /// The calling process should be single-threaded, or `work` may wait for ever for a lock that nobody will release. (That of
+    /// what the gates count is free.)
     pub fn fork(work: impl FnOnce()) -> Result<Child> {
         if let Some(child) = Child::split()? {
             return Ok(child);
@@ -89,8 +90,7 @@ impl Child {
     pub fn split() -> Result<Option<Child>> {
         // SAFETY: getpid cannot fail and touches no memory.
         let parent = unsafe { libc::getpid() };
-        // SAFETY: the child runs on a copy of this thread's memory.
-        let pid = answer(c_long::from(unsafe { libc::fork() }))? as libc::pid_t;
+        let pid = fork()?;
         if pid != 0 {
             return Ok(Some(Child { pid, ended: None }));
         }
@@ -171,6 +171,12 @@ impl Child {
     fn wait4(&self, options: c_int) -> Option<Ended> {
         wait4(self.pid, options).ok().filter(|(pid, _)| *pid == self.pid).map(|(_, ended)| ended)
     }
+}
+
+/// The id of the child; in the child, 0. [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html)
+pub(crate) fn fork() -> Result<libc::pid_t> {
+    // SAFETY: the child runs on a copy of this thread's memory; the lock that this thread holds is there held by it, too.
+    meter::at_rest(|| answer(c_long::from(unsafe { libc::fork() }))).map(|pid| pid as libc::pid_t)
 }
 
 /// The process (0 when none has ended, and nobody was to wait), and how it ended.
@@ -330,7 +336,7 @@ pub fn outlive_file_limit() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn a_child_writes_into_shared_memory_and_is_reaped() {
@@ -371,6 +377,23 @@ mod tests {
         })
         .unwrap();
         assert_eq!(child.wait(Duration::from_secs(5)).unwrap().status, None);
+    }
+
+    #[test]
+    fn a_child_counts_while_other_threads_of_its_parent_do() {
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let counting = || {
+                while !done.load(Ordering::Relaxed) {
+                    meter::tally();
+                }
+            };
+            (0..2).for_each(|_| drop(scope.spawn(counting)));
+            let forks = |_| Child::fork(|| _ = meter::tally()).unwrap();
+            let ended = (0..100).map(forks).all(|mut child| child.wait(Duration::from_secs(10)).is_some());
+            done.store(true, Ordering::Relaxed);
+            assert!(ended, "a child waits for a lock that was held when it was made");
+        });
     }
 
     #[test]

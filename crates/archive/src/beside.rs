@@ -1,6 +1,7 @@
 //! Work that is done beside other work, in a thread of its own. Where none can be begun (`ulimit -u`, or pids.max of a cgroup) it is
 //! done by whoever asked for it.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, Result, Scope, ScopedJoinHandle};
 
@@ -60,4 +61,52 @@ impl<T, F: FnOnce() -> T> Beside<'_, T, F> {
         };
         done.ok_or_else(|| Box::new("it was not done") as _)
     }
+}
+
+/// Does two things at once.
+pub(crate) fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
+    std::thread::scope(|scope| {
+        let there = beside(scope, there);
+        let here = here();
+        (here, there.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+/// Reads something of each of so many, several of them at once, and takes one after the other, in any order.
+///
+/// # Errors
+/// Those of `read`: after one, nothing more is read.
+pub(crate) fn each<T, E: Send>(
+    many: usize,
+    read: impl Fn(usize) -> std::result::Result<T, E> + Sync,
+    take: impl FnMut(usize, T) + Send,
+) -> std::result::Result<(), E> {
+    /// So many threads are of use: what they read is in memory already, or the disk is what they wait for.
+    const MOST: usize = 4;
+    let (next, taken) = (AtomicUsize::new(0), Mutex::new((take, None)));
+    let work = || {
+        loop {
+            let nth = next.fetch_add(1, Relaxed);
+            if nth >= many {
+                return;
+            }
+            let read = read(nth);
+            let (take, failed) = &mut *taken.lock().unwrap_or_else(|e| e.into_inner());
+            match read {
+                Ok(read) => take(nth, read),
+                Err(error) => {
+                    next.store(many, Relaxed);
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..gate::machine::processors().min(MOST).min(many) {
+            beside(scope, work);
+        }
+        work();
+    });
+    let (_, failed) = taken.into_inner().unwrap_or_else(|e| e.into_inner());
+    failed.map_or(Ok(()), Err)
 }

@@ -135,11 +135,7 @@ pub(crate) fn collect<'a>(
     account::phase(Function::Information);
     let filter = Filter::new(&question.excludes, question.max_depth).map_err(NoWalk::Pattern)?;
     let looked: Vec<Meta> = question.sources.iter().map(|path| look(path)).collect::<Result<_, _>>()?;
-    let sources = question.sources.iter().zip(&looked).map(|(path, meta)| Source {
-        path: path.clone(),
-        absolute: meta.is_dir().then(|| crate::absolute(path)).flatten(),
-        rows: 0..0,
-    });
+    let sources = question.sources.iter().zip(&looked).map(|(path, meta)| source(path, meta.is_dir()));
     let is_dir = |number: &u32| looked[*number as usize].is_dir();
     let (dirs, others): (Vec<u32>, Vec<u32>) = (0..looked.len() as u32).partition(is_dir);
     let asked = Walk {
@@ -153,7 +149,10 @@ pub(crate) fn collect<'a>(
         is_written: question.for_catalog.is_some(),
         ..Walk::default()
     };
-    let gathering = Gathering::new(sources.collect(), dirs, question.for_catalog, with_sum, desk);
+    let mut gathering = Gathering::new(sources.collect(), dirs, question.for_catalog, desk);
+    if with_sum {
+        gathering = gathering.with_sum(question.expected);
+    }
     for number in others {
         // Once more, now that the time has come from which on changes show.
         gathering.wait(None);
@@ -171,6 +170,16 @@ pub(crate) fn collect<'a>(
     });
     let answer = Answer { parts: parts.collect() };
     Ok((gathering, answer))
+}
+
+/// Ready to take in what is in a directory that is the one SRC, which is added up.
+pub(crate) fn of_directory<'a>(question: &Question, desk: &'a Desk) -> Gathering<'a> {
+    let sources = question.sources.iter().map(|path| source(path, true)).collect();
+    Gathering::new(sources, vec![0], question.for_catalog, desk).with_sum(question.expected)
+}
+
+fn source(path: &[u8], is_dir: bool) -> Source {
+    Source { path: path.to_vec(), absolute: is_dir.then(|| crate::absolute(path)).flatten(), rows: 0..0 }
 }
 
 fn look(path: &[u8]) -> Result<Meta, NoWalk> {

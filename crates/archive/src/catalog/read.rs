@@ -7,14 +7,17 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, Once};
 
 use bytes::Bytes;
+use ondisk::Dev;
 use parquet::column::page::PageReader;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
+use walk::Meta;
+use walk::entry::Time;
 
 use super::about::{KEY, Strange, VERSION};
-use super::column::{Names, damaged, numbers};
+use super::column::{Names, damaged, flags, numbers};
 use super::output::GROUP;
 use super::schema::{COLUMNS, descriptor};
 use super::{About, Fault, footer, plain};
@@ -70,6 +73,9 @@ impl ChunkReader for Piece {
         if length > self.bytes.len() - at { Err(damaged()) } else { Ok(self.bytes.slice(at..at + length)) }
     }
 }
+
+/// The nanoseconds of a time that is not known.
+pub(crate) const NEVER: u32 = u32::MAX;
 
 /// Rows of a row group, at most: more than anybody writes without being asked to. A few bytes can stand for any number of rows that
 /// are alike, and none of them is to be believed more than this.
@@ -149,6 +155,24 @@ fn held<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     let read = std::panic::catch_unwind(AssertUnwindSafe(read));
     HELD.set(outer);
     read.unwrap_or_else(|_| Err(damaged()))
+}
+
+/// Gives each row its value, or what stands for a missing one, by which rows have one.
+fn spread<T: Copy>(there: Vec<(bool, usize)>, values: Vec<T>, missing: T) -> Result<Vec<T>> {
+    if there.iter().all(|(is_there, _)| *is_there) {
+        return Ok(values);
+    }
+    let (mut all, mut left) = (Vec::with_capacity(values.len()), &values[..]);
+    for (is_there, rows) in there {
+        if is_there {
+            let (some, later) = left.split_at_checked(rows).ok_or_else(damaged)?;
+            all.extend_from_slice(some);
+            left = later;
+        } else {
+            all.extend(std::iter::repeat_n(missing, rows));
+        }
+    }
+    Ok(all)
 }
 
 impl Reader {
@@ -241,6 +265,11 @@ impl Reader {
         self.metadata.row_groups().get(group).map_or(0, |group| group.num_rows() as usize)
     }
 
+    /// The place of the first row of a row group.
+    pub fn first(&self, group: usize) -> u32 {
+        (0..group).map(|before| self.rows(before) as u32).sum()
+    }
+
     /// What is wrong with it, found while it was being read.
     fn damaged(&self, error: ParquetError) -> Fault {
         let is_unread = is_unread(&error);
@@ -308,20 +337,7 @@ impl Reader {
             let (mut there, mut values) = (Vec::new(), Vec::with_capacity(self.rows(group).min(GROUP)));
             let are = |is_there, rows| there.push((is_there, rows));
             numbers(pages, self.rows(group), is_optional, of, are, &mut values)?;
-            if there.iter().all(|(is_there, _)| *is_there) {
-                let len = values.len();
-                return Ok((values, len));
-            }
-            let (mut all, mut left) = (Vec::with_capacity(values.len()), &values[..]);
-            for (is_there, rows) in there {
-                if is_there {
-                    let (some, later) = left.split_at_checked(rows).ok_or_else(damaged)?;
-                    all.extend_from_slice(some);
-                    left = later;
-                } else {
-                    all.extend(std::iter::repeat_n(missing, rows));
-                }
-            }
+            let all = spread(there, values, missing)?;
             let len = all.len();
             Ok((all, len))
         })
@@ -348,6 +364,55 @@ impl Reader {
     /// A column of numbers of 64 bits, some of which may be missing, and what stands in their places then.
     pub fn maybe64(&self, group: usize, name: &str, missing: u64) -> std::result::Result<Vec<u64>, Fault> {
         self.some(group, name, u64::from_le_bytes, missing)
+    }
+
+    /// A column of what is so or not, where that is known.
+    pub fn maybe_flags(&self, group: usize, name: &str) -> std::result::Result<Vec<Option<bool>>, Fault> {
+        self.column(group, name, |pages, is_optional| {
+            let (mut there, mut values) = (Vec::new(), Vec::with_capacity(self.rows(group).min(GROUP)));
+            let are = |is_there, rows| there.push((is_there, rows));
+            flags(pages, self.rows(group), is_optional, are, |flag| values.push(Some(flag)))?;
+            let all = spread(there, values, None)?;
+            let len = all.len();
+            Ok((all, len))
+        })
+    }
+
+    /// What is known of the rows of a row group, but for the mount that they are on: by a row's place there.
+    pub(crate) fn metas(&self, group: usize) -> std::result::Result<impl Fn(usize) -> Meta + use<>, Fault> {
+        let wide = |name: &str| self.numbers64(group, name);
+        let narrow = |name: &str| self.numbers32(group, name);
+        let times = |name: &str| Ok::<_, Fault>((wide(name)?, narrow(&format!("{name}_ns"))?));
+        let devs = |name: &str| Ok::<_, Fault>((narrow(&format!("{name}_major"))?, narrow(&format!("{name}_minor"))?));
+        let (inos, sizes, blocks, attributes) = (wide("ino")?, wide("size")?, wide("blocks")?, wide("attributes")?);
+        let (modes, nlinks, uids, gids) = (narrow("mode")?, narrow("nlink")?, narrow("uid")?, narrow("gid")?);
+        let (atimes, mtimes, ctimes) = (times("atime")?, times("mtime")?, times("ctime")?);
+        let btimes = (self.maybe64(group, "btime", 0)?, self.maybe32(group, "btime_ns", NEVER)?);
+        let generations = self.some(group, "generation", |bytes| Some(u32::from_le_bytes(bytes)), None)?;
+        let (rdevs, known_devs, xattrs) = (devs("rdev")?, devs("dev")?, self.maybe_flags(group, "xattrs")?);
+        Ok(move |row: usize| {
+            let time = |(secs, nsecs): &(Vec<u64>, Vec<u32>)| Time { sec: secs[row].cast_signed(), nsec: nsecs[row] };
+            let dev = |(majors, minors): &(Vec<u32>, Vec<u32>)| Dev { major: majors[row], minor: minors[row] };
+            Meta {
+                ino: inos[row],
+                mode: modes[row],
+                nlink: nlinks[row],
+                uid: uids[row],
+                gid: gids[row],
+                size: sizes[row],
+                blocks: blocks[row],
+                atime: time(&atimes),
+                mtime: time(&mtimes),
+                ctime: time(&ctimes),
+                btime: Some(time(&btimes)).filter(|time| time.nsec != NEVER),
+                rdev: dev(&rdevs),
+                dev: dev(&known_devs),
+                mount: 0,
+                attributes: attributes[row],
+                generation: generations[row],
+                xattrs: xattrs[row],
+            }
+        })
     }
 
     /// A column of names.
@@ -381,8 +446,6 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
 
     use parquet::basic::Type;
-    use walk::Meta;
-    use walk::entry::Time;
 
     use super::super::output::Output;
     use super::super::schema::Row;
@@ -399,7 +462,9 @@ mod tests {
                 let time = Time { sec: 1_700_000_000 + nth as i64 / 5, nsec: nth as u32 * 777 };
                 let (ino, mtime, ctime, btime) = (1000 + nth as u64, time, time, some.then_some(time));
                 let (size, generation) = (nth as u64 * nth as u64, (!nth.is_multiple_of(4)).then_some(nth as u32));
-                let meta = Meta { ino, mode: 0o100644, size, mtime, ctime, btime, generation, ..Meta::default() };
+                let xattrs = (nth % 5 > 1).then_some(nth % 5 > 2);
+                let meta =
+                    Meta { ino, mode: 0o100644, size, mtime, ctime, btime, generation, xattrs, ..Meta::default() };
                 let blake3 = some.then(|| *blake3::hash(names[nth].as_bytes()).as_bytes());
                 let dir = if nth % 7 < 3 { &b"dir"[..] } else { b"dir/below" };
                 Row { meta, part: 0, top: 0, blake3, dir, name: names[nth].as_bytes() }
@@ -427,8 +492,7 @@ mod tests {
                     Type::INT64 if is_optional => format!("{:?}", reader.maybe64(group, column.name, 0)?),
                     Type::INT64 => format!("{:?}", reader.numbers64(group, column.name)?),
                     Type::FIXED_LEN_BYTE_ARRAY => format!("{:?}", reader.hashes(group)?),
-                    // Nobody asks for it.
-                    _ => String::new(),
+                    _ => format!("{:?}", reader.maybe_flags(group, column.name)?),
                 };
             }
         }

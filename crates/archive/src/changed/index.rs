@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use gate::heap::large_room;
 use walk::entry::{Time, Type};
@@ -13,7 +13,8 @@ use walk::moment::may_be_since;
 use walk::{Meta, digest};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::beside::beside;
+use crate::beside::each;
+use crate::catalog::read::NEVER;
 use crate::catalog::{Fault, Reader};
 
 /// Who a file is, whatever its names: an inode number means one file as long as its generation, or the time at which it was
@@ -29,9 +30,6 @@ pub(crate) struct Identity {
 
 /// The part of what is in no part of the catalog.
 pub(crate) const NO_PART: u32 = u32::MAX;
-
-/// The nanoseconds of a time that is not known.
-const NEVER: u32 = u32::MAX;
 
 impl Identity {
     /// Of what is in a part, by the catalog's number for it.
@@ -215,13 +213,11 @@ impl Index {
     /// Loads a catalog.
     pub(crate) fn load(reader: &Reader) -> Result<Index, Fault> {
         let (mut rows, mut slots) = empty(reader.about().entries as usize);
-        let (mut rest, mut first) = (&mut rows[..], 0);
+        let mut rest = &mut rows[..];
         let groups = (0..reader.groups()).map(|group| {
             let (rows, later) = std::mem::take(&mut rest).split_at_mut(reader.rows(group));
             rest = later;
-            let from = first;
-            first += rows.len() as u32;
-            Mutex::new((from, rows))
+            Mutex::new((reader.first(group), rows))
         });
         let groups: Vec<Mutex<(u32, &mut [Old])>> = groups.collect();
         let mut dirs = Dirs::default();
@@ -400,34 +396,7 @@ pub(crate) fn each_group<T>(
     read: impl Fn(usize) -> Result<T, Fault> + Sync,
     take: impl FnMut(usize, T) + Send,
 ) -> Result<(), Fault> {
-    /// So many threads are of use: what they read is in memory already, or the disk is what they wait for.
-    const MOST: usize = 4;
-    let (groups, next, taken) = (reader.groups(), AtomicUsize::new(0), Mutex::new((take, None)));
-    let work = || {
-        loop {
-            let group = next.fetch_add(1, Relaxed);
-            if group >= groups {
-                return;
-            }
-            let read = read(group);
-            let (take, failed) = &mut *taken.lock().unwrap_or_else(|e| e.into_inner());
-            match read {
-                Ok(read) => take(group, read),
-                Err(fault) => {
-                    next.store(groups, Relaxed);
-                    failed.get_or_insert(fault);
-                }
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..gate::machine::processors().min(MOST).min(groups) {
-            beside(scope, work);
-        }
-        work();
-    });
-    let (_, failed) = taken.into_inner().unwrap_or_else(|e| e.into_inner());
-    failed.map_or(Ok(()), Err)
+    each(reader.groups(), read, take)
 }
 
 /// Places in a catalog, which rise, by the row groups that they are in: the group, the place of its first row, and those in

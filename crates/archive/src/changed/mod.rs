@@ -15,7 +15,9 @@ use std::collections::BTreeMap;
 
 use mounts::Warning;
 use mounts::table::read_either;
-use walk::{Answer as Walked, Both, By, Desk, Filter, Ground, NoWalk, Question as Walk, Summary, Top, open_top, walk};
+use walk::{
+    Answer as Walked, Both, By, Desk, Filter, Ground, NoWalk, Question as Walk, Sink, Summary, Top, open_top, walk,
+};
 
 use crate::catalog::read::BEGIN_ANEW;
 use crate::catalog::{Catalog, Fault, Reader, Sealed};
@@ -24,12 +26,13 @@ use crate::shown;
 use compare::{Compare, Found};
 use index::{Index, by_group};
 use resolve::{Outcome, resolve};
+use written::Since;
 
 mod compare;
 pub(crate) mod index;
 mod resolve;
 pub(crate) mod untouched;
-mod written;
+pub(crate) mod written;
 
 /// What is asked.
 #[derive(Clone, Debug, Default)]
@@ -128,10 +131,16 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
     {
         return Ok(Answer { engine: by.name(), why, ..Answer::default() });
     }
-    if let Some(written) = written::written(&reader, question, &top, &mounts)? {
-        let (entries, carried) =
-            named(&reader, &written.index, &written.found, &resolve(&reader, &written.index, &written.found)?)?;
-        return Ok(Answer { engine: By::Btrfs.name(), why: written.why, entries, carried, ..Answer::default() });
+    let may_tell = question.by.is_none_or(|by| by == By::Btrfs) && !question.update;
+    let since = may_tell.then(|| Since::of(about, &top, &mounts)).flatten();
+    if let Some(differing) = since.map_or(Ok(None), |since| since.differing(&reader, &mounts))? {
+        let index = Index::load_some(&reader, differing.places.clone())?;
+        let compare = Compare::new(&index, &question.dir, &about.parts);
+        compare.begin(&Ground::of(&top, mounts.iter().find(|mount| mount.id == top.meta.mount)), By::Btrfs);
+        differing.hand_over(&question.dir, &compare);
+        let found = compare.into_found();
+        let (entries, carried) = named(&reader, &index, &found, &resolve(&reader, &index, &found)?)?;
+        return Ok(Answer { engine: By::Btrfs.name(), why: differing.why, entries, carried, ..Answer::default() });
     }
     drop(top);
 

@@ -16,73 +16,115 @@ use gate::long::open_long_no_symlinks;
 use gate::{Errno, Fd};
 use mounts::path::below;
 use ondisk::Mount;
-use ondisk::btrfs::Subvolume;
+use ondisk::btrfs::{FIRST_INODE, Subvolume};
+use ondisk::dirent::EntryType;
 use walk::engine::btrfs::since::{self, Change, Name};
 use walk::entry::{Type, append};
 use walk::{By, Dir, Entry, Ground, Meta, Sink, Top};
 
-use super::Question;
-use super::compare::{Compare, Found};
-use super::index::{Index, hash};
+use super::index::{each_group, hash};
+use crate::beside::each;
 use crate::catalog::{About, Fault, Options, Reader};
 use crate::token::btrfs::generation;
 
-/// What came of it.
-pub(super) struct Written {
-    pub(super) index: Index,
-    pub(super) found: Found,
-    pub(super) why: String,
+/// What was written to a subvolume since a catalog of a directory in it was made.
+pub(crate) struct Since<'a> {
+    top: &'a Top,
+    subvolume: Subvolume,
+    /// The generation that the catalog is of.
+    then: u64,
+    changes: Vec<Change>,
+    /// Where directories that were written are, or what was written is in, and all above them.
+    parents: HashMap<u64, Name>,
 }
 
-/// Compares what was written since; `None` where that cannot be told, or would not cost less than a walk.
-pub(super) fn written(
-    reader: &Reader,
-    question: &Question,
-    top: &Top,
-    mounts: &[Mount],
-) -> Result<Option<Written>, Fault> {
-    /// On a file system where something is always going on, everything is walked at last.
-    const ATTEMPTS: usize = 3;
-    let Some(token) = token(reader.about(), question, top, mounts) else { return Ok(None) };
-    for _ in 0..ATTEMPTS {
-        let Ok(subvolume) = since::subvolume(&top.fd) else { return Ok(None) };
-        let Some(then) = generation(token, &subvolume).filter(|&then| then <= subvolume.generation) else {
-            return Ok(None);
-        };
-        let Ok(changes) = since::changed_since(&top.fd, then) else { return Ok(None) };
-        // Of so much, a walk knows as soon.
-        if changes.len() as u64 > reader.about().entries / 4 {
-            return Ok(None);
+impl<'a> Since<'a> {
+    /// Asks for it; `None` where that cannot be told, or would not cost less than a walk.
+    pub(crate) fn of(about: &About, top: &'a Top, mounts: &[Mount]) -> Option<Since<'a>> {
+        let token = token(about, top, mounts)?;
+        let subvolume = since::subvolume(&top.fd).ok()?;
+        let then = generation(token, &subvolume).filter(|&then| then <= subvolume.generation)?;
+        let changes = since::changed_since(&top.fd, then).ok()?;
+        let dirs = changes.iter().filter(|change| change.meta.is_dir()).map(|change| change.meta.ino);
+        let within = changes.iter().flat_map(|change| change.names.iter().map(|name| name.dir));
+        let dirs: HashSet<u64> = dirs.chain(within).collect();
+        if is_much(dirs.len(), about) {
+            return None;
         }
-        let Some((index, feed)) = or_none(Look::new(reader, top, &subvolume, &changes).and_then(Look::look))? else {
-            return Ok(None);
-        };
-        if since::subvolume(&top.fd) != Ok(subvolume) {
-            continue;
-        }
-        let compare = Compare::new(&index, &question.dir, &reader.about().parts);
-        let mount = mounts.iter().find(|mount| mount.id == top.meta.mount);
-        compare.begin(&Ground::of(top, mount), By::Btrfs);
-        hand_over(&compare, &question.dir, &feed);
-        let found = compare.into_found();
-        let why =
-            format!("only what was written after generation {then} of the subvolume was compared with the catalog");
-        return Ok(Some(Written { index, found, why }));
+        let parents = since::parents(&top.fd, subvolume.tree, dirs).ok()?;
+        Some(Since { top, subvolume, then, changes, parents })
     }
-    Ok(None)
+
+    /// Whether all of it is outside of the directory for certain. What was in it and is not any more has left another directory there.
+    pub(crate) fn is_outside(&self) -> bool {
+        let is_outside = |change: &Change| {
+            let itself = change.meta.is_dir().then_some(change.meta.ino);
+            let mut dirs = change.names.iter().map(|name| name.dir).chain(itself).peekable();
+            dirs.peek().is_some() && dirs.all(|dir| self.is_dir_outside(dir))
+        };
+        self.changes.iter().all(is_outside)
+    }
+
+    fn is_dir_outside(&self, dir: u64) -> bool {
+        let above = |at: &u64| self.parents.get(at).map(|name| name.dir);
+        // No more steps than there are directories: what is moved meanwhile may seem to be in itself.
+        let mut way = std::iter::successors(Some(dir), above).take(self.parents.len() + 1);
+        way.find(|&at| at == self.top.meta.ino || at == FIRST_INODE).is_some_and(|at| at != self.top.meta.ino)
+    }
+
+    /// Holds it against the catalog; `None` where it cannot be told what comes of it.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(crate) fn differing(mut self, reader: &Reader, mounts: &[Mount]) -> Result<Option<Differing>, Fault> {
+        /// On a file system where something is always going on, everything is walked at last.
+        const ATTEMPTS: usize = 3;
+        for _ in 0..ATTEMPTS {
+            let why = format!("only what was written after generation {} of the subvolume was looked at", self.then);
+            if self.is_outside() {
+                return Ok(Some(Differing { why, ..Differing::default() }));
+            }
+            if is_much(self.changes.len(), reader.about()) {
+                return Ok(None);
+            }
+            let Some((places, feed)) = or_none(Look::new(reader, &self).look())? else { return Ok(None) };
+            if since::subvolume(&self.top.fd) == Ok(self.subvolume) {
+                return Ok(Some(Differing { places, feed, why }));
+            }
+            let Some(again) = Since::of(reader.about(), self.top, mounts) else { return Ok(None) };
+            self = again;
+        }
+        Ok(None)
+    }
+}
+
+/// What there is that a catalog has not, or not so: all else is as its other rows say.
+#[derive(Default)]
+pub(crate) struct Differing {
+    /// Places of rows that say nothing any more, which rise.
+    pub(crate) places: Vec<u32>,
+    feed: Feed,
+    /// How it was found.
+    pub(crate) why: String,
+}
+
+/// Whether a walk of all knows as soon.
+fn is_much(changes: usize, about: &About) -> bool {
+    changes as u64 > about.entries / 4
 }
 
 /// The token to go by, if the tree is one part, was walked whole and at rest, and nothing is mounted in it.
-fn token<'a>(about: &'a About, question: &Question, top: &Top, mounts: &[Mount]) -> Option<&'a str> {
+fn token<'a>(about: &'a About, top: &Top, mounts: &[Mount]) -> Option<&'a str> {
     let [part] = &about.parts[..] else { return None };
     let is_all = about.complete
         && about.options == Options { one_file_system: about.options.one_file_system, ..Options::default() };
-    let is_right = part.ino == top.meta.ino && question.by.is_none_or(|by| by == By::Btrfs) && !question.update;
     let absolute = mounts::root::name_of(&top.fd).ok()?;
-    let is_known = mounts.iter().any(|mount| mount.id == top.meta.mount);
+    let mount = mounts.iter().find(|mount| mount.id == top.meta.mount)?;
+    let can_tell = By::Btrfs.engine().possible(&Ground::of(top, Some(mount))).is_ok();
     let mut targets = mounts.iter().filter_map(|mount| below(&absolute, mount.target.as_deref()?));
-    let is_alone = is_known && targets.all(<[u8]>::is_empty);
-    part.token.as_deref().filter(|_| is_all && is_right && is_alone && about.racy == 0)
+    let is_alone = targets.all(<[u8]>::is_empty);
+    let is_right = part.ino == top.meta.ino && is_all && can_tell && is_alone && about.racy == 0;
+    part.token.as_deref().filter(|_| is_right)
 }
 
 /// Why there is nothing to go by.
@@ -116,17 +158,22 @@ fn or_none<T>(found: Result<T, Doubt>) -> Result<Option<T>, Fault> {
 /// Entries by the directory that they are in, below DIR.
 type Feed = BTreeMap<Vec<u8>, Vec<(Vec<u8>, Meta)>>;
 
-fn hand_over(to: &Compare<'_>, root: &[u8], feed: &Feed) {
-    let mut worker = to.worker();
-    for (dir, entries) in feed {
-        let mut path = root.to_vec();
-        if !dir.is_empty() {
-            append(&mut path, dir);
+impl Differing {
+    /// Hands over what there is, as a walk of `root` would.
+    pub(crate) fn hand_over(&self, root: &[u8], to: &dyn Sink) {
+        let mut worker = to.worker();
+        for (dir, entries) in &self.feed {
+            let path = joined(root, dir);
+            let depth = depth(dir);
+            let entries: Vec<Entry<'_>> = entries.iter().map(|(name, meta)| Entry { name, meta: *meta }).collect();
+            worker.take(&Dir { path: &path, hash: hash(0, dir), depth }, &entries);
         }
-        let depth = dir.split(|&b| b == b'/').filter(|part| !part.is_empty()).count() as u32;
-        let entries: Vec<Entry<'_>> = entries.iter().map(|(name, meta)| Entry { name, meta: *meta }).collect();
-        worker.take(&Dir { path: &path, hash: hash(0, dir), depth }, &entries);
     }
+}
+
+/// How deep a directory below DIR is.
+pub(crate) fn depth(dir: &[u8]) -> u32 {
+    dir.split(|&b| b == b'/').filter(|part| !part.is_empty()).count() as u32
 }
 
 /// A row of a directory that was written.
@@ -144,6 +191,13 @@ struct Visit {
     is_elsewhere: bool,
 }
 
+/// What is in a directory.
+struct Listed {
+    name: Vec<u8>,
+    ino: u64,
+    meta: Option<Meta>,
+}
+
 /// What is found out by the way.
 struct Look<'a> {
     reader: &'a Reader,
@@ -155,14 +209,14 @@ struct Look<'a> {
     rows: HashMap<Vec<u8>, HashMap<Vec<u8>, Row>>,
     /// Of directories by the catalog, whether they still are where they were. What none is said of is as what is above it.
     is_there: HashMap<Vec<u8>, bool>,
-    /// Places of rows that are as they were.
-    same: HashSet<u32>,
+    /// Places of rows that are as they were; in the end they rise.
+    same: Vec<u32>,
     /// Places of rows that need be looked at.
     places: Vec<u32>,
     feed: Feed,
 }
 
-fn joined(dir: &[u8], name: &[u8]) -> Vec<u8> {
+pub(crate) fn joined(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = dir.to_vec();
     if !name.is_empty() {
         append(&mut path, name);
@@ -171,92 +225,108 @@ fn joined(dir: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 impl<'a> Look<'a> {
-    fn new(reader: &'a Reader, top: &'a Top, subvolume: &Subvolume, changes: &'a [Change]) -> Result<Look<'a>, Doubt> {
-        let dirs = changes.iter().filter(|change| change.meta.is_dir()).map(|change| change.meta.ino);
-        let within = changes.iter().flat_map(|change| change.names.iter().map(|name| name.dir));
-        let parents = since::parents(&top.fd, subvolume.tree, dirs.chain(within))?;
+    fn new(reader: &'a Reader, since: &'a Since<'a>) -> Look<'a> {
+        let Since { top, changes, parents, .. } = since;
         let mut paths = HashMap::from([(top.meta.ino, Some(Vec::new()))]);
         for &dir in parents.keys() {
-            find_path(dir, &parents, &mut paths);
+            find_path(dir, parents, &mut paths);
         }
-        Ok(Look {
+        Look {
             reader,
             top,
             written: changes.iter().map(|change| (change.meta.ino, change)).collect(),
             paths,
             rows: HashMap::new(),
             is_there: HashMap::new(),
-            same: HashSet::new(),
+            same: Vec::new(),
             places: Vec::new(),
             feed: Feed::new(),
-        })
+        }
     }
 
     fn path(&self, dir: u64) -> Option<&Vec<u8>> {
         self.paths.get(&dir)?.as_ref()
     }
 
-    fn look(mut self) -> Result<(Index, Feed), Doubt> {
-        let watched = self.rows_of_inodes()?;
-        self.rows_of_directories(&watched)?;
+    fn look(mut self) -> Result<(Vec<u32>, Feed), Doubt> {
+        self.rows()?;
         self.entries()?;
+        self.same.sort_unstable();
         self.rows_below()?;
-        let Look { mut places, same, feed, reader, .. } = self;
-        places.retain(|place| !same.contains(place));
+        let Look { mut places, same, feed, .. } = self;
         places.sort_unstable();
         places.dedup();
-        Ok((Index::load_some(reader, places)?, feed))
+        places.retain(|place| same.binary_search(place).is_err());
+        Ok((places, feed))
     }
 
-    /// Finds the rows of the inodes that were written, and says of the directories among them where the catalog has them.
-    fn rows_of_inodes(&mut self) -> Result<HashSet<Vec<u8>>, Doubt> {
-        let mut watched = HashSet::new();
-        let mut first = 0;
-        for group in 0..self.reader.groups() {
-            let inos = self.reader.numbers64(group, "ino")?;
-            let here: Vec<usize> = (0..inos.len()).filter(|&row| self.written.contains_key(&inos[row])).collect();
+    /// Finds the rows of what was written, and says of the directories among it where the catalog has them; and the rows of what was in
+    /// these.
+    fn rows(&mut self) -> Result<(), Doubt> {
+        let dirs = self.written.iter().filter(|(_, change)| change.meta.is_dir());
+        let mut watched: HashSet<Vec<u8>> = dirs.filter_map(|(ino, _)| self.path(*ino).cloned()).collect();
+        let known = self.rows_in(&watched, true)?;
+        for (ino, path) in &known {
+            self.is_there.insert(path.clone(), self.path(*ino) == Some(path));
+        }
+        // Those that were elsewhere.
+        let before = known.into_iter().map(|(_, path)| path).filter(|path| !watched.contains(path)).collect();
+        watched = before;
+        if !watched.is_empty() {
+            self.rows_in(&watched, false)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the rows of what was in some directories, and if they are wanted, of all that was written: of directories among that it
+    /// gives the number and the path.
+    fn rows_in(&mut self, watched: &HashSet<Vec<u8>>, wants_written: bool) -> Result<Vec<(u64, Vec<u8>)>, Doubt> {
+        let (reader, written) = (self.reader, &self.written);
+        let (mut places, mut all_inside, mut known) = (Vec::new(), Vec::new(), Vec::new());
+        let read = |group: usize| {
+            let (inos, dirs) = (reader.numbers64(group, "ino")?, reader.names(group, "dir")?);
+            let mut last = (&b""[..], watched.contains(&b""[..]));
+            let mut is_watched = |dir| {
+                if last.0 != dir {
+                    last = (dir, watched.contains(dir));
+                }
+                last.1
+            };
+            let is_written = |ino| wants_written && written.contains_key(ino);
+            let here: Vec<(usize, bool, bool)> = (0..inos.len())
+                .map(|row| (row, is_written(&inos[row]), is_watched(&dirs[row])))
+                .filter(|(_, is_written, is_watched)| *is_written || *is_watched)
+                .collect();
+            let (mut places, mut inside, mut known) = (Vec::with_capacity(here.len()), Vec::new(), Vec::new());
             if !here.is_empty() {
-                let modes = self.reader.numbers32(group, "mode")?;
-                let dirs = self.reader.names(group, "dir")?;
-                let names = self.reader.names(group, "name")?;
-                for row in here {
-                    self.places.push(first + row as u32);
-                    if Type::of_mode(modes[row]) == Type::Directory {
-                        let path = joined(&dirs[row], &names[row]);
-                        let is_there = self.path(inos[row]) == Some(&path);
-                        self.is_there.insert(path.clone(), is_there);
-                        watched.insert(path);
+                let (modes, names) = (reader.numbers32(group, "mode")?, reader.names(group, "name")?);
+                let first = reader.first(group);
+                for (row, is_written, is_watched) in here {
+                    let (ino, place) = (inos[row], first + row as u32);
+                    let is_dir = Type::of_mode(modes[row]) == Type::Directory;
+                    if is_written && is_dir {
+                        known.push((ino, joined(&dirs[row], &names[row])));
+                    }
+                    if is_watched && !names[row].is_empty() {
+                        inside.push((dirs[row].to_vec(), names[row].to_vec(), Row { ino, is_dir, place }));
+                    }
+                    if is_written || !names[row].is_empty() {
+                        places.push(place);
                     }
                 }
             }
-            first += inos.len() as u32;
+            Ok((places, inside, known))
+        };
+        each_group(reader, read, |_, (here, inside, dirs)| {
+            places.extend(here);
+            all_inside.extend(inside);
+            known.extend(dirs);
+        })?;
+        self.places.extend(places);
+        for (dir, name, row) in all_inside {
+            self.rows.entry(dir).or_default().insert(name, row);
         }
-        Ok(watched)
-    }
-
-    /// Finds the rows of what was in these directories.
-    fn rows_of_directories(&mut self, watched: &HashSet<Vec<u8>>) -> Result<(), Doubt> {
-        if watched.is_empty() {
-            return Ok(());
-        }
-        let mut first = 0;
-        for group in 0..self.reader.groups() {
-            let dirs = self.reader.names(group, "dir")?;
-            let here: Vec<usize> = (0..dirs.len()).filter(|&row| watched.contains(&dirs[row])).collect();
-            if !here.is_empty() {
-                let (modes, inos) = (self.reader.numbers32(group, "mode")?, self.reader.numbers64(group, "ino")?);
-                let names = self.reader.names(group, "name")?;
-                for row in here.into_iter().filter(|&row| !names[row].is_empty()) {
-                    let is_dir = Type::of_mode(modes[row]) == Type::Directory;
-                    let place = first + row as u32;
-                    self.places.push(place);
-                    let rows = self.rows.entry(dirs[row].to_vec()).or_default();
-                    rows.insert(names[row].to_vec(), Row { ino: inos[row], is_dir, place });
-                }
-            }
-            first += dirs.len() as u32;
-        }
-        Ok(())
+        Ok(known)
     }
 
     /// Finds what there is: what was written, and what is in directories that have come to another path. Sees that the others
@@ -284,56 +354,70 @@ impl<'a> Look<'a> {
                 visits.push(Visit { path, ino, is_elsewhere });
             }
         }
-        let mut buffer = vec![0; 64 << 10];
-        while let Some(visit) = visits.pop() {
-            let fd = self.open(&visit)?;
-            loop {
-                let len = getdents64(&fd, &mut buffer)?;
-                if len == 0 {
-                    break;
-                }
-                for entry in ondisk::dirent::entries(&buffer[..len]) {
-                    let name = entry.name.to_bytes();
-                    if matches!(name, b"." | b"..") || names.contains(&(visit.ino, name)) {
-                        continue;
-                    }
-                    if self.written.contains_key(&entry.ino) {
-                        return Err(Doubt::Strange);
-                    }
-                    let row = self.rows.get(&visit.path).and_then(|rows| rows.get(name));
-                    let (is_same, is_dir, place) =
-                        row.map_or((false, false, 0), |row| (row.ino == entry.ino, row.is_dir, row.place));
-                    if visit.is_elsewhere || is_dir {
-                        let seen = statx(&fd, entry.name, At::SYMLINK_NOFOLLOW, Meta::WANT)?;
-                        let meta = Meta::of(&seen);
-                        let is_here =
-                            (meta.ino, meta.dev, meta.mount) == (entry.ino, self.top.meta.dev, self.top.meta.mount);
-                        if !is_here {
-                            return Err(Doubt::Strange);
-                        }
-                        if visit.is_elsewhere {
-                            self.feed.entry(visit.path.clone()).or_default().push((name.to_vec(), meta));
-                            if meta.is_dir() {
-                                let path = joined(&visit.path, name);
-                                visits.push(Visit { path, ino: meta.ino, is_elsewhere: true });
-                            }
-                            continue;
-                        }
-                        self.is_there.insert(joined(&visit.path, name), is_same && meta.is_dir());
-                    }
-                    if !is_same {
-                        return Err(Doubt::Strange);
-                    }
-                    self.same.insert(place);
-                }
+        while !visits.is_empty() {
+            let batch = std::mem::take(&mut visits);
+            let mut lists = Vec::with_capacity(batch.len());
+            each(batch.len(), |nth| self.list(&batch[nth], &names), |nth, list| lists.push((nth, list)))?;
+            for (nth, list) in lists {
+                self.take_in(&batch[nth], list, &mut visits)?;
             }
         }
         Ok(())
     }
 
+    /// Takes in what is in a directory and was not written.
+    fn take_in(&mut self, visit: &Visit, list: Vec<Listed>, visits: &mut Vec<Visit>) -> Result<(), Doubt> {
+        let rows = self.rows.get(&visit.path);
+        for Listed { name, ino, meta } in list {
+            if let Some(meta) = meta.filter(|_| visit.is_elsewhere) {
+                if meta.is_dir() {
+                    visits.push(Visit { path: joined(&visit.path, &name), ino, is_elsewhere: true });
+                }
+                self.feed.entry(visit.path.clone()).or_default().push((name, meta));
+                continue;
+            }
+            let row = rows.and_then(|rows| rows.get(&name)).filter(|row| row.ino == ino).ok_or(Doubt::Strange)?;
+            self.same.push(row.place);
+            if row.is_dir {
+                self.is_there.insert(joined(&visit.path, &name), true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lists what is in a directory, but for the names of what was written. Of what is elsewhere all is to be known; of directories, that
+    /// nothing else is mounted there, nor another subvolume.
+    fn list(&self, visit: &Visit, written: &HashSet<(u64, &[u8])>) -> Result<Vec<Listed>, Doubt> {
+        let fd = self.open(visit)?;
+        let (mut buffer, mut list) = (vec![0; 32 << 10], Vec::new());
+        loop {
+            let len = getdents64(&fd, &mut buffer)?;
+            if len == 0 {
+                return Ok(list);
+            }
+            for entry in ondisk::dirent::entries(&buffer[..len]) {
+                let (name, ino) = (entry.name.to_bytes(), entry.ino);
+                if written.contains(&(visit.ino, name)) {
+                    continue;
+                }
+                if self.written.contains_key(&ino) {
+                    return Err(Doubt::Strange);
+                }
+                let is_asked = visit.is_elsewhere || entry.entry_type != EntryType::Other;
+                let look = || statx(&fd, entry.name, At::SYMLINK_NOFOLLOW, Meta::WANT).map(|seen| Meta::of(&seen));
+                let meta = is_asked.then(look).transpose()?;
+                let here = (ino, self.top.meta.dev, self.top.meta.mount);
+                if meta.is_some_and(|meta| (meta.ino, meta.dev, meta.mount) != here) {
+                    return Err(Doubt::Strange);
+                }
+                list.push(Listed { name: name.to_vec(), ino, meta });
+            }
+        }
+    }
+
     fn open(&self, visit: &Visit) -> Result<Fd, Doubt> {
         let name = if visit.path.is_empty() { b"." } else { &visit.path[..] };
-        let how = Open::DIRECTORY | Open::NONBLOCK | Open::NOFOLLOW;
+        let how = Open::DIRECTORY | Open::NONBLOCK | Open::NOFOLLOW | Open::NOATIME;
         let fd = open_long_no_symlinks(self.top.fd.as_fd(), name, how)?;
         let meta = Meta::of(&statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?);
         let is_it = (meta.ino, meta.dev, meta.mount) == (visit.ino, self.top.meta.dev, self.top.meta.mount);
@@ -344,7 +428,7 @@ impl<'a> Look<'a> {
     fn rows_below(&mut self) -> Result<(), Doubt> {
         for (dir, rows) in &self.rows {
             for (name, row) in rows.iter().filter(|(_, row)| row.is_dir) {
-                self.is_there.entry(joined(dir, name)).or_insert(self.same.contains(&row.place));
+                self.is_there.entry(joined(dir, name)).or_insert(self.same.binary_search(&row.place).is_ok());
             }
         }
         if self.is_there.values().all(|&is_there| is_there) {

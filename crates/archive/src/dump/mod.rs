@@ -42,10 +42,11 @@ mod users;
 mod window;
 mod write;
 
-use crate::beside::{begin, beside};
+use crate::beside::{begin, both};
 use crate::catalog::{Draft, Fault, Later, Options};
 use crate::gather::{self, Gather, Gathered, collect, gather};
 use crate::increment::levels::Level;
+use crate::increment::regather::Regathered;
 use crate::increment::{Base, spare_unseen};
 use crate::rows::Rows;
 use crate::{OnPanic, shown};
@@ -182,14 +183,24 @@ fn everything(
         }
         Some(base) => {
             let asked = gather::Question { expected: Some(base.entries()), ..asked };
-            let (gathering, mut gathered) = collect(&asked, true, desk)?;
+            let regathered = base.regather(&asked, &question.options, desk)?;
+            if let Some(Regathered::Nothing(gathered)) = regathered {
+                return sources_only(question, chain, base, output, (desk, progress, map), gathered.parts);
+            }
+            let (gathering, mut gathered, index) = match regathered {
+                Some(Regathered::All(all)) => (all.0, all.1, Some(all.2)),
+                _ => {
+                    let (gathering, gathered) = collect(&asked, true, desk)?;
+                    (gathering, gathered, None)
+                }
+            };
             if !desk.has_warnings() && gathering.seen(&gathered).is_some_and(|seen| base.is_all(&seen, question)) {
                 let known = "the digest of all entries is that of the catalog";
                 gathered.parts.iter_mut().for_each(|part| part.why = format!("{known}; {}", part.why));
                 let answer = sources_only(question, chain, base, output, (desk, progress, map), gathered.parts)?;
                 return Ok(Answer { gathered: base.entries(), ..answer });
             }
-            let (rows, index) = both(|| gathering.finish(&gathered), || base.index());
+            let (rows, index) = both(|| gathering.finish(&gathered), || index.map_or_else(|| base.index(), Ok));
             account::phase(Function::Other);
             let plan = base.plan(&rows, index?)?;
             (rows, gathered, plan)
@@ -367,15 +378,6 @@ fn set_apart(question: &Question, chain: &Chain) -> Result<(), Fault> {
 /// Gives a map its name.
 fn publish(map: Option<&mut (dyn Map + 'static)>) -> Result<(), Fault> {
     map.map_or(Ok(()), |map| during(Function::Map, || map.publish()))
-}
-
-/// Does two things at once.
-fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
-    std::thread::scope(|scope| {
-        let there = beside(scope, there);
-        let here = here();
-        (here, there.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-    })
 }
 
 /// Dumps nothing but each SRC itself, since nothing has changed since the base.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`levels`] | which catalog a dump of a level goes by |
 //! | `compare` | which entries are as the catalog says, and what becomes of each |
+//! | `regather` | what there is now, by the catalog and what has been written since |
 //! | `moves` | which directories can be renamed into their places |
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -35,6 +36,7 @@ pub mod levels;
 #[cfg(test)]
 mod model;
 mod moves;
+pub(crate) mod regather;
 
 /// What an increment goes on from: the catalog of the dump before.
 pub struct Base {

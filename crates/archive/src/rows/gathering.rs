@@ -93,6 +93,8 @@ pub(crate) struct Gathering<'a> {
     heap: Mutex<Heap>,
     /// All of it, added up, if that is wanted.
     sum: Option<Mutex<Totals>>,
+    /// About how many entries there are, if that is known.
+    expected: Option<u64>,
     is_full: AtomicBool,
 }
 
@@ -109,12 +111,11 @@ pub(crate) struct Seen {
 
 impl<'a> Gathering<'a> {
     /// Of each SRC, and of which of them are walked, by their numbers. With `for_catalog`, each file system is asked for its
-    /// token, and what is changed from that moment on can be told. With `with_sum`, entries are added up.
+    /// token, and what is changed from that moment on can be told.
     pub(crate) fn new(
         sources: Vec<Source>,
         dirs: Vec<u32>,
         for_catalog: Option<Moment>,
-        with_sum: bool,
         desk: &'a Desk,
     ) -> Gathering<'a> {
         Gathering {
@@ -127,9 +128,15 @@ impl<'a> Gathering<'a> {
             seed: RandomState::new(),
             common: Mutex::default(),
             heap: Mutex::default(),
-            sum: with_sum.then(Mutex::default),
+            sum: None,
+            expected: None,
             is_full: AtomicBool::new(false),
         }
+    }
+
+    /// The same, of about so many entries if that is known, which are added up.
+    pub(crate) fn with_sum(self, expected: Option<u64>) -> Gathering<'a> {
+        Gathering { sum: Some(Mutex::default()), expected, ..self }
     }
 
     /// Waits until whatever was changed before it began is at rest for certain, on a file system of this type.
@@ -222,7 +229,8 @@ impl Sink for Gathering<'_> {
         }
         self.parts.begin(ground, by, self.with_tokens);
         let Statfs { files, files_free, .. } = ground.statfs;
-        self.heap.lock().unwrap_or_else(|e| e.into_inner()).expect(files.saturating_sub(files_free));
+        let there = files.saturating_sub(files_free).max(self.expected.unwrap_or(0));
+        self.heap.lock().unwrap_or_else(|e| e.into_inner()).expect(there);
         self.wait(Some(ground.statfs.magic));
     }
 

@@ -14,7 +14,8 @@ fn gathering(desk: &Desk) -> Gathering<'_> {
 
 fn adding_up(desk: &Desk, with_sum: bool) -> Gathering<'_> {
     let source = Source { path: b"top".to_vec(), absolute: None, rows: 0..0 };
-    Gathering::new(vec![source], vec![0], None, with_sum, desk)
+    let gathering = Gathering::new(vec![source], vec![0], None, desk);
+    if with_sum { gathering.with_sum(None) } else { gathering }
 }
 
 fn meta(ino: u64, is_dir: bool) -> Meta {

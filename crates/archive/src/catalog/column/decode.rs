@@ -151,6 +151,23 @@ pub(in crate::catalog) fn numbers<const N: usize, T: Copy>(
     })
 }
 
+/// Reads a column of what is so or not, a bit for each: for each row, or for those that have one, of which `are` is told.
+pub(in crate::catalog) fn flags(
+    pages: &mut dyn PageReader,
+    rows: usize,
+    is_optional: bool,
+    are: impl FnMut(bool, usize),
+    mut take: impl FnMut(bool),
+) -> Result<()> {
+    each_page(pages, rows, is_optional, are, |data| match data {
+        Data::Plain(bytes, values) if bytes.len() >= values.div_ceil(8) => {
+            (0..values).for_each(|nth| take(bytes[nth / 8] >> (nth % 8) & 1 == 1));
+            Some(())
+        }
+        _ => None,
+    })
+}
+
 /// A column of names.
 #[derive(Debug, Default)]
 pub struct Names {

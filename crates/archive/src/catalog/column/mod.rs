@@ -22,7 +22,7 @@ mod decode;
 mod encode;
 
 pub use decode::Names;
-pub(super) use decode::{damaged, numbers};
+pub(super) use decode::{damaged, flags, numbers};
 pub(crate) use encode::{Chunk, How};
 pub(super) use encode::{Encoded, compressor};
 

@@ -21,13 +21,16 @@
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use gate::fs::{At, fstatfs, statx, syncfs};
 use gate::{Errno, Fd, Result};
-use ondisk::btrfs::{FIRST_INODE, Inode, LAST_INODE, Subvolume};
+use ondisk::btrfs::{FIRST_INODE, LAST_INODE, Subvolume};
 
 use super::meta_of;
-use super::scan::{BUFFER, Found, Row, Scan, parent_of};
+use super::scan::{BUFFER, Found, Row, Scan, next_inode, parent_of};
+use crate::engine::crew::crew;
 use crate::entry::Meta;
 
 /// An inode that has changed, or is new.
@@ -68,7 +71,7 @@ pub fn generation(fd: &Fd) -> Result<u64> {
 }
 
 /// The inodes of a subvolume that were written after a generation, in the order of their numbers. Whatever has a ctime of
-/// this very moment may have changed again.
+/// this very moment may have changed again. Of extended attributes it is only said that there are some, or that it is not known.
 ///
 /// # Errors
 /// Those of [`subvolume`]; `EPERM` without CAP_SYS_ADMIN; `ENOSPC` when the file system is so full that writes may have
@@ -80,30 +83,55 @@ pub fn changed_since(fd: &Fd, generation: u64) -> Result<Vec<Change>> {
     if statfs.available < super::FULL {
         return Err(Errno::ENOSPC);
     }
+    let Some(after) = generation.checked_add(1) else { return Ok(Vec::new()) };
     let (sector, mount) = (statfs.block_size.max(1), seen.mnt_id.unwrap_or(0));
-    let mut buffer = vec![0; BUFFER];
-    let mut links = Vec::new();
-    let mut changes = Vec::new();
-    for range in ranges(fd, known.tree, generation, &mut buffer)? {
-        let mut scan = Scan::new(known.tree, *range.start(), *range.end(), false);
-        while let Some(count) = scan.fill(fd, &mut buffer)? {
-            let mut names = super::recycle_links(links);
-            scan.rows(&buffer, count, &mut names, |found| {
-                let Found::Row(row) = found else { return };
-                let is_wanted = |inode: &Inode| inode.transid > generation && inode.nlink > 0;
-                let Some(inode) = row.inode.filter(is_wanted) else { return };
-                let links = row.links.iter().filter(|link| link.dir != row.ino);
-                let names = links.map(|link| Name { dir: link.dir, name: link.name.to_vec() });
-                match changes.last_mut() {
-                    Some(Change { meta, names: all }) if meta.ino == row.ino => all.extend(names),
-                    _ => {
-                        let meta = meta_of(row.ino, &inode, row.xattrs, seen.dev.into(), mount, sector);
-                        changes.push(Change { meta, names: names.collect() });
-                    }
-                }
-            });
-            links = super::recycle_links(names);
+    let change = |row: &Row<'_, '_>| {
+        let inode = row.inode.filter(|inode| inode.transid > generation && inode.nlink > 0)?;
+        let meta = meta_of(row.ino, &inode, row.xattrs, seen.dev.into(), mount, sector);
+        let links = row.links.iter().filter(|link| link.dir != row.ino);
+        let names = links.map(|link| Name { dir: link.dir, name: link.name.to_vec() }).collect();
+        Some(Change { meta: Meta { xattrs: row.xattrs.then_some(true), ..meta }, names })
+    };
+    let ranges = ranges(fd, known.tree)?;
+    let found = share_out(&ranges, |range, buffer| {
+        let written = Scan::new(known.tree, *range.start(), *range.end(), false).since(after);
+        let mut changes = collect(fd, written, buffer, change)?;
+        for found in changes.iter_mut().filter(|change| !change.has_all_names()) {
+            // They lie in a leaf that was not written.
+            let all = collect(fd, Scan::new(known.tree, found.meta.ino, found.meta.ino, false), buffer, change)?;
+            all.into_iter().for_each(|one| *found = one);
         }
+        Ok(changes)
+    })?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+impl Change {
+    /// Whether these are all its names. (The root of a subvolume has none.)
+    fn has_all_names(&self) -> bool {
+        self.meta.ino == FIRST_INODE || self.names.len() == self.meta.nlink as usize
+    }
+}
+
+/// Goes through a range of a tree, and collects what has changed there.
+fn collect(
+    fd: &Fd,
+    mut scan: Scan,
+    buffer: &mut [u8],
+    change: impl Fn(&Row<'_, '_>) -> Option<Change>,
+) -> Result<Vec<Change>> {
+    let (mut changes, mut links) = (Vec::<Change>::new(), Vec::new());
+    while let Some(count) = scan.fill(fd, buffer)? {
+        let mut names = super::recycle_links(links);
+        scan.rows(buffer, count, &mut names, |found| {
+            let Found::Row(row) = found else { return };
+            let Some(one) = change(&row) else { return };
+            match changes.last_mut().filter(|last| last.meta.ino == row.ino) {
+                Some(last) => last.names.extend(one.names),
+                None => changes.push(one),
+            }
+        });
+        links = super::recycle_links(names);
     }
     Ok(changes)
 }
@@ -113,37 +141,64 @@ pub fn changed_since(fd: &Fd, generation: u64) -> Result<Vec<Change>> {
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN.
 pub fn parents(fd: &Fd, tree: u64, dirs: impl IntoIterator<Item = u64>) -> Result<HashMap<u64, Name>> {
-    let mut buffer = vec![0; BUFFER];
-    let mut parents = HashMap::new();
-    for dir in dirs {
-        let mut at = dir;
-        while at != FIRST_INODE && !parents.contains_key(&at) {
-            let Some((dir, name)) = parent_of(fd, tree, at, &mut buffer)? else { break };
-            parents.insert(at, Name { dir, name });
-            at = dir;
+    /// So many are worth a thread's while.
+    const SOME: usize = 256;
+    let mut dirs: Vec<u64> = dirs.into_iter().collect();
+    dirs.sort_unstable();
+    dirs.dedup();
+    let some: Vec<&[u64]> = dirs.chunks(SOME).collect();
+    let found = share_out(&some, |dirs, buffer| {
+        let mut parents = HashMap::new();
+        for &dir in *dirs {
+            let mut at = dir;
+            while at != FIRST_INODE && !parents.contains_key(&at) {
+                let Some((dir, name)) = parent_of(fd, tree, at, buffer)? else { break };
+                parents.insert(at, Name { dir, name });
+                at = dir;
+            }
         }
-    }
-    Ok(parents)
+        Ok(parents)
+    })?;
+    Ok(found
+        .into_iter()
+        .reduce(|mut all, some| {
+            all.extend(some);
+            all
+        })
+        .unwrap_or_default())
 }
 
-/// The inodes that were written after a generation. Of what belongs to them, some may lie in leaves that were not, so they
-/// are to be read again; those that are close together, at once.
-fn ranges(fd: &Fd, tree: u64, generation: u64, buffer: &mut [u8]) -> Result<Vec<RangeInclusive<u64>>> {
-    const CLOSE: u64 = 16;
-    let Some(after) = generation.checked_add(1) else { return Ok(Vec::new()) };
-    let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
-    let mut scan = Scan::new(tree, FIRST_INODE, LAST_INODE, false).since(after);
-    while let Some(count) = scan.fill(fd, buffer)? {
-        scan.rows(buffer, count, &mut Vec::new(), |found| {
-            let Found::Row(Row { ino, inode: Some(inode), .. }) = found else { return };
-            if inode.transid <= generation {
-                return;
-            }
-            match ranges.last_mut().filter(|last| ino.saturating_sub(*last.end()) <= CLOSE) {
-                Some(last) => *last = *last.start()..=ino,
-                None => ranges.push(ino..=ino),
-            }
-        });
+/// All inode numbers of a tree, in ranges that have about as many that are in use.
+fn ranges(fd: &Fd, tree: u64) -> Result<Vec<RangeInclusive<u64>>> {
+    const MANY: u64 = 64;
+    let mut small = [0; super::SMALL];
+    // The last one that is in use is between these.
+    let (mut used, mut unused) = (FIRST_INODE, LAST_INODE);
+    let mut step = MANY;
+    while unused - used > used / MANY + MANY {
+        let middle = used + step.min((unused - used) / 2);
+        match next_inode(fd, tree, middle, &mut small)? {
+            Some(next) => (used, step) = (next.min(unused), step.saturating_mul(2)),
+            None => unused = middle,
+        }
     }
-    Ok(ranges)
+    let len = (used - FIRST_INODE) / MANY + 1;
+    let first = |nth| FIRST_INODE + nth * len;
+    let rest = first(MANY)..=LAST_INODE;
+    Ok((0..MANY).map(|nth| first(nth)..=first(nth + 1) - 1).chain([rest]).collect())
+}
+
+/// Does something with each, several at once, each thread with a buffer of its own; the answers are in order.
+fn share_out<T: Sync, A: Send>(all: &[T], work: impl Fn(&T, &mut [u8]) -> Result<A> + Sync) -> Result<Vec<A>> {
+    let (next, answers) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(all.len())));
+    crew(None, all.len(), || {
+        let mut buffer = vec![0; BUFFER];
+        while let Some((nth, one)) = Some(next.fetch_add(1, Relaxed)).and_then(|nth| Some((nth, all.get(nth)?))) {
+            let answer = work(one, &mut buffer);
+            answers.lock().unwrap_or_else(PoisonError::into_inner).push((nth, answer));
+        }
+    });
+    let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+    answers.sort_unstable_by_key(|(nth, _)| *nth);
+    answers.into_iter().map(|(_, answer)| answer).collect()
 }

@@ -1,0 +1,98 @@
+//! Gathers by the catalog of the dump before: where a file system knows what has been written since (btrfs), only that is looked at,
+//! and all else is as the rows have it that there are of it.
+
+use gate::account::{self, Function};
+use mounts::table::read_either;
+use ondisk::Dev;
+use walk::{By, Desk, Dir, Entry, Ground, Meta, Sink, open_top};
+
+use super::Base;
+use crate::beside::both;
+use crate::catalog::{Fault, Options, Reader};
+use crate::changed::index::{Index, each_group, hash};
+use crate::changed::written::{Since, depth, joined};
+use crate::gather::{Answer, Gather, Gathered, Question, of_directory};
+use crate::rows::Gathering;
+
+/// What came of it.
+pub(crate) enum Regathered<'a> {
+    /// Nothing has been written.
+    Nothing(Answer),
+    /// All that there is, and what the catalog says of each entry.
+    All(Box<(Gathering<'a>, Answer, Index)>),
+}
+
+impl Base {
+    /// Gathers so; `None` where that cannot be done, or another way was asked for.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(crate) fn regather<'a>(
+        &self,
+        question: &Question,
+        options: &Options,
+        desk: &'a Desk,
+    ) -> Result<Option<Regathered<'a>>, Fault> {
+        let is_same = question.gather.is_none() && self.reader.about().options == *options;
+        let ([source], true) = (&question.sources[..], is_same) else { return Ok(None) };
+        let Ok(top) = open_top(source, 0) else { return Ok(None) };
+        account::phase(Function::Information);
+        let mounts = read_either(false, Some(top.meta.mount)).map_or(Vec::new(), |(table, _)| table.mounts);
+        let ground = Ground::of(&top, mounts.iter().find(|mount| mount.id == top.meta.mount));
+        // Here the token is taken that the next dump goes by: before anything is looked at.
+        let gathering = of_directory(question, desk);
+        gathering.begin(&ground, By::Btrfs);
+        let Some(since) = Since::of(self.reader.about(), &top, &mounts) else { return Ok(None) };
+        let answer = |why| {
+            let fstype = ground.mount.map(|mount| mount.content.fstype.clone());
+            let gathered = Gathered { path: source.clone(), fstype, gather: Gather::Batched, engine: By::Btrfs, why };
+            Answer { parts: vec![gathered] }
+        };
+        if since.is_outside() {
+            let why = "nothing in the directory was written after the generation that the catalog is of";
+            return Ok(Some(Regathered::Nothing(answer(why.to_owned()))));
+        }
+        let hand_over = || {
+            let Some(differing) = since.differing(&self.reader, &mounts)? else { return Ok(None) };
+            hand_over(&self.reader, &differing.places, source, (top.meta.dev, top.meta.mount), &gathering)?;
+            differing.hand_over(source, &gathering);
+            Ok(Some(differing.why))
+        };
+        let (why, index) = both(hand_over, || self.index());
+        let (Some(why), index) = (why?, index?) else { return Ok(None) };
+        let answer = answer(format!("{why}, and the rest is as the catalog says"));
+        Ok(Some(Regathered::All(Box::new((gathering, answer, index)))))
+    }
+}
+
+/// Hands over what the rows of a catalog say but for those that are `stale`, by their places, which rise. What mount that is on, they do not say, nor what number its device has today.
+fn hand_over(
+    reader: &Reader,
+    stale: &[u32],
+    root: &[u8],
+    (dev, mount): (Dev, u64),
+    to: &Gathering<'_>,
+) -> Result<(), Fault> {
+    let read = |group: usize| {
+        let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
+        let meta = reader.metas(group)?;
+        let first = reader.first(group);
+        let mut stale = stale[stale.partition_point(|&place| place < first)..].iter().peekable();
+        let mut worker = to.worker();
+        let (mut at, mut entries) = (0, Vec::new());
+        while at < names.len() {
+            let dir = &dirs[at];
+            entries.clear();
+            while at < names.len() && &dirs[at] == dir {
+                if stale.next_if_eq(&&(first + at as u32)).is_none() {
+                    entries.push(Entry { name: &names[at], meta: Meta { dev, mount, ..meta(at) } });
+                }
+                at += 1;
+            }
+            let path = joined(root, dir);
+            worker.take(&Dir { path: &path, hash: hash(0, dir), depth: depth(dir) }, &entries);
+        }
+        Ok(())
+    };
+    each_group(reader, read, |_, ()| {})
+}

@@ -3,7 +3,7 @@
 //! btrfs tells the inodes that were written after the generation in the catalog's token, with all their names
 //! ([`since`]). The rest is as it was, but for its path: so the names in the directories among them are held against the rows
 //! that the catalog has of these, and what is below a directory that has come to another path, or is gone, counts as well.
-//! With what these rows and entries give, `resolve` comes to what it would with all.
+//! With what these rows and entries give, `resolve` comes to what it would with all; and with the other rows, they are all there is.
 //!
 //! Nothing is taken for granted: where there is any doubt, there is no answer, and everything is walked. What has been seen
 //! counts only if the generation is the same before and after.
@@ -20,7 +20,7 @@ use ondisk::btrfs::{FIRST_INODE, Subvolume};
 use ondisk::dirent::EntryType;
 use walk::engine::btrfs::since::{self, Change, Name};
 use walk::entry::{Type, append};
-use walk::{By, Dir, Entry, Ground, Meta, Sink, Top};
+use walk::{By, Dir, Entry, Ground, Meta, Sink, Top, digest};
 
 use super::index::{each_group, hash};
 use crate::beside::each;
@@ -176,10 +176,9 @@ pub(crate) fn depth(dir: &[u8]) -> u32 {
     dir.split(|&b| b == b'/').filter(|part| !part.is_empty()).count() as u32
 }
 
-/// A row of a directory that was written.
+/// A row of what was in a directory that was written.
 struct Row {
     ino: u64,
-    is_dir: bool,
     place: u32,
 }
 
@@ -191,11 +190,15 @@ struct Visit {
     is_elsewhere: bool,
 }
 
-/// What is in a directory.
+/// What is in a directory and was not written.
+#[derive(Default)]
 struct Listed {
-    name: Vec<u8>,
-    ino: u64,
-    meta: Option<Meta>,
+    /// Places of the rows of what is as it was.
+    same: Vec<u32>,
+    /// What is a directory of it, below DIR.
+    dirs: Vec<Vec<u8>>,
+    /// What there is in one that was elsewhere.
+    moved: Vec<(Vec<u8>, Meta)>,
 }
 
 /// What is found out by the way.
@@ -205,8 +208,10 @@ struct Look<'a> {
     written: HashMap<u64, &'a Change>,
     /// Where directories are below DIR now; `None` outside.
     paths: HashMap<u64, Option<Vec<u8>>>,
-    /// Rows, by the directory and the name.
-    rows: HashMap<Vec<u8>, HashMap<Vec<u8>, Row>>,
+    /// Rows of what was in directories that were written, by what stands for their paths.
+    rows: HashMap<u64, Row>,
+    /// What is a directory of it, below DIR, and the place of its row.
+    dirs: Vec<(Vec<u8>, u32)>,
     /// Of directories by the catalog, whether they still are where they were. What none is said of is as what is above it.
     is_there: HashMap<Vec<u8>, bool>,
     /// Places of rows that are as they were; in the end they rise.
@@ -237,6 +242,7 @@ impl<'a> Look<'a> {
             written: changes.iter().map(|change| (change.meta.ino, change)).collect(),
             paths,
             rows: HashMap::new(),
+            dirs: Vec::new(),
             is_there: HashMap::new(),
             same: Vec::new(),
             places: Vec::new(),
@@ -281,8 +287,15 @@ impl<'a> Look<'a> {
     /// Finds the rows of what was in some directories, and if they are wanted, of all that was written: of directories among that it
     /// gives the number and the path.
     fn rows_in(&mut self, watched: &HashSet<Vec<u8>>, wants_written: bool) -> Result<Vec<(u64, Vec<u8>)>, Doubt> {
+        /// What a row group has of it.
+        #[derive(Default)]
+        struct Part {
+            places: Vec<u32>,
+            rows: Vec<(u64, Row)>,
+            dirs: Vec<(Vec<u8>, u32)>,
+            written: Vec<(u64, Vec<u8>)>,
+        }
         let (reader, written) = (self.reader, &self.written);
-        let (mut places, mut all_inside, mut known) = (Vec::new(), Vec::new(), Vec::new());
         let read = |group: usize| {
             let (inos, dirs) = (reader.numbers64(group, "ino")?, reader.names(group, "dir")?);
             let mut last = (&b""[..], watched.contains(&b""[..]));
@@ -297,34 +310,37 @@ impl<'a> Look<'a> {
                 .map(|row| (row, is_written(&inos[row]), is_watched(&dirs[row])))
                 .filter(|(_, is_written, is_watched)| *is_written || *is_watched)
                 .collect();
-            let (mut places, mut inside, mut known) = (Vec::with_capacity(here.len()), Vec::new(), Vec::new());
-            if !here.is_empty() {
-                let (modes, names) = (reader.numbers32(group, "mode")?, reader.names(group, "name")?);
-                let first = reader.first(group);
-                for (row, is_written, is_watched) in here {
-                    let (ino, place) = (inos[row], first + row as u32);
-                    let is_dir = Type::of_mode(modes[row]) == Type::Directory;
-                    if is_written && is_dir {
-                        known.push((ino, joined(&dirs[row], &names[row])));
+            let mut part = Part::default();
+            if here.is_empty() {
+                return Ok(part);
+            }
+            let (modes, names, first) =
+                (reader.numbers32(group, "mode")?, reader.names(group, "name")?, reader.first(group));
+            let mut dir = (&b""[..], hash(0, b""));
+            for (row, is_written, is_watched) in here {
+                let (ino, place, name) = (inos[row], first + row as u32, &names[row]);
+                part.places.push(place);
+                let path = || joined(&dirs[row], name);
+                let is_dir = Type::of_mode(modes[row]) == Type::Directory;
+                part.written.extend((is_written && is_dir).then(|| (ino, path())));
+                if is_watched && !name.is_empty() {
+                    if dir.0 != &dirs[row] {
+                        dir = (&dirs[row], hash(0, &dirs[row]));
                     }
-                    if is_watched && !names[row].is_empty() {
-                        inside.push((dirs[row].to_vec(), names[row].to_vec(), Row { ino, is_dir, place }));
-                    }
-                    if is_written || !names[row].is_empty() {
-                        places.push(place);
-                    }
+                    part.rows.push((digest::below(dir.1, name), Row { ino, place }));
+                    part.dirs.extend(is_dir.then(|| (path(), place)));
                 }
             }
-            Ok((places, inside, known))
+            Ok(part)
         };
-        each_group(reader, read, |_, (here, inside, dirs)| {
-            places.extend(here);
-            all_inside.extend(inside);
-            known.extend(dirs);
-        })?;
-        self.places.extend(places);
-        for (dir, name, row) in all_inside {
-            self.rows.entry(dir).or_default().insert(name, row);
+        let mut parts = Vec::new();
+        each_group(reader, read, |_, part| parts.push(part))?;
+        let mut known = Vec::new();
+        for Part { places, rows, dirs, written } in parts {
+            self.places.extend(places);
+            self.rows.extend(rows);
+            self.dirs.extend(dirs);
+            known.extend(written);
         }
         Ok(known)
     }
@@ -358,38 +374,29 @@ impl<'a> Look<'a> {
             let batch = std::mem::take(&mut visits);
             let mut lists = Vec::with_capacity(batch.len());
             each(batch.len(), |nth| self.list(&batch[nth], &names), |nth, list| lists.push((nth, list)))?;
-            for (nth, list) in lists {
-                self.take_in(&batch[nth], list, &mut visits)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes in what is in a directory and was not written.
-    fn take_in(&mut self, visit: &Visit, list: Vec<Listed>, visits: &mut Vec<Visit>) -> Result<(), Doubt> {
-        let rows = self.rows.get(&visit.path);
-        for Listed { name, ino, meta } in list {
-            if let Some(meta) = meta.filter(|_| visit.is_elsewhere) {
-                if meta.is_dir() {
-                    visits.push(Visit { path: joined(&visit.path, &name), ino, is_elsewhere: true });
+            for (nth, Listed { same, dirs, moved }) in lists {
+                let path = &batch[nth].path;
+                self.same.extend(same);
+                self.is_there.extend(dirs.into_iter().map(|dir| (dir, true)));
+                let below = moved.iter().filter(|(_, meta)| meta.is_dir());
+                visits.extend(below.map(|(name, meta)| Visit {
+                    path: joined(path, name),
+                    ino: meta.ino,
+                    is_elsewhere: true,
+                }));
+                if !moved.is_empty() {
+                    self.feed.entry(path.clone()).or_default().extend(moved);
                 }
-                self.feed.entry(visit.path.clone()).or_default().push((name, meta));
-                continue;
-            }
-            let row = rows.and_then(|rows| rows.get(&name)).filter(|row| row.ino == ino).ok_or(Doubt::Strange)?;
-            self.same.push(row.place);
-            if row.is_dir {
-                self.is_there.insert(joined(&visit.path, &name), true);
             }
         }
         Ok(())
     }
 
-    /// Lists what is in a directory, but for the names of what was written. Of what is elsewhere all is to be known; of directories, that
-    /// nothing else is mounted there, nor another subvolume.
-    fn list(&self, visit: &Visit, written: &HashSet<(u64, &[u8])>) -> Result<Vec<Listed>, Doubt> {
-        let fd = self.open(visit)?;
-        let (mut buffer, mut list) = (vec![0; 32 << 10], Vec::new());
+    /// Lists what is in a directory, but for the names of what was written. It must be as the catalog has it there, unless all of it was
+    /// elsewhere; and of directories it must be known that nothing else is mounted there, nor another subvolume.
+    fn list(&self, visit: &Visit, written: &HashSet<(u64, &[u8])>) -> Result<Listed, Doubt> {
+        let (fd, dir) = (self.open(visit)?, hash(0, &visit.path));
+        let (mut buffer, mut list) = (vec![0; 32 << 10], Listed::default());
         loop {
             let len = getdents64(&fd, &mut buffer)?;
             if len == 0 {
@@ -410,7 +417,14 @@ impl<'a> Look<'a> {
                 if meta.is_some_and(|meta| (meta.ino, meta.dev, meta.mount) != here) {
                     return Err(Doubt::Strange);
                 }
-                list.push(Listed { name: name.to_vec(), ino, meta });
+                if let Some(meta) = meta.filter(|_| visit.is_elsewhere) {
+                    list.moved.push((name.to_vec(), meta));
+                    continue;
+                }
+                let row = self.rows.get(&digest::below(dir, name)).filter(|row| row.ino == ino);
+                list.same.push(row.ok_or(Doubt::Strange)?.place);
+                let is_dir = meta.is_some_and(|meta| meta.is_dir());
+                list.dirs.extend(is_dir.then(|| joined(&visit.path, name)));
             }
         }
     }
@@ -426,10 +440,9 @@ impl<'a> Look<'a> {
 
     /// Finds the rows of all that was below directories that are gone from where they were.
     fn rows_below(&mut self) -> Result<(), Doubt> {
-        for (dir, rows) in &self.rows {
-            for (name, row) in rows.iter().filter(|(_, row)| row.is_dir) {
-                self.is_there.entry(joined(dir, name)).or_insert(self.same.binary_search(&row.place).is_ok());
-            }
+        for (path, place) in std::mem::take(&mut self.dirs) {
+            let is_same = self.same.binary_search(&place).is_ok();
+            self.is_there.entry(path).or_insert(is_same);
         }
         if self.is_there.values().all(|&is_there| is_there) {
             return Ok(());

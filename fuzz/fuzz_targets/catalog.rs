@@ -29,6 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         assert!(reader.maybe32(group, "generation", 0).map_or(true, |numbers| numbers.len() == rows));
         assert!(reader.maybe64(group, "btime", 0).map_or(true, |numbers| numbers.len() == rows));
+        assert!(reader.maybe_flags(group, "xattrs").map_or(true, |flags| flags.len() == rows));
         assert!(reader.hashes(group).map_or(true, |hashes| hashes.len() == rows));
     }
 });

@@ -1,7 +1,7 @@
 //! Increments: restored in turn after the full dump, they give the tree of each of them.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,6 +12,7 @@ use super::changes::{change, overwrite_unseen};
 use super::full::{NEEDS, dump, quiet};
 use crate::support::build::{bind, dir, file, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
+use crate::support::meanwhile::{Until, meanwhile};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args, calls};
 use crate::support::snapshot::{kept, same, snapshot};
@@ -208,6 +209,40 @@ fn what_was_written_since_is_all_that_there_is_to_dump() {
             assert!(again["result"]["why"].as_str().unwrap().contains("the digest of all"), "{what}: {again}");
         }
         assert!(quickly * 3 >= all * 2, "{quickly} rounds of {all}");
+    });
+}
+
+/// What is written elsewhere on the file system meanwhile changes nothing in that. And a SRC that has become a symlink to what it was is
+/// no directory, though what was written since says nothing of that.
+#[test]
+fn what_is_written_elsewhere_does_not_matter() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(BTRFS[0]), |at, ground| {
+        let mut series = Series::new(at, ground);
+        series.restored = dir(ground.join("restored"));
+        (0..20).for_each(|d| (0..20).for_each(|n| drop(file(series.tree.join(format!("{d}/{n}")), 50))));
+        settle(at);
+        series.round("the full dump");
+        let busy = at.join("busy");
+        let write = |_, until: &Until| {
+            while !until.is_over() {
+                fs::write(&busy, "busy").unwrap();
+            }
+        };
+        meanwhile(1, write, || {
+            for round in 0..3 {
+                fs::write(series.tree.join(format!("{round}/new")), "new").unwrap();
+                let result = series.round(&format!("round {round}"));
+                told(&result, &[("files", 1), ("directories", 2), ("unchanged", 419 + round)]);
+                assert!(result["why"].as_str().unwrap().contains("only what was written after generation"), "{result}");
+            }
+        });
+        fs::rename(&series.tree, at.join("moved")).unwrap();
+        symlink("moved", &series.tree).unwrap();
+        settle(at);
+        assert!(series.dump(&[]).exits(2).stderr.contains("was a directory, and is none now"));
     });
 }
 

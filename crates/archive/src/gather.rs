@@ -172,10 +172,12 @@ pub(crate) fn collect<'a>(
     Ok((gathering, answer))
 }
 
-/// Ready to take in what is in a directory that is the one SRC, which is added up.
-pub(crate) fn of_directory<'a>(question: &Question, desk: &'a Desk) -> Gathering<'a> {
-    let sources = question.sources.iter().map(|path| source(path, true)).collect();
-    Gathering::new(sources, vec![0], question.for_catalog, desk).with_sum(question.expected)
+/// Ready to take in, and to add up, what is in the one SRC; `None` if there are several, or it is no directory.
+pub(crate) fn of_directory<'a>(question: &Question, desk: &'a Desk) -> Option<Gathering<'a>> {
+    let [path] = &question.sources[..] else { return None };
+    let is_dir = look(path).is_ok_and(|meta| meta.is_dir());
+    let new = || Gathering::new(vec![source(path, true)], vec![0], question.for_catalog, desk);
+    is_dir.then(|| new().with_sum(question.expected))
 }
 
 fn source(path: &[u8], is_dir: bool) -> Source {

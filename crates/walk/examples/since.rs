@@ -1,6 +1,6 @@
 //! Prints what has changed in a btrfs subvolume since a generation; without one, its generation.
 use std::time::Instant;
-use walk::engine::btrfs::since::{changed_since, generation};
+use walk::engine::btrfs::since::{changed_since, generation, subvolume};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -10,7 +10,8 @@ fn main() {
         None => println!("{}", generation(&top.fd).expect("btrfs")),
         Some(since) => {
             let start = Instant::now();
-            let changes = changed_since(&top.fd, since).expect("btrfs");
+            let known = subvolume(&top.fd).expect("btrfs");
+            let changes = changed_since(&top.fd, &known, since).expect("btrfs");
             eprintln!("{} changes, {:.3} ms", changes.len(), start.elapsed().as_secs_f64() * 1e3);
             for change in changes.iter().take(40) {
                 let names: Vec<_> =

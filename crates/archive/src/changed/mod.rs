@@ -133,8 +133,8 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
     }
     let may_tell = question.by.is_none_or(|by| by == By::Btrfs) && !question.update;
     let since = may_tell.then(|| Since::of(about, &top, &mounts)).flatten();
-    if let Some(differing) = since.map_or(Ok(None), |since| since.differing(&reader, &mounts))? {
-        let index = Index::load_some(&reader, differing.places.clone())?;
+    if let Some(mut differing) = since.map_or(Ok(None), |since| since.differing(&reader, &mounts))? {
+        let index = Index::load_some(&reader, std::mem::take(&mut differing.places))?;
         let compare = Compare::new(&index, &question.dir, &about.parts);
         compare.begin(&Ground::of(&top, mounts.iter().find(|mount| mount.id == top.meta.mount)), By::Btrfs);
         differing.hand_over(&question.dir, &compare);

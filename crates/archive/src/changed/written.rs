@@ -6,7 +6,7 @@
 //! With what these rows and entries give, `resolve` comes to what it would with all; and with the other rows, they are all there is.
 //!
 //! Nothing is taken for granted: where there is any doubt, there is no answer, and everything is walked. What has been seen
-//! counts only if the generation is the same before and after.
+//! counts only if nothing in the directory was written meanwhile.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -26,6 +26,7 @@ use super::index::{each_group, hash};
 use crate::beside::each;
 use crate::catalog::{About, Fault, Options, Reader};
 use crate::token::btrfs::generation;
+use crate::token::engine;
 
 /// What was written to a subvolume since a catalog of a directory in it was made.
 pub(crate) struct Since<'a> {
@@ -41,10 +42,14 @@ pub(crate) struct Since<'a> {
 impl<'a> Since<'a> {
     /// Asks for it; `None` where that cannot be told, or would not cost less than a walk.
     pub(crate) fn of(about: &About, top: &'a Top, mounts: &[Mount]) -> Option<Since<'a>> {
-        let token = token(about, top, mounts)?;
+        let token = token(about).filter(|_| can_tell(about, top, mounts))?;
         let subvolume = since::subvolume(&top.fd).ok()?;
         let then = generation(token, &subvolume).filter(|&then| then <= subvolume.generation)?;
-        let changes = since::changed_since(&top.fd, then).ok()?;
+        Since::after(then, subvolume, top, about)
+    }
+
+    fn after(then: u64, subvolume: Subvolume, top: &'a Top, about: &About) -> Option<Since<'a>> {
+        let changes = since::changed_since(&top.fd, &subvolume, then).ok()?;
         let dirs = changes.iter().filter(|change| change.meta.is_dir()).map(|change| change.meta.ino);
         let within = changes.iter().flat_map(|change| change.names.iter().map(|name| name.dir));
         let dirs: HashSet<u64> = dirs.chain(within).collect();
@@ -53,6 +58,13 @@ impl<'a> Since<'a> {
         }
         let parents = since::parents(&top.fd, subvolume.tree, dirs).ok()?;
         Some(Since { top, subvolume, then, changes, parents })
+    }
+
+    /// Whether nothing in the directory has been written after this was asked for.
+    fn holds(&self, about: &About) -> bool {
+        let now = since::subvolume(&self.top.fd).ok();
+        let later = now.and_then(|now| Since::after(self.subvolume.generation, now, self.top, about));
+        later.is_some_and(|later| later.is_outside())
     }
 
     /// Whether all of it is outside of the directory for certain. What was in it and is not any more has left another directory there.
@@ -77,8 +89,8 @@ impl<'a> Since<'a> {
     /// # Errors
     /// The catalog cannot be read.
     pub(crate) fn differing(mut self, reader: &Reader, mounts: &[Mount]) -> Result<Option<Differing>, Fault> {
-        /// On a file system where something is always going on, everything is walked at last.
-        const ATTEMPTS: usize = 3;
+        /// Where something is always going on, everything is walked at last.
+        const ATTEMPTS: usize = 2;
         for _ in 0..ATTEMPTS {
             let why = format!("only what was written after generation {} of the subvolume was looked at", self.then);
             if self.is_outside() {
@@ -88,7 +100,7 @@ impl<'a> Since<'a> {
                 return Ok(None);
             }
             let Some((places, feed)) = or_none(Look::new(reader, &self).look())? else { return Ok(None) };
-            if since::subvolume(&self.top.fd) == Ok(self.subvolume) {
+            if self.holds(reader.about()) {
                 return Ok(Some(Differing { places, feed, why }));
             }
             let Some(again) = Since::of(reader.about(), self.top, mounts) else { return Ok(None) };
@@ -113,18 +125,22 @@ fn is_much(changes: usize, about: &About) -> bool {
     changes as u64 > about.entries / 4
 }
 
-/// The token to go by, if the tree is one part, was walked whole and at rest, and nothing is mounted in it.
-fn token<'a>(about: &'a About, top: &Top, mounts: &[Mount]) -> Option<&'a str> {
+/// The token to go by, if the tree is one part on btrfs, and was walked whole and at rest.
+pub(crate) fn token(about: &About) -> Option<&str> {
     let [part] = &about.parts[..] else { return None };
-    let is_all = about.complete
-        && about.options == Options { one_file_system: about.options.one_file_system, ..Options::default() };
-    let absolute = mounts::root::name_of(&top.fd).ok()?;
-    let mount = mounts.iter().find(|mount| mount.id == top.meta.mount)?;
-    let can_tell = By::Btrfs.engine().possible(&Ground::of(top, Some(mount))).is_ok();
+    let all = Options { one_file_system: about.options.one_file_system, ..Options::default() };
+    let is_all = about.complete && about.options == all && about.racy == 0;
+    part.token.as_deref().filter(|token| is_all && engine(token) == Some(By::Btrfs))
+}
+
+/// Whether a directory is the one that a catalog is of, nothing is mounted in it, and its trees can be searched.
+fn can_tell(about: &About, top: &Top, mounts: &[Mount]) -> bool {
+    let mount = mounts.iter().find(|mount| mount.id == top.meta.mount);
+    let Ok(absolute) = mounts::root::name_of(&top.fd) else { return false };
     let mut targets = mounts.iter().filter_map(|mount| below(&absolute, mount.target.as_deref()?));
-    let is_alone = targets.all(<[u8]>::is_empty);
-    let is_right = part.ino == top.meta.ino && is_all && can_tell && is_alone && about.racy == 0;
-    part.token.as_deref().filter(|_| is_right)
+    about.parts.first().is_some_and(|part| part.ino == top.meta.ino)
+        && mount.is_some_and(|mount| By::Btrfs.engine().possible(&Ground::of(top, Some(mount))).is_ok())
+        && targets.all(<[u8]>::is_empty)
 }
 
 /// Why there is nothing to go by.

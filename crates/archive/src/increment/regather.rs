@@ -10,7 +10,7 @@ use super::Base;
 use crate::beside::both;
 use crate::catalog::{Fault, Options, Reader};
 use crate::changed::index::{Index, each_group, hash};
-use crate::changed::written::{Since, depth, joined};
+use crate::changed::written::{Since, depth, joined, token};
 use crate::gather::{Answer, Gather, Gathered, Question, of_directory};
 use crate::rows::Gathering;
 
@@ -33,16 +33,20 @@ impl Base {
         options: &Options,
         desk: &'a Desk,
     ) -> Result<Option<Regathered<'a>>, Fault> {
-        let is_same = question.gather.is_none() && self.reader.about().options == *options;
-        let ([source], true) = (&question.sources[..], is_same) else { return Ok(None) };
-        let Ok(top) = open_top(source, 0) else { return Ok(None) };
+        let about = self.reader.about();
+        if question.gather.is_some() || about.options != *options || token(about).is_none() {
+            return Ok(None);
+        }
         account::phase(Function::Information);
-        let mounts = read_either(false, Some(top.meta.mount)).map_or(Vec::new(), |(table, _)| table.mounts);
+        let Some(gathering) = of_directory(question, desk) else { return Ok(None) };
+        let source = &question.sources[0];
+        let Ok(top) = open_top(source, 0) else { return Ok(None) };
+        let mounts = read_either(false, Some(top.meta.mount).filter(|&id| id != 0))
+            .map_or(Vec::new(), |(table, _)| table.mounts);
         let ground = Ground::of(&top, mounts.iter().find(|mount| mount.id == top.meta.mount));
         // Here the token is taken that the next dump goes by: before anything is looked at.
-        let gathering = of_directory(question, desk);
         gathering.begin(&ground, By::Btrfs);
-        let Some(since) = Since::of(self.reader.about(), &top, &mounts) else { return Ok(None) };
+        let Some(since) = Since::of(about, &top, &mounts) else { return Ok(None) };
         let answer = |why| {
             let fstype = ground.mount.map(|mount| mount.content.fstype.clone());
             let gathered = Gathered { path: source.clone(), fstype, gather: Gather::Batched, engine: By::Btrfs, why };
@@ -65,7 +69,8 @@ impl Base {
     }
 }
 
-/// Hands over what the rows of a catalog say but for those that are `stale`, by their places, which rise. What mount that is on, they do not say, nor what number its device has today.
+/// Hands over what the rows of a catalog say but for those that are `stale`, by their places, which rise. What mount that is on,
+/// they do not say, nor what number its device has today.
 fn hand_over(
     reader: &Reader,
     stale: &[u32],

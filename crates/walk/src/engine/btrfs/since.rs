@@ -12,7 +12,7 @@
 //!   against what is. An inode whose last name is gone is not among the answers.
 //! - Other subvolumes, those below included. Ask each of them; a new one shows by the directory that it is in.
 //! - Changes of contents that leave all times alone and write no inode: a deduplication, a balance, a defragmentation.
-//! - What is written after this has begun; whoever must not miss it asks again.
+//! - What is written after the subvolume was asked about; whoever must not miss it asks again.
 //!
 //! Seen as changed, though nothing but the time of the last reading is: files on a mount without `noatime`.
 //!
@@ -70,14 +70,14 @@ pub fn generation(fd: &Fd) -> Result<u64> {
     subvolume(fd).map(|subvolume| subvolume.generation)
 }
 
-/// The inodes of a subvolume that were written after a generation, in the order of their numbers. Whatever has a ctime of
-/// this very moment may have changed again. Of extended attributes it is only said that there are some, or that it is not known.
+/// The inodes of a [`subvolume`] that were written after a generation, in the order of their numbers. What has been written after the
+/// subvolume's own may be among them, and may have changed again. Of extended attributes it is only said that there are some, or that
+/// it is not known.
 ///
 /// # Errors
 /// Those of [`subvolume`]; `EPERM` without CAP_SYS_ADMIN; `ENOSPC` when the file system is so full that writes may have
 /// failed: then inodes in the kernel's memory are not as those in the tree.
-pub fn changed_since(fd: &Fd, generation: u64) -> Result<Vec<Change>> {
-    let known = subvolume(fd)?;
+pub fn changed_since(fd: &Fd, known: &Subvolume, generation: u64) -> Result<Vec<Change>> {
     let seen = statx(fd, c"", At::EMPTY_PATH, Meta::WANT)?;
     let statfs = fstatfs(fd)?;
     if statfs.available < super::FULL {
@@ -159,13 +159,7 @@ pub fn parents(fd: &Fd, tree: u64, dirs: impl IntoIterator<Item = u64>) -> Resul
         }
         Ok(parents)
     })?;
-    Ok(found
-        .into_iter()
-        .reduce(|mut all, some| {
-            all.extend(some);
-            all
-        })
-        .unwrap_or_default())
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// All inode numbers of a tree, in ranges that have about as many that are in use.
@@ -193,7 +187,9 @@ fn share_out<T: Sync, A: Send>(all: &[T], work: impl Fn(&T, &mut [u8]) -> Result
     let (next, answers) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(all.len())));
     crew(None, all.len(), || {
         let mut buffer = vec![0; BUFFER];
-        while let Some((nth, one)) = Some(next.fetch_add(1, Relaxed)).and_then(|nth| Some((nth, all.get(nth)?))) {
+        loop {
+            let nth = next.fetch_add(1, Relaxed);
+            let Some(one) = all.get(nth) else { return };
             let answer = work(one, &mut buffer);
             answers.lock().unwrap_or_else(PoisonError::into_inner).push((nth, answer));
         }

@@ -1,7 +1,7 @@
 //! Increments: restored in turn after the full dump, they give the tree of each of them.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,7 +12,6 @@ use super::changes::{change, overwrite_unseen};
 use super::full::{NEEDS, dump, quiet};
 use crate::support::build::{bind, dir, file, tmpfs, tool};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
-use crate::support::meanwhile::{Until, meanwhile};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args, calls};
 use crate::support::snapshot::{kept, same, snapshot};
@@ -116,7 +115,7 @@ pub(crate) fn on(make: Option<Make>, look: impl FnOnce(&Path, &Path) + Send) {
 }
 
 /// A tree of every kind of file but sockets, which no archive can hold.
-fn grown(tree: &Path, seed: u64) {
+pub(crate) fn grown(tree: &Path, seed: u64) {
     grow(tree, seed, 120);
     // What cannot be changed has no place here. (It fails for symlinks and the like.)
     let _ = Command::new("chattr").args(["-R", "-f", "-i", "-a"]).arg(tree).output();
@@ -165,90 +164,9 @@ fn rounds_of_random_changes_on_tmpfs() {
     random_rounds(None, 4, 8);
 }
 
-/// On btrfs only what was written since is looked at: that comes to the same archive as a walk, and to a catalog with the same digest;
-/// also when something has left the tree, or come into it.
-#[test]
-fn what_was_written_since_is_all_that_there_is_to_dump() {
-    if !require(&NEEDS) {
-        return;
-    }
-    on(Some(BTRFS[0]), |at, ground| {
-        let mut series = Series::new(at, ground);
-        series.restored = dir(ground.join("restored"));
-        grown(&series.tree, 5);
-        // What is compressed has an attribute for it, which others do not take.
-        let _ = Command::new("chattr").args(["-R", "-f", "-c"]).arg(&series.tree).output();
-        (0..40).for_each(|d| (0..9).for_each(|n| drop(file(series.tree.join(format!("still {d}/{n}")), 50))));
-        let outside = dir(at.join("outside"));
-        settle(at);
-        series.round("the full dump");
-        let (mut dice, all, mut quickly) = (Dice::new(5), rounds(12), 0);
-        for round in 0..all {
-            change(&series.tree, &mut dice, [1, 3, 10][round % 3]);
-            let mut inside: Vec<PathBuf> =
-                fs::read_dir(&series.tree).unwrap().map(|entry| entry.unwrap().path()).collect();
-            inside.sort();
-            match round % 4 {
-                1 => fs::rename(dice.pick(&inside), outside.join("from the tree")).unwrap(),
-                3 => fs::rename(outside.join("from the tree"), series.tree.join(format!("back {round}"))).unwrap(),
-                _ => fs::write(outside.join("beside"), format!("{round}")).unwrap(),
-            }
-            settle(at);
-            let (before, by_walk) = (ground.join("before"), ground.join("by walk"));
-            fs::copy(&series.catalog, &before).unwrap();
-            let (since, catalog) = (before.to_str().unwrap(), by_walk.to_str().unwrap());
-            let walk = ["--since", since, "--catalog", catalog, "--gather", "combined", "--json"];
-            dump(&series.tree, &ground.join("by walk.tar"), &walk).exits(0);
-            let what = format!("round {round}");
-            let result = series.round(&what);
-            quickly += usize::from(result["why"].as_str().unwrap().contains("only what was written after generation"));
-            let last = series.archives.join(format!("{}.tar", series.number - 1));
-            assert!(fs::read(last).unwrap() == fs::read(ground.join("by walk.tar")).unwrap(), "{what}: {result}");
-            let again = ["--since", series.catalog.to_str().unwrap(), "--gather", "combined", "--json"];
-            let again = dump(&series.tree, &ground.join("again.tar"), &again).exits(0).json();
-            assert!(again["result"]["why"].as_str().unwrap().contains("the digest of all"), "{what}: {again}");
-        }
-        assert!(quickly * 3 >= all * 2, "{quickly} rounds of {all}");
-    });
-}
-
-/// What is written elsewhere on the file system meanwhile changes nothing in that. And a SRC that has become a symlink to what it was is
-/// no directory, though what was written since says nothing of that.
-#[test]
-fn what_is_written_elsewhere_does_not_matter() {
-    if !require(&NEEDS) {
-        return;
-    }
-    on(Some(BTRFS[0]), |at, ground| {
-        let mut series = Series::new(at, ground);
-        series.restored = dir(ground.join("restored"));
-        (0..20).for_each(|d| (0..20).for_each(|n| drop(file(series.tree.join(format!("{d}/{n}")), 50))));
-        settle(at);
-        series.round("the full dump");
-        let busy = at.join("busy");
-        let write = |_, until: &Until| {
-            while !until.is_over() {
-                fs::write(&busy, "busy").unwrap();
-            }
-        };
-        meanwhile(1, write, || {
-            for round in 0..3 {
-                fs::write(series.tree.join(format!("{round}/new")), "new").unwrap();
-                let result = series.round(&format!("round {round}"));
-                told(&result, &[("files", 1), ("directories", 2), ("unchanged", 419 + round)]);
-                assert!(result["why"].as_str().unwrap().contains("only what was written after generation"), "{result}");
-            }
-        });
-        fs::rename(&series.tree, at.join("moved")).unwrap();
-        symlink("moved", &series.tree).unwrap();
-        settle(at);
-        assert!(series.dump(&[]).exits(2).stderr.contains("was a directory, and is none now"));
-    });
-}
-
 /// What is told of an increment.
 #[track_caller]
-fn told(result: &Value, wanted: &[(&str, u64)]) {
+pub(crate) fn told(result: &Value, wanted: &[(&str, u64)]) {
     for (what, count) in wanted {
         assert_eq!(result[*what], *count, "{what}: {result}");
     }

@@ -16,3 +16,4 @@ mod increments;
 mod levels;
 mod same;
 mod usage;
+mod written;

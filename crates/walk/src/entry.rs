@@ -201,6 +201,15 @@ impl Entry<'_> {
     }
 }
 
+/// The name of something in a directory; without a name of its own, the directory's.
+pub fn joined(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = dir.to_vec();
+    if !name.is_empty() {
+        append(&mut path, name);
+    }
+    path
+}
+
 /// Adds a component to a path, with a slash between unless there is one.
 pub fn append(path: &mut Vec<u8>, name: &[u8]) {
     if !path.is_empty() && path.last() != Some(&b'/') {

@@ -1,11 +1,10 @@
 //! Which engine a walk would take, and why, without walking.
 
 use mounts::root::Unusable;
-use mounts::table::read_either;
 
 use crate::engine::Ground;
 use crate::plan::{Plan, plan};
-use crate::tour::open_top;
+use crate::tour::{mounts_around, open_top};
 
 /// What would be done in a directory.
 #[derive(Clone, Debug)]
@@ -24,8 +23,7 @@ pub struct Explained {
 /// A directory that cannot be walked.
 pub fn explain(dirs: &[Vec<u8>], is_written: bool) -> Result<Vec<Explained>, Unusable> {
     let tops: Vec<_> = dirs.iter().enumerate().map(|(nth, path)| open_top(path, nth)).collect::<Result<_, _>>()?;
-    let anchor = tops.first().map(|top| top.meta.mount).filter(|&id| id != 0);
-    let mounts = read_either(false, anchor).map_or(Vec::new(), |(table, _)| table.mounts);
+    let mounts = mounts_around(tops.first());
     let explained = tops.into_iter().map(|top| {
         let mount = mounts.iter().find(|row| row.id == top.meta.mount);
         // Who only asks leaves no trace: what is read to guess by keeps its access time.

@@ -13,7 +13,7 @@ use mounts::Warning;
 use ondisk::{Dev, Mount};
 
 use crate::digest::below;
-use crate::entry::{Dir, Entry, Meta, append};
+use crate::entry::{Dir, Entry, Meta, append, joined};
 use crate::filter::Filter;
 use crate::sink::{Sink, Worker};
 
@@ -183,11 +183,7 @@ impl Job<'_> {
 
     /// The whole name of a place, beginning with DIR as it was given.
     pub fn path(&self, place: &Place) -> Vec<u8> {
-        let mut path = self.top.path.clone();
-        if !place.rel.is_empty() {
-            append(&mut path, &place.rel);
-        }
-        path
+        joined(&self.top.path, &place.rel)
     }
 
     /// Hands over entries of a directory.
@@ -216,10 +212,7 @@ impl Job<'_> {
         if is_gone && !(place.rel.is_empty() && name.is_empty()) {
             return;
         }
-        let mut path = self.path(place);
-        if !name.is_empty() {
-            append(&mut path, name);
-        }
+        let path = joined(&self.path(place), name);
         let doing = match gate {
             Gate::Openat | Gate::Openat2 => "cannot open the directory; what is in it is left out",
             Gate::Getdents64 => "cannot read the directory; the rest of it is left out",

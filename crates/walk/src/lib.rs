@@ -38,4 +38,4 @@ pub use job::{Desk, Job, Top};
 pub use moment::Moment;
 pub use sink::{Both, Sink, Worker};
 pub use summary::{Summary, Totals};
-pub use tour::{Answer, NoWalk, Part, Question, open_top, walk};
+pub use tour::{Answer, NoWalk, Part, Question, mounts_around, open_top, walk};

@@ -81,6 +81,12 @@ pub enum NoWalk {
     },
 }
 
+/// The mount table, in which the mount of a directory must be; empty if there is none that can be read.
+pub fn mounts_around(top: Option<&Top>) -> Vec<Mount> {
+    let anchor = top.map(|top| top.meta.mount).filter(|&id| id != 0);
+    read_either(false, anchor).map_or(Vec::new(), |(table, _)| table.mounts)
+}
+
 /// Opens a directory to be walked. A symlink to one is followed.
 ///
 /// # Errors
@@ -104,8 +110,7 @@ pub fn walk(question: &Question, sink: &dyn Sink, desk: &Desk) -> Result<Answer,
         .map(|(nth, path)| open_top(path, nth))
         .collect::<Result<_, _>>()
         .map_err(NoWalk::Unusable)?;
-    let anchor = tops.first().map(|top| top.meta.mount).filter(|&id| id != 0);
-    let mounts = read_either(false, anchor).map_or(Vec::new(), |(table, _)| table.mounts);
+    let mounts = mounts_around(tops.first());
     let mut answer = Answer::default();
     for top in tops {
         let one_device = question.one_file_system.then_some(top.meta.dev);

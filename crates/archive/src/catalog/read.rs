@@ -157,24 +157,6 @@ fn held<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     read.unwrap_or_else(|_| Err(damaged()))
 }
 
-/// Gives each row its value, or what stands for a missing one, by which rows have one.
-fn spread<T: Copy>(there: Vec<(bool, usize)>, values: Vec<T>, missing: T) -> Result<Vec<T>> {
-    if there.iter().all(|(is_there, _)| *is_there) {
-        return Ok(values);
-    }
-    let (mut all, mut left) = (Vec::with_capacity(values.len()), &values[..]);
-    for (is_there, rows) in there {
-        if is_there {
-            let (some, later) = left.split_at_checked(rows).ok_or_else(damaged)?;
-            all.extend_from_slice(some);
-            left = later;
-        } else {
-            all.extend(std::iter::repeat_n(missing, rows));
-        }
-    }
-    Ok(all)
-}
-
 impl Reader {
     /// Opens a catalog, and sees that it is one of ours, whole, and of a version that is known.
     ///
@@ -325,21 +307,47 @@ impl Reader {
         })
     }
 
-    /// A column of which some rows have a value, and what the others are to have.
-    fn some<const N: usize, T: Copy>(
+    /// A column of which some rows have a value, and what the others are to have. `read` tells of which rows there are values, and what
+    /// these are.
+    fn some<T: Copy>(
+        &self,
+        group: usize,
+        name: &str,
+        missing: T,
+        read: impl FnOnce(&mut dyn PageReader, bool, &mut dyn FnMut(bool, usize), &mut Vec<T>) -> Result<()>,
+    ) -> std::result::Result<Vec<T>, Fault> {
+        self.column(group, name, |pages, is_optional| {
+            let (mut there, mut values) = (Vec::new(), Vec::with_capacity(self.rows(group).min(GROUP)));
+            read(pages, is_optional, &mut |is_there, rows| there.push((is_there, rows)), &mut values)?;
+            if there.iter().all(|(is_there, _)| *is_there) {
+                let len = values.len();
+                return Ok((values, len));
+            }
+            let (mut all, mut left) = (Vec::with_capacity(values.len()), &values[..]);
+            for (is_there, rows) in there {
+                if is_there {
+                    let (some, later) = left.split_at_checked(rows).ok_or_else(damaged)?;
+                    all.extend_from_slice(some);
+                    left = later;
+                } else {
+                    all.extend(std::iter::repeat_n(missing, rows));
+                }
+            }
+            let len = all.len();
+            Ok((all, len))
+        })
+    }
+
+    /// The same, of numbers, or of bytes that are as many for each value.
+    fn some_numbers<const N: usize, T: Copy>(
         &self,
         group: usize,
         name: &str,
         of: fn([u8; N]) -> T,
         missing: T,
     ) -> std::result::Result<Vec<T>, Fault> {
-        self.column(group, name, |pages, is_optional| {
-            let (mut there, mut values) = (Vec::new(), Vec::with_capacity(self.rows(group).min(GROUP)));
-            let are = |is_there, rows| there.push((is_there, rows));
-            numbers(pages, self.rows(group), is_optional, of, are, &mut values)?;
-            let all = spread(there, values, missing)?;
-            let len = all.len();
-            Ok((all, len))
+        self.some(group, name, missing, |pages, is_optional, are, values| {
+            numbers(pages, self.rows(group), is_optional, of, are, values)
         })
     }
 
@@ -358,41 +366,36 @@ impl Reader {
 
     /// A column of numbers of 32 bits, some of which may be missing, and what stands in their places then.
     pub fn maybe32(&self, group: usize, name: &str, missing: u32) -> std::result::Result<Vec<u32>, Fault> {
-        self.some(group, name, u32::from_le_bytes, missing)
+        self.some_numbers(group, name, u32::from_le_bytes, missing)
     }
 
     /// A column of numbers of 64 bits, some of which may be missing, and what stands in their places then.
     pub fn maybe64(&self, group: usize, name: &str, missing: u64) -> std::result::Result<Vec<u64>, Fault> {
-        self.some(group, name, u64::from_le_bytes, missing)
+        self.some_numbers(group, name, u64::from_le_bytes, missing)
     }
 
     /// A column of what is so or not, where that is known.
     pub fn maybe_flags(&self, group: usize, name: &str) -> std::result::Result<Vec<Option<bool>>, Fault> {
-        self.column(group, name, |pages, is_optional| {
-            let (mut there, mut values) = (Vec::new(), Vec::with_capacity(self.rows(group).min(GROUP)));
-            let are = |is_there, rows| there.push((is_there, rows));
-            flags(pages, self.rows(group), is_optional, are, |flag| values.push(Some(flag)))?;
-            let all = spread(there, values, None)?;
-            let len = all.len();
-            Ok((all, len))
+        self.some(group, name, None, |pages, is_optional, are, values| {
+            flags(pages, self.rows(group), is_optional, are, |flag| values.push(Some(flag)))
         })
     }
 
-    /// What is known of the rows of a row group, but for the mount that they are on: by a row's place there.
+    /// What is known of the rows of a row group, but for the mount and the device that they are on: by a row's
+    /// place there.
     pub(crate) fn metas(&self, group: usize) -> std::result::Result<impl Fn(usize) -> Meta + use<>, Fault> {
         let wide = |name: &str| self.numbers64(group, name);
         let narrow = |name: &str| self.numbers32(group, name);
         let times = |name: &str| Ok::<_, Fault>((wide(name)?, narrow(&format!("{name}_ns"))?));
-        let devs = |name: &str| Ok::<_, Fault>((narrow(&format!("{name}_major"))?, narrow(&format!("{name}_minor"))?));
         let (inos, sizes, blocks, attributes) = (wide("ino")?, wide("size")?, wide("blocks")?, wide("attributes")?);
         let (modes, nlinks, uids, gids) = (narrow("mode")?, narrow("nlink")?, narrow("uid")?, narrow("gid")?);
         let (atimes, mtimes, ctimes) = (times("atime")?, times("mtime")?, times("ctime")?);
         let btimes = (self.maybe64(group, "btime", 0)?, self.maybe32(group, "btime_ns", NEVER)?);
-        let generations = self.some(group, "generation", |bytes| Some(u32::from_le_bytes(bytes)), None)?;
-        let (rdevs, known_devs, xattrs) = (devs("rdev")?, devs("dev")?, self.maybe_flags(group, "xattrs")?);
+        let generations = self.some_numbers(group, "generation", |bytes| Some(u32::from_le_bytes(bytes)), None)?;
+        let (majors, minors) = (narrow("rdev_major")?, narrow("rdev_minor")?);
+        let xattrs = self.maybe_flags(group, "xattrs")?;
         Ok(move |row: usize| {
             let time = |(secs, nsecs): &(Vec<u64>, Vec<u32>)| Time { sec: secs[row].cast_signed(), nsec: nsecs[row] };
-            let dev = |(majors, minors): &(Vec<u32>, Vec<u32>)| Dev { major: majors[row], minor: minors[row] };
             Meta {
                 ino: inos[row],
                 mode: modes[row],
@@ -405,8 +408,8 @@ impl Reader {
                 mtime: time(&mtimes),
                 ctime: time(&ctimes),
                 btime: Some(time(&btimes)).filter(|time| time.nsec != NEVER),
-                rdev: dev(&rdevs),
-                dev: dev(&known_devs),
+                rdev: Dev { major: majors[row], minor: minors[row] },
+                dev: Dev::default(),
                 mount: 0,
                 attributes: attributes[row],
                 generation: generations[row],
@@ -432,7 +435,7 @@ impl Reader {
         if let Some((_, hashes)) = recent().iter().find(|(known, _)| *known == group) {
             return Ok(Arc::clone(hashes));
         }
-        let hashes = Arc::new(self.some(group, "blake3", Some, None)?);
+        let hashes = Arc::new(self.some_numbers(group, "blake3", Some, None)?);
         let mut recent = recent();
         recent.truncate(KEPT - 1);
         recent.push_front((group, Arc::clone(&hashes)));

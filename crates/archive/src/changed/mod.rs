@@ -14,9 +14,9 @@
 use std::collections::BTreeMap;
 
 use mounts::Warning;
-use mounts::table::read_either;
 use walk::{
-    Answer as Walked, Both, By, Desk, Filter, Ground, NoWalk, Question as Walk, Sink, Summary, Top, open_top, walk,
+    Answer as Walked, Both, By, Desk, Filter, Ground, NoWalk, Question as Walk, Sink, Summary, Top, mounts_around,
+    open_top, walk,
 };
 
 use crate::catalog::read::BEGIN_ANEW;
@@ -117,8 +117,7 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
     let reader = Reader::open(&question.since)?;
     let about = reader.about();
     let top = open_top(&question.dir, 0).map_err(|e| Failure::Walk(NoWalk::Unusable(e)))?;
-    let mount = Some(top.meta.mount).filter(|&id| id != 0);
-    let mounts = read_either(false, mount).map_or(Vec::new(), |(table, _)| table.mounts);
+    let mounts = mounts_around(Some(&top));
     is_of(&reader, question, &top, &mounts)?;
     let filter = Filter::new(&about.options.excludes, about.options.max_depth).map_err(|e| Fault {
         doing: "cannot use catalog",

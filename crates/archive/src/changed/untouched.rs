@@ -4,7 +4,7 @@ use gate::fs::Open;
 use gate::long::open_long;
 use mounts::path::below;
 use ondisk::Mount;
-use walk::entry::append;
+use walk::entry::joined;
 use walk::{By, Ground, Top};
 
 use crate::catalog::About;
@@ -27,22 +27,13 @@ pub(crate) fn untouched(
         return None;
     }
     for (number, top) in (0..).zip(tops) {
-        let absolute = mounts::root::name_of(&top.fd).ok()?;
-        if !mounts.iter().any(|mount| mount.id == top.meta.mount) {
-            return None; // a table that does not know of this mount knows nothing of those below
-        }
-        let is_known =
-            |name: &[u8]| about.parts.iter().any(|part| part.top == number && part.path == name) || name.is_empty();
-        let mut names = mounts.iter().filter_map(|mount| below(&absolute, mount.target.as_deref()?));
-        if !names.all(is_known) {
+        let is_known = |name: &&[u8]| about.parts.iter().any(|part| part.top == number && part.path == *name);
+        if !mounted_below(top, mounts)?.iter().all(is_known) {
             return None;
         }
     }
     for (part, recorded) in about.parts.iter().zip(&tokens) {
-        let mut path = tops.get(part.top as usize)?.path.clone();
-        if !part.path.is_empty() {
-            append(&mut path, &part.path);
-        }
+        let path = joined(&tops.get(part.top as usize)?.path, &part.path);
         let fd = open_long(&path, Open::DIRECTORY | Open::NONBLOCK).ok()?;
         let begins = Top::of(fd, path, 0, 0).ok()?;
         let ground = Ground::of(&begins, None);
@@ -57,4 +48,13 @@ pub(crate) fn untouched(
         _ => "the head of the log",
     };
     Some((*first, format!("{what} is as it was when the catalog was made, so nothing can have changed")))
+}
+
+/// The names below a directory at which something is mounted; `None` where that is not known.
+pub(super) fn mounted_below<'a>(top: &Top, mounts: &'a [Mount]) -> Option<Vec<&'a [u8]>> {
+    let absolute = mounts::root::name_of(&top.fd).ok()?;
+    // A table that does not know of this mount knows nothing of those below.
+    mounts.iter().find(|mount| mount.id == top.meta.mount)?;
+    let names = mounts.iter().filter_map(|mount| below(&absolute, mount.target.as_deref()?));
+    Some(names.filter(|name| !name.is_empty()).collect())
 }

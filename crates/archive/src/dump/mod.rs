@@ -183,13 +183,12 @@ fn everything(
         }
         Some(base) => {
             let asked = gather::Question { expected: Some(base.entries()), ..asked };
-            let regathered = base.regather(&asked, &question.options, desk)?;
-            if let Some(Regathered::Nothing(gathered)) = regathered {
-                return sources_only(question, chain, base, output, (desk, progress, map), gathered.parts);
-            }
-            let (gathering, mut gathered, index) = match regathered {
+            let (gathering, mut gathered, index) = match base.regather(&asked, &question.options, desk)? {
+                Some(Regathered::Nothing(gathered)) => {
+                    return sources_only(question, chain, base, output, (desk, progress, map), gathered.parts);
+                }
                 Some(Regathered::All(all)) => (all.0, all.1, Some(all.2)),
-                _ => {
+                None => {
                     let (gathering, gathered) = collect(&asked, true, desk)?;
                     (gathering, gathered, None)
                 }

@@ -15,10 +15,9 @@ use gate::file::{Reader, Writer};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use mounts::Warning;
-use mounts::table::read_either;
 use ondisk::Dev;
 use walk::entry::append;
-use walk::{By, Top, digest, open_top};
+use walk::{By, Top, digest, mounts_around, open_top};
 
 use crate::catalog::{self, Fault, Root};
 use crate::changed::index::{Identity, Index, NO_PART, by_group, print};
@@ -79,8 +78,7 @@ impl Base {
         }
         let tops = question.sources.iter().enumerate().map(|(nth, source)| open_top(source, nth));
         let tops: Vec<Top> = tops.collect::<Result<_, _>>().ok()?;
-        let anchor = tops.first().map(|top| top.meta.mount).filter(|&id| id != 0);
-        let mounts = read_either(false, anchor).map_or(Vec::new(), |(table, _)| table.mounts);
+        let mounts = mounts_around(tops.first());
         untouched(about, &tops, &mounts, |by| question.gather.is_none_or(|gather| gather == Gather::of(by)))
     }
 

@@ -2,15 +2,14 @@
 //! and all else is as the rows have it that there are of it.
 
 use gate::account::{self, Function};
-use mounts::table::read_either;
 use ondisk::Dev;
-use walk::{By, Desk, Dir, Entry, Ground, Meta, Sink, open_top};
+use walk::{By, Desk, Entry, Ground, Meta, Sink, mounts_around, open_top};
 
 use super::Base;
 use crate::beside::both;
 use crate::catalog::{Fault, Options, Reader};
-use crate::changed::index::{Index, each_group, hash};
-use crate::changed::written::{Since, depth, joined, token};
+use crate::changed::index::{Index, each_group};
+use crate::changed::written::{Since, give, token};
 use crate::gather::{Answer, Gather, Gathered, Question, of_directory};
 use crate::rows::Gathering;
 
@@ -41,8 +40,7 @@ impl Base {
         let Some(gathering) = of_directory(question, desk) else { return Ok(None) };
         let source = &question.sources[0];
         let Ok(top) = open_top(source, 0) else { return Ok(None) };
-        let mounts = read_either(false, Some(top.meta.mount).filter(|&id| id != 0))
-            .map_or(Vec::new(), |(table, _)| table.mounts);
+        let mounts = mounts_around(Some(&top));
         let ground = Ground::of(&top, mounts.iter().find(|mount| mount.id == top.meta.mount));
         // Here the token is taken that the next dump goes by: before anything is looked at.
         gathering.begin(&ground, By::Btrfs);
@@ -94,8 +92,7 @@ fn hand_over(
                 }
                 at += 1;
             }
-            let path = joined(root, dir);
-            worker.take(&Dir { path: &path, hash: hash(0, dir), depth: depth(dir) }, &entries);
+            give(&mut *worker, root, dir, &entries);
         }
         Ok(())
     };

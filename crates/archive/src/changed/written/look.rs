@@ -8,10 +8,10 @@ use gate::long::open_long_no_symlinks;
 use gate::{Errno, Fd};
 use ondisk::dirent::EntryType;
 use walk::engine::btrfs::since::{Change, Name};
-use walk::entry::Type;
+use walk::entry::{Type, joined};
 use walk::{Meta, Top, digest};
 
-use super::{Feed, Since, joined};
+use super::{Feed, Since};
 use crate::beside::each;
 use crate::catalog::{Fault, Reader};
 use crate::changed::index::{each_group, hash};
@@ -161,17 +161,19 @@ impl<'a> Look<'a> {
         let (reader, written) = (self.reader, &self.written);
         let read = |group: usize| {
             let (inos, dirs) = (reader.numbers64(group, "ino")?, reader.names(group, "dir")?);
-            let mut last = (&b""[..], watched.contains(&b""[..]));
-            let mut is_watched = |dir| {
+            // What stands for a directory that is watched.
+            let of = |dir: &[u8]| watched.contains(dir).then(|| hash(0, dir));
+            let mut last = (&b""[..], of(b""));
+            let mut watched = |dir| {
                 if last.0 != dir {
-                    last = (dir, watched.contains(dir));
+                    last = (dir, of(dir));
                 }
                 last.1
             };
             let is_written = |ino| wants_written && written.contains_key(ino);
-            let here: Vec<(usize, bool, bool)> = (0..inos.len())
-                .map(|row| (row, is_written(&inos[row]), is_watched(&dirs[row])))
-                .filter(|(_, is_written, is_watched)| *is_written || *is_watched)
+            let here: Vec<(usize, bool, Option<u64>)> = (0..inos.len())
+                .map(|row| (row, is_written(&inos[row]), watched(&dirs[row])))
+                .filter(|(_, is_written, watched)| *is_written || watched.is_some())
                 .collect();
             let mut part = Part::default();
             if here.is_empty() {
@@ -179,18 +181,14 @@ impl<'a> Look<'a> {
             }
             let (modes, names, first) =
                 (reader.numbers32(group, "mode")?, reader.names(group, "name")?, reader.first(group));
-            let mut dir = (&b""[..], hash(0, b""));
-            for (row, is_written, is_watched) in here {
+            for (row, is_written, watched) in here {
                 let (ino, place, name) = (inos[row], first + row as u32, &names[row]);
                 part.places.push(place);
                 let path = || joined(&dirs[row], name);
                 let is_dir = Type::of_mode(modes[row]) == Type::Directory;
                 part.written.extend((is_written && is_dir).then(|| (ino, path())));
-                if is_watched && !name.is_empty() {
-                    if dir.0 != &dirs[row] {
-                        dir = (&dirs[row], hash(0, &dirs[row]));
-                    }
-                    part.rows.push((digest::below(dir.1, name), Row { ino, place }));
+                if let Some(dir) = watched.filter(|_| !name.is_empty()) {
+                    part.rows.push((digest::below(dir, name), Row { ino, place }));
                     part.dirs.extend(is_dir.then(|| (path(), place)));
                 }
             }
@@ -310,9 +308,8 @@ impl<'a> Look<'a> {
         if self.is_there.values().all(|&is_there| is_there) {
             return Ok(());
         }
-        let mut first = 0;
         for group in 0..self.reader.groups() {
-            let dirs = self.reader.names(group, "dir")?;
+            let (dirs, first) = (self.reader.names(group, "dir")?, self.reader.first(group));
             let mut last: Option<(&[u8], bool)> = None;
             for (row, dir) in dirs.iter().enumerate() {
                 let is_there = match last {
@@ -327,7 +324,6 @@ impl<'a> Look<'a> {
                     self.places.push(first + row as u32);
                 }
             }
-            first += dirs.len() as u32;
         }
         Ok(())
     }

@@ -10,14 +10,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use mounts::path::below;
 use ondisk::Mount;
 use ondisk::btrfs::{FIRST_INODE, Subvolume};
 use walk::engine::btrfs::since::{self, Change, Name};
-use walk::entry::append;
-use walk::{By, Dir, Entry, Ground, Meta, Sink, Top};
+use walk::entry::joined;
+use walk::{By, Dir, Entry, Ground, Meta, Sink, Top, Worker};
 
 use super::index::hash;
+use super::untouched::mounted_below;
 use crate::catalog::{About, Fault, Options, Reader};
 use crate::token::btrfs::generation;
 use crate::token::engine;
@@ -125,10 +125,8 @@ impl Differing {
     pub(crate) fn hand_over(&self, root: &[u8], to: &dyn Sink) {
         let mut worker = to.worker();
         for (dir, entries) in &self.feed {
-            let path = joined(root, dir);
-            let depth = depth(dir);
             let entries: Vec<Entry<'_>> = entries.iter().map(|(name, meta)| Entry { name, meta: *meta }).collect();
-            worker.take(&Dir { path: &path, hash: hash(0, dir), depth }, &entries);
+            give(&mut *worker, root, dir, &entries);
         }
     }
 }
@@ -149,23 +147,13 @@ pub(crate) fn token(about: &About) -> Option<&str> {
 /// Whether a directory is the one that a catalog is of, nothing is mounted in it, and its trees can be searched.
 fn can_tell(about: &About, top: &Top, mounts: &[Mount]) -> bool {
     let mount = mounts.iter().find(|mount| mount.id == top.meta.mount);
-    let Ok(absolute) = mounts::root::name_of(&top.fd) else { return false };
-    let mut targets = mounts.iter().filter_map(|mount| below(&absolute, mount.target.as_deref()?));
     about.parts.first().is_some_and(|part| part.ino == top.meta.ino)
         && mount.is_some_and(|mount| By::Btrfs.engine().possible(&Ground::of(top, Some(mount))).is_ok())
-        && targets.all(<[u8]>::is_empty)
+        && mounted_below(top, mounts).is_some_and(|names| names.is_empty())
 }
 
-/// How deep a directory below DIR is.
-pub(crate) fn depth(dir: &[u8]) -> u32 {
-    dir.split(|&b| b == b'/').filter(|part| !part.is_empty()).count() as u32
-}
-
-/// The name of something in a directory; of nothing, the directory's.
-pub(crate) fn joined(dir: &[u8], name: &[u8]) -> Vec<u8> {
-    let mut path = dir.to_vec();
-    if !name.is_empty() {
-        append(&mut path, name);
-    }
-    path
+/// Gives entries of a directory below `root`, as a walk of that does.
+pub(crate) fn give(worker: &mut dyn Worker, root: &[u8], dir: &[u8], entries: &[Entry<'_>]) {
+    let depth = dir.split(|&b| b == b'/').filter(|part| !part.is_empty()).count() as u32;
+    worker.take(&Dir { path: &joined(root, dir), hash: hash(0, dir), depth }, entries);
 }

@@ -164,6 +164,71 @@ fn directories_are_renamed_with_what_is_in_them() {
 }
 
 #[test]
+fn what_was_where_another_directory_is_now_is_removed() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            for directory in ["a", "b", "gone", "comes", "away/within"] {
+                for name in ["both", "old"] {
+                    file(top.join(directory).join(name), 1);
+                }
+            }
+            let to = catalog(top, to);
+            fs::remove_file(top.join("a/both")).unwrap();
+            renameat_with(CWD, top.join("a"), CWD, top.join("b"), RenameFlags::EXCHANGE).unwrap();
+            fs::remove_dir_all(top.join("gone")).unwrap();
+            fs::rename(top.join("comes"), top.join("gone")).unwrap();
+            fs::remove_dir_all(top.join("away/within")).unwrap();
+            fs::rename(top.join("away"), top.join("went")).unwrap();
+            file(top.join("away/within/both"), 1);
+            let found = but_for_directories(since(top, &to), top);
+            let expected = expect([
+                ("renamed", "a <- b"),
+                ("renamed", "b <- a"),
+                ("removed", "a/both"),
+                ("renamed", "gone <- comes"),
+                ("removed", "gone/both"),
+                ("removed", "gone/old"),
+                ("renamed", "went <- away"),
+                ("added", "away"),
+                ("added", "away/within"),
+                ("removed", "away/within"),
+                ("added", "away/within/both"),
+                ("removed", "away/within/both"),
+                ("removed", "away/within/old"),
+            ]);
+            assert_eq!(found, expected, "{kind}");
+        });
+    }
+}
+
+/// As backups are kept that share what has not changed: each has one name more of the same file.
+#[test]
+fn files_of_many_names_go_with_their_directories() {
+    if require(&DISK) {
+        on_each_kind(|top, to, kind| {
+            for n in 0..20 {
+                let name = |backup: u32| top.join(format!("daily.{backup}/sub/{n}"));
+                file(name(0), 1);
+                for backup in [1, 2] {
+                    dir(name(backup).parent().unwrap());
+                    fs::hard_link(name(0), name(backup)).unwrap();
+                }
+            }
+            let to = catalog(top, to);
+            let backup = |n: u32| top.join(format!("daily.{n}"));
+            (0..3).rev().for_each(|n| fs::rename(backup(n), backup(n + 1)).unwrap());
+            let expected = (0..3).map(|n| ("renamed", format!("daily.{} <- daily.{n}", n + 1)));
+            let expected: Vec<_> = expected.collect();
+            let expected = expect(expected.iter().map(|(change, path)| (*change, path.as_str())));
+            for engine in [&[][..], &["--engine", "stat"], &["--engine", "threads"]] {
+                let json = changed(top, &to, &[engine, &["--json"]].concat()).exits(0).json();
+                assert_eq!(but_for_directories(changes(&json), top), expected, "{kind}, {engine:?}");
+            }
+        });
+    }
+}
+
+#[test]
 fn what_comes_into_the_tree_and_leaves_it() {
     if require(&DISK) {
         on_each_kind(|top, to, kind| {

@@ -1,8 +1,11 @@
 //! What is told, carried out on what was there, gives what is there now: after thousands of random changes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::since::{Change, catalog, changed, changes, on_each_kind};
 use crate::support::reference::{Census, Entry, census, settle};
@@ -94,6 +97,69 @@ fn replay(before: &BTreeMap<PathBuf, Entry>, after: &BTreeMap<PathBuf, Entry>, t
 fn equal(one: &BTreeSet<Change>, other: &BTreeSet<Change>, what: &str) {
     let (only, missing): (Vec<_>, Vec<_>) = (one.difference(other).collect(), other.difference(one).collect());
     assert!(only.is_empty() && missing.is_empty(), "{what}: {only:?}\nand not {missing:?}");
+}
+
+/// A tree of few names, so that what comes to a path most often finds that something was there.
+const DIRS: [&str; 9] = ["a", "b", "c", "a/a", "a/b", "b/a", "b/b", "c/a", "c/b"];
+
+/// Fills it up, with files of which some have names in several of the directories.
+fn plant(top: &Path, dice: &mut Dice) {
+    for at in DIRS {
+        // What is there already stays.
+        let _ = fs::create_dir(top.join(at));
+        for name in ["x", "y", "z"] {
+            let file = top.join(at).join(name);
+            match dice.below(4) {
+                0 => drop(fs::write(&file, vec![b'x'; dice.below(100)])),
+                1 | 2 => drop(fs::hard_link(top.join(dice.pick(&DIRS)).join(name), &file)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Renames and exchanges directories in it, removes some with all that is in them, and changes names of files.
+fn shuffle(top: &Path, dice: &mut Dice, changes: usize) {
+    for _ in 0..changes {
+        let (one, other) = (top.join(dice.pick(&DIRS)), top.join(dice.pick(&DIRS)));
+        let (file, name) = (one.join(dice.pick(&["x", "y", "z"])), other.join(dice.pick(&["x", "y", "z"])));
+        // What cannot be done is no change.
+        match dice.below(14) {
+            0 if !one.starts_with(&other) => {
+                drop(fs::remove_dir_all(&other).and_then(|()| fs::rename(&one, &other)));
+            }
+            1 => drop(fs::rename(&one, &other)),
+            2 => drop(fs::create_dir_all(&one)),
+            3..=6 => drop(renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE)),
+            7 => drop(fs::write(&file, vec![b'x'; dice.below(100)])),
+            8 | 9 => drop(fs::hard_link(&file, &name)),
+            10 => drop(fs::rename(&file, &name)),
+            _ => drop(fs::remove_file(&file)),
+        }
+    }
+}
+
+#[test]
+fn where_all_names_are_taken_again_too() {
+    if require(&[Need::Root, Need::Loop]) {
+        on_each_kind(|top, to, kind| {
+            let mut dice = Dice::new(31);
+            for round in 0..8 * rounds() {
+                plant(top, &mut dice);
+                settle(top);
+                catalog(top, to);
+                let before = names(&census(top), top);
+                shuffle(top, &mut dice, [3, 8, 20][round % 3]);
+                let what = format!("{kind}, round {round}");
+                settle(top);
+                let after = names(&census(top), top);
+                let told = changes(&changed(top, to, &["--json"]).exits(0).json());
+                replay(&before, &after, &told, &what);
+                let plain = changes(&changed(top, to, &["--engine", "stat", "--json"]).exits(0).json());
+                equal(&plain, &told, &format!("{what}, by stat"));
+            }
+        });
+    }
 }
 
 #[test]

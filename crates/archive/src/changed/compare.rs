@@ -104,6 +104,9 @@ struct Comparer<'a> {
 impl Worker for Comparer<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         let index = self.to.index;
+        // Of a file of several names, one may have come to where another was, with its directory: whoever settles what became of what
+        // has to know of it.
+        let may_be_other = index.find(dir.hash).is_some_and(|row| index.row(row).fate() != Fate::Found);
         for (nth, entry) in entries.iter().enumerate() {
             let meta = entry.meta.lasting();
             let number = self.to.parts.of(&mut self.last, &meta, dir.path, entry.name);
@@ -116,7 +119,8 @@ impl Worker for Comparer<'_> {
             let row = index.find(path);
             if let Some(row) = row {
                 let old = index.row(row);
-                if old.is_unchanged(&identity, print) {
+                let has_come = may_be_other && meta.nlink > 1 && !meta.is_dir();
+                if old.is_unchanged(&identity, print) && !has_come {
                     old.settle(Fate::Found);
                     continue;
                 }

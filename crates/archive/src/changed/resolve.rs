@@ -32,74 +32,105 @@ pub(super) fn resolve(reader: &Reader, index: &Index, found: &Found) -> Result<V
     let identities = index.identities(reader, &lost)?;
     let place = |row: u32| lost.binary_search(&row).ok();
 
-    // What is where it was, and the same file, has changed in place. None of that is looked for elsewhere.
-    let mut order: Vec<usize> = Vec::with_capacity(found.entries.len());
-    let mut in_place: Vec<(usize, u32)> = Vec::new();
-    for (at, entry) in found.entries.iter().enumerate() {
-        match entry.row().filter(|&row| place(row).is_some_and(|nth| identities[nth].is(&entry.identity))) {
-            Some(row) => {
-                index.row(row).settle(Fate::Found);
-                in_place.push((at, row));
-            }
-            None => order.push(at),
-        }
-    }
-
-    // Rows whose file is no longer at their path, by identity.
-    let mut homeless: Vec<usize> = (0..lost.len()).filter(|&nth| is_lost(&lost[nth])).collect();
+    // Rows whose file is not where it was, by identity.
+    let mut homeless: Vec<usize> = (0..lost.len()).collect();
     homeless.sort_by_key(|&nth| (identities[nth].who, index.row(lost[nth]).path));
 
-    // From above: the directory before what is in it; else in an order that does not depend on who walked. `moved` leads from
-    // where a directory is to where it was.
-    order.sort_by_key(|&at| (found.entries[at].depth, found.entries[at].path));
+    // Directories before all else, and from above; else in an order that does not depend on who walked.
+    let entry = |at: usize| &found.entries[at];
+    let mut order: Vec<usize> = (0..found.entries.len()).collect();
+    order.sort_by_key(|&at| (!entry(at).is_dir, entry(at).depth, entry(at).path));
+    let (dirs, others) = order.split_at(order.partition_point(|&at| entry(at).is_dir));
+    // From where a directory is to where it was.
     let mut moved: HashMap<u64, u64> = HashMap::new();
-    for at in order {
-        let entry = &found.entries[at];
-        let is_free = |nth: usize| is_lost(&lost[nth]) && identities[nth].is(&entry.identity);
-        let was = moved.get(&entry.parent).map(|&dir| found.in_other(entry, dir));
-        let carried = was.and_then(|path| place(index.find(path)?)).filter(|&nth| is_free(nth));
-        let renamed = || {
-            let from = homeless.partition_point(|&nth| identities[nth].who < entry.identity.who);
-            let mut same =
-                homeless[from..].iter().copied().take_while(|&nth| identities[nth].who == entry.identity.who);
-            same.find(|&nth| is_free(nth) && index.row(lost[nth]).is_dir() == entry.is_dir)
+    let is_free = |nth: usize, at: usize| is_lost(&lost[nth]) && identities[nth].is(&entry(at).identity);
+    let carried = |at: usize, moved: &HashMap<u64, u64>| {
+        let was = found.in_other(entry(at), *moved.get(&entry(at).parent)?);
+        place(index.find(was)?).filter(|&nth| is_free(nth, at))
+    };
+    let mut in_place: Vec<(usize, u32)> = Vec::new();
+    for order in [dirs, others] {
+        // What is where it was, and the same file, is looked for nowhere else, unless it has another name of that file, and has come
+        // with its directory.
+        let is_here = |at: &usize| {
+            let own = entry(*at).row().and_then(place);
+            own.is_some_and(|nth| is_free(nth, *at)) && carried(*at, &moved).is_none()
         };
-        let row = carried.or_else(renamed).map(|nth| lost[nth]);
-        outcomes.push(match row {
-            Some(row) if carried.is_none() => Outcome::Renamed(at, row),
-            Some(row) if index.row(row).may_be_unchanged(entry.print) => Outcome::Carried(at),
-            Some(_) => Outcome::Changed(at),
-            None => Outcome::Added(at),
-        });
-        if let Some(row) = row {
+        let (here, elsewhere): (Vec<usize>, Vec<usize>) = order.iter().copied().partition(is_here);
+        for at in here {
+            let Some(row) = entry(at).row() else { continue };
             index.row(row).settle(Fate::Found);
-            if entry.is_dir {
-                moved.insert(entry.path, index.row(row).path);
+            in_place.push((at, row));
+        }
+        for at in elsewhere {
+            let carried = carried(at, &moved);
+            let renamed = || {
+                let who = entry(at).identity.who;
+                let from = homeless.partition_point(|&nth| identities[nth].who < who);
+                let mut same = homeless[from..].iter().copied().take_while(|&nth| identities[nth].who == who);
+                same.find(|&nth| is_free(nth, at) && index.row(lost[nth]).is_dir() == entry(at).is_dir)
+            };
+            let row = carried.or_else(renamed).map(|nth| lost[nth]);
+            outcomes.push(match row {
+                Some(row) if carried.is_none() => Outcome::Renamed(at, row),
+                Some(row) if index.row(row).may_be_unchanged(entry(at).print) => Outcome::Carried(at),
+                Some(_) => Outcome::Changed(at),
+                None => Outcome::Added(at),
+            });
+            if let Some(row) = row {
+                index.row(row).settle(Fate::Found);
+                if entry(at).is_dir {
+                    moved.insert(entry(at).path, index.row(row).path);
+                }
             }
         }
     }
-    // Whoever carries a renamed directory away carries with it all that was in it: so what has stayed behind at its path has
-    // been renamed from there to there, and what has taken another's place is new where that was removed.
-    let gone: HashSet<u64> = moved.into_values().collect();
-    let stayed_behind = |at: usize| gone.contains(&found.entries[at].parent);
-    outcomes.extend(in_place.into_iter().map(|(at, row)| match stayed_behind(at) {
-        true => Outcome::Renamed(at, row),
-        false => Outcome::Changed(at),
-    }));
-    // What is new at a path whose file is nowhere else now has replaced it.
-    let mut replaced = Vec::new();
+
+    let other = other_directories(found, &outcomes, moved);
+    let is_in_other = |at: usize| other.contains(&entry(at).parent);
+    // Whoever carries a directory away carries with it all that was in it: so what has stayed behind at its path has been renamed from
+    // there to there.
+    for (at, row) in in_place {
+        if is_in_other(at) {
+            outcomes.push(Outcome::Renamed(at, row));
+        } else if !index.row(row).is_unchanged(&entry(at).identity, entry(at).print) {
+            outcomes.push(Outcome::Changed(at));
+        }
+    }
+    // What was at the path of an entry, and is nowhere now, has been replaced by it, or removed where that was in another directory.
+    let mut removed = Vec::new();
     for outcome in &mut outcomes {
-        if let Outcome::Added(at) = *outcome
-            && let Some(row) = found.entries[at].row().filter(is_lost)
-        {
-            match stayed_behind(at) {
-                true => replaced.push(Outcome::Removed(row)),
-                false => *outcome = Outcome::Changed(at),
+        let (Outcome::Added(at) | Outcome::Changed(at) | Outcome::Renamed(at, _) | Outcome::Carried(at)) = *outcome
+        else {
+            continue;
+        };
+        if let Some(row) = entry(at).row().filter(is_lost) {
+            if is_in_other(at) {
+                removed.push(Outcome::Removed(row));
+            } else if *outcome == Outcome::Added(at) {
+                *outcome = Outcome::Changed(at);
             }
         }
     }
-    outcomes.append(&mut replaced);
+    outcomes.append(&mut removed);
     let is_missing = |&row: &u32| index.row(row).fate() == Fate::Missing;
     outcomes.extend(homeless.into_iter().map(|nth| lost[nth]).filter(is_missing).map(Outcome::Removed));
     Ok(outcomes)
+}
+
+/// Where there is another directory than there was: one that has come there, one in the place of one that has gone elsewhere, and
+/// what is new in such.
+fn other_directories(found: &Found, outcomes: &[Outcome], moved: HashMap<u64, u64>) -> HashSet<u64> {
+    let mut others: HashSet<u64> = moved.into_iter().flat_map(<[u64; 2]>::from).collect();
+    for outcome in outcomes {
+        // Those above come before.
+        if let Outcome::Added(at) = *outcome
+            && let entry = &found.entries[at]
+            && entry.is_dir
+            && others.contains(&entry.parent)
+        {
+            others.insert(entry.path);
+        }
+    }
+    others
 }

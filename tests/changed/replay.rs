@@ -1,15 +1,12 @@
 //! What is told, carried out on what was there, gives what is there now: after thousands of random changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-
 use super::since::{Change, catalog, changed, changes, on_each_kind};
 use crate::support::reference::{Census, Entry, census, settle};
-use crate::support::trees::{Dice, grow, mutate};
+use crate::support::trees::{Dice, grow, mutate, plant, shuffle};
 use crate::support::{Need, require};
 
 /// How many rounds; FATHOM_ROUNDS=50 is what counts before a release.
@@ -97,46 +94,6 @@ fn replay(before: &BTreeMap<PathBuf, Entry>, after: &BTreeMap<PathBuf, Entry>, t
 fn equal(one: &BTreeSet<Change>, other: &BTreeSet<Change>, what: &str) {
     let (only, missing): (Vec<_>, Vec<_>) = (one.difference(other).collect(), other.difference(one).collect());
     assert!(only.is_empty() && missing.is_empty(), "{what}: {only:?}\nand not {missing:?}");
-}
-
-/// A tree of few names, so that what comes to a path most often finds that something was there.
-const DIRS: [&str; 9] = ["a", "b", "c", "a/a", "a/b", "b/a", "b/b", "c/a", "c/b"];
-
-/// Fills it up, with files of which some have names in several of the directories.
-fn plant(top: &Path, dice: &mut Dice) {
-    for at in DIRS {
-        // What is there already stays.
-        let _ = fs::create_dir(top.join(at));
-        for name in ["x", "y", "z"] {
-            let file = top.join(at).join(name);
-            match dice.below(4) {
-                0 => drop(fs::write(&file, vec![b'x'; dice.below(100)])),
-                1 | 2 => drop(fs::hard_link(top.join(dice.pick(&DIRS)).join(name), &file)),
-                _ => {}
-            }
-        }
-    }
-}
-
-/// Renames and exchanges directories in it, removes some with all that is in them, and changes names of files.
-fn shuffle(top: &Path, dice: &mut Dice, changes: usize) {
-    for _ in 0..changes {
-        let (one, other) = (top.join(dice.pick(&DIRS)), top.join(dice.pick(&DIRS)));
-        let (file, name) = (one.join(dice.pick(&["x", "y", "z"])), other.join(dice.pick(&["x", "y", "z"])));
-        // What cannot be done is no change.
-        match dice.below(14) {
-            0 if !one.starts_with(&other) => {
-                drop(fs::remove_dir_all(&other).and_then(|()| fs::rename(&one, &other)));
-            }
-            1 => drop(fs::rename(&one, &other)),
-            2 => drop(fs::create_dir_all(&one)),
-            3..=6 => drop(renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE)),
-            7 => drop(fs::write(&file, vec![b'x'; dice.below(100)])),
-            8 | 9 => drop(fs::hard_link(&file, &name)),
-            10 => drop(fs::rename(&file, &name)),
-            _ => drop(fs::remove_file(&file)),
-        }
-    }
 }
 
 #[test]

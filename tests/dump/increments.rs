@@ -15,7 +15,7 @@ use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
 use crate::support::reference::settle;
 use crate::support::run::{Ran, args, calls};
 use crate::support::snapshot::{kept, same, snapshot};
-use crate::support::trees::{Dice, grow};
+use crate::support::trees::{Dice, grow, plant, shuffle};
 use crate::support::{fathom, in_namespace, require, run};
 
 /// How many rounds; FATHOM_ROUNDS raises it.
@@ -162,6 +162,28 @@ fn rounds_of_random_changes_on_btrfs() {
 #[test]
 fn rounds_of_random_changes_on_tmpfs() {
     random_rounds(None, 4, 8);
+}
+
+/// Directories change places, and files have names in several of them.
+#[test]
+fn rounds_where_all_names_are_taken_again() {
+    if !require(&NEEDS) {
+        return;
+    }
+    for (seed, make) in [(41, None), (42, Some(EXT4[0])), (43, Some(XFS[0])), (44, Some(BTRFS[0]))] {
+        on(make, |at, ground| {
+            let (mut series, mut dice) = (Series::new(at, ground), Dice::new(seed));
+            for round in 0..rounds(10) {
+                plant(&series.tree, &mut dice);
+                series.round(&format!("round {round}, filled up"));
+                shuffle(&series.tree, &mut dice, [3, 8, 20][round % 3]);
+                if round % 2 == 0 {
+                    settle(at); // else some are changed in the tick of the dump
+                }
+                series.round(&format!("round {round}, {make:?}"));
+            }
+        });
+    }
 }
 
 /// What is told of an increment.

@@ -271,3 +271,43 @@ pub(crate) fn mutate(top: &Path, dice: &mut Dice, changes: usize) -> Vec<File> {
     }
     orphans
 }
+
+/// The directories of a tree of few names, so that what comes to a path most often finds that something was there.
+const DIRS: [&str; 9] = ["a", "b", "c", "a/a", "a/b", "b/a", "b/b", "c/a", "c/b"];
+
+/// Fills a tree of few names up, with files of which some have names in several of the directories.
+pub(crate) fn plant(top: &Path, dice: &mut Dice) {
+    for at in DIRS {
+        // What is there already stays.
+        let _ = fs::create_dir(top.join(at));
+        for name in ["x", "y", "z"] {
+            let file = top.join(at).join(name);
+            match dice.below(4) {
+                0 => drop(fs::write(&file, vec![b'x'; dice.below(100)])),
+                1 | 2 => drop(fs::hard_link(top.join(dice.pick(&DIRS)).join(name), &file)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Makes changes in such a tree: renames and exchanges directories, removes some with all that is in them, and changes names of files.
+pub(crate) fn shuffle(top: &Path, dice: &mut Dice, changes: usize) {
+    for _ in 0..changes {
+        let (one, other) = (top.join(dice.pick(&DIRS)), top.join(dice.pick(&DIRS)));
+        let (file, name) = (one.join(dice.pick(&["x", "y", "z"])), other.join(dice.pick(&["x", "y", "z"])));
+        // What cannot be done is no change.
+        match dice.below(14) {
+            0 if !one.starts_with(&other) => {
+                drop(fs::remove_dir_all(&other).and_then(|()| fs::rename(&one, &other)));
+            }
+            1 => drop(fs::rename(&one, &other)),
+            2 => drop(fs::create_dir_all(&one)),
+            3..=6 => drop(renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE)),
+            7 => drop(fs::write(&file, vec![b'x'; dice.below(100)])),
+            8 | 9 => drop(fs::hard_link(&file, &name)),
+            10 => drop(fs::rename(&file, &name)),
+            _ => drop(fs::remove_file(&file)),
+        }
+    }
+}

@@ -37,12 +37,12 @@ pub(crate) fn program<A: Into<OsString>>(path: &Path, args: impl IntoIterator<It
     command
 }
 
-/// Gives a command the signals of the keyboard as one has them who is started at a terminal. A shell without job control starts
-/// what it puts into the background (`cargo test & wait`, many a CI) with SIGINT and SIGQUIT ignored, and all that is started from
-/// there inherits that: a test that interrupts the program would wait for its end in vain.
+/// Gives a command the signals as one has them who is started at a terminal. A shell without job control starts what it puts into
+/// the background (`cargo test & wait`, many a CI) with SIGINT and SIGQUIT ignored, nohup(1) with SIGHUP, and all that is started
+/// from there inherits that: a test that interrupts the program would wait for its end in vain.
 fn heeding_signals(command: &mut Command) {
     let heed = || {
-        for signal in [libc::SIGINT, libc::SIGQUIT] {
+        for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
             // SAFETY: no pointers; the default is no handler.
             if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
                 return Err(io::Error::last_os_error());
@@ -50,7 +50,7 @@ fn heeding_signals(command: &mut Command) {
         }
         Ok(())
     };
-    // SAFETY: between fork and exec it makes two system calls, and allocates nothing.
+    // SAFETY: between fork and exec it makes system calls, and allocates nothing.
     unsafe { command.pre_exec(heed) };
 }
 

@@ -66,7 +66,8 @@ pub(crate) fn print(who: u64, meta: &Meta) -> u64 {
     ])
 }
 
-fn hashed<const N: usize>(words: [u64; N]) -> u64 {
+/// What stands for some numbers.
+pub(super) fn hashed<const N: usize>(words: [u64; N]) -> u64 {
     xxh3_64(words.map(u64::to_le_bytes).as_flattened())
 }
 

@@ -130,16 +130,17 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
     {
         return Ok(Answer { engine: by.name(), why, ..Answer::default() });
     }
-    let may_tell = question.by.is_none_or(|by| by == By::Btrfs) && !question.update;
-    let since = may_tell.then(|| Since::of(about, &top, &mounts)).flatten();
-    if let Some(mut differing) = since.map_or(Ok(None), |since| since.differing(&reader, &mounts))? {
+    let may_tell = !question.update && question.by.is_none_or(|by| written::by(about) == Some(by));
+    let since = if may_tell { Since::of(&reader, &top, &mounts)? } else { None };
+    let by = since.as_ref().map(Since::by);
+    if let Some((by, mut differing)) = by.zip(since.map_or(Ok(None), |since| since.differing(&reader))?) {
         let index = Index::load_some(&reader, std::mem::take(&mut differing.places))?;
         let compare = Compare::new(&index, &question.dir, &about.parts);
-        compare.begin(&Ground::of(&top, mounts.iter().find(|mount| mount.id == top.meta.mount)), By::Btrfs);
+        compare.begin(&Ground::of(&top, mounts.iter().find(|mount| mount.id == top.meta.mount)), by);
         differing.hand_over(&question.dir, &compare);
         let found = compare.into_found();
         let (entries, carried) = named(&reader, &index, &found, &resolve(&reader, &index, &found)?)?;
-        return Ok(Answer { engine: By::Btrfs.name(), why: differing.why, entries, carried, ..Answer::default() });
+        return Ok(Answer { engine: by.name(), why: differing.why, entries, carried, ..Answer::default() });
     }
     drop(top);
 

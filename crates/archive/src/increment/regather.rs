@@ -1,15 +1,15 @@
-//! Gathers by the catalog of the dump before: where a file system knows what has been written since (btrfs), only that is looked at,
+//! Gathers by the catalog of the dump before: where a file system tells what has been written since (btrfs, XFS), only that is looked at,
 //! and all else is as the rows have it that there are of it.
 
 use gate::account::{self, Function};
 use ondisk::Dev;
-use walk::{By, Desk, Entry, Ground, Meta, Sink, mounts_around, open_top};
+use walk::{Desk, Entry, Ground, Meta, Sink, mounts_around, open_top};
 
 use super::Base;
 use crate::beside::both;
 use crate::catalog::{Fault, Options, Reader};
 use crate::changed::index::{Index, each_group};
-use crate::changed::written::{Since, give, token};
+use crate::changed::written::{self, Since, give};
 use crate::gather::{Answer, Gather, Gathered, Question, of_directory};
 use crate::rows::Gathering;
 
@@ -33,9 +33,9 @@ impl Base {
         desk: &'a Desk,
     ) -> Result<Option<Regathered<'a>>, Fault> {
         let about = self.reader.about();
-        if question.gather.is_some() || about.options != *options || token(about).is_none() {
+        let Some(by) = written::by(about).filter(|_| question.gather.is_none() && about.options == *options) else {
             return Ok(None);
-        }
+        };
         account::phase(Function::Information);
         let Some(gathering) = of_directory(question, desk) else { return Ok(None) };
         let source = &question.sources[0];
@@ -43,19 +43,18 @@ impl Base {
         let mounts = mounts_around(Some(&top));
         let ground = Ground::of(&top, mounts.iter().find(|mount| mount.id == top.meta.mount));
         // Here the token is taken that the next dump goes by: before anything is looked at.
-        gathering.begin(&ground, By::Btrfs);
-        let Some(since) = Since::of(about, &top, &mounts) else { return Ok(None) };
+        gathering.begin(&ground, by);
+        let Some(since) = Since::of(&self.reader, &top, &mounts)? else { return Ok(None) };
         let answer = |why| {
             let fstype = ground.mount.map(|mount| mount.content.fstype.clone());
-            let gathered = Gathered { path: source.clone(), fstype, gather: Gather::Batched, engine: By::Btrfs, why };
+            let gathered = Gathered { path: source.clone(), fstype, gather: Gather::Batched, engine: by, why };
             Answer { parts: vec![gathered] }
         };
-        if since.is_outside() {
-            let why = "nothing in the directory was written after the generation that the catalog is of";
+        if let Some(why) = since.nothing() {
             return Ok(Some(Regathered::Nothing(answer(why.to_owned()))));
         }
         let hand_over = || {
-            let Some(differing) = since.differing(&self.reader, &mounts)? else { return Ok(None) };
+            let Some(differing) = since.differing(&self.reader)? else { return Ok(None) };
             hand_over(&self.reader, &differing.places, source, (top.meta.dev, top.meta.mount), &gathering)?;
             differing.hand_over(source, &gathering);
             Ok(Some(differing.why))

@@ -12,7 +12,7 @@ use walk::{By, Ground};
 
 pub(crate) mod btrfs;
 mod ext4;
-mod xfs;
+pub(crate) mod xfs;
 
 /// Takes the token of the file system that a directory is on, having had it written first; `None` where it has none.
 pub fn take(ground: &Ground<'_>) -> Option<String> {

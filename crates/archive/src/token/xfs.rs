@@ -13,3 +13,9 @@ pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
     let mount = this_mount(ground)?;
     Some(format!("bulkstat {mount} log head {}", log_head_lsn(ground.top.meta.dev)?))
 }
+
+/// Whether a token is of the mount that a directory is on: then it has been mounted all the time.
+pub(crate) fn is_of_mount(token: &str, ground: &Ground<'_>) -> bool {
+    let then = token.strip_prefix("bulkstat ").and_then(|token| token.split_once(" log head "));
+    then.is_some_and(|(then, _)| this_mount(ground).is_some_and(|now| now == then))
+}

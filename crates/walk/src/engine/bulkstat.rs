@@ -15,7 +15,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use gate::fs::{CWD, Open, read, readlinkat, syncfs};
+use gate::fs::{Attributes, CWD, Open, Time, read, readlinkat, syncfs};
 use gate::long::{c_string, open_long};
 use gate::xfs::{BulkBuffer, XFS_SUPER_MAGIC, xfs_bulkstat, xfs_fsgeometry};
 use gate::{Errno, Fd};
@@ -23,11 +23,13 @@ use ondisk::Dev;
 use ondisk::xfs::{Geometry, Inode};
 
 use super::{Engine, Ground, Refusal};
+use crate::entry::{Meta, time};
 use crate::job::Job;
 use crate::moment::Moment;
 
 mod join;
 mod names;
+pub mod since;
 
 /// Inodes that are asked for at a time: the kernel reads ahead for as many.
 const ROWS: usize = 1024;
@@ -88,6 +90,41 @@ fn bulkstat(fd: &Fd, group: u32, from: u64, most: usize, buffer: &mut BulkBuffer
             Err(Errno::EINTR) => {}
             other => return other,
         }
+    }
+}
+
+/// Whether what bulkstat says of an inode is all there is to say, and was so before `since`.
+fn is_settled(inode: &Inode, since: Time) -> bool {
+    let is_recent = time(inode.ctime).max(time(inode.mtime)) >= since;
+    // What is kept in the inode itself has no blocks, says bulkstat; its attributes may have.
+    let hides_blocks = inode.blocks == 0 && inode.attribute_extents > 0;
+    !is_recent && !hides_blocks
+}
+
+/// What bulkstat says of an inode, on the mount that the top of a walk is on.
+fn meta_of(inode: &Inode, top: &Meta, shape: &Geometry) -> Meta {
+    let mut attributes = Attributes::empty();
+    attributes.set(Attributes::IMMUTABLE, inode.xflags & Inode::IMMUTABLE != 0);
+    attributes.set(Attributes::APPEND, inode.xflags & Inode::APPEND != 0);
+    attributes.set(Attributes::NODUMP, inode.xflags & Inode::NODUMP != 0);
+    Meta {
+        ino: inode.ino,
+        mode: u32::from(inode.mode),
+        nlink: inode.nlink,
+        uid: inode.uid,
+        gid: inode.gid,
+        size: inode.size,
+        blocks: inode.blocks.wrapping_mul(u64::from(shape.block / 512)),
+        atime: time(inode.atime),
+        mtime: time(inode.mtime),
+        ctime: time(inode.ctime),
+        btime: shape.has_btime.then_some(time(inode.btime)),
+        rdev: inode.rdev,
+        dev: top.dev,
+        mount: top.mount,
+        attributes: attributes.bits(),
+        generation: Some(inode.generation),
+        xattrs: Some(inode.xflags & Inode::HAS_ATTRIBUTES != 0),
     }
 }
 

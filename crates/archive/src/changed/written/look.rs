@@ -3,49 +3,40 @@
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 
+use gate::Fd;
 use gate::fs::{At, Open, getdents64, statx};
 use gate::long::open_long_no_symlinks;
-use gate::{Errno, Fd};
 use ondisk::dirent::EntryType;
-use walk::engine::btrfs::since::{Change, Name};
 use walk::entry::{Type, joined};
 use walk::{Meta, Top, digest};
 
-use super::{Feed, Since};
+use super::{Doubt, Feed, Written, certain};
 use crate::beside::each;
 use crate::catalog::{Fault, Reader};
 use crate::changed::index::{each_group, hash};
-
-/// Why there is nothing to go by.
-enum Doubt {
-    /// Something is not as it must be.
-    Strange,
-    /// The catalog cannot be read.
-    Catalog(Fault),
-}
-
-impl From<Fault> for Doubt {
-    fn from(fault: Fault) -> Doubt {
-        Doubt::Catalog(fault)
-    }
-}
-
-impl From<Errno> for Doubt {
-    fn from(_: Errno) -> Doubt {
-        Doubt::Strange
-    }
-}
 
 /// Finds the places of rows that say nothing any more, which rise, and what there is instead; `None` where there is any doubt.
 ///
 /// # Errors
 /// The catalog cannot be read.
-pub(super) fn look(reader: &Reader, since: &Since<'_>) -> Result<Option<(Vec<u32>, Feed)>, Fault> {
-    match Look::new(reader, since).look() {
-        Ok(found) => Ok(Some(found)),
-        Err(Doubt::Strange) => Ok(None),
-        Err(Doubt::Catalog(fault)) => Err(fault),
-    }
+pub(super) fn look(reader: &Reader, top: &Top, written: Written) -> Result<Option<(Vec<u32>, Feed)>, Fault> {
+    let look = Look {
+        reader,
+        top,
+        written: &written,
+        rows: HashMap::new(),
+        dirs: Vec::new(),
+        is_there: HashMap::new(),
+        same: Vec::new(),
+        places: Vec::new(),
+        moved: Feed::new(),
+    };
+    let found = certain(look.look())?;
+    Ok(found.map(|(places, moved)| {
+        let mut feed = written.feed;
+        moved.into_iter().for_each(|(dir, entries)| feed.entry(dir).or_default().extend(entries));
+        (places, feed)
+    }))
 }
 
 /// A row of what was in a directory that was written.
@@ -77,9 +68,7 @@ struct Listed {
 struct Look<'a> {
     reader: &'a Reader,
     top: &'a Top,
-    written: HashMap<u64, &'a Change>,
-    /// Where directories are below DIR now; `None` outside.
-    paths: HashMap<u64, Option<Vec<u8>>>,
+    written: &'a Written,
     /// Rows of what was in directories that were written, by what stands for their paths.
     rows: HashMap<u64, Row>,
     /// What is a directory of it, below DIR, and the place of its row.
@@ -90,57 +79,33 @@ struct Look<'a> {
     same: Vec<u32>,
     /// Places of rows that need be looked at.
     places: Vec<u32>,
-    feed: Feed,
+    /// What was not written, and is in directories that have come to another path.
+    moved: Feed,
 }
 
 impl<'a> Look<'a> {
-    fn new(reader: &'a Reader, since: &'a Since<'a>) -> Look<'a> {
-        let Since { top, changes, parents, .. } = since;
-        let mut paths = HashMap::from([(top.meta.ino, Some(Vec::new()))]);
-        for &dir in parents.keys() {
-            find_path(dir, parents, &mut paths);
-        }
-        Look {
-            reader,
-            top,
-            written: changes.iter().map(|change| (change.meta.ino, change)).collect(),
-            paths,
-            rows: HashMap::new(),
-            dirs: Vec::new(),
-            is_there: HashMap::new(),
-            same: Vec::new(),
-            places: Vec::new(),
-            feed: Feed::new(),
-        }
-    }
-
-    fn path(&self, dir: u64) -> Option<&Vec<u8>> {
-        self.paths.get(&dir)?.as_ref()
-    }
-
     fn look(mut self) -> Result<(Vec<u32>, Feed), Doubt> {
         self.rows()?;
         self.entries()?;
         self.same.sort_unstable();
         self.rows_below()?;
-        let Look { mut places, same, feed, .. } = self;
+        let Look { mut places, same, moved, .. } = self;
         places.sort_unstable();
         places.dedup();
         places.retain(|place| same.binary_search(place).is_err());
-        Ok((places, feed))
+        Ok((places, moved))
     }
 
     /// Finds the rows of what was written, and says of the directories among it where the catalog has them; and the rows of what was in
     /// these.
     fn rows(&mut self) -> Result<(), Doubt> {
-        let dirs = self.written.iter().filter(|(_, change)| change.meta.is_dir());
-        let watched: HashSet<Vec<u8>> = dirs.filter_map(|(ino, _)| self.path(*ino).cloned()).collect();
+        let watched: HashSet<&[u8]> = self.written.dirs.values().map(Vec::as_slice).collect();
         let known = self.rows_in(&watched, true)?;
         for (ino, path) in &known {
-            self.is_there.insert(path.clone(), self.path(*ino) == Some(path));
+            self.is_there.insert(path.clone(), self.written.dirs.get(ino) == Some(path));
         }
-        let paths = known.into_iter().map(|(_, path)| path);
-        let elsewhere: HashSet<Vec<u8>> = paths.filter(|path| !watched.contains(path)).collect();
+        let paths = known.iter().map(|(_, path)| path.as_slice());
+        let elsewhere: HashSet<&[u8]> = paths.filter(|path| !watched.contains(path)).collect();
         if !elsewhere.is_empty() {
             self.rows_in(&elsewhere, false)?;
         }
@@ -149,7 +114,7 @@ impl<'a> Look<'a> {
 
     /// Finds the rows of what was in some directories, and if they are wanted, of all that was written: of directories among that it
     /// gives the number and the path.
-    fn rows_in(&mut self, watched: &HashSet<Vec<u8>>, wants_written: bool) -> Result<Vec<(u64, Vec<u8>)>, Doubt> {
+    fn rows_in(&mut self, watched: &HashSet<&[u8]>, wants_written: bool) -> Result<Vec<(u64, Vec<u8>)>, Doubt> {
         /// What a row group has of it.
         #[derive(Default)]
         struct Part {
@@ -158,7 +123,7 @@ impl<'a> Look<'a> {
             dirs: Vec<(Vec<u8>, u32)>,
             written: Vec<(u64, Vec<u8>)>,
         }
-        let (reader, written) = (self.reader, &self.written);
+        let (reader, written) = (self.reader, &self.written.inos);
         let read = |group: usize| {
             let (inos, dirs) = (reader.numbers64(group, "ino")?, reader.names(group, "dir")?);
             // What stands for a directory that is watched.
@@ -170,7 +135,7 @@ impl<'a> Look<'a> {
                 }
                 last.1
             };
-            let is_written = |ino| wants_written && written.contains_key(ino);
+            let is_written = |ino| wants_written && written.contains(ino);
             let here: Vec<(usize, bool, Option<u64>)> = (0..inos.len())
                 .map(|row| (row, is_written(&inos[row]), watched(&dirs[row])))
                 .filter(|(_, is_written, watched)| *is_written || watched.is_some())
@@ -206,31 +171,19 @@ impl<'a> Look<'a> {
         Ok(known)
     }
 
-    /// Finds what there is: what was written, and what is in directories that have come to another path. Sees that the others
-    /// are as they were but for what was written.
+    /// Finds what is in directories that have come to another path. Sees that the others are as they were but for what was written.
     fn entries(&mut self) -> Result<(), Doubt> {
-        let mut names: HashSet<(u64, &[u8])> = HashSet::new();
-        let mut visits = Vec::new();
-        let written: Vec<&'a Change> = self.written.values().copied().collect();
-        for change in written {
-            for name in &change.names {
-                names.insert((name.dir, &name.name));
-                if let Some(dir) = self.path(name.dir).cloned() {
-                    self.feed.entry(dir).or_default().push((name.name.clone(), change.meta));
-                }
-            }
-            let ino = change.meta.ino;
-            if ino == self.top.meta.ino {
-                self.feed.entry(Vec::new()).or_default().push((Vec::new(), change.meta));
-            }
-            if change.meta.is_dir()
-                && let Some(path) = self.path(ino).cloned()
-            {
-                // What the catalog has at this path may be another directory, that is not.
-                let is_elsewhere = self.is_there.get(&path) != Some(&true);
-                visits.push(Visit { path, ino, is_elsewhere });
-            }
-        }
+        let written = self.written;
+        let of = |(dir, entries): (&'a Vec<u8>, &'a Vec<(Vec<u8>, Meta)>)| {
+            entries.iter().map(|(name, _)| (dir.as_slice(), name.as_slice()))
+        };
+        let names: HashSet<(&[u8], &[u8])> = written.feed.iter().flat_map(of).collect();
+        // What the catalog has at such a path may be another directory, that is not.
+        let visit = |(&ino, path): (&u64, &Vec<u8>)| {
+            let is_elsewhere = self.is_there.get(path) != Some(&true);
+            Visit { path: path.clone(), ino, is_elsewhere }
+        };
+        let mut visits: Vec<Visit> = written.dirs.iter().map(visit).collect();
         while !visits.is_empty() {
             let batch = std::mem::take(&mut visits);
             let mut lists = Vec::with_capacity(batch.len());
@@ -246,7 +199,7 @@ impl<'a> Look<'a> {
                     is_elsewhere: true,
                 }));
                 if !moved.is_empty() {
-                    self.feed.entry(path.clone()).or_default().extend(moved);
+                    self.moved.entry(path.clone()).or_default().extend(moved);
                 }
             }
         }
@@ -255,8 +208,8 @@ impl<'a> Look<'a> {
 
     /// Lists what is in a directory, but for the names of what was written. It must be as the catalog has it there, unless all of it was
     /// elsewhere; and of directories it must be known that nothing else is mounted there, nor another subvolume.
-    fn list(&self, visit: &Visit, written: &HashSet<(u64, &[u8])>) -> Result<Listed, Doubt> {
-        let (fd, dir) = (self.open(visit)?, hash(0, &visit.path));
+    fn list(&self, visit: &Visit, written: &HashSet<(&[u8], &[u8])>) -> Result<Listed, Doubt> {
+        let (fd, dir) = (open(self.top, &visit.path, visit.ino)?, hash(0, &visit.path));
         let (mut buffer, mut list) = (vec![0; 32 << 10], Listed::default());
         loop {
             let len = getdents64(&fd, &mut buffer)?;
@@ -265,10 +218,10 @@ impl<'a> Look<'a> {
             }
             for entry in ondisk::dirent::entries(&buffer[..len]) {
                 let (name, ino) = (entry.name.to_bytes(), entry.ino);
-                if written.contains(&(visit.ino, name)) {
+                if written.contains(&(&visit.path[..], name)) {
                     continue;
                 }
-                if self.written.contains_key(&ino) {
+                if self.written.inos.contains(&ino) {
                     return Err(Doubt::Strange);
                 }
                 let is_asked = visit.is_elsewhere || entry.entry_type != EntryType::Other;
@@ -288,15 +241,6 @@ impl<'a> Look<'a> {
                 list.dirs.extend(is_dir.then(|| joined(&visit.path, name)));
             }
         }
-    }
-
-    fn open(&self, visit: &Visit) -> Result<Fd, Doubt> {
-        let name = if visit.path.is_empty() { b"." } else { &visit.path[..] };
-        let how = Open::DIRECTORY | Open::NONBLOCK | Open::NOFOLLOW | Open::NOATIME;
-        let fd = open_long_no_symlinks(self.top.fd.as_fd(), name, how)?;
-        let meta = Meta::of(&statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?);
-        let is_it = (meta.ino, meta.dev, meta.mount) == (visit.ino, self.top.meta.dev, self.top.meta.mount);
-        if is_it { Ok(fd) } else { Err(Doubt::Strange) }
     }
 
     /// Finds the rows of all that was below directories that are gone from where they were.
@@ -329,21 +273,12 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Finds where a directory is, and those above it; there may be very many.
-fn find_path(dir: u64, parents: &HashMap<u64, Name>, paths: &mut HashMap<u64, Option<Vec<u8>>>) {
-    let mut chain = Vec::new();
-    let mut at = dir;
-    while !paths.contains_key(&at) && chain.len() <= parents.len() {
-        chain.push(at);
-        match parents.get(&at) {
-            Some(name) => at = name.dir,
-            None => break,
-        }
-    }
-    for dir in chain.into_iter().rev() {
-        let parent = parents.get(&dir);
-        let above = parent.and_then(|name| paths.get(&name.dir)?.as_ref());
-        let path = parent.zip(above).map(|(name, above)| joined(above, &name.name));
-        paths.insert(dir, path);
-    }
+/// Opens a directory below DIR, which must be this one.
+pub(super) fn open(top: &Top, path: &[u8], ino: u64) -> Result<Fd, Doubt> {
+    let name = if path.is_empty() { b"." } else { path };
+    let how = Open::DIRECTORY | Open::NONBLOCK | Open::NOFOLLOW | Open::NOATIME;
+    let fd = open_long_no_symlinks(top.fd.as_fd(), name, how)?;
+    let meta = Meta::of(&statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?);
+    let is_it = (meta.ino, meta.dev, meta.mount) == (ino, top.meta.dev, top.meta.mount);
+    if is_it { Ok(fd) } else { Err(Doubt::Strange) }
 }

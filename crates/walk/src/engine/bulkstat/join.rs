@@ -6,15 +6,15 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use gate::Gate;
-use gate::fs::{Attributes, Time};
+use gate::fs::Time;
 use gate::xfs::BulkBuffer;
 use ondisk::xfs::{Geometry, Inode};
 
 use super::names::{Name, Names};
-use super::{ROWS, bulkstat};
+use super::{ROWS, bulkstat, is_settled, meta_of};
 use crate::engine::crew::crew;
 use crate::engine::stat::subtree;
-use crate::entry::{Dir, Entry, Meta, time};
+use crate::entry::{Dir, Entry, Meta};
 use crate::job::{Crossing, Job, Place};
 use crate::sink::Worker;
 
@@ -116,7 +116,7 @@ impl Joiner<'_> {
             && !self.job.is_over()
         {
             let before = at;
-            let inodes = inodes_near(&names[at..]).max(stride.inodes.min(names.len() - at));
+            let inodes = inodes_near(names[at..].iter().map(|name| name.ino)).max(stride.inodes.min(names.len() - at));
             match bulkstat(&self.job.top.fd, self.shape.group_of(from), from, inodes, buffer) {
                 Ok(_) => {
                     let mut known = 0;
@@ -155,13 +155,10 @@ impl Joiner<'_> {
 
     /// A name has an inode.
     fn found(&mut self, name: Name, inode: &Inode) {
-        let is_recent = time(inode.ctime).max(time(inode.mtime)) >= self.since;
-        // What is kept in the inode itself has no blocks, says bulkstat; its attributes may have.
-        let hides_blocks = inode.blocks == 0 && inode.attribute_extents > 0;
-        if is_recent || hides_blocks {
+        if !is_settled(inode, self.since) {
             self.settle(name);
         } else {
-            self.push(name, self.meta(inode));
+            self.push(name, meta_of(inode, &self.job.top.meta, self.shape));
         }
     }
 
@@ -217,60 +214,34 @@ impl Joiner<'_> {
             self.batch.clear();
         }
     }
-
-    fn meta(&self, inode: &Inode) -> Meta {
-        let top = &self.job.top.meta;
-        let mut attributes = Attributes::empty();
-        attributes.set(Attributes::IMMUTABLE, inode.xflags & Inode::IMMUTABLE != 0);
-        attributes.set(Attributes::APPEND, inode.xflags & Inode::APPEND != 0);
-        attributes.set(Attributes::NODUMP, inode.xflags & Inode::NODUMP != 0);
-        Meta {
-            ino: inode.ino,
-            mode: u32::from(inode.mode),
-            nlink: inode.nlink,
-            uid: inode.uid,
-            gid: inode.gid,
-            size: inode.size,
-            blocks: inode.blocks.wrapping_mul(u64::from(self.shape.block / 512)),
-            atime: time(inode.atime),
-            mtime: time(inode.mtime),
-            ctime: time(inode.ctime),
-            btime: self.shape.has_btime.then_some(time(inode.btime)),
-            rdev: inode.rdev,
-            dev: top.dev,
-            mount: top.mount,
-            attributes: attributes.bits(),
-            generation: Some(inode.generation),
-            xattrs: Some(inode.xflags & Inode::HAS_ATTRIBUTES != 0),
-        }
-    }
 }
 
 /// How many inodes are asked for however far apart they lie: XFS passes over numbers that are not in use, but others may be of files
 /// that nobody has asked about. So it is tried, with more each time, until too many of these come.
 #[derive(Debug, Default)]
-struct Stride {
-    inodes: usize,
+pub(super) struct Stride {
+    pub(super) inodes: usize,
     is_over: bool,
 }
 
 impl Stride {
     /// So many inodes came, and of so many there were names.
-    fn came(&mut self, inodes: usize, known: usize) {
+    pub(super) fn came(&mut self, inodes: usize, known: usize) {
         self.is_over |= known < inodes - inodes / 8;
         self.inodes = if self.is_over { 0 } else { ROWS.min(2 * self.inodes.max(known)) };
     }
 }
 
-/// How many inodes the first of some names stand for, up to where the numbers lie apart; at most [`ROWS`].
-fn inodes_near(names: &[Name]) -> usize {
-    let mut inodes = 1;
-    for pair in names.windows(2) {
-        let apart = pair[1].ino - pair[0].ino;
+/// How many inodes there are among the first of some numbers, up to where these lie apart; at most [`ROWS`].
+pub(super) fn inodes_near(mut numbers: impl Iterator<Item = u64>) -> usize {
+    let (mut inodes, mut last) = (1, numbers.next().unwrap_or(0));
+    for ino in numbers {
+        let apart = ino - last;
         if inodes == ROWS || apart > APART {
             break;
         }
         inodes += usize::from(apart > 0);
+        last = ino;
     }
     inodes
 }
@@ -334,7 +305,7 @@ mod tests {
 
     #[test]
     fn no_more_inodes_are_asked_for_than_there_are_names_near() {
-        let near = |inos: &[u64]| inodes_near(&inos.iter().map(|&ino| Name::new(ino)).collect::<Vec<_>>());
+        let near = |inos: &[u64]| inodes_near(inos.iter().copied());
         assert_eq!(near(&[7]), 1);
         assert_eq!(near(&[7, 7, 8, 8 + APART]), 3);
         assert_eq!(near(&[7, 8, 9 + APART, 10 + APART]), 2);

@@ -1,0 +1,352 @@
+//! XFS: the inodes that are not as the catalog has them, by bulkstat alone ([`since`]), as long as it has stayed mounted. Where
+//! directories are among them, their names are read; names in the others are those of the catalog.
+//!
+//! What is not as it was, and is nowhere in the directory now, has left it, or is being moved: that is for a walk.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::os::fd::AsFd;
+
+use gate::Fd;
+use gate::fs::{At, Open, getdents64, statx, syncfs};
+use gate::long::{c_string, open_long_no_symlinks};
+use ondisk::dirent::entries;
+use walk::engine::bulkstat::since::{self, Now};
+use walk::entry::{Time, Type, joined};
+use walk::{Ground, Meta, Moment, Top};
+
+use super::look::{look, open};
+use super::{Differing, Doubt, Written, certain, is_much};
+use crate::beside::each;
+use crate::catalog::{Fault, Reader};
+use crate::changed::index::{each_group, hashed};
+use crate::token::xfs::is_of_mount;
+
+/// What is not as a catalog has it.
+pub(crate) struct Since<'a> {
+    top: &'a Top,
+    /// Numbers of all inodes that the catalog knows, which rise.
+    inos: Vec<u64>,
+    /// Those of them that are not so.
+    differ: HashMap<u64, Now>,
+}
+
+impl<'a> Since<'a> {
+    /// Asks for it; `None` where that cannot be told, or would not cost less than a walk.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(super) fn of(
+        token: &str,
+        top: &'a Top,
+        ground: &Ground<'_>,
+        reader: &Reader,
+    ) -> Result<Option<Since<'a>>, Fault> {
+        if !is_of_mount(token, ground) {
+            return Ok(None);
+        }
+        let begun = Moment::now();
+        if syncfs(&top.fd).is_err() {
+            return Ok(None);
+        }
+        // Most often a few tell whether much has changed, and a walk need not wait for the others.
+        let few = known(reader, 0..reader.groups().min(1))?;
+        let ask = |known: &[Known]| since::changed(top, known, is_same, begun, are_few).ok().flatten();
+        if ask(&few[..few.len().min(FEW)]).is_none() {
+            return Ok(None);
+        }
+        let known = known(reader, 0..reader.groups())?;
+        let Some(differ) = ask(&known) else { return Ok(None) };
+        let inos = known.into_iter().map(|(ino, _)| ino).collect();
+        Ok(Some(Since { top, inos, differ: differ.into_iter().collect() }))
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        self.differ.is_empty()
+    }
+
+    /// Holds it against the catalog; `None` where it cannot be told what comes of it.
+    ///
+    /// # Errors
+    /// The catalog cannot be read.
+    pub(super) fn differing(self, reader: &Reader) -> Result<Option<Differing>, Fault> {
+        let why = "only inodes that are not as the catalog has them were looked at".to_owned();
+        if self.is_nothing() {
+            return Ok(Some(Differing { why, ..Differing::default() }));
+        }
+        let rows = self.rows(reader)?;
+        let written = certain(Finder::new(&self, &rows).find(&rows))?;
+        let Some(written) = written.filter(|written| !is_much(written.inos.len(), reader.about())) else {
+            return Ok(None);
+        };
+        Ok(look(reader, self.top, written)?.map(|(places, feed)| Differing { places, feed, why }))
+    }
+
+    /// What the catalog says of them.
+    fn rows(&self, reader: &Reader) -> Result<Vec<Row>, Fault> {
+        let read = |group: usize| {
+            let inos = reader.numbers64(group, "ino")?;
+            let here: Vec<usize> = (0..inos.len()).filter(|&row| self.differ.contains_key(&inos[row])).collect();
+            if here.is_empty() {
+                return Ok(Vec::new());
+            }
+            let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
+            let modes = reader.numbers32(group, "mode")?;
+            let row = |row: usize| Row {
+                ino: inos[row],
+                dir: dirs[row].to_vec(),
+                name: names[row].to_vec(),
+                is_dir: Type::of_mode(modes[row]) == Type::Directory,
+            };
+            Ok(here.into_iter().map(row).collect())
+        };
+        let mut rows = Vec::new();
+        each_group(reader, read, |_, some| rows.extend(some))?;
+        Ok(rows)
+    }
+
+    fn is_known(&self, ino: u64) -> bool {
+        self.inos.binary_search(&ino).is_ok()
+    }
+}
+
+/// Whether so few differ of so many that less is to be done than by a walk.
+fn are_few(differ: usize, of: usize) -> bool {
+    differ <= 20 + of / 500
+}
+
+/// So many tell whether much has changed.
+const FEW: usize = 4096;
+
+/// The inodes that row groups know, by their numbers, and what stands for what they say of each.
+fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>, Fault> {
+    let read = |nth: usize| {
+        let wide = |name: &str| reader.numbers64(groups.start + nth, name);
+        let narrow = |name: &str| reader.numbers32(groups.start + nth, name);
+        let (inos, sizes, blocks) = (wide("ino")?, wide("size")?, wide("blocks")?);
+        let (modes, nlinks) = (narrow("mode")?, narrow("nlink")?);
+        let (mtimes, mtimes_ns) = (wide("mtime")?, narrow("mtime_ns")?);
+        let (ctimes, ctimes_ns) = (wide("ctime")?, narrow("ctime_ns")?);
+        let time = |sec: u64, nsec: u32| Time { sec: sec.cast_signed(), nsec };
+        let one = |row: usize| {
+            let meta = Meta {
+                size: sizes[row],
+                blocks: blocks[row],
+                mode: modes[row],
+                nlink: nlinks[row],
+                mtime: time(mtimes[row], mtimes_ns[row]),
+                ctime: time(ctimes[row], ctimes_ns[row]),
+                ..Meta::default()
+            };
+            (inos[row], print(&meta))
+        };
+        Ok((0..inos.len()).map(one).collect::<Vec<Known>>())
+    };
+    let mut known = Vec::new();
+    each(groups.len(), read, |_, some| known.extend(some))?;
+    known.sort(); // this finds what is sorted already
+    known.dedup_by(|later, first| {
+        // Of what is said to be two things, one is not so.
+        let is_one = later.0 == first.0;
+        first.1.0 = if is_one && later.1 != first.1 { !first.1.0 } else { first.1.0 };
+        is_one
+    });
+    Ok(known)
+}
+
+/// What stands for what a catalog and bulkstat say of an inode, and that changes whenever anything of it does, but for the time of the
+/// last reading; and its blocks, which XFS may take back without a change.
+fn print(meta: &Meta) -> (u64, u64) {
+    let stands = hashed([
+        u64::from(meta.mode) << 32 | u64::from(meta.nlink),
+        meta.size,
+        meta.mtime.sec.cast_unsigned(),
+        meta.ctime.sec.cast_unsigned(),
+        u64::from(meta.mtime.nsec) << 32 | u64::from(meta.ctime.nsec),
+    ]);
+    (stands, meta.blocks)
+}
+
+fn is_same(&(was, blocks): &(u64, u64), meta: &Meta) -> bool {
+    let (is, blocks_now) = print(meta);
+    was == is && (blocks == blocks_now || blocks_now == 0)
+}
+
+/// An inode by its number, and its [`print`].
+type Known = (u64, (u64, u64));
+
+/// A name that an inode had that is not as it was.
+struct Row {
+    ino: u64,
+    dir: Vec<u8>,
+    name: Vec<u8>,
+    is_dir: bool,
+}
+
+/// Finds where everything is that is not as it was.
+struct Finder<'a> {
+    since: &'a Since<'a>,
+    /// Where directories among it were.
+    was: HashMap<Vec<u8>, u64>,
+    /// Where they are, and what else has been found.
+    written: Written,
+    /// Directories that are to be read.
+    unread: Vec<(Vec<u8>, u64)>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(since: &'a Since<'a>, rows: &[Row]) -> Finder<'a> {
+        let dirs = rows.iter().filter(|row| row.is_dir);
+        let was = dirs.map(|row| (joined(&row.dir, &row.name), row.ino)).collect();
+        Finder { since, was, written: Written::default(), unread: Vec::new() }
+    }
+
+    fn find(mut self, rows: &[Row]) -> Result<Written, Doubt> {
+        self.dirs()?;
+        for row in rows {
+            self.name(row)?;
+        }
+        let is_found = |(ino, now): (&u64, &Now)| *now == Now::Gone || self.written.inos.contains(ino);
+        if self.since.differ.iter().all(is_found) { Ok(self.written) } else { Err(Doubt::Strange) }
+    }
+
+    /// Finds directories, and reads them: where they were, or else in others, or below where what was above them is now.
+    fn dirs(&mut self) -> Result<(), Doubt> {
+        let may_be_dir = |ino: &u64| match self.since.differ.get(ino) {
+            Some(Now::Is(meta)) => meta.is_dir(),
+            Some(Now::Unsettled) => true,
+            Some(Now::Gone) | None => false,
+        };
+        let dirs = self.was.iter().filter(|(_, ino)| may_be_dir(ino));
+        let mut left: Vec<(Vec<u8>, u64)> = dirs.map(|(path, ino)| (path.clone(), *ino)).collect();
+        left.sort_unstable();
+        while !left.is_empty() {
+            let (mut later, all) = (Vec::new(), left.len());
+            for (was, ino) in left {
+                if self.written.dirs.contains_key(&ino) {
+                    continue;
+                }
+                match self.now_of_dir(&was).map(|now| (open(self.since.top, &now, ino), now)) {
+                    Some((Ok(fd), now)) => {
+                        self.written.dirs.insert(ino, now.clone());
+                        self.read(&now, &fd)?;
+                    }
+                    _ => later.push((was, ino)),
+                }
+                while let Some((path, ino)) = self.unread.pop() {
+                    let fd = open(self.since.top, &path, ino)?;
+                    self.read(&path, &fd)?;
+                }
+            }
+            if later.len() == all {
+                return Err(Doubt::Strange);
+            }
+            left = later;
+        }
+        Ok(())
+    }
+
+    /// Where a directory is that has changed, if it is where it was in its own.
+    fn now_of_dir(&self, was: &[u8]) -> Option<Vec<u8>> {
+        let (above, name) = split(was);
+        if name.is_empty() { Some(Vec::new()) } else { self.now(above).map(|above| joined(&above, name)) }
+    }
+
+    /// Reads what is in a directory and was not known so.
+    fn read(&mut self, path: &[u8], fd: &Fd) -> Result<(), Doubt> {
+        let mut buffer = vec![0; 32 << 10];
+        loop {
+            let len = getdents64(fd, &mut buffer)?;
+            if len == 0 {
+                return Ok(());
+            }
+            for entry in entries(&buffer[..len]) {
+                let (name, ino) = (entry.name.to_bytes(), entry.ino);
+                if !self.since.differ.contains_key(&ino) && self.since.is_known(ino) {
+                    continue;
+                }
+                let meta = self.meta(ino, fd, name)?;
+                if meta.is_dir() {
+                    let path = joined(path, name);
+                    match self.written.dirs.insert(ino, path.clone()) {
+                        None => self.unread.push((path, ino)),
+                        Some(other) if other == path => {}
+                        // It is being moved.
+                        Some(_) => return Err(Doubt::Strange),
+                    }
+                }
+                self.is_at(path, name, meta);
+            }
+        }
+    }
+
+    /// Finds what had a name in a directory whose names are as they were.
+    fn name(&mut self, row: &Row) -> Result<(), Doubt> {
+        let top = self.since.top;
+        let is_gone = self.since.differ.get(&row.ino) == Some(&Now::Gone);
+        if row.name.is_empty() {
+            let meta = self.meta(row.ino, &top.fd, b"")?;
+            self.is_at(b"", b"", meta);
+            return Ok(());
+        }
+        if self.was.contains_key(&row.dir) {
+            return Ok(()); // it has been read
+        }
+        let dir = self.now(&row.dir).filter(|_| !is_gone).ok_or(Doubt::Strange)?;
+        let meta = match self.since.differ.get(&row.ino) {
+            Some(Now::Is(meta)) => *meta,
+            _ => {
+                let at = if dir.is_empty() { b"." } else { &dir[..] };
+                let how = Open::DIRECTORY | Open::NONBLOCK | Open::NOFOLLOW | Open::NOATIME;
+                self.meta(row.ino, &open_long_no_symlinks(top.fd.as_fd(), at, how)?, &row.name)?
+            }
+        };
+        if meta.is_dir() && self.written.dirs.get(&row.ino) != Some(&joined(&dir, &row.name)) {
+            return Err(Doubt::Strange);
+        }
+        self.is_at(&dir, &row.name, meta);
+        Ok(())
+    }
+
+    fn is_at(&mut self, dir: &[u8], name: &[u8], meta: Meta) {
+        self.written.inos.insert(meta.ino);
+        self.written.feed.entry(dir.to_vec()).or_default().push((name.to_vec(), meta));
+    }
+
+    /// What an inode is, which has this name in a directory; itself, if that is empty.
+    fn meta(&self, ino: u64, dir: &Fd, name: &[u8]) -> Result<Meta, Doubt> {
+        match self.since.differ.get(&ino) {
+            Some(Now::Is(meta)) => return Ok(*meta),
+            Some(Now::Gone) => return Err(Doubt::Strange),
+            Some(Now::Unsettled) | None => {}
+        }
+        let meta = Meta::of(&statx(dir, &c_string(name)?, At::SYMLINK_NOFOLLOW | At::EMPTY_PATH, Meta::WANT)?);
+        let top = &self.since.top.meta;
+        let is_it = (meta.ino, meta.dev, meta.mount) == (ino, top.dev, top.mount);
+        if is_it { Ok(meta) } else { Err(Doubt::Strange) }
+    }
+
+    /// Where a directory is that was here, by where those are now that it was in.
+    fn now(&self, was: &[u8]) -> Option<Vec<u8>> {
+        let mut above = was;
+        loop {
+            if let Some(ino) = self.was.get(above) {
+                let below = &was[above.len()..];
+                let now = self.written.dirs.get(ino)?;
+                return Some(joined(now, below.strip_prefix(b"/").unwrap_or(below)));
+            }
+            if above.is_empty() {
+                return Some(was.to_vec());
+            }
+            above = split(above).0;
+        }
+    }
+}
+
+/// The directory that a path is in, and its name there.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|&b| b == b'/') {
+        Some(at) => (&path[..at], &path[at + 1..]),
+        None => (b"", path),
+    }
+}

@@ -123,7 +123,7 @@ def times_table(dumps, shape):
     head = ["file system", "what", "cache", "entries", "dumped", *names]
     yield from table([*head, *(f"{name} ÷ dump" for name in names if name in PEERS)], rows)
     yield "dump, stirred: something else on the file system has been written since, so that it"
-    yield "cannot say that nothing was, and all is looked through; on btrfs, what has been written."
+    yield "cannot say that nothing was, and all is looked through; on btrfs what has been written, on XFS the inodes."
     yield "bsdtar is told the time of the dump before (--newer-ctime-than): it sees neither"
     yield "removals nor renames."
     yield ""

@@ -5,11 +5,13 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
+use rustix::mount::MountFlags;
+
 use super::changes::change;
 use super::full::{NEEDS, dump};
 use super::increments::{Series, grown, on, rounds, told};
-use crate::support::build::{dir, file};
-use crate::support::disks::{BTRFS, Make, XFS};
+use crate::support::build::{dir, file, unmount_whole};
+use crate::support::disks::{BTRFS, Make, XFS, mount_image};
 use crate::support::meanwhile::{Until, meanwhile};
 use crate::support::reference::settle;
 use crate::support::require;
@@ -101,5 +103,31 @@ fn what_is_written_elsewhere_does_not_matter() {
         symlink("moved", &series.tree).unwrap();
         settle(at);
         assert!(series.dump(&[]).exits(2).stderr.contains("was a directory, and is none now"));
+    });
+}
+
+/// While XFS is not mounted, names may go without a new time, when it is repaired: so they are read again.
+#[test]
+fn on_xfs_names_are_read_again_after_it_was_unmounted() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(XFS[0]), |at, ground| {
+        let mut series = Series::new(at, ground);
+        series.restored = dir(ground.join("restored"));
+        (0..20).for_each(|d| (0..20).for_each(|n| drop(file(series.tree.join(format!("{d}/{n}")), 50))));
+        settle(at);
+        series.round("the full dump");
+        let mut why = |round: &str| {
+            fs::write(series.tree.join("7/7"), round).unwrap();
+            settle(at);
+            series.round(round)["why"].as_str().unwrap().to_owned()
+        };
+        let (before, again) = (why("mounted"), why("mounted still"));
+        assert!(before.contains(ONLY[1]) && again.contains(ONLY[1]), "{before}; {again}");
+        unmount_whole(at);
+        assert!(mount_image(XFS[0], &at.with_extension("image"), at, MountFlags::NOATIME));
+        let (before, again) = (why("mounted again"), why("mounted again still"));
+        assert!(!before.contains(ONLY[1]) && again.contains(ONLY[1]), "{before}; {again}");
     });
 }

@@ -1,5 +1,6 @@
 //! XFS: the inodes that are not as the catalog has them, by bulkstat alone ([`since`]), as long as it has stayed mounted. Where
-//! directories are among them, their names are read; names in the others are those of the catalog.
+//! directories are among them, their names are read, to find where everything is; names in the others are those of the catalog.
+//! (These few are read once more by [`look`], which sees that all else in them is as it was.)
 //!
 //! What is not as it was, and is nowhere in the directory now, has left it, or is being moved: that is for a walk.
 
@@ -246,7 +247,7 @@ impl<'a> Finder<'a> {
         Ok(())
     }
 
-    /// Where a directory is that has changed, if it is where it was in its own.
+    /// Where a directory is, if it is in the one that it was in, under the name that it had.
     fn now_of_dir(&self, was: &[u8]) -> Option<Vec<u8>> {
         let (above, name) = split(was);
         if name.is_empty() { Some(Vec::new()) } else { self.now(above).map(|above| joined(&above, name)) }

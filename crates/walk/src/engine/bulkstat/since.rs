@@ -22,7 +22,7 @@ use crate::moment::Moment;
 /// What has become of an inode that was known.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Now {
-    /// It is not in use.
+    /// It is not in use, or only of somebody who has it open.
     Gone,
     /// It is like this.
     Is(Meta),
@@ -92,17 +92,21 @@ fn look<K>(
         let group = shape.group_of(from);
         bulkstat(&top.fd, group, from, most, buffer)?;
         // Where none came, there are none up to the end of the group.
-        let last = buffer.rows().last().map_or(shape.first_of(group + 1).saturating_sub(1), Inode::ino_of).max(from);
+        let last = buffer
+            .rows()
+            .last()
+            .map_or(shape.first_of(group.saturating_add(1)).saturating_sub(1), Inode::ino_of)
+            .max(from);
         let (here, later) = left.split_at(left.partition_point(|(ino, _)| *ino <= last));
         let (mut rows, mut were_known) = (buffer.rows().iter().peekable(), 0);
         for &(ino, ref before) in here {
             while rows.next_if(|row| Inode::ino_of(row) < ino).is_some() {}
-            let Some(row) = rows.next_if(|row| Inode::ino_of(row) == ino) else {
+            let row = rows.next_if(|row| Inode::ino_of(row) == ino);
+            were_known += usize::from(row.is_some());
+            let Some(inode) = row.map(Inode::of).filter(|inode| inode.nlink > 0) else {
                 differ.push((ino, Now::Gone));
                 continue;
             };
-            were_known += 1;
-            let inode = Inode::of(row);
             let meta = meta_of(&inode, &top.meta, shape);
             if meta.ctime >= since || !is_same(before, &meta) {
                 differ.push((ino, if is_settled(&inode, since) { Now::Is(meta) } else { Now::Unsettled }));

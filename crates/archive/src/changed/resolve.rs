@@ -32,10 +32,6 @@ pub(super) fn resolve(reader: &Reader, index: &Index, found: &Found) -> Result<V
     let identities = index.identities(reader, &lost)?;
     let place = |row: u32| lost.binary_search(&row).ok();
 
-    // Rows whose file is not where it was, by identity.
-    let mut homeless: Vec<usize> = (0..lost.len()).collect();
-    homeless.sort_by_key(|&nth| (identities[nth].who, index.row(lost[nth]).path));
-
     // Directories before all else, and from above; else in an order that does not depend on who walked.
     let entry = |at: usize| &found.entries[at];
     let mut order: Vec<usize> = (0..found.entries.len()).collect();
@@ -49,7 +45,7 @@ pub(super) fn resolve(reader: &Reader, index: &Index, found: &Found) -> Result<V
         place(index.find(was)?).filter(|&nth| is_free(nth, at))
     };
     let mut in_place: Vec<(usize, u32)> = Vec::new();
-    for order in [dirs, others] {
+    for (order, is_dir) in [(dirs, true), (others, false)] {
         // What is where it was, and the same file, is looked for nowhere else, unless it has another name of that file, and has come
         // with its directory.
         let is_here = |at: &usize| {
@@ -62,13 +58,17 @@ pub(super) fn resolve(reader: &Reader, index: &Index, found: &Found) -> Result<V
             index.row(row).settle(Fate::Found);
             in_place.push((at, row));
         }
+        // Rows whose file is not where it was, by identity.
+        let is_homeless = |&nth: &usize| is_lost(&lost[nth]) && index.row(lost[nth]).is_dir() == is_dir;
+        let mut homeless: Vec<usize> = (0..lost.len()).filter(is_homeless).collect();
+        homeless.sort_by_key(|&nth| (identities[nth].who, index.row(lost[nth]).path));
         for at in elsewhere {
             let carried = carried(at, &moved);
             let renamed = || {
                 let who = entry(at).identity.who;
                 let from = homeless.partition_point(|&nth| identities[nth].who < who);
                 let mut same = homeless[from..].iter().copied().take_while(|&nth| identities[nth].who == who);
-                same.find(|&nth| is_free(nth, at) && index.row(lost[nth]).is_dir() == entry(at).is_dir)
+                same.find(|&nth| is_free(nth, at))
             };
             let row = carried.or_else(renamed).map(|nth| lost[nth]);
             outcomes.push(match row {
@@ -79,7 +79,7 @@ pub(super) fn resolve(reader: &Reader, index: &Index, found: &Found) -> Result<V
             });
             if let Some(row) = row {
                 index.row(row).settle(Fate::Found);
-                if entry(at).is_dir {
+                if is_dir {
                     moved.insert(entry(at).path, index.row(row).path);
                 }
             }
@@ -114,7 +114,7 @@ pub(super) fn resolve(reader: &Reader, index: &Index, found: &Found) -> Result<V
     }
     outcomes.append(&mut removed);
     let is_missing = |&row: &u32| index.row(row).fate() == Fate::Missing;
-    outcomes.extend(homeless.into_iter().map(|nth| lost[nth]).filter(is_missing).map(Outcome::Removed));
+    outcomes.extend(lost.into_iter().filter(is_missing).map(Outcome::Removed));
     Ok(outcomes)
 }
 

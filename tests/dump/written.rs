@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::mount::MountFlags;
@@ -72,6 +72,16 @@ fn only_what_was_written(make: Make, only: &str, in_six: usize) {
     });
 }
 
+/// A tree of twenty directories of twenty files each, dumped.
+fn four_hundred(at: &Path, ground: &Path) -> Series {
+    let mut series = Series::new(at, ground);
+    series.restored = dir(ground.join("restored"));
+    (0..20).for_each(|d| (0..20).for_each(|n| drop(file(series.tree.join(format!("{d}/{n}")), 50))));
+    settle(at);
+    series.round("the full dump");
+    series
+}
+
 /// What is written elsewhere on the file system meanwhile changes nothing in that. And a SRC that has become a symlink to what it was is
 /// no directory, though what was written since says nothing of that.
 #[test]
@@ -80,11 +90,7 @@ fn what_is_written_elsewhere_does_not_matter() {
         return;
     }
     on(Some(BTRFS[0]), |at, ground| {
-        let mut series = Series::new(at, ground);
-        series.restored = dir(ground.join("restored"));
-        (0..20).for_each(|d| (0..20).for_each(|n| drop(file(series.tree.join(format!("{d}/{n}")), 50))));
-        settle(at);
-        series.round("the full dump");
+        let mut series = four_hundred(at, ground);
         let busy = at.join("busy");
         let write = |_, until: &Until| {
             while !until.is_over() {
@@ -113,11 +119,7 @@ fn on_xfs_names_are_read_again_once_it_was_unmounted() {
         return;
     }
     on(Some(XFS[0]), |at, ground| {
-        let mut series = Series::new(at, ground);
-        series.restored = dir(ground.join("restored"));
-        (0..20).for_each(|d| (0..20).for_each(|n| drop(file(series.tree.join(format!("{d}/{n}")), 50))));
-        settle(at);
-        series.round("the full dump");
+        let mut series = four_hundred(at, ground);
         let mut why = |round: &str| {
             fs::write(series.tree.join("7/7"), round).unwrap();
             settle(at);

@@ -1,12 +1,13 @@
 //! What was written, held against the rows of the catalog, from which directories it is known what was in them.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::CStr;
 use std::os::fd::AsFd;
 
 use gate::Fd;
 use gate::fs::{At, Open, getdents64, statx};
 use gate::long::open_long_no_symlinks;
-use ondisk::dirent::EntryType;
+use ondisk::dirent::{Entry as DirEntry, EntryType, entries};
 use walk::entry::{Type, joined};
 use walk::{Meta, Top, digest};
 
@@ -209,38 +210,29 @@ impl<'a> Look<'a> {
     /// Lists what is in a directory, but for the names of what was written. It must be as the catalog has it there, unless all of it was
     /// elsewhere; and of directories it must be known that nothing else is mounted there, nor another subvolume.
     fn list(&self, visit: &Visit, written: &HashSet<(&[u8], &[u8])>) -> Result<Listed, Doubt> {
-        let (fd, dir) = (open(self.top, &visit.path, visit.ino)?, hash(0, &visit.path));
-        let (mut buffer, mut list) = (vec![0; 32 << 10], Listed::default());
-        loop {
-            let len = getdents64(&fd, &mut buffer)?;
-            if len == 0 {
-                return Ok(list);
+        let (fd, dir) = (open_that(self.top, &visit.path, visit.ino)?, hash(0, &visit.path));
+        let mut list = Listed::default();
+        read(&fd, |entry| {
+            let (name, ino) = (entry.name.to_bytes(), entry.ino);
+            if written.contains(&(&visit.path[..], name)) {
+                return Ok(());
             }
-            for entry in ondisk::dirent::entries(&buffer[..len]) {
-                let (name, ino) = (entry.name.to_bytes(), entry.ino);
-                if written.contains(&(&visit.path[..], name)) {
-                    continue;
-                }
-                if self.written.inos.contains(&ino) {
-                    return Err(Doubt::Strange);
-                }
-                let is_asked = visit.is_elsewhere || entry.entry_type != EntryType::Other;
-                let look = || statx(&fd, entry.name, At::SYMLINK_NOFOLLOW, Meta::WANT).map(|seen| Meta::of(&seen));
-                let meta = is_asked.then(look).transpose()?;
-                let here = (ino, self.top.meta.dev, self.top.meta.mount);
-                if meta.is_some_and(|meta| (meta.ino, meta.dev, meta.mount) != here) {
-                    return Err(Doubt::Strange);
-                }
-                if let Some(meta) = meta.filter(|_| visit.is_elsewhere) {
-                    list.moved.push((name.to_vec(), meta));
-                    continue;
-                }
-                let row = self.rows.get(&digest::below(dir, name)).filter(|row| row.ino == ino);
-                list.same.push(row.ok_or(Doubt::Strange)?.place);
-                let is_dir = meta.is_some_and(|meta| meta.is_dir());
-                list.dirs.extend(is_dir.then(|| joined(&visit.path, name)));
+            if self.written.inos.contains(&ino) {
+                return Err(Doubt::Strange);
             }
-        }
+            let is_asked = visit.is_elsewhere || entry.entry_type != EntryType::Other;
+            let meta = is_asked.then(|| look_at(self.top, &fd, entry.name, ino)).transpose()?;
+            if let Some(meta) = meta.filter(|_| visit.is_elsewhere) {
+                list.moved.push((name.to_vec(), meta));
+                return Ok(());
+            }
+            let row = self.rows.get(&digest::below(dir, name)).filter(|row| row.ino == ino);
+            list.same.push(row.ok_or(Doubt::Strange)?.place);
+            let is_dir = meta.is_some_and(|meta| meta.is_dir());
+            list.dirs.extend(is_dir.then(|| joined(&visit.path, name)));
+            Ok(())
+        })?;
+        Ok(list)
     }
 
     /// Finds the rows of all that was below directories that are gone from where they were.
@@ -273,12 +265,35 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Opens a directory below DIR, which must be this one.
-pub(super) fn open(top: &Top, path: &[u8], ino: u64) -> Result<Fd, Doubt> {
+/// Opens a directory below DIR.
+pub(super) fn open(top: &Top, path: &[u8]) -> Result<Fd, Doubt> {
     let name = if path.is_empty() { b"." } else { path };
     let how = Open::DIRECTORY | Open::NONBLOCK | Open::NOFOLLOW | Open::NOATIME;
-    let fd = open_long_no_symlinks(top.fd.as_fd(), name, how)?;
-    let meta = Meta::of(&statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?);
+    Ok(open_long_no_symlinks(top.fd.as_fd(), name, how)?)
+}
+
+/// The same, of one that must be this inode.
+pub(super) fn open_that(top: &Top, path: &[u8], ino: u64) -> Result<Fd, Doubt> {
+    let fd = open(top, path)?;
+    look_at(top, &fd, c"", ino)?;
+    Ok(fd)
+}
+
+/// What there is of a name in a directory, or of the directory, if it is empty: it must be this inode, where nothing else is mounted.
+pub(super) fn look_at(top: &Top, dir: &Fd, name: &CStr, ino: u64) -> Result<Meta, Doubt> {
+    let meta = Meta::of(&statx(dir, name, At::SYMLINK_NOFOLLOW | At::EMPTY_PATH, Meta::WANT)?);
     let is_it = (meta.ino, meta.dev, meta.mount) == (ino, top.meta.dev, top.meta.mount);
-    if is_it { Ok(fd) } else { Err(Doubt::Strange) }
+    if is_it { Ok(meta) } else { Err(Doubt::Strange) }
+}
+
+/// Reads a directory.
+pub(super) fn read(dir: &Fd, mut take: impl FnMut(&DirEntry<'_>) -> Result<(), Doubt>) -> Result<(), Doubt> {
+    let mut buffer = vec![0; 32 << 10];
+    loop {
+        let len = getdents64(dir, &mut buffer)?;
+        if len == 0 {
+            return Ok(());
+        }
+        entries(&buffer[..len]).try_for_each(|entry| take(&entry))?;
+    }
 }

@@ -5,18 +5,17 @@
 //! What is not as it was, and is nowhere in the directory now, has left it, or is being moved: that is for a walk.
 
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::ops::Range;
-use std::os::fd::AsFd;
 
 use gate::Fd;
-use gate::fs::{At, Open, getdents64, statx, syncfs};
-use gate::long::{c_string, open_long_no_symlinks};
-use ondisk::dirent::entries;
+use gate::fs::syncfs;
+use gate::long::c_string;
 use walk::engine::bulkstat::since::{self, Now};
 use walk::entry::{Time, Type, joined};
 use walk::{Ground, Meta, Moment, Top};
 
-use super::look::{look, open};
+use super::look::{look, look_at, open, open_that, read};
 use super::{Differing, Doubt, Written, certain, is_much};
 use crate::beside::each;
 use crate::catalog::{Fault, Reader};
@@ -227,7 +226,7 @@ impl<'a> Finder<'a> {
                 if self.written.dirs.contains_key(&ino) {
                     continue;
                 }
-                match self.now_of_dir(&was).map(|now| (open(self.since.top, &now, ino), now)) {
+                match self.now_of_dir(&was).map(|now| (open_that(self.since.top, &now, ino), now)) {
                     Some((Ok(fd), now)) => {
                         self.written.dirs.insert(ino, now.clone());
                         self.read(&now, &fd)?;
@@ -235,7 +234,7 @@ impl<'a> Finder<'a> {
                     _ => later.push((was, ino)),
                 }
                 while let Some((path, ino)) = self.unread.pop() {
-                    let fd = open(self.since.top, &path, ino)?;
+                    let fd = open_that(self.since.top, &path, ino)?;
                     self.read(&path, &fd)?;
                 }
             }
@@ -255,30 +254,25 @@ impl<'a> Finder<'a> {
 
     /// Reads what is in a directory and was not known so.
     fn read(&mut self, path: &[u8], fd: &Fd) -> Result<(), Doubt> {
-        let mut buffer = vec![0; 32 << 10];
-        loop {
-            let len = getdents64(fd, &mut buffer)?;
-            if len == 0 {
+        read(fd, |entry| {
+            let ino = entry.ino;
+            if !self.since.differ.contains_key(&ino) && self.since.is_known(ino) {
                 return Ok(());
             }
-            for entry in entries(&buffer[..len]) {
-                let (name, ino) = (entry.name.to_bytes(), entry.ino);
-                if !self.since.differ.contains_key(&ino) && self.since.is_known(ino) {
-                    continue;
+            let meta = self.meta(ino, fd, entry.name)?;
+            let name = entry.name.to_bytes();
+            if meta.is_dir() {
+                let path = joined(path, name);
+                match self.written.dirs.insert(ino, path.clone()) {
+                    None => self.unread.push((path, ino)),
+                    Some(other) if other == path => {}
+                    // It is being moved.
+                    Some(_) => return Err(Doubt::Strange),
                 }
-                let meta = self.meta(ino, fd, name)?;
-                if meta.is_dir() {
-                    let path = joined(path, name);
-                    match self.written.dirs.insert(ino, path.clone()) {
-                        None => self.unread.push((path, ino)),
-                        Some(other) if other == path => {}
-                        // It is being moved.
-                        Some(_) => return Err(Doubt::Strange),
-                    }
-                }
-                self.is_at(path, name, meta);
             }
-        }
+            self.is_at(path, name, meta);
+            Ok(())
+        })
     }
 
     /// Finds what had a name in a directory whose names are as they were.
@@ -286,7 +280,7 @@ impl<'a> Finder<'a> {
         let top = self.since.top;
         let is_gone = self.since.differ.get(&row.ino) == Some(&Now::Gone);
         if row.name.is_empty() {
-            let meta = self.meta(row.ino, &top.fd, b"")?;
+            let meta = self.meta(row.ino, &top.fd, c"")?;
             self.is_at(b"", b"", meta);
             return Ok(());
         }
@@ -296,11 +290,7 @@ impl<'a> Finder<'a> {
         let dir = self.now(&row.dir).filter(|_| !is_gone).ok_or(Doubt::Strange)?;
         let meta = match self.since.differ.get(&row.ino) {
             Some(Now::Is(meta)) => *meta,
-            _ => {
-                let at = if dir.is_empty() { b"." } else { &dir[..] };
-                let how = Open::DIRECTORY | Open::NONBLOCK | Open::NOFOLLOW | Open::NOATIME;
-                self.meta(row.ino, &open_long_no_symlinks(top.fd.as_fd(), at, how)?, &row.name)?
-            }
+            _ => self.meta(row.ino, &open(top, &dir)?, &c_string(&row.name)?)?,
         };
         if meta.is_dir() && self.written.dirs.get(&row.ino) != Some(&joined(&dir, &row.name)) {
             return Err(Doubt::Strange);
@@ -315,16 +305,12 @@ impl<'a> Finder<'a> {
     }
 
     /// What an inode is, which has this name in a directory; itself, if that is empty.
-    fn meta(&self, ino: u64, dir: &Fd, name: &[u8]) -> Result<Meta, Doubt> {
+    fn meta(&self, ino: u64, dir: &Fd, name: &CStr) -> Result<Meta, Doubt> {
         match self.since.differ.get(&ino) {
-            Some(Now::Is(meta)) => return Ok(*meta),
-            Some(Now::Gone) => return Err(Doubt::Strange),
-            Some(Now::Unsettled) | None => {}
+            Some(Now::Is(meta)) => Ok(*meta),
+            Some(Now::Gone) => Err(Doubt::Strange),
+            Some(Now::Unsettled) | None => look_at(self.since.top, dir, name, ino),
         }
-        let meta = Meta::of(&statx(dir, &c_string(name)?, At::SYMLINK_NOFOLLOW | At::EMPTY_PATH, Meta::WANT)?);
-        let top = &self.since.top.meta;
-        let is_it = (meta.ino, meta.dev, meta.mount) == (ino, top.dev, top.mount);
-        if is_it { Ok(meta) } else { Err(Doubt::Strange) }
     }
 
     /// Where a directory is that was here, by where those are now that it was in.

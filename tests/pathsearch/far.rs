@@ -132,7 +132,8 @@ fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_p
                 std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
             }
             let root = ground.join("far");
-            let latency = Duration::from_millis(1);
+            // Much longer than what a busy machine adds.
+            let latency = Duration::from_millis(5);
             let dirs: Vec<String> = (0..6).map(|n| format!("{}/bin{n}", root.display())).collect();
             let path = format!("{}:/usr/bin:/bin", dirs.join(":"));
             let script = (0..20).map(|n| format!("tool{n};")).collect::<String>();
@@ -150,7 +151,7 @@ fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_p
                 let predicted_ = &value["result"]["predicted"];
                 assert_eq!((&predicted_["about"], &predicted_["rtt_source"]), (&"network".into(), &"measured".into()));
                 let rtt = predicted_["rtt"].as_f64().unwrap();
-                assert!((0.001..0.003).contains(&rtt), "{rtt}");
+                assert!((0.005..0.05).contains(&rtt), "{rtt}");
                 // Each kind of request is measured for itself.
                 let each = |request: &str| {
                     let rows = predicted_["requests"].as_array().unwrap();
@@ -181,7 +182,7 @@ fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_p
                         (&row["misses"], &row["network"], &row["fstype"]),
                         (&20.into(), &true.into(), &"fuse.far".into())
                     );
-                    assert!(row["seconds"].as_f64().unwrap() > 0.015, "{row}");
+                    assert!(row["seconds"].as_f64().unwrap() > 0.075, "{row}");
                 }
                 unmount(&root, UnmountFlags::DETACH).unwrap();
             }

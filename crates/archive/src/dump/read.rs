@@ -11,7 +11,7 @@ use ondisk::pax::sparse::{Extent, Map};
 use ondisk::pax::{self, Kind, Member, acl, dumpdir};
 use walk::{Desk, Meta, Type};
 
-use super::Work;
+use super::copy::Work;
 use super::holes;
 use super::member::{Names, member};
 use super::places::Places;

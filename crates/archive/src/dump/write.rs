@@ -5,13 +5,15 @@ use std::collections::HashMap;
 use gate::account::{Function, during};
 use walk::Type;
 
+use super::copy::Work;
 use super::member::Names;
 use super::output::Output;
 use super::plan::Step;
+use super::progress::Progress;
 use super::read::{Done, Load, Reader, What};
 use super::settled::Settling;
 use super::window::Stopped;
-use super::{Counts, Line, Progress, Work};
+use super::{Counts, Line};
 use crate::catalog::Fault;
 
 /// A map being written.

@@ -6,9 +6,8 @@ use ondisk::Dev;
 use walk::{Desk, Entry, Ground, Meta, Sink, mounts_around, open_top};
 
 use super::Base;
-use crate::beside::both;
 use crate::catalog::{Fault, Options, Reader};
-use crate::changed::index::{Index, each_group};
+use crate::changed::index::each_group;
 use crate::changed::written::{self, Since, give};
 use crate::gather::{Answer, Gather, Gathered, Question, of_directory};
 use crate::rows::Gathering;
@@ -17,8 +16,8 @@ use crate::rows::Gathering;
 pub(crate) enum Regathered<'a> {
     /// Nothing has been written.
     Nothing(Answer),
-    /// All that there is, and what the catalog says of each entry.
-    All(Box<(Gathering<'a>, Answer, Index)>),
+    /// All that there is.
+    All(Box<(Gathering<'a>, Answer)>),
 }
 
 impl Base {
@@ -53,16 +52,11 @@ impl Base {
         if let Some(why) = since.nothing() {
             return Ok(Some(Regathered::Nothing(answer(why.to_owned()))));
         }
-        let hand_over = || {
-            let Some(differing) = since.differing(&self.reader)? else { return Ok(None) };
-            hand_over(&self.reader, &differing.places, source, (top.meta.dev, top.meta.mount), &gathering)?;
-            differing.hand_over(source, &gathering);
-            Ok(Some(differing.why))
-        };
-        let (why, index) = both(hand_over, || self.index());
-        let (Some(why), index) = (why?, index?) else { return Ok(None) };
-        let answer = answer(format!("{why}, and the rest is as the catalog says"));
-        Ok(Some(Regathered::All(Box::new((gathering, answer, index)))))
+        let Some(differing) = since.differing(&self.reader)? else { return Ok(None) };
+        hand_over(&self.reader, &differing.places, source, (top.meta.dev, top.meta.mount), &gathering)?;
+        differing.hand_over(source, &gathering);
+        let answer = answer(format!("{}, and the rest is as the catalog says", differing.why));
+        Ok(Some(Regathered::All(Box::new((gathering, answer)))))
     }
 }
 

@@ -1,0 +1,112 @@
+//! Reads and writes what the plan says: with several threads the writer's is one of its own, and the others read ahead of it.
+
+use gate::account::{self, Function, Whom, about, during};
+use walk::Desk;
+
+use super::Counts;
+use super::output::Output;
+use super::plan::Plan;
+use super::progress::Progress;
+use super::read::{Load, Reader};
+use super::settled::Settling;
+use super::users::Users;
+use super::window::{Stopped, Window};
+use super::write::{Map, Writer};
+use crate::OnPanic;
+use crate::catalog::Fault;
+use crate::rows::Rows;
+
+/// What is being dumped, as all who work on it see it.
+#[derive(Clone, Copy)]
+pub(crate) struct Work<'a> {
+    pub(crate) rows: &'a Rows,
+    pub(crate) plan: &'a Plan,
+    pub(crate) users: &'a Users,
+    pub(crate) desk: &'a Desk,
+}
+
+/// Reads and writes everything that the plan says; with one thread, in turns.
+pub(super) fn copy(
+    work: (&Rows, &Plan, &Desk),
+    output: &mut Output,
+    (progress, map): (&Progress, Option<&mut (dyn Map + 'static)>),
+    settling: Option<Settling<'_>>,
+    threads: Option<usize>,
+) -> Result<Counts, Fault> {
+    account::phase(Function::Write);
+    let (rows, plan, desk) = work;
+    progress.begin(rows, plan);
+    let users = Users::read();
+    let work = Work { rows, plan, users: &users, desk };
+    let map = map.map(|map| map as &mut dyn Map);
+    let mut writer = Writer::new(work, output, progress, map, settling);
+    match threads.unwrap_or_else(gate::machine::processors) {
+        1 => during(Function::Copy, || alone(work, &mut writer)),
+        readers => together(work, &mut writer, readers),
+    }?;
+    writer.finish()
+}
+
+fn alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Fault> {
+    let mut reader = Reader::new(work);
+    let mut load = Load::default();
+    let mut failed = None;
+    for row in 0..work.rows.len() {
+        let mut hand = |load| {
+            let take = || writer.take(load).map(|bytes| Load::of(Some(bytes)));
+            about(Whom::All, || during(Function::Write, take)).map_err(|e| {
+                failed = Some(e);
+                Stopped
+            })
+        };
+        if reader.put(row, &mut load, &mut hand).is_err() {
+            break;
+        }
+    }
+    match failed {
+        Some(e) => Err(e),
+        None => during(Function::Write, || writer.take(load)).map(drop),
+    }
+}
+
+fn together(work: Work<'_>, writer: &mut Writer<'_>, readers: usize) -> Result<(), Fault> {
+    let window = Window::new(work.rows.len());
+    std::thread::scope(|scope| {
+        let begin = || {
+            let run = || {
+                during(Function::Copy, || read(work, &window));
+                gate::meter::hand_in();
+            };
+            std::thread::Builder::new().spawn_scoped(scope, run).is_ok()
+        };
+        if (0..readers).take_while(|_| begin()).count() == 0 {
+            return alone(work, writer);
+        }
+        while let Some(load) = window.next() {
+            match writer.take(load) {
+                Ok(bytes) => window.give_back(bytes),
+                Err(e) => {
+                    window.stop();
+                    return Err(e);
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+/// What each thread does that reads.
+fn read(work: Work<'_>, window: &Window) {
+    let _watch = OnPanic(|| window.stop());
+    let mut reader = Reader::new(work);
+    let next = |row| work.plan.next_busy(row);
+    while let Some((ticket, rows)) = window.take(next, |row| Reader::weight(work.rows, work.plan, row)) {
+        let mut load = window.empty();
+        for row in rows {
+            if reader.put(row, &mut load, &mut |load| window.hand_in(ticket, load)).is_err() {
+                return;
+            }
+        }
+        window.finish(ticket, load);
+    }
+}

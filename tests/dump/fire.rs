@@ -11,7 +11,7 @@ use rustix::mount::MountFlags;
 
 use super::changes::{change, overwrite_unseen};
 use super::full::{NEEDS, dump};
-use super::increments::{Series, by_gnu_tar, on, rounds};
+use super::rounds::{Series, by_gnu_tar, on, rounds};
 use crate::support::build::{dir, file, tmpfs, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, XFS, image, mount_elsewhere, mount_image, set_back};
 use crate::support::meanwhile::{Until, meanwhile, while_written};

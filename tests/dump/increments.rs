@@ -1,198 +1,20 @@
-//! Increments: restored in turn after the full dump, they give the tree of each of them.
+//! Increments: what is in one, and what is not.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::fs::{XattrFlags, lsetxattr, removexattr};
-use serde_json::Value;
 
-use super::changes::{change, overwrite_unseen};
-use super::full::{NEEDS, dump, quiet};
+use super::changes::overwrite_unseen;
+use super::full::{NEEDS, dump};
+use super::rounds::{Series, by_gnu_tar, on, told};
 use crate::support::build::{bind, dir, file, tmpfs, tool};
-use crate::support::disks::{BTRFS, EXT4, Make, XFS, mounted};
+use crate::support::disks::{BTRFS, EXT4, XFS};
 use crate::support::reference::settle;
-use crate::support::run::{Ran, args, calls};
+use crate::support::run::{args, calls};
 use crate::support::snapshot::{kept, same, snapshot};
-use crate::support::trees::{Dice, grow, plant, shuffle};
-use crate::support::{fathom, in_namespace, require, run};
-
-/// How many rounds; FATHOM_ROUNDS raises it.
-pub(crate) fn rounds(few: usize) -> usize {
-    std::env::var("FATHOM_ROUNDS").map_or(few, |rounds| rounds.parse().expect("FATHOM_ROUNDS is a number"))
-}
-
-/// A tree that is dumped again and again, and what is restored of it in turn.
-pub(crate) struct Series {
-    pub(crate) tree: PathBuf,
-    pub(crate) catalog: PathBuf,
-    archives: PathBuf,
-    pub(crate) restored: PathBuf,
-    number: usize,
-}
-
-impl Series {
-    /// Of the directory `tree` in `at`; all else is in `ground`. Nothing is dumped yet.
-    pub(crate) fn new(at: &Path, ground: &Path) -> Series {
-        Series {
-            tree: dir(at.join("tree")),
-            catalog: ground.join("catalog"),
-            archives: dir(ground.join("archives")),
-            restored: dir(at.join("restored")),
-            number: 0,
-        }
-    }
-
-    /// The name of the next archive.
-    pub(crate) fn archive(&self) -> PathBuf {
-        self.archives.join(format!("{}.tar", self.number))
-    }
-
-    /// Dumps: first everything, then increments.
-    pub(crate) fn dump(&self, more: &[&str]) -> Ran {
-        let catalog = self.catalog.to_str().unwrap();
-        let since: &[&str] = if self.number == 0 { &[] } else { &["--since", catalog] };
-        dump(&self.tree, &self.archive(), &[since, &["--catalog", catalog, "--json"], more].concat())
-    }
-
-    /// Restores the archive that was dumped last, by GNU tar, over what was restored of those before.
-    pub(crate) fn restore(&mut self) {
-        by_gnu_tar(&self.archive(), &self.restored);
-        self.number += 1;
-    }
-
-    /// The tree is as it is restored.
-    #[track_caller]
-    pub(crate) fn is_restored(&self, what: &str) {
-        same(&kept(&self.tree), &snapshot(&self.restored.join("tree")), what);
-    }
-
-    /// Dumps and restores, and holds that what is restored is the tree. Gives the result.
-    #[track_caller]
-    pub(crate) fn round(&mut self, what: &str) -> Value {
-        self.round_by(&[], what)
-    }
-
-    /// The same, with more options.
-    #[track_caller]
-    fn round_by(&mut self, more: &[&str], what: &str) -> Value {
-        let value = self.dump(more).exits(0).json();
-        self.restore();
-        self.is_restored(what);
-        self.is_restored_by_fathom(what);
-        value["result"].clone()
-    }
-
-    /// Restores the whole chain by `fathom restore`, and holds that what is restored is the tree.
-    #[track_caller]
-    fn is_restored_by_fathom(&self, what: &str) {
-        let to = dir(self.restored.with_extension("by fathom"));
-        let archives = (0..self.number).map(|number| self.archives.join(format!("{number}.tar")));
-        run(fathom(args!["restore", "--numeric-owner", "-C", &to]).args(archives)).exits(0);
-        same(&kept(&self.tree), &snapshot(&to.join("tree")), &format!("{what}, by fathom restore"));
-        fs::remove_dir_all(to).unwrap();
-    }
-}
-
-/// Restores an increment, or a full dump, over what is there.
-pub(crate) fn by_gnu_tar(archive: &Path, to: &Path) {
-    let options = ["--listed-incremental=/dev/null", "--xattrs", "--xattrs-include=*", "--acls", "-p", "--same-owner"];
-    let silent = ["--numeric-owner", "--warning=no-timestamp", "--warning=no-unknown-keyword"];
-    quiet(Command::new("tar").args(options).args(silent).arg("-xf").arg(archive).arg("-C").arg(to));
-}
-
-/// Runs on a file system of this make (`None`: tmpfs).
-pub(crate) fn on(make: Option<Make>, look: impl FnOnce(&Path, &Path) + Send) {
-    in_namespace(|ground| {
-        let at = dir(ground.join("disk"));
-        match make {
-            Some(make) => assert!(mounted(make, &at)),
-            None => drop(tmpfs(&at)),
-        }
-        look(&at, ground);
-    });
-}
-
-/// A tree of every kind of file but sockets, which no archive can hold.
-pub(crate) fn grown(tree: &Path, seed: u64) {
-    grow(tree, seed, 120);
-    // What cannot be changed has no place here. (It fails for symlinks and the like.)
-    let _ = Command::new("chattr").args(["-R", "-f", "-i", "-a"]).arg(tree).output();
-    tool(Command::new("find").arg(tree).args(["-type", "s", "-delete"]));
-    // Long chains of directories make each look at the tree slow.
-    fs::remove_dir_all(tree.join("deep")).unwrap();
-    fs::remove_dir_all(tree.join("wide")).unwrap();
-    fs::remove_dir_all(tree.join("scattered")).unwrap();
-}
-
-fn random_rounds(make: Option<Make>, seed: u64, few: usize) {
-    if !require(&NEEDS) {
-        return;
-    }
-    on(make, |at, ground| {
-        let mut series = Series::new(at, ground);
-        grown(&series.tree, seed);
-        settle(at);
-        series.round("the full dump");
-        let mut dice = Dice::new(seed);
-        for round in 0..rounds(few) {
-            let many = [1, 5, 20, 60][round % 4];
-            change(&series.tree, &mut dice, many);
-            series.round(&format!("round {round}"));
-        }
-    });
-}
-
-#[test]
-fn twenty_rounds_of_random_changes_on_ext4() {
-    random_rounds(Some(EXT4[0]), 1, 20);
-}
-
-#[test]
-fn rounds_of_random_changes_on_xfs() {
-    random_rounds(Some(XFS[0]), 2, 8);
-}
-
-#[test]
-fn rounds_of_random_changes_on_btrfs() {
-    random_rounds(Some(BTRFS[0]), 3, 8);
-}
-
-#[test]
-fn rounds_of_random_changes_on_tmpfs() {
-    random_rounds(None, 4, 8);
-}
-
-/// Directories change places, and files have names in several of them.
-#[test]
-fn rounds_where_all_names_are_taken_again() {
-    if !require(&NEEDS) {
-        return;
-    }
-    for (seed, make) in [(41, None), (42, Some(EXT4[0])), (43, Some(XFS[0])), (44, Some(BTRFS[0]))] {
-        on(make, |at, ground| {
-            let (mut series, mut dice) = (Series::new(at, ground), Dice::new(seed));
-            for round in 0..rounds(10) {
-                plant(&series.tree, &mut dice);
-                series.round(&format!("round {round}, filled up"));
-                shuffle(&series.tree, &mut dice, [3, 8, 20][round % 3]);
-                if round % 2 == 0 {
-                    settle(at); // else some are changed in the tick of the dump
-                }
-                series.round(&format!("round {round}, {make:?}"));
-            }
-        });
-    }
-}
-
-/// What is told of an increment.
-#[track_caller]
-pub(crate) fn told(result: &Value, wanted: &[(&str, u64)]) {
-    for (what, count) in wanted {
-        assert_eq!(result[*what], *count, "{what}: {result}");
-    }
-}
+use crate::support::{fathom, require, run};
 
 /// A directory that is renamed costs a rename, not what is in it; also in the place of another one, and out of it.
 #[test]
@@ -431,7 +253,6 @@ fn what_a_mount_has_hidden() {
     });
 }
 
-/// Directories and files, each a SRC; renames are within one.
 /// What nobody could read again is not written.
 #[test]
 fn a_list_of_names_that_is_too_long_is_left_out() {
@@ -453,6 +274,7 @@ fn a_list_of_names_that_is_too_long_is_left_out() {
     }
 }
 
+/// Directories and files, each a SRC; renames are within one.
 #[test]
 fn several_sources() {
     if !require(&NEEDS) {
@@ -487,28 +309,6 @@ fn several_sources() {
         fs::write(at.join("three"), b"3").unwrap();
         told(&round(), &[("renamed", 0), ("files", 2)]);
     });
-}
-
-/// What a SRC is in has no list of names that could say that a directory is gone.
-#[test]
-fn a_source_that_becomes_a_directory_or_is_none_any_more_is_refused() {
-    let place = tempfile::tempdir().unwrap();
-    let at = |name: &str| place.path().join(name);
-    let of = |more: &[&str]| run(fathom(["dump", "one", "two", "-q", "-o"]).args(more).current_dir(place.path()));
-    file(at("one/f"), 1);
-    file(at("two"), 1);
-    of(&["0.tar", "--catalog", "c"]).exits(0);
-    fs::rename(at("one"), at("aside")).unwrap();
-    file(at("one"), 2);
-    let ran = of(&["1.tar", "--since", "c"]).refused();
-    assert!(ran.stderr.contains("'one' was a directory, and is none now; make a full dump"), "{ran}");
-    fs::remove_file(at("one")).unwrap();
-    fs::rename(at("aside"), at("one")).unwrap();
-    fs::remove_file(at("two")).unwrap();
-    file(at("two/g"), 1);
-    let ran = of(&["1.tar", "--since", "c"]).refused();
-    assert!(ran.stderr.contains("'two' is a directory now, and was none; make a full dump"), "{ran}");
-    assert!(!at("1.tar").exists());
 }
 
 /// Without times of birth, only those engines know that a number is another directory's now that read generations.
@@ -608,98 +408,5 @@ fn what_cannot_be_read_stays_as_it_was() {
         round(2).exits(0);
         same(&kept(&tree), &snapshot(&restored.join("tree")), "when it can be read again");
         assert!(ground.exists());
-    });
-}
-
-/// An increment does not go on from the catalog of something else.
-#[test]
-fn a_catalog_of_something_else_is_refused() {
-    if !require(&NEEDS) {
-        return;
-    }
-    on(Some(EXT4[0]), |at, ground| {
-        file(at.join("one/f"), 1);
-        file(at.join("two/f"), 1);
-        let (catalog, archive) = (ground.join("catalog"), ground.join("a.tar"));
-        run(fathom(args!["dump", "one", "-o", archive, "--catalog", catalog]).current_dir(at)).exits(0);
-        fs::remove_file(&archive).unwrap();
-        let refused = |sources: &[&str]| {
-            let mut command = fathom(args!["dump", "-o", archive, "--since", catalog]);
-            run(command.args(sources).current_dir(at)).refused();
-            assert!(!archive.exists());
-        };
-        refused(&["two"]);
-        refused(&["one", "two"]);
-        refused(&["."]);
-        // By a longer name that is the same in the archive, it goes on.
-        run(fathom(args!["dump", "./../disk/one", "-o", archive, "--since", catalog]).current_dir(at)).exits(2);
-        // Another directory in its place, on another file system.
-        tmpfs(at.join("one"));
-        refused(&["one"]);
-    });
-}
-
-/// A catalog in which a bit has flipped, or that is cut short, is refused, or leads to the very same increment.
-#[test]
-fn a_catalog_that_is_damaged_is_never_gone_on_from() {
-    if !require(&NEEDS) {
-        return;
-    }
-    on(None, |at, ground| {
-        for n in 0..300 {
-            file(at.join(format!("tree/{}/f{n}", n % 7)), n);
-        }
-        settle(at);
-        let (catalog, damaged, archive) = (ground.join("catalog"), ground.join("damaged"), ground.join("a.tar"));
-        run(fathom(args!["dump", "tree", "-o", archive, "--catalog", catalog]).current_dir(at)).exits(0);
-        fs::remove_dir_all(at.join("tree/2")).unwrap();
-        fs::rename(at.join("tree/3"), at.join("tree/new")).unwrap();
-        file(at.join("tree/4/f4"), 5);
-        settle(at);
-        let renewed = ground.join("renewed");
-        let dump = |catalog: &Path, renews: bool| {
-            let mut fathom = fathom(args!["dump", "tree", "-q", "-o", archive, "--since", catalog]);
-            if renews {
-                fathom.args(args!["--catalog", renewed]);
-            }
-            run(fathom.current_dir(at))
-        };
-        let changed = |catalog: &Path| {
-            run(fathom(args!["changed", "tree", "-q", "--format", "ndjson", "--since", catalog]).current_dir(at))
-        };
-        // It reads directories, and whatever is in them then has its time of access.
-        let told = changed(&catalog).exits(0).stdout;
-        dump(&catalog, false).exits(0);
-        let expected = fs::read(&archive).unwrap();
-        let (whole, mut dice) = (fs::read(&catalog).unwrap(), Dice::new(11));
-        let mut refused = 0;
-        for round in 0..80 {
-            let mut bytes = whole.clone();
-            let bit = dice.below(whole.len() * 8);
-            match round % 8 {
-                0 => bytes.truncate(bit / 8),
-                1 => bytes[bit / 8..].iter_mut().take(4).for_each(|byte| *byte = dice.below(256) as u8),
-                _ => bytes[bit / 8] ^= 1 << (bit % 8),
-            }
-            fs::write(&damaged, bytes).unwrap();
-            fs::remove_file(&archive).unwrap();
-            let _ = fs::remove_file(&renewed);
-            // Checksums are only read for a new catalog.
-            let renews = round / 8 % 2 == 1;
-            let ran = dump(&damaged, renews);
-            if ran.code() == 2 {
-                let ran = ran.refused();
-                let says = ["/damaged': ", "; make a full dump"].iter().all(|part| ran.stderr.contains(part));
-                assert!(says && !archive.exists() && !renewed.exists(), "{ran}");
-                refused += 1;
-                fs::write(&archive, "").unwrap();
-            } else {
-                assert!(fs::read(&archive).unwrap() == expected, "round {round}, bit {bit}: {}", ran.exits(0));
-                assert_eq!(renewed.exists(), renews);
-            }
-            let ran = changed(&damaged);
-            if ran.code() == 2 { drop(ran.refused()) } else { assert_eq!(ran.exits(0).stdout, told) }
-        }
-        assert!(refused > 20, "{refused}");
     });
 }

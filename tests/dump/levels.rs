@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::full::NEEDS;
-use super::increments::{by_gnu_tar, on};
+use super::rounds::{by_gnu_tar, on};
 use crate::support::build::{dir, file};
 use crate::support::disks::EXT4;
 use crate::support::reference::settle;

@@ -6,6 +6,7 @@
 mod support;
 
 mod account;
+mod bases;
 mod changes;
 mod counts;
 mod everything;
@@ -14,6 +15,7 @@ mod full;
 mod hostile;
 mod increments;
 mod levels;
+mod rounds;
 mod same;
 mod usage;
 mod written;

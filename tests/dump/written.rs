@@ -9,7 +9,7 @@ use rustix::mount::MountFlags;
 
 use super::changes::change;
 use super::full::{NEEDS, dump};
-use super::increments::{Series, grown, on, rounds, told};
+use super::rounds::{Series, grown, on, rounds, told};
 use crate::support::build::{dir, file, unmount_whole};
 use crate::support::disks::{BTRFS, Make, XFS, mount_image};
 use crate::support::meanwhile::{Until, meanwhile};

@@ -1,0 +1,128 @@
+//! What an increment does not go on from.
+
+use std::fs;
+use std::path::Path;
+
+use super::full::NEEDS;
+use super::rounds::on;
+use crate::support::build::{file, tmpfs};
+use crate::support::disks::EXT4;
+use crate::support::reference::settle;
+use crate::support::run::args;
+use crate::support::trees::Dice;
+use crate::support::{fathom, require, run};
+
+/// What a SRC is in has no list of names that could say that a directory is gone.
+#[test]
+fn a_source_that_becomes_a_directory_or_is_none_any_more_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let of = |more: &[&str]| run(fathom(["dump", "one", "two", "-q", "-o"]).args(more).current_dir(place.path()));
+    file(at("one/f"), 1);
+    file(at("two"), 1);
+    of(&["0.tar", "--catalog", "c"]).exits(0);
+    fs::rename(at("one"), at("aside")).unwrap();
+    file(at("one"), 2);
+    let ran = of(&["1.tar", "--since", "c"]).refused();
+    assert!(ran.stderr.contains("'one' was a directory, and is none now; make a full dump"), "{ran}");
+    fs::remove_file(at("one")).unwrap();
+    fs::rename(at("aside"), at("one")).unwrap();
+    fs::remove_file(at("two")).unwrap();
+    file(at("two/g"), 1);
+    let ran = of(&["1.tar", "--since", "c"]).refused();
+    assert!(ran.stderr.contains("'two' is a directory now, and was none; make a full dump"), "{ran}");
+    assert!(!at("1.tar").exists());
+}
+
+/// An increment does not go on from the catalog of something else.
+#[test]
+fn a_catalog_of_something_else_is_refused() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(EXT4[0]), |at, ground| {
+        file(at.join("one/f"), 1);
+        file(at.join("two/f"), 1);
+        let (catalog, archive) = (ground.join("catalog"), ground.join("a.tar"));
+        run(fathom(args!["dump", "one", "-o", archive, "--catalog", catalog]).current_dir(at)).exits(0);
+        fs::remove_file(&archive).unwrap();
+        let refused = |sources: &[&str]| {
+            let mut command = fathom(args!["dump", "-o", archive, "--since", catalog]);
+            run(command.args(sources).current_dir(at)).refused();
+            assert!(!archive.exists());
+        };
+        refused(&["two"]);
+        refused(&["one", "two"]);
+        refused(&["."]);
+        // By a longer name that is the same in the archive, it goes on.
+        run(fathom(args!["dump", "./../disk/one", "-o", archive, "--since", catalog]).current_dir(at)).exits(2);
+        // Another directory in its place, on another file system.
+        tmpfs(at.join("one"));
+        refused(&["one"]);
+    });
+}
+
+/// A catalog in which a bit has flipped, or that is cut short, is refused, or leads to the very same increment.
+#[test]
+fn a_catalog_that_is_damaged_is_never_gone_on_from() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(None, |at, ground| {
+        for n in 0..300 {
+            file(at.join(format!("tree/{}/f{n}", n % 7)), n);
+        }
+        settle(at);
+        let (catalog, damaged, archive) = (ground.join("catalog"), ground.join("damaged"), ground.join("a.tar"));
+        run(fathom(args!["dump", "tree", "-o", archive, "--catalog", catalog]).current_dir(at)).exits(0);
+        fs::remove_dir_all(at.join("tree/2")).unwrap();
+        fs::rename(at.join("tree/3"), at.join("tree/new")).unwrap();
+        file(at.join("tree/4/f4"), 5);
+        settle(at);
+        let renewed = ground.join("renewed");
+        let dump = |catalog: &Path, renews: bool| {
+            let mut fathom = fathom(args!["dump", "tree", "-q", "-o", archive, "--since", catalog]);
+            if renews {
+                fathom.args(args!["--catalog", renewed]);
+            }
+            run(fathom.current_dir(at))
+        };
+        let changed = |catalog: &Path| {
+            run(fathom(args!["changed", "tree", "-q", "--format", "ndjson", "--since", catalog]).current_dir(at))
+        };
+        // It reads directories, and whatever is in them then has its time of access.
+        let told = changed(&catalog).exits(0).stdout;
+        dump(&catalog, false).exits(0);
+        let expected = fs::read(&archive).unwrap();
+        let (whole, mut dice) = (fs::read(&catalog).unwrap(), Dice::new(11));
+        let mut refused = 0;
+        for round in 0..80 {
+            let mut bytes = whole.clone();
+            let bit = dice.below(whole.len() * 8);
+            match round % 8 {
+                0 => bytes.truncate(bit / 8),
+                1 => bytes[bit / 8..].iter_mut().take(4).for_each(|byte| *byte = dice.below(256) as u8),
+                _ => bytes[bit / 8] ^= 1 << (bit % 8),
+            }
+            fs::write(&damaged, bytes).unwrap();
+            fs::remove_file(&archive).unwrap();
+            let _ = fs::remove_file(&renewed);
+            // Checksums are only read for a new catalog.
+            let renews = round / 8 % 2 == 1;
+            let ran = dump(&damaged, renews);
+            if ran.code() == 2 {
+                let ran = ran.refused();
+                let says = ["/damaged': ", "; make a full dump"].iter().all(|part| ran.stderr.contains(part));
+                assert!(says && !archive.exists() && !renewed.exists(), "{ran}");
+                refused += 1;
+                fs::write(&archive, "").unwrap();
+            } else {
+                assert!(fs::read(&archive).unwrap() == expected, "round {round}, bit {bit}: {}", ran.exits(0));
+                assert_eq!(renewed.exists(), renews);
+            }
+            let ran = changed(&damaged);
+            if ran.code() == 2 { drop(ran.refused()) } else { assert_eq!(ran.exits(0).stdout, told) }
+        }
+        assert!(refused > 20, "{refused}");
+    });
+}

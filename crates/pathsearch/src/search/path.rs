@@ -147,11 +147,16 @@ fn kinds(elements: &[&[u8]], look: &mut dyn Programs) -> Vec<Element> {
     let mut seen: HashMap<(u64, u64), usize> = HashMap::new();
     let mut kinds = Vec::with_capacity(elements.len());
     for (at, element) in elements.iter().enumerate() {
+        // What nothing is known of, and is there by the same name already, is searched in vain once more.
+        let unknown = || match elements[..at].iter().position(|before| before == element) {
+            Some(first) => Element::Again(first),
+            None => Element::Fixed,
+        };
         kinds.push(if !element.starts_with(b"/") {
-            Element::Fixed
+            unknown()
         } else {
             match look.directory(element) {
-                Err(_) => Element::Fixed,
+                Err(_) => unknown(),
                 Ok(None) => Element::Dead,
                 Ok(Some(identity)) => match seen.get(&identity) {
                     Some(first) => Element::Again(*first),
@@ -275,6 +280,9 @@ mod tests {
 
     impl Programs for Made {
         fn directory(&mut self, dir: &[u8]) -> Result<Option<(u64, u64)>> {
+            if dir == b"/closed" {
+                return Err(Errno::EACCES);
+            }
             Ok(self.0.iter().find(|(name, ..)| name.as_bytes() == dir).map(|(_, ino, _)| (1, *ino)))
         }
         fn names(&mut self, dir: &[u8]) -> Result<Vec<Vec<u8>>> {
@@ -318,6 +326,13 @@ mod tests {
         let searches = [used("none", None, 3, 15)];
         let better = better(b"/a:/dead:.:/a:/a", &searches, &mut made()).unwrap();
         assert_eq!((better.path, better.saves), (b"/a:.".to_vec(), 9));
+    }
+
+    #[test]
+    fn what_nothing_is_known_of_need_not_stand_there_twice() {
+        let searches = [used("ls", Some("/bin/ls"), 1, 5)];
+        let better = better(b"/closed:.:/closed/:/closed:.:/bin", &searches, &mut made()).unwrap();
+        assert_eq!((better.path, better.saves, better.moved), (b"/closed:.:/bin".to_vec(), 3, false));
     }
 
     #[test]

@@ -137,3 +137,67 @@ fn on_xfs_names_are_read_again_once_it_was_unmounted() {
         assert!(!before.contains(ONLY[1]) && again.contains(ONLY[1]), "{before}; {again}");
     });
 }
+
+/// A disk that is put back to what a copy of it has comes to the same generations once more, and what was written in them is not that.
+#[test]
+fn on_btrfs_what_was_put_back_goes_another_way() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(BTRFS[0]), |at, ground| {
+        let mut series = four_hundred(at, ground);
+        let (image, copy) = (at.with_extension("image"), at.with_extension("copy"));
+        let mounted_again = |meanwhile: &dyn Fn() -> std::io::Result<u64>| {
+            unmount_whole(at);
+            meanwhile().unwrap();
+            assert!(mount_image(BTRFS[0], &image, at, MountFlags::NOATIME));
+        };
+        let write = |name: &str, content: &str| {
+            fs::write(at.join("tree").join(name), content).unwrap();
+            settle(at);
+        };
+        mounted_again(&|| fs::copy(&image, &copy));
+        for n in 0..5 {
+            write("1/1", &format!("{n} times"));
+        }
+        write("1/gone", "");
+        let result = series.round("before it is put back");
+        assert!(result["why"].as_str().unwrap().contains(ONLY[0]), "{result}");
+        // What was written last is as it was: it has come from there.
+        mounted_again(&|| Ok(0));
+        write("3/3", "later");
+        let result = series.round("mounted again");
+        assert!(result["why"].as_str().unwrap().contains(ONLY[0]), "{result}");
+        mounted_again(&|| fs::copy(&copy, &image));
+        write("2/2", "by another way");
+        for n in 0..20 {
+            write("4/4", &format!("{n} times"));
+        }
+        let result = series.round("put back");
+        assert!(!result["why"].as_str().unwrap().contains(ONLY[0]), "{result}");
+    });
+}
+
+/// What was read meanwhile, and nothing else, is dumped with the time of that when something in it is new.
+#[test]
+fn on_xfs_times_of_reading_are_those_of_now() {
+    if !require(&NEEDS) {
+        return;
+    }
+    on(Some(XFS[0]), |at, ground| {
+        unmount_whole(at);
+        assert!(mount_image(XFS[0], &at.with_extension("image"), at, MountFlags::STRICTATIME));
+        let series = four_hundred(at, ground);
+        fs::read_dir(series.tree.join("7")).unwrap().for_each(drop);
+        fs::read(series.tree.join("7/8")).unwrap();
+        fs::write(series.tree.join("7/7"), "new").unwrap();
+        settle(at);
+        let before = fs::read(&series.catalog).unwrap();
+        let result = series.dump(&[]).exits(0).json();
+        assert!(result["result"]["why"].as_str().unwrap().contains(ONLY[1]), "{result}");
+        let only = fs::read(series.archive()).unwrap();
+        fs::write(&series.catalog, before).unwrap();
+        series.dump(&["--gather", "percall"]).exits(0);
+        assert!(fs::read(series.archive()).unwrap() == only);
+    });
+}

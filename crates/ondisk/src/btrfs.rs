@@ -231,20 +231,25 @@ pub struct Subvolume {
     pub uuid: [u8; 16],
     /// That of the subvolume that it was made a snapshot of; all 0 when it is no snapshot.
     pub parent_uuid: [u8; 16],
+    /// When an inode of it was last written.
+    pub ctime: Time,
 }
 
 impl Subvolume {
     /// From the bytes that the kernel filled in; `None` when they are too few.
     pub fn parse(info: &[u8]) -> Option<Subvolume> {
-        // treeid u64, name[256], parent_id u64, dirid u64, generation u64, flags u64, uuid[16], parent_uuid[16], ...
+        // treeid u64, name[256], parent_id u64, dirid u64, generation u64, flags u64, uuid[16], parent_uuid[16], received_uuid[16],
+        // four transactions u64, ctime { sec u64, nsec u32 }, ...
         const GENERATION: usize = 8 + 256 + 2 * 8;
         const UUID: usize = GENERATION + 2 * 8;
+        const CTIME: usize = UUID + 3 * 16 + 4 * 8;
         let uuid = |at: usize| info.get(at..at + 16)?.try_into().ok();
         Some(Subvolume {
             tree: u64_at(info, 0)?,
             generation: u64_at(info, GENERATION)?,
             uuid: uuid(UUID)?,
             parent_uuid: uuid(UUID + 16)?,
+            ctime: Time { sec: u64_at(info, CTIME)?.cast_signed(), nsec: u32_at(info, CTIME + 8)? },
         })
     }
 
@@ -265,9 +270,10 @@ mod tests {
         assert!(!Subvolume::parse(&info).unwrap().is_snapshot());
         info[327] = 1; // the last byte of parent_uuid
         assert!(Subvolume::parse(&info).unwrap().is_snapshot());
-        assert_eq!(Subvolume::parse(&info[..327]), None);
-        info[280] = 9;
-        assert_eq!(Subvolume::parse(&info).unwrap().generation, 9);
+        assert_eq!(Subvolume::parse(&info[..387]), None);
+        (info[280], info[376], info[384]) = (9, 10, 11);
+        let Subvolume { generation, ctime, .. } = Subvolume::parse(&info).unwrap();
+        assert_eq!((generation, ctime), (9, Time { sec: 10, nsec: 11 }));
     }
 
     fn found(transid: u64, key: Key, data: &[u8]) -> Vec<u8> {

@@ -37,7 +37,7 @@ pub(crate) fn untouched(
         let fd = open_long(&path, Open::DIRECTORY | Open::NONBLOCK).ok()?;
         let begins = Top::of(fd, path, 0, 0).ok()?;
         let ground = Ground::of(&begins, None);
-        if begins.meta.ino != part.ino || token::take(&ground).as_deref() != Some(recorded) {
+        if begins.meta.ino != part.ino || !token::take(&ground).is_some_and(|now| token::is_same(&now, recorded)) {
             return None;
         }
     }

@@ -8,7 +8,7 @@ use walk::{Desk, Entry, Ground, Meta, Sink, mounts_around, open_top};
 use super::Base;
 use crate::catalog::{Fault, Options, Reader};
 use crate::changed::index::each_group;
-use crate::changed::written::{self, Since, give};
+use crate::changed::written::{self, Differing, Since, give};
 use crate::gather::{Answer, Gather, Gathered, Question, of_directory};
 use crate::rows::Gathering;
 
@@ -53,18 +53,18 @@ impl Base {
             return Ok(Some(Regathered::Nothing(answer(why.to_owned()))));
         }
         let Some(differing) = since.differing(&self.reader)? else { return Ok(None) };
-        hand_over(&self.reader, &differing.places, source, (top.meta.dev, top.meta.mount), &gathering)?;
+        hand_over(&self.reader, &differing, source, (top.meta.dev, top.meta.mount), &gathering)?;
         differing.hand_over(source, &gathering);
         let answer = answer(format!("{}, and the rest is as the catalog says", differing.why));
         Ok(Some(Regathered::All(Box::new((gathering, answer)))))
     }
 }
 
-/// Hands over what the rows of a catalog say but for those that are `stale`, by their places, which rise. What mount that is on,
-/// they do not say, nor what number its device has today.
+/// Hands over what the rows of a catalog say but for those that differ. What mount that is on, they do not say, nor what number its
+/// device has today.
 fn hand_over(
     reader: &Reader,
-    stale: &[u32],
+    differing: &Differing,
     root: &[u8],
     (dev, mount): (Dev, u64),
     to: &Gathering<'_>,
@@ -73,7 +73,8 @@ fn hand_over(
         let (dirs, names) = (reader.names(group, "dir")?, reader.names(group, "name")?);
         let meta = reader.metas(group)?;
         let first = reader.first(group);
-        let mut stale = stale[stale.partition_point(|&place| place < first)..].iter().peekable();
+        let Differing { places, atimes, .. } = differing;
+        let mut stale = places[places.partition_point(|&place| place < first)..].iter().peekable();
         let mut worker = to.worker();
         let (mut at, mut entries) = (0, Vec::new());
         while at < names.len() {
@@ -81,7 +82,9 @@ fn hand_over(
             entries.clear();
             while at < names.len() && &dirs[at] == dir {
                 if stale.next_if_eq(&&(first + at as u32)).is_none() {
-                    entries.push(Entry { name: &names[at], meta: Meta { dev, mount, ..meta(at) } });
+                    let meta = meta(at);
+                    let atime = atimes.get(&meta.ino).copied().unwrap_or(meta.atime);
+                    entries.push(Entry { name: &names[at], meta: Meta { dev, mount, atime, ..meta } });
                 }
                 at += 1;
             }

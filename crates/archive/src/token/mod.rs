@@ -2,8 +2,8 @@
 //! verdict is there before anything has been walked.
 //!
 //! A token is taken when all that was dirty has been written, and before anything is read: what is changed during the walk,
-//! or after it, makes another token. Whether two of them are equal is all that is ever asked. Each file here says why nothing
-//! can slip past its token.
+//! or after it, makes another token. Whether two of them are of one state is what is asked ([`is_same`]). Each file here says why
+//! nothing can slip past its token.
 
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, EXT4_SUPER_MAGIC, Want, statx, syncfs};
@@ -24,6 +24,18 @@ pub fn take(ground: &Ground<'_>) -> Option<String> {
     };
     syncfs(&ground.top.fd).ok()?;
     of(ground)
+}
+
+/// Comes before what is in a token besides the state that it is of.
+const BESIDES: &str = " on ";
+
+/// Whether two tokens are of the same state.
+pub fn is_same(one: &str, other: &str) -> bool {
+    state(one) == state(other)
+}
+
+fn state(token: &str) -> &str {
+    token.split_once(BESIDES).map_or(token, |(state, _)| state)
 }
 
 /// The engine that a token stands in for.

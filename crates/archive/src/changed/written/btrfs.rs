@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet};
 
 use ondisk::btrfs::{FIRST_INODE, Subvolume};
-use walk::Top;
 use walk::engine::btrfs::since::{self, Change, Name};
 use walk::entry::joined;
+use walk::{Ground, Top};
 
 use super::look::look;
 use super::{Differing, Written, is_much};
@@ -16,7 +16,6 @@ use crate::token::btrfs::generation;
 /// What was written to a subvolume since a catalog of a directory in it was made.
 pub(crate) struct Since<'a> {
     top: &'a Top,
-    token: &'a str,
     subvolume: Subvolume,
     /// The generation that the catalog is of.
     then: u64,
@@ -27,13 +26,13 @@ pub(crate) struct Since<'a> {
 
 impl<'a> Since<'a> {
     /// Asks for it; `None` where that cannot be told, or would not cost less than a walk.
-    pub(super) fn of(token: &'a str, top: &'a Top, about: &About) -> Option<Since<'a>> {
+    pub(super) fn of(token: &str, top: &'a Top, ground: &Ground<'_>, about: &About) -> Option<Since<'a>> {
         let subvolume = since::subvolume(&top.fd).ok()?;
-        let then = generation(token, &subvolume).filter(|&then| then <= subvolume.generation)?;
-        Since::after(then, subvolume, token, top, about)
+        let then = generation(token, ground, &subvolume).filter(|&then| then <= subvolume.generation)?;
+        Since::after(then, subvolume, top, about)
     }
 
-    fn after(then: u64, subvolume: Subvolume, token: &'a str, top: &'a Top, about: &About) -> Option<Since<'a>> {
+    fn after(then: u64, subvolume: Subvolume, top: &'a Top, about: &About) -> Option<Since<'a>> {
         let changes = since::changed_since(&top.fd, &subvolume, then).ok()?;
         let dirs = changes.iter().filter(|change| change.meta.is_dir()).map(|change| change.meta.ino);
         let within = changes.iter().flat_map(|change| change.names.iter().map(|name| name.dir));
@@ -42,13 +41,13 @@ impl<'a> Since<'a> {
             return None;
         }
         let parents = since::parents(&top.fd, subvolume.tree, dirs).ok()?;
-        Some(Since { top, token, subvolume, then, changes, parents })
+        Some(Since { top, subvolume, then, changes, parents })
     }
 
     /// Whether nothing in the directory has been written after this was asked for.
     fn holds(&self, about: &About) -> bool {
         let now = since::subvolume(&self.top.fd).ok();
-        let later = now.and_then(|now| Since::after(self.subvolume.generation, now, self.token, self.top, about));
+        let later = now.and_then(|now| Since::after(self.subvolume.generation, now, self.top, about));
         later.is_some_and(|later| later.is_outside())
     }
 
@@ -86,9 +85,11 @@ impl<'a> Since<'a> {
             }
             let Some((places, feed)) = look(reader, self.top, self.written())? else { return Ok(None) };
             if self.holds(reader.about()) {
-                return Ok(Some(Differing { places, feed, why }));
+                return Ok(Some(Differing { places, feed, why, ..Differing::default() }));
             }
-            let Some(again) = Since::of(self.token, self.top, reader.about()) else { return Ok(None) };
+            let now = since::subvolume(&self.top.fd).ok();
+            let again = now.and_then(|now| Since::after(self.then, now, self.top, reader.about()));
+            let Some(again) = again else { return Ok(None) };
             self = again;
         }
         Ok(None)

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use gate::Errno;
 use ondisk::Mount;
-use walk::entry::joined;
+use walk::entry::{Time, joined};
 use walk::{By, Dir, Entry, Ground, Meta, Sink, Top, Worker};
 
 use super::index::hash;
@@ -47,7 +47,7 @@ impl<'a> Since<'a> {
             return Ok(None);
         }
         Ok(match by {
-            By::Btrfs => btrfs::Since::of(token, top, about).map(Since::Btrfs),
+            By::Btrfs => btrfs::Since::of(token, top, &ground, about).map(Since::Btrfs),
             _ => xfs::Since::of(token, top, &ground, reader)?.map(Since::Xfs),
         })
     }
@@ -98,6 +98,8 @@ pub(crate) struct Differing {
     /// Places of rows that say nothing any more, which rise.
     pub(crate) places: Vec<u32>,
     feed: Feed,
+    /// When others were last read, by their inodes, if not when the catalog says.
+    pub(crate) atimes: HashMap<u64, Time>,
     /// How it was found.
     pub(crate) why: String,
 }

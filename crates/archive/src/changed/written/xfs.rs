@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ops::Range;
+use std::sync::Mutex;
 
 use gate::Fd;
 use gate::fs::syncfs;
@@ -29,6 +30,8 @@ pub(crate) struct Since<'a> {
     inos: Vec<u64>,
     /// Those of them that are not so.
     differ: HashMap<u64, Now>,
+    /// When others were last read, if not when the catalog says.
+    atimes: HashMap<u64, Time>,
 }
 
 impl<'a> Since<'a> {
@@ -51,6 +54,8 @@ impl<'a> Since<'a> {
         }
         // Most often a few tell whether much has changed, and a walk need not wait for the others.
         let few = known(reader, 0..reader.groups().min(1))?;
+        let atimes = Mutex::default();
+        let is_same = |known: &Print, meta: &Meta| is_same(known, meta, &atimes);
         let ask = |known: &[Known]| since::changed(top, known, is_same, begun, are_few).ok().flatten();
         if ask(&few[..few.len().min(FEW)]).is_none() {
             return Ok(None);
@@ -58,7 +63,8 @@ impl<'a> Since<'a> {
         let known = known(reader, 0..reader.groups())?;
         let Some(differ) = ask(&known) else { return Ok(None) };
         let inos = known.into_iter().map(|(ino, _)| ino).collect();
-        Ok(Some(Since { top, inos, differ: differ.into_iter().collect() }))
+        let atimes = atimes.into_inner().unwrap_or_else(|e| e.into_inner());
+        Ok(Some(Since { top, inos, differ: differ.into_iter().collect(), atimes }))
     }
 
     pub(super) fn is_nothing(&self) -> bool {
@@ -69,7 +75,7 @@ impl<'a> Since<'a> {
     ///
     /// # Errors
     /// The catalog cannot be read.
-    pub(super) fn differing(self, reader: &Reader) -> Result<Option<Differing>, Fault> {
+    pub(super) fn differing(mut self, reader: &Reader) -> Result<Option<Differing>, Fault> {
         let why = "only inodes that are not as the catalog has them were looked at".to_owned();
         if self.is_nothing() {
             return Ok(Some(Differing { why, ..Differing::default() }));
@@ -79,7 +85,8 @@ impl<'a> Since<'a> {
         let Some(written) = written.filter(|written| !is_much(written.inos.len(), reader.about())) else {
             return Ok(None);
         };
-        Ok(look(reader, self.top, written)?.map(|(places, feed)| Differing { places, feed, why }))
+        let atimes = std::mem::take(&mut self.atimes);
+        Ok(look(reader, self.top, written)?.map(|(places, feed)| Differing { places, feed, atimes, why }))
     }
 
     /// What the catalog says of them.
@@ -127,6 +134,7 @@ fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>, Fault> {
         let (modes, nlinks) = (narrow("mode")?, narrow("nlink")?);
         let (mtimes, mtimes_ns) = (wide("mtime")?, narrow("mtime_ns")?);
         let (ctimes, ctimes_ns) = (wide("ctime")?, narrow("ctime_ns")?);
+        let (atimes, atimes_ns) = (wide("atime")?, narrow("atime_ns")?);
         let time = |sec: u64, nsec: u32| Time { sec: sec.cast_signed(), nsec };
         let one = |row: usize| {
             let meta = Meta {
@@ -136,9 +144,10 @@ fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>, Fault> {
                 nlink: nlinks[row],
                 mtime: time(mtimes[row], mtimes_ns[row]),
                 ctime: time(ctimes[row], ctimes_ns[row]),
+                atime: time(atimes[row], atimes_ns[row]),
                 ..Meta::default()
             };
-            (inos[row], print(&meta))
+            (inos[row], Print::of(&meta))
         };
         Ok((0..inos.len()).map(one).collect::<Vec<Known>>())
     };
@@ -148,32 +157,51 @@ fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>, Fault> {
     known.dedup_by(|later, first| {
         // Of what is said to be two things, one is not so.
         let is_one = later.0 == first.0;
-        first.1.0 = if is_one && later.1 != first.1 { !first.1.0 } else { first.1.0 };
+        if is_one && later.1 != first.1 {
+            first.1.stands = !first.1.stands;
+        }
         is_one
     });
     Ok(known)
 }
 
-/// What stands for what a catalog and bulkstat say of an inode, and that changes whenever anything of it does, but for the time of the
-/// last reading; and its blocks, which XFS may take back without a change.
-fn print(meta: &Meta) -> (u64, u64) {
-    let stands = hashed([
-        u64::from(meta.mode) << 32 | u64::from(meta.nlink),
-        meta.size,
-        meta.mtime.sec.cast_unsigned(),
-        meta.ctime.sec.cast_unsigned(),
-        u64::from(meta.mtime.nsec) << 32 | u64::from(meta.ctime.nsec),
-    ]);
-    (stands, meta.blocks)
+/// What a catalog and bulkstat say of an inode.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Print {
+    /// Stands for all of it that changes whenever the inode does.
+    stands: u64,
+    /// XFS may take them back without a change.
+    blocks: u64,
+    /// Stands for the time of the last reading.
+    atime: u64,
 }
 
-fn is_same(&(was, blocks): &(u64, u64), meta: &Meta) -> bool {
-    let (is, blocks_now) = print(meta);
-    was == is && (blocks == blocks_now || blocks_now == 0)
+impl Print {
+    fn of(meta: &Meta) -> Print {
+        let stands = hashed([
+            u64::from(meta.mode) << 32 | u64::from(meta.nlink),
+            meta.size,
+            meta.mtime.sec.cast_unsigned(),
+            meta.ctime.sec.cast_unsigned(),
+            u64::from(meta.mtime.nsec) << 32 | u64::from(meta.ctime.nsec),
+        ]);
+        let atime = hashed([meta.atime.sec.cast_unsigned(), meta.atime.nsec.into()]);
+        Print { stands, blocks: meta.blocks, atime }
+    }
 }
 
-/// An inode by its number, and its [`print`].
-type Known = (u64, (u64, u64));
+/// Whether an inode is as it was known to be; if it was but read meanwhile, its time is kept.
+fn is_same(known: &Print, meta: &Meta, atimes: &Mutex<HashMap<u64, Time>>) -> bool {
+    let now = Print::of(meta);
+    let is_same = known.stands == now.stands && (known.blocks == now.blocks || now.blocks == 0);
+    if is_same && known.atime != now.atime {
+        atimes.lock().unwrap_or_else(|e| e.into_inner()).insert(meta.ino, meta.atime);
+    }
+    is_same
+}
+
+/// An inode by its number.
+type Known = (u64, Print);
 
 /// A name that an inode had that is not as it was.
 struct Row {

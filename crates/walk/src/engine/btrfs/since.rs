@@ -17,7 +17,9 @@
 //! Seen as changed, though nothing but the time of the last reading is: files on a mount without `noatime`.
 //!
 //! A generation means something within one subvolume only, which is known by its UUID ([`subvolume`]); and nothing after a
-//! file system has been put back to an earlier state: then its generation is smaller than what was noted.
+//! file system has been put back to an earlier state, from a copy of its disk: it has gone on from there, and may have come to the
+//! same number by another way. Note some of what was written last ([`last_written`]): where one of them is still so
+//! ([`is_as_noted`]), it is the same way.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -31,7 +33,7 @@ use ondisk::btrfs::{FIRST_INODE, LAST_INODE, Subvolume};
 use super::meta_of;
 use super::scan::{BUFFER, Found, Row, Scan, next_inode, parent_of};
 use crate::engine::crew::crew;
-use crate::entry::Meta;
+use crate::entry::{Meta, Time, time};
 
 /// An inode that has changed, or is new.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -134,6 +136,41 @@ fn collect(
         links = super::recycle_links(names);
     }
     Ok(changes)
+}
+
+/// Some of the inodes that were last written in the generation of a [`subvolume`], which is its last: the number of each, and the time
+/// of its change.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_ADMIN.
+pub fn last_written(fd: &Fd, subvolume: &Subvolume) -> Result<Vec<(u64, Time)>> {
+    /// With so many, one most likely stays as it is until the next time.
+    const SOME: usize = 8;
+    let mut scan = Scan::new(subvolume.tree, FIRST_INODE, LAST_INODE, false).since(subvolume.generation);
+    let mut some = written_in(fd, &mut scan, subvolume.generation)?;
+    some.truncate(SOME);
+    Ok(some)
+}
+
+/// Whether an inode was last written in this generation and at this time, as [`last_written`] has had it.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_ADMIN.
+pub fn is_as_noted(fd: &Fd, tree: u64, generation: u64, noted: (u64, Time)) -> Result<bool> {
+    let mut scan = Scan::new(tree, noted.0, noted.0, false).head();
+    Ok(written_in(fd, &mut scan, generation)?.contains(&noted))
+}
+
+/// Reads on, and gives those that were last written in a generation.
+fn written_in(fd: &Fd, scan: &mut Scan, generation: u64) -> Result<Vec<(u64, Time)>> {
+    let (mut buffer, mut some) = (vec![0; BUFFER], Vec::new());
+    if let Some(count) = scan.fill(fd, &mut buffer)? {
+        scan.rows(&buffer, count, &mut Vec::new(), |found| {
+            let Found::Row(Row { ino, inode: Some(inode), .. }) = found else { return };
+            some.extend((inode.transid == generation).then(|| (ino, time(inode.ctime))));
+        });
+    }
+    Ok(some)
 }
 
 /// For some directories of a subvolume and all that are above them, the directory that each is in, and its name there.

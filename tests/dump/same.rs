@@ -20,6 +20,22 @@ fn archive(tree: &Path, out: &Path, more: &[&str]) -> Vec<u8> {
     std::fs::read(out).unwrap()
 }
 
+/// What btrfs shows in a snapshot in the place of a subvolume is made anew whenever it is looked at.
+#[test]
+fn what_is_made_anew_at_each_look_is_the_same() {
+    if require(&NEEDS) && require(&[Need::Program("btrfs")]) {
+        in_namespace(|ground| {
+            let (at, out) = (ground.join("btrfs"), dir(ground.join("out")).join("archive.tar"));
+            assert!(mounted(BTRFS[0], &at));
+            let tree = dir(at.join("tree"));
+            (0..50).for_each(|n| drop(file(tree.join(format!("{n}")), 300)));
+            tool(Command::new("btrfs").args(["-q", "subvolume", "create"]).arg(tree.join("subvolume")));
+            tool(Command::new("btrfs").args(["-q", "subvolume", "snapshot"]).arg(&at).arg(tree.join("snapshot")));
+            all_the_same(&tree, &out, "a snapshot of what has a subvolume in it");
+        });
+    }
+}
+
 /// All ways give one archive.
 fn all_the_same(tree: &Path, out: &Path, what: &str) {
     let first = archive(tree, out, &[]);

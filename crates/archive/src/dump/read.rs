@@ -225,7 +225,7 @@ impl<'a> Reader<'a> {
     /// What has the name of a row now.
     fn look_by_name(&mut self, row: usize) -> Result<Meta, Errno> {
         const AT: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
-        self.places.at(row, |dir, name| statx(dir, name, AT, Meta::WANT)).map(|seen| Meta::of(&seen))
+        self.places.at(row, |dir, name| statx(dir, name, AT, Meta::WANT)).map(|seen| Meta::of(&seen).lasting())
     }
 
     fn file(&mut self, row: usize, planned: Meta, load: &mut Load, hand: Hand<'_>) -> Result<(), Stopped> {
@@ -546,7 +546,7 @@ impl<'a> Reader<'a> {
 
 /// What an open file is now.
 fn look(fd: &Fd) -> Result<Meta, Errno> {
-    statx(fd, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::of(&seen))
+    statx(fd, c"", At::EMPTY_PATH, Meta::WANT).map(|seen| Meta::of(&seen).lasting())
 }
 
 /// Whether it is the file that it was, and as it was.

@@ -10,22 +10,24 @@
 //! something that was last written in it is still as it was then, which it cannot be by any other way.
 
 use gate::btrfs::get_subvol_info;
-use ondisk::btrfs::Subvolume;
+use ondisk::btrfs::{FIRST_INODE, LAST_INODE, Subvolume};
 use walk::Ground;
-use walk::engine::btrfs::since::{is_as_noted, last_written};
+use walk::engine::btrfs::since::written_in;
 use walk::entry::Time;
 
 use super::{BESIDES, this_mount};
 
 pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
+    /// With so many, one most likely stays as it is until the next time.
+    const SOME: usize = 8;
     let info = get_subvol_info(&ground.top.fd).ok()?;
     let subvolume = Subvolume::parse(&info)?;
-    let Subvolume { generation, ctime, .. } = subvolume;
+    let Subvolume { tree, generation, ctime, .. } = subvolume;
     let mount = this_mount(ground).unwrap_or_default();
     // Only root may ask for it, and only root asks what was written since.
-    let last = last_written(&ground.top.fd, &subvolume).unwrap_or_default();
-    let last: String = last.iter().map(|(ino, ctime)| format!(" {ino}:{}.{:09}", ctime.sec, ctime.nsec)).collect();
-    let state = format!("{}{generation} at {}.{:09}", before_generation(&subvolume), ctime.sec, ctime.nsec);
+    let last = written_in(&ground.top.fd, tree, FIRST_INODE..=LAST_INODE, generation).unwrap_or_default();
+    let last: String = last.iter().take(SOME).map(|inode| format!(" {}", note(inode))).collect();
+    let state = format!("{}{generation} at {}", before_generation(&subvolume), exactly(ctime.sec, ctime.nsec));
     Some(format!("{state}{BESIDES}{mount} last{last}"))
 }
 
@@ -35,16 +37,22 @@ pub(crate) fn generation(token: &str, ground: &Ground<'_>, subvolume: &Subvolume
     let (generation, _) = state.strip_prefix(&before_generation(subvolume))?.split_once(" at ")?;
     let generation = generation.parse().ok()?;
     let (mount, last) = besides.split_once(" last")?;
-    let is_so = |noted| is_as_noted(&ground.top.fd, subvolume.tree, generation, noted).unwrap_or(false);
-    let is_known = this_mount(ground).is_some_and(|now| now == mount) || last.split(' ').filter_map(noted).any(is_so);
+    let is_so = |noted: &str| {
+        let ino: Option<u64> = noted.split(':').next().and_then(|ino| ino.parse().ok());
+        let now = ino.and_then(|ino| written_in(&ground.top.fd, subvolume.tree, ino..=ino, generation).ok());
+        now.is_some_and(|now| now.iter().any(|inode| note(inode) == noted))
+    };
+    let is_known = this_mount(ground).is_some_and(|now| now == mount) || last.split(' ').any(is_so);
     is_known.then_some(generation)
 }
 
-/// An inode that was last written, from its number and time in a token.
-fn noted(word: &str) -> Option<(u64, Time)> {
-    let (ino, ctime) = word.split_once(':')?;
-    let (sec, nsec) = ctime.split_once('.')?;
-    Some((ino.parse().ok()?, Time { sec: sec.parse().ok()?, nsec: nsec.parse().ok()? }))
+/// An inode that was last written, as it is noted: its number, and when it was changed, and read.
+fn note(&(ino, ctime, atime): &(u64, Time, Time)) -> String {
+    format!("{ino}:{}:{}", exactly(ctime.sec, ctime.nsec), exactly(atime.sec, atime.nsec))
+}
+
+fn exactly(sec: i64, nsec: u32) -> String {
+    format!("{sec}.{nsec:09}")
 }
 
 fn before_generation(subvolume: &Subvolume) -> String {

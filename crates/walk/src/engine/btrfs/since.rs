@@ -18,8 +18,7 @@
 //!
 //! A generation means something within one subvolume only, which is known by its UUID ([`subvolume`]); and nothing after a
 //! file system has been put back to an earlier state, from a copy of its disk: it has gone on from there, and may have come to the
-//! same number by another way. Note some of what was written last ([`last_written`]): where one of them is still so
-//! ([`is_as_noted`]), it is the same way.
+//! same number by another way. Note some of what was written last ([`written_in`]): where any of it is still so, it is the same way.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -138,36 +137,18 @@ fn collect(
     Ok(changes)
 }
 
-/// Some of the inodes that were last written in the generation of a [`subvolume`], which is its last: the number of each, and the time
-/// of its change.
+/// The first of the inodes in a range that were last written in a generation: the number of each, and when it was last changed, and
+/// read. It is as many as a search gives at once.
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN.
-pub fn last_written(fd: &Fd, subvolume: &Subvolume) -> Result<Vec<(u64, Time)>> {
-    /// With so many, one most likely stays as it is until the next time.
-    const SOME: usize = 8;
-    let mut scan = Scan::new(subvolume.tree, FIRST_INODE, LAST_INODE, false).since(subvolume.generation);
-    let mut some = written_in(fd, &mut scan, subvolume.generation)?;
-    some.truncate(SOME);
-    Ok(some)
-}
-
-/// Whether an inode was last written in this generation and at this time, as [`last_written`] has had it.
-///
-/// # Errors
-/// `EPERM` without CAP_SYS_ADMIN.
-pub fn is_as_noted(fd: &Fd, tree: u64, generation: u64, noted: (u64, Time)) -> Result<bool> {
-    let mut scan = Scan::new(tree, noted.0, noted.0, false).head();
-    Ok(written_in(fd, &mut scan, generation)?.contains(&noted))
-}
-
-/// Reads on, and gives those that were last written in a generation.
-fn written_in(fd: &Fd, scan: &mut Scan, generation: u64) -> Result<Vec<(u64, Time)>> {
+pub fn written_in(fd: &Fd, tree: u64, inos: RangeInclusive<u64>, generation: u64) -> Result<Vec<(u64, Time, Time)>> {
     let (mut buffer, mut some) = (vec![0; BUFFER], Vec::new());
+    let mut scan = Scan::new(tree, *inos.start(), *inos.end(), false).since(generation);
     if let Some(count) = scan.fill(fd, &mut buffer)? {
         scan.rows(&buffer, count, &mut Vec::new(), |found| {
             let Found::Row(Row { ino, inode: Some(inode), .. }) = found else { return };
-            some.extend((inode.transid == generation).then(|| (ino, time(inode.ctime))));
+            some.extend((inode.transid == generation).then(|| (ino, time(inode.ctime), time(inode.atime))));
         });
     }
     Ok(some)

@@ -82,6 +82,14 @@ fn four_hundred(at: &Path, ground: &Path) -> Series {
     series
 }
 
+/// Mounts the file system of [`on`] once more, from its image, after that was there for something else.
+fn mounted_again(make: Make, at: &Path, flags: MountFlags, meanwhile: impl FnOnce(&Path)) {
+    let image = at.with_extension("image");
+    unmount_whole(at);
+    meanwhile(&image);
+    assert!(mount_image(make, &image, at, flags));
+}
+
 /// What is written elsewhere on the file system meanwhile changes nothing in that. And a SRC that has become a symlink to what it was is
 /// no directory, though what was written since says nothing of that.
 #[test]
@@ -131,8 +139,7 @@ fn on_xfs_names_are_read_again_once_it_was_unmounted() {
         let (before, again) = (why("mounted"), why("mounted still"));
         assert!(before.contains(ONLY[1]) && again.contains(ONLY[1]), "{before}; {again}");
         drop(open);
-        unmount_whole(at);
-        assert!(mount_image(XFS[0], &at.with_extension("image"), at, MountFlags::NOATIME));
+        mounted_again(XFS[0], at, MountFlags::NOATIME, |_| ());
         let (before, again) = (why("mounted again"), why("mounted again still"));
         assert!(!before.contains(ONLY[1]) && again.contains(ONLY[1]), "{before}; {again}");
     });
@@ -146,17 +153,13 @@ fn on_btrfs_what_was_put_back_goes_another_way() {
     }
     on(Some(BTRFS[0]), |at, ground| {
         let mut series = four_hundred(at, ground);
-        let (image, copy) = (at.with_extension("image"), at.with_extension("copy"));
-        let mounted_again = |meanwhile: &dyn Fn() -> std::io::Result<u64>| {
-            unmount_whole(at);
-            meanwhile().unwrap();
-            assert!(mount_image(BTRFS[0], &image, at, MountFlags::NOATIME));
-        };
+        let copy = at.with_extension("copy");
+        let mounted_again = |meanwhile: &dyn Fn(&Path)| mounted_again(BTRFS[0], at, MountFlags::NOATIME, meanwhile);
         let write = |name: &str, content: &str| {
             fs::write(at.join("tree").join(name), content).unwrap();
             settle(at);
         };
-        mounted_again(&|| fs::copy(&image, &copy));
+        mounted_again(&|image| assert!(fs::copy(image, &copy).is_ok()));
         for n in 0..5 {
             write("1/1", &format!("{n} times"));
         }
@@ -164,11 +167,11 @@ fn on_btrfs_what_was_put_back_goes_another_way() {
         let result = series.round("before it is put back");
         assert!(result["why"].as_str().unwrap().contains(ONLY[0]), "{result}");
         // What was written last is as it was: it has come from there.
-        mounted_again(&|| Ok(0));
+        mounted_again(&|_| ());
         write("3/3", "later");
         let result = series.round("mounted again");
         assert!(result["why"].as_str().unwrap().contains(ONLY[0]), "{result}");
-        mounted_again(&|| fs::copy(&copy, &image));
+        mounted_again(&|image| assert!(fs::copy(&copy, image).is_ok()));
         write("2/2", "by another way");
         for n in 0..20 {
             write("4/4", &format!("{n} times"));
@@ -185,8 +188,7 @@ fn on_xfs_times_of_reading_are_those_of_now() {
         return;
     }
     on(Some(XFS[0]), |at, ground| {
-        unmount_whole(at);
-        assert!(mount_image(XFS[0], &at.with_extension("image"), at, MountFlags::STRICTATIME));
+        mounted_again(XFS[0], at, MountFlags::STRICTATIME, |_| ());
         let series = four_hundred(at, ground);
         fs::read_dir(series.tree.join("7")).unwrap().for_each(drop);
         fs::read(series.tree.join("7/8")).unwrap();

@@ -25,7 +25,7 @@ pub fn explain(dirs: &[Vec<u8>], is_written: bool) -> Result<Vec<Explained>, Unu
     let tops: Vec<_> = dirs.iter().enumerate().map(|(nth, path)| open_top(path, nth)).collect::<Result<_, _>>()?;
     let mounts = mounts_around(tops.first());
     let explained = tops.into_iter().map(|top| {
-        let mount = mounts.iter().find(|row| row.id == top.meta.mount);
+        let mount = top.mount(&mounts);
         // Who only asks leaves no trace: what is read to guess by keeps its access time.
         let plan = plan(&Ground { noatime: true, is_written, ..Ground::of(&top, mount) });
         Explained { path: top.path, fstype: mount.map(|row| row.content.fstype.clone()), plan }

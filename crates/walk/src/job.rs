@@ -44,6 +44,11 @@ impl Top {
         let is_mount_root = seen.attributes.contains(Attributes::MOUNT_ROOT);
         Ok(Top { fd, path, meta: Meta::of(&seen), is_mount_root, hash, depth })
     }
+
+    /// The row of a mount table for the mount that it is on.
+    pub fn mount<'a>(&self, mounts: &'a [Mount]) -> Option<&'a Mount> {
+        mounts.iter().find(|mount| mount.id == self.meta.mount)
+    }
 }
 
 /// A directory below a job's top, by name.

@@ -149,7 +149,7 @@ impl Tour<'_> {
 
     /// Walks one mount, and gives the names at which others lie.
     fn one(&self, top: &mut Top, from: &Spot, is_first: bool, answer: &mut Answer) -> Result<Vec<Crossing>, NoWalk> {
-        let mount = self.mounts.iter().find(|row| row.id == top.meta.mount);
+        let mount = top.mount(self.mounts);
         let expected = self.question.expected.filter(|_| self.question.dirs.len() == 1 && top.depth == 0);
         let &Question { noatime, is_written, .. } = self.question;
         let ground = Ground { noatime, expected, is_written, ..Ground::of(top, mount) };

@@ -136,7 +136,7 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
     if let Some((by, mut differing)) = by.zip(since.map_or(Ok(None), |since| since.differing(&reader))?) {
         let index = Index::load_some(&reader, std::mem::take(&mut differing.places))?;
         let compare = Compare::new(&index, &question.dir, &about.parts);
-        compare.begin(&Ground::of(&top, mounts.iter().find(|mount| mount.id == top.meta.mount)), by);
+        compare.begin(&Ground::of(&top, top.mount(&mounts)), by);
         differing.hand_over(&question.dir, &compare);
         let found = compare.into_found();
         let (entries, carried) = named(&reader, &index, &found, &resolve(&reader, &index, &found)?)?;
@@ -196,8 +196,7 @@ fn is_of(reader: &Reader, question: &Question, top: &Top, mounts: &[ondisk::Moun
     let Some(old) = about.parts.first() else {
         return Err(refused("it is damaged".to_owned(), BEGIN_ANEW));
     };
-    let mount = mounts.iter().find(|mount| mount.id == top.meta.mount);
-    let part = Part::of_ground(&question.dir, &Ground::of(top, mount), By::Stat);
+    let part = Part::of_ground(&question.dir, &Ground::of(top, top.mount(mounts)), By::Stat);
     let [root] = &about.roots[..] else {
         let error = format!("it is of a dump of {} directories or files, and not of one directory", about.roots.len());
         return Err(refused(error, "make one with fathom walk --catalog"));

@@ -54,7 +54,7 @@ pub(crate) fn untouched(
 pub(super) fn mounted_below<'a>(top: &Top, mounts: &'a [Mount]) -> Option<Vec<&'a [u8]>> {
     let absolute = mounts::root::name_of(&top.fd).ok()?;
     // A table that does not know of this mount knows nothing of those below.
-    mounts.iter().find(|mount| mount.id == top.meta.mount)?;
+    top.mount(mounts)?;
     let names = mounts.iter().filter_map(|mount| below(&absolute, mount.target.as_deref()?));
     Some(names.filter(|name| !name.is_empty()).collect())
 }

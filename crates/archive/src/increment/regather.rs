@@ -40,7 +40,7 @@ impl Base {
         let source = &question.sources[0];
         let Ok(top) = open_top(source, 0) else { return Ok(None) };
         let mounts = mounts_around(Some(&top));
-        let ground = Ground::of(&top, mounts.iter().find(|mount| mount.id == top.meta.mount));
+        let ground = Ground::of(&top, top.mount(&mounts));
         // Here the token is taken that the next dump goes by: before anything is looked at.
         gathering.begin(&ground, by);
         let Some(since) = Since::of(&self.reader, &top, &mounts)? else { return Ok(None) };

@@ -15,7 +15,7 @@ use walk::Ground;
 use walk::engine::btrfs::since::written_in;
 use walk::entry::Time;
 
-use super::{BESIDES, this_mount};
+use super::{BESIDES, is_this_mount, this_mount};
 
 pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
     /// With so many, one most likely stays as it is until the next time.
@@ -42,7 +42,7 @@ pub(crate) fn generation(token: &str, ground: &Ground<'_>, subvolume: &Subvolume
         let now = ino.and_then(|ino| written_in(&ground.top.fd, subvolume.tree, ino..=ino, generation).ok());
         now.is_some_and(|now| now.iter().any(|inode| note(inode) == noted))
     };
-    let is_known = this_mount(ground).is_some_and(|now| now == mount) || last.split(' ').any(is_so);
+    let is_known = is_this_mount(mount, ground) || last.split(' ').any(is_so);
     is_known.then_some(generation)
 }
 

@@ -52,3 +52,8 @@ fn this_mount(ground: &Ground<'_>) -> Option<String> {
     let id = seen.mnt_id.filter(|_| seen.have.contains(Want::MNT_ID_UNIQUE))?;
     Some(format!("boot {} mount {id}", String::from_utf8_lossy(&boot).trim_end()))
 }
+
+/// Whether that is what a token was tied to.
+fn is_this_mount(then: &str, ground: &Ground<'_>) -> bool {
+    this_mount(ground).is_some_and(|now| now == then)
+}

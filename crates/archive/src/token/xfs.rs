@@ -7,7 +7,7 @@
 use walk::Ground;
 use walk::engine::bulkstat::log_head_lsn;
 
-use super::this_mount;
+use super::{is_this_mount, this_mount};
 
 pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
     let mount = this_mount(ground)?;
@@ -17,5 +17,5 @@ pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
 /// Whether a token is of the mount that a directory is on: then it has been mounted all the time.
 pub(crate) fn is_of_mount(token: &str, ground: &Ground<'_>) -> bool {
     let then = token.strip_prefix("bulkstat ").and_then(|token| token.split_once(" log head "));
-    then.is_some_and(|(then, _)| this_mount(ground).is_some_and(|now| now == then))
+    then.is_some_and(|(mount, _)| is_this_mount(mount, ground))
 }

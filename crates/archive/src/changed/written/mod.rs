@@ -42,7 +42,7 @@ impl<'a> Since<'a> {
     pub(crate) fn of(reader: &'a Reader, top: &'a Top, mounts: &[Mount]) -> Result<Option<Since<'a>>, Fault> {
         let about = reader.about();
         let Some((by, token)) = token(about) else { return Ok(None) };
-        let ground = Ground::of(top, mounts.iter().find(|mount| mount.id == top.meta.mount));
+        let ground = Ground::of(top, top.mount(mounts));
         if !can_tell(about, by, &ground, mounts) {
             return Ok(None);
         }

@@ -75,7 +75,7 @@ impl<'a> Since<'a> {
     ///
     /// # Errors
     /// The catalog cannot be read.
-    pub(super) fn differing(mut self, reader: &Reader) -> Result<Option<Differing>, Fault> {
+    pub(super) fn differing(self, reader: &Reader) -> Result<Option<Differing>, Fault> {
         let why = "only inodes that are not as the catalog has them were looked at".to_owned();
         if self.is_nothing() {
             return Ok(Some(Differing { why, ..Differing::default() }));
@@ -85,8 +85,8 @@ impl<'a> Since<'a> {
         let Some(written) = written.filter(|written| !is_much(written.inos.len(), reader.about())) else {
             return Ok(None);
         };
-        let atimes = std::mem::take(&mut self.atimes);
-        Ok(look(reader, self.top, written)?.map(|(places, feed)| Differing { places, feed, atimes, why }))
+        let found = look(reader, self.top, written)?;
+        Ok(found.map(|(places, feed)| Differing { places, feed, atimes: self.atimes, why }))
     }
 
     /// What the catalog says of them.

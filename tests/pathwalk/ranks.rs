@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 
 use serde_json::Value;
 use support::run::{Ran, args};
@@ -17,7 +18,10 @@ use support::{Need, fathom, require, run};
 const NEEDS: [Need; 1] = [Need::Program("mpirun")];
 
 /// Runs it with so many ranks; what mpirun itself has to say of a job that failed is not looked at.
+/// One at a time: all that run at once make, and take away, the same directory of Open MPI's.
 fn ranks(many: usize, flags: &str, root: &Path) -> Ran {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     let mut command = Command::new("mpirun");
     if rustix::process::geteuid().is_root() {
         command.arg("--allow-run-as-root");

@@ -142,14 +142,14 @@ impl Meta {
         Type::of_mode(self.mode)
     }
 
-    /// Whether it is what btrfs shows in a snapshot in the place of a subvolume: an empty directory, made anew whenever it
-    /// is looked at, so that its times say nothing.
+    /// Whether this is the placeholder directory that btrfs shows in a snapshot in place of a nested subvolume. The kernel
+    /// creates its inode (number 2) in memory at each lookup, so its times carry no information. They need not even equal one
+    /// another: a clock tick can fall between setting mtime and ctime.
     #[inline]
     pub fn is_stub(&self) -> bool {
         const BTRFS_EMPTY_SUBVOL_DIR_OBJECTID: u64 = 2;
         self.ino == BTRFS_EMPTY_SUBVOL_DIR_OBJECTID
             && (self.mode, self.nlink, self.size, self.blocks) == (0o040_755, 1, 0, 0)
-            && self.mtime == self.ctime
     }
 
     /// It, as it can be compared later: what is [made anew](Meta::is_stub) whenever it is looked at has no times.
@@ -216,4 +216,20 @@ pub fn append(path: &mut Vec<u8>, name: &[u8]) {
         path.push(b'/');
     }
     path.extend_from_slice(name);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholder_of_a_subvolume_needs_no_equal_times() {
+        let at = |nsec| Time { sec: 1, nsec };
+        let inode = Meta { ino: 2, mode: 0o040_755, nlink: 1, mtime: at(320), ctime: at(324), ..Meta::default() };
+        assert!(inode.is_stub());
+        assert_eq!(inode.lasting(), Meta { mtime: Time::default(), ctime: Time::default(), ..inode });
+        for other in [Meta { ino: 257, ..inode }, Meta { nlink: 2, ..inode }, Meta { size: 4096, ..inode }] {
+            assert!(!other.is_stub() && other.lasting() == other);
+        }
+    }
 }

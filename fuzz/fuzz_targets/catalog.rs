@@ -19,17 +19,45 @@ fuzz_target!(|bytes: &[u8]| {
     for group in 0..reader.groups() {
         let rows = reader.rows(group);
         for column in ["dir", "name"] {
-            assert!(reader.names(group, column).map_or(true, |names| names.len() == rows));
+            assert!(
+                reader
+                    .names(group, column)
+                    .map_or(true, |names| names.len() == rows)
+            );
         }
         for column in ["part", "mode", "mtime_ns", "top"] {
-            assert!(reader.numbers32(group, column).map_or(true, |numbers| numbers.len() == rows));
+            assert!(
+                reader
+                    .numbers32(group, column)
+                    .map_or(true, |numbers| numbers.len() == rows)
+            );
         }
         for column in ["ino", "size", "mtime", "ctime"] {
-            assert!(reader.numbers64(group, column).map_or(true, |numbers| numbers.len() == rows));
+            assert!(
+                reader
+                    .numbers64(group, column)
+                    .map_or(true, |numbers| numbers.len() == rows)
+            );
         }
-        assert!(reader.maybe32(group, "generation", 0).map_or(true, |numbers| numbers.len() == rows));
-        assert!(reader.maybe64(group, "btime", 0).map_or(true, |numbers| numbers.len() == rows));
-        assert!(reader.maybe_flags(group, "xattrs").map_or(true, |flags| flags.len() == rows));
-        assert!(reader.hashes(group).map_or(true, |hashes| hashes.len() == rows));
+        assert!(
+            reader
+                .maybe32(group, "generation", 0)
+                .map_or(true, |numbers| numbers.len() == rows)
+        );
+        assert!(
+            reader
+                .maybe64(group, "btime", 0)
+                .map_or(true, |numbers| numbers.len() == rows)
+        );
+        assert!(
+            reader
+                .maybe_flags(group, "xattrs")
+                .map_or(true, |flags| flags.len() == rows)
+        );
+        assert!(
+            reader
+                .hashes(group)
+                .map_or(true, |hashes| hashes.len() == rows)
+        );
     }
 });

@@ -1,4 +1,5 @@
-//! The buffer of getdents64: what is found lies in the buffer, and is found again when it is written anew.
+//! The buffer of getdents64: what is found lies in the buffer, and is found again when it is
+//! written anew.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -9,7 +10,11 @@ const HEADER: usize = 19;
 
 fuzz_target!(|buffer: &[u8]| {
     let found: Vec<_> = entries(buffer).collect();
-    assert!(found.iter().all(|entry| !matches!(entry.name.to_bytes(), b"." | b".." | b"")));
+    assert!(
+        found
+            .iter()
+            .all(|entry| !matches!(entry.name.to_bytes(), b"." | b".." | b""))
+    );
 
     // Records do not overlap, so what is written anew is never longer.
     let anew: Vec<u8> = found.iter().flat_map(record).collect();

@@ -1,4 +1,5 @@
-//! What was in a directory: what is taken can be written, and is the same; names are such as can be in a directory.
+//! What was in a directory: what is taken can be written, and is the same; names are such as can be
+//! in a directory.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

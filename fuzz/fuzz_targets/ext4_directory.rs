@@ -1,4 +1,5 @@
-//! A superblock, and after it a block of a directory: what is found are names, of inodes that can be.
+//! A superblock, and after it a block of a directory: what is found are names, of inodes that can
+//! be.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,15 +8,23 @@ use ondisk::ext4::superblock::LENGTH;
 use ondisk::ext4::{Names, Superblock};
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(superblock) = Superblock::parse(bytes) else { return };
+    let Ok(superblock) = Superblock::parse(bytes) else {
+        return;
+    };
     let block = &bytes[LENGTH..];
-    for names in [Names::in_block(block, &superblock), Names::inline(block, &superblock)] {
+    for names in [
+        Names::in_block(block, &superblock),
+        Names::inline(block, &superblock),
+    ] {
         let mut names = names;
         let mut length = 0;
         for name in names.by_ref() {
             assert!((1..=superblock.inodes).contains(&name.inode));
             assert!((1..=255).contains(&name.name.len()));
-            assert!(!name.name.iter().any(|&b| b == 0 || b == b'/') && !matches!(name.name, b"." | b".."));
+            assert!(
+                !name.name.iter().any(|&b| b == 0 || b == b'/')
+                    && !matches!(name.name, b"." | b"..")
+            );
             length += 8 + name.name.len();
         }
         assert!(length <= block.len());

@@ -1,5 +1,5 @@
-//! A superblock, and after it what is read with its help: a group descriptor, an inode, the tree that says where its content
-//! lies. All that is found lies in the file system.
+//! A superblock, and after it what is read with its help: a group descriptor, an inode, the tree
+//! that says where its content lies. All that is found lies in the file system.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,10 +7,16 @@ use ondisk::ext4::superblock::LENGTH;
 use ondisk::ext4::{Found, Inode, Map, Superblock, group};
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(superblock) = Superblock::parse(bytes) else { return };
+    let Ok(superblock) = Superblock::parse(bytes) else {
+        return;
+    };
     assert!(superblock.block_size.is_power_of_two() && superblock.inode_size >= 128);
     for nth in [0, 1, superblock.descriptor_blocks() - 1, u32::MAX] {
-        assert!(superblock.descriptor_block(nth).is_none_or(|block| block < superblock.blocks));
+        assert!(
+            superblock
+                .descriptor_block(nth)
+                .is_none_or(|block| block < superblock.blocks)
+        );
     }
 
     let rest = &bytes[LENGTH..];
@@ -19,10 +25,22 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(group.table / u64::from(superblock.block_size) < superblock.blocks);
     }
 
-    let Some(inode) = Inode::parse(&superblock, 12, rest) else { return };
+    let Some(inode) = Inode::parse(&superblock, 12, rest) else {
+        return;
+    };
     assert!(inode.mode() != 0 && inode.nlink() != 0 && inode.size() <= i64::MAX as u64);
-    let _ = (inode.blocks(), inode.rdev(), inode.btime(), inode.has_xattrs(), inode.attributes());
-    assert!(inode.inline_value().is_none_or(|value| value.len() <= rest.len()));
+    let _ = (
+        inode.blocks(),
+        inode.rdev(),
+        inode.btime(),
+        inode.has_xattrs(),
+        inode.attributes(),
+    );
+    assert!(
+        inode
+            .inline_value()
+            .is_none_or(|value| value.len() <= rest.len())
+    );
 
     let map = Map::of(&inode, &superblock);
     let mut branches = Vec::new();
@@ -38,7 +56,10 @@ fuzz_target!(|bytes: &[u8]| {
     };
     let _ = map.root(inode.body(), &mut look);
     // Whatever a branch is, it gets the same bytes: some way down is always wrong, and it ends.
-    let mut block = rest.get(superblock.inode_size as usize..).unwrap_or_default().to_vec();
+    let mut block = rest
+        .get(superblock.inode_size as usize..)
+        .unwrap_or_default()
+        .to_vec();
     block.resize(superblock.block_size as usize, 0);
     for branch in branches.into_iter().take(8) {
         let _ = map.branch(branch, &block, &mut |_| ());

@@ -11,7 +11,10 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(unescape(bytes).len() <= bytes.len());
 
     let named = mount_point(bytes);
-    assert!(named.as_ref().is_none_or(|path| path.starts_with(b"/")), "not absolute: {named:?}");
+    assert!(
+        named.as_ref().is_none_or(|path| path.starts_with(b"/")),
+        "not absolute: {named:?}"
+    );
     match bytes.iter().find(|b| !b" \t".contains(b)) {
         None | Some(b'#') => assert_eq!(named, None, "a blank line or a comment"),
         Some(_) => {}
@@ -21,7 +24,10 @@ fuzz_target!(|bytes: &[u8]| {
     let path = [b"/", bytes].concat();
     let escaped = escape(&path);
     assert_eq!(mount_point(&escaped).as_ref(), Some(&path));
-    assert_eq!(mount_point(&[b"none ", &escaped[..], b" tmpfs rw 0 0"].concat()).as_ref(), Some(&path));
+    assert_eq!(
+        mount_point(&[b"none ", &escaped[..], b" tmpfs rw 0 0"].concat()).as_ref(),
+        Some(&path)
+    );
     let mountinfo = [b"36 35 0:40 / ", &escaped[..], b" rw - tmpfs none rw"].concat();
     assert_eq!(mount_point(&mountinfo), Some(path));
 });

@@ -1,5 +1,5 @@
-//! Archives: any blocks give members that hold together, or an error with a place in the archive; a member that is read can be
-//! written, and is then read again as it was.
+//! Archives: any blocks give members that hold together, or an error with a place in the archive; a
+//! member that is read can be written, and is then read again as it was.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,7 +12,11 @@ fuzz_target!(|bytes: &[u8]| {
     while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
         at += BLOCK;
         match decoder.push(block) {
-            Ok(Event::Member { member, at: start, data }) => {
+            Ok(Event::Member {
+                member,
+                at: start,
+                data,
+            }) => {
                 assert!(start < at as u64 && decoder.at() >= at as u64);
                 assert!(data <= member.stored);
                 is_sound(&member);
@@ -33,19 +37,46 @@ fn is_sound(member: &Member) {
     assert!(!member.link.contains(&0));
     assert!(member.xattrs.is_sorted() && member.xattrs.iter().all(|(name, _)| !name.is_empty()));
     if let Some(map) = &member.sparse {
-        assert!(map.extents().windows(2).all(|pair| pair[0].end() <= pair[1].offset));
-        assert!(map.extents().last().is_none_or(|last| last.end() <= member.size));
+        assert!(
+            map.extents()
+                .windows(2)
+                .all(|pair| pair[0].end() <= pair[1].offset)
+        );
+        assert!(
+            map.extents()
+                .last()
+                .is_none_or(|last| last.end() <= member.size)
+        );
     }
     // A sparse file is written in one form only, and nothing but files has data when it is written.
-    if member.path.is_empty() || member.sparse.is_some() || !matches!(member.kind, Kind::File | Kind::Symlink) {
+    if member.path.is_empty()
+        || member.sparse.is_some()
+        || !matches!(member.kind, Kind::File | Kind::Symlink)
+    {
         return;
     }
     let mut written = Vec::new();
     header(member, &mut written);
     let mut decoder = Decoder::new();
-    let mut events = written.as_chunks::<BLOCK>().0.iter().map(|block| decoder.push(block).unwrap());
-    let read = events.find_map(|event| if let Event::Member { member, .. } = event { Some(member) } else { None });
+    let mut events = written
+        .as_chunks::<BLOCK>()
+        .0
+        .iter()
+        .map(|block| decoder.push(block).unwrap());
+    let read = events.find_map(|event| {
+        if let Event::Member { member, .. } = event {
+            Some(member)
+        } else {
+            None
+        }
+    });
     let read = read.unwrap();
-    assert_eq!((&read.path, &read.link, read.stored), (&member.path, &member.link, member.stored));
-    assert_eq!((read.mtime, &read.xattrs, &read.blake3), (member.mtime, &member.xattrs, &member.blake3));
+    assert_eq!(
+        (&read.path, &read.link, read.stored),
+        (&member.path, &member.link, member.stored)
+    );
+    assert_eq!(
+        (read.mtime, &read.xattrs, &read.blake3),
+        (member.mtime, &member.xattrs, &member.blake3)
+    );
 }

@@ -1,4 +1,5 @@
-//! The buffer of statmount: there is a mount when the kernel says so, and it is the one that mountinfo would show.
+//! The buffer of statmount: there is a mount when the kernel says so, and it is the one that
+//! mountinfo would show.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -20,22 +21,48 @@ fuzz_target!(|buffer: &[u8]| {
     }
     let Some(mount) = mount else { return };
 
-    assert!(mount.target.as_ref().is_none_or(|target| target.starts_with(b"/")));
-    assert!(mount.content.source.as_ref().is_none_or(|source| !source.is_empty()));
+    assert!(
+        mount
+            .target
+            .as_ref()
+            .is_none_or(|target| target.starts_with(b"/"))
+    );
+    assert!(
+        mount
+            .content
+            .source
+            .as_ref()
+            .is_none_or(|source| !source.is_empty())
+    );
     let strings = [
         Some(&mount.content.fsroot),
         mount.target.as_ref(),
         Some(&mount.content.fstype),
         mount.content.source.as_ref(),
     ];
-    assert!(strings.into_iter().flatten().chain([&mount.content.options]).all(|string| !string.contains(&0)));
+    assert!(
+        strings
+            .into_iter()
+            .flatten()
+            .chain([&mount.content.options])
+            .all(|string| !string.contains(&0))
+    );
 
-    // Exactly one of `ro` and `rw`, first, as in mountinfo; `ro` when the mount or its super block says so.
+    // Exactly one of `ro` and `rw`, first, as in mountinfo; `ro` when the mount or its super block
+    // says so.
     let flag = |at: usize| integer(buffer, at).is_some_and(|flags| flags & 1 != 0);
     let options: Vec<_> = split_options(&mount.content.options).collect();
-    assert!(options[0] == b"ro" || options[0] == b"rw" && !flag(32) && !flag(64), "{options:?}");
     assert!(
-        mount.content.options.split(|&b| b == b',').skip(1).all(|word| word != b"ro" && word != b"rw"),
+        options[0] == b"ro" || options[0] == b"rw" && !flag(32) && !flag(64),
+        "{options:?}"
+    );
+    assert!(
+        mount
+            .content
+            .options
+            .split(|&b| b == b',')
+            .skip(1)
+            .all(|word| word != b"ro" && word != b"rw"),
         "{options:?}"
     );
 });

@@ -14,7 +14,10 @@ use crate::support::run::{args, calls, path, program};
 use crate::support::{Need, fathom, in_namespace, require, run, schema};
 
 /// The account of a command, of which nothing else is wanted.
-pub(crate) fn account<A: Into<OsString>>(flags: &[&str], command: impl IntoIterator<Item = A>) -> Value {
+pub(crate) fn account<A: Into<OsString>>(
+    flags: &[&str],
+    command: impl IntoIterator<Item = A>,
+) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let report = dir.path().join("report");
     let mut words = args!["account", "--json", "-o", &report].to_vec();
@@ -23,7 +26,8 @@ pub(crate) fn account<A: Into<OsString>>(flags: &[&str], command: impl IntoItera
     words.extend(command.into_iter().map(Into::into));
     let ran = run(&mut fathom(words));
     let value: Value =
-        serde_json::from_slice(&std::fs::read(&report).unwrap_or_else(|e| panic!("{e}: {ran}"))).unwrap();
+        serde_json::from_slice(&std::fs::read(&report).unwrap_or_else(|e| panic!("{e}: {ran}")))
+            .unwrap();
     schema::check(&value);
     assert_eq!(value["result"]["exit"], ran.code(), "{ran}");
     value["result"].clone()
@@ -31,12 +35,20 @@ pub(crate) fn account<A: Into<OsString>>(flags: &[&str], command: impl IntoItera
 
 /// The row of one path.
 pub(crate) fn row<'a>(rows: &'a Value, of: &Path) -> Option<&'a Value> {
-    rows.as_array().unwrap().iter().find(|row| path(row, "path") == of)
+    rows.as_array()
+        .unwrap()
+        .iter()
+        .find(|row| path(row, "path") == of)
 }
 
 /// Calls by gate in a row.
 fn gates(row: &Value) -> BTreeMap<&str, u64> {
-    row["gates"].as_object().unwrap().iter().map(|(name, calls)| (&name[..], calls.as_u64().unwrap())).collect()
+    row["gates"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(name, calls)| (&name[..], calls.as_u64().unwrap()))
+        .collect()
 }
 
 fn script(text: &str) -> [&str; 3] {
@@ -49,33 +61,65 @@ fn input_output_and_status_are_the_commands_own() {
     let report = dir.path().join("report");
     for (flags, status) in [(&[][..], 3), (&["--json"], 0)] {
         let mut command = fathom(["account"]);
-        command.args(flags).arg("-o").arg(&report).arg("--").args(script(&format!("cat; echo err >&2; exit {status}")));
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        command
+            .args(flags)
+            .arg("-o")
+            .arg(&report)
+            .arg("--")
+            .args(script(&format!("cat; echo err >&2; exit {status}")));
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         child.stdin.take().unwrap().write_all(b"given\n").unwrap();
         let ran = child.wait_with_output().unwrap();
         assert_eq!(ran.status.code(), Some(status));
-        assert_eq!((&ran.stdout[..], &ran.stderr[..]), (&b"given\n"[..], &b"err\n"[..]));
+        assert_eq!(
+            (&ran.stdout[..], &ran.stderr[..]),
+            (&b"given\n"[..], &b"err\n"[..])
+        );
         let text = std::fs::read_to_string(&report).unwrap();
         assert!(
-            text.contains("execve") && text.starts_with(if flags.is_empty() { "The command: " } else { "{" }),
+            text.contains("execve")
+                && text.starts_with(if flags.is_empty() {
+                    "The command: "
+                } else {
+                    "{"
+                }),
             "{text}"
         );
     }
-    // Without a file the report goes to stderr; with --json to stdout, behind what the command has written.
-    let ran = run(&mut fathom(["account", "--", "sh", "-c", "echo out; exit 4"])).exits(4);
+    // Without a file the report goes to stderr; with --json to stdout, behind what the command has
+    // written.
+    let ran = run(&mut fathom([
+        "account",
+        "--",
+        "sh",
+        "-c",
+        "echo out; exit 4",
+    ]))
+    .exits(4);
     assert_eq!(ran.stdout, b"out\n");
     assert!(
-        ran.stderr.starts_with("The command: exit status 4; ") && ran.stderr.contains("\nCalls by gate\n"),
+        ran.stderr.starts_with("The command: exit status 4; ")
+            && ran.stderr.contains("\nCalls by gate\n"),
         "{ran}"
     );
     let ran = run(&mut fathom(["account", "--json", "--", "echo", "out"])).exits(0);
     assert_eq!(ran.stderr, "");
     let object = ran.stdout.strip_prefix(b"out\n").unwrap();
     schema::check(&serde_json::from_slice(object).unwrap());
-    let value = run(&mut fathom(["account", "--json", "--", "false"])).exits(1).json();
+    let value = run(&mut fathom(["account", "--json", "--", "false"]))
+        .exits(1)
+        .json();
     assert_eq!(value["result"]["gates"]["execve"]["calls"], 1);
     let ran = run(&mut fathom(["account", "-o", "-", "--", "true"])).exits(0);
-    assert!(ran.stdout.starts_with(b"The command: exit status 0; ") && ran.stderr.is_empty(), "{ran}");
+    assert!(
+        ran.stdout.starts_with(b"The command: exit status 0; ") && ran.stderr.is_empty(),
+        "{ran}"
+    );
 }
 
 #[test]
@@ -83,7 +127,11 @@ fn a_signal_that_ends_the_command_is_passed_on() {
     let value = account(&[], script("kill -9 $$"));
     assert_eq!((&value["exit"], &value["signal"]), (&137.into(), &9.into()));
     let ran = run(&mut fathom(["account", "--", "sh", "-c", "kill -TERM $$"])).exits(143);
-    assert!(ran.stderr.starts_with("The command: ended by signal 15 (status 143); "), "{ran}");
+    assert!(
+        ran.stderr
+            .starts_with("The command: ended by signal 15 (status 143); "),
+        "{ran}"
+    );
 }
 
 #[test]
@@ -100,7 +148,11 @@ fn what_cannot_be_run_is_refused_as_a_shell_does() {
     ] {
         for flags in [&["--json"][..], &["-o", report.to_str().unwrap()]] {
             let ran = run(fathom(["account"]).args(flags).arg("--").arg(command)).exits(status);
-            assert!(ran.stdout.is_empty() && ran.stderr.starts_with("fathom: cannot ") || command.is_empty(), "{ran}");
+            assert!(
+                ran.stdout.is_empty() && ran.stderr.starts_with("fathom: cannot ")
+                    || command.is_empty(),
+                "{ran}"
+            );
             assert_eq!(ran.stderr.lines().count(), 1, "{ran}");
             assert!(!report.exists());
         }
@@ -110,21 +162,44 @@ fn what_cannot_be_run_is_refused_as_a_shell_does() {
 #[test]
 fn a_report_that_cannot_be_written_is_no_account() {
     let dir = tempfile::tempdir().unwrap();
-    let (touched, prices) = (dir.path().join("touched"), file(dir.path().join("prices"), 100));
-    for (flag, bad) in [("-o", "/no/such/directory/x"), ("-o", "/"), ("--prices", "/no/such/file")] {
-        run(&mut fathom(args!["account", flag, bad, "--", "touch", &touched])).refused();
+    let (touched, prices) = (
+        dir.path().join("touched"),
+        file(dir.path().join("prices"), 100),
+    );
+    for (flag, bad) in [
+        ("-o", "/no/such/directory/x"),
+        ("-o", "/"),
+        ("--prices", "/no/such/file"),
+    ] {
+        run(&mut fathom(args![
+            "account", flag, bad, "--", "touch", &touched
+        ]))
+        .refused();
     }
-    run(&mut fathom(args!["account", "--prices", &prices, "--", "touch", &touched])).refused();
+    run(&mut fathom(args![
+        "account", "--prices", &prices, "--", "touch", &touched
+    ]))
+    .refused();
     std::fs::write(&prices, b"{\"result\":{\"prices\":null}}").unwrap();
-    run(&mut fathom(args!["account", "--prices", &prices, "--", "touch", &touched])).refused();
+    run(&mut fathom(args![
+        "account", "--prices", &prices, "--", "touch", &touched
+    ]))
+    .refused();
     assert!(!touched.exists(), "the command was run for nothing");
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let status = fathom(["account", "--", "true"]).stderr(full).status().unwrap();
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let status = fathom(["account", "--", "true"])
+        .stderr(full)
+        .status()
+        .unwrap();
     assert_eq!(status.code(), Some(2));
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let full = tmpfs(ground.join("full"));
-            rustix::mount::mount_remount(&full, rustix::mount::MountFlags::empty(), c"size=64k").unwrap();
+            rustix::mount::mount_remount(&full, rustix::mount::MountFlags::empty(), c"size=64k")
+                .unwrap();
             let ballast = full.join("ballast");
             while std::fs::OpenOptions::new()
                 .create(true)
@@ -134,10 +209,24 @@ fn a_report_that_cannot_be_written_is_no_account() {
                 .write(&[1; 4096])
                 .is_ok()
             {}
-            let ran = run(&mut fathom(args!["account", "-o", full.join("report"), "--", "echo", "out"])).exits(2);
+            let ran = run(&mut fathom(args![
+                "account",
+                "-o",
+                full.join("report"),
+                "--",
+                "echo",
+                "out"
+            ]))
+            .exits(2);
             assert_eq!(ran.stdout, b"out\n");
-            assert!(ran.stderr.contains("cannot write report") && ran.stderr.contains("No space left"), "{ran}");
-            assert!(ran.stderr.contains("ended with status 0") && !full.join("report").exists(), "{ran}");
+            assert!(
+                ran.stderr.contains("cannot write report") && ran.stderr.contains("No space left"),
+                "{ran}"
+            );
+            assert!(
+                ran.stderr.contains("ended with status 0") && !full.join("report").exists(),
+                "{ran}"
+            );
         });
     }
 }
@@ -159,30 +248,74 @@ fn calls_are_counted_for_their_file_whatever_it_is_called() {
     assert!(row(&result["per_file"])["path_b64"].is_string());
     let sub = super::command::row(&result["per_directory"], &top.join("sub")).unwrap();
     let calls: u64 = of_file.values().sum();
-    assert!(sub["calls"].as_u64().unwrap() > calls && sub["files"] == 2, "{sub}");
-    let text =
-        run(fathom(["account", "--top", "1000", "--", "sh", "-c", "cd sub && cat *31m*"]).current_dir(&top)).stderr;
-    assert!(!text.contains(|c: char| c.is_control() && c != '\n') && text.contains("\\xff\\x1b[31m\\n"), "{text}");
+    assert!(
+        sub["calls"].as_u64().unwrap() > calls && sub["files"] == 2,
+        "{sub}"
+    );
+    let text = run(fathom([
+        "account",
+        "--top",
+        "1000",
+        "--",
+        "sh",
+        "-c",
+        "cd sub && cat *31m*",
+    ])
+    .current_dir(&top))
+    .stderr;
+    assert!(
+        !text.contains(|c: char| c.is_control() && c != '\n') && text.contains("\\xff\\x1b[31m\\n"),
+        "{text}"
+    );
 }
 
 #[test]
 fn all_that_is_counted_adds_up() {
-    let value = account(&["--by", "process"], script("ls / | cat; for i in 1 2 3; do cat /etc/passwd; done"));
+    let value = account(
+        &["--by", "process"],
+        script("ls / | cat; for i in 1 2 3; do cat /etc/passwd; done"),
+    );
     let total = calls(&value["gates"]).values().sum::<u64>();
-    let sum = |rows: &Value| rows.as_array().unwrap().iter().map(|row| row["calls"].as_u64().unwrap()).sum::<u64>();
+    let sum = |rows: &Value| {
+        rows.as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["calls"].as_u64().unwrap())
+            .sum::<u64>()
+    };
     assert_eq!(sum(&value["programs"]), total);
     assert_eq!(sum(&value["processes"]), total);
     let detail = &value["detail"];
-    assert_eq!((&detail["calls"], &detail["complete"]), (&total.into(), &true.into()), "{detail}");
-    assert_eq!(sum(&value["per_file"]) + detail["nameless"]["calls"].as_u64().unwrap(), total);
+    assert_eq!(
+        (&detail["calls"], &detail["complete"]),
+        (&total.into(), &true.into()),
+        "{detail}"
+    );
+    assert_eq!(
+        sum(&value["per_file"]) + detail["nameless"]["calls"].as_u64().unwrap(),
+        total
+    );
     assert_eq!(sum(&value["per_directory"]), sum(&value["per_file"]));
     let passwd = row(&value["per_file"], Path::new("/etc/passwd")).unwrap();
     assert_eq!(gates(passwd)["openat"], 3);
-    let cat = value["programs"].as_array().unwrap().iter().find(|row| path(row, "program").ends_with("cat")).unwrap();
+    let cat = value["programs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| path(row, "program").ends_with("cat"))
+        .unwrap();
     assert_eq!(cat["processes"], 4);
-    assert!(value["overhead_seconds"].as_f64().unwrap() > 0.0 && value["lost"] == 0, "{value}");
+    assert!(
+        value["overhead_seconds"].as_f64().unwrap() > 0.0 && value["lost"] == 0,
+        "{value}"
+    );
     for (name, gate) in value["gates"].as_object().unwrap() {
-        let by_errno: u64 = gate["errnos"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+        let by_errno: u64 = gate["errnos"]
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|n| n.as_u64().unwrap())
+            .sum();
         assert_eq!(gate["errors"], by_errno, "{name}");
     }
 }
@@ -198,19 +331,32 @@ fn a_program_has_one_name_however_soon_it_ends() {
     let executable = |name: &str, first: &str| {
         let file = top.join(name);
         std::fs::write(&file, first).unwrap();
-        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
         file
     };
     let script = executable("script", &format!("#! {} x\n", yes.display()));
     let outer = executable("outer", &format!("#!{}", script.display()));
     let text = "n=0; while [ $n -lt 60 ]; do \"$0\"; \"$1\"; n=$((n + 1)); done; exec \"$2\"";
     for meter in METERS {
-        let value = account(&["--meter", meter], args!["sh", "-c", text, &yes, &outer, &script]);
+        let value = account(
+            &["--meter", meter],
+            args!["sh", "-c", text, &yes, &outer, &script],
+        );
         let programs = value["programs"].as_array().unwrap();
         let ran = |name: &Path| programs.iter().find(|row| path(row, "program") == name);
         let processes = ran(&top.join("real/yes")).map(|row| &row["processes"]);
-        assert_eq!((processes, programs.len()), (Some(&121.into()), 2), "{meter}: {}", value["programs"]);
-        assert!(ran(&Path::new("/bin/sh").canonicalize().unwrap()).is_some(), "{meter}: {}", value["programs"]);
+        assert_eq!(
+            (processes, programs.len()),
+            (Some(&121.into()), 2),
+            "{meter}: {}",
+            value["programs"]
+        );
+        assert!(
+            ran(&Path::new("/bin/sh").canonicalize().unwrap()).is_some(),
+            "{meter}: {}",
+            value["programs"]
+        );
     }
 }
 
@@ -218,11 +364,29 @@ fn a_program_has_one_name_however_soon_it_ends() {
 fn after_so_many_calls_only_totals_are_taken() {
     let whole = account(&[], script("cat /etc/passwd"));
     let part = account(&["--calls", "10"], script("cat /etc/passwd"));
-    assert_eq!((&part["detail"]["calls"], &part["detail"]["complete"]), (&10.into(), &false.into()));
+    assert_eq!(
+        (&part["detail"]["calls"], &part["detail"]["complete"]),
+        (&10.into(), &false.into())
+    );
     assert_eq!(calls(&part["gates"]), calls(&whole["gates"]));
     let none = account(&["--calls", "0"], script("cat /etc/passwd"));
-    assert_eq!((calls(&none["gates"]), none["per_file"].as_array().unwrap().len()), (calls(&whole["gates"]), 0));
-    let text = run(&mut fathom(["account", "--calls", "10", "--", "cat", "/etc/passwd"])).exits(0).stderr;
+    assert_eq!(
+        (
+            calls(&none["gates"]),
+            none["per_file"].as_array().unwrap().len()
+        ),
+        (calls(&whole["gates"]), 0)
+    );
+    let text = run(&mut fathom([
+        "account",
+        "--calls",
+        "10",
+        "--",
+        "cat",
+        "/etc/passwd",
+    ]))
+    .exits(0)
+    .stderr;
     assert!(text.contains("of the first 10 calls of"), "{text}");
 }
 
@@ -236,8 +400,16 @@ fn who_goes_up_again_is_followed() {
     // find opens `..` when it comes back from so far down.
     let value = account(&[], args!["find", &top, "-size", "+1k"]);
     let files = value["per_file"].as_array().unwrap();
-    assert!(files.iter().all(|row| !row["path"].as_str().unwrap().contains("..")), "{value}");
-    assert!(row(&value["per_directory"], &top.join(deep)).is_some(), "{value}");
+    assert!(
+        files
+            .iter()
+            .all(|row| !row["path"].as_str().unwrap().contains("..")),
+        "{value}"
+    );
+    assert!(
+        row(&value["per_directory"], &top.join(deep)).is_some(),
+        "{value}"
+    );
 }
 
 #[test]
@@ -249,8 +421,14 @@ fn directories_are_cut_where_they_are_asked_to_be() {
     }
     let text = format!("cat {0}/a/b0/f {0}/a/b1/f {0}/a/b2/f", top.display());
     let depth = top.components().count() - 1;
-    let value = account(&["--by", &format!("directory:{}", depth + 1)], script(&text));
-    assert_eq!(row(&value["by_directory"], &top.join("a")).unwrap()["files"], 3);
+    let value = account(
+        &["--by", &format!("directory:{}", depth + 1)],
+        script(&text),
+    );
+    assert_eq!(
+        row(&value["by_directory"], &top.join("a")).unwrap()["files"],
+        3
+    );
     let value = account(&["--by", "directory", "--top", "2"], script(&text));
     assert_eq!(value["by_directory"].as_array().unwrap().len(), 2);
     assert!(value["detail"]["directories"].as_u64().unwrap() > 3);
@@ -263,7 +441,11 @@ fn prices_are_taken_from_a_probe() {
     let rows = [("newfstatat", "a file, by name", 5000), ("getppid", "an empty call", 1000)].map(
         |(gate, what, ns)| serde_json::json!({"gate": gate, "what": what, "state": "warm", "threads": 1, "ns": ns}),
     );
-    std::fs::write(&prices, serde_json::json!({"result": {"dir": "/x", "prices": rows}}).to_string()).unwrap();
+    std::fs::write(
+        &prices,
+        serde_json::json!({"result": {"dir": "/x", "prices": rows}}).to_string(),
+    )
+    .unwrap();
     let value = account(&["--prices", prices.to_str().unwrap()], ["stat", "/"]);
     assert_eq!(value["model"]["prices"], "fathom probe /x gates");
     // A pipe will do: `--prices <(fathom probe ...)`.
@@ -277,13 +459,25 @@ fn prices_are_taken_from_a_probe() {
     run(&mut program(Path::new("sh"), ["-c", &piped])).exits(0);
     let piped: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
     assert_eq!(piped["result"]["model"]["prices"], value["model"]["prices"]);
-    assert!(value["model"]["fixed_ns"].as_f64().unwrap() > 1000.0, "{}", value["model"]);
+    assert!(
+        value["model"]["fixed_ns"].as_f64().unwrap() > 1000.0,
+        "{}",
+        value["model"]
+    );
 }
 
 #[test]
 fn help_has_examples_and_exit_statuses() {
     let help = String::from_utf8(run(&mut fathom(["account", "--help"])).exits(0).stdout).unwrap();
-    for word in ["Examples:", "Exit status:", "127", "--meter", "--by", "--prices", "--model"] {
+    for word in [
+        "Examples:",
+        "Exit status:",
+        "127",
+        "--meter",
+        "--by",
+        "--prices",
+        "--model",
+    ] {
         assert!(help.contains(word), "no {word}: {help}");
     }
 }

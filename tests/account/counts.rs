@@ -1,9 +1,10 @@
 //! What a meter counts is what `strace -f -c` counts, gate by gate.
 //!
-//! Each command makes the same calls in every run, as far as one can write such commands; where the scheduler has its say in spite of
-//! that (how a pipe's bytes fall into reads, who takes a token of make's first; a meter that lost calls, and said so, on a machine that was
-//! too busy), runs of both are repeated until a pair agrees.
-//! A meter that misses a call, or counts one twice, never agrees.
+//! Each command makes the same calls in every run, as far as one can write such commands; where the
+//! scheduler has its say in spite of that (how a pipe's bytes fall into reads, who takes a token of
+//! make's first; a meter that lost calls, and said so, on a machine that was too busy), runs of
+//! both are repeated until a pair agrees. A meter that misses a call, or counts one twice, never
+//! agrees.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -41,34 +42,56 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn new(at: &'a Path) -> Place<'a> {
-        Place { meters: &METERS, at, fathom: env!("CARGO_BIN_EXE_fathom").into(), prepare: &|_| {} }
+        Place {
+            meters: &METERS,
+            at,
+            fathom: env!("CARGO_BIN_EXE_fathom").into(),
+            prepare: &|_| {},
+        }
     }
 
     /// What the meter counts, and how the command ended.
     fn metered(&self, meter: &str, words: &[OsString]) -> (Ran, Counts, Value) {
         let report = self.at.join("report");
         let _ = std::fs::remove_file(&report);
-        let mut args: Vec<OsString> = ["account", "--meter", meter, "--json", "-o"].map(OsString::from).to_vec();
+        let mut args: Vec<OsString> = ["account", "--meter", meter, "--json", "-o"]
+            .map(OsString::from)
+            .to_vec();
         args.extend([report.clone().into_os_string(), "--".into()]);
         args.extend(words.iter().cloned());
         let mut command = program(&self.fathom, args);
         (self.prepare)(&mut command);
         let ran = run(&mut command);
-        let text = std::fs::read(&report).unwrap_or_else(|error| panic!("no report ({error}): {ran}"));
+        let text =
+            std::fs::read(&report).unwrap_or_else(|error| panic!("no report ({error}): {ran}"));
         let value: Value = serde_json::from_slice(&text).unwrap();
         crate::support::schema::check(&value);
         let result = &value["result"];
         assert_eq!(result["meter"], meter, "{ran}");
         let gates = result["gates"].as_object().unwrap();
-        let count = |gate: &Value| (gate["calls"].as_u64().unwrap(), gate["errors"].as_u64().unwrap());
-        (ran, gates.iter().map(|(name, gate)| (name.clone(), count(gate))).collect(), value)
+        let count = |gate: &Value| {
+            (
+                gate["calls"].as_u64().unwrap(),
+                gate["errors"].as_u64().unwrap(),
+            )
+        };
+        (
+            ran,
+            gates
+                .iter()
+                .map(|(name, gate)| (name.clone(), count(gate)))
+                .collect(),
+            value,
+        )
     }
 
     /// What strace counts.
     fn traced(&self, words: &[OsString]) -> (Ran, Counts) {
         let log = self.at.join("log");
         let _ = std::fs::remove_file(&log);
-        let mut args: Vec<OsString> = ["-f", "-c", "-U", "name,calls,errors", "-o"].map(OsString::from).to_vec();
+        let mut args: Vec<OsString> = ["-f", "-c", "-U", "name,calls,errors", "-o"]
+            .map(OsString::from)
+            .to_vec();
         args.extend([log.clone().into_os_string(), "--".into()]);
         args.extend(words.iter().cloned());
         let mut command = program(Path::new("strace"), args);
@@ -81,14 +104,21 @@ impl<'a> Place<'a> {
                 && *name != "total"
                 && let Ok(calls) = calls.parse()
             {
-                counts.insert((*name).to_owned(), (calls, errors.first().map_or(0, |errors| errors.parse().unwrap())));
+                counts.insert(
+                    (*name).to_owned(),
+                    (
+                        calls,
+                        errors.first().map_or(0, |errors| errors.parse().unwrap()),
+                    ),
+                );
             }
         }
         assert!(!counts.is_empty(), "strace counts nothing: {ran}");
         (ran, counts)
     }
 
-    /// Every meter agrees with strace about this command, which says and answers the same under both.
+    /// Every meter agrees with strace about this command, which says and answers the same under
+    /// both.
     fn agree<W: AsRef<OsStr>>(&self, words: &[W]) {
         let words: Vec<OsString> = words.iter().map(|word| word.as_ref().to_owned()).collect();
         for meter in self.meters {
@@ -97,7 +127,11 @@ impl<'a> Place<'a> {
                 let (ran, counted, value) = self.metered(meter, &words);
                 let (witness, mut traced) = self.traced(&words);
                 assert_eq!(ran.stdout, witness.stdout, "{ran}\n{witness}");
-                let code = |ran: &Ran| ran.status.code().or(ran.status.signal().map(|signal| 128 + signal));
+                let code = |ran: &Ran| {
+                    ran.status
+                        .code()
+                        .or(ran.status.signal().map(|signal| 128 + signal))
+                };
                 assert_eq!(code(&ran), code(&witness), "{ran}\n{witness}");
                 traced.retain(|name, _| is_metered(name));
                 differ = difference(&counted, &traced);
@@ -107,13 +141,16 @@ impl<'a> Place<'a> {
                 }
                 differ.is_empty()
             });
-            assert!(agrees, "{meter}, {words:?}: (calls, errors) here and by strace\n{differ}");
+            assert!(
+                agrees,
+                "{meter}, {words:?}: (calls, errors) here and by strace\n{differ}"
+            );
         }
     }
 }
 
-/// What strace has in its table beside file-system work: waiting, memory, sockets, processes, signals, clocks. What is left must be
-/// counted; a call that nobody has thought of fails the test.
+/// What strace has in its table beside file-system work: waiting, memory, sockets, processes,
+/// signals, clocks. What is left must be counted; a call that nobody has thought of fails the test.
 pub(crate) fn is_metered(name: &str) -> bool {
     const OTHERS: &str = "mmap munmap mprotect mremap madvise brk poll ppoll select pselect6 epoll_create epoll_create1 \
         epoll_ctl epoll_wait epoll_pwait rt_sigaction rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_sigpending \
@@ -129,7 +166,10 @@ pub(crate) fn is_metered(name: &str) -> bool {
 }
 
 fn difference(here: &Counts, there: &Counts) -> String {
-    let all = here.keys().chain(there.keys()).collect::<std::collections::BTreeSet<_>>();
+    let all = here
+        .keys()
+        .chain(there.keys())
+        .collect::<std::collections::BTreeSet<_>>();
     let of = |counts: &Counts, name: &str| counts.get(name).copied().unwrap_or_default();
     all.into_iter()
         .filter(|name| of(here, name) != of(there, name))
@@ -141,7 +181,11 @@ fn difference(here: &Counts, there: &Counts) -> String {
 pub(crate) fn busy(at: &Path) -> PathBuf {
     let built = at.join("busy");
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../account/tests/busy.c");
-    tool(Command::new("cc").args(["-O1", "-w", "-pthread", source, "-o"]).arg(&built));
+    tool(
+        Command::new("cc")
+            .args(["-O1", "-w", "-pthread", source, "-o"])
+            .arg(&built),
+    );
     built
 }
 
@@ -182,10 +226,19 @@ fn threads_forks_and_vforks_at_once() {
 fn a_daemon_a_death_a_bad_pointer_and_programs_begun_by_threads() {
     on_a_plain_directory(&[STRACE, CC], |place| {
         let busy = busy(place.at);
-        for words in
-            [&["daemon"][..], &["thread-exec"], &["end-in-call"], &["restart"], &["names"], &["family"], &["filtered"]]
-        {
-            let words: Vec<&OsStr> = [busy.as_os_str()].into_iter().chain(words.iter().map(OsStr::new)).collect();
+        for words in [
+            &["daemon"][..],
+            &["thread-exec"],
+            &["end-in-call"],
+            &["restart"],
+            &["names"],
+            &["family"],
+            &["filtered"],
+        ] {
+            let words: Vec<&OsStr> = [busy.as_os_str()]
+                .into_iter()
+                .chain(words.iter().map(OsStr::new))
+                .collect();
             place.agree(&words);
         }
         for signal in ["9", "11", "15"] {
@@ -197,8 +250,15 @@ fn a_daemon_a_death_a_bad_pointer_and_programs_begun_by_threads() {
 #[test]
 fn a_python_that_starts() {
     on_a_plain_directory(&[STRACE, Need::Program("python3")], |place| {
-        let python = ["/usr/bin/python3", "python3"].into_iter().find(|it| Path::new(it).exists() || !it.contains('/'));
-        place.agree(&[python.unwrap_or("python3"), "-B", "-c", "import json, decimal; print(decimal.Decimal(2) ** 9)"]);
+        let python = ["/usr/bin/python3", "python3"]
+            .into_iter()
+            .find(|it| Path::new(it).exists() || !it.contains('/'));
+        place.agree(&[
+            python.unwrap_or("python3"),
+            "-B",
+            "-c",
+            "import json, decimal; print(decimal.Decimal(2) ** 9)",
+        ]);
     });
 }
 
@@ -207,15 +267,25 @@ fn a_parallel_build() {
     on_a_plain_directory(&[STRACE, CC, Need::Program("make")], |place| {
         let tree = dir(place.at.join("tree"));
         for unit in 1..=3 {
-            std::fs::write(tree.join(format!("u{unit}.c")), format!("int u{unit}(void) {{ return {unit}; }}\n"))
-                .unwrap();
+            std::fs::write(
+                tree.join(format!("u{unit}.c")),
+                format!("int u{unit}(void) {{ return {unit}; }}\n"),
+            )
+            .unwrap();
         }
         std::fs::write(tree.join("main.c"), "int main(void) { return 0; }\n").unwrap();
-        // Four compilers at once, and no fifth: whether that one gets make's own standard input, or a bad one by dup2, depends on who
-        // has ended. A run leaves nothing behind for the next one.
+        // Four compilers at once, and no fifth: whether that one gets make's own standard input, or
+        // a bad one by dup2, depends on who has ended. A run leaves nothing behind for the next
+        // one.
         let text = "all: main.o u1.o u2.o u3.o\n\t$(CC) -o main $^\n\t@rm -f main $^\n%.o: %.c\n\t$(CC) -c -o $@ $<\n";
         std::fs::write(tree.join("Makefile"), text).unwrap();
-        place.agree(&[OsStr::new("make"), "-r".as_ref(), "-j4".as_ref(), "-C".as_ref(), tree.as_os_str()]);
+        place.agree(&[
+            OsStr::new("make"),
+            "-r".as_ref(),
+            "-j4".as_ref(),
+            "-C".as_ref(),
+            tree.as_os_str(),
+        ]);
     });
 }
 
@@ -224,14 +294,26 @@ fn names_that_are_no_text() {
     on_a_plain_directory(&[STRACE], |place| {
         let odd = place.at.join(name(b"\xff\xfe\n\x1b[1m"));
         place.agree(&[OsStr::new("mkdir"), "-p".as_ref(), odd.as_os_str()]);
-        place.agree(&[OsStr::new("ls"), "-la".as_ref(), "--".as_ref(), odd.as_os_str()]);
+        place.agree(&[
+            OsStr::new("ls"),
+            "-la".as_ref(),
+            "--".as_ref(),
+            odd.as_os_str(),
+        ]);
     });
 }
 
 #[test]
 fn a_namespace_of_processes() {
     on_a_plain_directory(&[STRACE, Need::Root, Need::Program("unshare")], |place| {
-        place.agree(&["unshare", "-p", "-f", "sh", "-c", "ls / >/dev/null; cat /etc/passwd | wc -c; true"]);
+        place.agree(&[
+            "unshare",
+            "-p",
+            "-f",
+            "sh",
+            "-c",
+            "ls / >/dev/null; cat /etc/passwd | wc -c; true",
+        ]);
     });
 }
 
@@ -260,7 +342,12 @@ fn an_ordinary_user() {
             let open = dir(ground.join("open"));
             std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
             let prepare = &|command: &mut Command| as_nobody(command);
-            let place = Place { meters: &["ptrace"], at: &open, fathom: fathom_in(ground), prepare };
+            let place = Place {
+                meters: &["ptrace"],
+                at: &open,
+                fathom: fathom_in(ground),
+                prepare,
+            };
             place.agree(&["sh", "-c", "ls /root /usr; cat /etc/shadow"]);
         });
     }
@@ -277,20 +364,36 @@ fn a_program_that_would_gain_privilege_is_named() {
             std::fs::set_permissions(&gains, std::fs::Permissions::from_mode(0o4755)).unwrap();
             let words = [gains.clone().into_os_string(), "-u".into()];
             let prepare = &|command: &mut Command| as_nobody(command);
-            let place = Place { meters: &["ptrace"], at: &open, fathom: fathom_in(ground), prepare };
+            let place = Place {
+                meters: &["ptrace"],
+                at: &open,
+                fathom: fathom_in(ground),
+                prepare,
+            };
             let (ran, _, value) = place.metered("ptrace", &words);
             assert_eq!(ran.lines(), ["1000"]);
             let warned = value["warnings"].to_string();
-            assert!(warned.contains("without the privilege") && warned.contains("gains"), "{value}");
+            assert!(
+                warned.contains("without the privilege") && warned.contains("gains"),
+                "{value}"
+            );
             // Metered by the superuser, it does gain it.
             let place = Place::new(&open);
             let user = ["setpriv", "--reuid", "1000", "--clear-groups"].map(OsString::from);
             let (ran, _, value) = place.metered("ptrace", &[&user[..], &words[..]].concat());
-            assert_eq!((ran.lines(), &value["warnings"]), (vec!["0"], &serde_json::json!([])));
+            assert_eq!(
+                (ran.lines(), &value["warnings"]),
+                (vec!["0"], &serde_json::json!([]))
+            );
             // The kernel hides from perf who does.
             let (ran, _, value) = place.metered("perf", &[&user[..], &words[..]].concat());
             assert_eq!(ran.lines(), ["0"]);
-            assert!(value["warnings"].to_string().contains("1 program was not followed"), "{value}");
+            assert!(
+                value["warnings"]
+                    .to_string()
+                    .contains("1 program was not followed"),
+                "{value}"
+            );
         });
     }
 }

@@ -1,6 +1,10 @@
 //! End-to-end tests of `fathom account`.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests build and check past the gate"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -27,24 +31,62 @@ fn table(rows: &str) -> tempfile::NamedTempFile {
 
 fn column(value: &Value, name: &str) -> Value {
     let options = value["result"]["options"].as_array().unwrap();
-    options.iter().find(|option| option["name"] == name).unwrap_or_else(|| panic!("no {name}: {value}")).clone()
+    options
+        .iter()
+        .find(|option| option["name"] == name)
+        .unwrap_or_else(|| panic!("no {name}: {value}"))
+        .clone()
 }
 
 #[test]
 fn the_memos_last_table_comes_out() {
-    let value = run(&mut fathom(["account", "--model", "--json"])).exits(0).json();
+    let value = run(&mut fathom(["account", "--model", "--json"]))
+        .exits(0)
+        .json();
     assert_eq!(value["result"]["fixed_ms"], 14.0);
     for (name, dir, file, saves, printed) in [
-        ("today", [350.0, 115.0, 465.0], [84.0, 15.0, 99.0], 0.0, json!(null)),
-        ("two_gates", [85.0, 115.0, 200.0], [28.0, 15.0, 43.0], 29.0, json!(27.0)),
-        ("copyout", [30.0, 115.0, 145.0], [5.0, 15.0, 20.0], 37.0, json!(32.0)),
-        ("rawdump", [30.0, 15.0, 45.0], [5.0, 15.0, 20.0], 45.0, json!(41.0)),
+        (
+            "today",
+            [350.0, 115.0, 465.0],
+            [84.0, 15.0, 99.0],
+            0.0,
+            json!(null),
+        ),
+        (
+            "two_gates",
+            [85.0, 115.0, 200.0],
+            [28.0, 15.0, 43.0],
+            29.0,
+            json!(27.0),
+        ),
+        (
+            "copyout",
+            [30.0, 115.0, 145.0],
+            [5.0, 15.0, 20.0],
+            37.0,
+            json!(32.0),
+        ),
+        (
+            "rawdump",
+            [30.0, 15.0, 45.0],
+            [5.0, 15.0, 20.0],
+            45.0,
+            json!(41.0),
+        ),
     ] {
         let option = column(&value, name);
         for (kind, [overhead, useful, total]) in [("dir", dir), ("file", file)] {
-            assert_eq!(option[kind], json!({"overhead": overhead, "useful": useful, "total": total}), "{name} {kind}");
+            assert_eq!(
+                option[kind],
+                json!({"overhead": overhead, "useful": useful, "total": total}),
+                "{name} {kind}"
+            );
         }
-        assert_eq!((&option["saves_percent"], &option["printed"]), (&json!(saves), &printed), "{name}");
+        assert_eq!(
+            (&option["saves_percent"], &option["printed"]),
+            (&json!(saves), &printed),
+            "{name}"
+        );
     }
     let text = String::from_utf8(run(&mut fathom(["account", "--model"])).exits(0).stdout).unwrap();
     for line in [
@@ -61,14 +103,36 @@ fn the_memos_last_table_comes_out() {
 #[test]
 fn another_table_is_not_rounded_and_nothing_is_printed_of_it() {
     let file = table("list,9,1,0,no\nstat,0.5,1,1,no\nset,0.25,1,1,yes\n");
-    let value = run(&mut fathom(args!["account", "--model", file.path(), "--mix", "1:1", "--share", "100", "--json"]));
+    let value = run(&mut fathom(args![
+        "account",
+        "--model",
+        file.path(),
+        "--mix",
+        "1:1",
+        "--share",
+        "100",
+        "--json"
+    ]));
     let value = value.exits(0).json();
-    assert_eq!(value["result"]["options"].as_array().unwrap().len(), 3, "{value}");
+    assert_eq!(
+        value["result"]["options"].as_array().unwrap().len(),
+        3,
+        "{value}"
+    );
     let today = column(&value, "today");
-    assert_eq!(today["dir"], json!({"overhead": 1.0, "useful": 8.5, "total": 9.5}));
-    assert_eq!(today["file"], json!({"overhead": 0.5, "useful": 0.0, "total": 0.5}));
+    assert_eq!(
+        today["dir"],
+        json!({"overhead": 1.0, "useful": 8.5, "total": 9.5})
+    );
+    assert_eq!(
+        today["file"],
+        json!({"overhead": 0.5, "useful": 0.0, "total": 0.5})
+    );
     let raw = column(&value, "rawdump");
-    assert_eq!(raw["dir"], json!({"overhead": 1.0, "useful": 0.0, "total": 1.0}));
+    assert_eq!(
+        raw["dir"],
+        json!({"overhead": 1.0, "useful": 0.0, "total": 1.0})
+    );
     assert!(raw["printed"].is_null());
     // 10 ms become 1 and a sixth.
     let saves = raw["saves_percent"].as_f64().unwrap();
@@ -81,11 +145,23 @@ fn another_table_is_not_rounded_and_nothing_is_printed_of_it() {
 #[test]
 fn a_table_may_come_through_a_pipe() {
     let file = table("list,9,1,0,no\nstat,0.5,1,1,no\nset,0.25,1,1,yes\n");
-    let plain = run(&mut fathom(args!["account", "--json", "--model", file.path()])).exits(0).json();
+    let plain = run(&mut fathom(args![
+        "account",
+        "--json",
+        "--model",
+        file.path()
+    ]))
+    .exits(0)
+    .json();
     for name in ["-", "/dev/stdin"] {
-        let script =
-            format!("cat {} | {} account --json --model {name}", file.path().display(), env!("CARGO_BIN_EXE_fathom"));
-        let piped = run(&mut support::run::program("sh".as_ref(), ["-c", &script])).exits(0).json();
+        let script = format!(
+            "cat {} | {} account --json --model {name}",
+            file.path().display(),
+            env!("CARGO_BIN_EXE_fathom")
+        );
+        let piped = run(&mut support::run::program("sh".as_ref(), ["-c", &script]))
+            .exits(0)
+            .json();
         assert_eq!(piped["result"], plain["result"], "{name}");
     }
 }
@@ -108,10 +184,17 @@ fn bad_input_is_refused() {
     ] {
         run(&mut fathom(command.iter().copied())).refused();
     }
-    for (rows, says) in [("", "no gate in it"), ("a,b,1,1,no\n", "line 2"), ("a,\x1b[1m,1,1,no\n", "line 2")] {
+    for (rows, says) in [
+        ("", "no gate in it"),
+        ("a,b,1,1,no\n", "line 2"),
+        ("a,\x1b[1m,1,1,no\n", "line 2"),
+    ] {
         let file = table(rows);
         let ran = run(&mut fathom(args!["account", "--model", file.path()])).refused();
-        assert!(ran.stderr.contains(says) && !ran.stderr.contains('\x1b'), "{ran}");
+        assert!(
+            ran.stderr.contains(says) && !ran.stderr.contains('\x1b'),
+            "{ran}"
+        );
     }
     let file = tempfile::NamedTempFile::new().unwrap();
     for bytes in [&b"\xff\xfe"[..], &vec![b'#'; (1 << 20) + 1]] {

@@ -16,8 +16,17 @@ use crate::support::run::{args, program};
 use crate::support::{fathom, run};
 
 fn metered(meter: &str, words: &[&str]) -> Command {
-    let args =
-        ["account", "--meter", meter, "--json", "-o", "/dev/null", "--"].into_iter().chain(words.iter().copied());
+    let args = [
+        "account",
+        "--meter",
+        meter,
+        "--json",
+        "-o",
+        "/dev/null",
+        "--",
+    ]
+    .into_iter()
+    .chain(words.iter().copied());
     fathom(args.map(OsString::from))
 }
 
@@ -30,7 +39,11 @@ fn unchanged(words: &[&str], prepare: impl Fn(&mut Command)) -> String {
         let mut command = metered(meter, words);
         prepare(&mut command);
         let ran = run(&mut command);
-        assert_eq!((ran.code(), &ran.stdout), (plain.code(), &plain.stdout), "{meter}: {ran}\n{plain}");
+        assert_eq!(
+            (ran.code(), &ran.stdout),
+            (plain.code(), &plain.stdout),
+            "{meter}: {ran}\n{plain}"
+        );
     }
     String::from_utf8(plain.stdout).unwrap()
 }
@@ -38,19 +51,30 @@ fn unchanged(words: &[&str], prepare: impl Fn(&mut Command)) -> String {
 #[test]
 fn environment_descriptors_and_arguments_are_its_own() {
     let shown = unchanged(
-        &["sh", "-c", "env | sort; ls -l /proc/self/fd | wc -l; echo \"$0\" \"$@\"", "a b", "-x", ""],
+        &[
+            "sh",
+            "-c",
+            "env | sort; ls -l /proc/self/fd | wc -l; echo \"$0\" \"$@\"",
+            "a b",
+            "-x",
+            "",
+        ],
         |command| {
             command.env("SOMETHING", "el\nse").stdin(Stdio::null());
         },
     );
-    assert!(shown.contains("SOMETHING=el") && shown.contains("a b -x"), "{shown}");
+    assert!(
+        shown.contains("SOMETHING=el") && shown.contains("a b -x"),
+        "{shown}"
+    );
 }
 
 #[test]
 fn signals_do_what_they_did() {
     let words = ["grep", "-E", "^Sig(Blk|Ign|Cgt):", "/proc/self/status"];
     let before = unchanged(&words, |_| {});
-    // Rust's runtime ignores SIGPIPE and then it is restored: what somebody wanted ignored is to stay so.
+    // Rust's runtime ignores SIGPIPE and then it is restored: what somebody wanted ignored is to
+    // stay so.
     let ignoring = unchanged(&words, |command| {
         // SAFETY: one system call between fork and exec.
         unsafe {
@@ -88,9 +112,18 @@ fn what_was_closed_is_closed() {
 }
 
 fn begin(command: &mut Command) -> Child {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut word = [0; 6];
-    child.stdout.as_mut().unwrap().read_exact(&mut word).unwrap();
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut word)
+        .unwrap();
     assert_eq!(&word, b"ready\n");
     child
 }
@@ -117,7 +150,14 @@ fn ends(child: &mut Child) -> std::process::ExitStatus {
 #[test]
 fn a_signal_sent_to_fathom_goes_on_to_the_command() {
     for meter in METERS {
-        let signals = [Signal::TERM, Signal::HUP, Signal::INT, Signal::USR1, Signal::USR2, Signal::WINCH];
+        let signals = [
+            Signal::TERM,
+            Signal::HUP,
+            Signal::INT,
+            Signal::USR1,
+            Signal::USR2,
+            Signal::WINCH,
+        ];
         for (signal, code) in signals.into_iter().zip(41..) {
             let script = "code=41; for signal in TERM HUP INT USR1 USR2 WINCH; do trap \"exit $code\" $signal; code=$((code + 1)); done
                 echo ready; while :; do sleep 0.05; done";
@@ -125,7 +165,10 @@ fn a_signal_sent_to_fathom_goes_on_to_the_command() {
             kill_process(id(&child), signal).unwrap();
             assert_eq!(ends(&mut child).code(), Some(code), "{meter} {signal:?}");
         }
-        let mut child = begin(&mut metered(meter, &["sh", "-c", "echo ready; exec sleep 60"]));
+        let mut child = begin(&mut metered(
+            meter,
+            &["sh", "-c", "echo ready; exec sleep 60"],
+        ));
         kill_process(id(&child), Signal::TERM).unwrap();
         assert_eq!(ends(&mut child).code(), Some(128 + 15), "{meter}");
     }
@@ -134,8 +177,12 @@ fn a_signal_sent_to_fathom_goes_on_to_the_command() {
 #[test]
 fn what_outlives_the_command_need_not_be_waited_for() {
     for meter in METERS {
-        let mut child = begin(&mut metered(meter, &["sh", "-c", "sleep 60 >/dev/null 2>&1 & echo ready"]));
-        // The command itself ends at once; its child is waited for until somebody says that it need not be.
+        let mut child = begin(&mut metered(
+            meter,
+            &["sh", "-c", "sleep 60 >/dev/null 2>&1 & echo ready"],
+        ));
+        // The command itself ends at once; its child is waited for until somebody says that it need
+        // not be.
         std::thread::sleep(Duration::from_millis(500));
         assert!(child.try_wait().unwrap().is_none(), "{meter}");
         kill_process(id(&child), Signal::INT).unwrap();
@@ -149,13 +196,22 @@ fn written(at: &Path) -> Pid {
     Pid::from_raw(text.trim().parse().unwrap()).unwrap()
 }
 
-/// Ids of all BPF programs that are loaded on this machine: by ourselves, since a witness must not share the defendant's code.
+/// Ids of all BPF programs that are loaded on this machine: by ourselves, since a witness must not
+/// share the defendant's code.
 fn loaded() -> BTreeSet<u32> {
     const PROG_GET_NEXT_ID: libc::c_long = 11;
     let mut ids = BTreeSet::new();
     let mut attr = [0u32; 3];
     // SAFETY: the command takes and fills in three numbers, without addresses.
-    while unsafe { libc::syscall(libc::SYS_bpf, PROG_GET_NEXT_ID, &raw mut attr, size_of_val(&attr)) } == 0 {
+    while unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            PROG_GET_NEXT_ID,
+            &raw mut attr,
+            size_of_val(&attr),
+        )
+    } == 0
+    {
         ids.insert(attr[1]);
         attr[0] = attr[1];
     }
@@ -167,7 +223,10 @@ fn no_program_and_no_mount_is_left_after_a_sudden_end() {
     let mounts = || std::fs::read("/proc/self/mountinfo").unwrap();
     for meter in ["bpf", "perf"] {
         let (before, mounts_before) = (loaded(), mounts());
-        let mut child = begin(&mut metered(meter, &["sh", "-c", "echo ready; exec sleep 3"]));
+        let mut child = begin(&mut metered(
+            meter,
+            &["sh", "-c", "echo ready; exec sleep 3"],
+        ));
         let meanwhile: BTreeSet<u32> = loaded().difference(&before).copied().collect();
         assert!(meter != "bpf" || meanwhile.len() >= 5, "{meanwhile:?}");
         child.kill().unwrap();
@@ -175,7 +234,10 @@ fn no_program_and_no_mount_is_left_after_a_sudden_end() {
         let started = Instant::now();
         // Those of other tests end with these.
         while !loaded().is_disjoint(&meanwhile) {
-            assert!(started.elapsed() < Duration::from_secs(30), "{meter}: programs are left");
+            assert!(
+                started.elapsed() < Duration::from_secs(30),
+                "{meter}: programs are left"
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
         assert_eq!(mounts(), mounts_before, "{meter}");
@@ -188,25 +250,49 @@ fn many_calls_take_no_more_memory_than_few() {
     let (busy, report) = (crate::counts::busy(at.path()), at.path().join("report"));
     for (meter, many) in [("bpf", 5_000_000), ("perf", 1_000_000)] {
         let number = many.to_string();
-        let mut command =
-            fathom(args!["account", "--meter", meter, "--json", "-o", &report, "--", &busy, "many", number]);
+        let mut command = fathom(args![
+            "account", "--meter", meter, "--json", "-o", &report, "--", &busy, "many", number
+        ]);
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
         let mut status = 0;
         // SAFETY: both pointers are to live variables, and a zeroed rusage is one.
         let usage = unsafe {
-            libc::wait4(child.id() as libc::pid_t, &raw mut status, 0, usage.as_mut_ptr());
+            libc::wait4(
+                child.id() as libc::pid_t,
+                &raw mut status,
+                0,
+                usage.as_mut_ptr(),
+            );
             usage.assume_init()
         };
         let _ = child.try_wait();
-        assert!(libc::WIFEXITED(status) && usage.ru_maxrss < 50 << 10, "{meter}: {} KiB", usage.ru_maxrss);
+        assert!(
+            libc::WIFEXITED(status) && usage.ru_maxrss < 50 << 10,
+            "{meter}: {} KiB",
+            usage.ru_maxrss
+        );
         let value: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
         let result = &value["result"];
-        let gate = if result["gates"]["open"].is_null() { "openat" } else { "open" };
-        let (calls, lost) = (result["gates"][gate]["calls"].as_u64().unwrap(), result["lost"].as_u64().unwrap());
-        // What perf could not read in time it says; the totals of bpf lack nothing, whatever the machine does meanwhile.
-        assert!(calls + if meter == "perf" { lost } else { 0 } >= many, "{meter}: {calls} calls, {lost} lost");
-        assert!(lost == 0 || !value["warnings"].as_array().unwrap().is_empty(), "{meter}: {value}");
+        let gate = if result["gates"]["open"].is_null() {
+            "openat"
+        } else {
+            "open"
+        };
+        let (calls, lost) = (
+            result["gates"][gate]["calls"].as_u64().unwrap(),
+            result["lost"].as_u64().unwrap(),
+        );
+        // What perf could not read in time it says; the totals of bpf lack nothing, whatever the
+        // machine does meanwhile.
+        assert!(
+            calls + if meter == "perf" { lost } else { 0 } >= many,
+            "{meter}: {calls} calls, {lost} lost"
+        );
+        assert!(
+            lost == 0 || !value["warnings"].as_array().unwrap().is_empty(),
+            "{meter}: {value}"
+        );
     }
 }
 
@@ -215,7 +301,10 @@ fn nothing_stays_attached_after_a_sudden_end() {
     for meter in METERS {
         let at = tempfile::tempdir().unwrap();
         let file = at.path().join("pid");
-        let script = format!("echo $$ > {}; echo ready; while :; do ls / >/dev/null; sleep 0.01; done", file.display());
+        let script = format!(
+            "echo $$ > {}; echo ready; while :; do ls / >/dev/null; sleep 0.01; done",
+            file.display()
+        );
         let mut child = begin(&mut metered(meter, &["sh", "-c", &script]));
         let command = written(&file);
         child.kill().unwrap();
@@ -224,12 +313,18 @@ fn nothing_stays_attached_after_a_sudden_end() {
             // It cannot go on without: each of its calls would fail.
             let started = Instant::now();
             while test_kill_process(command).is_ok() {
-                assert!(started.elapsed() < Duration::from_secs(10), "{meter}: the command goes on");
+                assert!(
+                    started.elapsed() < Duration::from_secs(10),
+                    "{meter}: the command goes on"
+                );
                 std::thread::sleep(Duration::from_millis(5));
             }
         } else {
             std::thread::sleep(Duration::from_millis(100));
-            assert!(test_kill_process(command).is_ok(), "{meter}: the command is to go on");
+            assert!(
+                test_kill_process(command).is_ok(),
+                "{meter}: the command is to go on"
+            );
             let _ = kill_process(command, Signal::KILL);
         }
     }
@@ -238,12 +333,18 @@ fn nothing_stays_attached_after_a_sudden_end() {
 #[test]
 fn what_cannot_be_run_is_one_line_and_a_status() {
     for meter in METERS {
-        for (word, code) in
-            [("/no/such/program", 127), ("no-such-program-as-this", 127), ("/", 126), ("/etc/passwd", 126)]
-        {
+        for (word, code) in [
+            ("/no/such/program", 127),
+            ("no-such-program-as-this", 127),
+            ("/", 126),
+            ("/etc/passwd", 126),
+        ] {
             let ran = run(&mut metered(meter, &[word]));
             assert_eq!((ran.code(), ran.stdout.len()), (code, 0), "{meter}: {ran}");
-            assert!(ran.stderr.starts_with("fathom: ") && ran.stderr.trim_end().lines().count() == 1, "{meter}: {ran}");
+            assert!(
+                ran.stderr.starts_with("fathom: ") && ran.stderr.trim_end().lines().count() == 1,
+                "{meter}: {ran}"
+            );
         }
     }
 }
@@ -253,14 +354,20 @@ fn where_tracing_is_refused_one_line_says_so() {
     let mut command = metered("ptrace", &["true"]);
     crate::support::jail::refuse(&mut command, &[libc::SYS_ptrace as u32], libc::EPERM);
     let ran = run(&mut command).refused();
-    assert!(ran.stderr.contains("tracing is refused") && ran.stderr.contains("SYS_PTRACE"), "{ran}");
+    assert!(
+        ran.stderr.contains("tracing is refused") && ran.stderr.contains("SYS_PTRACE"),
+        "{ran}"
+    );
 }
 
 #[test]
 fn with_few_descriptors_it_is_the_next_meter() {
     let report = tempfile::NamedTempFile::new().unwrap();
-    let words =
-        ["-c", "ulimit -n 8; exec \"$0\" account --json -o \"$1\" -- sh -c 'exit 3'", env!("CARGO_BIN_EXE_fathom")];
+    let words = [
+        "-c",
+        "ulimit -n 8; exec \"$0\" account --json -o \"$1\" -- sh -c 'exit 3'",
+        env!("CARGO_BIN_EXE_fathom"),
+    ];
     run(program(Path::new("sh"), words).arg(report.path())).exits(3);
     let value: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
     assert_eq!(value["result"]["meter"], "ptrace", "{value}");

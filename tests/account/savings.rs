@@ -26,17 +26,36 @@ impl Ways {
         let source = top.join("ways.c");
         std::fs::write(&source, include_str!("ways.c")).unwrap();
         let program = top.join("ways");
-        assert!(Command::new("cc").args(["-O2", "-o"]).args([&program, &source]).status().unwrap().success());
+        assert!(
+            Command::new("cc")
+                .args(["-O2", "-o"])
+                .args([&program, &source])
+                .status()
+                .unwrap()
+                .success()
+        );
         let files = top.join("files");
         (0..FILES).for_each(|n| drop(file(files.join(n.to_string()), 10)));
-        Ways { _dir: dir, program, files }
+        Ways {
+            _dir: dir,
+            program,
+            files,
+        }
     }
 
     /// Nanoseconds of CPU time for a file; `None` where it cannot be done so.
     fn costs(&self, way: &str, rounds: u32) -> Option<f64> {
-        let ran = Command::new(&self.program).args([way, &rounds.to_string()]).arg(&self.files).output().unwrap();
+        let ran = Command::new(&self.program)
+            .args([way, &rounds.to_string()])
+            .arg(&self.files)
+            .output()
+            .unwrap();
         let said = String::from_utf8(ran.stdout).unwrap();
-        if ran.status.code() == Some(77) { None } else { Some(said.trim().parse().unwrap()) }
+        if ran.status.code() == Some(77) {
+            None
+        } else {
+            Some(said.trim().parse().unwrap())
+        }
     }
 
     /// How much cheaper one way is than another, in nanoseconds a file.
@@ -49,19 +68,34 @@ impl Ways {
     fn predicted(&self, way: &str, change: &str) -> f64 {
         const ROUNDS: u32 = 2000;
         let rounds = ROUNDS.to_string();
-        let value = account(&[], [self.program.as_os_str(), way.as_ref(), rounds.as_ref(), self.files.as_os_str()]);
+        let value = account(
+            &[],
+            [
+                self.program.as_os_str(),
+                way.as_ref(),
+                rounds.as_ref(),
+                self.files.as_os_str(),
+            ],
+        );
         seconds(&value, change) * 1e9 / f64::from(ROUNDS)
     }
 }
 
 fn seconds(value: &Value, change: &str) -> f64 {
     let changes = value["what_if"].as_array().unwrap();
-    changes.iter().find(|row| row["change"] == change).unwrap()["saves_seconds"].as_f64().unwrap()
+    changes.iter().find(|row| row["change"] == change).unwrap()["saves_seconds"]
+        .as_f64()
+        .unwrap()
 }
 
-/// What is predicted is within 25 % of what is measured: the middle one of several pairs, each taken at one time, since the machine may
-/// be busy with other things, now more, now less. `None` where it cannot be measured.
-fn holds(predicted: impl Fn() -> f64, measured: impl Fn() -> Option<f64>, what: &str) -> Option<()> {
+/// What is predicted is within 25 % of what is measured: the middle one of several pairs, each
+/// taken at one time, since the machine may be busy with other things, now more, now less. `None`
+/// where it cannot be measured.
+fn holds(
+    predicted: impl Fn() -> f64,
+    measured: impl Fn() -> Option<f64>,
+    what: &str,
+) -> Option<()> {
     const LEAST: usize = 5;
     const MOST: usize = 21;
     static ALONE: Mutex<()> = Mutex::new(());
@@ -73,7 +107,10 @@ fn holds(predicted: impl Fn() -> f64, measured: impl Fn() -> Option<f64>, what: 
         let middle = ratios[ratios.len() / 2];
         let close = (0.75..=1.25).contains(&middle);
         if ratios.len() >= MOST || (ratios.len() >= LEAST && ratios.len() % 2 == 1 && close) {
-            println!("{what}: predicted {middle:.2} times what is measured, of {} pairs", ratios.len());
+            println!(
+                "{what}: predicted {middle:.2} times what is measured, of {} pairs",
+                ratios.len()
+            );
             assert!(close, "{what}: {ratios:.2?}");
             return Some(());
         }
@@ -84,7 +121,12 @@ fn holds(predicted: impl Fn() -> f64, measured: impl Fn() -> Option<f64>, what: 
 fn one_statx_for_stat_open_fstat_and_close() {
     if require(&[Need::Program("cc")]) {
         let ways = Ways::new();
-        holds(|| ways.predicted("three", "combine-stat"), || ways.saves("three", "one"), "combine-stat").unwrap();
+        holds(
+            || ways.predicted("three", "combine-stat"),
+            || ways.saves("three", "one"),
+            "combine-stat",
+        )
+        .unwrap();
     }
 }
 
@@ -92,7 +134,12 @@ fn one_statx_for_stat_open_fstat_and_close() {
 fn misses_that_are_remembered() {
     if require(&[Need::Program("cc")]) {
         let ways = Ways::new();
-        holds(|| ways.predicted("miss", "cache-misses"), || ways.saves("miss", "none"), "cache-misses").unwrap();
+        holds(
+            || ways.predicted("miss", "cache-misses"),
+            || ways.saves("miss", "none"),
+            "cache-misses",
+        )
+        .unwrap();
     }
 }
 
@@ -100,7 +147,13 @@ fn misses_that_are_remembered() {
 fn io_uring_costs_more() {
     if require(&[Need::Program("cc")]) {
         let ways = Ways::new();
-        if holds(|| ways.predicted("one", "batch-uring"), || ways.saves("one", "uring"), "batch-uring").is_none() {
+        if holds(
+            || ways.predicted("one", "batch-uring"),
+            || ways.saves("one", "uring"),
+            "batch-uring",
+        )
+        .is_none()
+        {
             println!("there is no io_uring here");
         }
     }
@@ -111,11 +164,34 @@ fn where_there_is_nothing_to_save_nothing_is_promised() {
     let dir = tempfile::tempdir().unwrap();
     let one = file(dir.path().join("f"), 10);
     let value = account(&[], [Path::new("cat").as_os_str(), one.as_os_str()]);
-    for change in ["combine-stat", "keep-stat", "buffer", "sync-once", "raw-tables", "batch-bulkstat"] {
-        let row = value["what_if"].as_array().unwrap().iter().find(|row| row["change"] == change).unwrap();
-        assert!(change == "raw-tables" || change == "batch-bulkstat" || row["saves_calls"] == 0, "{row}");
-        assert!(row["advised"] == false || row["saves_seconds"].as_f64().unwrap() > 0.0, "{row}");
+    for change in [
+        "combine-stat",
+        "keep-stat",
+        "buffer",
+        "sync-once",
+        "raw-tables",
+        "batch-bulkstat",
+    ] {
+        let row = value["what_if"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["change"] == change)
+            .unwrap();
+        assert!(
+            change == "raw-tables" || change == "batch-bulkstat" || row["saves_calls"] == 0,
+            "{row}"
+        );
+        assert!(
+            row["advised"] == false || row["saves_seconds"].as_f64().unwrap() > 0.0,
+            "{row}"
+        );
     }
-    let uring = value["what_if"].as_array().unwrap().iter().find(|row| row["change"] == "batch-uring").unwrap();
+    let uring = value["what_if"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["change"] == "batch-uring")
+        .unwrap();
     assert_eq!(uring["advised"], false);
 }

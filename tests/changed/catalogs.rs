@@ -20,8 +20,10 @@ use crate::support::trees::{Dice, grow};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 fn within(at: &Path) -> Vec<String> {
-    let mut names: Vec<_> =
-        fs::read_dir(at).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = fs::read_dir(at)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -38,11 +40,20 @@ fn a_catalog_that_is_none() {
                 ("nothing".to_owned(), Vec::new()),
                 ("text".to_owned(), b"not a catalog\n".repeat(100)),
                 ("the magic alone".to_owned(), b"PAR1PAR1".to_vec()),
-                ("a footer of great length".to_owned(), b"PAR1\xff\xff\xff\x7fPAR1".to_vec()),
-                ("no magic at the end".to_owned(), [&whole[..whole.len() - 4], b"PARX"].concat()),
+                (
+                    "a footer of great length".to_owned(),
+                    b"PAR1\xff\xff\xff\x7fPAR1".to_vec(),
+                ),
+                (
+                    "no magic at the end".to_owned(),
+                    [&whole[..whole.len() - 4], b"PARX"].concat(),
+                ),
             ];
             for part in 1..8 {
-                tries.push((format!("{part} eighths of it"), whole[..whole.len() * part / 8].to_vec()));
+                tries.push((
+                    format!("{part} eighths of it"),
+                    whole[..whole.len() * part / 8].to_vec(),
+                ));
             }
             for (what, bytes) in &tries {
                 fs::write(&bad, bytes).unwrap();
@@ -61,7 +72,8 @@ fn a_catalog_that_is_none() {
     }
 }
 
-/// Bytes that somebody has changed: refused, or read as whatever they now say; never a panic, and never gigabytes.
+/// Bytes that somebody has changed: refused, or read as whatever they now say; never a panic, and
+/// never gigabytes.
 #[test]
 fn a_catalog_with_random_bytes() {
     if require(&[Need::Root]) {
@@ -74,7 +86,11 @@ fn a_catalog_with_random_bytes() {
                 let mut bytes = whole.clone();
                 for _ in 0..=dice.below(20) {
                     // Half of them in the footer, which says where everything is.
-                    let from = if round % 2 == 0 { bytes.len() - bytes.len().min(4000) } else { 0 };
+                    let from = if round % 2 == 0 {
+                        bytes.len() - bytes.len().min(4000)
+                    } else {
+                        0
+                    };
                     let at = from + dice.below(bytes.len() - from);
                     bytes[at] = dice.roll().to_le_bytes()[0];
                 }
@@ -96,7 +112,11 @@ fn a_catalog_with_random_bytes() {
 fn a_catalog_of_another_tree() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            let (one, other, to) = (tmpfs(ground.join("one")), tmpfs(ground.join("other")), ground.join("catalog"));
+            let (one, other, to) = (
+                tmpfs(ground.join("one")),
+                tmpfs(ground.join("other")),
+                ground.join("catalog"),
+            );
             grow(&one, 1, 20);
             grow(&other, 2, 20);
             let old = fs::read(catalog(&one, &to)).unwrap();
@@ -124,7 +144,10 @@ fn a_full_disk_leaves_the_old_catalog() {
             }
             assert!(fs::write(small.join("filler"), vec![0; 1 << 20]).is_err());
             let ran = changed(&top, &to, &["--update"]).refused();
-            assert!(ran.stderr.contains("No space left on device (os error 28)"), "{ran}");
+            assert!(
+                ran.stderr.contains("No space left on device (os error 28)"),
+                "{ran}"
+            );
             assert_eq!(fs::read(&to).unwrap(), old);
             assert_eq!(within(&small), ["catalog", "filler"]);
         });
@@ -136,22 +159,42 @@ fn a_sudden_end_leaves_the_old_catalog() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
             let (at, out) = (ground.join("far"), dir(ground.join("out")));
-            let far = Far { directories: 300, files: 50, latency: Duration::from_millis(1), ..Far::default() };
+            let far = Far {
+                directories: 300,
+                files: 50,
+                latency: Duration::from_millis(1),
+                ..Far::default()
+            };
             let server = serve_far(far, &at);
             let to = catalog(&at, &out.join("catalog"));
             let old = fs::read(&to).unwrap();
-            for (n, signal) in [libc::SIGKILL, libc::SIGINT, libc::SIGTERM, libc::SIGKILL].into_iter().enumerate() {
+            for (n, signal) in [libc::SIGKILL, libc::SIGINT, libc::SIGTERM, libc::SIGKILL]
+                .into_iter()
+                .enumerate()
+            {
                 let before = server.load.requests.load(Ordering::Relaxed);
-                let arguments = args!["changed", &at, "--since", &to, "--update", "--engine", "stat"];
-                let mut child = fathom(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                let arguments = args![
+                    "changed", &at, "--since", &to, "--update", "--engine", "stat"
+                ];
+                let mut child = fathom(arguments)
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .spawn()
+                    .unwrap();
                 let enough = before + 20 + 10 * n as u64;
-                while server.load.requests.load(Ordering::Relaxed) < enough && child.try_wait().unwrap().is_none() {
+                while server.load.requests.load(Ordering::Relaxed) < enough
+                    && child.try_wait().unwrap().is_none()
+                {
                     std::thread::sleep(Duration::from_micros(100));
                 }
-                // SAFETY: the child has not been waited for, unless it has ended: then nobody gets the signal.
+                // SAFETY: the child has not been waited for, unless it has ended: then nobody gets
+                // the signal.
                 unsafe { libc::kill(child.id().cast_signed(), signal) };
                 let status = child.wait().unwrap();
-                assert!(status.signal() == Some(signal) || status.code() == Some(128 + signal), "{status}");
+                assert!(
+                    status.signal() == Some(signal) || status.code() == Some(128 + signal),
+                    "{status}"
+                );
                 assert_eq!(fs::read(&to).unwrap(), old);
                 assert_eq!(within(&out), ["catalog"]);
             }
@@ -170,16 +213,24 @@ fn who_reads_no_more_ends_it() {
                 let (reader, writer) = std::io::pipe().unwrap();
                 drop(reader);
                 let arguments = args!["changed", &top, "--since", &to, "--format", format];
-                let mut child = fathom(arguments).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+                let mut child = fathom(arguments)
+                    .stdout(writer)
+                    .stderr(Stdio::piped())
+                    .spawn()
+                    .unwrap();
                 let status = child.wait().unwrap();
                 assert_eq!(status.signal(), Some(libc::SIGPIPE), "{format}: {status}");
-                assert_eq!(std::io::read_to_string(child.stderr.take().unwrap()).unwrap(), "");
+                assert_eq!(
+                    std::io::read_to_string(child.stderr.take().unwrap()).unwrap(),
+                    ""
+                );
             }
         });
     }
 }
 
-/// A stream that breaks after the answer was found must not have moved the catalog on: the change would be lost.
+/// A stream that breaks after the answer was found must not have moved the catalog on: the change
+/// would be lost.
 #[test]
 fn an_answer_that_nobody_got_is_no_update() {
     if require(&[Need::Root]) {
@@ -187,10 +238,20 @@ fn an_answer_that_nobody_got_is_no_update() {
             let (top, to) = (tmpfs(ground.join("top")), ground.join("catalog"));
             let old = fs::read(catalog(&top, &to)).unwrap();
             bush(&top, 20, 300);
-            let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-            let arguments = args!["changed", &top, "--since", &to, "--format", "paths", "--update"];
-            let out =
-                fathom(arguments).stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+            let full = fs::OpenOptions::new()
+                .write(true)
+                .open("/dev/full")
+                .unwrap();
+            let arguments = args![
+                "changed", &top, "--since", &to, "--format", "paths", "--update"
+            ];
+            let out = fathom(arguments)
+                .stdout(full)
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap()
+                .wait_with_output()
+                .unwrap();
             assert_eq!(out.status.code(), Some(2), "{out:?}");
             assert!(fs::read(&to).unwrap() == old, "the catalog has moved on");
         });
@@ -214,18 +275,27 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// The Python of the virtual environment that tools/setup makes beside what is built, if it has some modules.
+/// The Python of the virtual environment that tools/setup makes beside what is built, if it has
+/// some modules.
 fn python(modules: &str) -> Option<std::path::PathBuf> {
     let built = Path::new(env!("CARGO_BIN_EXE_fathom")).parent()?.parent()?;
     let python = built.join("venv/bin/python");
     let mut import = Command::new(&python);
-    import.args(["-c", &format!("import {modules}")]).stderr(Stdio::null());
+    import
+        .args(["-c", &format!("import {modules}")])
+        .stderr(Stdio::null());
     if python.is_file() && import.status().is_ok_and(|status| status.success()) {
         return Some(python);
     }
     let wanted = format!("{modules} ({}, from tools/setup test)", python.display());
-    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "a test needs {wanted}");
-    let _ = writeln!(std::io::stderr(), "\n*** SKIPPED a test of catalogs: it needs {wanted}");
+    assert!(
+        std::env::var_os("CI").is_none_or(|ci| ci != "true"),
+        "a test needs {wanted}"
+    );
+    let _ = writeln!(
+        std::io::stderr(),
+        "\n*** SKIPPED a test of catalogs: it needs {wanted}"
+    );
     None
 }
 
@@ -238,7 +308,9 @@ for row in rows.fetchall():
 
 #[test]
 fn duckdb_reads_what_is_there() {
-    let Some(python) = python("duckdb") else { return };
+    let Some(python) = python("duckdb") else {
+        return;
+    };
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let (top, to) = (tmpfs(ground.join("top")), ground.join("catalog.parquet"));
@@ -246,8 +318,17 @@ fn duckdb_reads_what_is_there() {
             let expected: Census = census(&top);
             catalog(&top, &to);
             let printed = tool(Command::new(python).args(["-c", QUESTION]).arg(&to));
-            let mut found: Vec<String> = String::from_utf8(printed).unwrap().lines().map(str::to_owned).collect();
-            let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            let mut found: Vec<String> = String::from_utf8(printed)
+                .unwrap()
+                .lines()
+                .map(str::to_owned)
+                .collect();
+            let hex = |bytes: &[u8]| {
+                bytes
+                    .iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect::<String>()
+            };
             let root = top.as_os_str().as_bytes();
             let mut lines: Vec<String> = expected
                 .iter()
@@ -297,13 +378,20 @@ fn kind(kind: &str) -> u32 {
 fn examples(language: &str) -> Vec<&'static str> {
     let text = include_str!("../../docs/catalog.md");
     let begin = format!("```{language}\n");
-    let blocks = text.split(&begin[..]).skip(1).filter_map(|rest| Some(rest.split_once("```")?.0));
-    blocks.filter(|block| !block.contains("spark.read")).collect()
+    let blocks = text
+        .split(&begin[..])
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once("```")?.0));
+    blocks
+        .filter(|block| !block.contains("spark.read"))
+        .collect()
 }
 
 #[test]
 fn the_examples_of_the_docs_work() {
-    let Some(python) = python("duckdb, pandas, pyarrow") else { return };
+    let Some(python) = python("duckdb, pandas, pyarrow") else {
+        return;
+    };
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = dir(tmpfs(ground.join("top")).join("directory"));
@@ -311,19 +399,33 @@ fn the_examples_of_the_docs_work() {
             file(top.join("the largest.txt"), 123_456);
             catalog(&top, &ground.join("c.parquet"));
             let ran = |script: &str| {
-                let printed = tool(Command::new(&python).args(["-c", script]).current_dir(ground));
+                let printed = tool(
+                    Command::new(&python)
+                        .args(["-c", script])
+                        .current_dir(ground),
+                );
                 String::from_utf8(printed).unwrap()
             };
             for example in examples("sql") {
                 for query in example.split(';').filter(|query| !query.trim().is_empty()) {
-                    let printed = ran(&format!("import duckdb\nprint(duckdb.sql(\"\"\"{query}\"\"\"))"));
-                    assert!(!query.contains("size DESC") || printed.contains("the largest.txt"), "{query}\n{printed}");
+                    let printed = ran(&format!(
+                        "import duckdb\nprint(duckdb.sql(\"\"\"{query}\"\"\"))"
+                    ));
+                    assert!(
+                        !query.contains("size DESC") || printed.contains("the largest.txt"),
+                        "{query}\n{printed}"
+                    );
                     assert!(!printed.trim().is_empty(), "{query}");
                 }
             }
-            let [pandas] = examples("python")[..] else { panic!("one example for pandas") };
+            let [pandas] = examples("python")[..] else {
+                panic!("one example for pandas")
+            };
             let printed = ran(pandas);
-            assert!(printed.contains("the largest.txt") && printed.contains("123456"), "{printed}");
+            assert!(
+                printed.contains("the largest.txt") && printed.contains("123456"),
+                "{printed}"
+            );
         });
     }
 }
@@ -336,20 +438,41 @@ print(pyarrow.parquet.read_table(sys.argv[1], page_checksum_verification=True).n
 /// Each page has a checksum that others know, too.
 #[test]
 fn pyarrow_sees_that_a_page_is_damaged() {
-    let Some(python) = python("pyarrow") else { return };
+    let Some(python) = python("pyarrow") else {
+        return;
+    };
     let place = tempfile::tempdir().unwrap();
-    let (top, to) = (dir(place.path().join("top")), place.path().join("catalog.parquet"));
+    let (top, to) = (
+        dir(place.path().join("top")),
+        place.path().join("catalog.parquet"),
+    );
     for n in 1..=500u64 {
-        file(top.join(format!("{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))), 0);
+        file(
+            top.join(format!("{:016x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
+            0,
+        );
     }
     catalog(&top, &to);
-    let check = || Command::new(&python).args(["-c", CHECK]).arg(&to).output().unwrap();
+    let check = || {
+        Command::new(&python)
+            .args(["-c", CHECK])
+            .arg(&to)
+            .output()
+            .unwrap()
+    };
     let sound = check();
-    assert_eq!(String::from_utf8_lossy(&sound.stdout).trim(), "501", "{sound:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&sound.stdout).trim(),
+        "501",
+        "{sound:?}"
+    );
     // Among the names, which nothing makes much smaller.
     let mut bytes = fs::read(&to).unwrap();
     bytes[3000] ^= 1;
     fs::write(&to, bytes).unwrap();
     let damaged = check();
-    assert!(!damaged.status.success() && String::from_utf8_lossy(&damaged.stderr).contains("CRC"), "{damaged:?}");
+    assert!(
+        !damaged.status.success() && String::from_utf8_lossy(&damaged.stderr).contains("CRC"),
+        "{damaged:?}"
+    );
 }

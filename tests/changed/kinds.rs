@@ -6,7 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps, XattrFlags, lsetxattr, renameat_with, utimensat};
+use rustix::fs::{
+    AtFlags, CWD, RenameFlags, Timespec, Timestamps, XattrFlags, lsetxattr, renameat_with,
+    utimensat,
+};
 
 use super::since::{Change, catalog, changed, changes, expect, on_each_kind, since};
 use crate::support::build::{bush, dir, file, name, odd_names};
@@ -33,12 +36,22 @@ fn nothing() {
             grow(top, 1, 300);
             let to = catalog(top, to);
             let before = fs::read(&to).unwrap();
-            for more in [&["--json"][..], &["--json", "--engine", "stat"], &["--json", "--engine", "threads"]] {
+            for more in [
+                &["--json"][..],
+                &["--json", "--engine", "stat"],
+                &["--json", "--engine", "threads"],
+            ] {
                 let value = changed(top, &to, more).exits(0).json();
                 assert_eq!(value["result"]["unchanged"], true, "{kind}: {value}");
-                assert_eq!(value["result"]["entries"].as_array().unwrap().len(), 0, "{kind}");
+                assert_eq!(
+                    value["result"]["entries"].as_array().unwrap().len(),
+                    0,
+                    "{kind}"
+                );
             }
-            for format in ["paths", "paths0", "ndjson", "restic", "borg", "rsync", "tar"] {
+            for format in [
+                "paths", "paths0", "ndjson", "restic", "borg", "rsync", "tar",
+            ] {
                 let ran = changed(top, &to, &["--format", format]).exits(0);
                 assert!(ran.stdout.is_empty(), "{kind}: {ran}");
             }
@@ -57,7 +70,10 @@ fn nothing_costs_next_to_nothing_where_the_file_system_can_tell() {
             let value = changed(top, &to, &["--json"]).exits(0).json();
             let total: u64 = calls(&value["gates"]).values().sum();
             assert_eq!(value["result"]["unchanged"], true, "{kind}");
-            assert!(kind == "tmpfs" || total < 400, "{kind}: {total} calls: {value}");
+            assert!(
+                kind == "tmpfs" || total < 400,
+                "{kind}: {total} calls: {value}"
+            );
         });
     }
 }
@@ -89,15 +105,30 @@ fn each_kind_of_change() {
             fs::set_permissions(at("mode"), Permissions::from_mode(0o600)).unwrap();
             std::os::unix::fs::chown(at("owner"), Some(7), None).unwrap();
             let times = Timestamps {
-                last_access: Timespec { tv_sec: 1, tv_nsec: 1 },
-                last_modification: Timespec { tv_sec: 1, tv_nsec: 1 },
+                last_access: Timespec {
+                    tv_sec: 1,
+                    tv_nsec: 1,
+                },
+                last_modification: Timespec {
+                    tv_sec: 1,
+                    tv_nsec: 1,
+                },
             };
             utimensat(CWD, at("touched"), &times, AtFlags::empty()).unwrap();
-            lsetxattr(at("attribute"), "trusted.new", b"value", XattrFlags::empty()).unwrap();
+            lsetxattr(
+                at("attribute"),
+                "trusted.new",
+                b"value",
+                XattrFlags::empty(),
+            )
+            .unwrap();
             // As long as it was, and with its old time of change.
             let status = fs::metadata(at("rewritten")).unwrap();
             fs::write(at("rewritten"), [1; 100]).unwrap();
-            fs::File::open(at("rewritten")).unwrap().set_modified(status.modified().unwrap()).unwrap();
+            fs::File::open(at("rewritten"))
+                .unwrap()
+                .set_modified(status.modified().unwrap())
+                .unwrap();
             fs::remove_file(at("goes")).unwrap();
             fs::rename(at("moves"), at("moved")).unwrap();
             fs::hard_link(at("linked"), at("second name")).unwrap();
@@ -123,7 +154,10 @@ fn each_kind_of_change() {
             ]);
             // Of what another was renamed over, it may be said that it was removed.
             expected.extend(
-                found.iter().filter(|change| **change == ("removed".to_owned(), "d/under".into(), None)).cloned(),
+                found
+                    .iter()
+                    .filter(|change| **change == ("removed".to_owned(), "d/under".into(), None))
+                    .cloned(),
             );
             assert_eq!(found, expected, "{kind}");
             let whole = since(top, &to);
@@ -148,7 +182,14 @@ fn directories_are_renamed_with_what_is_in_them() {
             fs::rename(top.join("c/moved/inner"), top.join("c/moved/within")).unwrap();
             fs::write(top.join("c/moved/f1"), "new contents").unwrap();
             fs::remove_file(top.join("c/moved/f2")).unwrap();
-            renameat_with(CWD, top.join("a/d1"), CWD, top.join("b/d1"), RenameFlags::EXCHANGE).unwrap();
+            renameat_with(
+                CWD,
+                top.join("a/d1"),
+                CWD,
+                top.join("b/d1"),
+                RenameFlags::EXCHANGE,
+            )
+            .unwrap();
             let found = but_for_directories(since(top, &to), top);
             let expected = expect([
                 ("renamed", "c/moved <- a/d0"),
@@ -174,7 +215,14 @@ fn what_was_where_another_directory_is_now_is_removed() {
             }
             let to = catalog(top, to);
             fs::remove_file(top.join("a/both")).unwrap();
-            renameat_with(CWD, top.join("a"), CWD, top.join("b"), RenameFlags::EXCHANGE).unwrap();
+            renameat_with(
+                CWD,
+                top.join("a"),
+                CWD,
+                top.join("b"),
+                RenameFlags::EXCHANGE,
+            )
+            .unwrap();
             fs::remove_dir_all(top.join("gone")).unwrap();
             fs::rename(top.join("comes"), top.join("gone")).unwrap();
             fs::remove_dir_all(top.join("away/within")).unwrap();
@@ -216,13 +264,25 @@ fn files_of_many_names_go_with_their_directories() {
             }
             let to = catalog(top, to);
             let backup = |n: u32| top.join(format!("daily.{n}"));
-            (0..3).rev().for_each(|n| fs::rename(backup(n), backup(n + 1)).unwrap());
+            (0..3)
+                .rev()
+                .for_each(|n| fs::rename(backup(n), backup(n + 1)).unwrap());
             let expected = (0..3).map(|n| ("renamed", format!("daily.{} <- daily.{n}", n + 1)));
             let expected: Vec<_> = expected.collect();
-            let expected = expect(expected.iter().map(|(change, path)| (*change, path.as_str())));
+            let expected = expect(
+                expected
+                    .iter()
+                    .map(|(change, path)| (*change, path.as_str())),
+            );
             for engine in [&[][..], &["--engine", "stat"], &["--engine", "threads"]] {
-                let json = changed(top, &to, &[engine, &["--json"]].concat()).exits(0).json();
-                assert_eq!(but_for_directories(changes(&json), top), expected, "{kind}, {engine:?}");
+                let json = changed(top, &to, &[engine, &["--json"]].concat())
+                    .exits(0)
+                    .json();
+                assert_eq!(
+                    but_for_directories(changes(&json), top),
+                    expected,
+                    "{kind}, {engine:?}"
+                );
             }
         });
     }
@@ -240,11 +300,14 @@ fn what_comes_into_the_tree_and_leaves_it() {
             fs::rename(top.join("leaves"), outside.join("left")).unwrap();
             let found = but_for_directories(since(top, &to), top);
             let each = |change: &str, at: &str| {
-                let names = ["", "/d0", "/d0/f0", "/d0/f1", "/d0/f2"].map(|below| format!("{at}{below}"));
+                let names =
+                    ["", "/d0", "/d0/f0", "/d0/f1", "/d0/f2"].map(|below| format!("{at}{below}"));
                 names.map(|name| (change.to_owned(), PathBuf::from(name), None))
             };
-            let expected: BTreeSet<Change> =
-                each("added", "came").into_iter().chain(each("removed", "leaves")).collect();
+            let expected: BTreeSet<Change> = each("added", "came")
+                .into_iter()
+                .chain(each("removed", "leaves"))
+                .collect();
             assert_eq!(found, expected, "{kind}");
         });
     }
@@ -262,10 +325,16 @@ fn odd_names_are_whole() {
             for odd in odd_names() {
                 file(top.join("added").join(name(&odd)), 1);
             }
-            let added: BTreeSet<PathBuf> =
-                since(top, &to).into_iter().filter(|(change, ..)| change == "added").map(|(_, path, _)| path).collect();
-            let expected =
-                odd_names().iter().map(|odd| Path::new("added").join(name(odd))).chain(["added".into()]).collect();
+            let added: BTreeSet<PathBuf> = since(top, &to)
+                .into_iter()
+                .filter(|(change, ..)| change == "added")
+                .map(|(_, path, _)| path)
+                .collect();
+            let expected = odd_names()
+                .iter()
+                .map(|odd| Path::new("added").join(name(odd)))
+                .chain(["added".into()])
+                .collect();
             assert_eq!(added, expected, "{kind}");
             let ran = changed(top, &to, &["--format", "paths0"]).exits(0);
             let told: BTreeSet<&[u8]> = ran.stdout.split(|&b| b == 0).collect();
@@ -303,7 +372,8 @@ fn update_goes_on_from_now() {
     }
 }
 
-/// btrfs tells what was written. A subvolume that has come has a tree of its own, so everything is walked.
+/// btrfs tells what was written. A subvolume that has come has a tree of its own, so everything is
+/// walked.
 #[test]
 fn on_btrfs_only_what_was_written_is_looked_at() {
     if require(&DISK) {
@@ -320,18 +390,30 @@ fn on_btrfs_only_what_was_written_is_looked_at() {
             let value = changed(top, &to, &["--json"]).exits(0).json();
             let total: u64 = calls(&value["gates"]).values().sum();
             assert!(total < 700, "{total} calls for 4000 entries: {value}");
-            let walked = changed(top, &to, &["--json", "--engine", "stat"]).exits(0).json();
+            let walked = changed(top, &to, &["--json", "--engine", "stat"])
+                .exits(0)
+                .json();
             assert_eq!(changes(&value), changes(&walked));
             subvolume(&top.join("d11/subvolume"), None);
             file(top.join("d11/subvolume/file"), 1);
             let value = changed(top, &to, &["--json"]).exits(0).json();
-            assert!(!value["result"]["why"].as_str().unwrap().contains("written after"), "{value}");
-            assert!(changes(&value).contains(&("added".to_owned(), "d11/subvolume/file".into(), None)), "{value}");
+            assert!(
+                !value["result"]["why"]
+                    .as_str()
+                    .unwrap()
+                    .contains("written after"),
+                "{value}"
+            );
+            assert!(
+                changes(&value).contains(&("added".to_owned(), "d11/subvolume/file".into(), None)),
+                "{value}"
+            );
         });
     }
 }
 
-/// Where a subvolume was, a snapshot has an empty directory, which btrfs makes anew for whoever looks: that is no change.
+/// Where a subvolume was, a snapshot has an empty directory, which btrfs makes anew for whoever
+/// looks: that is no change.
 #[test]
 fn what_stands_in_a_snapshot_for_a_subvolume_does_not_change() {
     if require(&DISK) {
@@ -346,7 +428,9 @@ fn what_stands_in_a_snapshot_for_a_subvolume_does_not_change() {
                 settle(top);
                 let to = catalog(top, to);
                 for engine in ["stat", "threads", "btrfs"] {
-                    let value = changed(top, &to, &["--engine", engine, "--json"]).exits(0).json();
+                    let value = changed(top, &to, &["--engine", engine, "--json"])
+                        .exits(0)
+                        .json();
                     assert_eq!(changes(&value), BTreeSet::new(), "{engine}: {value}");
                     let why = value["result"]["why"].as_str().unwrap();
                     assert!(!why.contains("one by one"), "{engine}: {why}");

@@ -1,4 +1,5 @@
-//! What is told, carried out on what was there, gives what is there now: after thousands of random changes.
+//! What is told, carried out on what was there, gives what is there now: after thousands of random
+//! changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
@@ -11,24 +12,38 @@ use crate::support::{Need, require};
 
 /// How many rounds; FATHOM_ROUNDS=50 is what counts before a release.
 fn rounds() -> usize {
-    std::env::var("FATHOM_ROUNDS").map_or(5, |rounds| rounds.parse().expect("FATHOM_ROUNDS is a number"))
+    std::env::var("FATHOM_ROUNDS").map_or(5, |rounds| {
+        rounds.parse().expect("FATHOM_ROUNDS is a number")
+    })
 }
 
 /// The names below the top; the top itself is `.`.
 fn names(census: &Census, top: &Path) -> BTreeMap<PathBuf, Entry> {
     let below = |path: &[u8]| {
-        let path = Path::new(std::ffi::OsStr::from_bytes(path)).strip_prefix(top).unwrap();
-        if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() }
+        let path = Path::new(std::ffi::OsStr::from_bytes(path))
+            .strip_prefix(top)
+            .unwrap();
+        if path.as_os_str().is_empty() {
+            PathBuf::from(".")
+        } else {
+            path.to_owned()
+        }
     };
-    census.iter().map(|(path, entry)| (below(path), entry.clone())).collect()
+    census
+        .iter()
+        .map(|(path, entry)| (below(path), entry.clone()))
+        .collect()
 }
 
-/// Where what was at `old` is now, by what is told of it and of the directories above it; `None` if it was removed.
+/// Where what was at `old` is now, by what is told of it and of the directories above it; `None` if
+/// it was removed.
 fn now(old: &Path, removed: &BTreeSet<&Path>, renamed: &BTreeMap<&Path, &Path>) -> Option<PathBuf> {
     if removed.contains(old) {
         return None;
     }
-    let moved = old.ancestors().find_map(|above| renamed.get(above).map(|to| (above, to)));
+    let moved = old
+        .ancestors()
+        .find_map(|above| renamed.get(above).map(|to| (above, to)));
     Some(match moved {
         Some((above, to)) if above == old => to.to_path_buf(),
         Some((above, to)) => to.join(old.strip_prefix(above).unwrap()),
@@ -36,21 +51,38 @@ fn now(old: &Path, removed: &BTreeSet<&Path>, renamed: &BTreeMap<&Path, &Path>) 
     })
 }
 
-/// What of an entry must not differ unprovoked. The walk itself moves atimes, and mounting gives other numbers.
+/// What of an entry must not differ unprovoked. The walk itself moves atimes, and mounting gives
+/// other numbers.
 fn lasting(entry: &Entry) -> Entry {
-    Entry { atime: String::new(), dev: String::new(), mount: 0, ..entry.clone() }
+    Entry {
+        atime: String::new(),
+        dev: String::new(),
+        mount: 0,
+        ..entry.clone()
+    }
 }
 
-fn replay(before: &BTreeMap<PathBuf, Entry>, after: &BTreeMap<PathBuf, Entry>, told: &BTreeSet<Change>, what: &str) {
+fn replay(
+    before: &BTreeMap<PathBuf, Entry>,
+    after: &BTreeMap<PathBuf, Entry>,
+    told: &BTreeSet<Change>,
+    what: &str,
+) {
     let of = |kind: &'static str| told.iter().filter(move |(change, ..)| change == kind);
     let removed: BTreeSet<&Path> = of("removed").map(|(_, path, _)| path.as_path()).collect();
-    let renamed: BTreeMap<&Path, &Path> =
-        of("renamed").map(|(_, path, from)| (from.as_deref().unwrap(), path.as_path())).collect();
+    let renamed: BTreeMap<&Path, &Path> = of("renamed")
+        .map(|(_, path, from)| (from.as_deref().unwrap(), path.as_path()))
+        .collect();
     let said: BTreeSet<&Path> = told.iter().map(|(_, path, _)| path.as_path()).collect();
     // At a path that something has left, something else may be: that has changed there.
-    let mut replayed: BTreeSet<PathBuf> = of("added").chain(of("changed")).map(|(_, path, _)| path.clone()).collect();
+    let mut replayed: BTreeSet<PathBuf> = of("added")
+        .chain(of("changed"))
+        .map(|(_, path, _)| path.clone())
+        .collect();
     for (old, was) in before {
-        let Some(new) = now(old, &removed, &renamed) else { continue };
+        let Some(new) = now(old, &removed, &renamed) else {
+            continue;
+        };
         if let Some(is) = after.get(&new) {
             assert!(
                 lasting(is) == lasting(was) || said.contains(new.as_path()),
@@ -64,15 +96,23 @@ fn replay(before: &BTreeMap<PathBuf, Entry>, after: &BTreeMap<PathBuf, Entry>, t
     let differ: Vec<_> = is.symmetric_difference(&replayed).take(6).collect();
     let explained = differ.iter().map(|path| {
         let inode = |in_it: &BTreeMap<PathBuf, Entry>| {
-            in_it.get(*path).map(|entry| (entry.kind.clone(), entry.ino, entry.nlink))
+            in_it
+                .get(*path)
+                .map(|entry| (entry.kind.clone(), entry.ino, entry.nlink))
         };
         let about = told.iter().filter(|(_, at, from)| {
-            path.ancestors().any(|above| above.parent().is_some() && (at == above || from.as_deref() == Some(above)))
+            path.ancestors().any(|above| {
+                above.parent().is_some() && (at == above || from.as_deref() == Some(above))
+            })
         });
         let (was, is) = (inode(before), inode(after));
         let namesakes = |in_it: &BTreeMap<PathBuf, Entry>| {
             let ino = was.as_ref().or(is.as_ref()).map(|(_, ino, _)| *ino);
-            in_it.iter().filter(|(_, entry)| Some(entry.ino) == ino).map(|(path, _)| path.clone()).collect::<Vec<_>>()
+            in_it
+                .iter()
+                .filter(|(_, entry)| Some(entry.ino) == ino)
+                .map(|(path, _)| path.clone())
+                .collect::<Vec<_>>()
         };
         let about: Vec<_> = about.collect();
         format!(
@@ -82,18 +122,34 @@ fn replay(before: &BTreeMap<PathBuf, Entry>, after: &BTreeMap<PathBuf, Entry>, t
         )
     });
     let explained: String = explained.collect();
-    assert!(differ.is_empty(), "{what}, of {} entries: {explained}", is.len());
+    assert!(
+        differ.is_empty(),
+        "{what}, of {} entries: {explained}",
+        is.len()
+    );
     for (_, path, _) in of("changed") {
-        assert!(after.contains_key(path), "{what}: {} is not there", path.display());
-        let same = before.get(path).is_some_and(|was| lasting(was) == lasting(&after[path]));
+        assert!(
+            after.contains_key(path),
+            "{what}: {} is not there",
+            path.display()
+        );
+        let same = before
+            .get(path)
+            .is_some_and(|was| lasting(was) == lasting(&after[path]));
         assert!(!same, "{what}: {} has not changed", path.display());
     }
 }
 
 #[track_caller]
 fn equal(one: &BTreeSet<Change>, other: &BTreeSet<Change>, what: &str) {
-    let (only, missing): (Vec<_>, Vec<_>) = (one.difference(other).collect(), other.difference(one).collect());
-    assert!(only.is_empty() && missing.is_empty(), "{what}: {only:?}\nand not {missing:?}");
+    let (only, missing): (Vec<_>, Vec<_>) = (
+        one.difference(other).collect(),
+        other.difference(one).collect(),
+    );
+    assert!(
+        only.is_empty() && missing.is_empty(),
+        "{what}: {only:?}\nand not {missing:?}"
+    );
 }
 
 #[test]
@@ -111,14 +167,26 @@ fn where_all_names_are_taken_again_too() {
                 settle(top);
                 let after = names(&census(top), top);
                 let value = changed(top, to, &["--json"]).exits(0).json();
-                quickly += usize::from(value["result"]["why"].as_str().unwrap().starts_with("only "));
+                quickly += usize::from(
+                    value["result"]["why"]
+                        .as_str()
+                        .unwrap()
+                        .starts_with("only "),
+                );
                 let told = changes(&value);
                 replay(&before, &after, &told, &what);
-                let plain = changes(&changed(top, to, &["--engine", "stat", "--json"]).exits(0).json());
+                let plain = changes(
+                    &changed(top, to, &["--engine", "stat", "--json"])
+                        .exits(0)
+                        .json(),
+                );
                 equal(&plain, &told, &format!("{what}, by stat"));
             }
             // btrfs and XFS tell what was written.
-            assert!(!["btrfs", "xfs"].contains(&kind) || quickly > rounds(), "{kind}: {quickly}");
+            assert!(
+                !["btrfs", "xfs"].contains(&kind) || quickly > rounds(),
+                "{kind}: {quickly}"
+            );
         });
     }
 }
@@ -147,11 +215,18 @@ fn replayed_it_gives_what_is_there() {
                 let after = names(&census(top), top);
                 replay(&before, &after, &told, &what);
                 // The same is told by a plain walk, and while the catalog is written anew.
-                let plain = changes(&changed(top, to, &["--engine", "stat", "--json"]).exits(0).json());
+                let plain = changes(
+                    &changed(top, to, &["--engine", "stat", "--json"])
+                        .exits(0)
+                        .json(),
+                );
                 equal(&plain, &told, &format!("{what}, by stat"));
                 // Those that were carried along are named for tools that know of no renames.
                 let names = |more: &[&str]| changed(top, to, more).exits(0).stdout;
-                let (best, stat) = (names(&["--format", "tar"]), names(&["--format", "tar", "--engine", "stat"]));
+                let (best, stat) = (
+                    names(&["--format", "tar"]),
+                    names(&["--format", "tar", "--engine", "stat"]),
+                );
                 assert!(best == stat, "{what}, --format tar");
                 let updated = changes(&changed(top, to, &["--update", "--json"]).exits(0).json());
                 equal(&updated, &told, &format!("{what}, with --update"));

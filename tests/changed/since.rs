@@ -34,12 +34,20 @@ pub(crate) fn changes(value: &Value) -> BTreeSet<Change> {
     let entries = result["entries"].as_array().unwrap();
     let change = |entry: &Value| {
         let from = entry.get("from").map(|_| path(entry, "from"));
-        (entry["change"].as_str().unwrap().to_owned(), path(entry, "path"), from)
+        (
+            entry["change"].as_str().unwrap().to_owned(),
+            path(entry, "path"),
+            from,
+        )
     };
     let found: BTreeSet<Change> = entries.iter().map(change).collect();
     assert_eq!(found.len(), entries.len(), "something is given twice");
     for kind in ["added", "changed", "removed", "renamed"] {
-        assert_eq!(result[kind], found.iter().filter(|(change, ..)| change == kind).count(), "{kind}");
+        assert_eq!(
+            result[kind],
+            found.iter().filter(|(change, ..)| change == kind).count(),
+            "{kind}"
+        );
     }
     assert_eq!(result["unchanged"], found.is_empty());
     found
@@ -53,23 +61,34 @@ pub(crate) fn since(top: &Path, catalog: &Path) -> BTreeSet<Change> {
 /// Changes from a list of words and paths.
 pub(crate) fn expect<'a>(list: impl IntoIterator<Item = (&'a str, &'a str)>) -> BTreeSet<Change> {
     let one = |(change, path): (&str, &str)| match path.split_once(" <- ") {
-        Some((path, from)) => (change.to_owned(), PathBuf::from(path), Some(PathBuf::from(from))),
+        Some((path, from)) => (
+            change.to_owned(),
+            PathBuf::from(path),
+            Some(PathBuf::from(from)),
+        ),
         None => (change.to_owned(), PathBuf::from(path), None),
     };
     list.into_iter().map(one).collect()
 }
 
-/// Runs on a file system of each kind: the directory `tree` in it, and a place for catalogs outside it.
+/// Runs on a file system of each kind: the directory `tree` in it, and a place for catalogs outside
+/// it.
 pub(crate) fn on_each_kind(look: impl Fn(&Path, &Path, &str) + Sync) {
     for kind in ["tmpfs", "ext4", "xfs", "btrfs"] {
         in_namespace(|ground| {
             let at = dir(ground.join("disk"));
-            let make = [EXT4[0], XFS[0], BTRFS[0]].into_iter().find(|make| make.fstype == kind);
+            let make = [EXT4[0], XFS[0], BTRFS[0]]
+                .into_iter()
+                .find(|make| make.fstype == kind);
             match make {
                 Some(make) => assert!(mounted(make, &at)),
                 None => mount("still", &at, "tmpfs", MountFlags::NOATIME, c"mode=755").unwrap(),
             }
-            look(&dir(at.join("tree")), &dir(ground.join("out")).join("catalog"), kind);
+            look(
+                &dir(at.join("tree")),
+                &dir(ground.join("out")).join("catalog"),
+                kind,
+            );
             settle(&at);
         });
     }

@@ -25,7 +25,12 @@ fn what_changes_in_the_tick_of_the_catalog() {
                     found.contains(&("changed".to_owned(), "hot".into(), None)),
                     "{kind}, round {round}: {found:?}"
                 );
-                assert!(found.iter().all(|(_, path, _)| path.to_str() != Some("cold")), "{kind}: {found:?}");
+                assert!(
+                    found
+                        .iter()
+                        .all(|(_, path, _)| path.to_str() != Some("cold")),
+                    "{kind}: {found:?}"
+                );
             }
         });
     }
@@ -47,12 +52,17 @@ fn changes_in_quick_succession() {
     }
 }
 
-/// The clock was set back, then the file was written: its ctime is older than the catalog's, by years.
+/// The clock was set back, then the file was written: its ctime is older than the catalog's, by
+/// years.
 #[test]
 fn a_clock_that_goes_back() {
     if require(&[Need::Root, Need::Loop, Need::Program("debugfs")]) {
         in_namespace(|ground| {
-            let (disk, at, to) = (ground.join("image"), dir(ground.join("disk")), ground.join("catalog"));
+            let (disk, at, to) = (
+                ground.join("image"),
+                dir(ground.join("disk")),
+                ground.join("catalog"),
+            );
             image(EXT4[0], 64, &disk);
             let mount = || assert!(mount_image(EXT4[0], &disk, &at, MountFlags::NOATIME));
             mount();
@@ -64,29 +74,46 @@ fn a_clock_that_goes_back() {
             unmount_whole(&at);
             set_back(&disk, "/tree/second");
             mount();
-            assert_eq!(since(&at.join("tree"), &to), expect([("changed", "second")]));
+            assert_eq!(
+                since(&at.join("tree"), &to),
+                expect([("changed", "second")])
+            );
         });
     }
 }
 
-/// The same image on another loop device, mounted again: another device number, another mount id, the same files.
+/// The same image on another loop device, mounted again: another device number, another mount id,
+/// the same files.
 #[test]
 fn a_device_number_that_changes() {
     if require(&[Need::Root, Need::Loop]) {
         for make in [EXT4[0], XFS[0], BTRFS[0]] {
             in_namespace(|ground| {
-                let (disk, at, to) = (ground.join("image"), dir(ground.join("disk")), ground.join("catalog"));
+                let (disk, at, to) = (
+                    ground.join("image"),
+                    dir(ground.join("disk")),
+                    ground.join("catalog"),
+                );
                 image(make, 400, &disk);
                 assert!(mount_image(make, &disk, &at, MountFlags::NOATIME));
                 grow(&dir(at.join("tree")), 1, 100);
                 catalog(&at.join("tree"), &to);
                 unmount_whole(&at);
                 mount_elsewhere(make, &disk, &at);
-                assert_eq!(since(&at.join("tree"), &to), BTreeSet::new(), "{}", make.fstype);
+                assert_eq!(
+                    since(&at.join("tree"), &to),
+                    BTreeSet::new(),
+                    "{}",
+                    make.fstype
+                );
                 fs::rename(at.join("tree/wide"), at.join("tree/narrow")).unwrap();
                 let found = since(&at.join("tree"), &to);
                 let renamed = expect([("renamed", "narrow <- wide")]);
-                assert!(found.is_superset(&renamed) && found.len() <= 3, "{}: {found:?}", make.fstype);
+                assert!(
+                    found.is_superset(&renamed) && found.len() <= 3,
+                    "{}: {found:?}",
+                    make.fstype
+                );
             });
         }
     }
@@ -98,18 +125,25 @@ fn mounts_within_the_tree() {
     if require(&[Need::Root, Need::Loop]) {
         on_each_kind(|top, to, kind| {
             let inner = dir(top.join("inner"));
-            rustix::mount::mount("inner", &inner, "tmpfs", MountFlags::NOATIME, c"mode=755").unwrap();
+            rustix::mount::mount("inner", &inner, "tmpfs", MountFlags::NOATIME, c"mode=755")
+                .unwrap();
             grow(&dir(inner.join("tree")), 1, 50);
             file(top.join("plain"), 10);
             catalog(top, to);
             assert_eq!(since(top, to), BTreeSet::new(), "{kind}");
             fs::write(inner.join("tree/wide/new"), "").unwrap();
             let found = since(top, to);
-            assert!(found.is_superset(&expect([("added", "inner/tree/wide/new")])), "{kind}: {found:?}");
+            assert!(
+                found.is_superset(&expect([("added", "inner/tree/wide/new")])),
+                "{kind}: {found:?}"
+            );
             assert_eq!(found.len(), 2, "{kind}: {found:?}");
             unmount(&inner);
             let value = changed(top, to, &["--json"]).json();
-            assert_eq!(value["result"]["unchanged"], false, "{kind}: what was mounted is not there");
+            assert_eq!(
+                value["result"]["unchanged"], false,
+                "{kind}: what was mounted is not there"
+            );
         });
     }
 }

@@ -1,4 +1,5 @@
-//! What feeds other tools, fed to them: with what has changed, an old copy becomes as the tree is now.
+//! What feeds other tools, fed to them: with what has changed, an old copy becomes as the tree is
+//! now.
 
 use std::fs;
 use std::io::Write;
@@ -40,7 +41,10 @@ fn is_there(top: &Path, copy: &Path) {
     while let Some(below) = unread.pop() {
         for entry in fs::read_dir(top.join(&below)).unwrap() {
             let path = below.join(entry.unwrap().file_name());
-            let (old, new) = (top.join(&path).symlink_metadata().unwrap(), copy.join(&path).symlink_metadata());
+            let (old, new) = (
+                top.join(&path).symlink_metadata().unwrap(),
+                copy.join(&path).symlink_metadata(),
+            );
             let new = new.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             assert_eq!(old.mode(), new.mode(), "{}", path.display());
             if old.is_dir() {
@@ -61,16 +65,31 @@ fn is_there(top: &Path, copy: &Path) {
 
 /// What `--format` prints, given to a tool on its standard input.
 fn feed(list: &[u8], command: &mut Command) {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(list).unwrap();
     let out = child.wait_with_output().unwrap();
-    assert!(out.status.success(), "{command:?}: {}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
 }
 
 fn list(top: &Path, to: &Path, format: &str) -> Vec<u8> {
     let list = changed(top, to, &["--format", format]).exits(0).stdout;
-    assert!(!list.windows(4).any(|window| window == b"goes"), "what was removed is in the list");
-    assert!(!list.windows(4).any(|window| window == b"calm"), "what has not changed is in the list");
+    assert!(
+        !list.windows(4).any(|window| window == b"goes"),
+        "what was removed is in the list"
+    );
+    assert!(
+        !list.windows(4).any(|window| window == b"calm"),
+        "what has not changed is in the list"
+    );
     list
 }
 
@@ -82,8 +101,22 @@ fn tar_takes_it() {
             let archive = ground.join("archive.tar");
             let list = list(&top, &to, "tar");
             let mut tar = Command::new("tar");
-            feed(&list, tar.arg("-C").arg(&top).arg("-cf").arg(&archive).args(["--no-recursion", "--null", "-T", "-"]));
-            tool(Command::new("tar").arg("-C").arg(&copy).arg("-xpf").arg(&archive));
+            feed(
+                &list,
+                tar.arg("-C").arg(&top).arg("-cf").arg(&archive).args([
+                    "--no-recursion",
+                    "--null",
+                    "-T",
+                    "-",
+                ]),
+            );
+            tool(
+                Command::new("tar")
+                    .arg("-C")
+                    .arg(&copy)
+                    .arg("-xpf")
+                    .arg(&archive),
+            );
             is_there(&top, &copy);
         });
     }
@@ -95,7 +128,13 @@ fn rsync_takes_it() {
         in_namespace(|ground| {
             let (top, to, copy) = scene(ground);
             let list = list(&top, &to, "rsync");
-            feed(&list, Command::new("rsync").args(["-a", "--from0", "--files-from=-"]).arg(&top).arg(&copy));
+            feed(
+                &list,
+                Command::new("rsync")
+                    .args(["-a", "--from0", "--files-from=-"])
+                    .arg(&top)
+                    .arg(&copy),
+            );
             is_there(&top, &copy);
         });
     }
@@ -126,7 +165,12 @@ fn restic_takes_it() {
             // restic keeps whole names, or those below where it ran.
             let inside = out.join(top.strip_prefix("/").unwrap());
             let restored = if inside.is_dir() { inside } else { out };
-            tool(Command::new("cp").arg("-a").arg(restored.join(".")).arg(&copy));
+            tool(
+                Command::new("cp")
+                    .arg("-a")
+                    .arg(restored.join("."))
+                    .arg(&copy),
+            );
             is_there(&top, &copy);
         });
     }
@@ -140,16 +184,31 @@ fn borg_takes_it() {
             let repository = ground.join("repository");
             let borg = |at: &Path| {
                 let mut borg = Command::new("borg");
-                borg.env("BORG_BASE_DIR", ground.join("borg")).env("LC_ALL", "C.UTF-8").current_dir(at);
+                borg.env("BORG_BASE_DIR", ground.join("borg"))
+                    .env("LC_ALL", "C.UTF-8")
+                    .current_dir(at);
                 borg
             };
             let to_archive = format!("{}::one", repository.display());
-            let done = borg(&top).args(["init", "-e", "none"]).arg(&repository).status().unwrap();
+            let done = borg(&top)
+                .args(["init", "-e", "none"])
+                .arg(&repository)
+                .status()
+                .unwrap();
             assert!(done.success());
             let mut create = borg(&top);
-            create.args(["create", "--paths-from-stdin", "--paths-delimiter", r"\0"]).arg(&to_archive);
+            create
+                .args(["create", "--paths-from-stdin", "--paths-delimiter", r"\0"])
+                .arg(&to_archive);
             feed(&list(&top, &to, "borg"), &mut create);
-            assert!(borg(&copy).arg("extract").arg(&to_archive).status().unwrap().success());
+            assert!(
+                borg(&copy)
+                    .arg("extract")
+                    .arg(&to_archive)
+                    .status()
+                    .unwrap()
+                    .success()
+            );
             is_there(&top, &copy);
         });
     }

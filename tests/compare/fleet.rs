@@ -11,10 +11,14 @@ const PAGE: &str = include_str!("../../docs/fleet.md");
 /// What the page has in blocks of this kind.
 fn blocks(kind: &str) -> Vec<&'static str> {
     let begin = format!("```{kind}\n");
-    PAGE.split(&begin[..]).skip(1).map(|rest| rest.split("```\n").next().unwrap()).collect()
+    PAGE.split(&begin[..])
+        .skip(1)
+        .map(|rest| rest.split("```\n").next().unwrap())
+        .collect()
 }
 
-/// A directory to work in, with stand-ins for what reaches other machines on its path, and what is on each machine.
+/// A directory to work in, with stand-ins for what reaches other machines on its path, and what is
+/// on each machine.
 struct Ground(tempfile::TempDir);
 
 impl Ground {
@@ -29,9 +33,16 @@ impl Ground {
         let tree = tree.display();
         std::fs::create_dir(ground.path("bin")).unwrap();
         // /srv is the tree.
-        ground.script("fathom", &format!("exec '{program}' \"${{@/#\\/srv/{tree}}}\""));
-        ground.script("find", &format!("exec /usr/bin/find \"${{@/#\\/srv/{tree}}}\""));
-        // The machine `down` does not answer. As ssh does it, what is run there is one line for a shell.
+        ground.script(
+            "fathom",
+            &format!("exec '{program}' \"${{@/#\\/srv/{tree}}}\""),
+        );
+        ground.script(
+            "find",
+            &format!("exec /usr/bin/find \"${{@/#\\/srv/{tree}}}\""),
+        );
+        // The machine `down` does not answer. As ssh does it, what is run there is one line for a
+        // shell.
         ground.script(
             "ssh",
             "while [ $# -gt 0 ]; do case $1 in -n) shift ;; -o) shift 2 ;; *) break ;; esac; done\n\
@@ -60,7 +71,10 @@ impl Ground {
     fn run(&self, command: &mut Command) -> Ran {
         let path = std::env::var("PATH").unwrap_or_default();
         let path = format!("{}:{path}", self.path("bin").display());
-        run(command.current_dir(self.0.path()).env("PATH", path).stdin(Stdio::null()))
+        run(command
+            .current_dir(self.0.path())
+            .env("PATH", path)
+            .stdin(Stdio::null()))
     }
 
     fn shell(&self, lines: &str) -> Ran {
@@ -68,14 +82,23 @@ impl Ground {
     }
 
     fn systems(&self) -> Vec<String> {
-        let files: Vec<PathBuf> =
-            std::fs::read_dir(self.path("hosts")).unwrap().map(|file| file.unwrap().path()).collect();
-        let files: Vec<&Path> =
-            files.iter().map(PathBuf::as_path).filter(|file| file.extension().is_some_and(|e| e == "json")).collect();
+        let files: Vec<PathBuf> = std::fs::read_dir(self.path("hosts"))
+            .unwrap()
+            .map(|file| file.unwrap().path())
+            .collect();
+        let files: Vec<&Path> = files
+            .iter()
+            .map(PathBuf::as_path)
+            .filter(|file| file.extension().is_some_and(|e| e == "json"))
+            .collect();
         let value = compare_json(&files);
-        let systems = value["result"]["comparisons"][0]["systems"].as_array().unwrap();
-        let mut systems: Vec<String> =
-            systems.iter().map(|system| system["system"].as_str().unwrap().to_owned()).collect();
+        let systems = value["result"]["comparisons"][0]["systems"]
+            .as_array()
+            .unwrap();
+        let mut systems: Vec<String> = systems
+            .iter()
+            .map(|system| system["system"].as_str().unwrap().to_owned())
+            .collect();
         systems.sort();
         systems
     }
@@ -85,21 +108,49 @@ impl Ground {
 fn a_loop_of_ssh_and_the_tables_of_it() {
     let ground = Ground::new();
     let blocks = blocks("sh");
-    let ran = ground.shell(blocks.iter().find(|block| block.contains("cat > collect")).unwrap());
+    let ran = ground.shell(
+        blocks
+            .iter()
+            .find(|block| block.contains("cat > collect"))
+            .unwrap(),
+    );
     assert!(ran.stderr.contains("down: no result"), "{ran}");
     assert_eq!(ground.systems(), ["web1", "web2"]);
-    let ran = ground.shell(blocks.iter().find(|block| block.contains("--html fleet.html")).unwrap());
-    assert!(ran.code() < 2 && String::from_utf8_lossy(&ran.stdout).contains("threads/stat, 2 systems"), "{ran}");
-    assert!(std::fs::read_to_string(ground.path("fleet.html")).unwrap().contains("</html>"));
+    let ran = ground.shell(
+        blocks
+            .iter()
+            .find(|block| block.contains("--html fleet.html"))
+            .unwrap(),
+    );
+    assert!(
+        ran.code() < 2 && String::from_utf8_lossy(&ran.stdout).contains("threads/stat, 2 systems"),
+        "{ran}"
+    );
+    assert!(
+        std::fs::read_to_string(ground.path("fleet.html"))
+            .unwrap()
+            .contains("</html>")
+    );
     if require(&[Need::Program("jq")]) {
-        assert!(std::fs::read_to_string(ground.path("ratios.csv")).unwrap().starts_with("\"threads\",\"stat\",2,"));
+        assert!(
+            std::fs::read_to_string(ground.path("ratios.csv"))
+                .unwrap()
+                .starts_with("\"threads\",\"stat\",2,")
+        );
     }
 }
 
 #[test]
 fn srun_gives_a_file_for_each_node() {
     let ground = Ground::new();
-    ground.shell(blocks("sh").iter().find(|block| block.contains("srun")).unwrap()).exits(0);
+    ground
+        .shell(
+            blocks("sh")
+                .iter()
+                .find(|block| block.contains("srun"))
+                .unwrap(),
+        )
+        .exits(0);
     assert_eq!(ground.systems(), ["node1", "node2"]);
 }
 
@@ -107,10 +158,18 @@ fn srun_gives_a_file_for_each_node() {
 fn any_two_programs() {
     let ground = Ground::new();
     std::fs::write(ground.path("hosts.txt"), "web1\nweb2\n").unwrap();
-    let ran = ground.shell(blocks("sh").iter().find(|block| block.contains("cat > times")).unwrap());
+    let ran = ground.shell(
+        blocks("sh")
+            .iter()
+            .find(|block| block.contains("cat > times"))
+            .unwrap(),
+    );
     // Runs as short as these may have no user or system time.
     assert!(ran.code() < 2, "{ran}");
-    assert!(String::from_utf8_lossy(&ran.stdout).starts_with("find/fathom, 2 systems\n"), "{ran}");
+    assert!(
+        String::from_utf8_lossy(&ran.stdout).starts_with("find/fathom, 2 systems\n"),
+        "{ran}"
+    );
 }
 
 #[test]
@@ -120,10 +179,20 @@ fn a_playbook() {
     }
     let ground = Ground::new();
     std::fs::write(ground.path("fleet.yml"), blocks("yaml")[0]).unwrap();
-    std::fs::write(ground.path("inventory"), "web1 ansible_connection=local\nweb2 ansible_connection=local\n").unwrap();
+    std::fs::write(
+        ground.path("inventory"),
+        "web1 ansible_connection=local\nweb2 ansible_connection=local\n",
+    )
+    .unwrap();
     std::fs::create_dir(ground.path("hosts")).unwrap();
     let mut command = Command::new("ansible-playbook");
-    ground.run(command.args(["-i", "inventory", "fleet.yml"]).env("HOME", ground.path("."))).exits(0);
+    ground
+        .run(
+            command
+                .args(["-i", "inventory", "fleet.yml"])
+                .env("HOME", ground.path(".")),
+        )
+        .exits(0);
     assert_eq!(ground.systems(), ["web1", "web2"]);
 }
 
@@ -131,6 +200,10 @@ fn a_playbook() {
 fn every_block_of_shell_is_run() {
     let known = ["cat > collect", "srun", "cat > times", "--html fleet.html"];
     for block in blocks("sh") {
-        assert_eq!(known.iter().filter(|known| block.contains(*known)).count(), 1, "{block}");
+        assert_eq!(
+            known.iter().filter(|known| block.contains(*known)).count(),
+            1,
+            "{block}"
+        );
     }
 }

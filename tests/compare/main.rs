@@ -1,6 +1,10 @@
 //! End-to-end tests of `fathom compare`.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests build and check past the gate"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -42,6 +46,11 @@ fn compare_json(files: &[&Path]) -> Value {
 
 /// A ratio of the first comparison.
 fn ratio<'a>(value: &'a Value, of: &str) -> &'a Value {
-    let ratios = value["result"]["comparisons"][0]["ratios"].as_array().unwrap();
-    ratios.iter().find(|ratio| ratio["of"] == of).unwrap_or_else(|| panic!("no {of}: {value}"))
+    let ratios = value["result"]["comparisons"][0]["ratios"]
+        .as_array()
+        .unwrap();
+    ratios
+        .iter()
+        .find(|ratio| ratio["of"] == of)
+        .unwrap_or_else(|| panic!("no {of}: {value}"))
 }

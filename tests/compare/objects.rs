@@ -20,25 +20,43 @@ fn a_file_for_each_machine() {
     let dir = tempfile::tempdir().unwrap();
     let files = ["web1.example.org.json", "web2.json"].map(|name| dir.path().join(name));
     for file in &files {
-        std::fs::write(file, object(&["walk", "--compare", "--trials", "2", "--json"])).unwrap();
+        std::fs::write(
+            file,
+            object(&["walk", "--compare", "--trials", "2", "--json"]),
+        )
+        .unwrap();
     }
     let value = compare_json(&[&files[0], &files[1]]);
     let comparison = &value["result"]["comparisons"][0];
-    assert_eq!((&comparison["kind"], &comparison["base"]), (&"walk".into(), &"stat".into()));
+    assert_eq!(
+        (&comparison["kind"], &comparison["base"]),
+        (&"walk".into(), &"stat".into())
+    );
     let systems = comparison["systems"].as_array().unwrap();
-    assert_eq!((&systems[0]["system"], &systems[1]["system"]), (&"web1.example.org".into(), &"web2".into()));
+    assert_eq!(
+        (&systems[0]["system"], &systems[1]["system"]),
+        (&"web1.example.org".into(), &"web2".into())
+    );
     let threads = ratio(&value, "threads");
     assert_eq!(threads["systems"], 2);
     assert!(threads["real"]["mean"].as_f64().unwrap() > 0.0);
     // Calls do not vary: the ratio is that of the two files.
     let calls = |value: &Value, engine: &str| {
         let engines = value["result"]["compare"]["engines"].as_array().unwrap();
-        engines.iter().find(|one| one["engine"] == engine).unwrap()["calls"].as_f64().unwrap()
+        engines.iter().find(|one| one["engine"] == engine).unwrap()["calls"]
+            .as_f64()
+            .unwrap()
     };
     let walks: Value = serde_json::from_slice(&std::fs::read(&files[0]).unwrap()).unwrap();
-    assert_eq!(threads["each"][0]["calls"].as_f64().unwrap(), calls(&walks, "threads") / calls(&walks, "stat"));
+    assert_eq!(
+        threads["each"][0]["calls"].as_f64().unwrap(),
+        calls(&walks, "threads") / calls(&walks, "stat")
+    );
     let text = compare(&[&files[0]]);
-    assert!(text.lines().iter().any(|line| line.starts_with("calls ")), "{text}");
+    assert!(
+        text.lines().iter().any(|line| line.starts_with("calls ")),
+        "{text}"
+    );
 }
 
 #[test]
@@ -58,11 +76,23 @@ fn methods_of_finding_mounts_and_several_objects_in_a_file() {
 fn kinds_are_tables_of_their_own() {
     let dir = tempfile::tempdir().unwrap();
     let (walks, mounts) = (dir.path().join("a.json"), dir.path().join("b.json"));
-    std::fs::write(&walks, object(&["walk", "--compare", "--trials", "1", "--json"])).unwrap();
-    std::fs::write(&mounts, object(&["mounts", "--compare", "--trials", "1", "--json"])).unwrap();
+    std::fs::write(
+        &walks,
+        object(&["walk", "--compare", "--trials", "1", "--json"]),
+    )
+    .unwrap();
+    std::fs::write(
+        &mounts,
+        object(&["mounts", "--compare", "--trials", "1", "--json"]),
+    )
+    .unwrap();
     let value = compare_json(&[&walks, &figure(7), &mounts]);
-    let kinds: Vec<&Value> =
-        value["result"]["comparisons"].as_array().unwrap().iter().map(|comparison| &comparison["kind"]).collect();
+    let kinds: Vec<&Value> = value["result"]["comparisons"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|comparison| &comparison["kind"])
+        .collect();
     assert_eq!(kinds, ["walk", "csv", "mounts"]);
 }
 
@@ -70,7 +100,10 @@ fn kinds_are_tables_of_their_own() {
 fn what_was_not_compared_says_how() {
     let (_dir, path) = file("a.json", object(&["walk", "--json"]));
     let ran = compare(&[&path]).refused();
-    assert!(ran.stderr.contains("give --compare to fathom walk"), "{ran}");
+    assert!(
+        ran.stderr.contains("give --compare to fathom walk"),
+        "{ran}"
+    );
 }
 
 #[test]
@@ -84,13 +117,22 @@ fn a_file_for_each_run_of_a_machine() {
     // What was metered: twice as many calls before as after, or nearly.
     let metered = |files: usize| {
         let mut command = fathom(["account", "--json", "--", "stat", "-c", ""]);
-        run(command.args(std::iter::repeat_n("/", files)).stdin(std::process::Stdio::null()))
+        run(command
+            .args(std::iter::repeat_n("/", files))
+            .stdin(std::process::Stdio::null()))
     };
-    let account = [("web1.before.json", 200), ("web1.after.json", 100), ("web2.before.json", 200)];
+    let account = [
+        ("web1.before.json", 200),
+        ("web1.after.json", 100),
+        ("web2.before.json", 200),
+    ];
     let account = account.map(|(name, files)| keep(name, metered(files)));
     let value = compare_json(&account.each_ref().map(PathBuf::as_path));
     let comparison = &value["result"]["comparisons"][0];
-    assert_eq!((&comparison["kind"], &comparison["base"]), (&"account".into(), &"after".into()));
+    assert_eq!(
+        (&comparison["kind"], &comparison["base"]),
+        (&"account".into(), &"after".into())
+    );
     assert_eq!(comparison["systems"].as_array().unwrap().len(), 2);
     let before = ratio(&value, "before");
     // Of web2 there is nothing to hold it against.
@@ -98,16 +140,29 @@ fn a_file_for_each_run_of_a_machine() {
     let calls = before["each"][0]["calls"].as_f64().unwrap();
     assert!((1.2..2.0).contains(&calls), "{calls}");
     // On one machine, a file is called after the run.
-    let [before, after] = [("before.json", 200), ("after.json", 100)].map(|(name, files)| keep(name, metered(files)));
+    let [before, after] =
+        [("before.json", 200), ("after.json", 100)].map(|(name, files)| keep(name, metered(files)));
     let value = compare_json(&[&before, &after]);
     assert_eq!(value["result"]["comparisons"][0]["base"], "after");
     assert_eq!(
-        (&ratio(&value, "before")["systems"], ratio(&value, "before")["each"].as_array().unwrap().len()),
+        (
+            &ratio(&value, "before")["systems"],
+            ratio(&value, "before")["each"].as_array().unwrap().len()
+        ),
         (&1.into(), 1)
     );
     // What was searched.
     let searched = |files: &str| {
-        run(&mut fathom(args!["pathwalk", dir.path().join("tree"), "-c", "-t", "-r", "-f", files, "--json"]))
+        run(&mut fathom(args![
+            "pathwalk",
+            dir.path().join("tree"),
+            "-c",
+            "-t",
+            "-r",
+            "-f",
+            files,
+            "--json"
+        ]))
     };
     let one = keep("n1.small.json", searched("10"));
     let two = keep("n1.large.json", searched("20"));

@@ -7,7 +7,11 @@ fn page(files: &[&Path]) -> String {
     let page = dir.path().join("page.html");
     let ran = run(fathom(["compare"]).args(files).arg("--html").arg(&page));
     assert!(ran.code() < 2, "{ran}");
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing lies beside it");
+    assert_eq!(
+        std::fs::read_dir(dir.path()).unwrap().count(),
+        1,
+        "nothing lies beside it"
+    );
     std::fs::read_to_string(page).unwrap()
 }
 
@@ -19,7 +23,12 @@ fn elements(page: &str) -> Vec<String> {
     let body = format!("{}{}", body.0, body.1.split_once("</style>").unwrap().1);
     for tag in body.split('<').skip(1) {
         let tag = tag.split('>').next().unwrap();
-        let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap().to_owned();
+        let name = tag
+            .trim_start_matches('/')
+            .split([' ', '/'])
+            .next()
+            .unwrap()
+            .to_owned();
         if tag.starts_with('/') {
             assert_eq!(open.pop().as_ref(), Some(&name), "{seen:?}");
         } else if !EMPTY.contains(&&name[..]) {
@@ -35,9 +44,25 @@ fn elements(page: &str) -> Vec<String> {
 fn it_is_whole_and_needs_nothing_beside_it() {
     let page = page(&[&figure(7), &figure(10)]);
     let elements = elements(&page);
-    let count = |begin: &str| elements.iter().filter(|element| element.starts_with(begin)).count();
-    assert_eq!((count("table"), count("svg"), count("h1"), count("h2"), count("caption")), (4, 2, 1, 2, 4));
-    for word in ["http:", "https:", "<script", "<link", "url(", "@import", " src=", " href="] {
+    let count = |begin: &str| {
+        elements
+            .iter()
+            .filter(|element| element.starts_with(begin))
+            .count()
+    };
+    assert_eq!(
+        (
+            count("table"),
+            count("svg"),
+            count("h1"),
+            count("h2"),
+            count("caption")
+        ),
+        (4, 2, 1, 2, 4)
+    );
+    for word in [
+        "http:", "https:", "<script", "<link", "url(", "@import", " src=", " href=",
+    ] {
         assert!(!page.contains(word), "{word}");
     }
     for mean in ["10.38", "13.10", "5.03", "3.72", "3.65", "3.08"] {
@@ -63,7 +88,10 @@ fn it_is_for_phones_paper_the_dark_and_those_who_do_not_see() {
     }
     // The figure is no wider than a small phone, and gets no smaller letters there.
     let elements = elements(&page);
-    let figure = elements.iter().find(|element| element.starts_with("svg")).unwrap();
+    let figure = elements
+        .iter()
+        .find(|element| element.starts_with("svg"))
+        .unwrap();
     assert!(figure.contains("viewBox=\"0 0 340 "), "{figure}");
     // What is drawn lies within it.
     for attribute in ["cx=\"", "x1=\""] {
@@ -76,18 +104,34 @@ fn it_is_for_phones_paper_the_dark_and_those_who_do_not_see() {
 
 #[test]
 fn nothing_in_a_file_is_markup() {
-    let (_dir, path) = file("runs.csv", "host,\"<i>\"\"&'</svg>_real\",b_real\n<script>alert(1)</script>,4,2\n");
+    let (_dir, path) = file(
+        "runs.csv",
+        "host,\"<i>\"\"&'</svg>_real\",b_real\n<script>alert(1)</script>,4,2\n",
+    );
     let page = page(&[&path]);
     elements(&page);
-    assert!(!page.contains("<script") && !page.contains("<i>") && page.contains("&lt;script&gt;"), "{page}");
+    assert!(
+        !page.contains("<script") && !page.contains("<i>") && page.contains("&lt;script&gt;"),
+        "{page}"
+    );
 }
 
 #[test]
 fn it_takes_the_place_of_another_or_leaves_it() {
     let (dir, page) = file("page.html", "before");
-    run(&mut fathom(args!["compare", "/no/such/file", "--html", page])).refused();
+    run(&mut fathom(args![
+        "compare",
+        "/no/such/file",
+        "--html",
+        page
+    ]))
+    .refused();
     assert_eq!(std::fs::read_to_string(&page).unwrap(), "before");
     run(&mut fathom(args!["compare", figure(7), "--html", page])).exits(0);
-    assert!(std::fs::read_to_string(&page).unwrap().starts_with("<!DOCTYPE html>"));
+    assert!(
+        std::fs::read_to_string(&page)
+            .unwrap()
+            .starts_with("<!DOCTYPE html>")
+    );
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
 }

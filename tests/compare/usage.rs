@@ -11,16 +11,31 @@ fn what_is_wrong_is_named_with_file_and_line() {
     for (text, says) in [
         (&b""[..], "it is empty"),
         (b"a_real,b_real\n", "there are headings in it, and no runs"),
-        (b"x,y\n1,2\n", "line 1: there are no columns NAME_real, NAME_user, NAME_sys"),
+        (
+            b"x,y\n1,2\n",
+            "line 1: there are no columns NAME_real, NAME_user, NAME_sys",
+        ),
         (b"host,a_real\nx,2\n", "line 1: there are times of a only"),
-        (b"a_real,b_real\n1,2\n1,fast\n", "line 3: 'fast' is no b_real"),
+        (
+            b"a_real,b_real\n1,2\n1,fast\n",
+            "line 3: 'fast' is no b_real",
+        ),
         (b"a_real,b_real\n1,2\n1,-2\n", "line 3: '-2' is no b_real"),
         (b"a_real,b_real\n1,nan\n", "line 2: 'nan' is no b_real"),
-        (b"a_real,b_real\n1,2,3\n", "line 2: it has 3 cells, and the headings are 2"),
-        (b"a_real,b_real\n1,\"2\n", "line 2: a quote in it is not closed"),
+        (
+            b"a_real,b_real\n1,2,3\n",
+            "line 2: it has 3 cells, and the headings are 2",
+        ),
+        (
+            b"a_real,b_real\n1,\"2\n",
+            "line 2: a quote in it is not closed",
+        ),
         (b"a_real,b_real\n1,2\n\xff,2\n", "line 3: it is not UTF-8"),
         (b"\xff\xfea\0_\0", "line 1: it is not UTF-8"),
-        (b"{\"schema\":\"fathom.verify/1\"}", "line 1: it is fathom.verify/1"),
+        (
+            b"{\"schema\":\"fathom.verify/1\"}",
+            "line 1: it is fathom.verify/1",
+        ),
         (
             b"{\"schema\":\"fathom.walk/1\",\"result\":{\"compare\":null}}",
             "line 1: it has no runs in it: give --compare to fathom walk",
@@ -29,7 +44,10 @@ fn what_is_wrong_is_named_with_file_and_line() {
     ] {
         let (_dir, path) = file("runs.csv", text);
         let ran = compare(&[&figure(7), &path]).refused();
-        let begins = format!("fathom: cannot compare the runs in '{}': {says}", path.display());
+        let begins = format!(
+            "fathom: cannot compare the runs in '{}': {says}",
+            path.display()
+        );
         assert!(ran.stderr.starts_with(&begins), "{ran}");
     }
 }
@@ -40,7 +58,13 @@ fn what_cannot_be_read_or_written_is_refused() {
         run(&mut fathom(["compare", bad])).refused();
     }
     run(&mut fathom(["compare"])).refused();
-    run(&mut fathom(args!["compare", figure(7), "--base", "getmnt3"])).refused();
+    run(&mut fathom(args![
+        "compare",
+        figure(7),
+        "--base",
+        "getmnt3"
+    ]))
+    .refused();
     let dir = tempfile::tempdir().unwrap();
     for page in [dir.path().to_owned(), dir.path().join("no/page.html")] {
         run(&mut fathom(args!["compare", figure(7), "--html", page])).refused();
@@ -53,7 +77,11 @@ fn a_pipe_and_standard_input_will_do() {
     let text = std::fs::read(figure(7)).unwrap();
     for name in ["-", "/dev/stdin"] {
         let mut command = fathom(["compare", "--json", name]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         // In pieces, with the end yet to come: what is not there yet is waited for.
         for piece in text.chunks(1000) {
@@ -71,12 +99,17 @@ fn a_pipe_and_standard_input_will_do() {
 #[test]
 fn names_of_any_bytes_are_kept() {
     let (dir, path) = file("x", "a_real,b_real\n4,2\n");
-    let strange = dir.path().join(std::ffi::OsStr::from_bytes(b"we\xffb\n.csv"));
+    let strange = dir
+        .path()
+        .join(std::ffi::OsStr::from_bytes(b"we\xffb\n.csv"));
     std::fs::rename(path, &strange).unwrap();
     let value = compare_json(&[&strange]);
     let system = &value["result"]["comparisons"][0]["systems"][0];
     assert_eq!(support::run::exact(system, "system"), b"we\xffb\n");
-    assert_eq!(support::run::exact(system, "file"), strange.as_os_str().as_bytes());
+    assert_eq!(
+        support::run::exact(system, "file"),
+        strange.as_os_str().as_bytes()
+    );
 }
 
 #[test]

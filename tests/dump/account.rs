@@ -14,28 +14,49 @@ const FILES: u64 = 400;
 
 fn tree(at: &Path) -> std::path::PathBuf {
     for number in 0..FILES {
-        file(at.join(format!("tree/d{}/f{number}", number % (DIRECTORIES - 1))), 100);
+        file(
+            at.join(format!("tree/d{}/f{number}", number % (DIRECTORIES - 1))),
+            100,
+        );
     }
     at.join("tree")
 }
 
 fn account(tree: &Path, archive: &Path) -> Value {
     let map = archive.with_extension("txt");
-    let arguments = args!["dump", tree, "-o", archive, "--account", "--gather", "combined", "--map", map, "--json"];
+    let arguments = args![
+        "dump",
+        tree,
+        "-o",
+        archive,
+        "--account",
+        "--gather",
+        "combined",
+        "--map",
+        map,
+        "--json"
+    ];
     run(&mut fathom(arguments)).exits(0).json()["result"]["account"].clone()
 }
 
 fn named<'a>(rows: &'a Value, field: &str, name: &str) -> Vec<&'a Value> {
-    rows.as_array().unwrap().iter().filter(|row| row[field] == name).collect()
+    rows.as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row[field] == name)
+        .collect()
 }
 
 #[test]
 fn the_tables_add_up_and_say_what_each_way_takes() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
-            for (make, below) in
-                [(Some(EXT4[0]), "raw"), (Some(XFS[0]), "batched"), (Some(BTRFS[0]), "batched"), (None, "")]
-            {
+            for (make, below) in [
+                (Some(EXT4[0]), "raw"),
+                (Some(XFS[0]), "batched"),
+                (Some(BTRFS[0]), "batched"),
+                (None, ""),
+            ] {
                 let at = ground.join(make.map_or("tmpfs", |make| make.fstype));
                 match make {
                     Some(make) => assert!(mounted(make, &at)),
@@ -48,26 +69,43 @@ fn the_tables_add_up_and_say_what_each_way_takes() {
                     "{account}"
                 );
 
-                let percents =
-                    account["functions"].as_array().unwrap().iter().map(|row| row["percent"].as_f64().unwrap());
+                let percents = account["functions"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|row| row["percent"].as_f64().unwrap());
                 assert!((percents.sum::<f64>() - 100.0).abs() < 1e-9, "{account}");
-                for name in ["copy files", "write archive", "write map", "gate calls for information"] {
+                for name in [
+                    "copy files",
+                    "write archive",
+                    "write map",
+                    "gate calls for information",
+                ] {
                     assert!(
-                        named(&account["functions"], "name", name)[0]["seconds"].as_f64().unwrap() > 0.0,
+                        named(&account["functions"], "name", name)[0]["seconds"]
+                            .as_f64()
+                            .unwrap()
+                            > 0.0,
                         "{name}: {account}"
                     );
                 }
 
                 let row = |gate: &str, function: &str| {
-                    let rows =
-                        named(&account["gates"], "gate", gate).into_iter().find(|row| row["function"] == function);
+                    let rows = named(&account["gates"], "gate", gate)
+                        .into_iter()
+                        .find(|row| row["function"] == function);
                     rows.unwrap_or_else(|| panic!("no {gate} for {function}: {account}"))
                 };
                 // Each file is opened to be read, read once, and looked at once more.
-                for (gate, function) in [("openat", "gate calls for effect"), ("read", "copy files")] {
+                for (gate, function) in
+                    [("openat", "gate calls for effect"), ("read", "copy files")]
+                {
                     let row = row(gate, function);
                     let calls = row["calls_per_file"].as_f64().unwrap();
-                    assert!((1.0..1.1).contains(&calls) && row["for_effect"] == (gate == "openat"), "{row}");
+                    assert!(
+                        (1.0..1.1).contains(&calls) && row["for_effect"] == (gate == "openat"),
+                        "{row}"
+                    );
                 }
                 let listed = row("getdents64", "gate calls for information");
                 assert_eq!(
@@ -79,7 +117,11 @@ fn the_tables_add_up_and_say_what_each_way_takes() {
                 for option in account["options"].as_array().unwrap() {
                     let name = option["name"].as_str().unwrap();
                     let is_there = ["percall", "combined", below].contains(&name);
-                    assert_eq!(option["measured"].is_object(), is_there, "{name}: {account}");
+                    assert_eq!(
+                        option["measured"].is_object(),
+                        is_there,
+                        "{name}: {account}"
+                    );
                     assert_eq!(option["why"].is_string(), !is_there, "{name}: {account}");
                     if name == "percall" {
                         // Thirteen attributes, the names of extended ones, two of these.
@@ -101,17 +143,56 @@ fn the_archive_is_the_same_and_the_tables_go_where_it_does_not() {
     let plain = run(&mut fathom(args!["dump", &tree, "-o", "-"])).exits(0);
     let account = run(&mut fathom(args!["dump", &tree, "-o", "-", "--account"])).exits(0);
     assert!(plain.stdout == account.stdout, "the archives differ");
-    let text = run(&mut fathom(args!["dump", &tree, "--no-output", "--account", "-q"])).exits(0);
-    for shown in [&account.stderr, &String::from_utf8_lossy(&text.stdout).into_owned()] {
-        for words in ["CPU time by function", "copy files", "ms/call", "*openat", "Ways to gather", "percall"] {
+    let text = run(&mut fathom(args![
+        "dump",
+        &tree,
+        "--no-output",
+        "--account",
+        "-q"
+    ]))
+    .exits(0);
+    for shown in [
+        &account.stderr,
+        &String::from_utf8_lossy(&text.stdout).into_owned(),
+    ] {
+        for words in [
+            "CPU time by function",
+            "copy files",
+            "ms/call",
+            "*openat",
+            "Ways to gather",
+            "percall",
+        ] {
             assert!(shown.contains(words), "no {words}: {shown}");
         }
     }
-    let of_a_file =
-        run(&mut fathom(args!["dump", tree.join("d0/f0"), "--no-output", "--account", "--json"])).exits(0).json();
-    for option in of_a_file["result"]["account"]["options"].as_array().unwrap() {
-        assert_eq!((&option["measured"], &option["why"]), (&Value::Null, &"no SRC is a directory".into()), "{option}");
+    let of_a_file = run(&mut fathom(args![
+        "dump",
+        tree.join("d0/f0"),
+        "--no-output",
+        "--account",
+        "--json"
+    ]))
+    .exits(0)
+    .json();
+    for option in of_a_file["result"]["account"]["options"]
+        .as_array()
+        .unwrap()
+    {
+        assert_eq!(
+            (&option["measured"], &option["why"]),
+            (&Value::Null, &"no SRC is a directory".into()),
+            "{option}"
+        );
     }
-    run(&mut fathom(args!["dump", dir(&tree), "--no-output", "--account", "-j", "2"])).refused();
+    run(&mut fathom(args![
+        "dump",
+        dir(&tree),
+        "--no-output",
+        "--account",
+        "-j",
+        "2"
+    ]))
+    .refused();
     run(&mut fathom(args!["dump", &tree, "--explain", "--account"])).refused();
 }

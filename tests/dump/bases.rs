@@ -17,20 +17,32 @@ use crate::support::{fathom, require, run};
 fn a_source_that_becomes_a_directory_or_is_none_any_more_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);
-    let of = |more: &[&str]| run(fathom(["dump", "one", "two", "-q", "-o"]).args(more).current_dir(place.path()));
+    let of = |more: &[&str]| {
+        run(fathom(["dump", "one", "two", "-q", "-o"])
+            .args(more)
+            .current_dir(place.path()))
+    };
     file(at("one/f"), 1);
     file(at("two"), 1);
     of(&["0.tar", "--catalog", "c"]).exits(0);
     fs::rename(at("one"), at("aside")).unwrap();
     file(at("one"), 2);
     let ran = of(&["1.tar", "--since", "c"]).refused();
-    assert!(ran.stderr.contains("'one' was a directory, and is none now; make a full dump"), "{ran}");
+    assert!(
+        ran.stderr
+            .contains("'one' was a directory, and is none now; make a full dump"),
+        "{ran}"
+    );
     fs::remove_file(at("one")).unwrap();
     fs::rename(at("aside"), at("one")).unwrap();
     fs::remove_file(at("two")).unwrap();
     file(at("two/g"), 1);
     let ran = of(&["1.tar", "--since", "c"]).refused();
-    assert!(ran.stderr.contains("'two' is a directory now, and was none; make a full dump"), "{ran}");
+    assert!(
+        ran.stderr
+            .contains("'two' is a directory now, and was none; make a full dump"),
+        "{ran}"
+    );
     assert!(!at("1.tar").exists());
 }
 
@@ -44,7 +56,8 @@ fn a_catalog_of_something_else_is_refused() {
         file(at.join("one/f"), 1);
         file(at.join("two/f"), 1);
         let (catalog, archive) = (ground.join("catalog"), ground.join("a.tar"));
-        run(fathom(args!["dump", "one", "-o", archive, "--catalog", catalog]).current_dir(at)).exits(0);
+        run(fathom(args!["dump", "one", "-o", archive, "--catalog", catalog]).current_dir(at))
+            .exits(0);
         fs::remove_file(&archive).unwrap();
         let refused = |sources: &[&str]| {
             let mut command = fathom(args!["dump", "-o", archive, "--since", catalog]);
@@ -55,14 +68,24 @@ fn a_catalog_of_something_else_is_refused() {
         refused(&["one", "two"]);
         refused(&["."]);
         // By a longer name that is the same in the archive, it goes on.
-        run(fathom(args!["dump", "./../disk/one", "-o", archive, "--since", catalog]).current_dir(at)).exits(2);
+        run(fathom(args![
+            "dump",
+            "./../disk/one",
+            "-o",
+            archive,
+            "--since",
+            catalog
+        ])
+        .current_dir(at))
+        .exits(2);
         // Another directory in its place, on another file system.
         tmpfs(at.join("one"));
         refused(&["one"]);
     });
 }
 
-/// A catalog in which a bit has flipped, or that is cut short, is refused, or leads to the very same increment.
+/// A catalog in which a bit has flipped, or that is cut short, is refused, or leads to the very
+/// same increment.
 #[test]
 fn a_catalog_that_is_damaged_is_never_gone_on_from() {
     if !require(&NEEDS) {
@@ -73,22 +96,32 @@ fn a_catalog_that_is_damaged_is_never_gone_on_from() {
             file(at.join(format!("tree/{}/f{n}", n % 7)), n);
         }
         settle(at);
-        let (catalog, damaged, archive) = (ground.join("catalog"), ground.join("damaged"), ground.join("a.tar"));
-        run(fathom(args!["dump", "tree", "-o", archive, "--catalog", catalog]).current_dir(at)).exits(0);
+        let (catalog, damaged, archive) = (
+            ground.join("catalog"),
+            ground.join("damaged"),
+            ground.join("a.tar"),
+        );
+        run(fathom(args!["dump", "tree", "-o", archive, "--catalog", catalog]).current_dir(at))
+            .exits(0);
         fs::remove_dir_all(at.join("tree/2")).unwrap();
         fs::rename(at.join("tree/3"), at.join("tree/new")).unwrap();
         file(at.join("tree/4/f4"), 5);
         settle(at);
         let renewed = ground.join("renewed");
         let dump = |catalog: &Path, renews: bool| {
-            let mut fathom = fathom(args!["dump", "tree", "-q", "-o", archive, "--since", catalog]);
+            let mut fathom = fathom(args![
+                "dump", "tree", "-q", "-o", archive, "--since", catalog
+            ]);
             if renews {
                 fathom.args(args!["--catalog", renewed]);
             }
             run(fathom.current_dir(at))
         };
         let changed = |catalog: &Path| {
-            run(fathom(args!["changed", "tree", "-q", "--format", "ndjson", "--since", catalog]).current_dir(at))
+            run(fathom(args![
+                "changed", "tree", "-q", "--format", "ndjson", "--since", catalog
+            ])
+            .current_dir(at))
         };
         // It reads directories, and whatever is in them then has its time of access.
         let told = changed(&catalog).exits(0).stdout;
@@ -101,7 +134,10 @@ fn a_catalog_that_is_damaged_is_never_gone_on_from() {
             let bit = dice.below(whole.len() * 8);
             match round % 8 {
                 0 => bytes.truncate(bit / 8),
-                1 => bytes[bit / 8..].iter_mut().take(4).for_each(|byte| *byte = dice.below(256) as u8),
+                1 => bytes[bit / 8..]
+                    .iter_mut()
+                    .take(4)
+                    .for_each(|byte| *byte = dice.below(256) as u8),
                 _ => bytes[bit / 8] ^= 1 << (bit % 8),
             }
             fs::write(&damaged, bytes).unwrap();
@@ -112,16 +148,26 @@ fn a_catalog_that_is_damaged_is_never_gone_on_from() {
             let ran = dump(&damaged, renews);
             if ran.code() == 2 {
                 let ran = ran.refused();
-                let says = ["/damaged': ", "; make a full dump"].iter().all(|part| ran.stderr.contains(part));
+                let says = ["/damaged': ", "; make a full dump"]
+                    .iter()
+                    .all(|part| ran.stderr.contains(part));
                 assert!(says && !archive.exists() && !renewed.exists(), "{ran}");
                 refused += 1;
                 fs::write(&archive, "").unwrap();
             } else {
-                assert!(fs::read(&archive).unwrap() == expected, "round {round}, bit {bit}: {}", ran.exits(0));
+                assert!(
+                    fs::read(&archive).unwrap() == expected,
+                    "round {round}, bit {bit}: {}",
+                    ran.exits(0)
+                );
                 assert_eq!(renewed.exists(), renews);
             }
             let ran = changed(&damaged);
-            if ran.code() == 2 { drop(ran.refused()) } else { assert_eq!(ran.exits(0).stdout, told) }
+            if ran.code() == 2 {
+                drop(ran.refused())
+            } else {
+                assert_eq!(ran.exits(0).stdout, told)
+            }
         }
         assert!(refused > 20, "{refused}");
     });

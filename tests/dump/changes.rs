@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, sy
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, RenameFlags, Timespec, Timestamps, Uid, XattrFlags, chownat, lsetxattr, mknodat,
-    renameat_with, utimensat,
+    AtFlags, CWD, FileType, Gid, Mode, RenameFlags, Timespec, Timestamps, Uid, XattrFlags, chownat,
+    lsetxattr, mknodat, renameat_with, utimensat,
 };
 
 use crate::support::trees::{Dice, any_times};
@@ -18,7 +18,10 @@ fn below(top: &Path) -> Vec<PathBuf> {
     while let Some(at) = all.get(next).cloned() {
         next += 1;
         if at.symlink_metadata().is_ok_and(|status| status.is_dir()) {
-            let mut inside: Vec<PathBuf> = fs::read_dir(&at).unwrap().map(|entry| entry.unwrap().path()).collect();
+            let mut inside: Vec<PathBuf> = fs::read_dir(&at)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .collect();
             inside.sort();
             all.extend(inside);
         }
@@ -31,8 +34,14 @@ fn below(top: &Path) -> Vec<PathBuf> {
 fn times(path: &Path) -> Option<Timestamps> {
     let status = path.symlink_metadata().ok()?;
     Some(Timestamps {
-        last_access: Timespec { tv_sec: status.atime(), tv_nsec: status.atime_nsec() },
-        last_modification: Timespec { tv_sec: status.mtime(), tv_nsec: status.mtime_nsec() },
+        last_access: Timespec {
+            tv_sec: status.atime(),
+            tv_nsec: status.atime_nsec(),
+        },
+        last_modification: Timespec {
+            tv_sec: status.mtime(),
+            tv_nsec: status.mtime_nsec(),
+        },
     })
 }
 
@@ -41,12 +50,17 @@ pub(crate) fn overwrite_unseen(path: &Path, with: u8) {
     let times = times(path).unwrap();
     let size = path.metadata().unwrap().len();
     let file = OpenOptions::new().write(true).open(path).unwrap();
-    file.write_all_at(&vec![with; usize::try_from(size.min(5000)).unwrap()], 0).unwrap();
+    file.write_all_at(&vec![with; usize::try_from(size.min(5000)).unwrap()], 0)
+        .unwrap();
     utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
 }
 
 fn remove(path: &Path) {
-    let _ = if path.is_dir() && !path.is_symlink() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    let _ = if path.is_dir() && !path.is_symlink() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    };
 }
 
 /// Makes something new.
@@ -75,8 +89,15 @@ fn sprout(at: &Path, dice: &mut Dice) {
 pub(crate) fn change(top: &Path, dice: &mut Dice, count: usize) {
     for n in 0..count {
         let all = below(top);
-        let dirs: Vec<&PathBuf> = all.iter().filter(|path| path.is_dir() && !path.is_symlink()).collect();
-        let into = if dirs.is_empty() || dice.one_in(8) { top.to_owned() } else { (*dice.pick(&dirs)).clone() };
+        let dirs: Vec<&PathBuf> = all
+            .iter()
+            .filter(|path| path.is_dir() && !path.is_symlink())
+            .collect();
+        let into = if dirs.is_empty() || dice.one_in(8) {
+            top.to_owned()
+        } else {
+            (*dice.pick(&dirs)).clone()
+        };
         // Names are used again and again, so that one thing comes to be where another was.
         let fresh = into.join(format!("{}", dice.below(12)));
         if all.len() < 40 || dice.one_in(6) {
@@ -86,13 +107,29 @@ pub(crate) fn change(top: &Path, dice: &mut Dice, count: usize) {
             continue;
         }
         let one = dice.pick(&all).clone();
-        let dir = if dirs.is_empty() { top.to_owned() } else { (*dice.pick(&dirs)).clone() };
+        let dir = if dirs.is_empty() {
+            top.to_owned()
+        } else {
+            (*dice.pick(&dirs)).clone()
+        };
         let is_file = one.symlink_metadata().is_ok_and(|status| status.is_file());
         match dice.below(18) {
             0 => drop(fs::rename(&one, &fresh)),
-            1 | 2 => drop(renameat_with(CWD, &dir, CWD, &fresh, RenameFlags::NOREPLACE)),
+            1 | 2 => drop(renameat_with(
+                CWD,
+                &dir,
+                CWD,
+                &fresh,
+                RenameFlags::NOREPLACE,
+            )),
             3 => drop(renameat_with(CWD, &dir, CWD, &one, RenameFlags::EXCHANGE)),
-            4 => drop(renameat_with(CWD, &dir, CWD, *dice.pick(&dirs), RenameFlags::EXCHANGE)),
+            4 => drop(renameat_with(
+                CWD,
+                &dir,
+                CWD,
+                *dice.pick(&dirs),
+                RenameFlags::EXCHANGE,
+            )),
             // The new one in the place of the old one.
             5 if !one.starts_with(&dir) && !dir.starts_with(&one) => {
                 remove(&one);
@@ -101,7 +138,10 @@ pub(crate) fn change(top: &Path, dice: &mut Dice, count: usize) {
             // A directory into what was in it.
             6 => {
                 let aside = top.join("aside");
-                if let Some(inner) = below(&dir).into_iter().find(|path| path.is_dir() && !path.is_symlink()) {
+                if let Some(inner) = below(&dir)
+                    .into_iter()
+                    .find(|path| path.is_dir() && !path.is_symlink())
+                {
                     fs::rename(&inner, &aside).unwrap();
                     fs::rename(&dir, aside.join(format!("was above {}", dice.roll()))).unwrap();
                     fs::rename(&aside, &dir).unwrap();
@@ -119,24 +159,52 @@ pub(crate) fn change(top: &Path, dice: &mut Dice, count: usize) {
                 fs::set_permissions(&one, Permissions::from_mode(mode)).unwrap();
             }
             10 => {
-                let (user, group) = (Uid::from_raw(1000), Gid::from_raw(dice.below(4000).try_into().unwrap()));
-                let _ = chownat(CWD, &one, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW);
+                let (user, group) = (
+                    Uid::from_raw(1000),
+                    Gid::from_raw(dice.below(4000).try_into().unwrap()),
+                );
+                let _ = chownat(
+                    CWD,
+                    &one,
+                    Some(user),
+                    Some(group),
+                    AtFlags::SYMLINK_NOFOLLOW,
+                );
             }
             11 => {
                 let value = vec![b'v'; dice.below(100)];
-                let name = if one.is_symlink() { "trusted.changed" } else { "user.changed" };
+                let name = if one.is_symlink() {
+                    "trusted.changed"
+                } else {
+                    "user.changed"
+                };
                 let _ = lsetxattr(&one, name, &value, XattrFlags::empty());
             }
             12 if is_file => overwrite_unseen(&one, n as u8 | 1),
-            13 if is_file => OpenOptions::new().append(true).open(&one).unwrap().write_all(&[b'a'; 3000]).unwrap(),
+            13 if is_file => OpenOptions::new()
+                .append(true)
+                .open(&one)
+                .unwrap()
+                .write_all(&[b'a'; 3000])
+                .unwrap(),
             14 if is_file => {
                 let size = one.metadata().unwrap().len();
-                OpenOptions::new().write(true).open(&one).unwrap().set_len(size / 2).unwrap();
+                OpenOptions::new()
+                    .write(true)
+                    .open(&one)
+                    .unwrap()
+                    .set_len(size / 2)
+                    .unwrap();
             }
             15 => utimensat(CWD, &one, &any_times(dice), AtFlags::SYMLINK_NOFOLLOW).unwrap(),
             _ => {
                 let how = libc::O_NOFOLLOW | libc::O_NONBLOCK; // there may be a fifo
-                let file = OpenOptions::new().write(true).create(true).truncate(false).custom_flags(how).open(&fresh);
+                let file = OpenOptions::new()
+                    .write(true)
+                    .create(true)
+                    .truncate(false)
+                    .custom_flags(how)
+                    .open(&fresh);
                 if let Ok(file) = file
                     && file.metadata().unwrap().is_file()
                 {

@@ -14,9 +14,15 @@ fn all_agree(ground: &Path, tree: &Path) {
     for way in ["percall", "combined", "batched", "raw"] {
         for jobs in ["1", "3"] {
             let out = ground.join("archive.tar");
-            let arguments = args!["dump", tree, "-o", out, "--gather", way, "-j", jobs, "--json"];
+            let arguments = args![
+                "dump", tree, "-o", out, "--gather", way, "-j", jobs, "--json"
+            ];
             let traced = less_start(&ground.join("log"), arguments);
-            agree(&traced.ran.exits(1).json()["gates"], &traced.counts, &format!("{way} -j {jobs}"));
+            agree(
+                &traced.ran.exits(1).json()["gates"],
+                &traced.counts,
+                &format!("{way} -j {jobs}"),
+            );
         }
     }
 }
@@ -53,25 +59,48 @@ fn a_small_file_costs_four_calls() {
                 }
                 // What was changed a moment ago, `raw` looks at by name.
                 std::thread::sleep(std::time::Duration::from_millis(1500));
-                let arguments =
-                    args!["dump", at.join("tree"), "-o", ground.join("archive.tar"), "--gather", "raw", "--json"];
+                let arguments = args![
+                    "dump",
+                    at.join("tree"),
+                    "-o",
+                    ground.join("archive.tar"),
+                    "--gather",
+                    "raw",
+                    "--json"
+                ];
                 let gates = calls(&run(&mut fathom(arguments)).exits(0).json()["gates"]);
                 let total: u64 = gates.values().sum();
                 let files = directories * files;
-                for (gate, most) in [("read", files + 20), ("openat", files + 50), ("statx", files + 50)] {
-                    assert!((files..=most).contains(&gates[gate]), "{}: {gate}: {gates:?}", make.fstype);
+                for (gate, most) in [
+                    ("read", files + 20),
+                    ("openat", files + 50),
+                    ("statx", files + 50),
+                ] {
+                    assert!(
+                        (files..=most).contains(&gates[gate]),
+                        "{}: {gate}: {gates:?}",
+                        make.fstype
+                    );
                 }
                 // XFS says of files that they may have attributes when they have room for some.
                 let asked = gates.get("flistxattr").copied().unwrap_or(0);
-                assert!(asked == if make.fstype == "ext4" { 0 } else { files }, "{gates:?}");
+                assert!(
+                    asked == if make.fstype == "ext4" { 0 } else { files },
+                    "{gates:?}"
+                );
                 let beyond = total - 4 * files - asked;
-                assert!(beyond < 10 * directories + 150, "{}: {beyond} calls more: {gates:?}", make.fstype);
+                assert!(
+                    beyond < 10 * directories + 150,
+                    "{}: {beyond} calls more: {gates:?}",
+                    make.fstype
+                );
             }
         });
     }
 }
 
-/// What has been written is on its way to the disk, each mebibyte of it, before the end is waited for.
+/// What has been written is on its way to the disk, each mebibyte of it, before the end is waited
+/// for.
 #[test]
 fn an_archive_is_on_its_way_to_the_disk() {
     if require(&[Need::Root]) {
@@ -80,13 +109,33 @@ fn an_archive_is_on_its_way_to_the_disk() {
             let (tree, out) = (ground.join("a/tree"), ground.join("archive.tar"));
             file(tree.join("large"), 5 << 20);
             (0..40).for_each(|f| drop(file(tree.join(format!("f{f}")), 50_000)));
-            let value = run(&mut fathom(args!["dump", tree, "-o", out, "--json"])).exits(0).json();
-            let (gates, bytes) = (calls(&value["gates"]), value["result"]["archive_bytes"].as_u64().unwrap());
-            // At most so many as there are mebibytes, and at least so many as there are loads of the reader's.
-            assert!((2..=bytes >> 20).contains(&gates["sync_file_range"]), "{bytes} bytes: {gates:?}");
+            let value = run(&mut fathom(args!["dump", tree, "-o", out, "--json"]))
+                .exits(0)
+                .json();
+            let (gates, bytes) = (
+                calls(&value["gates"]),
+                value["result"]["archive_bytes"].as_u64().unwrap(),
+            );
+            // At most so many as there are mebibytes, and at least so many as there are loads of
+            // the reader's.
+            assert!(
+                (2..=bytes >> 20).contains(&gates["sync_file_range"]),
+                "{bytes} bytes: {gates:?}"
+            );
             // What is no file of its own is left alone.
-            let value = run(&mut fathom(args!["dump", tree, "-o", "/dev/null", "--json"])).exits(0).json();
-            assert!(!calls(&value["gates"]).contains_key("sync_file_range"), "{value}");
+            let value = run(&mut fathom(args![
+                "dump",
+                tree,
+                "-o",
+                "/dev/null",
+                "--json"
+            ]))
+            .exits(0)
+            .json();
+            assert!(
+                !calls(&value["gates"]).contains_key("sync_file_range"),
+                "{value}"
+            );
         });
     }
 }
@@ -102,11 +151,23 @@ fn the_ways_differ_in_calls() {
                 (0..100).for_each(|f| drop(file(at.join(format!("tree/d{d}/f{f}")), 100)));
             }
             let calls = |way: &str| {
-                let arguments = args!["dump", at.join("tree"), "--no-output", "--gather", way, "--json"];
-                calls(&run(&mut fathom(arguments)).exits(0).json()["gates"]).values().sum::<u64>()
+                let arguments = args![
+                    "dump",
+                    at.join("tree"),
+                    "--no-output",
+                    "--gather",
+                    way,
+                    "--json"
+                ];
+                calls(&run(&mut fathom(arguments)).exits(0).json()["gates"])
+                    .values()
+                    .sum::<u64>()
             };
             let [percall, combined, raw] = ["percall", "combined", "raw"].map(calls);
-            assert!(raw < combined && combined < percall, "{percall} {combined} {raw}");
+            assert!(
+                raw < combined && combined < percall,
+                "{percall} {combined} {raw}"
+            );
             // Reading the files is the same for all: four calls each.
             let reading = 4 * 2000;
             assert!(5 * (raw - reading) < percall - reading, "{percall} {raw}");

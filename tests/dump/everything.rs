@@ -7,13 +7,14 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chownat, lsetxattr, makedev, mknodat,
-    utimensat,
+    AtFlags, CWD, FileType, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, chownat, lsetxattr,
+    makedev, mknodat, utimensat,
 };
 
 use crate::support::build::{dir, file, name, odd_names, tool};
 
-/// Makes a tree of every kind of file under `top`, which is there and empty. With `is_large`, a file of over 8 GiB, sparse.
+/// Makes a tree of every kind of file under `top`, which is there and empty. With `is_large`, a
+/// file of over 8 GiB, sparse.
 pub(crate) fn everything(top: &Path, is_large: bool) {
     names(&dir(top.join("names")));
     kinds(&dir(top.join("kinds")));
@@ -24,7 +25,8 @@ pub(crate) fn everything(top: &Path, is_large: bool) {
     dir(top.join("empty"));
 }
 
-/// Odd ones, and long ones: of 255 bytes, and so deep that the whole is longer than a ustar header has room for.
+/// Odd ones, and long ones: of 255 bytes, and so deep that the whole is longer than a ustar header
+/// has room for.
 fn names(top: &Path) {
     for odd in odd_names() {
         fs::write(top.join(name(&odd)), &odd).unwrap();
@@ -45,7 +47,9 @@ fn names(top: &Path) {
 }
 
 fn kinds(top: &Path) {
-    let make = |what: &str, kind, device| mknodat(CWD, top.join(what), kind, Mode::from(0o640), device).unwrap();
+    let make = |what: &str, kind, device| {
+        mknodat(CWD, top.join(what), kind, Mode::from(0o640), device).unwrap()
+    };
     make("fifo", FileType::Fifo, 0);
     make("null", FileType::CharacterDevice, makedev(1, 3));
     make("odd", FileType::CharacterDevice, makedev(300, 5000));
@@ -56,23 +60,57 @@ fn kinds(top: &Path) {
 }
 
 fn sizes(top: &Path, is_large: bool) {
-    let bytes: Vec<u8> = (0..3_000_001_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-    for size in [0, 1, 511, 512, 513, 10_240, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3_000_001] {
+    let bytes: Vec<u8> = (0..3_000_001_u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8)
+        .collect();
+    for size in [
+        0,
+        1,
+        511,
+        512,
+        513,
+        10_240,
+        (1 << 20) - 1,
+        1 << 20,
+        (1 << 20) + 1,
+        3_000_001,
+    ] {
         fs::write(top.join(size.to_string()), &bytes[..size]).unwrap();
     }
     let sparse = |what: &str, size: u64, at: &[(u64, usize)]| {
         let file = File::create(top.join(what)).unwrap();
         file.set_len(size).unwrap();
-        at.iter().for_each(|&(at, len)| file.write_all_at(&bytes[..len], at).unwrap());
+        at.iter()
+            .for_each(|&(at, len)| file.write_all_at(&bytes[..len], at).unwrap());
     };
     sparse("hole only", 1 << 20, &[]);
-    sparse("holes at both ends", 5 << 20, &[(1 << 20, 4096), (3 << 20, 65_536)]);
+    sparse(
+        "holes at both ends",
+        5 << 20,
+        &[(1 << 20, 4096), (3 << 20, 65_536)],
+    );
     sparse("hole at the end, odd", (1 << 20) + 77, &[(0, 4096)]);
-    sparse("hole at the beginning", 1 << 20, &[((1 << 20) - 4096, 4096)]);
-    sparse("much data and a hole", 8 << 20, &[(0, 1 << 21), (6 << 20, 1 << 21)]);
-    sparse("many holes", 4 << 20, &(0..32).map(|n| (n * (128 << 10), 4096)).collect::<Vec<_>>());
+    sparse(
+        "hole at the beginning",
+        1 << 20,
+        &[((1 << 20) - 4096, 4096)],
+    );
+    sparse(
+        "much data and a hole",
+        8 << 20,
+        &[(0, 1 << 21), (6 << 20, 1 << 21)],
+    );
+    sparse(
+        "many holes",
+        4 << 20,
+        &(0..32).map(|n| (n * (128 << 10), 4096)).collect::<Vec<_>>(),
+    );
     if is_large {
-        sparse("over 8 GiB", 9 << 30, &[(0, 10), (1 << 32, 100), ((9 << 30) - 5000, 5000)]);
+        sparse(
+            "over 8 GiB",
+            9 << 30,
+            &[(0, 10), (1 << 32, 100), ((9 << 30) - 5000, 5000)],
+        );
     }
 }
 
@@ -93,10 +131,22 @@ fn attributes(top: &Path) {
     dir(top.join("directory"));
     set("directory", "user.of", b"a directory");
     file(top.join("program"), 100);
-    tool(Command::new("setcap").arg("cap_net_raw,cap_net_bind_service+ep").arg(top.join("program")));
+    tool(
+        Command::new("setcap")
+            .arg("cap_net_raw,cap_net_bind_service+ep")
+            .arg(top.join("program")),
+    );
     file(top.join("acl"), 5);
-    tool(Command::new("setfacl").args(["-m", "u:1000:rw,g:2000:r,u:12345678:x"]).arg(top.join("acl")));
-    tool(Command::new("setfacl").args(["-m", "u:7:rwx,d:u:1000:rwx,d:g:5:r-x,d:o::-"]).arg(top.join("directory")));
+    tool(
+        Command::new("setfacl")
+            .args(["-m", "u:1000:rw,g:2000:r,u:12345678:x"])
+            .arg(top.join("acl")),
+    );
+    tool(
+        Command::new("setfacl")
+            .args(["-m", "u:7:rwx,d:u:1000:rwx,d:g:5:r-x,d:o::-"])
+            .arg(top.join("directory")),
+    );
     file(top.join("directory/heir"), 5);
     dir(top.join("directory/heirs"));
 }
@@ -114,25 +164,54 @@ fn links(top: &Path) {
 }
 
 fn owners_and_times(top: &Path) {
-    for (n, id) in [0, 1, 1000, (1 << 21) - 1, 1 << 21, 1 << 31, u32::MAX - 1].into_iter().enumerate() {
+    for (n, id) in [0, 1, 1000, (1 << 21) - 1, 1 << 21, 1 << 31, u32::MAX - 1]
+        .into_iter()
+        .enumerate()
+    {
         let at = file(top.join(id.to_string()), n);
         let directory = dir(top.join(format!("d{id}")));
         for at in [at, directory] {
-            chownat(CWD, at, Some(Uid::from_raw(id)), Some(Gid::from_raw(id)), AtFlags::empty()).unwrap();
+            chownat(
+                CWD,
+                at,
+                Some(Uid::from_raw(id)),
+                Some(Gid::from_raw(id)),
+                AtFlags::empty(),
+            )
+            .unwrap();
         }
     }
-    for (n, mode) in [0, 0o1, 0o444, 0o4755, 0o2755, 0o1777, 0o7777].into_iter().enumerate() {
+    for (n, mode) in [0, 0o1, 0o444, 0o4755, 0o2755, 0o1777, 0o7777]
+        .into_iter()
+        .enumerate()
+    {
         use std::os::unix::fs::PermissionsExt;
         let at = file(top.join(format!("mode {mode:o}")), n);
         fs::set_permissions(at, fs::Permissions::from_mode(mode)).unwrap();
-        fs::set_permissions(dir(top.join(format!("dir {mode:o}"))), fs::Permissions::from_mode(mode)).unwrap();
+        fs::set_permissions(
+            dir(top.join(format!("dir {mode:o}"))),
+            fs::Permissions::from_mode(mode),
+        )
+        .unwrap();
     }
-    let times =
-        [(0, 0), (-1, 999_999_999), (-1_000_000_000, 5), (1 << 31, 123_456_789), (1, 100_000_000), (8_000_000_000, 1)];
+    let times = [
+        (0, 0),
+        (-1, 999_999_999),
+        (-1_000_000_000, 5),
+        (1 << 31, 123_456_789),
+        (1, 100_000_000),
+        (8_000_000_000, 1),
+    ];
     for (tv_sec, tv_nsec) in times {
         let time = Timespec { tv_sec, tv_nsec };
-        let times = Timestamps { last_access: time, last_modification: time };
-        for at in [file(top.join(format!("time {tv_sec}")), 3), dir(top.join(format!("directory {tv_sec}")))] {
+        let times = Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
+        for at in [
+            file(top.join(format!("time {tv_sec}")), 3),
+            dir(top.join(format!("directory {tv_sec}"))),
+        ] {
             utimensat(CWD, at, &times, AtFlags::empty()).unwrap();
         }
         let link = top.join(format!("symlink {tv_sec}"));

@@ -1,5 +1,5 @@
-//! Whatever happens to a dump, no change is lost: clocks that stand still or go back, devices that get other numbers, kills at any
-//! moment, full disks, and disks that fail.
+//! Whatever happens to a dump, no change is lost: clocks that stand still or go back, devices that
+//! get other numbers, kills at any moment, full disks, and disks that fail.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -70,7 +70,9 @@ fn what_changes_in_the_second_of_the_dump() {
             for round in 0..3 {
                 // From the beginning of a second, so that all of it comes within that.
                 let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-                std::thread::sleep(Duration::from_millis(1050 - u64::from(begun.subsec_millis())));
+                std::thread::sleep(Duration::from_millis(
+                    1050 - u64::from(begun.subsec_millis()),
+                ));
                 overwrite_unseen(&path, 2 * round);
                 std::thread::sleep(Duration::from_millis(50));
                 series.dump(&[]).exits(0);
@@ -82,8 +84,8 @@ fn what_changes_in_the_second_of_the_dump() {
     }
 }
 
-/// While it is dumped, everything changes: what is restored then is of no one moment. But when the changes end, the next increment
-/// makes it right.
+/// While it is dumped, everything changes: what is restored then is of no one moment. But when the
+/// changes end, the next increment makes it right.
 #[test]
 fn changes_all_the_time() {
     if require(&NEEDS) {
@@ -111,7 +113,11 @@ fn changes_all_the_time() {
                     series.dump(&[]).exits(0);
                     series.restore();
                     let (is, wanted) = (snapshot(&series.restored.join("tree")), kept(&tree));
-                    same(&without_attributes(wanted), &without_attributes(is), &format!("round {round}"));
+                    same(
+                        &without_attributes(wanted),
+                        &without_attributes(is),
+                        &format!("round {round}"),
+                    );
                 }
             });
         }
@@ -120,11 +126,14 @@ fn changes_all_the_time() {
 
 /// GNU tar leaves attributes that a directory has no longer; it may have had them for a moment.
 fn without_attributes(mut tree: Snapshot) -> Snapshot {
-    tree.values_mut().filter(|seen| seen.kind == 'd').for_each(|seen| seen.attributes.clear());
+    tree.values_mut()
+        .filter(|seen| seen.kind == 'd')
+        .for_each(|seen| seen.attributes.clear());
     tree
 }
 
-/// The clock was set back, then files were written: their times are older than the catalog, by years.
+/// The clock was set back, then files were written: their times are older than the catalog, by
+/// years.
 #[test]
 fn a_clock_that_goes_back() {
     if !require(&NEEDS) || !require(&[Need::Program("debugfs")]) {
@@ -141,21 +150,33 @@ fn a_clock_that_goes_back() {
         settle(&at);
         let (catalog, restored) = (ground.join("catalog"), dir(ground.join("restored")));
         let catalog = catalog.to_str().unwrap();
-        dump(&at.join("tree"), &ground.join("0.tar"), &["--catalog", catalog]).exits(0);
+        dump(
+            &at.join("tree"),
+            &ground.join("0.tar"),
+            &["--catalog", catalog],
+        )
+        .exits(0);
         by_gnu_tar(&ground.join("0.tar"), &restored);
         fs::write(at.join("tree/second"), [7; 100]).unwrap();
         unmount_whole(&at);
         set_back(&disk, "/tree/second");
         mount();
         let more = ["--since", catalog, "--json"];
-        let value = dump(&at.join("tree"), &ground.join("1.tar"), &more).exits(0).json();
+        let value = dump(&at.join("tree"), &ground.join("1.tar"), &more)
+            .exits(0)
+            .json();
         assert_eq!(value["result"]["files"], 1, "{value}");
         by_gnu_tar(&ground.join("1.tar"), &restored);
-        same(&kept(&at.join("tree")), &snapshot(&restored.join("tree")), "after the clock went back");
+        same(
+            &kept(&at.join("tree")),
+            &snapshot(&restored.join("tree")),
+            "after the clock went back",
+        );
     });
 }
 
-/// The same image on another loop device, mounted again: another device number, another mount id, the same files.
+/// The same image on another loop device, mounted again: another device number, another mount id,
+/// the same files.
 #[test]
 fn a_device_number_that_changes() {
     if !require(&NEEDS) {
@@ -170,40 +191,71 @@ fn a_device_number_that_changes() {
             settle(&at);
             let (catalog, restored) = (ground.join("catalog"), dir(ground.join("restored")));
             let catalog = catalog.to_str().unwrap();
-            dump(&at.join("tree"), &ground.join("0.tar"), &["--catalog", catalog]).exits(0);
+            dump(
+                &at.join("tree"),
+                &ground.join("0.tar"),
+                &["--catalog", catalog],
+            )
+            .exits(0);
             by_gnu_tar(&ground.join("0.tar"), &restored);
             unmount_whole(&at);
             mount_elsewhere(make, &disk, &at);
             fs::rename(at.join("tree/d1"), at.join("tree/elsewhere")).unwrap();
             fs::write(at.join("tree/d2/f2"), b"changed").unwrap();
             let more = ["--since", catalog, "--json"];
-            let value = dump(&at.join("tree"), &ground.join("1.tar"), &more).exits(0).json();
-            assert_eq!((&value["result"]["files"], &value["result"]["renamed"]), (&1.into(), &1.into()), "{value}");
+            let value = dump(&at.join("tree"), &ground.join("1.tar"), &more)
+                .exits(0)
+                .json();
+            assert_eq!(
+                (&value["result"]["files"], &value["result"]["renamed"]),
+                (&1.into(), &1.into()),
+                "{value}"
+            );
             by_gnu_tar(&ground.join("1.tar"), &restored);
-            same(&kept(&at.join("tree")), &snapshot(&restored.join("tree")), make.fstype);
+            same(
+                &kept(&at.join("tree")),
+                &snapshot(&restored.join("tree")),
+                make.fstype,
+            );
         });
     }
 }
 
 /// The names in a directory.
 fn names(at: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(at).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = fs::read_dir(at)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
 
 fn is_sound(archive: &Path) {
-    let listed = Command::new("tar").arg("-tf").arg(archive).stdin(Stdio::null()).output().unwrap();
-    assert!(listed.status.success(), "{}: {}", archive.display(), String::from_utf8_lossy(&listed.stderr));
+    let listed = Command::new("tar")
+        .arg("-tf")
+        .arg(archive)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(
+        listed.status.success(),
+        "{}: {}",
+        archive.display(),
+        String::from_utf8_lossy(&listed.stderr)
+    );
     run(&mut fathom(args!["verify", archive, "-q"])).exits(0);
 }
 
 /// How many kills at random moments; FATHOM_KILLS changes it.
 fn kills() -> usize {
-    std::env::var("FATHOM_KILLS").map_or(300, |kills| kills.parse().expect("FATHOM_KILLS is a number"))
+    std::env::var("FATHOM_KILLS").map_or(300, |kills| {
+        kills.parse().expect("FATHOM_KILLS is a number")
+    })
 }
 
-/// A tree that is dumped again and again, by dumps that may be killed: each goes on from the catalog that there is.
+/// A tree that is dumped again and again, by dumps that may be killed: each goes on from the
+/// catalog that there is.
 struct Perils<'a> {
     at: &'a Path,
     tree: PathBuf,
@@ -223,7 +275,17 @@ impl Perils<'_> {
         let (tree, out) = (dir(at.join("tree")), dir(at.join("out")));
         (0..100).for_each(|n| drop(file(tree.join(format!("d{}/f{n}", n % 9)), 3000)));
         let (catalog, restored) = (out.join("catalog"), dir(at.join("restored")));
-        Perils { at, tree, out, catalog, restored, number: 0, whole: 0, between: 0, left: 0 }
+        Perils {
+            at,
+            tree,
+            out,
+            catalog,
+            restored,
+            number: 0,
+            whole: 0,
+            between: 0,
+            left: 0,
+        }
     }
 
     fn archive(&self) -> PathBuf {
@@ -232,7 +294,15 @@ impl Perils<'_> {
 
     /// The next dump.
     fn dump(&self) -> Command {
-        let mut command = fathom(args!["dump", "tree", "-o", self.archive(), "--catalog", self.catalog, "-q"]);
+        let mut command = fathom(args![
+            "dump",
+            "tree",
+            "-o",
+            self.archive(),
+            "--catalog",
+            self.catalog,
+            "-q"
+        ]);
         if self.catalog.exists() {
             command.args(args!["--since", self.catalog]);
         }
@@ -240,7 +310,8 @@ impl Perils<'_> {
         command
     }
 
-    /// One that may be killed. What then has an archive's name is one, and what the catalog says is in archives.
+    /// One that may be killed. What then has an archive's name is one, and what the catalog says is
+    /// in archives.
     fn killed(&mut self, what: &str, run: impl FnOnce(Command)) {
         let before = fs::read(&self.catalog).ok();
         run(self.dump());
@@ -250,24 +321,39 @@ impl Perils<'_> {
             is_sound(&archive);
         }
         if fs::read(&self.catalog).ok() == before {
-            // It is as if it had not been: the next one goes on from the same catalog, and takes its place.
+            // It is as if it had not been: the next one goes on from the same catalog, and takes
+            // its place.
             self.between += usize::from(is_there);
             let _ = fs::remove_file(archive);
         } else {
-            assert!(is_there, "{what}: the catalog goes on from an archive that is not there");
+            assert!(
+                is_there,
+                "{what}: the catalog goes on from an archive that is not there"
+            );
             by_gnu_tar(&archive, &self.restored);
             self.whole += 1;
         }
-        // Between two calls, what takes the place of another has a name of its own; the next one takes it away.
-        let left: Vec<String> = self.others().into_iter().filter(|name| name != "catalog").collect();
-        assert!(left.is_empty() || left.len() == 1 && left[0].starts_with(".fathom-"), "{what}: {left:?} are left");
+        // Between two calls, what takes the place of another has a name of its own; the next one
+        // takes it away.
+        let left: Vec<String> = self
+            .others()
+            .into_iter()
+            .filter(|name| name != "catalog")
+            .collect();
+        assert!(
+            left.is_empty() || left.len() == 1 && left[0].starts_with(".fathom-"),
+            "{what}: {left:?} are left"
+        );
         self.left += left.len();
         self.number += 1;
     }
 
     /// What there is beside archives.
     fn others(&self) -> Vec<String> {
-        names(&self.out).into_iter().filter(|name| !name.ends_with(".tar")).collect()
+        names(&self.out)
+            .into_iter()
+            .filter(|name| !name.ends_with(".tar"))
+            .collect()
     }
 
     /// One that is left alone: nothing is missing.
@@ -276,7 +362,11 @@ impl Perils<'_> {
         run(&mut self.dump()).exits(0);
         let takes = start.elapsed();
         by_gnu_tar(&self.archive(), &self.restored);
-        same(&kept(&self.tree), &snapshot(&self.restored.join("tree")), what);
+        same(
+            &kept(&self.tree),
+            &snapshot(&self.restored.join("tree")),
+            what,
+        );
         assert_eq!(self.others(), ["catalog"], "{what}");
         fs::remove_file(self.archive()).unwrap();
         self.number += 1;
@@ -310,16 +400,36 @@ fn killed_at_any_moment() {
             }
             change(&perils.tree, &mut dice, 3);
         }
-        let Perils { whole, between, left, .. } = perils;
-        eprintln!("{whole} of {} came through, {between} without the catalog, {left} left something", kills());
-        assert!(whole > 0 && whole < kills(), "{whole} of {} came through: no kill was in time", kills());
+        let Perils {
+            whole,
+            between,
+            left,
+            ..
+        } = perils;
+        eprintln!(
+            "{whole} of {} came through, {between} without the catalog, {left} left something",
+            kills()
+        );
+        assert!(
+            whole > 0 && whole < kills(),
+            "{whole} of {} came through: no kill was in time",
+            kills()
+        );
     });
 }
 
-/// Just before each of the calls by which something comes to be: no moment between two of them is left to chance.
+/// Just before each of the calls by which something comes to be: no moment between two of them is
+/// left to chance.
 #[test]
 fn killed_before_each_call_that_has_an_effect() {
-    const EFFECTS: [&str; 6] = ["openat", "write", "fsync", "linkat", "renameat2", "unlinkat"];
+    const EFFECTS: [&str; 6] = [
+        "openat",
+        "write",
+        "fsync",
+        "linkat",
+        "renameat2",
+        "unlinkat",
+    ];
     /// More of one kind no thread makes here.
     const MOST: usize = 200;
     if !require(&NEEDS) || !require(&[Need::Program("strace")]) {
@@ -331,17 +441,29 @@ fn killed_before_each_call_that_has_an_effect() {
         let mut dice = Dice::new(6);
         for call in EFFECTS {
             let before = perils.whole;
-            // Once: with each change there would be as many more calls to come through as there are tries.
+            // Once: with each change there would be as many more calls to come through as there are
+            // tries.
             change(&perils.tree, &mut dice, 3);
             for nth in 1.. {
                 assert!(nth < MOST, "{call}: it never came through");
                 perils.killed(&format!("{call} {nth}"), |dump| {
-                    let (trace, inject) = (format!("trace={call}"), format!("inject={call}:signal=KILL:when={nth}"));
+                    let (trace, inject) = (
+                        format!("trace={call}"),
+                        format!("inject={call}:signal=KILL:when={nth}"),
+                    );
                     let mut strace = Command::new("strace");
                     strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject]);
-                    // With all the directories in which cargo has libraries looked for there are some dozen calls more.
-                    strace.arg(dump.get_program()).args(dump.get_args()).env_remove("LD_LIBRARY_PATH").current_dir(at);
-                    let quiet = strace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                    // With all the directories in which cargo has libraries looked for there are
+                    // some dozen calls more.
+                    strace
+                        .arg(dump.get_program())
+                        .args(dump.get_args())
+                        .env_remove("LD_LIBRARY_PATH")
+                        .current_dir(at);
+                    let quiet = strace
+                        .stdin(Stdio::null())
+                        .stdout(Stdio::null())
+                        .stderr(Stdio::null());
                     quiet.status().unwrap();
                 });
                 if perils.whole > before {
@@ -350,11 +472,15 @@ fn killed_before_each_call_that_has_an_effect() {
             }
             perils.well(call);
         }
-        assert!(perils.between > 0 && perils.left > 0, "none was killed between archive and catalog");
+        assert!(
+            perils.between > 0 && perils.left > 0,
+            "none was killed between archive and catalog"
+        );
     });
 }
 
-/// A disk that is full: nothing of the archive is there, and the catalog is the old one; when there is room again, all is well.
+/// A disk that is full: nothing of the archive is there, and the catalog is the old one; when there
+/// is room again, all is well.
 #[test]
 fn no_room_for_the_archive() {
     if !require(&NEEDS) {
@@ -376,11 +502,16 @@ fn no_room_for_the_archive() {
         by_gnu_tar(&small.join("0.tar"), &restored);
         let before = fs::read(&catalog).unwrap();
         let mut dice = Dice::new(1);
-        let noise: Vec<u8> = (0..400_000).flat_map(|_| dice.roll().to_le_bytes()).collect();
+        let noise: Vec<u8> = (0..400_000)
+            .flat_map(|_| dice.roll().to_le_bytes())
+            .collect();
         fs::write(tree.join("large"), noise).unwrap();
         for name in ["1.tar", "1.tar.zst"] {
             let ran = round(&small.join(name)).refused();
-            assert!(ran.stderr.contains("No space left") && ran.stderr.contains("make room"), "{ran}");
+            assert!(
+                ran.stderr.contains("No space left") && ran.stderr.contains("make room"),
+                "{ran}"
+            );
         }
         assert_eq!(names(&small), ["0.tar"]);
         assert_eq!(fs::read(&catalog).unwrap(), before);
@@ -410,11 +541,23 @@ fn no_room_for_the_catalog() {
         fs::write(tree.join("f1"), b"changed").unwrap();
         fs::rename(tree.join("f2"), tree.join("g2")).unwrap();
         let next = |name: &str| {
-            let next = args!["dump", "tree", "-o", archive(name), "--since", catalog, "--catalog", catalog];
+            let next = args![
+                "dump",
+                "tree",
+                "-o",
+                archive(name),
+                "--since",
+                catalog,
+                "--catalog",
+                catalog
+            ];
             run(fathom(next).current_dir(at))
         };
         let ran = next("1.tar").refused();
-        assert!(ran.stderr.contains("catalog") && ran.stderr.contains("No space left"), "{ran}");
+        assert!(
+            ran.stderr.contains("catalog") && ran.stderr.contains("No space left"),
+            "{ran}"
+        );
         // The archive had its name already. It is sound, and not one that the next goes on from.
         is_sound(&archive("1.tar"));
         assert_eq!(names(&small), ["ballast", "catalog"]);
@@ -448,8 +591,8 @@ impl Ballast {
     }
 }
 
-/// Small disks with less and less room for archive, map and catalog together: what has its name is whole, nothing else is there,
-/// and the catalog goes on from what is there.
+/// Small disks with less and less room for archive, map and catalog together: what has its name is
+/// whole, nothing else is there, and the catalog goes on from what is there.
 #[test]
 fn less_and_less_room() {
     if !require(&NEEDS) {
@@ -460,12 +603,25 @@ fn less_and_less_room() {
             let other = tmpfs(ground.join("other"));
             let (tree, restored) = (dir(other.join("tree")), dir(other.join("restored")));
             let mut dice = Dice::new(9);
-            let mut noise = |len: usize| (0..len).map(|_| dice.roll().to_le_bytes()[0]).collect::<Vec<u8>>();
+            let mut noise = |len: usize| {
+                (0..len)
+                    .map(|_| dice.roll().to_le_bytes()[0])
+                    .collect::<Vec<u8>>()
+            };
             (0..300).for_each(|n| drop(file(tree.join(format!("d{}/f{n}", n % 9)), 300)));
             let (catalog, map) = (at.join("catalog"), at.join("map"));
             let dump = |archive: &Path| {
-                let mut command =
-                    fathom(args!["dump", "tree", "-o", archive, "--catalog", catalog, "--map", map, "-q"]);
+                let mut command = fathom(args![
+                    "dump",
+                    "tree",
+                    "-o",
+                    archive,
+                    "--catalog",
+                    catalog,
+                    "--map",
+                    map,
+                    "-q"
+                ]);
                 if catalog.exists() {
                     command.args(args!["--since", catalog]);
                 }
@@ -475,23 +631,36 @@ fn less_and_less_room() {
             by_gnu_tar(&at.join("0.tar"), &restored);
             let ballast = Ballast::new(at);
             let (mut refused, mut done) = (0, 0);
-            for (nth, room) in [0, 16, 64, 256, 600, 800, 1000, 1100, 1200, 1400, 4000].into_iter().enumerate() {
+            for (nth, room) in [0, 16, 64, 256, 600, 800, 1000, 1100, 1200, 1400, 4000]
+                .into_iter()
+                .enumerate()
+            {
                 ballast.0.set_len(0).unwrap();
                 fs::write(tree.join("large"), noise(1 << 20)).unwrap();
                 fs::write(tree.join("d3/f3"), noise(200 + nth)).unwrap();
                 fs::remove_file(&map).unwrap();
                 fs::write(&map, b"old").unwrap();
                 ballast.leave(room << 10);
-                let (before, archive) = (fs::read(&catalog).unwrap(), at.join(format!("{nth}.next.tar")));
+                let (before, archive) = (
+                    fs::read(&catalog).unwrap(),
+                    at.join(format!("{nth}.next.tar")),
+                );
                 let ran = dump(&archive);
                 if ran.code() == 0 {
                     done += 1;
                     by_gnu_tar(&archive, &restored);
-                    same(&kept(&tree), &snapshot(&restored.join("tree")), &format!("{} {room}", make.fstype));
+                    same(
+                        &kept(&tree),
+                        &snapshot(&restored.join("tree")),
+                        &format!("{} {room}", make.fstype),
+                    );
                 } else {
                     refused += 1;
                     let ran = ran.refused();
-                    assert!(ran.stderr.contains("No space left") && ran.stderr.contains("make room"), "{ran}");
+                    assert!(
+                        ran.stderr.contains("No space left") && ran.stderr.contains("make room"),
+                        "{ran}"
+                    );
                     assert_eq!(fs::read(&catalog).unwrap(), before, "{ran}");
                     if archive.exists() {
                         is_sound(&archive);
@@ -499,11 +668,18 @@ fn less_and_less_room() {
                         assert_eq!(fs::read(&map).unwrap(), b"old", "{ran}");
                     }
                 }
-                let left = names(at).into_iter().filter(|name| name.starts_with('.')).collect::<Vec<_>>();
+                let left = names(at)
+                    .into_iter()
+                    .filter(|name| name.starts_with('.'))
+                    .collect::<Vec<_>>();
                 assert!(left.is_empty(), "{left:?}: {room}");
                 let _ = fs::remove_file(&archive);
             }
-            assert!(refused > 3 && done > 0, "{}: {refused} refused, {done} done", make.fstype);
+            assert!(
+                refused > 3 && done > 0,
+                "{}: {refused} refused, {done} done",
+                make.fstype
+            );
             drop(ballast);
             fs::remove_file(at.join("ballast")).unwrap();
             dump(&at.join("last.tar")).exits(0);
@@ -522,20 +698,49 @@ fn no_room_for_the_map() {
     on(Some(EXT4[0]), |at, ground| {
         let (tree, small) = (dir(at.join("tree")), dir(ground.join("small")));
         rustix::mount::mount("small", &small, "tmpfs", MountFlags::NOATIME, c"size=64k").unwrap();
-        (0..2000).for_each(|n| drop(file(tree.join(format!("a name that takes some room in the map {n}")), 1)));
+        (0..2000).for_each(|n| {
+            drop(file(
+                tree.join(format!("a name that takes some room in the map {n}")),
+                1,
+            ))
+        });
         let (archive, catalog) = (ground.join("1.tar"), ground.join("catalog"));
-        let arguments = args!["dump", "tree", "-o", archive, "--catalog", catalog, "--map", small.join("map")];
+        let arguments = args![
+            "dump",
+            "tree",
+            "-o",
+            archive,
+            "--catalog",
+            catalog,
+            "--map",
+            small.join("map")
+        ];
         let ran = run(fathom(arguments).current_dir(at)).refused();
-        assert!(ran.stderr.contains("cannot write map") && ran.stderr.contains("make room"), "{ran}");
+        assert!(
+            ran.stderr.contains("cannot write map") && ran.stderr.contains("make room"),
+            "{ran}"
+        );
         assert!(!archive.exists() && !catalog.exists() && names(&small).is_empty());
     });
 }
 
 /// Dumps the tree of a server, the first time whole, and restores it over what was restored before.
 fn dump_far(far: &Far, ground: &Path, number: usize) -> Ran {
-    let (at, archive, catalog) = (ground.join("far"), ground.join(format!("{number}.tar")), ground.join("catalog"));
+    let (at, archive, catalog) = (
+        ground.join("far"),
+        ground.join(format!("{number}.tar")),
+        ground.join("catalog"),
+    );
     let server = serve_far(far.clone(), &at);
-    let mut command = fathom(args!["dump", "far", "-o", archive, "--catalog", catalog, "--json"]);
+    let mut command = fathom(args![
+        "dump",
+        "far",
+        "-o",
+        archive,
+        "--catalog",
+        catalog,
+        "--json"
+    ]);
     if number > 0 {
         command.args(args!["--since", catalog]);
     }
@@ -554,20 +759,40 @@ fn a_source_that_fails_and_is_slow() {
         return;
     }
     in_namespace(|ground| {
-        let far = Far { directories: 3, files: 200, piece: Some(7), ..Far::default() };
+        let far = Far {
+            directories: 3,
+            files: 200,
+            piece: Some(7),
+            ..Far::default()
+        };
         let restored = ground.join("restored");
         let round = |far: &Far, number| dump_far(far, ground, number);
         let content = |d: usize, f: usize| fs::read(restored.join(format!("far/d{d}/f{f}"))).ok();
         let is_right = |d: usize, f: usize| content(d, f) == Some(vec![f as u8; f]);
         let broken = vec![("d0/f9", libc::EIO), ("d2/f150", libc::EIO)];
-        let ran = round(&Far { broken, unreadable: vec![("d1", libc::EIO)], ..far.clone() }, 0).exits(1);
+        let ran = round(
+            &Far {
+                broken,
+                unreadable: vec![("d1", libc::EIO)],
+                ..far.clone()
+            },
+            0,
+        )
+        .exits(1);
         let value = ran.json();
-        let warned: Vec<&str> =
-            value["warnings"].as_array().unwrap().iter().map(|warning| warning["path"].as_str().unwrap()).collect();
+        let warned: Vec<&str> = value["warnings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|warning| warning["path"].as_str().unwrap())
+            .collect();
         for path in ["far/d0/f9", "far/d2/f150", "far/d1"] {
             assert!(warned.contains(&path), "{path}: {warned:?}");
         }
-        assert_eq!((content(0, 9), content(2, 150), content(1, 1)), (None, None, None));
+        assert_eq!(
+            (content(0, 9), content(2, 150), content(1, 1)),
+            (None, None, None)
+        );
         for (d, f) in [(0, 199), (2, 151), (2, 0)] {
             assert!(is_right(d, f), "far/d{d}/f{f}: {:?}: {ran}", content(d, f));
         }
@@ -580,7 +805,8 @@ fn a_source_that_fails_and_is_slow() {
     });
 }
 
-/// A large file of which a part cannot be read: from somewhere before that on there are zeros, and the next increment has all of it.
+/// A large file of which a part cannot be read: from somewhere before that on there are zeros, and
+/// the next increment has all of it.
 #[test]
 fn a_source_that_fails_within_a_file() {
     if !require(&NEEDS) || !require(&[Need::Fuse]) {
@@ -589,21 +815,47 @@ fn a_source_that_fails_within_a_file() {
     in_namespace(|ground| {
         const MIB: usize = 1 << 20;
         let restored = ground.join("restored");
-        let far = Far { directories: 1, files: 7, unit: MIB as u64, ..Far::default() };
+        let far = Far {
+            directories: 1,
+            files: 7,
+            unit: MIB as u64,
+            ..Far::default()
+        };
         let round = |far: &Far, number| dump_far(far, ground, number);
-        let broken = Far { broken_from: Some(("d0/f5", 3 * MIB as u64, libc::EIO)), ..far.clone() };
+        let broken = Far {
+            broken_from: Some(("d0/f5", 3 * MIB as u64, libc::EIO)),
+            ..far.clone()
+        };
         let value = round(&broken, 0).exits(1).json();
-        let [warning] = &value["warnings"].as_array().unwrap()[..] else { panic!("one warning: {value}") };
-        assert_eq!((&warning["path"], &warning["errno"]), (&"far/d0/f5".into(), &"EIO".into()), "{warning}");
-        assert!(warning["message"].as_str().unwrap().contains("cannot be read from byte"), "{warning}");
+        let [warning] = &value["warnings"].as_array().unwrap()[..] else {
+            panic!("one warning: {value}")
+        };
+        assert_eq!(
+            (&warning["path"], &warning["errno"]),
+            (&"far/d0/f5".into(), &"EIO".into()),
+            "{warning}"
+        );
+        assert!(
+            warning["message"]
+                .as_str()
+                .unwrap()
+                .contains("cannot be read from byte"),
+            "{warning}"
+        );
         let content = fs::read(restored.join("far/d0/f5")).unwrap();
         let right = content.iter().position(|&byte| byte != 5).unwrap();
-        assert!((2 * MIB..=3 * MIB).contains(&right) && content.len() == 5 * MIB, "{right}");
+        assert!(
+            (2 * MIB..=3 * MIB).contains(&right) && content.len() == 5 * MIB,
+            "{right}"
+        );
         assert!(content[right..].iter().all(|&byte| byte == 0));
         let value = round(&far, 1).exits(0).json();
         assert_eq!(value["result"]["files"], 1, "{value}");
         for f in 0..7 {
-            assert!(fs::read(restored.join(format!("far/d0/f{f}"))).unwrap() == vec![f as u8; f * MIB], "f{f}");
+            assert!(
+                fs::read(restored.join(format!("far/d0/f{f}"))).unwrap() == vec![f as u8; f * MIB],
+                "f{f}"
+            );
         }
     });
 }

@@ -31,7 +31,8 @@ pub(crate) fn dump(source: &Path, archive: &Path, more: &[&str]) -> Ran {
 
 /// An archive restored by GNU tar, in a new directory.
 pub(crate) fn by_gnu_tar(archive: &Path, to: &Path) -> PathBuf {
-    // Strange times are worth a word to it; and so is that names in the archive are no UTF-8, which bsdtar needs to be told.
+    // Strange times are worth a word to it; and so is that names in the archive are no UTF-8, which
+    // bsdtar needs to be told.
     let options = [
         "--warning=no-timestamp",
         "--warning=no-unknown-keyword",
@@ -43,27 +44,55 @@ pub(crate) fn by_gnu_tar(archive: &Path, to: &Path) -> PathBuf {
         "--numeric-owner",
     ];
     let mut tar = Command::new("tar");
-    tar.args(options).arg("-xf").arg(archive).arg("-C").arg(dir(to));
+    tar.args(options)
+        .arg("-xf")
+        .arg(archive)
+        .arg("-C")
+        .arg(dir(to));
     quiet(&mut tar);
     to.to_owned()
 }
 
 /// An archive restored by bsdtar, in a new directory.
 pub(crate) fn by_bsdtar(archive: &Path, to: &Path) -> PathBuf {
-    quiet(Command::new("bsdtar").arg("--numeric-owner").arg("-xpf").arg(archive).arg("-C").arg(dir(to)));
+    quiet(
+        Command::new("bsdtar")
+            .arg("--numeric-owner")
+            .arg("-xpf")
+            .arg(archive)
+            .arg("-C")
+            .arg(dir(to)),
+    );
     to.to_owned()
 }
 
-/// The names in an archive, by GNU tar, which has nothing to say but that names are no UTF-8 where they are none.
+/// The names in an archive, by GNU tar, which has nothing to say but that names are no UTF-8 where
+/// they are none.
 pub(crate) fn listed(archive: &Path) -> Vec<u8> {
-    quiet(Command::new("tar").args(["--warning=no-unknown-keyword", "--quoting-style=escape", "-tf"]).arg(archive))
+    quiet(
+        Command::new("tar")
+            .args([
+                "--warning=no-unknown-keyword",
+                "--quoting-style=escape",
+                "-tf",
+            ])
+            .arg(archive),
+    )
 }
 
 /// Runs a tool that has nothing to say.
 pub(crate) fn quiet(command: &mut Command) -> Vec<u8> {
-    let out = command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null()).output().unwrap();
+    let out = command
+        .env("LC_ALL", "C.UTF-8")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success() && said.is_empty(), "{command:?}: {}: {said}", out.status);
+    assert!(
+        out.status.success() && said.is_empty(),
+        "{command:?}: {}: {said}",
+        out.status
+    );
     out.stdout
 }
 
@@ -86,16 +115,27 @@ fn comes_through(make: Option<Make>, is_large: bool) {
         let value = ran.json();
         let warnings = value["warnings"].as_array().unwrap();
         assert_eq!(warnings.len(), 1, "{ran}");
-        assert!(warnings[0]["path"].as_str().unwrap().ends_with("tree/kinds/socket"), "{ran}");
+        assert!(
+            warnings[0]["path"]
+                .as_str()
+                .unwrap()
+                .ends_with("tree/kinds/socket"),
+            "{ran}"
+        );
         let listed = listed(&archive);
         assert_eq!(listed.split(|&b| b == b'\n').count() - 1, expected.len());
         quiet(Command::new("bsdtar").arg("-tf").arg(&archive));
-        same(&expected, &snapshot(&by_gnu_tar(&archive, &at.join("gnu")).join("tree")), "GNU tar");
+        same(
+            &expected,
+            &snapshot(&by_gnu_tar(&archive, &at.join("gnu")).join("tree")),
+            "GNU tar",
+        );
         tool(Command::new("rm").arg("-rf").arg(at.join("gnu")));
         let mut restored = snapshot(&by_bsdtar(&archive, &at.join("bsd")).join("tree"));
         forgive_bsdtar(&expected, &mut restored);
         same(&expected, &restored, "bsdtar");
-        // It is as it was, access times and all, save those of symlinks, which cannot be read without.
+        // It is as it was, access times and all, save those of symlinks, which cannot be read
+        // without.
         alike(&expected, &kept(&tree), "the tree itself", |_, seen| {
             if seen.kind == 'l' {
                 seen.atime = (0, 0);
@@ -107,7 +147,10 @@ fn comes_through(make: Option<Make>, is_large: bool) {
 /// What bsdtar gets wrong, whoever wrote the archive: fractions of seconds before 1970.
 fn forgive_bsdtar(expected: &Snapshot, restored: &mut Snapshot) {
     for (name, seen) in restored {
-        if let Some(expected) = expected.get(name).filter(|seen| seen.mtime.0 < 0 && seen.mtime.1 > 0) {
+        if let Some(expected) = expected
+            .get(name)
+            .filter(|seen| seen.mtime.0 < 0 && seen.mtime.1 > 0)
+        {
             seen.mtime = expected.mtime;
         }
     }
@@ -148,7 +191,11 @@ fn trees_that_nobody_would_think_up_come_through() {
                 assert!(ran.code() < 2, "{ran}");
                 quiet(Command::new("bsdtar").arg("-tf").arg(&archive));
                 let restored = by_gnu_tar(&archive, &at.join("gnu")).join("tree");
-                same(&expected, &snapshot(&restored), &format!("GNU tar, seed {seed}"));
+                same(
+                    &expected,
+                    &snapshot(&restored),
+                    &format!("GNU tar, seed {seed}"),
+                );
             });
         }
     }
@@ -164,13 +211,22 @@ fn compressed_or_to_standard_output_it_is_the_same() {
             dump(&tree, &plain, &[]).exits(1);
             let plain = std::fs::read(plain).unwrap();
             assert_eq!(plain.len() % 10_240, 0);
-            let piped = run(fathom(args!["dump", "tree", "-o", "-"]).current_dir(ground)).exits(1).stdout;
+            let piped = run(fathom(args!["dump", "tree", "-o", "-"]).current_dir(ground))
+                .exits(1)
+                .stdout;
             assert!(piped == plain, "standard output");
             let packed = ground.join("packed.tar.zst");
             dump(&tree, &packed, &[]).exits(1);
-            assert!(tool(Command::new("zstd").args(["-dc"]).arg(&packed)) == plain, "zstd");
+            assert!(
+                tool(Command::new("zstd").args(["-dc"]).arg(&packed)) == plain,
+                "zstd"
+            );
             assert!(std::fs::metadata(&packed).unwrap().len() < plain.len() as u64);
-            quiet(Command::new("tar").args(["--warning=no-unknown-keyword", "--zstd", "-tf"]).arg(&packed));
+            quiet(
+                Command::new("tar")
+                    .args(["--warning=no-unknown-keyword", "--zstd", "-tf"])
+                    .arg(&packed),
+            );
             // And what is no file: a fifo.
             let fifo = ground.join("fifo");
             tool(Command::new("mkfifo").arg(&fifo));
@@ -199,8 +255,16 @@ fn names_are_those_that_were_given() {
                 let ours = quiet(Command::new("tar").arg("-tf").arg(&archive));
                 // GNU tar says on stderr what it strips.
                 let script = r#"tar --sort=name -cf - "$@" 2>/dev/null | tar -tf -"#;
-                let theirs = tool(Command::new("sh").args(["-c", script, "sh"]).args(sources).current_dir(here));
-                let (ours, theirs) = (String::from_utf8(ours).unwrap(), String::from_utf8(theirs).unwrap());
+                let theirs = tool(
+                    Command::new("sh")
+                        .args(["-c", script, "sh"])
+                        .args(sources)
+                        .current_dir(here),
+                );
+                let (ours, theirs) = (
+                    String::from_utf8(ours).unwrap(),
+                    String::from_utf8(theirs).unwrap(),
+                );
                 assert_eq!(ours, theirs, "{sources:?}");
             };
             listed(ground, &["a"]);
@@ -216,7 +280,8 @@ fn names_are_those_that_were_given() {
     }
 }
 
-/// Deeper than any name that the kernel takes. Neither GNU tar nor bsdtar gets down there; both can tell what is in the archive.
+/// Deeper than any name that the kernel takes. Neither GNU tar nor bsdtar gets down there; both can
+/// tell what is in the archive.
 #[test]
 fn names_longer_than_the_kernel_takes() {
     if require(&NEEDS) {
@@ -224,13 +289,17 @@ fn names_longer_than_the_kernel_takes() {
             let tree = dir(ground.join("tree"));
             let last = crate::support::build::deep(&tree, &"d".repeat(200), 40);
             let how = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;
-            let file = rustix::fs::openat(&last, "file", how, rustix::fs::Mode::from(0o600)).unwrap();
+            let file =
+                rustix::fs::openat(&last, "file", how, rustix::fs::Mode::from(0o600)).unwrap();
             rustix::io::write(&file, b"far down").unwrap();
             let archive = ground.join("archive.tar");
             dump(&tree, &archive, &[]).exits(0);
             for tool in ["tar", "bsdtar"] {
                 let listed = quiet(Command::new(tool).arg("-tf").arg(&archive));
-                let name = listed.split(|&b| b == b'\n').find(|line| line.ends_with(b"/file")).unwrap();
+                let name = listed
+                    .split(|&b| b == b'\n')
+                    .find(|line| line.ends_with(b"/file"))
+                    .unwrap();
                 assert!(name.len() > 8000, "{tool}");
                 let content = quiet(Command::new(tool).arg("-xOf").arg(&archive));
                 assert_eq!(content, b"far down", "{tool}");

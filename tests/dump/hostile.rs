@@ -27,8 +27,8 @@ fn prey(top: &Path) {
     }
 }
 
-/// Does what is worst for whoever reads, until told to stop. Symlinks lead to a file in the tree: what is written through them
-/// must not reach anything else.
+/// Does what is worst for whoever reads, until told to stop. Symlinks lead to a file in the tree:
+/// what is written through them must not reach anything else.
 fn harass(top: &Path, until: &Until, seed: u64) {
     let mut dice = Dice::new(seed);
     while !until.is_over() {
@@ -38,10 +38,16 @@ fn harass(top: &Path, until: &Until, seed: u64) {
         let _ = match dice.below(9) {
             0 => fs::remove_file(&at),
             1 => open().and_then(|file| file.set_len(dice.below(3 << 20) as u64)),
-            2 => OpenOptions::new().append(true).open(&at).and_then(|mut file| file.write_all(&[b'+'; 7000])),
+            2 => OpenOptions::new()
+                .append(true)
+                .open(&at)
+                .and_then(|mut file| file.write_all(&[b'+'; 7000])),
             3 => fs::write(at.with_extension("new"), vec![b'n'; dice.below(100_000)])
                 .and_then(|()| fs::rename(at.with_extension("new"), &at)),
-            4 => fs::set_permissions(&at, fs::Permissions::from_mode(*dice.pick(&[0, 0o600, 0o777]))),
+            4 => fs::set_permissions(
+                &at,
+                fs::Permissions::from_mode(*dice.pick(&[0, 0o600, 0o777])),
+            ),
             5 => fs::remove_file(&at).and_then(|()| symlink(top.join("prey"), &at)),
             6 => fs::remove_file(&at).and_then(|()| fs::create_dir(&at)),
             7 => fs::remove_dir(&at),
@@ -55,7 +61,10 @@ fn an_archive_is_sound_whatever_is_done_meanwhile() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let mut wrong = 0;
-            for (round, make) in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None].into_iter().enumerate() {
+            for (round, make) in [Some(EXT4[0]), Some(XFS[0]), Some(BTRFS[0]), None]
+                .into_iter()
+                .enumerate()
+            {
                 let at = ground.join(format!("{round}"));
                 match make {
                     Some(make) => assert!(mounted(make, &at)),
@@ -75,14 +84,24 @@ fn an_archive_is_sound_whatever_is_done_meanwhile() {
                             wrong += ran.code();
                             let listed = listed(&out);
                             let members = listed.split(|&b| b == b'\n').count() as u64 - 1;
-                            assert_eq!(members, value["result"]["dumped"].as_u64().unwrap(), "{ran}");
-                            quiet(Command::new("bsdtar").arg("-tvf").arg(&out).stdout(std::process::Stdio::null()));
+                            assert_eq!(
+                                members,
+                                value["result"]["dumped"].as_u64().unwrap(),
+                                "{ran}"
+                            );
+                            quiet(
+                                Command::new("bsdtar")
+                                    .arg("-tvf")
+                                    .arg(&out)
+                                    .stdout(std::process::Stdio::null()),
+                            );
                             by_gnu_tar(&out, &at.join(format!("restored {nth}")));
                             fs::remove_dir_all(at.join(format!("restored {nth}"))).unwrap();
                             for warning in value["warnings"].as_array().unwrap() {
                                 assert!(exact(warning, "path").starts_with(b"tree"), "{warning}");
                             }
-                            // Whatever was there and is neither in the archive nor named has been missed.
+                            // Whatever was there and is neither in the archive nor named has been
+                            // missed.
                             let named = value["warnings"].as_array().unwrap().len() as u64;
                             let entries = value["result"]["entries"].as_u64().unwrap();
                             assert!(members + named >= entries, "{ran}");
@@ -140,7 +159,10 @@ fn who_may_not_read_says_so_and_goes_on() {
             let out = dir(ground.join("out"));
             fs::set_permissions(&out, fs::Permissions::from_mode(0o777)).unwrap();
             let here = fathom_in(&ground.join("bin"));
-            let mut command = program(&here, args!["dump", "tree", "-o", out.join("archive.tar"), "--json"]);
+            let mut command = program(
+                &here,
+                args!["dump", "tree", "-o", out.join("archive.tar"), "--json"],
+            );
             as_nobody(command.current_dir(ground));
             let ran = run(&mut command).exits(1);
             let value = ran.json();
@@ -150,13 +172,24 @@ fn who_may_not_read_says_so_and_goes_on() {
                 .iter()
                 .map(|warning| {
                     assert_eq!(warning["errno"], "EACCES", "{ran}");
-                    assert!(warning["message"].as_str().unwrap().contains("run as root"), "{ran}");
+                    assert!(
+                        warning["message"].as_str().unwrap().contains("run as root"),
+                        "{ran}"
+                    );
                     warning["path"].as_str().unwrap().to_owned()
                 })
                 .collect();
-            assert_eq!(warned, ["tree/closed", "tree/none", "tree/shut"].map(str::to_owned).into());
+            assert_eq!(
+                warned,
+                ["tree/closed", "tree/none", "tree/shut"]
+                    .map(str::to_owned)
+                    .into()
+            );
             let listed = listed(&out.join("archive.tar"));
-            assert_eq!(String::from_utf8(listed).unwrap(), "tree/\ntree/open\ntree/shut/\n");
+            assert_eq!(
+                String::from_utf8(listed).unwrap(),
+                "tree/\ntree/open\ntree/shut/\n"
+            );
         });
     }
 }
@@ -168,11 +201,26 @@ fn no_room_leaves_nothing_behind() {
             let tree = dir(ground.join("tree"));
             (0..100).for_each(|n| drop(file(tree.join(format!("f{n}")), 20_000)));
             let small = dir(ground.join("small"));
-            rustix::mount::mount("small", &small, "tmpfs", rustix::mount::MountFlags::empty(), c"size=1m").unwrap();
-            let within = || fs::read_dir(&small).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
+            rustix::mount::mount(
+                "small",
+                &small,
+                "tmpfs",
+                rustix::mount::MountFlags::empty(),
+                c"size=1m",
+            )
+            .unwrap();
+            let within = || {
+                fs::read_dir(&small)
+                    .unwrap()
+                    .map(|e| e.unwrap().file_name())
+                    .collect::<Vec<_>>()
+            };
             for jobs in ["1", "4"] {
                 let ran = dump(&tree, &small.join("archive.tar"), &["-j", jobs]).refused();
-                assert!(ran.stderr.contains("cannot write archive") && ran.stderr.contains("make room"), "{ran}");
+                assert!(
+                    ran.stderr.contains("cannot write archive") && ran.stderr.contains("make room"),
+                    "{ran}"
+                );
                 assert!(within().is_empty(), "{:?}", within());
             }
             // What is there stays.
@@ -183,22 +231,34 @@ fn no_room_leaves_nothing_behind() {
             // Neither is there room for a catalog: the archive is done, the catalog is not.
             let _ = fs::write(small.join("filler"), vec![0; 2 << 20]);
             let out = ground.join("archive.tar");
-            let ran = dump(&tree, &out, &["--catalog", small.join("c.parquet").to_str().unwrap()]).refused();
+            let ran = dump(
+                &tree,
+                &out,
+                &["--catalog", small.join("c.parquet").to_str().unwrap()],
+            )
+            .refused();
             assert!(ran.stderr.contains("cannot write catalog"), "{ran}");
             listed(&out);
-            let full =
-                fathom(args!["dump", &tree, "-o", "-"]).stdout(File::create("/dev/full").unwrap()).output().unwrap();
+            let full = fathom(args!["dump", &tree, "-o", "-"])
+                .stdout(File::create("/dev/full").unwrap())
+                .output()
+                .unwrap();
             assert_eq!(full.status.code(), Some(2));
         });
     }
 }
 
-/// Where files may not be large (`ulimit -f`), that is an error like any other: the kernel's signal would end it in the middle.
+/// Where files may not be large (`ulimit -f`), that is an error like any other: the kernel's signal
+/// would end it in the middle.
 #[test]
 fn a_limit_on_files_is_no_sudden_end() {
     if require(&NEEDS) {
         in_namespace(|ground| {
-            let (tree, out, whole) = (dir(ground.join("tree")), dir(ground.join("out")), ground.join("whole.tar"));
+            let (tree, out, whole) = (
+                dir(ground.join("tree")),
+                dir(ground.join("out")),
+                ground.join("whole.tar"),
+            );
             (0..3).for_each(|n| drop(file(tree.join(format!("f{n}")), 100_000)));
             dump(&tree, &whole, &[]).exits(0);
             let within = || fs::read_dir(&out).unwrap().count();
@@ -207,11 +267,21 @@ fn a_limit_on_files_is_no_sudden_end() {
                 let mut command = fathom(args!["dump", &tree, "-o", archive, "--catalog", catalog]);
                 let ran = run(no_file_larger(&mut command, limit)).refused();
                 let says = ["cannot write", "File too large (os error 27)", "ulimit -f"];
-                assert!(says.iter().all(|part| ran.stderr.contains(part)) && within() == 0, "{limit}: {ran}");
+                assert!(
+                    says.iter().all(|part| ran.stderr.contains(part)) && within() == 0,
+                    "{limit}: {ran}"
+                );
                 let to = dir(ground.join(format!("to {limit}")));
-                let ran = run(no_file_larger(&mut fathom(args!["restore", &whole, "-C", to, "--json"]), limit));
+                let ran = run(no_file_larger(
+                    &mut fathom(args!["restore", &whole, "-C", to, "--json"]),
+                    limit,
+                ));
                 let short = if limit < 100_000 { 3 } else { 0 };
-                assert_eq!(ran.json()["warnings"].as_array().unwrap().len(), short, "{ran}");
+                assert_eq!(
+                    ran.json()["warnings"].as_array().unwrap().len(),
+                    short,
+                    "{ran}"
+                );
             }
         });
     }
@@ -233,12 +303,33 @@ fn without_threads_it_is_the_same() {
                     }
                     run(&mut command)
                 };
-                let [full, next] = ["full", "next"].map(|name| ground.join(format!("{name} {has_threads}.tar")));
-                alone(fathom(args!["dump", &tree, "-q", "-o", full, "--catalog", catalog]));
+                let [full, next] =
+                    ["full", "next"].map(|name| ground.join(format!("{name} {has_threads}.tar")));
+                alone(fathom(args![
+                    "dump",
+                    &tree,
+                    "-q",
+                    "-o",
+                    full,
+                    "--catalog",
+                    catalog
+                ]));
                 file(tree.join("another"), 9);
                 let more = ground.join("more.parquet");
-                alone(fathom(args!["dump", &tree, "-q", "-o", next, "--since", catalog, "--catalog", more]));
-                let changed = alone(fathom(args!["changed", &tree, "-q", "--since", catalog, "--format", "paths"]));
+                alone(fathom(args![
+                    "dump",
+                    &tree,
+                    "-q",
+                    "-o",
+                    next,
+                    "--since",
+                    catalog,
+                    "--catalog",
+                    more
+                ]));
+                let changed = alone(fathom(args![
+                    "changed", &tree, "-q", "--since", catalog, "--format", "paths"
+                ]));
                 alone(fathom(args!["verify", full, "-q"])).exits(0);
                 fs::remove_file(tree.join("another")).unwrap();
                 let names = |archive: &Path| String::from_utf8_lossy(&listed(archive)).into_owned();
@@ -257,12 +348,17 @@ fn interrupted_it_leaves_nothing_behind() {
             (0..2000).for_each(|n| drop(file(tree.join(format!("f{n}")), 50_000)));
             let out = dir(ground.join("out"));
             for (signal, wait) in [(libc::SIGINT, 20), (libc::SIGTERM, 40), (libc::SIGKILL, 30)] {
-                let mut child = fathom(args!["dump", &tree, "-o", out.join("archive.tar")]).spawn().unwrap();
+                let mut child = fathom(args!["dump", &tree, "-o", out.join("archive.tar")])
+                    .spawn()
+                    .unwrap();
                 std::thread::sleep(std::time::Duration::from_millis(wait));
                 // SAFETY: the child has not been waited for.
                 unsafe { libc::kill(child.id().cast_signed(), signal) };
                 let status = child.wait().unwrap();
-                let names: Vec<_> = fs::read_dir(&out).unwrap().map(|e| e.unwrap().file_name()).collect();
+                let names: Vec<_> = fs::read_dir(&out)
+                    .unwrap()
+                    .map(|e| e.unwrap().file_name())
+                    .collect();
                 if status.success() {
                     fs::remove_file(out.join("archive.tar")).unwrap();
                 } else {
@@ -273,8 +369,8 @@ fn interrupted_it_leaves_nothing_behind() {
     }
 }
 
-/// A directory's dumpdir comes before its files: it tells of a file that then cannot be read. GNU tar keeps the older copy of it,
-/// and the next increment tries again.
+/// A directory's dumpdir comes before its files: it tells of a file that then cannot be read. GNU
+/// tar keeps the older copy of it, and the next increment tries again.
 #[test]
 fn what_was_told_of_and_could_not_be_read_stays_as_it_was() {
     if require(&NEEDS) {
@@ -289,7 +385,8 @@ fn what_was_told_of_and_could_not_be_read_stays_as_it_was() {
             let restored = dir(ground.join("restored"));
             let round = |nth: u32, code: i32| {
                 let archive = out.join(format!("{nth}.tar"));
-                let mut arguments = args!["dump", "tree", "-o", &archive, "--catalog", &catalog].to_vec();
+                let mut arguments =
+                    args!["dump", "tree", "-o", &archive, "--catalog", &catalog].to_vec();
                 if nth > 0 {
                     arguments.extend(args!["--since", &catalog]);
                 }
@@ -313,18 +410,30 @@ fn what_was_told_of_and_could_not_be_read_stays_as_it_was() {
             fs::write(tree.join("fresh"), b"new").unwrap();
             fs::remove_file(tree.join("gone")).unwrap();
             let closed = |mode| {
-                ["f", "fresh"]
-                    .map(|name| fs::set_permissions(tree.join(name), fs::Permissions::from_mode(mode)).unwrap())
+                ["f", "fresh"].map(|name| {
+                    fs::set_permissions(tree.join(name), fs::Permissions::from_mode(mode)).unwrap()
+                })
             };
             closed(0o600);
             round(1, 1);
             let seen = ["f", "g", "gone", "fresh"].map(content);
-            assert_eq!(seen, [Some("old".to_owned()), Some("new".to_owned()), None, None]);
-            // Nothing but the permission to read is given back: it is dumped, though its contents are as they were.
+            assert_eq!(
+                seen,
+                [Some("old".to_owned()), Some("new".to_owned()), None, None]
+            );
+            // Nothing but the permission to read is given back: it is dumped, though its contents
+            // are as they were.
             closed(0o644);
             round(2, 0);
-            assert_eq!(["f", "fresh"].map(content), [Some("new".to_owned()), Some("new".to_owned())]);
-            same(&snapshot(&tree), &snapshot(&restored.join("tree")), "in the end");
+            assert_eq!(
+                ["f", "fresh"].map(content),
+                [Some("new".to_owned()), Some("new".to_owned())]
+            );
+            same(
+                &snapshot(&tree),
+                &snapshot(&restored.join("tree")),
+                "in the end",
+            );
         });
     }
 }

@@ -16,7 +16,8 @@ use crate::support::run::{args, calls};
 use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::{fathom, require, run};
 
-/// A directory that is renamed costs a rename, not what is in it; also in the place of another one, and out of it.
+/// A directory that is renamed costs a rename, not what is in it; also in the place of another one,
+/// and out of it.
 #[test]
 fn directories_are_renamed_and_not_dumped_again() {
     if !require(&NEEDS) {
@@ -33,11 +34,17 @@ fn directories_are_renamed_and_not_dumped_again() {
         let rename = |from: &str, to: &str| fs::rename(tree.join(from), tree.join(to)).unwrap();
         rename("b/c", "elsewhere");
         rename("a", "elsewhere/a");
-        told(&series.round("two renames"), &[("renamed", 2), ("files", 0), ("removed", 0)]);
+        told(
+            &series.round("two renames"),
+            &[("renamed", 2), ("files", 0), ("removed", 0)],
+        );
         rename("x", "z");
         rename("y", "x");
         rename("z", "y");
-        told(&series.round("two that change places"), &[("renamed", 2), ("files", 0), ("removed", 0)]);
+        told(
+            &series.round("two that change places"),
+            &[("renamed", 2), ("files", 0), ("removed", 0)],
+        );
         fs::remove_dir_all(tree.join("old")).unwrap();
         rename("new", "old");
         let result = series.round("the new one in the place of the old one");
@@ -45,16 +52,25 @@ fn directories_are_renamed_and_not_dumped_again() {
         rename("outer/inner", "aside");
         fs::remove_dir(tree.join("outer")).unwrap();
         rename("aside", "outer");
-        told(&series.round("out of what it was in, into its place"), &[("renamed", 1), ("files", 0), ("removed", 0)]);
+        told(
+            &series.round("out of what it was in, into its place"),
+            &[("renamed", 1), ("files", 0), ("removed", 0)],
+        );
         rename("elsewhere/d", "d");
         rename("elsewhere", "d/a");
-        told(&series.round("into what was in it"), &[("renamed", 2), ("files", 0), ("removed", 0)]);
+        told(
+            &series.round("into what was in it"),
+            &[("renamed", 2), ("files", 0), ("removed", 0)],
+        );
         // Not in the place of a file, which GNU tar would have to remove before.
         fs::write(tree.join("f"), b"f").unwrap();
         series.round("a file");
         fs::remove_file(tree.join("f")).unwrap();
         rename("x", "f");
-        told(&series.round("in the place of a file"), &[("renamed", 0), ("files", 20)]);
+        told(
+            &series.round("in the place of a file"),
+            &[("renamed", 0), ("files", 20)],
+        );
     });
 }
 
@@ -73,25 +89,55 @@ fn only_what_has_changed_is_dumped() {
         settle(at);
         series.round("the full dump");
         let result = series.round("nothing");
-        told(&result, &[("files", 0), ("directories", 1), ("dumped", 1), ("unchanged", 105), ("entries", 106)]);
+        told(
+            &result,
+            &[
+                ("files", 0),
+                ("directories", 1),
+                ("dumped", 1),
+                ("unchanged", 105),
+                ("entries", 106),
+            ],
+        );
         overwrite_unseen(&tree.join("d1/f1"), b'o');
-        told(&series.round("only the ctime tells"), &[("files", 1), ("directories", 2)]);
+        told(
+            &series.round("only the ctime tells"),
+            &[("files", 1), ("directories", 2)],
+        );
         lsetxattr(tree.join("d2/f2"), "user.x", b"x", XattrFlags::empty()).unwrap();
-        told(&series.round("an extended attribute"), &[("files", 1), ("directories", 2)]);
+        told(
+            &series.round("an extended attribute"),
+            &[("files", 1), ("directories", 2)],
+        );
         fs::remove_file(tree.join("d3/f3")).unwrap();
-        told(&series.round("a file that goes"), &[("files", 0), ("directories", 2), ("removed", 1)]);
+        told(
+            &series.round("a file that goes"),
+            &[("files", 0), ("directories", 2), ("removed", 1)],
+        );
         fs::hard_link(tree.join("d1/f2"), tree.join("d4/link")).unwrap();
-        told(&series.round("another name"), &[("files", 1), ("links", 1), ("directories", 3)]);
-        // The directory is another one, the file in it the same: it has a name that is restored already.
+        told(
+            &series.round("another name"),
+            &[("files", 1), ("links", 1), ("directories", 3)],
+        );
+        // The directory is another one, the file in it the same: it has a name that is restored
+        // already.
         fs::create_dir(tree.join("d5")).unwrap();
         fs::hard_link(tree.join("d1/f2"), tree.join("d5/third")).unwrap();
         series.round("a third name");
         fs::rename(tree.join("d4"), tree.join("d6")).unwrap();
-        told(&series.round("a rename"), &[("files", 0), ("links", 0), ("renamed", 1)]);
+        told(
+            &series.round("a rename"),
+            &[("files", 0), ("links", 0), ("renamed", 1)],
+        );
         let ran = dump(
             &tree,
             &ground.join("last.tar"),
-            &["--since", series.catalog.to_str().unwrap(), "--catalog", "/dev/null"],
+            &[
+                "--since",
+                series.catalog.to_str().unwrap(),
+                "--catalog",
+                "/dev/null",
+            ],
         );
         assert!(!ran.exits(0).stderr.contains("checksums"));
     });
@@ -117,18 +163,42 @@ fn that_nothing_has_changed_costs_no_call_for_an_entry() {
             let value = series.dump(&[]).exits(0).json();
             let (result, gates) = (&value["result"], calls(&value["gates"]));
             let total: u64 = gates.values().sum();
-            told(result, &[("dumped", 1), ("entries", 931), ("unchanged", 930), ("removed", 0)]);
-            assert!(result["why"].as_str().unwrap().contains("nothing can have changed"), "{}: {value}", make.fstype);
+            told(
+                result,
+                &[
+                    ("dumped", 1),
+                    ("entries", 931),
+                    ("unchanged", 930),
+                    ("removed", 0),
+                ],
+            );
+            assert!(
+                result["why"]
+                    .as_str()
+                    .unwrap()
+                    .contains("nothing can have changed"),
+                "{}: {value}",
+                make.fstype
+            );
             assert!(total < 150, "{}: {total} calls: {gates:?}", make.fstype);
             assert_eq!(fs::read(&series.catalog).unwrap(), before);
             // To another name, it is copied.
             let copy = ground.join("copy");
             let since = series.catalog.to_str().unwrap();
             let archive = series.archive();
-            dump(&series.tree, &archive, &["--since", since, "--catalog", copy.to_str().unwrap()]).exits(0);
+            dump(
+                &series.tree,
+                &archive,
+                &["--since", since, "--catalog", copy.to_str().unwrap()],
+            )
+            .exits(0);
             assert_eq!(fs::read(&copy).unwrap(), before);
             by_gnu_tar(&archive, &ground.join("restored"));
-            same(&kept(&series.tree), &snapshot(&ground.join("restored/tree")), make.fstype);
+            same(
+                &kept(&series.tree),
+                &snapshot(&ground.join("restored/tree")),
+                make.fstype,
+            );
             fs::write(series.tree.join("d1/f1"), b"other").unwrap();
             series.restored = ground.join("restored");
             told(&series.round("a change"), &[("files", 1)]);
@@ -136,7 +206,8 @@ fn that_nothing_has_changed_costs_no_call_for_an_entry() {
     }
 }
 
-/// Nothing has changed, but the file system cannot say so: the digest does, by every way of gathering.
+/// Nothing has changed, but the file system cannot say so: the digest does, by every way of
+/// gathering.
 #[test]
 fn that_nothing_has_changed_is_told_by_the_digest() {
     if !require(&NEEDS) {
@@ -157,26 +228,49 @@ fn that_nothing_has_changed_is_told_by_the_digest() {
                 fs::write(at.join("beside"), gather).unwrap();
                 settle(at);
                 let value = series.dump(&["--gather", gather]).exits(0).json();
-                told(&value["result"], &[("dumped", 1), ("entries", 931), ("unchanged", 930), ("removed", 0)]);
+                told(
+                    &value["result"],
+                    &[
+                        ("dumped", 1),
+                        ("entries", 931),
+                        ("unchanged", 930),
+                        ("removed", 0),
+                    ],
+                );
                 let by = match (name, gather) {
                     ("btrfs", "auto") => "nothing in the directory was written",
                     ("xfs", "auto") => "every inode is as the catalog has it",
                     _ => "the digest of all",
                 };
-                assert!(value["result"]["why"].as_str().unwrap().contains(by), "{name}: {value}");
+                assert!(
+                    value["result"]["why"].as_str().unwrap().contains(by),
+                    "{name}: {value}"
+                );
                 assert_eq!(fs::read(&series.catalog).unwrap(), before);
                 by_gnu_tar(&series.archive(), &series.restored);
                 series.is_restored(name);
             }
             // A time that nobody would miss, and nothing else.
-            let same_time = fs::metadata(series.tree.join("d7/f7")).unwrap().modified().unwrap();
-            fs::File::options().write(true).open(series.tree.join("d7/f7")).unwrap().set_modified(same_time).unwrap();
-            told(&series.round("a ctime"), &[("files", 1), ("directories", 2)]);
+            let same_time = fs::metadata(series.tree.join("d7/f7"))
+                .unwrap()
+                .modified()
+                .unwrap();
+            fs::File::options()
+                .write(true)
+                .open(series.tree.join("d7/f7"))
+                .unwrap()
+                .set_modified(same_time)
+                .unwrap();
+            told(
+                &series.round("a ctime"),
+                &[("files", 1), ("directories", 2)],
+            );
         });
     }
 }
 
-/// Names that stand for something else, in directories that have not changed themselves or have changed in the tick of the dump before.
+/// Names that stand for something else, in directories that have not changed themselves or have
+/// changed in the tick of the dump before.
 #[test]
 fn what_changes_places() {
     if !require(&NEEDS) {
@@ -197,10 +291,13 @@ fn what_changes_places() {
         let rename = |from: &str, to: &str| fs::rename(name(from), name(to)).unwrap();
         let exchange = |a: &str, b: &str| {
             let how = rustix::fs::RenameFlags::EXCHANGE;
-            rustix::fs::renameat_with(rustix::fs::CWD, name(a), rustix::fs::CWD, name(b), how).unwrap();
+            rustix::fs::renameat_with(rustix::fs::CWD, name(a), rustix::fs::CWD, name(b), how)
+                .unwrap();
         };
         round("everything", &|| ());
-        round("two files that change places", &|| exchange("d0/in/f1", "d0/in/f2"));
+        round("two files that change places", &|| {
+            exchange("d0/in/f1", "d0/in/f2")
+        });
         round("two directories that do", &|| exchange("d1", "d2"));
         round("and what is in two others", &|| exchange("d3/in", "d4/in"));
         round("a directory that is another one", &|| {
@@ -213,14 +310,18 @@ fn what_changes_places() {
             fs::create_dir(name("d6")).unwrap();
             rename("moved", "d6/in");
         });
-        round("a further name", &|| fs::hard_link(name("d7/in/f1"), name("d7/in/again")).unwrap());
+        round("a further name", &|| {
+            fs::hard_link(name("d7/in/f1"), name("d7/in/again")).unwrap()
+        });
         round("which is that of another file now", &|| {
             fs::remove_file(name("d7/in/again")).unwrap();
             fs::hard_link(name("d7/in/f2"), name("d7/in/again")).unwrap();
         });
         // Changed in the same tick, again and again.
         for n in 0..20 {
-            round("something new", &|| drop(file(name(&format!("d{}/in/new{n}", n % 8)), n)));
+            round("something new", &|| {
+                drop(file(name(&format!("d{}/in/new{n}", n % 8)), n))
+            });
         }
     });
 }
@@ -258,17 +359,27 @@ fn what_a_mount_has_hidden() {
 fn a_list_of_names_that_is_too_long_is_left_out() {
     if require(&NEEDS) {
         on(None, |at, ground| {
-            let (tree, many, catalog) = (at.join("tree"), dir(at.join("tree/many")), ground.join("catalog"));
+            let (tree, many, catalog) = (
+                at.join("tree"),
+                dir(at.join("tree/many")),
+                ground.join("catalog"),
+            );
             let catalog = catalog.to_str().unwrap();
             // Each name and two bytes more, and over 32 MiB together. As links they take less time.
             let first = file(tree.join("f"), 1);
-            (0..131_000).for_each(|n| fs::hard_link(&first, many.join(format!("{n:0255}"))).unwrap());
+            (0..131_000)
+                .for_each(|n| fs::hard_link(&first, many.join(format!("{n:0255}"))).unwrap());
             dump(&tree, &ground.join("0.tar"), &["--catalog", catalog, "-q"]).exits(0);
             file(many.join("new"), 1);
             let archive = ground.join("1.tar");
-            let value = dump(&tree, &archive, &["--since", catalog, "--json"]).exits(1).json();
+            let value = dump(&tree, &archive, &["--since", catalog, "--json"])
+                .exits(1)
+                .json();
             let message = value["warnings"][0]["message"].as_str().unwrap();
-            assert!(message.contains("more names in it than a restore takes"), "{message}");
+            assert!(
+                message.contains("more names in it than a restore takes"),
+                "{message}"
+            );
             run(&mut fathom(args!["verify", archive, "-q"])).exits(0);
         });
     }
@@ -288,8 +399,18 @@ fn several_sources() {
         let mut number = 0;
         let mut round = || {
             let archive = ground.join(format!("{number}.tar"));
-            let mut arguments =
-                args!["dump", "one", "two", "three", "-o", archive, "--catalog", catalog, "--json"].to_vec();
+            let mut arguments = args![
+                "dump",
+                "one",
+                "two",
+                "three",
+                "-o",
+                archive,
+                "--catalog",
+                catalog,
+                "--json"
+            ]
+            .to_vec();
             if number > 0 {
                 arguments.extend(args!["--since", catalog]);
             }
@@ -311,7 +432,8 @@ fn several_sources() {
     });
 }
 
-/// Without times of birth, only those engines know that a number is another directory's now that read generations.
+/// Without times of birth, only those engines know that a number is another directory's now that
+/// read generations.
 #[test]
 fn a_number_that_is_given_to_another_directory_is_the_same_for_all_ways_of_gathering() {
     if !require(&NEEDS) {
@@ -326,17 +448,35 @@ fn a_number_that_is_given_to_another_directory_is_the_same_for_all_ways_of_gathe
             file(tree.join(format!("many/{number}")), 0);
         }
         settle(&tree);
-        dump(&tree, &ground.join("0.tar"), &["-q", "--gather", "raw", "--catalog", catalog.to_str().unwrap()]).exits(0);
+        dump(
+            &tree,
+            &ground.join("0.tar"),
+            &[
+                "-q",
+                "--gather",
+                "raw",
+                "--catalog",
+                catalog.to_str().unwrap(),
+            ],
+        )
+        .exits(0);
         let ino = fs::metadata(&old).unwrap().ino();
         fs::remove_dir_all(&old).unwrap();
         let others = (0..100).map(|number| dir(tree.join(format!("d/{number}"))));
         assert!(
-            others.into_iter().any(|other| fs::metadata(other).unwrap().ino() == ino),
+            others
+                .into_iter()
+                .any(|other| fs::metadata(other).unwrap().ino() == ino),
             "the number is not used again"
         );
         let archives = ["percall", "combined", "batched", "raw"].map(|way| {
             let archive = ground.join(way);
-            dump(&tree, &archive, &["-q", "--gather", way, "--since", catalog.to_str().unwrap()]).exits(0);
+            dump(
+                &tree,
+                &archive,
+                &["-q", "--gather", way, "--since", catalog.to_str().unwrap()],
+            )
+            .exits(0);
             fs::read(archive).unwrap()
         });
         assert!(archives.iter().all(|archive| *archive == archives[0]));
@@ -353,7 +493,13 @@ fn an_extended_attribute_that_a_directory_has_no_longer() {
         let mut series = Series::new(at, ground);
         let kept = dir(series.tree.join("kept"));
         lsetxattr(&kept, "user.x", b"x", XattrFlags::empty()).unwrap();
-        lsetxattr(dir(series.tree.join("replaced")), "user.x", b"x", XattrFlags::empty()).unwrap();
+        lsetxattr(
+            dir(series.tree.join("replaced")),
+            "user.x",
+            b"x",
+            XattrFlags::empty(),
+        )
+        .unwrap();
         series.round("the full dump");
         fs::remove_dir(series.tree.join("replaced")).unwrap();
         dir(series.tree.join("replaced"));
@@ -382,7 +528,9 @@ fn what_cannot_be_read_stays_as_it_was() {
         let round = |number: usize| {
             let archive = at.join(format!("{number}.tar"));
             let mut command = Command::new(&exec);
-            command.args(args!["dump", "tree", "-o", archive, "--catalog", catalog]).current_dir(at);
+            command
+                .args(args!["dump", "tree", "-o", archive, "--catalog", catalog])
+                .current_dir(at);
             if number > 0 {
                 command.args(args!["--since", catalog]);
             }
@@ -392,21 +540,41 @@ fn what_cannot_be_read_stays_as_it_was() {
             ran
         };
         let chmod = |name: &str, mode: u32| {
-            fs::set_permissions(tree.join(name), std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            fs::set_permissions(
+                tree.join(name),
+                std::os::unix::fs::PermissionsExt::from_mode(mode),
+            )
+            .unwrap();
         };
         round(0).exits(0);
-        same(&kept(&tree), &snapshot(&restored.join("tree")), "the full dump");
+        same(
+            &kept(&tree),
+            &snapshot(&restored.join("tree")),
+            "the full dump",
+        );
         chmod("closed", 0);
         chmod("closed file", 0);
         fs::write(tree.join("closed/below/h"), b"changed").unwrap();
         fs::remove_file(tree.join("closed/g")).unwrap();
         round(1).exits(1);
-        assert_eq!(fs::read(restored.join("tree/closed file")).unwrap().len(), 100);
-        assert_eq!(fs::read(restored.join("tree/closed/below/h")).unwrap().len(), 100);
+        assert_eq!(
+            fs::read(restored.join("tree/closed file")).unwrap().len(),
+            100
+        );
+        assert_eq!(
+            fs::read(restored.join("tree/closed/below/h"))
+                .unwrap()
+                .len(),
+            100
+        );
         chmod("closed", 0o755);
         chmod("closed file", 0o644);
         round(2).exits(0);
-        same(&kept(&tree), &snapshot(&restored.join("tree")), "when it can be read again");
+        same(
+            &kept(&tree),
+            &snapshot(&restored.join("tree")),
+            "when it can be read again",
+        );
         assert!(ground.exists());
     });
 }

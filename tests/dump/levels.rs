@@ -13,14 +13,32 @@ use crate::support::snapshot::{kept, same, snapshot};
 use crate::support::{fathom, require, run};
 
 fn level(at: &Path, state: &Path, archive: &Path, number: usize) -> Ran {
-    let arguments = args!["dump", "tree", "-o", archive, "--level", number.to_string(), "--state", state, "--json"];
+    let arguments = args![
+        "dump",
+        "tree",
+        "-o",
+        archive,
+        "--level",
+        number.to_string(),
+        "--state",
+        state,
+        "--json"
+    ];
     run(fathom(arguments).current_dir(at))
 }
 
 fn catalogs(state: &Path) -> Vec<usize> {
     let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
-    let number = |name: String| name.strip_prefix("level-")?.strip_suffix(".parquet")?.parse().ok();
-    let mut all: Vec<usize> = fs::read_dir(state).unwrap().map(|entry| number(name(entry.unwrap())).unwrap()).collect();
+    let number = |name: String| {
+        name.strip_prefix("level-")?
+            .strip_suffix(".parquet")?
+            .parse()
+            .ok()
+    };
+    let mut all: Vec<usize> = fs::read_dir(state)
+        .unwrap()
+        .map(|entry| number(name(entry.unwrap())).unwrap())
+        .collect();
     all.sort_unstable();
     all
 }
@@ -37,10 +55,16 @@ fn a_tower_of_levels() {
         settle(at);
         // The archives that are wanted to restore: level and number, the levels rising.
         let mut chain: Vec<(usize, usize)> = Vec::new();
-        for (number, wanted) in [0, 5, 3, 7, 6, 9, 3, 5, 5, 1, 9, 0, 4].into_iter().enumerate() {
+        for (number, wanted) in [0, 5, 3, 7, 6, 9, 3, 5, 5, 1, 9, 0, 4]
+            .into_iter()
+            .enumerate()
+        {
             fs::write(tree.join(format!("d1/new {number}")), b"new").unwrap();
             let _ = fs::remove_file(tree.join(format!("d2/f{}", number * 3 + 2)));
-            let _ = fs::rename(tree.join(format!("r{}", number / 2)), tree.join(format!("r{}", number / 2 + 1)));
+            let _ = fs::rename(
+                tree.join(format!("r{}", number / 2)),
+                tree.join(format!("r{}", number / 2 + 1)),
+            );
             file(tree.join(format!("r{}/x{number}", number.div_ceil(2))), 10);
             let archive = ground.join(format!("{number}.tar"));
             let value = level(at, &state, &archive, wanted).exits(0).json();
@@ -48,21 +72,37 @@ fn a_tower_of_levels() {
             let since = &value["result"]["since"];
             match chain.last() {
                 Some((below, _)) => {
-                    assert!(since.as_str().unwrap().ends_with(&format!("level-{below}.parquet")), "{since}")
+                    assert!(
+                        since
+                            .as_str()
+                            .unwrap()
+                            .ends_with(&format!("level-{below}.parquet")),
+                        "{since}"
+                    )
                 }
                 None => assert!(since.is_null()),
             }
             assert_eq!(value["result"]["level"], wanted);
             chain.push((wanted, number));
-            assert_eq!(catalogs(&state), chain.iter().map(|(level, _)| *level).collect::<Vec<_>>());
+            assert_eq!(
+                catalogs(&state),
+                chain.iter().map(|(level, _)| *level).collect::<Vec<_>>()
+            );
             let restored = dir(at.join(format!("restored {number}")));
-            chain.iter().for_each(|(_, number)| by_gnu_tar(&ground.join(format!("{number}.tar")), &restored));
-            same(&kept(&tree), &snapshot(&restored.join("tree")), &format!("dump {number}, of level {wanted}"));
+            chain.iter().for_each(|(_, number)| {
+                by_gnu_tar(&ground.join(format!("{number}.tar")), &restored)
+            });
+            same(
+                &kept(&tree),
+                &snapshot(&restored.join("tree")),
+                &format!("dump {number}, of level {wanted}"),
+            );
         }
     });
 }
 
-/// Without a dump of a lower level, everything is dumped; without the directory, or a level, nothing.
+/// Without a dump of a lower level, everything is dumped; without the directory, or a level,
+/// nothing.
 #[test]
 fn what_there_must_be() {
     if !require(&NEEDS) {
@@ -79,6 +119,14 @@ fn what_there_must_be() {
         assert!(ran.stderr.contains("everything is dumped"), "{ran}");
         assert_eq!(catalogs(&state), [4]);
         level(at, &state, &archive, 10).refused();
-        run(&mut fathom(args!["dump", at.join("tree"), "-o", archive, "--level", "1"])).refused();
+        run(&mut fathom(args![
+            "dump",
+            at.join("tree"),
+            "-o",
+            archive,
+            "--level",
+            "1"
+        ]))
+        .refused();
     });
 }

@@ -1,6 +1,11 @@
-//! End-to-end tests of `fathom dump`. What is dumped is restored by other programs, and compared with what was there.
+//! End-to-end tests of `fathom dump`. What is dumped is restored by other programs, and compared
+//! with what was there.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests build and check past the gate"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;

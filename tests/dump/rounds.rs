@@ -18,7 +18,9 @@ use crate::support::{fathom, in_namespace, require, run};
 
 /// How many rounds; FATHOM_ROUNDS raises it.
 pub(crate) fn rounds(few: usize) -> usize {
-    std::env::var("FATHOM_ROUNDS").map_or(few, |rounds| rounds.parse().expect("FATHOM_ROUNDS is a number"))
+    std::env::var("FATHOM_ROUNDS").map_or(few, |rounds| {
+        rounds.parse().expect("FATHOM_ROUNDS is a number")
+    })
 }
 
 /// A tree that is dumped again and again, and what is restored of it in turn.
@@ -50,11 +52,20 @@ impl Series {
     /// Dumps: first everything, then increments.
     pub(crate) fn dump(&self, more: &[&str]) -> Ran {
         let catalog = self.catalog.to_str().unwrap();
-        let since: &[&str] = if self.number == 0 { &[] } else { &["--since", catalog] };
-        dump(&self.tree, &self.archive(), &[since, &["--catalog", catalog, "--json"], more].concat())
+        let since: &[&str] = if self.number == 0 {
+            &[]
+        } else {
+            &["--since", catalog]
+        };
+        dump(
+            &self.tree,
+            &self.archive(),
+            &[since, &["--catalog", catalog, "--json"], more].concat(),
+        )
     }
 
-    /// Restores the archive that was dumped last, by GNU tar, over what was restored of those before.
+    /// Restores the archive that was dumped last, by GNU tar, over what was restored of those
+    /// before.
     pub(crate) fn restore(&mut self) {
         by_gnu_tar(&self.archive(), &self.restored);
         self.number += 1;
@@ -63,7 +74,11 @@ impl Series {
     /// The tree is as it is restored.
     #[track_caller]
     pub(crate) fn is_restored(&self, what: &str) {
-        same(&kept(&self.tree), &snapshot(&self.restored.join("tree")), what);
+        same(
+            &kept(&self.tree),
+            &snapshot(&self.restored.join("tree")),
+            what,
+        );
     }
 
     /// Dumps and restores, and holds that what is restored is the tree. Gives the result.
@@ -88,16 +103,39 @@ impl Series {
         let to = dir(self.restored.with_extension("by fathom"));
         let archives = (0..self.number).map(|number| self.archives.join(format!("{number}.tar")));
         run(fathom(args!["restore", "--numeric-owner", "-C", &to]).args(archives)).exits(0);
-        same(&kept(&self.tree), &snapshot(&to.join("tree")), &format!("{what}, by fathom restore"));
+        same(
+            &kept(&self.tree),
+            &snapshot(&to.join("tree")),
+            &format!("{what}, by fathom restore"),
+        );
         fs::remove_dir_all(to).unwrap();
     }
 }
 
 /// Restores an increment, or a full dump, over what is there.
 pub(crate) fn by_gnu_tar(archive: &Path, to: &Path) {
-    let options = ["--listed-incremental=/dev/null", "--xattrs", "--xattrs-include=*", "--acls", "-p", "--same-owner"];
-    let silent = ["--numeric-owner", "--warning=no-timestamp", "--warning=no-unknown-keyword"];
-    quiet(Command::new("tar").args(options).args(silent).arg("-xf").arg(archive).arg("-C").arg(to));
+    let options = [
+        "--listed-incremental=/dev/null",
+        "--xattrs",
+        "--xattrs-include=*",
+        "--acls",
+        "-p",
+        "--same-owner",
+    ];
+    let silent = [
+        "--numeric-owner",
+        "--warning=no-timestamp",
+        "--warning=no-unknown-keyword",
+    ];
+    quiet(
+        Command::new("tar")
+            .args(options)
+            .args(silent)
+            .arg("-xf")
+            .arg(archive)
+            .arg("-C")
+            .arg(to),
+    );
 }
 
 /// Runs on a file system of this make (`None`: tmpfs).
@@ -116,8 +154,15 @@ pub(crate) fn on(make: Option<Make>, look: impl FnOnce(&Path, &Path) + Send) {
 pub(crate) fn grown(tree: &Path, seed: u64) {
     grow(tree, seed, 120);
     // What cannot be changed has no place here. (It fails for symlinks and the like.)
-    let _ = Command::new("chattr").args(["-R", "-f", "-i", "-a"]).arg(tree).output();
-    tool(Command::new("find").arg(tree).args(["-type", "s", "-delete"]));
+    let _ = Command::new("chattr")
+        .args(["-R", "-f", "-i", "-a"])
+        .arg(tree)
+        .output();
+    tool(
+        Command::new("find")
+            .arg(tree)
+            .args(["-type", "s", "-delete"]),
+    );
     // Long chains of directories make each look at the tree slow.
     fs::remove_dir_all(tree.join("deep")).unwrap();
     fs::remove_dir_all(tree.join("wide")).unwrap();
@@ -168,7 +213,12 @@ fn rounds_where_all_names_are_taken_again() {
     if !require(&NEEDS) {
         return;
     }
-    for (seed, make) in [(41, None), (42, Some(EXT4[0])), (43, Some(XFS[0])), (44, Some(BTRFS[0]))] {
+    for (seed, make) in [
+        (41, None),
+        (42, Some(EXT4[0])),
+        (43, Some(XFS[0])),
+        (44, Some(BTRFS[0])),
+    ] {
         on(make, |at, ground| {
             let (mut series, mut dice) = (Series::new(at, ground), Dice::new(seed));
             for round in 0..rounds(10) {

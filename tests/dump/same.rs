@@ -1,4 +1,5 @@
-//! The same tree gives the same bytes: whatever the gathering, the number of threads, the time of day.
+//! The same tree gives the same bytes: whatever the gathering, the number of threads, the time of
+//! day.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,17 +21,30 @@ fn archive(tree: &Path, out: &Path, more: &[&str]) -> Vec<u8> {
     std::fs::read(out).unwrap()
 }
 
-/// What btrfs shows in a snapshot in the place of a subvolume is made anew whenever it is looked at.
+/// What btrfs shows in a snapshot in the place of a subvolume is made anew whenever it is looked
+/// at.
 #[test]
 fn what_is_made_anew_at_each_look_is_the_same() {
     if require(&NEEDS) && require(&[Need::Program("btrfs")]) {
         in_namespace(|ground| {
-            let (at, out) = (ground.join("btrfs"), dir(ground.join("out")).join("archive.tar"));
+            let (at, out) = (
+                ground.join("btrfs"),
+                dir(ground.join("out")).join("archive.tar"),
+            );
             assert!(mounted(BTRFS[0], &at));
             let tree = dir(at.join("tree"));
             (0..50).for_each(|n| drop(file(tree.join(format!("{n}")), 300)));
-            tool(Command::new("btrfs").args(["-q", "subvolume", "create"]).arg(tree.join("subvolume")));
-            tool(Command::new("btrfs").args(["-q", "subvolume", "snapshot"]).arg(&at).arg(tree.join("snapshot")));
+            tool(
+                Command::new("btrfs")
+                    .args(["-q", "subvolume", "create"])
+                    .arg(tree.join("subvolume")),
+            );
+            tool(
+                Command::new("btrfs")
+                    .args(["-q", "subvolume", "snapshot"])
+                    .arg(&at)
+                    .arg(tree.join("snapshot")),
+            );
             all_the_same(&tree, &out, "a snapshot of what has a subvolume in it");
         });
     }
@@ -44,7 +58,11 @@ fn all_the_same(tree: &Path, out: &Path, what: &str) {
         for jobs in ["1", "4"] {
             let other = archive(tree, out, &["--gather", way, "-j", jobs]);
             let at = first.iter().zip(&other).position(|(a, b)| a != b);
-            assert!(first == other, "{what}: {way} -j {jobs}: differs at {at:?} of {}", first.len());
+            assert!(
+                first == other,
+                "{what}: {way} -j {jobs}: differs at {at:?} of {}",
+                first.len()
+            );
         }
     }
 }
@@ -78,28 +96,51 @@ fn the_gathering_that_was_asked_for_is_at_work() {
     if require(&NEEDS) {
         in_namespace(|ground| {
             let out = ground.join("archive.tar");
-            for (make, raw, batched) in
-                [(EXT4[0], "raw", "combined"), (XFS[0], "batched", "batched"), (BTRFS[0], "batched", "batched")]
-            {
+            for (make, raw, batched) in [
+                (EXT4[0], "raw", "combined"),
+                (XFS[0], "batched", "batched"),
+                (BTRFS[0], "batched", "batched"),
+            ] {
                 let at = ground.join(make.fstype);
                 assert!(mounted(make, &at));
                 bush(&at, 5, 20);
-                for (asked, got) in
-                    [("percall", "percall"), ("combined", "combined"), ("batched", batched), ("raw", raw)]
-                {
-                    let value =
-                        dump(&at, &out, &["--gather", asked, "--json", "--exclude", "lost+found"]).exits(0).json();
+                for (asked, got) in [
+                    ("percall", "percall"),
+                    ("combined", "combined"),
+                    ("batched", batched),
+                    ("raw", raw),
+                ] {
+                    let value = dump(
+                        &at,
+                        &out,
+                        &["--gather", asked, "--json", "--exclude", "lost+found"],
+                    )
+                    .exits(0)
+                    .json();
                     assert_eq!(value["result"]["gather"], got, "{asked} on {}", make.fstype);
                     assert!(!value["result"]["why"].as_str().unwrap().is_empty());
                 }
-                let explained = run(&mut fathom(args!["dump", &at, "--explain", "--json"])).exits(0).json();
+                let explained = run(&mut fathom(args!["dump", &at, "--explain", "--json"]))
+                    .exits(0)
+                    .json();
                 let rows = explained["result"]["explain"].as_array().unwrap();
                 assert_eq!(rows.len(), 4, "{explained}");
-                let is_possible = |way: &str| rows.iter().any(|row| row["gather"] == way && row["possible"] == true);
-                assert!(is_possible("percall") && is_possible("combined"), "{explained}");
+                let is_possible = |way: &str| {
+                    rows.iter()
+                        .any(|row| row["gather"] == way && row["possible"] == true)
+                };
+                assert!(
+                    is_possible("percall") && is_possible("combined"),
+                    "{explained}"
+                );
                 assert_eq!(is_possible("raw"), raw == "raw", "{explained}");
                 let text = run(&mut fathom(args!["dump", &at, "--explain"])).exits(0);
-                assert!(WAYS[..4].iter().all(|way| text.lines().iter().any(|line| line.contains(way))), "{text:?}");
+                assert!(
+                    WAYS[..4]
+                        .iter()
+                        .all(|way| text.lines().iter().any(|line| line.contains(way))),
+                    "{text:?}"
+                );
             }
         });
     }
@@ -121,7 +162,9 @@ fn what_is_left_out() {
             };
             let all = listed(&[]);
             assert!(
-                all.contains("tree/mounted/f\n") && all.contains("tree/keep/a.o\n") && all.contains("tree/build/x\n")
+                all.contains("tree/mounted/f\n")
+                    && all.contains("tree/keep/a.o\n")
+                    && all.contains("tree/build/x\n")
             );
             let less = listed(&["--exclude", "*.o", "--exclude", "tree/build", "-x"]);
             let expected = [
@@ -149,9 +192,18 @@ fn the_archive_does_not_hold_itself() {
                 let out = tree.join("own.tar");
                 let map = tree.join("own.map");
                 let catalog = tree.join("own.parquet");
-                let more = ["--map", map.to_str().unwrap(), "--catalog", catalog.to_str().unwrap()];
+                let more = [
+                    "--map",
+                    map.to_str().unwrap(),
+                    "--catalog",
+                    catalog.to_str().unwrap(),
+                ];
                 let ran = dump(&tree, &out, &more).exits(0);
-                assert_eq!(ran.stderr.contains("own.tar' is being written"), round > 0, "{ran}");
+                assert_eq!(
+                    ran.stderr.contains("own.tar' is being written"),
+                    round > 0,
+                    "{ran}"
+                );
                 let listed = tool(Command::new("tar").arg("-tf").arg(&out));
                 assert_eq!(String::from_utf8(listed).unwrap(), "tree/\ntree/f\n");
             }
@@ -168,15 +220,27 @@ fn the_map_is_what_the_archive_holds() {
             let (out, map) = (ground.join("archive.tar"), ground.join("map"));
             let text = map.to_str().unwrap();
             dump(&tree, &out, &["--map", text]).exits(1);
-            let listed = tool(Command::new("tar").args(["--quoting-style=escape", "-tf"]).arg(&out));
+            let listed = tool(
+                Command::new("tar")
+                    .args(["--quoting-style=escape", "-tf"])
+                    .arg(&out),
+            );
             let lines = std::fs::read_to_string(&map).unwrap();
-            assert_eq!(lines.lines().count(), listed.split(|&b| b == b'\n').count() - 1);
+            assert_eq!(
+                lines.lines().count(),
+                listed.split(|&b| b == b'\n').count() - 1
+            );
             let has = |end: &str, begin: &str| {
-                let line =
-                    lines.lines().find(|line| line.ends_with(end)).unwrap_or_else(|| panic!("{end} in\n{lines}"));
+                let line = lines
+                    .lines()
+                    .find(|line| line.ends_with(end))
+                    .unwrap_or_else(|| panic!("{end} in\n{lines}"));
                 assert!(line.starts_with(begin), "{line}");
             };
-            has(" 1969-12-31T23:59:59.999999999Z tree/owners/time -1", "- 0644 0/0 3 ");
+            has(
+                " 1969-12-31T23:59:59.999999999Z tree/owners/time -1",
+                "- 0644 0/0 3 ",
+            );
             has(" tree/owners/4294967294", "- 0644 4294967294/4294967294 6 ");
             has(" tree/kinds/null", "c 0640 0/0 1,3 ");
             has(" tree/kinds/fifo", "p 0640 ");
@@ -188,7 +252,11 @@ fn the_map_is_what_the_archive_holds() {
             dump(&tree, &out, &["--map", text, "--no-map"]).exits(1);
             assert!(!map.exists());
             let said = dump(&tree, &out, &["--map", "-", "-q"]).exits(1).stderr;
-            assert!(lines.lines().all(|line| said.lines().any(|other| other == line)));
+            assert!(
+                lines
+                    .lines()
+                    .all(|line| said.lines().any(|other| other == line))
+            );
         });
     }
 }

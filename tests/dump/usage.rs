@@ -47,7 +47,11 @@ fn what_makes_no_sense_is_refused() {
         let ran = run(fathom(line.split(' ')).current_dir(place.path())).refused();
         assert!(ran.stderr.len() > "fathom: ".len() + 5, "{line}: {ran}");
         assert!(!place.path().join("x.tar").exists(), "{line}");
-        assert_eq!(std::fs::read(place.path().join("f")).unwrap(), content, "{line}");
+        assert_eq!(
+            std::fs::read(place.path().join("f")).unwrap(),
+            content,
+            "{line}"
+        );
     }
     run(fathom(["dump", "", "-o", "x.tar"]).current_dir(place.path())).refused();
 }
@@ -72,7 +76,10 @@ fn a_symlink_is_no_file_of_its_own() {
     ] {
         let ran = dump(line).refused();
         assert!(ran.stderr.contains("a file of their own"), "{line}: {ran}");
-        assert!(!of("new.tar").exists() && std::fs::read(of("c")).unwrap() == catalog, "{line}");
+        assert!(
+            !of("new.tar").exists() && std::fs::read(of("c")).unwrap() == catalog,
+            "{line}"
+        );
     }
     dump("dump f -q -o further --since to-c --catalog c").exits(0);
     assert!(of("to-new").is_symlink() && of("new.tar").is_file());
@@ -86,23 +93,45 @@ fn what_is_said() {
     let out = place.path().join("x.tar");
     let ran = dump(&tree, &out, &[]).exits(0);
     assert!(ran.stdout.is_empty(), "{ran}");
-    assert!(ran.stderr.contains("2 entries") && ran.stderr.contains("gathered by"), "{ran}");
+    assert!(
+        ran.stderr.contains("2 entries") && ran.stderr.contains("gathered by"),
+        "{ran}"
+    );
     let ran = dump(&tree, &out, &["-q"]).exits(0);
     assert!(ran.stderr.is_empty(), "{ran}");
     let absolute = run(&mut fathom(args!["dump", &tree, "-o", &out])).exits(0);
-    assert!(absolute.stderr.contains("'/' is left out of names"), "{absolute}");
+    assert!(
+        absolute.stderr.contains("'/' is left out of names"),
+        "{absolute}"
+    );
     let result = dump(&tree, &out, &["--json"]).exits(0).json()["result"].clone();
-    for (field, value) in [("entries", 2), ("dumped", 2), ("files", 1), ("directories", 1), ("bytes", 3000)] {
+    for (field, value) in [
+        ("entries", 2),
+        ("dumped", 2),
+        ("files", 1),
+        ("directories", 1),
+        ("bytes", 3000),
+    ] {
         assert_eq!(result[field], value, "{result}");
     }
-    assert_eq!(result["archive_bytes"].as_u64().unwrap(), std::fs::metadata(&out).unwrap().len());
+    assert_eq!(
+        result["archive_bytes"].as_u64().unwrap(),
+        std::fs::metadata(&out).unwrap().len()
+    );
     assert_eq!(result["archive"].as_str().unwrap(), out.to_str().unwrap());
-    let nothing = run(fathom(["dump", "tree", "--no-output", "--json"]).current_dir(place.path())).exits(0).json();
+    let nothing = run(fathom(["dump", "tree", "--no-output", "--json"]).current_dir(place.path()))
+        .exits(0)
+        .json();
     assert_eq!(nothing["result"]["archive_bytes"], result["archive_bytes"]);
     assert!(nothing["result"]["archive"].is_null());
     let before = std::fs::read(&out).unwrap();
     dump(&tree, &out, &["--no-output", "-q"]).exits(0);
-    dump(&tree, &place.path().join("never.tar"), &["--no-output", "-q"]).exits(0);
+    dump(
+        &tree,
+        &place.path().join("never.tar"),
+        &["--no-output", "-q"],
+    )
+    .exits(0);
     assert!(std::fs::read(&out).unwrap() == before && !place.path().join("never.tar").exists());
 }
 
@@ -150,9 +179,15 @@ fn a_standard_output_that_is_closed_is_told_of() {
         args!["verify", &archive, "--json"].to_vec(),
     ] {
         let ran = run(without_stdout(&mut fathom(words))).exits(2);
-        assert!(ran.stderr.contains("Bad file descriptor") || ran.stderr.contains("is closed"), "{ran}");
+        assert!(
+            ran.stderr.contains("Bad file descriptor") || ran.stderr.contains("is closed"),
+            "{ran}"
+        );
     }
-    run(without_stdout(&mut fathom(args!["dump", &tree, "-o", archive]))).exits(0);
+    run(without_stdout(&mut fathom(args![
+        "dump", &tree, "-o", archive
+    ])))
+    .exits(0);
 }
 
 /// Of what is compressed otherwise elsewhere it is said that it is not.
@@ -160,8 +195,23 @@ fn a_standard_output_that_is_closed_is_told_of() {
 fn a_name_that_says_more_than_is_done() {
     let place = tempfile::tempdir().unwrap();
     let tree = dir(place.path().join("tree"));
-    for (name, is_told) in [("a.tar.gz", true), ("a.tgz", true), ("a.tar", false), ("a.tar.zst", false)] {
-        let ran = run(&mut fathom(args!["dump", &tree, "-o", place.path().join(name)])).exits(0);
-        assert_eq!(ran.stderr.contains("is not compressed"), is_told, "{name}: {ran}");
+    for (name, is_told) in [
+        ("a.tar.gz", true),
+        ("a.tgz", true),
+        ("a.tar", false),
+        ("a.tar.zst", false),
+    ] {
+        let ran = run(&mut fathom(args![
+            "dump",
+            &tree,
+            "-o",
+            place.path().join(name)
+        ]))
+        .exits(0);
+        assert_eq!(
+            ran.stderr.contains("is not compressed"),
+            is_told,
+            "{name}: {ran}"
+        );
     }
 }

@@ -18,10 +18,13 @@ use crate::support::require;
 use crate::support::trees::Dice;
 
 /// What is said where only what was written was looked at.
-const ONLY: [&str; 2] = ["only what was written after generation", "only inodes that are not as the catalog has them"];
+const ONLY: [&str; 2] = [
+    "only what was written after generation",
+    "only inodes that are not as the catalog has them",
+];
 
-/// Only what was written since is looked at: that comes to the same archive as a walk, and to a catalog with the same digest;
-/// also when something has left the tree, or come into it.
+/// Only what was written since is looked at: that comes to the same archive as a walk, and to a
+/// catalog with the same digest; also when something has left the tree, or come into it.
 #[test]
 fn what_was_written_since_is_all_that_there_is_to_dump() {
     if require(&NEEDS) {
@@ -38,35 +41,71 @@ fn only_what_was_written(make: Make, only: &str, in_six: usize) {
         series.restored = dir(ground.join("restored"));
         grown(&series.tree, 5);
         // What is compressed has an attribute for it, which others do not take.
-        let _ = Command::new("chattr").args(["-R", "-f", "-c"]).arg(&series.tree).output();
-        (0..40).for_each(|d| (0..9).for_each(|n| drop(file(series.tree.join(format!("still {d}/{n}")), 50))));
+        let _ = Command::new("chattr")
+            .args(["-R", "-f", "-c"])
+            .arg(&series.tree)
+            .output();
+        (0..40).for_each(|d| {
+            (0..9).for_each(|n| drop(file(series.tree.join(format!("still {d}/{n}")), 50)))
+        });
         let outside = dir(at.join("outside"));
         settle(at);
         series.round("the full dump");
         let (mut dice, all, mut quickly) = (Dice::new(5), rounds(12), 0);
         for round in 0..all {
             change(&series.tree, &mut dice, [1, 3, 10][round % 3]);
-            let mut inside: Vec<PathBuf> =
-                fs::read_dir(&series.tree).unwrap().map(|entry| entry.unwrap().path()).collect();
+            let mut inside: Vec<PathBuf> = fs::read_dir(&series.tree)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .collect();
             inside.sort();
             match round % 4 {
                 1 => fs::rename(dice.pick(&inside), outside.join("from the tree")).unwrap(),
-                3 => fs::rename(outside.join("from the tree"), series.tree.join(format!("back {round}"))).unwrap(),
+                3 => fs::rename(
+                    outside.join("from the tree"),
+                    series.tree.join(format!("back {round}")),
+                )
+                .unwrap(),
                 _ => fs::write(outside.join("beside"), format!("{round}")).unwrap(),
             }
             settle(at);
             let (before, by_walk) = (ground.join("before"), ground.join("by walk"));
             fs::copy(&series.catalog, &before).unwrap();
             let (since, catalog) = (before.to_str().unwrap(), by_walk.to_str().unwrap());
-            let walk = ["--since", since, "--catalog", catalog, "--gather", "combined", "--json"];
+            let walk = [
+                "--since",
+                since,
+                "--catalog",
+                catalog,
+                "--gather",
+                "combined",
+                "--json",
+            ];
             dump(&series.tree, &ground.join("by walk.tar"), &walk).exits(0);
             let (what, last) = (format!("round {round}"), series.archive());
             let result = series.round(&what);
             quickly += usize::from(result["why"].as_str().unwrap().contains(only));
-            assert!(fs::read(last).unwrap() == fs::read(ground.join("by walk.tar")).unwrap(), "{what}: {result}");
-            let again = ["--since", series.catalog.to_str().unwrap(), "--gather", "combined", "--json"];
-            let again = dump(&series.tree, &ground.join("again.tar"), &again).exits(0).json();
-            assert!(again["result"]["why"].as_str().unwrap().contains("the digest of all"), "{what}: {again}");
+            assert!(
+                fs::read(last).unwrap() == fs::read(ground.join("by walk.tar")).unwrap(),
+                "{what}: {result}"
+            );
+            let again = [
+                "--since",
+                series.catalog.to_str().unwrap(),
+                "--gather",
+                "combined",
+                "--json",
+            ];
+            let again = dump(&series.tree, &ground.join("again.tar"), &again)
+                .exits(0)
+                .json();
+            assert!(
+                again["result"]["why"]
+                    .as_str()
+                    .unwrap()
+                    .contains("the digest of all"),
+                "{what}: {again}"
+            );
         }
         assert!(quickly * 6 >= all * in_six, "{quickly} rounds of {all}");
     });
@@ -76,13 +115,15 @@ fn only_what_was_written(make: Make, only: &str, in_six: usize) {
 fn four_hundred(at: &Path, ground: &Path) -> Series {
     let mut series = Series::new(at, ground);
     series.restored = dir(ground.join("restored"));
-    (0..20).for_each(|d| (0..20).for_each(|n| drop(file(series.tree.join(format!("{d}/{n}")), 50))));
+    (0..20)
+        .for_each(|d| (0..20).for_each(|n| drop(file(series.tree.join(format!("{d}/{n}")), 50))));
     settle(at);
     series.round("the full dump");
     series
 }
 
-/// Mounts the file system of [`on`] once more, from its image, after that was there for something else.
+/// Mounts the file system of [`on`] once more, from its image, after that was there for something
+/// else.
 fn mounted_again(make: Make, at: &Path, flags: MountFlags, meanwhile: impl FnOnce(&Path)) {
     let image = at.with_extension("image");
     unmount_whole(at);
@@ -90,8 +131,9 @@ fn mounted_again(make: Make, at: &Path, flags: MountFlags, meanwhile: impl FnOnc
     assert!(mount_image(make, &image, at, flags));
 }
 
-/// What is written elsewhere on the file system meanwhile changes nothing in that. And a SRC that has become a symlink to what it was is
-/// no directory, though what was written since says nothing of that.
+/// What is written elsewhere on the file system meanwhile changes nothing in that. And a SRC that
+/// has become a symlink to what it was is no directory, though what was written since says nothing
+/// of that.
 #[test]
 fn what_is_written_elsewhere_does_not_matter() {
     if !require(&NEEDS) {
@@ -109,18 +151,31 @@ fn what_is_written_elsewhere_does_not_matter() {
             for round in 0..3 {
                 fs::write(series.tree.join(format!("{round}/new")), "new").unwrap();
                 let result = series.round(&format!("round {round}"));
-                told(&result, &[("files", 1), ("directories", 2), ("unchanged", 419 + round)]);
-                assert!(result["why"].as_str().unwrap().contains(ONLY[0]), "{result}");
+                told(
+                    &result,
+                    &[("files", 1), ("directories", 2), ("unchanged", 419 + round)],
+                );
+                assert!(
+                    result["why"].as_str().unwrap().contains(ONLY[0]),
+                    "{result}"
+                );
             }
         });
         fs::rename(&series.tree, at.join("moved")).unwrap();
         symlink("moved", &series.tree).unwrap();
         settle(at);
-        assert!(series.dump(&[]).exits(2).stderr.contains("was a directory, and is none now"));
+        assert!(
+            series
+                .dump(&[])
+                .exits(2)
+                .stderr
+                .contains("was a directory, and is none now")
+        );
     });
 }
 
-/// While XFS is not mounted, names may go without a new time, when it is repaired: so they are read again.
+/// While XFS is not mounted, names may go without a new time, when it is repaired: so they are read
+/// again.
 #[test]
 fn on_xfs_names_are_read_again_once_it_was_unmounted() {
     if !require(&NEEDS) {
@@ -137,15 +192,22 @@ fn on_xfs_names_are_read_again_once_it_was_unmounted() {
         let open = fs::File::open(at.join("tree/3/3")).unwrap();
         fs::remove_file(at.join("tree/3/3")).unwrap();
         let (before, again) = (why("mounted"), why("mounted still"));
-        assert!(before.contains(ONLY[1]) && again.contains(ONLY[1]), "{before}; {again}");
+        assert!(
+            before.contains(ONLY[1]) && again.contains(ONLY[1]),
+            "{before}; {again}"
+        );
         drop(open);
         mounted_again(XFS[0], at, MountFlags::NOATIME, |_| ());
         let (before, again) = (why("mounted again"), why("mounted again still"));
-        assert!(!before.contains(ONLY[1]) && again.contains(ONLY[1]), "{before}; {again}");
+        assert!(
+            !before.contains(ONLY[1]) && again.contains(ONLY[1]),
+            "{before}; {again}"
+        );
     });
 }
 
-/// A disk that is put back to what a copy of it has comes to the same generations once more, and what was written in them is not that.
+/// A disk that is put back to what a copy of it has comes to the same generations once more, and
+/// what was written in them is not that.
 #[test]
 fn on_btrfs_what_was_put_back_goes_another_way() {
     if !require(&NEEDS) {
@@ -154,7 +216,8 @@ fn on_btrfs_what_was_put_back_goes_another_way() {
     on(Some(BTRFS[0]), |at, ground| {
         let mut series = four_hundred(at, ground);
         let copy = at.with_extension("copy");
-        let mounted_again = |meanwhile: &dyn Fn(&Path)| mounted_again(BTRFS[0], at, MountFlags::NOATIME, meanwhile);
+        let mounted_again =
+            |meanwhile: &dyn Fn(&Path)| mounted_again(BTRFS[0], at, MountFlags::NOATIME, meanwhile);
         let write = |name: &str, content: &str| {
             fs::write(at.join("tree").join(name), content).unwrap();
             settle(at);
@@ -165,23 +228,33 @@ fn on_btrfs_what_was_put_back_goes_another_way() {
         }
         write("1/gone", "");
         let result = series.round("before it is put back");
-        assert!(result["why"].as_str().unwrap().contains(ONLY[0]), "{result}");
+        assert!(
+            result["why"].as_str().unwrap().contains(ONLY[0]),
+            "{result}"
+        );
         // What was written last is as it was: it has come from there.
         mounted_again(&|_| ());
         write("3/3", "later");
         let result = series.round("mounted again");
-        assert!(result["why"].as_str().unwrap().contains(ONLY[0]), "{result}");
+        assert!(
+            result["why"].as_str().unwrap().contains(ONLY[0]),
+            "{result}"
+        );
         mounted_again(&|image| assert!(fs::copy(&copy, image).is_ok()));
         write("2/2", "by another way");
         for n in 0..20 {
             write("4/4", &format!("{n} times"));
         }
         let result = series.round("put back");
-        assert!(!result["why"].as_str().unwrap().contains(ONLY[0]), "{result}");
+        assert!(
+            !result["why"].as_str().unwrap().contains(ONLY[0]),
+            "{result}"
+        );
     });
 }
 
-/// What was read meanwhile, and nothing else, is dumped with the time of that when something in it is new.
+/// What was read meanwhile, and nothing else, is dumped with the time of that when something in it
+/// is new.
 #[test]
 fn on_xfs_times_of_reading_are_those_of_now() {
     if !require(&NEEDS) {
@@ -196,7 +269,10 @@ fn on_xfs_times_of_reading_are_those_of_now() {
         settle(at);
         let before = fs::read(&series.catalog).unwrap();
         let result = series.dump(&[]).exits(0).json();
-        assert!(result["result"]["why"].as_str().unwrap().contains(ONLY[1]), "{result}");
+        assert!(
+            result["result"]["why"].as_str().unwrap().contains(ONLY[1]),
+            "{result}"
+        );
         let only = fs::read(series.archive()).unwrap();
         fs::write(&series.catalog, before).unwrap();
         series.dump(&["--gather", "percall"]).exits(0);

@@ -28,7 +28,11 @@ pub(crate) fn ask(question: &Question) -> (Rows, Answer) {
 }
 
 fn by(way: Option<Gather>, top: &Path) -> (Rows, Answer) {
-    ask(&Question { sources: vec![top.as_os_str().as_bytes().to_vec()], gather: way, ..Question::default() })
+    ask(&Question {
+        sources: vec![top.as_os_str().as_bytes().to_vec()],
+        gather: way,
+        ..Question::default()
+    })
 }
 
 /// Every row with its path.
@@ -43,32 +47,70 @@ pub(crate) fn list(rows: &Rows) -> Vec<(Vec<u8>, Meta)> {
 
 /// What all ways must see alike.
 fn alike(meta: Meta) -> Meta {
-    Meta { generation: None, xattrs: None, ..meta }
+    Meta {
+        generation: None,
+        xattrs: None,
+        ..meta
+    }
 }
 
 /// Rows, their order, and what is said of their places in it.
 fn hold_together(rows: &Rows, what: &str) {
-    let parts = |path: &[u8]| path.split(|&b| b == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let parts = |path: &[u8]| {
+        path.split(|&b| b == b'/')
+            .map(<[u8]>::to_vec)
+            .collect::<Vec<_>>()
+    };
     let paths: Vec<Vec<Vec<u8>>> = list(rows).iter().map(|(path, _)| parts(path)).collect();
-    assert!(paths.is_sorted_by(|a, b| a < b), "{what}: they are in another order, or come twice");
+    assert!(
+        paths.is_sorted_by(|a, b| a < b),
+        "{what}: they are in another order, or come twice"
+    );
     let mut children = vec![Vec::new(); rows.len()];
     for row in 0..rows.len() {
         let above = rows.parent(row).map(|parent| &paths[parent][..]);
-        assert_eq!(above, paths[row].split_last().map(|(_, above)| above).filter(|_| row > 0), "{what}: row {row}");
-        rows.parent(row).into_iter().for_each(|parent| children[parent].push(row));
-        assert_eq!(rows.row(row).name, if row == 0 { b"" } else { &paths[row].last().unwrap()[..] });
+        assert_eq!(
+            above,
+            paths[row]
+                .split_last()
+                .map(|(_, above)| above)
+                .filter(|_| row > 0),
+            "{what}: row {row}"
+        );
+        rows.parent(row)
+            .into_iter()
+            .for_each(|parent| children[parent].push(row));
+        assert_eq!(
+            rows.row(row).name,
+            if row == 0 {
+                b""
+            } else {
+                &paths[row].last().unwrap()[..]
+            }
+        );
     }
     let mut size = vec![1; rows.len()];
     for row in (0..rows.len()).rev() {
-        assert_eq!(rows.end(row), row + size[row], "{what}: what is below row {row}");
-        rows.parent(row).into_iter().for_each(|parent| size[parent] += size[row]);
+        assert_eq!(
+            rows.end(row),
+            row + size[row],
+            "{what}: what is below row {row}"
+        );
+        rows.parent(row)
+            .into_iter()
+            .for_each(|parent| size[parent] += size[row]);
     }
     for (row, children) in children.iter().enumerate() {
-        assert_eq!(&rows.children(row).collect::<Vec<_>>(), children, "{what}: what is in row {row}");
+        assert_eq!(
+            &rows.children(row).collect::<Vec<_>>(),
+            children,
+            "{what}: what is in row {row}"
+        );
     }
 }
 
-/// Holds the four ways against each other and the reference. `used` is what each of them comes down to for the top.
+/// Holds the four ways against each other and the reference. `used` is what each of them comes down
+/// to for the top.
 fn every_way_is_the_same(top: &Path, used: [Gather; 4], what: &str) {
     // Before all else: it moves access times.
     let reference = census(top);
@@ -78,36 +120,63 @@ fn every_way_is_the_same(top: &Path, used: [Gather; 4], what: &str) {
         let (rows, answer) = by(Some(way), top);
         let part = &answer.parts[0];
         assert_eq!(part.gather, used, "{what}: {}", part.why);
-        assert_eq!(part.why == "it was asked for", way == used, "{what}: {}", part.why);
+        assert_eq!(
+            part.why == "it was asked for",
+            way == used,
+            "{what}: {}",
+            part.why
+        );
         let all = list(&rows);
         match &first {
             None => {
                 hold_together(&rows, &what);
                 let mut names: Vec<_> = all.iter().map(|(path, _)| path).collect();
                 names.sort();
-                assert!(names.into_iter().eq(reference.keys()), "{what}: other names than the reference has");
-                has_xattrs = all.iter().map(|(_, meta)| meta.xattrs == Some(true)).collect();
+                assert!(
+                    names.into_iter().eq(reference.keys()),
+                    "{what}: other names than the reference has"
+                );
+                has_xattrs = all
+                    .iter()
+                    .map(|(_, meta)| meta.xattrs == Some(true))
+                    .collect();
                 first = Some(all);
             }
             Some(first) => {
                 assert_eq!(all.len(), first.len(), "{what}");
-                for (((path, meta), (expected, was)), has_xattrs) in all.iter().zip(first).zip(&has_xattrs) {
+                for (((path, meta), (expected, was)), has_xattrs) in
+                    all.iter().zip(first).zip(&has_xattrs)
+                {
                     let name = path.escape_ascii();
                     assert_eq!(path, expected, "{what}");
                     assert_eq!(alike(*meta), alike(*was), "{what}: {name}");
-                    assert!(meta.xattrs != Some(false) || !has_xattrs, "{what}: {name} has extended attributes");
+                    assert!(
+                        meta.xattrs != Some(false) || !has_xattrs,
+                        "{what}: {name} has extended attributes"
+                    );
                 }
             }
         }
     }
-    let of = |all: Vec<(Vec<u8>, Meta)>| all.into_iter().map(|(path, meta)| (path, alike(meta))).collect::<Vec<_>>();
-    assert!(of(list(&by(None, top).0)) == of(first.unwrap()), "{what} by whatever is best");
+    let of = |all: Vec<(Vec<u8>, Meta)>| {
+        all.into_iter()
+            .map(|(path, meta)| (path, alike(meta)))
+            .collect::<Vec<_>>()
+    };
+    assert!(
+        of(list(&by(None, top).0)) == of(first.unwrap()),
+        "{what} by whatever is best"
+    );
 }
 
 /// Something of everything; with mounts below, on directories and on a file.
 fn wood(top: &Path, seed: u64) {
     grow(top, seed, 400);
-    drop(deep(&dir(top.join("abyss")), "a name of some length, so that the path is long", 200));
+    drop(deep(
+        &dir(top.join("abyss")),
+        "a name of some length, so that the path is long",
+        200,
+    ));
     drop(deep(&dir(top.join("abyss of one-letter names")), "d", 1000));
     let below = tmpfs(top.join("mounts/one"));
     grow(&below, seed + 1, 50);
@@ -126,7 +195,11 @@ fn on_ext4() {
             wood(&top, 1);
             use Gather::{Combined, PerCall, Raw};
             every_way_is_the_same(&top, [PerCall, Combined, Combined, Raw], "ext4");
-            every_way_is_the_same(&top.join("abyss"), [PerCall, Combined, Combined, Raw], "a directory of ext4");
+            every_way_is_the_same(
+                &top.join("abyss"),
+                [PerCall, Combined, Combined, Raw],
+                "a directory of ext4",
+            );
         });
     }
 }
@@ -153,7 +226,11 @@ fn on_btrfs() {
             wood(&top, 3);
             let outer = subvolume(&top.join("outer"), None);
             grow(&outer, 4, 100);
-            grow(&subvolume(&dir(outer.join("between")).join("inner"), None), 5, 100);
+            grow(
+                &subvolume(&dir(outer.join("between")).join("inner"), None),
+                5,
+                100,
+            );
             subvolume(&top.join("snapshot"), Some(&outer));
             use Gather::{Batched, Combined, PerCall};
             every_way_is_the_same(&top, [PerCall, Combined, Batched, Batched], "btrfs");
@@ -185,16 +262,23 @@ fn access_times_stay() {
         in_namespace(|ground| {
             for kind in ["ext4", "xfs", "btrfs"] {
                 let top = disk(kind, &ground.join(kind));
-                let mut all: Vec<PathBuf> = (0..30).map(|n| dir(top.join(format!("{n}/{n}")))).collect();
+                let mut all: Vec<PathBuf> =
+                    (0..30).map(|n| dir(top.join(format!("{n}/{n}")))).collect();
                 all.extend((0..30).map(|n| top.join(n.to_string())));
                 all.push(top.clone());
                 let time = |tv_sec| Timespec { tv_sec, tv_nsec: 7 };
                 for path in &all {
-                    let times = Timestamps { last_access: time(1_000_000_000), last_modification: time(1_100_000_000) };
+                    let times = Timestamps {
+                        last_access: time(1_000_000_000),
+                        last_modification: time(1_100_000_000),
+                    };
                     utimensat(CWD, path, &times, AtFlags::empty()).unwrap();
                 }
-                let seen =
-                    || all.iter().map(|path| (path, path.metadata().unwrap().atime())).collect::<BTreeMap<_, _>>();
+                let seen = || {
+                    all.iter()
+                        .map(|path| (path, path.metadata().unwrap().atime()))
+                        .collect::<BTreeMap<_, _>>()
+                };
                 let before = seen();
                 for way in Gather::ALL.into_iter().map(Some).chain([None]) {
                     let (rows, _) = by(way, &top);
@@ -202,7 +286,11 @@ fn access_times_stay() {
                     assert_eq!(seen(), before, "{kind} by {way:?}");
                 }
                 fs::read_dir(&top).unwrap().for_each(drop);
-                assert_ne!(seen(), before, "{kind}: the kernel moves no access times here; the test says nothing");
+                assert_ne!(
+                    seen(),
+                    before,
+                    "{kind}: the kernel moves no access times here; the test says nothing"
+                );
             }
         });
     }
@@ -211,5 +299,8 @@ fn access_times_stay() {
 #[test]
 fn an_engine_has_one_way() {
     let all = By::ALL.into_iter().chain([By::PerCall]);
-    assert!(all.into_iter().all(|by| by == By::Stat || Gather::of(by).engines()[0] == by || by == By::Btrfs));
+    assert!(
+        all.into_iter()
+            .all(|by| by == By::Stat || Gather::of(by).engines()[0] == by || by == By::Btrfs)
+    );
 }

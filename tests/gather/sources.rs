@@ -26,27 +26,52 @@ fn several_of_every_kind() {
     symlink("b", at("link")).unwrap();
     symlink("nowhere", at("dangling")).unwrap();
     mknodat(CWD, at("fifo"), FileType::Fifo, Mode::from(0o600), 0).unwrap();
-    let sources = ["fifo", "b", "file", "link", "link/", "a", "dangling", "b/a", "file"].map(given);
+    let sources = [
+        "fifo", "b", "file", "link", "link/", "a", "dangling", "b/a", "file",
+    ]
+    .map(given);
     for way in [None, Some(Gather::PerCall), Some(Gather::Raw)] {
-        let (rows, answer) = ask(&Question { sources: sources.to_vec(), gather: way, ..Question::default() });
-        let relative = |path: &[u8]| String::from_utf8_lossy(&path[place.path().as_os_str().len() + 1..]).into_owned();
+        let (rows, answer) = ask(&Question {
+            sources: sources.to_vec(),
+            gather: way,
+            ..Question::default()
+        });
+        let relative = |path: &[u8]| {
+            String::from_utf8_lossy(&path[place.path().as_os_str().len() + 1..]).into_owned()
+        };
         let found: Vec<String> = list(&rows).iter().map(|(path, _)| relative(path)).collect();
         let expected = [
-            "fifo", "b", "b/a", "b/a/x", "b/a-", "b/a.", "b/z", "file", "link", "link/", "link/a", "link/a/x",
-            "link/a-", "link/a.", "link/z", "a", "a/one", "dangling", "b/a", "b/a/x", "file",
+            "fifo", "b", "b/a", "b/a/x", "b/a-", "b/a.", "b/z", "file", "link", "link/", "link/a",
+            "link/a/x", "link/a-", "link/a.", "link/z", "a", "a/one", "dangling", "b/a", "b/a/x",
+            "file",
         ];
         assert_eq!(found, expected);
-        let firsts: Vec<usize> = rows.sources().iter().map(|source| source.rows.start).collect();
+        let firsts: Vec<usize> = rows
+            .sources()
+            .iter()
+            .map(|source| source.rows.start)
+            .collect();
         assert_eq!(firsts, [0, 1, 7, 8, 9, 15, 17, 18, 20]);
         assert!((0..rows.len()).all(|row| rows.sources()[rows.top(row)].rows.contains(&row)));
         assert_eq!(rows.kind(8), Type::Symlink);
         assert!(rows.is_dir(9) && rows.sources()[4].absolute.as_deref() == Some(&given("b")[..]));
         assert_eq!(answer.parts.len(), 4);
     }
-    let missing = Question { sources: vec![given("b"), given("gone")], ..Question::default() };
-    assert!(matches!(gather(&missing, &Desk::default()), Err(NoWalk::Unusable(e)) if e.path == given("gone")));
-    let nonsense = Question { excludes: vec!["a[".to_owned()], ..missing };
-    assert!(matches!(gather(&nonsense, &Desk::default()), Err(NoWalk::Pattern(_))));
+    let missing = Question {
+        sources: vec![given("b"), given("gone")],
+        ..Question::default()
+    };
+    assert!(
+        matches!(gather(&missing, &Desk::default()), Err(NoWalk::Unusable(e)) if e.path == given("gone"))
+    );
+    let nonsense = Question {
+        excludes: vec!["a[".to_owned()],
+        ..missing
+    };
+    assert!(matches!(
+        gather(&nonsense, &Desk::default()),
+        Err(NoWalk::Pattern(_))
+    ));
 }
 
 #[test]
@@ -64,15 +89,21 @@ fn what_is_left_out() {
                 ..Question::default()
             };
             for way in Gather::ALL {
-                let (rows, _) = ask(&Question { gather: Some(way), ..question.clone() });
-                let names: Vec<_> = (0..rows.len()).map(|row| rows.name(row).escape_ascii().to_string()).collect();
+                let (rows, _) = ask(&Question {
+                    gather: Some(way),
+                    ..question.clone()
+                });
+                let names: Vec<_> = (0..rows.len())
+                    .map(|row| rows.name(row).escape_ascii().to_string())
+                    .collect();
                 assert_eq!(names, ["", "keep", "a", "mount"], "{}", way.name());
             }
         });
     }
 }
 
-/// Whoever is not root may not keep the access times of other people's directories; he reads them all the same.
+/// Whoever is not root may not keep the access times of other people's directories; he reads them
+/// all the same.
 #[test]
 fn directories_of_others() {
     if require(&[Need::Root]) {
@@ -90,16 +121,23 @@ fn directories_of_others() {
                 set_thread_uid(Uid::from_raw(1000)).unwrap();
                 [None, Some(Gather::PerCall), Some(Gather::Raw)].map(|way| {
                     let desk = Desk::default();
-                    let question = Question { sources: sources.clone(), gather: way, ..Question::default() };
+                    let question = Question {
+                        sources: sources.clone(),
+                        gather: way,
+                        ..Question::default()
+                    };
                     let (rows, _) = gather(&question, &desk).unwrap();
-                    let names: Vec<_> = (0..rows.len()).map(|row| rows.name(row).to_vec()).collect();
+                    let names: Vec<_> =
+                        (0..rows.len()).map(|row| rows.name(row).to_vec()).collect();
                     (names, desk.take_warnings())
                 })
             };
             let all = std::thread::scope(|scope| scope.spawn(gathered).join().unwrap());
             for (names, warnings) in all {
                 assert_eq!(names, [&b""[..], b"a", b"x", b"b", b"y", b"closed"]);
-                let [warning] = &warnings[..] else { panic!("{warnings:?}") };
+                let [warning] = &warnings[..] else {
+                    panic!("{warnings:?}")
+                };
                 assert_eq!(warning.errno, Some(Errno::EACCES));
             }
         });
@@ -113,7 +151,10 @@ fn what_changes_meanwhile_does_no_harm() {
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             for round in 0..300 {
-                let (from, to) = (top.join(format!("{}", round % 7)), top.join(format!("{}/x", (round + 1) % 7)));
+                let (from, to) = (
+                    top.join(format!("{}", round % 7)),
+                    top.join(format!("{}/x", (round + 1) % 7)),
+                );
                 file(from.join(format!("{round}/f")), 1);
                 let _ = fs::rename(from.join(format!("{round}")), &to);
                 let _ = fs::remove_dir_all(top.join(format!("{}", (round + 3) % 7)));
@@ -121,7 +162,14 @@ fn what_changes_meanwhile_does_no_harm() {
         });
         while !writer.is_finished() {
             let sources = vec![top.as_os_str().as_bytes().to_vec()];
-            let (rows, _) = gather(&Question { sources, ..Question::default() }, &Desk::default()).unwrap();
+            let (rows, _) = gather(
+                &Question {
+                    sources,
+                    ..Question::default()
+                },
+                &Desk::default(),
+            )
+            .unwrap();
             for row in 1..rows.len() {
                 let parent = rows.parent(row).unwrap();
                 assert!(parent < row && row < rows.end(parent) && rows.is_dir(parent));

@@ -23,10 +23,19 @@ fn package(place: &Path) -> PathBuf {
         .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap()))
         .collect::<Vec<_>>();
     let path = std::env::join_paths(tools).unwrap();
-    tool(deb.arg("--fast").env("PATH", path).env("CARGO_TARGET_DIR", place.join("target")));
-    let made: Vec<_> = fs::read_dir(place.join("target/debian")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    let debs: Vec<_> =
-        made.iter().filter(|path| path.extension().is_some_and(|extension| extension == "deb")).collect();
+    tool(
+        deb.arg("--fast")
+            .env("PATH", path)
+            .env("CARGO_TARGET_DIR", place.join("target")),
+    );
+    let made: Vec<_> = fs::read_dir(place.join("target/debian"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    let debs: Vec<_> = made
+        .iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .collect();
     assert_eq!(debs.len(), 1, "{made:?}");
     debs[0].clone()
 }
@@ -51,17 +60,32 @@ fn a_package_has_all_that_belongs_to_it() {
         assert_eq!(field("Version"), format!("{}-1", env!("CARGO_PKG_VERSION")));
         assert_eq!(
             field("Architecture"),
-            String::from_utf8(tool(Command::new("dpkg").arg("--print-architecture"))).unwrap().trim_end()
+            String::from_utf8(tool(Command::new("dpkg").arg("--print-architecture")))
+                .unwrap()
+                .trim_end()
         );
         // What it is linked with, and nothing else.
         let depends = field("Depends");
-        let packages: BTreeSet<&str> = depends.split(", ").map(|one| one.split(' ').next().unwrap()).collect();
-        assert!(packages.contains("libc6") && packages.is_subset(&["libc6", "libgcc-s1"].into()), "{depends}");
+        let packages: BTreeSet<&str> = depends
+            .split(", ")
+            .map(|one| one.split(' ').next().unwrap())
+            .collect();
+        assert!(
+            packages.contains("libc6") && packages.is_subset(&["libc6", "libgcc-s1"].into()),
+            "{depends}"
+        );
         assert!(field("Description").lines().count() > 2 && field("Maintainer").contains('<'));
 
         let listed = dpkg(args!["--contents", deb]);
-        let files: BTreeSet<String> = listed.lines().map(|line| line.split(" ./").nth(1).unwrap().to_owned()).collect();
-        let files: BTreeSet<&str> = files.iter().map(String::as_str).filter(|file| !file.ends_with('/')).collect();
+        let files: BTreeSet<String> = listed
+            .lines()
+            .map(|line| line.split(" ./").nth(1).unwrap().to_owned())
+            .collect();
+        let files: BTreeSet<&str> = files
+            .iter()
+            .map(String::as_str)
+            .filter(|file| !file.ends_with('/'))
+            .collect();
         let pages = COMMANDS.map(|command| format!("usr/share/man/man1/fathom-{command}.1.gz"));
         let expected: BTreeSet<&str> = pages
             .iter()
@@ -79,9 +103,15 @@ fn a_package_has_all_that_belongs_to_it() {
             .collect();
         assert_eq!(files, expected);
         for line in listed.lines() {
-            let mode =
-                if line.contains(" ./usr/bin/fathom") || line.starts_with('d') { "rwxr-xr-x" } else { "rw-r--r--" };
-            assert!(line[1..].starts_with(mode) && line.contains(" 0/0 "), "{line}");
+            let mode = if line.contains(" ./usr/bin/fathom") || line.starts_with('d') {
+                "rwxr-xr-x"
+            } else {
+                "rw-r--r--"
+            };
+            assert!(
+                line[1..].starts_with(mode) && line.contains(" 0/0 "),
+                "{line}"
+            );
         }
 
         installed_and_removed(place.path(), &deb);
@@ -96,13 +126,20 @@ fn installed_and_removed(place: &Path, deb: &Path) {
     fs::write(root.join("var/lib/dpkg/status"), "").unwrap();
     let dpkg = || {
         let mut dpkg = Command::new("dpkg");
-        dpkg.arg(format!("--root={}", root.display())).arg("--force-depends").arg("--no-triggers");
+        dpkg.arg(format!("--root={}", root.display()))
+            .arg("--force-depends")
+            .arg("--no-triggers");
         dpkg
     };
     tool(dpkg().arg("--install").arg(deb));
     let said = run(&mut program(&root.join("usr/bin/fathom"), ["--version"])).exits(0);
-    assert_eq!(said.lines(), [format!("fathom {}", env!("CARGO_PKG_VERSION"))]);
-    let unpacked = |path: &str| String::from_utf8(tool(Command::new("gzip").arg("-dc").arg(root.join(path)))).unwrap();
+    assert_eq!(
+        said.lines(),
+        [format!("fathom {}", env!("CARGO_PKG_VERSION"))]
+    );
+    let unpacked = |path: &str| {
+        String::from_utf8(tool(Command::new("gzip").arg("-dc").arg(root.join(path)))).unwrap()
+    };
     assert!(unpacked("usr/share/man/man1/fathom-walk.1.gz").contains(".TH fathom-walk 1"));
     assert!(unpacked("usr/share/doc/fathom/changelog.gz").starts_with("# Changelog"));
     assert!(
@@ -110,7 +147,10 @@ fn installed_and_removed(place: &Path, deb: &Path) {
             .starts_with(&format!("fathom ({}-1) ", env!("CARGO_PKG_VERSION")))
     );
     let copyright = fs::read_to_string(root.join("usr/share/doc/fathom/copyright")).unwrap();
-    assert!(copyright.contains("MIT") && copyright.contains("Apache-2.0"), "{copyright}");
+    assert!(
+        copyright.contains("MIT") && copyright.contains("Apache-2.0"),
+        "{copyright}"
+    );
     tool(dpkg().arg("--purge").arg("fathom"));
     assert!(!root.join("usr").exists(), "something was left behind");
 }

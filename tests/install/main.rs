@@ -1,7 +1,11 @@
-//! End-to-end tests of what a user installs: by cargo, as one static file, as a Debian package; with man pages, and completions
-//! in shells.
+//! End-to-end tests of what a user installs: by cargo, as one static file, as a Debian package;
+//! with man pages, and completions in shells.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests build and check past the gate"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -15,7 +19,10 @@ use std::path::{Path, PathBuf};
 
 /// The top of the project.
 fn top() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .unwrap()
 }
 
 /// The commands that are shown to people.

@@ -8,19 +8,31 @@ use super::support::run::args;
 use super::support::{Need, fathom, require, run};
 use super::*;
 
-/// What a formatter prints of a page, and what it complains of. The page comes by standard input: man(1) gives its rights away
-/// and might not find the file.
+/// What a formatter prints of a page, and what it complains of. The page comes by standard input:
+/// man(1) gives its rights away and might not find the file.
 fn formatted(page: &Path, words: &[&str]) -> (String, String) {
     let out = Command::new(words[0])
         .args(&words[1..])
         .stdin(File::open(page).unwrap())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .envs([("MANWIDTH", "80"), ("LC_ALL", "C.UTF-8"), ("MANROFFOPT", "-c"), ("GROFF_NO_SGR", "1")])
+        .envs([
+            ("MANWIDTH", "80"),
+            ("LC_ALL", "C.UTF-8"),
+            ("MANROFFOPT", "-c"),
+            ("GROFF_NO_SGR", "1"),
+        ])
         .output()
         .unwrap();
-    assert!(out.status.success(), "{words:?} {}: {out:?}", page.display());
-    (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap())
+    assert!(
+        out.status.success(),
+        "{words:?} {}: {out:?}",
+        page.display()
+    );
+    (
+        String::from_utf8(out.stdout).unwrap(),
+        String::from_utf8(out.stderr).unwrap(),
+    )
 }
 
 /// Text without what a terminal would overstrike.
@@ -28,7 +40,9 @@ fn plain(text: &str) -> String {
     let mut plain = String::new();
     for c in text.chars() {
         match c {
-            '\u{8}' => plain.truncate(plain.len() - plain.chars().next_back().map_or(0, char::len_utf8)),
+            '\u{8}' => {
+                plain.truncate(plain.len() - plain.chars().next_back().map_or(0, char::len_utf8))
+            }
             c => plain.push(c),
         }
     }
@@ -40,31 +54,50 @@ fn every_page_is_whole_and_formats_without_a_warning() {
     if require(&[Need::Program("man"), Need::Program("groff")]) {
         let place = tempfile::tempdir().unwrap();
         run(&mut fathom(args!["man", place.path()])).exits(0);
-        let made: BTreeSet<String> =
-            fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        let expected: BTreeSet<String> =
-            COMMANDS.iter().map(|command| format!("fathom-{command}.1")).chain(["fathom.1".to_owned()]).collect();
+        let made: BTreeSet<String> = fs::read_dir(&place)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        let expected: BTreeSet<String> = COMMANDS
+            .iter()
+            .map(|command| format!("fathom-{command}.1"))
+            .chain(["fathom.1".to_owned()])
+            .collect();
         assert_eq!(made, expected);
         for name in made {
             let page = place.path().join(&name);
             let (shown, warnings) = formatted(&page, &["man", "--warnings=w", "--local-file", "-"]);
             assert_eq!(warnings, "", "{name}");
-            assert_eq!(formatted(&page, &["groff", "-ww", "-man", "-Tutf8", "-z"]).1, "", "{name}");
+            assert_eq!(
+                formatted(&page, &["groff", "-ww", "-man", "-Tutf8", "-z"]).1,
+                "",
+                "{name}"
+            );
             let shown = plain(&shown);
-            let sections: Vec<&str> =
-                shown.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase())).collect();
+            let sections: Vec<&str> = shown
+                .lines()
+                .filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()))
+                .collect();
             for section in ["NAME", "SYNOPSIS", "DESCRIPTION", "EXAMPLES", "EXIT STATUS"] {
                 assert!(sections.contains(&section), "{name}: no {section}: {shown}");
             }
             let spoken = name.trim_end_matches(".1");
             let words: Vec<&str> = shown.split_whitespace().collect();
-            assert!(words.join(" ").contains(&format!("NAME {spoken} - ")), "{name}: {shown}");
+            assert!(
+                words.join(" ").contains(&format!("NAME {spoken} - ")),
+                "{name}: {shown}"
+            );
             let foot = shown.trim_end().lines().next_back().unwrap();
-            assert!(foot.starts_with(&format!("fathom {}", env!("CARGO_PKG_VERSION"))), "{name}: {foot}");
+            assert!(
+                foot.starts_with(&format!("fathom {}", env!("CARGO_PKG_VERSION"))),
+                "{name}: {foot}"
+            );
             // An example stands in a line of its own, as it is typed.
             let command = spoken.replacen('-', " ", 1);
             assert!(
-                shown.lines().any(|line| line.trim().starts_with(&command) && line.starts_with("       ")),
+                shown
+                    .lines()
+                    .any(|line| line.trim().starts_with(&command) && line.starts_with("       ")),
                 "{name}: {shown}"
             );
         }

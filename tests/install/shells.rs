@@ -1,4 +1,5 @@
-//! The completions, in the shells that they are for: what each offers for the words of a line, the last of which is begun.
+//! The completions, in the shells that they are for: what each offers for the words of a line, the
+//! last of which is begun.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,13 +13,22 @@ use super::*;
 fn written(shell: &str, name: &str) -> (tempfile::TempDir, PathBuf) {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join(name);
-    fs::write(&path, run(&mut fathom(["completions", shell])).exits(0).stdout).unwrap();
+    fs::write(
+        &path,
+        run(&mut fathom(["completions", shell])).exits(0).stdout,
+    )
+    .unwrap();
     (home, path)
 }
 
 /// What has been offered, a word a line; a directory with a slash or without one.
 fn offered(shell: &mut Command, home: &Path) -> BTreeSet<String> {
-    let shown = tool(shell.env("HOME", home).env("TERM", "xterm").current_dir(home));
+    let shown = tool(
+        shell
+            .env("HOME", home)
+            .env("TERM", "xterm")
+            .current_dir(home),
+    );
     String::from_utf8(shown)
         .unwrap()
         .lines()
@@ -39,11 +49,17 @@ fn offers_what_is_right(offer: impl Fn(&str) -> BTreeSet<String>) {
     assert_eq!(offer("fathom walk --eng"), set(["--engine"]));
     assert_eq!(offer("fathom walk --engine "), set(ENGINES));
     assert_eq!(offer("fathom walk --engine b"), set(["bulkstat", "btrfs"]));
-    assert_eq!(offer("fathom mounts --by get"), set(["getmnt1", "getmnt2", "getmnt3"]));
+    assert_eq!(
+        offer("fathom mounts --by get"),
+        set(["getmnt1", "getmnt2", "getmnt3"])
+    );
     assert_eq!(offer("fathom probe --method pa"), set(["paper"]));
     // With a sign of equality between them, and words that stand for no option.
     let behind = |line: &str| -> BTreeSet<String> {
-        offer(line).iter().map(|word| word.rsplit('=').next().unwrap_or_default().to_owned()).collect()
+        offer(line)
+            .iter()
+            .map(|word| word.rsplit('=').next().unwrap_or_default().to_owned())
+            .collect()
     };
     assert_eq!(behind("fathom walk --engine="), set(ENGINES));
     assert_eq!(behind("fathom walk --engine=b"), set(["bulkstat", "btrfs"]));
@@ -56,7 +72,10 @@ fn offers_what_is_right(offer: impl Fn(&str) -> BTreeSet<String>) {
     assert!(!commands.contains("tread"), "{commands:?}");
     // What is no word is no file either; what is a directory is one.
     assert!(offer("fathom walk --jobs fat").is_empty());
-    assert_eq!(offer("fathom restore --directory somewh"), set(["somewhere"]));
+    assert_eq!(
+        offer("fathom restore --directory somewh"),
+        set(["somewhere"])
+    );
 }
 
 #[test]
@@ -80,12 +99,18 @@ fn bash() {
         fs::create_dir(home.path().join("somewhere")).unwrap();
         offers_what_is_right(|line| {
             let mut bash = Command::new("bash");
-            offered(bash.args(["--norc", "--noprofile", "-c", ASK, "bash"]).arg(&script).arg(line), home.path())
+            offered(
+                bash.args(["--norc", "--noprofile", "-c", ASK, "bash"])
+                    .arg(&script)
+                    .arg(line),
+                home.path(),
+            )
         });
     }
 }
 
-/// A shell that is typed into: completions of zsh run in its line editor only. Whatever they offer goes through `compadd`.
+/// A shell that is typed into: completions of zsh run in its line editor only. Whatever they offer
+/// goes through `compadd`.
 const ASK_ZSH: &str = r#"
     zmodload zsh/zpty
     export OFFERED=$PWD/offered
@@ -116,7 +141,13 @@ fn zsh() {
         fs::write(&ask, ASK_ZSH).unwrap();
         offers_what_is_right(|line| {
             let mut zsh = Command::new("timeout");
-            offered(zsh.args(["60", "zsh", "-f"]).arg(&ask).arg(&script).arg(line), home.path())
+            offered(
+                zsh.args(["60", "zsh", "-f"])
+                    .arg(&ask)
+                    .arg(&script)
+                    .arg(line),
+                home.path(),
+            )
         });
     }
 }
@@ -129,7 +160,12 @@ fn fish() {
         offers_what_is_right(|line| {
             let mut fish = Command::new("fish");
             let ask = r#"source $argv[1]; complete --do-complete $argv[2] | string replace --regex '\t.*' ''; true"#;
-            offered(fish.args(["--no-config", "--command", ask]).arg(&script).arg(line), home.path())
+            offered(
+                fish.args(["--no-config", "--command", ask])
+                    .arg(&script)
+                    .arg(line),
+                home.path(),
+            )
         });
     }
 }

@@ -1,5 +1,5 @@
-//! Archives that somebody has spoilt, or made to spoil something: what is wrong is named with its place, memory stays small,
-//! and nothing panics.
+//! Archives that somebody has spoilt, or made to spoil something: what is wrong is named with its
+//! place, memory stays small, and nothing panics.
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +13,9 @@ use crate::support::pack::{end, pack, plain, push};
 use crate::support::run::args;
 use crate::support::{Need, fathom, require, run};
 
-/// Runs a command on an archive to its end; gives its exit status and the most memory that it had, in MiB. What a process was
-/// before exec(2) counts as well, so that it is begun by one that is small.
+/// Runs a command on an archive to its end; gives its exit status and the most memory that it had,
+/// in MiB. What a process was before exec(2) counts as well, so that it is begun by one that is
+/// small.
 fn memory(command: &str, archive: &Path) -> (i32, u64) {
     const SCRIPT: &str = "
 import resource, subprocess, sys
@@ -22,7 +23,11 @@ status = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subproce
 print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10)
 ";
     let program = env!("CARGO_BIN_EXE_fathom");
-    let printed = tool(Command::new("python3").args(["-c", SCRIPT, program, command, "--json"]).arg(archive));
+    let printed = tool(
+        Command::new("python3")
+            .args(["-c", SCRIPT, program, command, "--json"])
+            .arg(archive),
+    );
     let printed = String::from_utf8(printed).unwrap();
     let (status, most) = printed.trim().split_once(' ').unwrap();
     (status.parse().unwrap(), most.parse().unwrap())
@@ -53,22 +58,46 @@ fn memory_stays_small() {
     }
     let record = |key: &str, value: &[u8]| {
         let rest = key.len() + value.len() + 3;
-        let len = (1..12).map(|digits| rest + digits).find(|len| len.to_string().len() + rest == *len).unwrap();
+        let len = (1..12)
+            .map(|digits| rest + digits)
+            .find(|len| len.to_string().len() + rest == *len)
+            .unwrap();
         [format!("{len} {key}=").as_bytes(), value, b"\n"].concat()
     };
     let names = b"Nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn\0".repeat((32 << 20) / 32 - 1);
-    let dumpdir = Member { kind: Kind::Directory, dumpdir: Some([&names[..], b"\0"].concat()), ..plain("d/", b"") };
+    let dumpdir = Member {
+        kind: Kind::Directory,
+        dumpdir: Some([&names[..], b"\0"].concat()),
+        ..plain("d/", b"")
+    };
     let attributes = record("SCHILY.xattr.a", b"").repeat((33 << 20) / 20);
-    let few = (0..40_000).flat_map(|n| record(&format!("SCHILY.xattr.{n}"), b"")).collect::<Vec<u8>>();
-    let pair = [record("GNU.sparse.offset", b"1"), record("GNU.sparse.numbytes", b"0")].concat();
+    let few = (0..40_000)
+        .flat_map(|n| record(&format!("SCHILY.xattr.{n}"), b""))
+        .collect::<Vec<u8>>();
+    let pair = [
+        record("GNU.sparse.offset", b"1"),
+        record("GNU.sparse.numbytes", b"0"),
+    ]
+    .concat();
     let pairs = [record("GNU.sparse.size", b"9"), pair.repeat(20_000)].concat();
     let mut map = b"1048576\n".to_vec();
     (0..1 << 20).for_each(|n| map.extend(format!("{}\n1\n", 2 * n).bytes()));
     map.resize(map.len().next_multiple_of(BLOCK), 0);
     let mut sparse = Vec::new();
-    let said = [record("GNU.sparse.major", b"1"), record("GNU.sparse.realsize", b"9000000000")].concat();
+    let said = [
+        record("GNU.sparse.major", b"1"),
+        record("GNU.sparse.realsize", b"9000000000"),
+    ]
+    .concat();
     sparse.extend(&with_records(&said)[..2 * BLOCK]);
-    push(&mut sparse, &Member { mode: 0, ..plain("s", &[]) }, &[]);
+    push(
+        &mut sparse,
+        &Member {
+            mode: 0,
+            ..plain("s", &[])
+        },
+        &[],
+    );
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("archive");
     for (what, bytes, code) in [
@@ -76,14 +105,25 @@ fn memory_stays_small() {
         ("a million attributes", with_records(&attributes), 1),
         ("many attributes", with_records(&few), 0),
         ("many extents", with_records(&pairs), 0),
-        ("a size that lies", with_records(b"28 size=9223372036854775807\n"), 1),
+        (
+            "a size that lies",
+            with_records(b"28 size=9223372036854775807\n"),
+            1,
+        ),
         ("a map of a map", sparse, 1),
-        ("nothing but extended headers", with_records(b"").repeat(1)[..BLOCK].repeat(10_000), 1),
+        (
+            "nothing but extended headers",
+            with_records(b"").repeat(1)[..BLOCK].repeat(10_000),
+            1,
+        ),
     ] {
         fs::write(&archive, bytes).unwrap();
         for command in ["list", "verify"] {
             let (status, most) = memory(command, &archive);
-            assert!(status == code && most < 64, "{command} of {what}: exit status {status}, {most} MiB");
+            assert!(
+                status == code && most < 64,
+                "{command} of {what}: exit status {status}, {most} MiB"
+            );
         }
     }
 }
@@ -94,14 +134,22 @@ fn what_is_cut_short_is_said_to_be() {
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("archive");
     // The last record is filled up with zeros; two blocks of them are the end.
-    let end = whole.iter().rposition(|&byte| byte != 0).unwrap().next_multiple_of(BLOCK) + 2 * BLOCK;
+    let end = whole
+        .iter()
+        .rposition(|&byte| byte != 0)
+        .unwrap()
+        .next_multiple_of(BLOCK)
+        + 2 * BLOCK;
     for len in (BLOCK..end).step_by(997).chain([end - 1]) {
         fs::write(&archive, &whole[..len]).unwrap();
         for command in ["list", "verify"] {
             let ran = run(&mut fathom(args![command, &archive, "--json"])).exits(1);
             let warnings = ran.json()["warnings"].as_array().unwrap().clone();
             let message = warnings.last().unwrap()["message"].as_str().unwrap();
-            assert!(message.contains("cut short") && message.contains("at byte "), "{len}: {message}");
+            assert!(
+                message.contains("cut short") && message.contains("at byte "),
+                "{len}: {message}"
+            );
         }
     }
     fs::write(&archive, &whole[..end]).unwrap();
@@ -127,6 +175,9 @@ fn records_that_are_none() {
     ] {
         fs::write(&archive, with_records(text)).unwrap();
         let ran = run(&mut fathom(args!["list", &archive])).exits(1);
-        assert!(ran.stdout.is_empty() && ran.stderr.contains("at byte "), "{ran}");
+        assert!(
+            ran.stdout.is_empty() && ran.stderr.contains("at byte "),
+            "{ran}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Archives of GNU tar and bsdtar, in every form that they write: what we list is what is in the tree that they are of.
+//! Archives of GNU tar and bsdtar, in every form that they write: what we list is what is in the
+//! tree that they are of.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,31 +43,65 @@ fn tree(top: &Path, rich: Rich) {
     for n in 0..40 {
         std::os::unix::fs::FileExt::write_all_at(&sparse, b"data", n << 16).unwrap();
     }
-    fs::File::create(top.join("hole")).unwrap().set_len(200_000).unwrap();
-    tool(Command::new("touch").args(["-d", "2001-02-03 04:05:06.789"]).arg(top.join("d/file")));
+    fs::File::create(top.join("hole"))
+        .unwrap()
+        .set_len(200_000)
+        .unwrap();
+    tool(
+        Command::new("touch")
+            .args(["-d", "2001-02-03 04:05:06.789"])
+            .arg(top.join("d/file")),
+    );
     tool(Command::new("chmod").arg("4750").arg(top.join("d/file")));
     if rich >= Rich::Devices {
         tool(Command::new("mkfifo").arg(top.join("fifo")));
-        tool(Command::new("mknod").arg(top.join("char")).args(["c", "1", "3"]));
-        tool(Command::new("mknod").arg(top.join("block")).args(["b", "8", "1000"]));
+        tool(
+            Command::new("mknod")
+                .arg(top.join("char"))
+                .args(["c", "1", "3"]),
+        );
+        tool(
+            Command::new("mknod")
+                .arg(top.join("block"))
+                .args(["b", "8", "1000"]),
+        );
     }
     if rich >= Rich::Large {
         let part = "p".repeat(90);
-        file(top.join(&part).join(&part).join(&part).join("f".repeat(200)), 5);
+        file(
+            top.join(&part)
+                .join(&part)
+                .join(&part)
+                .join("f".repeat(200)),
+            5,
+        );
         symlink("t".repeat(300), top.join("long symlink")).unwrap();
         fs::hard_link(top.join("nothing"), top.join(&part).join("l".repeat(150))).unwrap();
-        std::os::unix::fs::chown(file(top.join("owner"), 1), Some(3_000_000), Some(4_000_000)).unwrap();
+        std::os::unix::fs::chown(file(top.join("owner"), 1), Some(3_000_000), Some(4_000_000))
+            .unwrap();
     }
     if rich >= Rich::Past {
-        tool(Command::new("touch").args(["-d", "1950-01-01 00:00:00"]).arg(file(top.join("before 1970"), 1)));
+        tool(
+            Command::new("touch")
+                .args(["-d", "1950-01-01 00:00:00"])
+                .arg(file(top.join("before 1970"), 1)),
+        );
     }
     if rich >= Rich::Attributes {
         for (attribute, value) in [("user.a", &b"\0\n=\xff"[..]), ("user.b c", b"x")] {
             let flags = rustix::fs::XattrFlags::empty();
             rustix::fs::lsetxattr(top.join("d/file"), attribute, value, flags).unwrap();
         }
-        tool(Command::new("setfacl").args(["-m", "u:12345:rw,g:54321:r"]).arg(top.join("d/two names")));
-        tool(Command::new("setfacl").args(["-d", "-m", "u:12345:rx"]).arg(top.join("d")));
+        tool(
+            Command::new("setfacl")
+                .args(["-m", "u:12345:rw,g:54321:r"])
+                .arg(top.join("d/two names")),
+        );
+        tool(
+            Command::new("setfacl")
+                .args(["-d", "-m", "u:12345:rx"])
+                .arg(top.join("d")),
+        );
     }
 }
 
@@ -106,17 +141,32 @@ fn is_right(row: &Value, meta: &fs::Metadata, at: &Path, is_fine: bool) {
     };
     assert!(expected, "{row}");
     if row["type"] == "link" {
-        return assert_eq!(meta.ino(), fs::metadata(at.join(name(&exact(row, "link")))).unwrap().ino(), "{what}");
+        return assert_eq!(
+            meta.ino(),
+            fs::metadata(at.join(name(&exact(row, "link"))))
+                .unwrap()
+                .ino(),
+            "{what}"
+        );
     }
-    // Where there is an access control list, bsdtar has the group's own bits, the kernel the mask's.
+    // Where there is an access control list, bsdtar has the group's own bits, the kernel the
+    // mask's.
     let bits = |mode: u32| mode & if row["acl"] == true { 0o7707 } else { 0o7777 };
-    assert_eq!(bits(u32::from_str_radix(row["mode"].as_str().unwrap(), 8).unwrap()), bits(meta.mode()), "{what}");
+    assert_eq!(
+        bits(u32::from_str_radix(row["mode"].as_str().unwrap(), 8).unwrap()),
+        bits(meta.mode()),
+        "{what}"
+    );
     assert_eq!(
         (row["uid"].as_u64(), row["gid"].as_u64()),
         (Some(meta.uid().into()), Some(meta.gid().into())),
         "{what}"
     );
-    assert_eq!(row["size"], if kind.is_file() { meta.len() } else { 0 }, "{what}");
+    assert_eq!(
+        row["size"],
+        if kind.is_file() { meta.len() } else { 0 },
+        "{what}"
+    );
     let fine = format!("{}.{:09}", meta.mtime(), meta.mtime_nsec());
     let said = row["mtime"].as_str().unwrap();
     if is_fine {
@@ -129,7 +179,11 @@ fn is_right(row: &Value, meta: &fs::Metadata, at: &Path, is_fine: bool) {
         assert_eq!(exact(row, "link"), target.as_os_str().as_bytes(), "{what}");
     }
     if kind.is_char_device() || kind.is_block_device() {
-        assert_eq!(row["rdev"], format!("{}:{}", libc::major(meta.rdev()), libc::minor(meta.rdev())), "{what}");
+        assert_eq!(
+            row["rdev"],
+            format!("{}:{}", libc::major(meta.rdev()), libc::minor(meta.rdev())),
+            "{what}"
+        );
     }
 }
 
@@ -143,23 +197,56 @@ fn of(rich: Rich, is_fine: bool, commands: &[&str]) {
             let there = names(&at.join("top"));
             for (nth, line) in commands.iter().enumerate() {
                 let archive = ground.join(format!("{nth}.tar"));
-                let snapshot = ground.join(format!("{nth}.snapshot")).into_os_string().into_string().unwrap();
-                let mut words = line.split(' ').map(|word| if word == "SNAPSHOT" { &snapshot } else { word });
+                let snapshot = ground
+                    .join(format!("{nth}.snapshot"))
+                    .into_os_string()
+                    .into_string()
+                    .unwrap();
+                let mut words = line
+                    .split(' ')
+                    .map(|word| if word == "SNAPSHOT" { &snapshot } else { word });
                 let mut command = Command::new(words.next().unwrap());
-                // What cannot be said in bsdtar's pax without UTF-8 is said all the same, and it exits with 1.
-                let made = command.args(words).arg("-cf").arg(&archive).arg("-C").arg(&at).arg("top").output().unwrap();
-                assert!(made.status.success() || line.starts_with("bsdtar"), "{line}: {made:?}");
-                let listed = run(&mut fathom(args!["list", &archive, "--json"])).exits(0).json();
+                // What cannot be said in bsdtar's pax without UTF-8 is said all the same, and it
+                // exits with 1.
+                let made = command
+                    .args(words)
+                    .arg("-cf")
+                    .arg(&archive)
+                    .arg("-C")
+                    .arg(&at)
+                    .arg("top")
+                    .output()
+                    .unwrap();
+                assert!(
+                    made.status.success() || line.starts_with("bsdtar"),
+                    "{line}: {made:?}"
+                );
+                let listed = run(&mut fathom(args!["list", &archive, "--json"]))
+                    .exits(0)
+                    .json();
                 let rows = listed["result"]["members"].as_array().unwrap();
-                let found: BTreeMap<_, _> = rows.iter().map(|row| (exact(row, "path"), row)).collect();
+                let found: BTreeMap<_, _> =
+                    rows.iter().map(|row| (exact(row, "path"), row)).collect();
                 assert!(found.keys().eq(there.keys()), "{line}: {:?}", found.keys());
-                found.iter().for_each(|(path, row)| is_right(row, &there[path], &at, is_fine));
+                found
+                    .iter()
+                    .for_each(|(path, row)| is_right(row, &there[path], &at, is_fine));
                 if line.contains("sparse") || line.contains("-S") {
-                    let sparse =
-                        |path: &[u8]| found[path]["sparse"] == true && found[path]["stored"].as_u64() < Some(1 << 20);
+                    let sparse = |path: &[u8]| {
+                        found[path]["sparse"] == true
+                            && found[path]["stored"].as_u64() < Some(1 << 20)
+                    };
                     assert!(sparse(b"top/sparse") && sparse(b"top/hole"), "{line}");
                 }
-                let verified = run(&mut fathom(args!["verify", &archive, "--against", &at, "--json"])).exits(0).json();
+                let verified = run(&mut fathom(args![
+                    "verify",
+                    &archive,
+                    "--against",
+                    &at,
+                    "--json"
+                ]))
+                .exits(0)
+                .json();
                 assert_eq!(verified["result"]["compared"], there.len(), "{line}");
             }
         });
@@ -169,14 +256,30 @@ fn of(rich: Rich, is_fine: bool, commands: &[&str]) {
 #[test]
 fn of_the_first_forms() {
     of(Rich::Old, false, &["tar --format=v7", "bsdtar --format=v7"]);
-    of(Rich::Devices, false, &["tar --format=ustar", "bsdtar --format=ustar"]);
+    of(
+        Rich::Devices,
+        false,
+        &["tar --format=ustar", "bsdtar --format=ustar"],
+    );
 }
 
 #[test]
 fn of_gnu_tar() {
-    let gnu = ["tar --format=gnu", "tar --format=oldgnu", "tar --format=gnu -S", "tar --format=oldgnu -S"];
+    let gnu = [
+        "tar --format=gnu",
+        "tar --format=oldgnu",
+        "tar --format=gnu -S",
+        "tar --format=oldgnu -S",
+    ];
     of(Rich::Past, false, &gnu);
-    of(Rich::Past, false, &["tar --format=gnu -g SNAPSHOT", "tar --format=oldgnu -S -g SNAPSHOT"]);
+    of(
+        Rich::Past,
+        false,
+        &[
+            "tar --format=gnu -g SNAPSHOT",
+            "tar --format=oldgnu -S -g SNAPSHOT",
+        ],
+    );
     of(
         Rich::Past,
         true,
@@ -191,7 +294,10 @@ fn of_gnu_tar() {
     of(
         Rich::Attributes,
         true,
-        &["tar --format=posix --numeric-owner --xattrs --acls", "tar --xattrs --acls -S --format=posix"],
+        &[
+            "tar --format=posix --numeric-owner --xattrs --acls",
+            "tar --xattrs --acls -S --format=posix",
+        ],
     );
 }
 
@@ -201,6 +307,9 @@ fn of_bsdtar() {
     of(
         Rich::Attributes,
         true,
-        &["bsdtar --format=pax --acls --xattrs", "bsdtar --format=pax --acls --xattrs --read-sparse"],
+        &[
+            "bsdtar --format=pax --acls --xattrs",
+            "bsdtar --format=pax --acls --xattrs --read-sparse",
+        ],
     );
 }

@@ -15,7 +15,10 @@ use crate::support::{Need, fathom, require, run};
 
 /// An archive of four members.
 fn small() -> Vec<u8> {
-    let mtime = Time { sec: 1_700_000_000, nsec: 5 };
+    let mtime = Time {
+        sec: 1_700_000_000,
+        nsec: 5,
+    };
     let of = |path: &str, kind, mode, link: &str| {
         let link = link.into();
         Member {
@@ -29,7 +32,13 @@ fn small() -> Vec<u8> {
             ..Member::default()
         }
     };
-    let file = Member { mtime, mode: 0o4755, uid: 7, gid: 70000, ..plain("d/a\x1b[2J", b"data") };
+    let file = Member {
+        mtime,
+        mode: 0o4755,
+        uid: 7,
+        gid: 70000,
+        ..plain("d/a\x1b[2J", b"data")
+    };
     pack(&[
         (of("d/", Kind::Directory, 0o1777, ""), b""),
         (file, b"data"),
@@ -77,7 +86,11 @@ fn a_producer_ends_in_peace() {
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("a.tar");
     fs::write(&archive, [small(), vec![0; 200 << 10]].concat()).unwrap();
-    let mut cat = Command::new("cat").arg(&archive).stdout(Stdio::piped()).spawn().unwrap();
+    let mut cat = Command::new("cat")
+        .arg(&archive)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     run(fathom(["list", "-"]).stdin(cat.stdout.take().unwrap())).exits(0);
     assert!(cat.wait().unwrap().success());
 }
@@ -85,17 +98,44 @@ fn a_producer_ends_in_peace() {
 #[test]
 fn names_of_attributes_are_exact() {
     let of = |path: &str, names: &[&[u8]]| {
-        let xattrs = names.iter().map(|name| (name.to_vec(), b"1".to_vec())).collect();
-        (Member { xattrs, ..plain(path, b"") }, &b""[..])
+        let xattrs = names
+            .iter()
+            .map(|name| (name.to_vec(), b"1".to_vec()))
+            .collect();
+        (
+            Member {
+                xattrs,
+                ..plain(path, b"")
+            },
+            &b""[..],
+        )
     };
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("a.tar");
-    fs::write(&archive, pack(&[of("text", &[b"user.a\\b\n"]), of("other", &[b"user.a", b"user.\xff"])])).unwrap();
-    let json = run(&mut fathom(args!["list", &archive, "--json"])).exits(0).json();
+    fs::write(
+        &archive,
+        pack(&[
+            of("text", &[b"user.a\\b\n"]),
+            of("other", &[b"user.a", b"user.\xff"]),
+        ]),
+    )
+    .unwrap();
+    let json = run(&mut fathom(args!["list", &archive, "--json"]))
+        .exits(0)
+        .json();
     let [text, other] = [0, 1].map(|nth| &json["result"]["members"][nth]);
-    assert_eq!((&text["xattrs"], text.get("xattrs_b64")), (&serde_json::json!(["user.a\\b\n"]), None));
-    assert_eq!(other["xattrs"], serde_json::json!(["user.a", "user.\u{fffd}"]));
-    assert_eq!(other["xattrs_b64"], serde_json::json!(["dXNlci5h", "dXNlci7/"]));
+    assert_eq!(
+        (&text["xattrs"], text.get("xattrs_b64")),
+        (&serde_json::json!(["user.a\\b\n"]), None)
+    );
+    assert_eq!(
+        other["xattrs"],
+        serde_json::json!(["user.a", "user.\u{fffd}"])
+    );
+    assert_eq!(
+        other["xattrs_b64"],
+        serde_json::json!(["dXNlci5h", "dXNlci7/"])
+    );
 }
 
 #[test]
@@ -107,17 +147,26 @@ fn what_is_no_archive_is_refused() {
     };
     for command in ["list", "verify"] {
         for (file, says) in [
-            (place.path().join("missing"), "No such file or directory (os error 2)"),
+            (
+                place.path().join("missing"),
+                "No such file or directory (os error 2)",
+            ),
             (place.path().to_owned(), "Is a directory (os error 21)"),
             (at("empty", b""), "it is empty"),
             (at("short", b"x"), "it is no tar archive"),
             (at("text", &[b'x'; 2000]), "it is no tar archive"),
             (at("gz", b"\x1f\x8b\x08\0\0\0\0\0"), "gzip -dc"),
             (at("xz", b"\xfd7zXZ\0\0\0"), "xz -dc"),
-            (at("zst", b"\x28\xb5\x2f\xfdxxxx"), "what is compressed cannot be read"),
+            (
+                at("zst", b"\x28\xb5\x2f\xfdxxxx"),
+                "what is compressed cannot be read",
+            ),
         ] {
             let ran = run(&mut fathom(args![command, &file])).refused();
-            assert!(ran.stderr.contains(says) && ran.stderr.contains(file.to_str().unwrap()), "{ran}");
+            assert!(
+                ran.stderr.contains(says) && ran.stderr.contains(file.to_str().unwrap()),
+                "{ran}"
+            );
         }
     }
     run(&mut fathom(["list"])).refused();
@@ -134,16 +183,36 @@ fn what_is_compressed_with_zstd() {
         for level in ["-1", "-19", "--ultra", "--long=27"] {
             let compressed = tool(Command::new("zstd").args(["-q", level, "-c"]).arg(&plain));
             fs::write(&named, &compressed).unwrap();
-            assert_eq!(run(&mut fathom(args!["list", &named])).exits(0).stdout, expected, "{level}");
-            assert_eq!(run(fathom(["list", "-"]).stdin(fs::File::open(&named).unwrap())).exits(0).stdout, expected);
+            assert_eq!(
+                run(&mut fathom(args!["list", &named])).exits(0).stdout,
+                expected,
+                "{level}"
+            );
+            assert_eq!(
+                run(fathom(["list", "-"]).stdin(fs::File::open(&named).unwrap()))
+                    .exits(0)
+                    .stdout,
+                expected
+            );
             // Every byte is needed: of what is cut short, something is missing.
             fs::write(&named, &compressed[..compressed.len() - 1]).unwrap();
             let cut = run(&mut fathom(args!["verify", &named])).exits(1);
-            assert!(cut.stderr.contains("what is compressed is cut short"), "{cut}");
+            assert!(
+                cut.stderr.contains("what is compressed is cut short"),
+                "{cut}"
+            );
         }
         // A window that takes more memory than an archive is to take.
         let from_stdin = fs::File::open(&plain).unwrap();
-        fs::write(&named, tool(Command::new("zstd").args(["-q", "--long=27", "-c"]).stdin(from_stdin))).unwrap();
+        fs::write(
+            &named,
+            tool(
+                Command::new("zstd")
+                    .args(["-q", "--long=27", "-c"])
+                    .stdin(from_stdin),
+            ),
+        )
+        .unwrap();
         let refused = run(&mut fathom(args!["list", &named])).refused();
         assert!(refused.stderr.contains("zstd -dc --long=31"), "{refused}");
     }
@@ -155,8 +224,19 @@ fn a_fifo_is_waited_for() {
     let fifo = place.path().join("fifo");
     tool(Command::new("mkfifo").arg(&fifo));
     let from = fifo.clone();
-    let writer = std::thread::spawn(move || fs::OpenOptions::new().write(true).open(from).unwrap().write_all(&small()));
-    let listed = run(&mut fathom(args!["list", &fifo, "--json"])).exits(0).json();
-    assert_eq!(path(&listed["result"]["members"][0], "path").to_str(), Some("d/"));
+    let writer = std::thread::spawn(move || {
+        fs::OpenOptions::new()
+            .write(true)
+            .open(from)
+            .unwrap()
+            .write_all(&small())
+    });
+    let listed = run(&mut fathom(args!["list", &fifo, "--json"]))
+        .exits(0)
+        .json();
+    assert_eq!(
+        path(&listed["result"]["members"][0], "path").to_str(),
+        Some("d/")
+    );
     assert!(writer.join().unwrap().is_ok());
 }

@@ -1,4 +1,5 @@
-//! What our own layer writes, read by others: every name, size, time, owner, link, attribute and hole arrives.
+//! What our own layer writes, read by others: every name, size, time, owner, link, attribute and
+//! hole arrives.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -18,7 +19,12 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 /// A member of every kind, with all that can be said of it, and its data.
 pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
     let time = |sec, nsec| Time { sec, nsec };
-    let of = |path: &[u8], kind| Member { mode: 0o755, kind, mtime: time(1_700_000_000, 1), ..plain(path, b"") };
+    let of = |path: &[u8], kind| Member {
+        mode: 0o755,
+        kind,
+        mtime: time(1_700_000_000, 1),
+        ..plain(path, b"")
+    };
     let long = |byte: u8| [b"d/", &vec![byte; 60][..], b"/", &[byte; 200][..]].concat();
     let deep = [&b"n"[..]; 100].join(&b"/"[..]);
     let mut map = Map::default();
@@ -26,28 +32,100 @@ pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
     map.add(8 << 20, 100);
     let mut all = vec![
         (of(b"d/", Kind::Directory), &b""[..]),
-        (Member { mtime: time(-1, 500_000_000), ..plain("d/before 1970", b"old") }, b"old"),
-        (Member { mode: 0o6751, mtime: time(1 << 33, 999_999_999), ..plain("d/far from now", b"new") }, b"new"),
-        (Member { uid: 3_000_000, gid: u32::MAX - 2, ..plain("d/owner", b"") }, b""),
-        (Member { uname: vec![0xff; 40], gname: vec![b'g'; 32], ..plain("d/names", b"") }, b""),
-        (of(&[b"d/", &[b'l'; 60][..], b"/"].concat(), Kind::Directory), b""),
+        (
+            Member {
+                mtime: time(-1, 500_000_000),
+                ..plain("d/before 1970", b"old")
+            },
+            b"old",
+        ),
+        (
+            Member {
+                mode: 0o6751,
+                mtime: time(1 << 33, 999_999_999),
+                ..plain("d/far from now", b"new")
+            },
+            b"new",
+        ),
+        (
+            Member {
+                uid: 3_000_000,
+                gid: u32::MAX - 2,
+                ..plain("d/owner", b"")
+            },
+            b"",
+        ),
+        (
+            Member {
+                uname: vec![0xff; 40],
+                gname: vec![b'g'; 32],
+                ..plain("d/names", b"")
+            },
+            b"",
+        ),
+        (
+            of(&[b"d/", &[b'l'; 60][..], b"/"].concat(), Kind::Directory),
+            b"",
+        ),
         (plain(long(b'l'), b"long"), b"long"),
-        (of(&[b"d/", &[0xfe; 60][..], b"/"].concat(), Kind::Directory), b""),
+        (
+            of(&[b"d/", &[0xfe; 60][..], b"/"].concat(), Kind::Directory),
+            b"",
+        ),
         (plain(long(0xfe), b"no UTF-8"), b"no UTF-8"),
         (plain(b"d/new\nline \x80\xff", b"x"), b"x"),
         (plain("d/caf\u{e9}", b"y"), b"y"),
-        (Member { link: b"nowhere".to_vec(), ..of(b"d/symlink", Kind::Symlink) }, b""),
-        (Member { link: vec![0xfe; 150], ..of(b"d/long symlink", Kind::Symlink) }, b""),
-        (Member { link: long(b'l'), ..of(b"d/hard", Kind::Link) }, b""),
+        (
+            Member {
+                link: b"nowhere".to_vec(),
+                ..of(b"d/symlink", Kind::Symlink)
+            },
+            b"",
+        ),
+        (
+            Member {
+                link: vec![0xfe; 150],
+                ..of(b"d/long symlink", Kind::Symlink)
+            },
+            b"",
+        ),
+        (
+            Member {
+                link: long(b'l'),
+                ..of(b"d/hard", Kind::Link)
+            },
+            b"",
+        ),
         (of(b"d/fifo", Kind::Fifo), b""),
-        (Member { rdev: Dev { major: 1, minor: 3 }, ..of(b"d/char", Kind::Char) }, b""),
-        (Member { rdev: Dev { major: 8, minor: 300_000 }, ..of(b"d/block", Kind::Block) }, b""),
+        (
+            Member {
+                rdev: Dev { major: 1, minor: 3 },
+                ..of(b"d/char", Kind::Char)
+            },
+            b"",
+        ),
+        (
+            Member {
+                rdev: Dev {
+                    major: 8,
+                    minor: 300_000,
+                },
+                ..of(b"d/block", Kind::Block)
+            },
+            b"",
+        ),
     ]
     .into_iter()
     .map(|(member, data)| (member, data.to_vec()))
     .collect::<Vec<_>>();
-    let xattrs = [(&b"user.a"[..], &b"\0\n=\xff"[..]), (b"user.empty", b""), (b"user.x=y%3D", b"z")];
-    let xattrs = xattrs.map(|(name, value)| (name.to_vec(), value.to_vec())).to_vec();
+    let xattrs = [
+        (&b"user.a"[..], &b"\0\n=\xff"[..]),
+        (b"user.empty", b""),
+        (b"user.x=y%3D", b"z"),
+    ];
+    let xattrs = xattrs
+        .map(|(name, value)| (name.to_vec(), value.to_vec()))
+        .to_vec();
     let list = |text: &str| Some(text.as_bytes().to_vec());
     all.push((
         Member {
@@ -73,10 +151,22 @@ pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
         let mut text = Vec::new();
         map.encode(10 << 20, &mut text);
         let stored = text.len() as u64 + map.data();
-        all.push((Member { size: 10 << 20, stored, sparse: Some(map.clone()), ..plain(path, b"") }, data));
+        all.push((
+            Member {
+                size: 10 << 20,
+                stored,
+                sparse: Some(map.clone()),
+                ..plain(path, b"")
+            },
+            data,
+        ));
     }
-    let hole =
-        Member { size: 1 << 20, stored: 512, sparse: Some(Map::default()), ..plain("d/nothing but a hole", b"") };
+    let hole = Member {
+        size: 1 << 20,
+        stored: 512,
+        sparse: Some(Map::default()),
+        ..plain("d/nothing but a hole", b"")
+    };
     all.push((hole, Vec::new()));
     let mut walked = Vec::new();
     for part in deep.split_inclusive(|&byte| byte == b'/') {
@@ -96,7 +186,10 @@ pub(super) fn members() -> Vec<(Member, Vec<u8>)> {
         member.ctime = Some(time(1_400_000_000, 100));
         if member.kind == Kind::File {
             let mut stored = Vec::new();
-            member.sparse.iter().for_each(|map| map.encode(member.size, &mut stored));
+            member
+                .sparse
+                .iter()
+                .for_each(|map| map.encode(member.size, &mut stored));
             stored.extend_from_slice(data);
             member.blake3 = Some(sum(&stored));
         }
@@ -149,7 +242,11 @@ fn is_there(top: &Path, is_bsdtar: bool) {
         // libarchive takes the whole second of a negative time for one that is rounded down.
         let is_mistaken = is_bsdtar && member.mtime.sec < 0;
         if !is_mistaken {
-            assert_eq!((is.mtime(), is.mtime_nsec()), (member.mtime.sec, member.mtime.nsec.into()), "{what}");
+            assert_eq!(
+                (is.mtime(), is.mtime_nsec()),
+                (member.mtime.sec, member.mtime.nsec.into()),
+                "{what}"
+            );
         }
         if member.kind == Kind::File {
             let content = fs::read(&path).unwrap();
@@ -160,31 +257,57 @@ fn is_there(top: &Path, is_bsdtar: bool) {
                     let mut rest = &data[..];
                     for extent in map.extents() {
                         let (now, later) = rest.split_at(extent.len as usize);
-                        expected[extent.offset as usize..extent.end() as usize].copy_from_slice(now);
+                        expected[extent.offset as usize..extent.end() as usize]
+                            .copy_from_slice(now);
                         rest = later;
                     }
-                    assert!(is.blocks() * 512 < member.size / 2, "{what}: its holes are filled");
+                    assert!(
+                        is.blocks() * 512 < member.size / 2,
+                        "{what}: its holes are filled"
+                    );
                 }
             }
             assert!(content == expected, "{what}");
         }
         // bsdtar does not undo what stands for an equals sign.
-        for (attribute, value) in member.xattrs.iter().filter(|(name, _)| !(is_bsdtar && name.contains(&b'='))) {
+        for (attribute, value) in member
+            .xattrs
+            .iter()
+            .filter(|(name, _)| !(is_bsdtar && name.contains(&b'=')))
+        {
             let mut is = [0; 100];
             let len = rustix::fs::lgetxattr(&path, &attribute[..], &mut is[..]);
-            assert_eq!(len.map(|len| &is[..len]), Ok(&value[..]), "{what}: {}", attribute.escape_ascii());
+            assert_eq!(
+                len.map(|len| &is[..len]),
+                Ok(&value[..]),
+                "{what}: {}",
+                attribute.escape_ascii()
+            );
         }
         for (text, which) in [(&member.acl_access, "-a"), (&member.acl_default, "-d")] {
             if let Some(text) = text {
-                let is = tool(Command::new("getfacl").args(["-c", "-n", "-E", which]).arg(&path));
-                assert_eq!(String::from_utf8_lossy(&is).trim(), String::from_utf8_lossy(text).trim(), "{what}");
+                let is = tool(
+                    Command::new("getfacl")
+                        .args(["-c", "-n", "-E", which])
+                        .arg(&path),
+                );
+                assert_eq!(
+                    String::from_utf8_lossy(&is).trim(),
+                    String::from_utf8_lossy(text).trim(),
+                    "{what}"
+                );
             }
         }
     }
 }
 
 fn extracted_by(command: &[&str]) {
-    if require(&[Need::Root, Need::Loop, Need::Program(command[0].to_owned().leak()), Need::Program("getfacl")]) {
+    if require(&[
+        Need::Root,
+        Need::Loop,
+        Need::Program(command[0].to_owned().leak()),
+        Need::Program("getfacl"),
+    ]) {
         in_namespace(|ground| {
             let out = disk("ext4", &ground.join("out"));
             fs::write(ground.join("archive.tar"), archive()).unwrap();
@@ -196,11 +319,17 @@ fn extracted_by(command: &[&str]) {
                 .arg(&out)
                 .env("LC_ALL", "C.UTF-8");
             let done = tar.output().unwrap();
-            // GNU tar does not know how names that are no UTF-8 are marked in pax records, and takes them all the same.
-            let expected =
-                ["implausibly old time stamp", "in the future", "unknown extended header keyword 'hdrcharset'"];
+            // GNU tar does not know how names that are no UTF-8 are marked in pax records, and
+            // takes them all the same.
+            let expected = [
+                "implausibly old time stamp",
+                "in the future",
+                "unknown extended header keyword 'hdrcharset'",
+            ];
             let said = String::from_utf8_lossy(&done.stderr).into_owned();
-            let unexpected = said.lines().find(|line| !expected.iter().any(|expected| line.contains(expected)));
+            let unexpected = said
+                .lines()
+                .find(|line| !expected.iter().any(|expected| line.contains(expected)));
             assert_eq!(unexpected, None);
             assert!(done.status.success());
             is_there(&out, command[0] == "bsdtar");
@@ -231,11 +360,26 @@ for m in tarfile.open(sys.argv[1], errorlevel=2):
         let path = place.path().join("archive.tar");
         fs::write(&path, archive()).unwrap();
         let printed = tool(Command::new("python3").args(["-c", SCRIPT]).arg(path));
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let hex = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect::<String>()
+        };
         let expected = members().into_iter().map(|(member, _)| {
             let path = hex(member.path.strip_suffix(b"/").unwrap_or(&member.path));
-            let link = if member.link.is_empty() { "-".to_owned() } else { hex(&member.link) };
-            let Member { size, uid, gid, mode, .. } = member;
+            let link = if member.link.is_empty() {
+                "-".to_owned()
+            } else {
+                hex(&member.link)
+            };
+            let Member {
+                size,
+                uid,
+                gid,
+                mode,
+                ..
+            } = member;
             format!("{path} {size} {uid} {gid} {mode} {link}")
         });
         let printed = String::from_utf8(printed).unwrap();
@@ -248,12 +392,27 @@ fn we_read_what_we_write() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("archive.tar");
     fs::write(&path, archive()).unwrap();
-    let listed = run(&mut fathom(args!["list", &path, "--json"])).exits(0).json();
-    let found: Vec<_> = listed["result"]["members"].as_array().unwrap().iter().map(|row| exact(row, "path")).collect();
-    let expected: Vec<_> = members().into_iter().map(|(member, _)| member.path).collect();
+    let listed = run(&mut fathom(args!["list", &path, "--json"]))
+        .exits(0)
+        .json();
+    let found: Vec<_> = listed["result"]["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| exact(row, "path"))
+        .collect();
+    let expected: Vec<_> = members()
+        .into_iter()
+        .map(|(member, _)| member.path)
+        .collect();
     assert_eq!(found, expected);
-    let files = members().iter().filter(|(member, _)| member.kind == Kind::File).count();
-    let verified = run(&mut fathom(args!["verify", &path, "--json"])).exits(0).json();
+    let files = members()
+        .iter()
+        .filter(|(member, _)| member.kind == Kind::File)
+        .count();
+    let verified = run(&mut fathom(args!["verify", &path, "--json"]))
+        .exits(0)
+        .json();
     assert_eq!(verified["result"]["right"], files);
     assert_eq!(verified["result"]["whole"], true);
 }

@@ -32,13 +32,27 @@ fn files_under_a_mount_are_counted_to_the_byte() {
             let over_file = bind("/dev/null", file(ground.join("file"), 77));
 
             let before = fs::read("/proc/thread-self/mountinfo").unwrap();
-            let value = run(&mut fathom(args!["mounts", ground, "--beneath", "--json"])).exits(0).json();
+            let value = run(&mut fathom(args!["mounts", ground, "--beneath", "--json"]))
+                .exits(0)
+                .json();
             assert_eq!(fs::read("/proc/thread-self/mountinfo").unwrap(), before);
 
-            assert_eq!(mount_at(&value, &full)["beneath"], json!({"files": 4, "bytes": 3003}));
-            assert_eq!(mount_at(&value, &full.join("inside"))["beneath"], json!({"files": 0, "bytes": 0}));
-            assert_eq!(mount_at(&value, &bare)["beneath"], json!({"files": 0, "bytes": 0}));
-            assert_eq!(mount_at(&value, &over_file)["beneath"], json!({"files": 1, "bytes": 77}));
+            assert_eq!(
+                mount_at(&value, &full)["beneath"],
+                json!({"files": 4, "bytes": 3003})
+            );
+            assert_eq!(
+                mount_at(&value, &full.join("inside"))["beneath"],
+                json!({"files": 0, "bytes": 0})
+            );
+            assert_eq!(
+                mount_at(&value, &bare)["beneath"],
+                json!({"files": 0, "bytes": 0})
+            );
+            assert_eq!(
+                mount_at(&value, &over_file)["beneath"],
+                json!({"files": 1, "bytes": 77})
+            );
         });
     }
 }
@@ -51,8 +65,16 @@ fn a_mount_over_a_mount_lies_on_what_that_one_holds() {
             file(place.join("first"), 1);
             file(tmpfs(&place).join("second"), 20);
             file(tmpfs(&place).join("third"), 300);
-            let value =
-                run(&mut fathom(args!["mounts", &place, "--by", "kernel", "--beneath", "--json"])).exits(0).json();
+            let value = run(&mut fathom(args![
+                "mounts",
+                &place,
+                "--by",
+                "kernel",
+                "--beneath",
+                "--json"
+            ]))
+            .exits(0)
+            .json();
             let beneath = |hidden: bool| {
                 let mut mounts = value["result"]["mounts"].as_array().unwrap().iter();
                 mounts.find(|mount| mount["hidden"] == hidden).unwrap()["beneath"].clone()
@@ -71,13 +93,22 @@ fn without_privilege_it_says_what_it_would_need() {
             let place = dir(ground.join("tree/place"));
             file(place.join("below"), 1);
             tmpfs(&place);
-            let mut command = program(&here, args!["mounts", ground.join("tree"), "--beneath", "--json"]);
+            let mut command = program(
+                &here,
+                args!["mounts", ground.join("tree"), "--beneath", "--json"],
+            );
             as_nobody(&mut command);
             let ran = run(&mut command).exits(1);
             let value = ran.json();
             assert!(mount_at(&value, &place)["beneath"].is_null());
             assert_eq!(value["warnings"][0]["errno"], "EPERM");
-            assert!(value["warnings"][0]["message"].as_str().unwrap().contains("CAP_SYS_ADMIN"), "{ran}");
+            assert!(
+                value["warnings"][0]["message"]
+                    .as_str()
+                    .unwrap()
+                    .contains("CAP_SYS_ADMIN"),
+                "{ran}"
+            );
         });
     }
 }
@@ -102,13 +133,33 @@ fn what_cannot_be_read_is_said_under_a_cover_too() {
 
             // Root as far as mounting goes, and an ordinary user as far as reading does.
             let mut command = Command::new("setpriv");
-            command.args(["--bounding-set=-dac_override,-dac_read_search", "--", env!("CARGO_BIN_EXE_fathom")]);
-            command.args(args!["mounts", ground, "--by", "kernel", "--beneath", "--json"]);
+            command.args([
+                "--bounding-set=-dac_override,-dac_read_search",
+                "--",
+                env!("CARGO_BIN_EXE_fathom"),
+            ]);
+            command.args(args![
+                "mounts",
+                ground,
+                "--by",
+                "kernel",
+                "--beneath",
+                "--json"
+            ]);
             let ran = run(&mut command).exits(1);
             let value = ran.json();
-            let warned: Vec<_> = value["warnings"].as_array().unwrap().iter().map(|w| path(w, "path")).collect();
+            let warned: Vec<_> = value["warnings"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|w| path(w, "path"))
+                .collect();
             for at in [open, covered] {
-                assert_eq!(mount_at(&value, &at)["beneath"], json!({"files": 1, "bytes": 20}), "{ran}");
+                assert_eq!(
+                    mount_at(&value, &at)["beneath"],
+                    json!({"files": 1, "bytes": 20}),
+                    "{ran}"
+                );
                 assert!(warned.iter().any(|path| path.starts_with(&at)), "{ran}");
             }
         });
@@ -121,15 +172,30 @@ fn in_a_chroot_that_is_no_mount_it_says_what_it_cannot_see() {
         in_namespace(|ground| {
             let jail = dir(ground.join("jail"));
             furnish(&jail);
-            mount("proc", dir(jail.join("proc")), "proc", MountFlags::empty(), None).unwrap();
+            mount(
+                "proc",
+                dir(jail.join("proc")),
+                "proc",
+                MountFlags::empty(),
+                None,
+            )
+            .unwrap();
             file(jail.join("tree/m/below"), 3);
             tmpfs(tmpfs(jail.join("tree/m")).join("inner"));
             let ran = run(jailed(&jail).args(["mounts", "/tree", "--beneath", "--json"])).exits(1);
             let value = ran.json();
-            let warned: Vec<_> = value["warnings"].as_array().unwrap().iter().map(|w| path(w, "path")).collect();
+            let warned: Vec<_> = value["warnings"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|w| path(w, "path"))
+                .collect();
             assert!(mount_at(&value, Path::new("/tree/m"))["beneath"].is_null());
             assert_eq!(warned, [Path::new("/tree/m")], "{ran}");
-            assert_eq!(mount_at(&value, Path::new("/tree/m/inner"))["beneath"], json!({"files": 0, "bytes": 0}));
+            assert_eq!(
+                mount_at(&value, Path::new("/tree/m/inner"))["beneath"],
+                json!({"files": 0, "bytes": 0})
+            );
         });
     }
 }
@@ -139,7 +205,11 @@ fn a_mount_on_one_that_hangs_holds_nothing_up() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
             let [hung, silent, fine] = ["hung", "silent", "fine"].map(|name| ground.join(name));
-            let _servers = [serve(Hung, &hung), serve(Silent, &silent), serve(Works, &fine)];
+            let _servers = [
+                serve(Hung, &hung),
+                serve(Silent, &silent),
+                serve(Works, &fine),
+            ];
             for at in [&hung, &silent, &fine] {
                 // Over the root of what the server serves: no name leads there any more.
                 mount("tmpfs", at, "tmpfs", MountFlags::empty(), c"").unwrap();
@@ -147,16 +217,37 @@ fn a_mount_on_one_that_hangs_holds_nothing_up() {
             let ran = run(&mut fathom(args!["mounts", ground, "--beneath", "--json"])).exits(1);
             assert!(ran.elapsed < Duration::from_secs(10), "{:?}", ran.elapsed);
             let value = ran.json();
-            let visible: Vec<&Value> =
-                value["result"]["mounts"].as_array().unwrap().iter().filter(|mount| mount["hidden"] == false).collect();
-            let beneath = |at: &Path| &visible.iter().find(|mount| path(mount, "target") == at).unwrap()["beneath"];
-            assert_eq!([beneath(&hung), beneath(&silent)], [&Value::Null; 2], "{value}");
+            let visible: Vec<&Value> = value["result"]["mounts"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|mount| mount["hidden"] == false)
+                .collect();
+            let beneath = |at: &Path| {
+                &visible
+                    .iter()
+                    .find(|mount| path(mount, "target") == at)
+                    .unwrap()["beneath"]
+            };
+            assert_eq!(
+                [beneath(&hung), beneath(&silent)],
+                [&Value::Null; 2],
+                "{value}"
+            );
             assert_eq!(beneath(&fine), &json!({"files": 0, "bytes": 0}));
             let warnings = value["warnings"].as_array().unwrap();
-            let mut named: Vec<_> = warnings.iter().map(|warning| path(warning, "path")).collect();
+            let mut named: Vec<_> = warnings
+                .iter()
+                .map(|warning| path(warning, "path"))
+                .collect();
             named.sort();
             assert_eq!(named, [hung, silent]);
-            assert!(warnings.iter().all(|warning| warning["errno"] == "ETIMEDOUT"), "{value}");
+            assert!(
+                warnings
+                    .iter()
+                    .all(|warning| warning["errno"] == "ETIMEDOUT"),
+                "{value}"
+            );
         });
     }
 }

@@ -24,34 +24,54 @@ fn btrfs(action: &[&str], paths: &[&Path]) {
 
 fn boundaries(value: &Value) -> BTreeSet<(PathBuf, String)> {
     let all = value["result"]["boundaries"].as_array().unwrap().iter();
-    all.map(|b| (path(b, "path"), b["kind"].as_str().unwrap().to_owned())).collect()
+    all.map(|b| (path(b, "path"), b["kind"].as_str().unwrap().to_owned()))
+        .collect()
 }
 
 #[test]
 fn btrfs_subvolumes_and_snapshots() {
-    if require(&[Need::Root, Need::Loop, Need::Program("mkfs.btrfs"), Need::Program("btrfs")]) {
+    if require(&[
+        Need::Root,
+        Need::Loop,
+        Need::Program("mkfs.btrfs"),
+        Need::Program("btrfs"),
+    ]) {
         in_namespace(|ground| {
             let top = disk("btrfs", &ground.join("pool"));
             let at = |name: &str| top.join(name);
             btrfs(&["subvolume", "create"], &[&at("home")]);
-            btrfs(&["subvolume", "create"], &[&dir(at("plain/deep")).join("nested")]);
+            btrfs(
+                &["subvolume", "create"],
+                &[&dir(at("plain/deep")).join("nested")],
+            );
             btrfs(&["subvolume", "create"], &[&at("home/inner")]);
             file(at("home/file"), 3);
             btrfs(&["subvolume", "snapshot"], &[&at("home"), &at("yesterday")]);
             tmpfs(at("mounted"));
 
-            let value = run(&mut fathom(args!["mounts", ground, "--boundaries", "--json"])).exits(0).json();
+            let value = run(&mut fathom(args![
+                "mounts",
+                ground,
+                "--boundaries",
+                "--json"
+            ]))
+            .exits(0)
+            .json();
             let expected = [
                 (at("home"), "subvolume"),
                 (at("home/inner"), "subvolume"),
                 (at("plain/deep/nested"), "subvolume"),
                 (at("yesterday"), "snapshot"),
             ];
-            assert_eq!(boundaries(&value), expected.map(|(path, kind)| (path, kind.to_owned())).into());
+            assert_eq!(
+                boundaries(&value),
+                expected.map(|(path, kind)| (path, kind.to_owned())).into()
+            );
             mount_at(&value, &top);
             mount_at(&value, &at("mounted"));
 
-            // To the methods of the papers, which know devices only, a subvolume looks like a mount.
+            // To the methods of the papers, which know devices only, a subvolume looks like a
+            // mount.
             tables_and_search_are_right(ground);
             by_device_are_right(ground);
         });
@@ -62,21 +82,31 @@ fn btrfs_subvolumes_and_snapshots() {
 fn by_device_are_right(root: &Path) {
     let expected = device_changes(root);
     for by in BY_DEVICE {
-        let found: BTreeSet<_> = targets(&run(&mut fathom(whole(root, by))).exits(0).json()).into_iter().collect();
+        let found: BTreeSet<_> = targets(&run(&mut fathom(whole(root, by))).exits(0).json())
+            .into_iter()
+            .collect();
         assert_eq!(found, expected, "{by} {}", root.display());
     }
 }
 
 #[test]
 fn every_change_of_device_on_btrfs_is_found() {
-    if require(&[Need::Root, Need::Loop, Need::Program("mkfs.btrfs"), Need::Program("btrfs")]) {
+    if require(&[
+        Need::Root,
+        Need::Loop,
+        Need::Program("mkfs.btrfs"),
+        Need::Program("btrfs"),
+    ]) {
         in_namespace(|ground| {
             let top = disk("btrfs", &ground.join("pool"));
             let at = |name: &str| top.join(name);
             for name in ["home", "home/inner", "work"] {
                 btrfs(&["subvolume", "create"], &[&at(name)]);
             }
-            btrfs(&["subvolume", "create"], &[&dir(at("home/a/b")).join("deep")]);
+            btrfs(
+                &["subvolume", "create"],
+                &[&dir(at("home/a/b")).join("deep")],
+            );
             let right = |roots: &[&Path]| {
                 for root in roots {
                     tables_and_search_are_right(root);
@@ -86,7 +116,14 @@ fn every_change_of_device_on_btrfs_is_found() {
             let (home, again) = (at("home"), dir(at("again")));
             right(&[&top, &home]);
             let source = table(&top)[0].source.clone();
-            mount(name(&source), &again, "btrfs", MountFlags::empty(), c"subvol=home").unwrap();
+            mount(
+                name(&source),
+                &again,
+                "btrfs",
+                MountFlags::empty(),
+                c"subvol=home",
+            )
+            .unwrap();
             right(&[&top, &home, &again]);
             bind(at("work"), at("home/bound"));
             right(&[&top, &home]);
@@ -99,7 +136,15 @@ fn every_change_of_device_on_btrfs_is_found() {
             tmpfs(at("again/a/b/tmpfs"));
             tmpfs(at("z/tmpfs"));
             tmpfs(ext4.join("z"));
-            right(&[&top, &home, &again, &at("home/a"), &ext4, &ext4.join("a"), ground]);
+            right(&[
+                &top,
+                &home,
+                &again,
+                &at("home/a"),
+                &ext4,
+                &ext4.join("a"),
+                ground,
+            ]);
         });
     }
 }
@@ -109,11 +154,26 @@ fn a_mount_whose_server_hangs_holds_nothing_up() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
             let _server = serve(Hung, ground.join("hung"));
-            let ran = run(&mut fathom(args!["mounts", ground, "--boundaries", "--json"])).exits(1);
-            assert!(ran.elapsed < Duration::from_secs(4), "{:?}: {ran}", ran.elapsed);
+            let ran = run(&mut fathom(args![
+                "mounts",
+                ground,
+                "--boundaries",
+                "--json"
+            ]))
+            .exits(1);
+            assert!(
+                ran.elapsed < Duration::from_secs(4),
+                "{:?}: {ran}",
+                ran.elapsed
+            );
             let value = ran.json();
             let warnings = value["warnings"].as_array().unwrap();
-            assert!(warnings.iter().any(|w| path(w, "path") == ground.join("hung")), "{ran}");
+            assert!(
+                warnings
+                    .iter()
+                    .any(|w| path(w, "path") == ground.join("hung")),
+                "{ran}"
+            );
             mount_at(&value, &ground.join("hung"));
         });
     }
@@ -121,12 +181,24 @@ fn a_mount_whose_server_hangs_holds_nothing_up() {
 
 #[test]
 fn a_mounted_subvolume_is_no_boundary() {
-    if require(&[Need::Root, Need::Loop, Need::Program("mkfs.btrfs"), Need::Program("btrfs")]) {
+    if require(&[
+        Need::Root,
+        Need::Loop,
+        Need::Program("mkfs.btrfs"),
+        Need::Program("btrfs"),
+    ]) {
         in_namespace(|ground| {
             let top = disk("btrfs", &ground.join("pool"));
             btrfs(&["subvolume", "create"], &[&top.join("home")]);
             rustix::mount::mount_bind(top.join("home"), top.join("home")).unwrap();
-            let value = run(&mut fathom(args!["mounts", ground, "--boundaries", "--json"])).exits(0).json();
+            let value = run(&mut fathom(args![
+                "mounts",
+                ground,
+                "--boundaries",
+                "--json"
+            ]))
+            .exits(0)
+            .json();
             assert_eq!(boundaries(&value), BTreeSet::new());
             mount_at(&value, &top.join("home"));
         });
@@ -135,19 +207,32 @@ fn a_mounted_subvolume_is_no_boundary() {
 
 #[test]
 fn ext4_and_xfs_have_none() {
-    if require(&[Need::Root, Need::Loop, Need::Program("mkfs.ext4"), Need::Program("mkfs.xfs")]) {
+    if require(&[
+        Need::Root,
+        Need::Loop,
+        Need::Program("mkfs.ext4"),
+        Need::Program("mkfs.xfs"),
+    ]) {
         in_namespace(|ground| {
             for kind in ["ext4", "xfs"] {
                 tmpfs(disk(kind, &ground.join(kind)).join("d/m"));
             }
-            let value = run(&mut fathom(args!["mounts", ground, "--boundaries", "--json"])).exits(0).json();
+            let value = run(&mut fathom(args![
+                "mounts",
+                ground,
+                "--boundaries",
+                "--json"
+            ]))
+            .exits(0)
+            .json();
             assert_eq!(boundaries(&value), BTreeSet::new());
             every_method_is_right(ground);
         });
     }
 }
 
-/// A direct automount without a daemon behind it: who sets it off waits for ever, and a request comes through the pipe.
+/// A direct automount without a daemon behind it: who sets it off waits for ever, and a request
+/// comes through the pipe.
 #[test]
 fn automounts_are_not_set_off() {
     if require(&[Need::Root]) {
@@ -156,8 +241,18 @@ fn automounts_are_not_set_off() {
             let options = format!("fd={},minproto=5,maxproto=5,direct", daemon.as_raw_fd());
             let options = std::ffi::CString::new(options).unwrap();
             let export = dir(ground.join("export"));
-            if let Err(error) = mount("automounter", &export, "autofs", MountFlags::empty(), options.as_c_str()) {
-                assert_eq!(error, rustix::io::Errno::NODEV, "autofs is there, and does not mount");
+            if let Err(error) = mount(
+                "automounter",
+                &export,
+                "autofs",
+                MountFlags::empty(),
+                options.as_c_str(),
+            ) {
+                assert_eq!(
+                    error,
+                    rustix::io::Errno::NODEV,
+                    "autofs is there, and does not mount"
+                );
                 return;
             }
             drop(daemon);

@@ -23,15 +23,32 @@ fn all_methods_side_by_side() {
             let comparison = &value["result"]["compare"];
             assert_eq!(comparison["trials"], 3);
             let methods = comparison["methods"].as_array().unwrap();
-            for by in ["kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"] {
-                let method = methods.iter().find(|method| method["by"] == by).unwrap_or_else(|| panic!("no {by}"));
+            for by in [
+                "kernel",
+                "mountinfo",
+                "search",
+                "getmnt3",
+                "getmnt2",
+                "getmnt1",
+                "naive",
+            ] {
+                let method = methods
+                    .iter()
+                    .find(|method| method["by"] == by)
+                    .unwrap_or_else(|| panic!("no {by}"));
                 assert_eq!(method["found"], 2, "{by}");
                 ordered(&method["real"]);
             }
-            for (of, to) in [("getmnt1", "getmnt2"), ("getmnt2", "getmnt3"), ("getmnt1", "getmnt3")] {
+            for (of, to) in [
+                ("getmnt1", "getmnt2"),
+                ("getmnt2", "getmnt3"),
+                ("getmnt1", "getmnt3"),
+            ] {
                 let ratios = comparison["ratios"].as_array().unwrap();
-                let ratio =
-                    ratios.iter().find(|r| r["of"] == of && r["to"] == to).unwrap_or_else(|| panic!("no {of}/{to}"));
+                let ratio = ratios
+                    .iter()
+                    .find(|r| r["of"] == of && r["to"] == to)
+                    .unwrap_or_else(|| panic!("no {of}/{to}"));
                 assert!(ratio["table"].as_str().unwrap().starts_with("Table "));
                 ordered(&ratio["real"]);
             }
@@ -41,7 +58,11 @@ fn all_methods_side_by_side() {
 
 fn ordered(summary: &Value) {
     let figure = |name: &str| summary[name].as_f64().unwrap();
-    assert!(figure("min") <= figure("median") && figure("median") <= figure("max") && figure("std_dev") >= 0.0);
+    assert!(
+        figure("min") <= figure("median")
+            && figure("median") <= figure("max")
+            && figure("std_dev") >= 0.0
+    );
     assert!(figure("min") <= figure("mean") && figure("mean") <= figure("max"));
 }
 
@@ -52,8 +73,8 @@ fn the_table_has_the_papers_columns() {
             let ran = compare(ground, &[]);
             let text = String::from_utf8(ran.stdout.clone()).unwrap();
             for word in [
-                "getmnt1", "getmnt2", "getmnt3", "naive", "mean", "median", "max", "min", "std_dev", "real", "user",
-                "sys",
+                "getmnt1", "getmnt2", "getmnt3", "naive", "mean", "median", "max", "min",
+                "std_dev", "real", "user", "sys",
             ] {
                 assert!(text.contains(word), "no {word}: {ran}");
             }
@@ -67,8 +88,13 @@ fn devices_by_name_from_dev_and_from_sysfs() {
         in_namespace(|ground| {
             let at = disk("ext4", &ground.join("disk"));
             let device = |names: &str| {
-                let ran = run(&mut fathom(args!["mounts", &at, "--json", "--by", "naive", "--names", names]));
-                mount_at(&ran.exits(0).json(), &at)["source"].as_str().unwrap().to_owned()
+                let ran = run(&mut fathom(args![
+                    "mounts", &at, "--json", "--by", "naive", "--names", names
+                ]));
+                mount_at(&ran.exits(0).json(), &at)["source"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
             };
             let name = device("dev");
             assert!(name.starts_with("/dev/loop"), "{name}");
@@ -82,13 +108,25 @@ fn servers_of_network_mounts() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
             let at = |name: &str| ground.join(name);
-            let _server = serve_as(Works, &at("remote"), "me@filer.example:/export", "fuse.sshfs");
+            let _server = serve_as(
+                Works,
+                &at("remote"),
+                "me@filer.example:/export",
+                "fuse.sshfs",
+            );
             tmpfs(at("tmpfs"));
-            let value = run(&mut fathom(args!["mounts", ground, "--servers", "--json"])).exits(0).json();
+            let value = run(&mut fathom(args!["mounts", ground, "--servers", "--json"]))
+                .exits(0)
+                .json();
             assert_eq!(mount_at(&value, &at("remote"))["server"], "filer.example");
             assert!(mount_at(&value, &at("tmpfs"))["server"].is_null());
-            let plain = run(&mut fathom(args!["mounts", ground, "--json"])).exits(0).json();
-            assert!(mount_at(&plain, &at("remote"))["server"].is_null(), "nobody asked");
+            let plain = run(&mut fathom(args!["mounts", ground, "--json"]))
+                .exits(0)
+                .json();
+            assert!(
+                mount_at(&plain, &at("remote"))["server"].is_null(),
+                "nobody asked"
+            );
         });
     }
 }
@@ -98,14 +136,30 @@ fn asserted_mount_points() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let (yes, no) = (tmpfs(ground.join("yes")), dir(ground.join("no")));
-            run(&mut fathom(args!["mounts", ground, "--assert", &yes, ground])).exits(0);
-            let value = run(&mut fathom(args!["mounts", ground, "--json", "--assert", &yes, &no])).exits(1).json();
+            run(&mut fathom(args![
+                "mounts", ground, "--assert", &yes, ground
+            ]))
+            .exits(0);
+            let value = run(&mut fathom(args![
+                "mounts", ground, "--json", "--assert", &yes, &no
+            ]))
+            .exits(1)
+            .json();
             let asserted = value["result"]["asserted"].as_array().unwrap();
-            let given: Vec<_> = asserted.iter().map(|a| (path(a, "path"), a["mountpoint"] == true)).collect();
+            let given: Vec<_> = asserted
+                .iter()
+                .map(|a| (path(a, "path"), a["mountpoint"] == true))
+                .collect();
             assert_eq!(given, [(yes, true), (no.clone(), false)]);
             let ran = run(&mut fathom(args!["mounts", ground, "--assert", &no])).exits(1);
             assert!(ran.stderr.contains(no.to_str().unwrap()), "{ran}");
-            run(&mut fathom(args!["mounts", ground, "--assert", ground.join("missing")])).exits(1);
+            run(&mut fathom(args![
+                "mounts",
+                ground,
+                "--assert",
+                ground.join("missing")
+            ]))
+            .exits(1);
         });
     }
 }

@@ -17,18 +17,25 @@ fn gates(root: &Path, by: &str) -> BTreeMap<String, u64> {
 }
 
 fn stats(gates: &BTreeMap<String, u64>) -> u64 {
-    ["statx", "newfstatat"].iter().filter_map(|gate| gates.get(*gate)).sum()
+    ["statx", "newfstatat"]
+        .iter()
+        .filter_map(|gate| gates.get(*gate))
+        .sum()
 }
 
 /// Holds the order, and gives the calls of each method.
 fn fall(root: &Path) -> [BTreeMap<String, u64>; 5] {
     let each = ORDER.map(|by| gates(root, by));
     let counts = each.each_ref().map(stats);
-    assert!(counts.is_sorted_by(|more, fewer| more >= fewer), "{ORDER:?}: {counts:?}");
+    assert!(
+        counts.is_sorted_by(|more, fewer| more >= fewer),
+        "{ORDER:?}: {counts:?}"
+    );
     each
 }
 
-/// The tree of the papers' Figure: leaves near the root, and a bushy directory before the last mount.
+/// The tree of the papers' Figure: leaves near the root, and a bushy directory before the last
+/// mount.
 fn figure(root: &Path) {
     for (at, files) in [("u1", 8), ("u2/smith", 30), ("usr/font", 40), ("bin", 10)] {
         bush(&root.join(at), 6, files);
@@ -66,8 +73,8 @@ fn a_deep_dive_is_what_breadth_first_saves() {
     }
 }
 
-/// Like the papers' S16: 38 mounts, five of them nested two deep, tens of thousands of files, and a bushy directory that is
-/// come upon before the last mount.
+/// Like the papers' S16: 38 mounts, five of them nested two deep, tens of thousands of files, and a
+/// bushy directory that is come upon before the last mount.
 #[test]
 fn a_tree_like_s16() {
     if require(&[Need::Root]) {
@@ -85,10 +92,18 @@ fn a_tree_like_s16() {
                 bush(&tmpfs(ground.join(at)), 20, 40);
             }
             let [naive, _, _, third, search] = fall(ground);
-            assert!(stats(&naive) >= 40 * stats(&third), "{} against {}", stats(&naive), stats(&third));
+            assert!(
+                stats(&naive) >= 40 * stats(&third),
+                "{} against {}",
+                stats(&naive),
+                stats(&third)
+            );
             let total = |gates: &BTreeMap<String, u64>| gates.values().sum::<u64>();
             assert!(total(&search) < total(&third), "{search:?}\n{third:?}");
-            assert!(stats(&search) <= 38 + 10, "one for each mount, and a few more: {search:?}");
+            assert!(
+                stats(&search) <= 38 + 10,
+                "one for each mount, and a few more: {search:?}"
+            );
         });
     }
 }
@@ -103,10 +118,23 @@ fn strace_counts_the_same() {
                 let traced = less_start(&log, whole(ground, by));
                 agree(&traced.ran.json()["gates"], &traced.counts, by);
             }
-            for more in [&["--beneath"][..], &["--boundaries"], &["--names", "dev"], &["--names", "sys"]] {
-                let traced =
-                    less_start(&log, args!["mounts", ground, "--json"].into_iter().chain(more.iter().map(Into::into)));
-                agree(&traced.ran.json()["gates"], &traced.counts, &format!("{more:?}"));
+            for more in [
+                &["--beneath"][..],
+                &["--boundaries"],
+                &["--names", "dev"],
+                &["--names", "sys"],
+            ] {
+                let traced = less_start(
+                    &log,
+                    args!["mounts", ground, "--json"]
+                        .into_iter()
+                        .chain(more.iter().map(Into::into)),
+                );
+                agree(
+                    &traced.ran.json()["gates"],
+                    &traced.counts,
+                    &format!("{more:?}"),
+                );
             }
         });
     }
@@ -123,7 +151,13 @@ fn the_profile_counts_the_same() {
                 let traced = less_start(&log, arguments);
                 let value = traced.ran.json();
                 agree(&value["gates"], &traced.counts, by);
-                assert!(value["gates"].as_object().unwrap().values().all(|gate| gate["seconds"].is_number()));
+                assert!(
+                    value["gates"]
+                        .as_object()
+                        .unwrap()
+                        .values()
+                        .all(|gate| gate["seconds"].is_number())
+                );
                 assert_eq!(profile(&traced.ran.stderr), calls(&value["gates"]));
             }
         });
@@ -134,9 +168,19 @@ fn the_profile_counts_the_same() {
 fn profile(stderr: &str) -> BTreeMap<String, u64> {
     let mut lines = stderr.lines().skip_while(|line| !line.contains("%Time"));
     let head: Vec<&str> = lines.next().expect("no table").split_whitespace().collect();
-    assert_eq!(head, ["%Time", "Seconds", "Cumsecs", "#Calls", "msec/call", "Name"]);
-    let rows: Vec<Vec<&str>> =
-        lines.map(|line| line.split_whitespace().collect()).take_while(|row: &Vec<_>| row.len() == 6).collect();
-    assert!(rows.is_sorted_by_key(|row| -row[1].parse::<f64>().unwrap()), "{stderr}");
-    rows.iter().map(|row| (row[5].to_owned(), row[3].parse().unwrap())).collect()
+    assert_eq!(
+        head,
+        ["%Time", "Seconds", "Cumsecs", "#Calls", "msec/call", "Name"]
+    );
+    let rows: Vec<Vec<&str>> = lines
+        .map(|line| line.split_whitespace().collect())
+        .take_while(|row: &Vec<_>| row.len() == 6)
+        .collect();
+    assert!(
+        rows.is_sorted_by_key(|row| -row[1].parse::<f64>().unwrap()),
+        "{stderr}"
+    );
+    rows.iter()
+        .map(|row| (row[5].to_owned(), row[3].parse().unwrap()))
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! Trees that are hostile, or changing: no panic, no hang, and nothing wrong that is called complete.
+//! Trees that are hostile, or changing: no panic, no hang, and nothing wrong that is called
+//! complete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,9 +16,19 @@ use crate::support::meanwhile::{Until, meanwhile};
 use crate::support::run::{args, path, program, targets};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-const METHODS: [&str; 8] = ["auto", "kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"];
+const METHODS: [&str; 8] = [
+    "auto",
+    "kernel",
+    "mountinfo",
+    "search",
+    "getmnt3",
+    "getmnt2",
+    "getmnt1",
+    "naive",
+];
 
-/// Changes everything under `place` until it is told to stop: directories come, go, move, and become other things.
+/// Changes everything under `place` until it is told to stop: directories come, go, move, and
+/// become other things.
 fn trouble(place: &Path, until: &Until) {
     let [a, b, c] = ["a", "b", "c"].map(|name| place.join(name));
     while !until.is_over() {
@@ -43,7 +54,9 @@ fn trouble(place: &Path, until: &Until) {
 fn a_tree_that_changes_all_the_time() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            let quiet: BTreeSet<PathBuf> = ["1", "2/3", "9"].map(|at| tmpfs(ground.join("quiet").join(at))).into();
+            let quiet: BTreeSet<PathBuf> = ["1", "2/3", "9"]
+                .map(|at| tmpfs(ground.join("quiet").join(at)))
+                .into();
             bush(&ground.join("quiet"), 20, 5);
             let wild = dir(ground.join("wild"));
             let since = Instant::now();
@@ -55,10 +68,19 @@ fn a_tree_that_changes_all_the_time() {
                         for by in METHODS {
                             let ran = run(&mut fathom(whole(ground, by)));
                             assert!([0, 1].contains(&ran.code()), "{ran}");
-                            let found: BTreeSet<PathBuf> = targets(&ran.json()).into_iter().collect();
-                            assert!(found.is_superset(&quiet), "{by} lost a mount that nobody touched: {ran}");
+                            let found: BTreeSet<PathBuf> =
+                                targets(&ran.json()).into_iter().collect();
+                            assert!(
+                                found.is_superset(&quiet),
+                                "{by} lost a mount that nobody touched: {ran}"
+                            );
                         }
-                        for more in [&["--check"][..], &["--beneath"], &["--boundaries"], &["--format", "mnttab"]] {
+                        for more in [
+                            &["--check"][..],
+                            &["--beneath"],
+                            &["--boundaries"],
+                            &["--format", "mnttab"],
+                        ] {
                             let ran = run(fathom(args!["mounts", ground]).args(more));
                             assert!([0, 1].contains(&ran.code()), "{ran}");
                         }
@@ -76,13 +98,15 @@ fn directories_that_may_not_be_read() {
             let here = fathom_in(&ground.join("bin"));
             let tree = dir(ground.join("tree"));
             let open = tmpfs(tree.join("open"));
-            let [unreadable, unsearchable] = ["unreadable", "unsearchable"].map(|name| dir(tree.join(name)));
+            let [unreadable, unsearchable] =
+                ["unreadable", "unsearchable"].map(|name| dir(tree.join(name)));
             let beyond = tmpfs(unreadable.join("mount"));
             tmpfs(unsearchable.join("mount"));
             fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o711)).unwrap();
             fs::set_permissions(&unsearchable, fs::Permissions::from_mode(0o744)).unwrap();
             for by in ["search", "naive", "getmnt1", "getmnt2", "getmnt3"] {
-                let mut command = program(&here, whole(&tree, by).into_iter().chain(args!["--quiet"]));
+                let mut command =
+                    program(&here, whole(&tree, by).into_iter().chain(args!["--quiet"]));
                 as_nobody(&mut command);
                 let value = run(&mut command).exits(1).json();
                 assert_eq!(value["result"]["complete"], false, "{by}");
@@ -93,12 +117,22 @@ fn directories_that_may_not_be_read() {
                     .filter(|w| w["errno"] == "EACCES")
                     .map(|w| path(w, "path"))
                     .collect();
-                // The table's name for what is in the unreadable one holds, so search need not read it.
-                assert!(by == "search" || warned.iter().any(|path| path.starts_with(&unreadable)), "{by}: {value}");
-                assert!(warned.iter().any(|path| path.starts_with(&unsearchable)), "{by}: {value}");
+                // The table's name for what is in the unreadable one holds, so search need not read
+                // it.
+                assert!(
+                    by == "search" || warned.iter().any(|path| path.starts_with(&unreadable)),
+                    "{by}: {value}"
+                );
+                assert!(
+                    warned.iter().any(|path| path.starts_with(&unsearchable)),
+                    "{by}: {value}"
+                );
                 let found = targets(&value);
                 assert!(found.contains(&open), "{by}: {value}");
-                assert!(found.iter().all(|path| *path == open || *path == beyond), "{by}: {value}");
+                assert!(
+                    found.iter().all(|path| *path == open || *path == beyond),
+                    "{by}: {value}"
+                );
             }
         });
     }
@@ -129,13 +163,24 @@ fn nesting_4000_deep_with_a_mount_at_the_bottom() {
             tmpfs_on(&deep(&tree, name, DEPTH));
             let bottom = tree.join(vec![name; DEPTH].join("/"));
             assert!(bottom.as_os_str().len() > 40_000);
-            for by in ["kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1"] {
+            for by in [
+                "kernel",
+                "mountinfo",
+                "search",
+                "getmnt3",
+                "getmnt2",
+                "getmnt1",
+            ] {
                 let value = run(&mut fathom(whole(&tree, by))).exits(0).json();
                 assert_eq!(targets(&value), std::slice::from_ref(&bottom), "{by}");
             }
             for hints in ["none", "ids"] {
                 let ran = run(fathom(whole(&tree, "search")).args(["--hints", hints]));
-                assert_eq!(targets(&ran.json()), std::slice::from_ref(&bottom), "search, hints: {hints}");
+                assert_eq!(
+                    targets(&ran.json()),
+                    std::slice::from_ref(&bottom),
+                    "search, hints: {hints}"
+                );
             }
             // Full path names end at PATH_MAX: naive either gets by, or says where it stopped.
             let naive = run(&mut fathom(whole(&tree, "naive"))).json();
@@ -155,11 +200,17 @@ fn a_whole_depth_of_4000_without_any_mount() {
             let tree = dir(ground.join("tree"));
             deep(&tree, "d", 4000);
             let hints = ["--hints", "none"];
-            let value = run(fathom(whole(&tree, "search")).args(hints)).exits(0).json();
+            let value = run(fathom(whole(&tree, "search")).args(hints))
+                .exits(0)
+                .json();
             assert_eq!(targets(&value), [""; 0].map(PathBuf::from));
             assert_eq!(value["result"]["search"]["directories"], 4001);
             for by in BY_DEVICE {
-                assert_eq!(targets(&run(&mut fathom(whole(&tree, by))).json()), [""; 0].map(PathBuf::from), "{by}");
+                assert_eq!(
+                    targets(&run(&mut fathom(whole(&tree, by))).json()),
+                    [""; 0].map(PathBuf::from),
+                    "{by}"
+                );
             }
         });
     }
@@ -174,7 +225,12 @@ fn few_file_descriptors_and_little_memory() {
             for by in METHODS {
                 let mut command = std::process::Command::new("prlimit");
                 command
-                    .args(["--nofile=20", "--stack=1048576", "--", env!("CARGO_BIN_EXE_fathom")])
+                    .args([
+                        "--nofile=20",
+                        "--stack=1048576",
+                        "--",
+                        env!("CARGO_BIN_EXE_fathom"),
+                    ])
                     .args(whole(ground, by));
                 assert_eq!(targets(&run(&mut command).exits(0).json()).len(), 2, "{by}");
             }

@@ -24,7 +24,14 @@ fn odd_mounts(ground: &Path) {
     for odd in odd_names() {
         let at = dir(ground.join(name(&odd)));
         // The source is as odd as the target, as far as the kernel's own table can carry it.
-        rustix::mount::mount(name(&odd), &at, "tmpfs", rustix::mount::MountFlags::empty(), None).unwrap();
+        rustix::mount::mount(
+            name(&odd),
+            &at,
+            "tmpfs",
+            rustix::mount::MountFlags::empty(),
+            None,
+        )
+        .unwrap();
     }
     bind(file(ground.join("a file"), 1), ground.join("on a file"));
 }
@@ -35,18 +42,31 @@ fn findmnt_reads_mnttab_and_fstab() {
         in_namespace(|ground| {
             let tree = dir(ground.join("tree"));
             odd_mounts(&tree);
-            let expected: BTreeSet<_> = table(&tree).into_iter().map(|m| (m.target, m.source, m.fstype)).collect();
+            let expected: BTreeSet<_> = table(&tree)
+                .into_iter()
+                .map(|m| (m.target, m.source, m.fstype))
+                .collect();
             for kind in ["mnttab", "fstab"] {
                 let tab = ground.join("tab");
                 fs::write(&tab, format(&tree, kind).exits(0).stdout).unwrap();
                 let columns = ["--raw", "--noheadings", "--output", "TARGET,SOURCE,FSTYPE"];
-                let printed = tool(Command::new("findmnt").arg("--tab-file").arg(&tab).args(columns));
-                let given: BTreeSet<_> =
-                    printed.split(|&b| b == b'\n').filter(|line| !line.is_empty()).map(row).collect();
+                let printed = tool(
+                    Command::new("findmnt")
+                        .arg("--tab-file")
+                        .arg(&tab)
+                        .args(columns),
+                );
+                let given: BTreeSet<_> = printed
+                    .split(|&b| b == b'\n')
+                    .filter(|line| !line.is_empty())
+                    .map(row)
+                    .collect();
                 if kind == "mnttab" {
                     assert_eq!(given, expected);
                 } else {
-                    let places = |all: &BTreeSet<Row>| all.iter().map(|row| row.0.clone()).collect::<BTreeSet<_>>();
+                    let places = |all: &BTreeSet<Row>| {
+                        all.iter().map(|row| row.0.clone()).collect::<BTreeSet<_>>()
+                    };
                     assert_eq!(places(&given), places(&expected), "fstab");
                 }
             }
@@ -79,7 +99,11 @@ fn row(line: &[u8]) -> Row {
     let fields: Vec<Vec<u8>> = line.split(|&b| b == b' ').map(unhex).collect();
     let [target, source, fstype] =
         <[Vec<u8>; 3]>::try_from(fields).unwrap_or_else(|f| panic!("not three fields: {f:?}"));
-    (PathBuf::from(OsString::from_vec(target)), source, String::from_utf8(fstype).unwrap())
+    (
+        PathBuf::from(OsString::from_vec(target)),
+        source,
+        String::from_utf8(fstype).unwrap(),
+    )
 }
 
 #[test]
@@ -109,8 +133,10 @@ fn paths0_has_every_byte() {
             odd_mounts(ground);
             let stdout = format(ground, "paths0").exits(0).stdout;
             assert_eq!(stdout.last(), Some(&0));
-            let given: BTreeSet<PathBuf> =
-                stdout[..stdout.len() - 1].split(|&b| b == 0).map(|p| PathBuf::from(name(p))).collect();
+            let given: BTreeSet<PathBuf> = stdout[..stdout.len() - 1]
+                .split(|&b| b == 0)
+                .map(|p| PathBuf::from(name(p)))
+                .collect();
             assert_eq!(given, visible(ground));
         });
     }
@@ -136,15 +162,29 @@ fn a_table_for_people_has_nothing_raw_in_it() {
             odd_mounts(ground);
             let rows = |ran: &Ran| {
                 let text = String::from_utf8(ran.stdout.clone()).expect("not UTF-8");
-                assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+                assert!(
+                    !text.contains(|c: char| c.is_control() && c != '\n'),
+                    "{text:?}"
+                );
                 text.lines().count()
             };
             let table = format(ground, "table").exits(0);
             assert!(rows(&table) > odd_names().len());
-            assert_eq!(run(&mut fathom(args!["mounts", ground])).stdout, table.stdout, "table is the default");
+            assert_eq!(
+                run(&mut fathom(args!["mounts", ground])).stdout,
+                table.stdout,
+                "table is the default"
+            );
             rows(&run(&mut fathom(args!["mounts", ground, "--by", "naive"])).exits(0));
-            let failing = run(&mut fathom(args!["mounts", ground.join("\x1b[31mno\nsuch")])).refused();
-            assert!(!failing.stderr.trim_end().contains(char::is_control), "{failing}");
+            let failing = run(&mut fathom(args![
+                "mounts",
+                ground.join("\x1b[31mno\nsuch")
+            ]))
+            .refused();
+            assert!(
+                !failing.stderr.trim_end().contains(char::is_control),
+                "{failing}"
+            );
         });
     }
 }
@@ -168,23 +208,47 @@ fn tar_leaves_out_the_dead_mounts_and_nothing_else() {
                 "[a",
             ];
             let _servers = dead.map(|name| serve(Manner::Stale, tree.join(name)));
-            for alive in
-                ["stXle x/file", "Xdead/file", "backXslash/file", "qX/file", "fine/file", "blank/file", "a/file"]
-            {
+            for alive in [
+                "stXle x/file",
+                "Xdead/file",
+                "backXslash/file",
+                "qX/file",
+                "fine/file",
+                "blank/file",
+                "a/file",
+            ] {
                 file(tree.join(alive), 1);
             }
             tmpfs(tree.join("fine"));
             file(tree.join("fine/file"), 1);
 
             let excludes = ground.join("excludes");
-            let ran = run(&mut fathom(args!["mounts", &tree, "--check", "--format", "exclude"])).exits(1);
+            let ran = run(&mut fathom(args![
+                "mounts", &tree, "--check", "--format", "exclude"
+            ]))
+            .exits(1);
             assert_eq!(ran.lines().len(), dead.len(), "{ran}");
             fs::write(&excludes, &ran.stdout).unwrap();
             let archive = ground.join("archive.tar");
-            tool(Command::new("tar").arg("-cPf").arg(&archive).arg("-X").arg(&excludes).arg(&tree));
-            let list = String::from_utf8(tool(Command::new("tar").arg("-tPf").arg(&archive))).unwrap();
-            assert_eq!(list.lines().filter(|line| line.ends_with("/file")).count(), 7, "{list}");
-            assert!(dead.iter().all(|name| !list.contains(&format!("/{name}/"))), "{list}");
+            tool(
+                Command::new("tar")
+                    .arg("-cPf")
+                    .arg(&archive)
+                    .arg("-X")
+                    .arg(&excludes)
+                    .arg(&tree),
+            );
+            let list =
+                String::from_utf8(tool(Command::new("tar").arg("-tPf").arg(&archive))).unwrap();
+            assert_eq!(
+                list.lines().filter(|line| line.ends_with("/file")).count(),
+                7,
+                "{list}"
+            );
+            assert!(
+                dead.iter().all(|name| !list.contains(&format!("/{name}/"))),
+                "{list}"
+            );
         });
     }
 }
@@ -193,7 +257,10 @@ fn tar_leaves_out_the_dead_mounts_and_nothing_else() {
 fn nothing_dead_is_an_empty_list_of_excludes() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
-            let ran = run(&mut fathom(args!["mounts", ground, "--check", "--format", "exclude"])).exits(0);
+            let ran = run(&mut fathom(args![
+                "mounts", ground, "--check", "--format", "exclude"
+            ]))
+            .exits(0);
             assert_eq!(ran.stdout, b"");
         });
     }
@@ -205,7 +272,8 @@ fn fstab_keeps_the_options_of_a_bind_mount() {
         in_namespace(|ground| {
             let from = dir(ground.join("from"));
             let strict = bind(&from, ground.join("strict"));
-            let flags = MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+            let flags =
+                MountFlags::BIND | MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
             mount_remount(&strict, flags | MountFlags::RDONLY, c"").unwrap();
             let orphan = bind(dir(ground.join("gone")), ground.join("orphan"));
             fs::remove_dir(ground.join("gone")).unwrap();
@@ -213,13 +281,23 @@ fn fstab_keeps_the_options_of_a_bind_mount() {
             let ran = format(ground, "fstab").exits(0);
             let line = |at: &Path| {
                 let holds = |line: &&str| line.contains(&format!(" {} ", at.display()));
-                ran.lines().into_iter().find(holds).unwrap_or_else(|| panic!("no {}: {ran}", at.display())).to_owned()
+                ran.lines()
+                    .into_iter()
+                    .find(holds)
+                    .unwrap_or_else(|| panic!("no {}: {ran}", at.display()))
+                    .to_owned()
             };
             let bound = line(&strict);
             let fields: Vec<&str> = bound.split(' ').collect();
-            assert_eq!(fields[..3], [from.to_str().unwrap(), strict.to_str().unwrap(), "none"]);
+            assert_eq!(
+                fields[..3],
+                [from.to_str().unwrap(), strict.to_str().unwrap(), "none"]
+            );
             let options: BTreeSet<&str> = fields[3].split(',').collect();
-            assert!(options.is_superset(&["bind", "nosuid", "nodev", "noexec", "ro"].into()), "{bound}");
+            assert!(
+                options.is_superset(&["bind", "nosuid", "nodev", "noexec", "ro"].into()),
+                "{bound}"
+            );
             assert!(line(&orphan).starts_with("# "), "{ran}");
         });
     }
@@ -233,10 +311,16 @@ fn fstab_names_the_original_of_a_bind_mount_outside_of_the_root() {
             let (at, own) = (bind(&shown, tree.join("at")), tmpfs(tree.join("own")));
             let bound = format!("{} {} none bind 0 0", shown.display(), at.display());
             for by in ["auto", "kernel"] {
-                let ran = run(&mut fathom(args!["mounts", &tree, "--by", by, "--format", "fstab"])).exits(0);
+                let ran = run(&mut fathom(args![
+                    "mounts", &tree, "--by", by, "--format", "fstab"
+                ]))
+                .exits(0);
                 let written = ran.lines();
                 assert_eq!((written.len(), written[0]), (2, &*bound), "{ran}");
-                assert!(written[1].contains(&format!(" {} tmpfs ", own.display())), "{ran}");
+                assert!(
+                    written[1].contains(&format!(" {} tmpfs ", own.display())),
+                    "{ran}"
+                );
             }
         });
     }
@@ -250,7 +334,10 @@ fn three_thousand_binds_are_written_at_once() {
             let tree = dir(ground.join("tree"));
             // No name below the root shows what another does.
             for n in 0..MANY {
-                bind(dir(ground.join(format!("from{n}"))), tree.join(format!("to{n}")));
+                bind(
+                    dir(ground.join(format!("from{n}"))),
+                    tree.join(format!("to{n}")),
+                );
             }
             let ran = format(&tree, "fstab").exits(0);
             assert_eq!(ran.lines().len(), MANY);

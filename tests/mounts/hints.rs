@@ -1,4 +1,5 @@
-//! Extra information may be missing, refused or false: what is found stays right, or is called incomplete.
+//! Extra information may be missing, refused or false: what is found stays right, or is called
+//! incomplete.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,11 +31,18 @@ struct Expected {
 
 impl Expected {
     fn of(root: &Path) -> Expected {
-        Expected { visible: visible(root), devices: device_changes(root) }
+        Expected {
+            visible: visible(root),
+            devices: device_changes(root),
+        }
     }
 
     fn by(&self, by: &str) -> &BTreeSet<PathBuf> {
-        if ["auto", "kernel", "mountinfo", "search"].contains(&by) { &self.visible } else { &self.devices }
+        if ["auto", "kernel", "mountinfo", "search"].contains(&by) {
+            &self.visible
+        } else {
+            &self.devices
+        }
     }
 
     /// `by` found all there is.
@@ -45,24 +53,34 @@ impl Expected {
     /// `by` found all there is, or said that it may not have, or refused.
     fn met_or_honest(&self, by: &str, ran: &Ran) {
         if ran.code() == 2 {
-            assert!(ran.stdout.is_empty() && ran.stderr.starts_with("fathom: "), "{ran}");
+            assert!(
+                ran.stdout.is_empty() && ran.stderr.starts_with("fathom: "),
+                "{ran}"
+            );
             return;
         }
         let value = ran.json();
         if value["result"]["complete"] == true {
             self.met(by, ran);
         } else {
-            assert!(seen(&value).is_subset(self.by(by)), "{by} made something up: {ran}");
+            assert!(
+                seen(&value).is_subset(self.by(by)),
+                "{by} made something up: {ran}"
+            );
         }
     }
 }
 
 fn seen(value: &Value) -> BTreeSet<PathBuf> {
     let mounts = value["result"]["mounts"].as_array().unwrap().iter();
-    mounts.filter(|mount| mount["hidden"] == false).map(|mount| path(mount, "target")).collect()
+    mounts
+        .filter(|mount| mount["hidden"] == false)
+        .map(|mount| path(mount, "target"))
+        .collect()
 }
 
-/// A tree with something of each kind: bushes, nested and covered mounts, a bind, a mount on a file.
+/// A tree with something of each kind: bushes, nested and covered mounts, a bind, a mount on a
+/// file.
 fn plant(root: &Path) -> PathBuf {
     bush(root, 4, 4);
     let usr = dir(root.join("usr"));
@@ -141,9 +159,15 @@ fn told_to_use_no_hints_the_searches_find_all() {
                 let ran = run(fathom(whole(ground, by)).args(["--hints", "none"]));
                 expected.met(by, &ran);
                 let why = ran.json()["result"]["why"].as_str().unwrap().to_owned();
-                assert!(by == "search" || why.contains("getmnt1"), "{by} does not say what it has become: {why}");
+                assert!(
+                    by == "search" || why.contains("getmnt1"),
+                    "{by} does not say what it has become: {why}"
+                );
             }
-            expected.met("search", &run(fathom(whole(ground, "search")).args(["--hints", "ids"])));
+            expected.met(
+                "search",
+                &run(fathom(whole(ground, "search")).args(["--hints", "ids"])),
+            );
         });
     }
 }
@@ -155,7 +179,11 @@ fn without_statx_nothing_is_made_up() {
             let expected = Expected::of(&plant(ground));
             for by in SEARCHES.into_iter().chain(["kernel", "mountinfo", "auto"]) {
                 let mut command = fathom(whole(ground, by));
-                jail::refuse(&mut command, &[u32::try_from(libc::SYS_statx).unwrap()], libc::EPERM);
+                jail::refuse(
+                    &mut command,
+                    &[u32::try_from(libc::SYS_statx).unwrap()],
+                    libc::EPERM,
+                );
                 expected.met_or_honest(by, &run(&mut command));
             }
         });
@@ -170,21 +198,36 @@ fn inside_a_chroot() {
             tmpfs(ground.join("outside"));
             let tree = plant(&dir(jail.join("tree")));
             furnish(&jail);
-            mount("proc", dir(jail.join("proc")), "proc", MountFlags::empty(), None).unwrap();
+            mount(
+                "proc",
+                dir(jail.join("proc")),
+                "proc",
+                MountFlags::empty(),
+                None,
+            )
+            .unwrap();
 
-            let from_within = |found: BTreeSet<PathBuf>| found.iter().map(|path| inside(&jail, path)).collect();
-            let expected =
-                Expected { visible: from_within(visible(&tree)), devices: from_within(device_changes(&tree)) };
+            let from_within =
+                |found: BTreeSet<PathBuf>| found.iter().map(|path| inside(&jail, path)).collect();
+            let expected = Expected {
+                visible: from_within(visible(&tree)),
+                devices: from_within(device_changes(&tree)),
+            };
             for by in SEARCHES.into_iter().chain(["kernel", "mountinfo", "auto"]) {
                 expected.met(by, &run(jailed(&jail).args(whole(Path::new("/tree"), by))));
             }
 
             // Mounts that are outside are not listed; "/" is a directory here, not a mount.
-            let all: BTreeSet<PathBuf> = from_within(table(&jail).into_iter().map(|mount| mount.target).collect());
+            let all: BTreeSet<PathBuf> =
+                from_within(table(&jail).into_iter().map(|mount| mount.target).collect());
             for by in ["kernel", "mountinfo"] {
                 let value = run(jailed(&jail).args(whole(Path::new("/"), by))).json();
-                let given: BTreeSet<PathBuf> =
-                    value["result"]["mounts"].as_array().unwrap().iter().map(|mount| path(mount, "target")).collect();
+                let given: BTreeSet<PathBuf> = value["result"]["mounts"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|mount| path(mount, "target"))
+                    .collect();
                 assert_eq!(given, all, "{by}");
             }
         });
@@ -243,17 +286,45 @@ fn false_hints(root: &Path) -> Vec<(&'static str, Vec<u8>)> {
         ("empty", Vec::new()),
         ("bytes", (0..=255).cycle().take(10_000).collect()),
         ("one endless line", vec![b'/'; 1 << 20]),
-        ("no such paths", format!("{root}/nothing\n{root}/here/either\n/nowhere\nrelative\n..\n\n").into()),
-        ("directories that are no mounts", format!("{root}/usr\n{root}/usr/font\n{root}/d0\n{root}/data\n").into()),
-        ("the root is a leaf", format!("1 0 0:1 / {root} rw - tmpfs t rw\n").into()),
-        ("an old mnttab", format!("/dev/sda1 {root}/usr ext4 rw 0 0\ngone {root}/d1/gone nfs rw 0 0\n").into()),
-        ("everything backwards", real.lines().rev().map(|line| format!("{line}\n")).collect::<String>().into()),
+        (
+            "no such paths",
+            format!("{root}/nothing\n{root}/here/either\n/nowhere\nrelative\n..\n\n").into(),
+        ),
+        (
+            "directories that are no mounts",
+            format!("{root}/usr\n{root}/usr/font\n{root}/d0\n{root}/data\n").into(),
+        ),
+        (
+            "the root is a leaf",
+            format!("1 0 0:1 / {root} rw - tmpfs t rw\n").into(),
+        ),
+        (
+            "an old mnttab",
+            format!("/dev/sda1 {root}/usr ext4 rw 0 0\ngone {root}/d1/gone nfs rw 0 0\n").into(),
+        ),
+        (
+            "everything backwards",
+            real.lines()
+                .rev()
+                .map(|line| format!("{line}\n"))
+                .collect::<String>()
+                .into(),
+        ),
         ("every id is another", fields(&|f| f[0] += "1")),
         ("every device is another", fields(&|f| f[2] += "1")),
-        ("every device is its neighbour's", fields(&|f| f[2] = format!("0:{}", f[0]))),
-        ("every mount is on one device", fields(&|f| f[2] = "0:1".into())),
+        (
+            "every device is its neighbour's",
+            fields(&|f| f[2] = format!("0:{}", f[0])),
+        ),
+        (
+            "every mount is on one device",
+            fields(&|f| f[2] = "0:1".into()),
+        ),
         ("every mount is at the top", fields(&|f| f[1] = "1".into())),
-        ("every mount is elsewhere", fields(&|f| f[4] = "/elsewhere".into())),
+        (
+            "every mount is elsewhere",
+            fields(&|f| f[4] = "/elsewhere".into()),
+        ),
         ("every mount is a leaf", fields(&|f| f[1] = "0".into())),
     ]
 }
@@ -269,7 +340,10 @@ fn a_file_of_false_hints_changes_nothing() {
                 fs::write(&hints, text).unwrap();
                 for by in HINTED {
                     eprintln!("{by} with hints: {what}");
-                    expected.met(by, &run(fathom(whole(&tree, by)).arg("--hints").arg(&hints)));
+                    expected.met(
+                        by,
+                        &run(fathom(whole(&tree, by)).arg("--hints").arg(&hints)),
+                    );
                 }
             }
         });
@@ -281,8 +355,12 @@ fn a_lying_kernel_is_found_out() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let expected = Expected::of(&plant(ground));
-            let lies: [(&[u32], i32); 4] =
-                [(&[LISTMOUNT], 0), (&[STATMOUNT], 0), (&[STATMOUNT], libc::ENOENT), (&[LISTMOUNT, STATMOUNT], 0)];
+            let lies: [(&[u32], i32); 4] = [
+                (&[LISTMOUNT], 0),
+                (&[STATMOUNT], 0),
+                (&[STATMOUNT], libc::ENOENT),
+                (&[LISTMOUNT, STATMOUNT], 0),
+            ];
             for (calls, errno) in lies {
                 let lied_to = |by| {
                     let mut command = fathom(whole(ground, by));
@@ -308,7 +386,11 @@ fn a_false_mountinfo_fools_no_search() {
             let own = dir(tmpfs("/proc").join("self"));
             dir("/proc/thread-self");
             for (what, text) in hints {
-                for place in [own.join("mountinfo"), "/proc/thread-self/mountinfo".into(), "/proc/mounts".into()] {
+                for place in [
+                    own.join("mountinfo"),
+                    "/proc/thread-self/mountinfo".into(),
+                    "/proc/mounts".into(),
+                ] {
                     fs::write(place, &text).unwrap();
                 }
                 for by in HINTED {
@@ -316,7 +398,11 @@ fn a_false_mountinfo_fools_no_search() {
                     let mut command = fathom(whole(&tree, by));
                     jail::refuse(&mut command, &[LISTMOUNT, STATMOUNT], libc::ENOSYS);
                     let ran = run(&mut command);
-                    if by == "search" { expected.met(by, &ran) } else { expected.met_or_honest(by, &ran) }
+                    if by == "search" {
+                        expected.met(by, &ran)
+                    } else {
+                        expected.met_or_honest(by, &ran)
+                    }
                 }
             }
         });
@@ -328,8 +414,13 @@ fn hints_without_end_are_refused() {
     if require(&[Need::Program("prlimit")]) {
         let mut command = Command::new("prlimit");
         command.args(["--as=536870912", "--", env!("CARGO_BIN_EXE_fathom")]);
-        let ran = run(command.args(["mounts", "/", "--by", "search", "--hints", "/dev/zero"])).refused();
-        assert!(ran.elapsed < Duration::from_secs(10), "{:?}: {ran}", ran.elapsed);
+        let ran =
+            run(command.args(["mounts", "/", "--by", "search", "--hints", "/dev/zero"])).refused();
+        assert!(
+            ran.elapsed < Duration::from_secs(10),
+            "{:?}: {ran}",
+            ran.elapsed
+        );
     }
 }
 
@@ -339,12 +430,20 @@ fn hints_bring_nothing_raw_to_the_terminal() {
         in_namespace(|ground| {
             let odd = tmpfs(ground.join("\x1b[31mred\u{9b}"));
             let hints = ground.join("\x1b]0;title\x07");
-            fs::write(&hints, [odd.as_os_str().as_bytes(), b"\n/no\x1b[2J/such\n"].concat()).unwrap();
+            fs::write(
+                &hints,
+                [odd.as_os_str().as_bytes(), b"\n/no\x1b[2J/such\n"].concat(),
+            )
+            .unwrap();
             let ask = |hints: &Path, by: &str| {
-                let mut command = fathom(args!["mounts", ground, "-v", "--by", by, "--hints", hints]);
+                let mut command =
+                    fathom(args!["mounts", ground, "-v", "--by", by, "--hints", hints]);
                 let ran = run(&mut command);
                 let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &ran.stderr;
-                assert!(!said.contains(|c: char| c.is_control() && c != '\n'), "{said:?}");
+                assert!(
+                    !said.contains(|c: char| c.is_control() && c != '\n'),
+                    "{said:?}"
+                );
                 ran
             };
             ask(&hints, "search").exits(0);

@@ -48,16 +48,30 @@ pub(crate) fn every_method_is_right(root: &Path) {
 pub(crate) fn tables_and_search_are_right(root: &Path) {
     tables_are_right(root);
     search_is_right(root, &found(root, "search"));
-    let automatic = run(&mut fathom(args!["mounts", root, "--json"])).exits(0).json();
-    let seen = automatic["result"]["mounts"].as_array().unwrap().iter().filter(|mount| mount["hidden"] == false);
-    assert_eq!(unique(seen.map(|mount| path(mount, "target")).collect()), visible(root));
+    let automatic = run(&mut fathom(args!["mounts", root, "--json"]))
+        .exits(0)
+        .json();
+    let seen = automatic["result"]["mounts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|mount| mount["hidden"] == false);
+    assert_eq!(
+        unique(seen.map(|mount| path(mount, "target")).collect()),
+        visible(root)
+    );
 }
 
 /// `kernel` and `mountinfo` give every mount, just as mountinfo has it.
 fn tables_are_right(root: &Path) {
     for by in ["kernel", "mountinfo"] {
         let value = found(root, by);
-        let mut given: Vec<Mount> = value["result"]["mounts"].as_array().unwrap().iter().map(read).collect();
+        let mut given: Vec<Mount> = value["result"]["mounts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(read)
+            .collect();
         let mut expected = table(root);
         given.sort();
         expected.sort();
@@ -67,14 +81,22 @@ fn tables_are_right(root: &Path) {
 
 /// `search` gives just the mounts that a path reaches.
 fn search_is_right(root: &Path, value: &Value) {
-    let mut expected: BTreeMap<(u64, PathBuf), Mount> =
-        table(root).into_iter().filter(|m| !m.hidden).map(|m| ((m.id, m.target.clone()), m)).collect();
+    let mut expected: BTreeMap<(u64, PathBuf), Mount> = table(root)
+        .into_iter()
+        .filter(|m| !m.hidden)
+        .map(|m| ((m.id, m.target.clone()), m))
+        .collect();
     for mount in value["result"]["mounts"].as_array().unwrap() {
         let target = path(mount, "target");
         let known = expected.remove(&(mount["id"].as_u64().unwrap(), target.clone()));
-        let known = known.unwrap_or_else(|| panic!("search made this up, or gives it twice: {mount}"));
+        let known =
+            known.unwrap_or_else(|| panic!("search made this up, or gives it twice: {mount}"));
         let status = fs::symlink_metadata(target).unwrap();
-        let dev = format!("{}:{}", rustix::fs::major(status.dev()), rustix::fs::minor(status.dev()));
+        let dev = format!(
+            "{}:{}",
+            rustix::fs::major(status.dev()),
+            rustix::fs::minor(status.dev())
+        );
         // btrfs has one number in the table and another for each subvolume.
         assert!(mount["dev"] == known.dev || mount["dev"] == dev, "{mount}");
         assert_eq!(mount["kind"], if status.is_dir() { "dir" } else { "file" });
@@ -93,7 +115,12 @@ fn read(mount: &Value) -> Mount {
         fstype: text("fstype"),
         dev: text("dev"),
         fsroot: exact(mount, "fsroot"),
-        options: mount["options"].as_array().unwrap().iter().map(|o| o.as_str().unwrap().to_owned()).collect(),
+        options: mount["options"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|o| o.as_str().unwrap().to_owned())
+            .collect(),
         internal: mount["class"] == "internal",
         hidden: mount["hidden"].as_bool().unwrap(),
     }
@@ -191,9 +218,14 @@ fn a_root_given_through_a_symlink_is_made_canonical() {
             let real = tmpfs(ground.join("real"));
             symlink("real", ground.join("alias")).unwrap();
             for by in ["kernel", "search", "naive"] {
-                let value = run(&mut fathom(whole(&ground.join("d/../alias/.").join(""), by)));
+                let value = run(&mut fathom(whole(
+                    &ground.join("d/../alias/.").join(""),
+                    by,
+                )));
                 assert_eq!(value.code(), 2, "there is no d: {value}");
-                let value = run(&mut fathom(whole(&ground.join("alias/."), by))).exits(0).json();
+                let value = run(&mut fathom(whole(&ground.join("alias/."), by)))
+                    .exits(0)
+                    .json();
                 assert_eq!(path(&value["result"], "root"), real);
                 assert_eq!(targets(&value), std::slice::from_ref(&real), "{by}");
             }
@@ -209,7 +241,8 @@ fn binds_that_loop() {
             tmpfs(ground.join("a/m"));
             bind(ground, &a);
             bind(ground.join("a"), ground.join("a/b"));
-            rustix::mount::mount_bind_recursive(ground.join("a"), dir(ground.join("again"))).unwrap();
+            rustix::mount::mount_bind_recursive(ground.join("a"), dir(ground.join("again")))
+                .unwrap();
             every_method_is_right(ground);
         });
     }
@@ -222,11 +255,21 @@ fn depth_bounds_getmnt_and_it_says_so() {
             let reached = tmpfs(ground.join("1/2/3/4"));
             tmpfs(ground.join("1/2/3/4/5"));
             for by in ["getmnt1", "getmnt2", "getmnt3"] {
-                let plain = run(&mut fathom(args!["mounts", ground, "--json", "--by", by])).exits(1).json();
+                let plain = run(&mut fathom(args!["mounts", ground, "--json", "--by", by]))
+                    .exits(1)
+                    .json();
                 assert_eq!(plain["result"]["complete"], false, "{by}");
-                assert_eq!(unique(targets(&plain)), [ground.to_owned(), reached.clone()].into(), "{by}");
+                assert_eq!(
+                    unique(targets(&plain)),
+                    [ground.to_owned(), reached.clone()].into(),
+                    "{by}"
+                );
                 let less = args!["mounts", ground, "--json", "--by", by, "--depth", "3"];
-                assert_eq!(targets(&run(&mut fathom(less)).exits(1).json()), [ground], "{by}");
+                assert_eq!(
+                    targets(&run(&mut fathom(less)).exits(1).json()),
+                    [ground],
+                    "{by}"
+                );
             }
         });
     }
@@ -285,15 +328,25 @@ fn grow(ground: &Path, steps: &[Step]) {
     };
     for step in steps {
         match step {
-            Step::Dir(at, n) => made(at.get(&dirs).join(name(n)), &mut dirs, &|path| fs::create_dir(path).is_ok()),
+            Step::Dir(at, n) => made(at.get(&dirs).join(name(n)), &mut dirs, &|path| {
+                fs::create_dir(path).is_ok()
+            }),
             Step::File(at, n) => {
-                made(at.get(&dirs).join(name(n)), &mut files, &|path| fs::File::create_new(path).is_ok());
+                made(at.get(&dirs).join(name(n)), &mut files, &|path| {
+                    fs::File::create_new(path).is_ok()
+                });
             }
             Step::Symlink(at, n, to) => {
                 let _ = symlink(to.get(&dirs), at.get(&dirs).join(name(n)));
             }
             Step::Tmpfs(at) => {
-                let _ = mount(at.get(&dirs), at.get(&dirs), "tmpfs", MountFlags::empty(), c"mode=755");
+                let _ = mount(
+                    at.get(&dirs),
+                    at.get(&dirs),
+                    "tmpfs",
+                    MountFlags::empty(),
+                    c"mode=755",
+                );
             }
             Step::BindDir(from, to) => {
                 let _ = mount_bind(from.get(&dirs), to.get(&dirs));

@@ -12,18 +12,41 @@ use crate::support::jail::{as_nobody, fathom_in, refuse};
 use crate::support::run::{args, program};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-const METHODS: [&str; 8] = ["auto", "kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"];
+const METHODS: [&str; 8] = [
+    "auto",
+    "kernel",
+    "mountinfo",
+    "search",
+    "getmnt3",
+    "getmnt2",
+    "getmnt1",
+    "naive",
+];
 
 #[test]
 fn a_root_that_is_missing_or_no_directory() {
     let place = tempfile::tempdir().unwrap();
     let plain = file(place.path().join("plain"), 1);
     for by in ["auto", "kernel", "search", "naive"] {
-        let missing = run(&mut fathom(args!["mounts", place.path().join("missing"), "--by", by])).refused();
-        assert!(missing.stderr.contains("No such file or directory (os error 2)"), "{missing}");
+        let missing = run(&mut fathom(args![
+            "mounts",
+            place.path().join("missing"),
+            "--by",
+            by
+        ]))
+        .refused();
+        assert!(
+            missing
+                .stderr
+                .contains("No such file or directory (os error 2)"),
+            "{missing}"
+        );
         assert!(missing.stderr.contains("/missing'"), "{missing}");
         let wrong = run(&mut fathom(args!["mounts", &plain, "--by", by])).refused();
-        assert!(wrong.stderr.contains("Not a directory (os error 20)"), "{wrong}");
+        assert!(
+            wrong.stderr.contains("Not a directory (os error 20)"),
+            "{wrong}"
+        );
     }
     run(&mut fathom(["mounts", ""])).refused();
 }
@@ -39,7 +62,10 @@ fn a_root_that_may_not_be_read() {
                 let mut command = program(&here, args!["mounts", &closed, "--by", by]);
                 as_nobody(&mut command);
                 let ran = run(&mut command).refused();
-                assert!(ran.stderr.contains("Permission denied (os error 13)"), "{ran}");
+                assert!(
+                    ran.stderr.contains("Permission denied (os error 13)"),
+                    "{ran}"
+                );
             }
         });
     }
@@ -90,17 +116,37 @@ fn what_makes_no_sense_is_refused() {
 #[test]
 fn of_a_flag_that_is_given_twice_the_last_counts() {
     // As an alias of a shell's has it: alias fathom='fathom --color=always -q'.
-    let ran = run(&mut fathom("--color always -q mounts -q --color never --format table --format paths".split(' ')));
+    let ran = run(&mut fathom(
+        "--color always -q mounts -q --color never --format table --format paths".split(' '),
+    ));
     let ran = ran.exits(0);
-    assert!(ran.stdout.starts_with(b"/") && ran.stderr.is_empty(), "{ran}");
-    let ran = run(&mut fathom("mounts --assert / --assert /proc/self".split(' '))).exits(1);
-    assert!(ran.stdout.starts_with(b"/ is a mount point") && ran.stderr.contains("/proc/self"), "{ran}");
+    assert!(
+        ran.stdout.starts_with(b"/") && ran.stderr.is_empty(),
+        "{ran}"
+    );
+    let ran = run(&mut fathom(
+        "mounts --assert / --assert /proc/self".split(' '),
+    ))
+    .exits(1);
+    assert!(
+        ran.stdout.starts_with(b"/ is a mount point") && ran.stderr.contains("/proc/self"),
+        "{ran}"
+    );
 }
 
 #[test]
 fn an_unknown_method_is_answered_with_the_known_ones() {
     let ran = run(&mut fathom(["mounts", "--by", "nonsense"])).refused();
-    for by in ["nonsense", "kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"] {
+    for by in [
+        "nonsense",
+        "kernel",
+        "mountinfo",
+        "search",
+        "getmnt3",
+        "getmnt2",
+        "getmnt1",
+        "naive",
+    ] {
         assert!(ran.stderr.contains(by), "{ran}");
     }
 }
@@ -108,7 +154,10 @@ fn an_unknown_method_is_answered_with_the_known_ones() {
 #[test]
 fn without_a_command_there_is_help_and_status_2() {
     let ran = run(&mut fathom([""; 0])).exits(2);
-    assert!(ran.stdout.is_empty() && ran.stderr.contains("mounts"), "{ran}");
+    assert!(
+        ran.stdout.is_empty() && ran.stderr.contains("mounts"),
+        "{ran}"
+    );
 }
 
 #[test]
@@ -117,10 +166,28 @@ fn help_is_short_and_long() {
     let long = run(&mut fathom(["mounts", "--help"])).exits(0);
     assert!(long.stdout.len() > short.stdout.len());
     let text = String::from_utf8(long.stdout).unwrap();
-    for word in ["Examples", "Exit status", "--by", "--check", "--beneath", "--watch", "--json", "--profile"] {
+    for word in [
+        "Examples",
+        "Exit status",
+        "--by",
+        "--check",
+        "--beneath",
+        "--watch",
+        "--json",
+        "--profile",
+    ] {
         assert!(text.contains(word), "no {word} in --help");
     }
-    for method in ["auto", "kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"] {
+    for method in [
+        "auto",
+        "kernel",
+        "mountinfo",
+        "search",
+        "getmnt3",
+        "getmnt2",
+        "getmnt1",
+        "naive",
+    ] {
         assert!(text.contains(method), "no {method} in --help");
     }
 }
@@ -129,7 +196,10 @@ fn help_is_short_and_long() {
 fn completions_and_man_pages() {
     for shell in ["bash", "zsh", "fish"] {
         let ran = run(&mut fathom(["completions", shell])).exits(0);
-        assert!(String::from_utf8(ran.stdout).unwrap().contains("beneath"), "{shell}");
+        assert!(
+            String::from_utf8(ran.stdout).unwrap().contains("beneath"),
+            "{shell}"
+        );
     }
     let place = tempfile::tempdir().unwrap();
     run(&mut fathom(args!["man", place.path()])).exits(0);
@@ -139,11 +209,19 @@ fn completions_and_man_pages() {
 
 #[test]
 fn who_reads_no_more_ends_it_as_it_ends_other_tools() {
-    for more in ["--format=paths", "--format=mnttab", "--format=table", "--json"] {
+    for more in [
+        "--format=paths",
+        "--format=mnttab",
+        "--format=table",
+        "--json",
+    ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let mut child =
-            fathom(["mounts", "--by", "mountinfo", more]).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = fathom(["mounts", "--by", "mountinfo", more])
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let status = child.wait().unwrap();
         assert_eq!(status.signal(), Some(libc::SIGPIPE), "{more}: {status}");
         let said = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
@@ -154,17 +232,32 @@ fn who_reads_no_more_ends_it_as_it_ends_other_tools() {
 #[test]
 fn a_full_disk_is_no_success() {
     for more in ["--format=paths", "--json"] {
-        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let child = fathom(["mounts", "--by", "mountinfo", more]).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+        let full = fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let child = fathom(["mounts", "--by", "mountinfo", more])
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let out = child.wait_with_output().unwrap();
         assert_eq!(out.status.code(), Some(2), "{more}");
-        assert!(String::from_utf8_lossy(&out.stderr).contains("No space left on device"), "{more}: {out:?}");
+        assert!(
+            String::from_utf8_lossy(&out.stderr).contains("No space left on device"),
+            "{more}: {out:?}"
+        );
     }
 }
 
 #[test]
 fn nowhere_to_write_is_no_panic() {
-    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let full = || {
+        fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap()
+    };
     let lines = [
         ("mounts", 0),
         ("mounts --json --profile", 0),
@@ -178,13 +271,26 @@ fn nowhere_to_write_is_no_panic() {
     for (line, code) in lines {
         let fathom = || fathom(line.split(' '));
         let status = |command: &mut Command| command.status().unwrap().code();
-        assert_eq!(status(fathom().stdout(full()).stderr(full())), Some(2), "{line}");
-        assert_eq!(status(fathom().stdout(full()).stderr(Stdio::null())), Some(2), "{line} >/dev/full");
-        assert_eq!(status(fathom().stdout(Stdio::null()).stderr(full())), Some(code), "{line} 2>/dev/full");
+        assert_eq!(
+            status(fathom().stdout(full()).stderr(full())),
+            Some(2),
+            "{line}"
+        );
+        assert_eq!(
+            status(fathom().stdout(full()).stderr(Stdio::null())),
+            Some(2),
+            "{line} >/dev/full"
+        );
+        assert_eq!(
+            status(fathom().stdout(Stdio::null()).stderr(full())),
+            Some(code),
+            "{line} 2>/dev/full"
+        );
     }
 }
 
-/// Makes the place in which the program runs one that has no name, and gives it for as long as `look` looks.
+/// Makes the place in which the program runs one that has no name, and gives it for as long as
+/// `look` looks.
 fn nowhere(place: &Path, lose: impl FnOnce(), look: impl FnOnce()) {
     rustix::process::chdir(place).unwrap();
     lose();
@@ -195,11 +301,19 @@ fn nowhere(place: &Path, lose: impl FnOnce(), look: impl FnOnce()) {
 /// Looks from places that have been removed, unmounted and covered.
 fn from_lost_places(ground: &Path, look: impl Fn()) {
     let at = |name: &str| ground.join(name);
-    nowhere(&dir(at("removed")), || fs::remove_dir(at("removed")).unwrap(), &look);
+    nowhere(
+        &dir(at("removed")),
+        || fs::remove_dir(at("removed")).unwrap(),
+        &look,
+    );
     let inside = dir(tmpfs(at("unmounted")).join("inside"));
     nowhere(&inside, || unmount(at("unmounted")), &look);
     let inside = dir(at("covered/inside"));
-    nowhere(&inside, || drop(dir(tmpfs(at("covered")).join("inside"))), &look);
+    nowhere(
+        &inside,
+        || drop(dir(tmpfs(at("covered")).join("inside"))),
+        &look,
+    );
     unmount(at("covered"));
 }
 
@@ -230,7 +344,11 @@ fn a_root_that_no_path_leads_to_is_refused_without_statx_too() {
             from_lost_places(ground, || {
                 for by in METHODS {
                     let mut command = fathom(["mounts", ".", "--by", by]);
-                    refuse(&mut command, &[u32::try_from(libc::SYS_statx).unwrap()], libc::ENOSYS);
+                    refuse(
+                        &mut command,
+                        &[u32::try_from(libc::SYS_statx).unwrap()],
+                        libc::ENOSYS,
+                    );
                     run(&mut command).refused();
                 }
             });
@@ -245,10 +363,21 @@ fn a_root_in_another_mount_namespace_is_not_taken_for_one_here() {
             tmpfs(ground.join("m"));
             let mut there = Command::new("unshare");
             there.args(["--mount", "--", "sh", "-c"]);
-            there.arg("mount -t tmpfs there \"$0\" && mkdir -p \"$0/m/n\" && echo ready && read end").arg(ground);
-            let mut there = there.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            there
+                .arg("mount -t tmpfs there \"$0\" && mkdir -p \"$0/m/n\" && echo ready && read end")
+                .arg(ground);
+            let mut there = there
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
             let mut ready = [0; 6];
-            there.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+            there
+                .stdout
+                .as_mut()
+                .unwrap()
+                .read_exact(&mut ready)
+                .unwrap();
             let top = PathBuf::from(format!("/proc/{}/root", there.id()));
             let below = top.join(ground.strip_prefix("/").unwrap());
             for root in [&top, &below, &below.join("m")] {
@@ -273,7 +402,11 @@ fn without_statx_no_directory_is_called_a_mount_point() {
             for errno in [libc::ENOSYS, libc::EPERM] {
                 let assert = |path: &Path| {
                     let mut command = fathom(args!["mounts", "--assert", path]);
-                    refuse(&mut command, &[u32::try_from(libc::SYS_statx).unwrap()], errno);
+                    refuse(
+                        &mut command,
+                        &[u32::try_from(libc::SYS_statx).unwrap()],
+                        errno,
+                    );
                     run(&mut command)
                 };
                 for path in [&yes, &yes.join("."), ground, Path::new("/")] {
@@ -281,7 +414,10 @@ fn without_statx_no_directory_is_called_a_mount_point() {
                 }
                 for path in [&no, &alias, &file(no.join("file"), 1)] {
                     let ran = assert(path);
-                    assert!(ran.code() == 2 || ran.stderr.contains("cannot tell"), "{ran}");
+                    assert!(
+                        ran.code() == 2 || ran.stderr.contains("cannot tell"),
+                        "{ran}"
+                    );
                     assert!(ran.stdout.is_empty(), "{ran}");
                 }
                 assert!(assert(&nothing).exits(1).stdout.is_empty());
@@ -295,10 +431,18 @@ fn quiet_says_nothing_and_loses_nothing() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             tmpfs(ground.join("1/2/3/4/5/6"));
-            let run = |more: &[&str]| run(fathom(args!["mounts", ground, "--by", "getmnt1"]).args(more)).exits(1);
+            let run = |more: &[&str]| {
+                run(fathom(args!["mounts", ground, "--by", "getmnt1"]).args(more)).exits(1)
+            };
             let (plain, quiet) = (run(&[]), run(&["-q"]));
             assert_eq!(plain.stdout, quiet.stdout);
-            assert!(quiet.stderr.lines().all(|line| line.starts_with("fathom: ")), "warnings only: {quiet}");
+            assert!(
+                quiet
+                    .stderr
+                    .lines()
+                    .all(|line| line.starts_with("fathom: ")),
+                "warnings only: {quiet}"
+            );
             assert!(!quiet.stderr.is_empty(), "warnings remain");
         });
     }

@@ -26,16 +26,29 @@ struct Watch {
 
 impl Watch {
     fn start(command: &mut Command) -> Watch {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let (sender, lines) = channel();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        std::thread::spawn(move || {
+            stdout
+                .lines()
+                .map_while(Result::ok)
+                .try_for_each(|line| sender.send(line))
+        });
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut source = String::new();
         stderr.read_line(&mut source).unwrap();
         assert!(source.contains("watching"), "{source}");
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        Watch { child, lines, source }
+        Watch {
+            child,
+            lines,
+            source,
+        }
     }
 
     fn next(&self) -> String {
@@ -59,7 +72,10 @@ impl Drop for Watch {
 
 fn comes_and_goes(watch: &Watch, at: &Path) {
     tmpfs(at);
-    assert_eq!(watch.next(), format!("attach {} some\\040tmpfs tmpfs", at.display()));
+    assert_eq!(
+        watch.next(),
+        format!("attach {} some\\040tmpfs tmpfs", at.display())
+    );
     unmount(at);
     assert_eq!(watch.next(), format!("detach {}", at.display()));
 }
@@ -127,8 +143,14 @@ fn any_name(ground: &Path, json: &[&str]) {
     };
     tmpfs(&odd);
     let (what, attached) = event();
-    assert_eq!((what.as_str(), path(&attached, "target")), ("attach", odd.clone()));
-    assert_eq!((exact(&attached, "source"), attached["fstype"].as_str()), (b"some tmpfs".to_vec(), Some("tmpfs")));
+    assert_eq!(
+        (what.as_str(), path(&attached, "target")),
+        ("attach", odd.clone())
+    );
+    assert_eq!(
+        (exact(&attached, "source"), attached["fstype"].as_str()),
+        (b"some tmpfs".to_vec(), Some("tmpfs"))
+    );
     unmount(&odd);
     let (what, detached) = event();
     assert_eq!((what.as_str(), path(&detached, "target")), ("detach", odd));
@@ -161,7 +183,11 @@ fn a_hundred_quick_pairs_are_all_there() {
             }
             // Who polls sees only what lasts, and has said that it polls.
             let all = (attached, detached) == (100, 100);
-            assert!(all || overflowed || by_polling, "{}: {attached} came, {detached} went", watch.source);
+            assert!(
+                all || overflowed || by_polling,
+                "{}: {attached} came, {detached} went",
+                watch.source
+            );
         });
     }
 }
@@ -175,15 +201,22 @@ fn a_signal_ends_it_although_nobody_reads() {
                 let (reader, writer) = std::io::pipe().unwrap();
                 // SAFETY: the call takes plain numbers.
                 assert!(unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) } > 0);
-                let mut child =
-                    fathom(args!["mounts", ground, "--watch"]).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
-                BufReader::new(child.stderr.take().unwrap()).read_line(&mut String::new()).unwrap();
+                let mut child = fathom(args!["mounts", ground, "--watch"])
+                    .stdout(writer)
+                    .stderr(Stdio::piped())
+                    .spawn()
+                    .unwrap();
+                BufReader::new(child.stderr.take().unwrap())
+                    .read_line(&mut String::new())
+                    .unwrap();
                 let at = dir(ground.join([name.as_str(); 8].join("/")));
                 for _ in 0..50 {
                     tmpfs(&at); // and leaves it there, to be described
                 }
                 let since = Instant::now();
-                while rustix::io::ioctl_fionread(&reader).unwrap() == 0 && since.elapsed() < PATIENCE {
+                while rustix::io::ioctl_fionread(&reader).unwrap() == 0
+                    && since.elapsed() < PATIENCE
+                {
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 std::thread::sleep(Duration::from_millis(100)); // it is now stuck in the middle of its output
@@ -193,7 +226,12 @@ fn a_signal_ends_it_although_nobody_reads() {
                 }
                 let ended = child.try_wait().unwrap();
                 let _ = child.kill();
-                assert_eq!(ended.and_then(|status| status.code()), Some(0), "names of {} bytes", name.len());
+                assert_eq!(
+                    ended.and_then(|status| status.code()),
+                    Some(0),
+                    "names of {} bytes",
+                    name.len()
+                );
             }
         });
     }

@@ -8,10 +8,19 @@ use super::*;
 fn ratios_of_many_machines() {
     if require(&NEEDS) {
         let dir = tempfile::tempdir().unwrap();
-        let (page, data) =
-            (dir.path().join("page.html"), Path::new(env!("CARGO_MANIFEST_DIR")).join("../account/data"));
+        let (page, data) = (
+            dir.path().join("page.html"),
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../account/data"),
+        );
         let figure = |number: u32| data.join(format!("getmnt-figure{number}.csv"));
-        run(&mut fathom(args!["compare", figure(7), figure(10), "--html", page])).exits(0);
+        run(&mut fathom(args![
+            "compare",
+            figure(7),
+            figure(10),
+            "--html",
+            page
+        ]))
+        .exits(0);
         let views = look(&page, "compare");
         sound(&views);
         for view in &views {
@@ -22,6 +31,9 @@ fn ratios_of_many_machines() {
             assert_eq!(view["figures"], 2);
         }
         // The tables are wider than a phone: each is a stop of the keyboard, and moves.
-        assert!(list(named(&views, "phone-light"), "stops").len() >= 2, "{views:?}");
+        assert!(
+            list(named(&views, "phone-light"), "stops").len() >= 2,
+            "{views:?}"
+        );
     }
 }

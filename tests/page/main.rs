@@ -1,7 +1,12 @@
-//! The pages in a browser: headless Chromium opens what `fathom survey` and `fathom compare` write, at two sizes, by day and by
-//! night, on paper and without scripts. Pictures of it all stay in `screenshots`, beside what is built.
+//! The pages in a browser: headless Chromium opens what `fathom survey` and `fathom compare` write,
+//! at two sizes, by day and by night, on paper and without scripts. Pictures of it all stay in
+//! `screenshots`, beside what is built.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests build and check past the gate"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -21,7 +26,11 @@ use support::{Need, require};
 
 /// What has the rules for those who do not see well, use no mouse, or have the page read to them.
 const AXE: &str = "npm/node_modules/axe-core/axe.min.js";
-const NEEDS: [Need; 3] = [Need::Program("chromium"), Need::Program("node"), Need::Built(AXE)];
+const NEEDS: [Need; 3] = [
+    Need::Program("chromium"),
+    Need::Program("node"),
+    Need::Built(AXE),
+];
 
 /// What each view of a page has to show; the pictures get that name.
 fn look(page: &Path, name: &str) -> Vec<Value> {
@@ -29,23 +38,35 @@ fn look(page: &Path, name: &str) -> Vec<Value> {
     let (pictures, home) = (built("screenshots"), tempfile::tempdir().unwrap());
     std::fs::create_dir_all(&pictures).unwrap();
     let mut node = Command::new("node");
-    node.arg(script).arg(page).arg(built(AXE)).arg(pictures.join(name)).arg(home.path());
+    node.arg(script)
+        .arg(page)
+        .arg(built(AXE))
+        .arg(pictures.join(name))
+        .arg(home.path());
     serde_json::from_slice(&tool(&mut node)).unwrap()
 }
 
 fn list<'a>(view: &'a Value, what: &str) -> &'a [Value] {
-    view[what].as_array().unwrap_or_else(|| panic!("no {what}: {view}"))
+    view[what]
+        .as_array()
+        .unwrap_or_else(|| panic!("no {what}: {view}"))
 }
 
 fn text<'a>(view: &'a Value, what: &str) -> &'a str {
-    view[what].as_str().unwrap_or_else(|| panic!("no {what}: {view}"))
+    view[what]
+        .as_str()
+        .unwrap_or_else(|| panic!("no {what}: {view}"))
 }
 
 fn named<'a>(views: &'a [Value], name: &str) -> &'a Value {
-    views.iter().find(|view| view["view"] == name).unwrap_or_else(|| panic!("no view {name}"))
+    views
+        .iter()
+        .find(|view| view["view"] == name)
+        .unwrap_or_else(|| panic!("no view {name}"))
 }
 
-/// What no page of ours may have, whatever it is about. Each fault is a line, so that one run tells of all.
+/// What no page of ours may have, whatever it is about. Each fault is a line, so that one run tells
+/// of all.
 fn faults(views: &[Value]) -> Vec<String> {
     let mut faults = Vec::new();
     for view in views {
@@ -54,32 +75,49 @@ fn faults(views: &[Value]) -> Vec<String> {
             let found = view[what].as_array().map_or(&[][..], |found| found);
             faults.extend(found.iter().map(|found| format!("{name}: {what}: {found}")));
         };
-        // Of itself: what it says and does unasked, what it needs beside it, what lies beyond its edge.
-        ["complaints", "dialogs", "foreign", "wider"].into_iter().for_each(&mut none);
-        // For all who read it: what axe-core finds; what the keyboard does not reach, or not visibly.
-        ["violations", "missed", "unmarked", "outOfView", "stuck"].into_iter().for_each(&mut none);
+        // Of itself: what it says and does unasked, what it needs beside it, what lies beyond its
+        // edge.
+        ["complaints", "dialogs", "foreign", "wider"]
+            .into_iter()
+            .for_each(&mut none);
+        // For all who read it: what axe-core finds; what the keyboard does not reach, or not
+        // visibly.
+        ["violations", "missed", "unmarked", "outOfView", "stuck"]
+            .into_iter()
+            .for_each(&mut none);
         if name == "paper" {
             none("cut");
         }
         let requests = list(view, "requests");
-        if requests.len() != 1 || !requests[0].as_str().is_some_and(|url| url.starts_with("file:///")) {
+        if requests.len() != 1
+            || !requests[0]
+                .as_str()
+                .is_some_and(|url| url.starts_with("file:///"))
+        {
             faults.push(format!("{name}: requests: {requests:?}"));
         }
         if view["width"].as_f64() > view["window"].as_f64() {
-            faults.push(format!("{name}: {} pixels wide, on {}", view["width"], view["window"]));
+            faults.push(format!(
+                "{name}: {} pixels wide, on {}",
+                view["width"], view["window"]
+            ));
         }
         if name.starts_with("phone") && view["smallest"].as_f64().is_none_or(|size| size < 9.0) {
             faults.push(format!("{name}: letters of {} pixels", view["smallest"]));
         }
         if view["title"] == "" || view["language"] != "en" {
-            faults.push(format!("{name}: title {}, language {}", view["title"], view["language"]));
+            faults.push(format!(
+                "{name}: title {}, language {}",
+                view["title"], view["language"]
+            ));
         }
     }
     if text(named(views, "desk-light"), "text") != text(named(views, "no-script"), "text") {
         faults.push("it does not read the same without scripts".to_owned());
     }
     for place in ["phone", "desk"] {
-        let back = |scheme: &str| brightness(text(named(views, &format!("{place}-{scheme}")), "back"));
+        let back =
+            |scheme: &str| brightness(text(named(views, &format!("{place}-{scheme}")), "back"));
         if back("light") < 600 || back("dark") > 200 {
             faults.push(format!("{place}: as bright by night as by day"));
         }
@@ -89,8 +127,13 @@ fn faults(views: &[Value]) -> Vec<String> {
 
 /// The sum of the three parts of a colour, as `rgb(21, 23, 26)`.
 fn brightness(color: &str) -> u32 {
-    let parts = color.trim_start_matches(|c: char| !c.is_ascii_digit()).trim_end_matches(')');
-    parts.split(", ").map(|part| part.parse::<u32>().unwrap_or_else(|_| panic!("{color}"))).sum()
+    let parts = color
+        .trim_start_matches(|c: char| !c.is_ascii_digit())
+        .trim_end_matches(')');
+    parts
+        .split(", ")
+        .map(|part| part.parse::<u32>().unwrap_or_else(|_| panic!("{color}")))
+        .sum()
 }
 
 /// Panics unless the page is sound in each view; and unless what looks for that has looked.
@@ -99,7 +142,13 @@ fn sound(views: &[Value]) {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     let judged = views.iter().filter(|view| view["view"] != "no-script");
     for view in judged {
-        for rule in ["color-contrast", "heading-order", "page-has-heading-one", "document-title", "landmark-one-main"] {
+        for rule in [
+            "color-contrast",
+            "heading-order",
+            "page-has-heading-one",
+            "document-title",
+            "landmark-one-main",
+        ] {
             assert!(
                 list(view, "passes").contains(&rule.into()),
                 "{}: nothing was found to hold {rule} against",

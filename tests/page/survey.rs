@@ -39,20 +39,30 @@ fn a_tree_with_disks_and_mounts() {
             assert!(text.contains(part), "no {part}: {text}");
         }
         let headings = list(named(&views, "desk-light"), "headings");
-        assert_eq!(headings.iter().filter(|heading| heading.as_str().unwrap().starts_with("h1 ")).count(), 1);
+        assert_eq!(
+            headings
+                .iter()
+                .filter(|heading| heading.as_str().unwrap().starts_with("h1 "))
+                .count(),
+            1
+        );
         // The page and the JSON say the same.
         for what in ["findings", "advice"] {
             let all = value["result"][what].as_array().unwrap();
             assert!(!all.is_empty(), "no {what}: {value}");
             for one in all {
                 let said = one["text"].as_str().unwrap();
-                assert!(text.contains(said), "{what}: '{said}' is not on the page: {text}");
+                assert!(
+                    text.contains(said),
+                    "{what}: '{said}' is not on the page: {text}"
+                );
             }
         }
     }
 }
 
-/// Names that would be markup, attributes, scripts, or another direction of writing, if anything took them for that.
+/// Names that would be markup, attributes, scripts, or another direction of writing, if anything
+/// took them for that.
 fn hostile(ground: &Path) -> PathBuf {
     let root = tmpfs(ground.join("<script>alert(1)<"));
     for odd in [
@@ -82,11 +92,19 @@ fn nothing_in_a_name_is_markup() {
         sound(&views);
         for view in &views {
             let text = text(view, "text");
-            for shown in ["<script>alert(1)<", "onerror=alert(3)", "new\\nline", "&lt;b&gt;", "{{ 7 * 7 }}", "שלום"]
-            {
+            for shown in [
+                "<script>alert(1)<",
+                "onerror=alert(3)",
+                "new\\nline",
+                "&lt;b&gt;",
+                "{{ 7 * 7 }}",
+                "שלום",
+            ] {
                 assert!(text.contains(shown), "{}: no {shown}: {text}", view["view"]);
             }
-            let raw = |c: char| (c.is_control() && !"\n\t".contains(c)) || "\u{202e}\u{2066}\u{200f}".contains(c);
+            let raw = |c: char| {
+                (c.is_control() && !"\n\t".contains(c)) || "\u{202e}\u{2066}\u{200f}".contains(c)
+            };
             assert!(!text.contains(raw), "{}: {text:?}", view["view"]);
         }
     }
@@ -100,7 +118,8 @@ fn for_those_who_are_not_root() {
         bush(&tree, 3, 10);
         let page = dir(place.path().join("out")).join("survey.html");
         for open in [place.path(), page.parent().unwrap()] {
-            std::fs::set_permissions(open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+            std::fs::set_permissions(open, std::os::unix::fs::PermissionsExt::from_mode(0o777))
+                .unwrap();
         }
         let program = place.path().join("fathom"); // which others may not be able to reach where it is built
         std::fs::copy(env!("CARGO_BIN_EXE_fathom"), &program).unwrap();
@@ -114,6 +133,9 @@ fn for_those_who_are_not_root() {
         let views = look(&page, "nobody");
         sound(&views);
         let text = text(named(&views, "desk-light"), "text");
-        assert!(text.contains("root"), "it does not say what root would add: {text}");
+        assert!(
+            text.contains("root"),
+            "it does not say what root would add: {text}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Predictions, held against a file system that counts what it is asked: a tree of this machine, shown by a FUSE server.
+//! Predictions, held against a file system that counts what it is asked: a tree of this machine,
+//! shown by a FUSE server.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,7 +20,12 @@ const PATH: &str = "/nowhere/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/b
 /// Requests that were predicted, cold or warm.
 fn predicted(value: &Value, when: &str) -> BTreeMap<String, u64> {
     let rows = value["result"]["predicted"]["requests"].as_array().unwrap();
-    let all = rows.iter().map(|row| (row["request"].as_str().unwrap().to_owned(), row[when].as_u64().unwrap()));
+    let all = rows.iter().map(|row| {
+        (
+            row["request"].as_str().unwrap().to_owned(),
+            row[when].as_u64().unwrap(),
+        )
+    });
     all.filter(|(_, n)| *n > 0).collect()
 }
 
@@ -36,27 +42,42 @@ fn counted(root: &Path, far: &Far, command: &[OsString]) -> BTreeMap<String, u64
         .args(["LC_ALL=C.UTF-8"])
         .args(command);
     run(&mut program).exits(0);
-    far.counts().into_iter().map(|(name, n)| (name.to_owned(), n)).collect()
+    far.counts()
+        .into_iter()
+        .map(|(name, n)| (name.to_owned(), n))
+        .collect()
 }
 
 /// Predicted and counted, side by side; those that are waited for within 20 % in all.
 fn within(what: &str, predicted: &BTreeMap<String, u64>, counted: &BTreeMap<String, u64>) {
     let waited = |counts: &BTreeMap<String, u64>| -> u64 {
-        counts.iter().filter(|(name, _)| !["RELEASE", "IOCTL"].contains(&name.as_str())).map(|(_, n)| n).sum()
+        counts
+            .iter()
+            .filter(|(name, _)| !["RELEASE", "IOCTL"].contains(&name.as_str()))
+            .map(|(_, n)| n)
+            .sum()
     };
     let (expected, found) = (waited(predicted), waited(counted));
     println!("{what}: predicted {expected} {predicted:?}\n{what}: counted   {found} {counted:?}");
     let ratio = expected as f64 / found as f64;
-    assert!((0.8..=1.2).contains(&ratio), "{what}: {ratio:.2}\npredicted {predicted:?}\ncounted   {counted:?}");
+    assert!(
+        (0.8..=1.2).contains(&ratio),
+        "{what}: {ratio:.2}\npredicted {predicted:?}\ncounted   {counted:?}"
+    );
 }
 
 fn cold_and_warm(what: &str, command: &[OsString]) {
     in_namespace(|ground| {
         let place = tempfile::tempdir().unwrap();
-        let whole: Vec<OsString> = args!["/usr/bin/env", "-i", format!("PATH={PATH}"), "LC_ALL=C.UTF-8"]
-            .into_iter()
-            .chain(command.iter().cloned())
-            .collect();
+        let whole: Vec<OsString> = args![
+            "/usr/bin/env",
+            "-i",
+            format!("PATH={PATH}"),
+            "LC_ALL=C.UTF-8"
+        ]
+        .into_iter()
+        .chain(command.iter().cloned())
+        .collect();
         let (value, _) = searched(place.path(), &whole, |command| {
             command.env("PATH", PATH).current_dir("/");
         });
@@ -100,13 +121,22 @@ fn script() -> Vec<OsString> {
         "nproc",
         "tty",
     ];
-    sh("sh", &(commands.map(|command| format!("{command} >/dev/null; ")).concat() + "exit 0"))
+    sh(
+        "sh",
+        &(commands
+            .map(|command| format!("{command} >/dev/null; "))
+            .concat()
+            + "exit 0"),
+    )
 }
 
 #[test]
 fn python_asks_for_as_much_as_was_predicted() {
     if require(&[Need::Root, Need::Fuse]) && Path::new("/usr/bin/python3").exists() {
-        cold_and_warm("python3", &args!["/usr/bin/python3", "-c", "import json, decimal"]);
+        cold_and_warm(
+            "python3",
+            &args!["/usr/bin/python3", "-c", "import json, decimal"],
+        );
     }
 }
 
@@ -134,22 +164,39 @@ fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_p
             let root = ground.join("far");
             // Much longer than what a busy machine adds.
             let latency = Duration::from_millis(5);
-            let dirs: Vec<String> = (0..6).map(|n| format!("{}/bin{n}", root.display())).collect();
+            let dirs: Vec<String> = (0..6)
+                .map(|n| format!("{}/bin{n}", root.display()))
+                .collect();
             let path = format!("{}:/usr/bin:/bin", dirs.join(":"));
             let script = (0..20).map(|n| format!("tool{n};")).collect::<String>();
-            for (forgets_misses, forgets_pages, only_lookups) in
-                [(false, false, false), (true, true, false), (false, true, true)]
-            {
-                let how = Slowness { latency, forgets_misses, forgets_pages, only_lookups };
+            for (forgets_misses, forgets_pages, only_lookups) in [
+                (false, false, false),
+                (true, true, false),
+                (false, true, true),
+            ] {
+                let how = Slowness {
+                    latency,
+                    forgets_misses,
+                    forgets_pages,
+                    only_lookups,
+                };
                 let far = serve(&tree, &root, how);
                 let place = tempfile::tempdir().unwrap();
                 far.counts();
-                let (value, _) = searched_with(place.path(), &["--rtt", "auto"], &sh("dash", &script), |command| {
-                    command.env("PATH", &path);
-                });
+                let (value, _) = searched_with(
+                    place.path(),
+                    &["--rtt", "auto"],
+                    &sh("dash", &script),
+                    |command| {
+                        command.env("PATH", &path);
+                    },
+                );
                 far.counts();
                 let predicted_ = &value["result"]["predicted"];
-                assert_eq!((&predicted_["about"], &predicted_["rtt_source"]), (&"network".into(), &"measured".into()));
+                assert_eq!(
+                    (&predicted_["about"], &predicted_["rtt_source"]),
+                    (&"network".into(), &"measured".into())
+                );
                 let rtt = predicted_["rtt"].as_f64().unwrap();
                 assert!((0.005..0.05).contains(&rtt), "{rtt}");
                 // Each kind of request is measured for itself.
@@ -160,23 +207,52 @@ fn on_the_mount_itself_its_round_trip_is_measured_and_its_searches_are_what_is_p
                 };
                 assert!((each("LOOKUP") / rtt - 1.0).abs() < 1e-9, "{predicted_}");
                 for request in ["OPEN", "READ"] {
-                    assert_eq!(each(request) < latency.as_secs_f64(), only_lookups, "{request}: {predicted_}");
+                    assert_eq!(
+                        each(request) < latency.as_secs_f64(),
+                        only_lookups,
+                        "{request}: {predicted_}"
+                    );
                 }
                 unmount(&root, UnmountFlags::DETACH).unwrap();
                 drop(far);
 
                 let far = serve(&tree, &root, how);
-                let ran = run(Command::new("dash").arg("-c").arg(&script).env("PATH", &path)).exits(0);
-                let counts: BTreeMap<String, u64> =
-                    far.counts().into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
-                let manner = ["keeps_names", "keeps_misses", "keeps_pages", "opens", "reads", "flushes"]
-                    .map(|name| predicted_["manner"][name].as_bool().unwrap());
-                assert_eq!(manner, [true, !forgets_misses, !forgets_pages, true, true, false], "{predicted_}");
+                let ran = run(Command::new("dash")
+                    .arg("-c")
+                    .arg(&script)
+                    .env("PATH", &path))
+                .exits(0);
+                let counts: BTreeMap<String, u64> = far
+                    .counts()
+                    .into_iter()
+                    .map(|(name, n)| (name.to_owned(), n))
+                    .collect();
+                let manner = [
+                    "keeps_names",
+                    "keeps_misses",
+                    "keeps_pages",
+                    "opens",
+                    "reads",
+                    "flushes",
+                ]
+                .map(|name| predicted_["manner"][name].as_bool().unwrap());
+                assert_eq!(
+                    manner,
+                    [true, !forgets_misses, !forgets_pages, true, true, false],
+                    "{predicted_}"
+                );
                 within("on the mount", &predicted(&value, "cold"), &counts);
-                println!("measured {:?}, predicted {}", ran.elapsed, predicted_["seconds"]);
+                println!(
+                    "measured {:?}, predicted {}",
+                    ran.elapsed, predicted_["seconds"]
+                );
                 for dir in 0..5 {
                     let name = format!("{}/bin{dir}", root.display());
-                    let row = value["result"]["directories"].as_array().unwrap().iter().find(|row| row["dir"] == name);
+                    let row = value["result"]["directories"]
+                        .as_array()
+                        .unwrap()
+                        .iter()
+                        .find(|row| row["dir"] == name);
                     let row = row.unwrap_or_else(|| panic!("no {name}"));
                     assert_eq!(
                         (&row["misses"], &row["network"], &row["fstype"]),

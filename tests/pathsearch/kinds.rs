@@ -11,15 +11,21 @@ use super::{of_kind, searched, sh};
 
 const PATH: &str = "/nowhere/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A search that must be there: kind, name, at least so many misses, and what it must end with, if it is found.
+/// A search that must be there: kind, name, at least so many misses, and what it must end with, if
+/// it is found.
 type Expected<'a> = (&'a str, &'a str, u64, Option<&'a str>);
 
 fn has(value: &Value, (kind, name, misses, found): Expected<'_>) {
-    let named: Vec<_> = of_kind(value, kind).into_iter().filter(|search| search["name"] == name).collect();
+    let named: Vec<_> = of_kind(value, kind)
+        .into_iter()
+        .filter(|search| search["name"] == name)
+        .collect();
     let fits = |search: &&&Value| {
         let ends = match found {
             None => search["found"].is_null(),
-            Some(end) => search["found"].as_str().is_some_and(|found| found.ends_with(end)),
+            Some(end) => search["found"]
+                .as_str()
+                .is_some_and(|found| found.ends_with(end)),
         };
         ends && search["misses"].as_u64().unwrap() >= misses
     };
@@ -32,7 +38,10 @@ fn has(value: &Value, (kind, name, misses, found): Expected<'_>) {
 fn case(command: &[OsString], env: &[(&str, &str)], expected: &[Expected<'_>]) -> Value {
     let place = tempfile::tempdir().unwrap();
     let (value, _) = searched(place.path(), command, |command| {
-        command.env("PATH", PATH).envs(env.iter().copied()).current_dir("/");
+        command
+            .env("PATH", PATH)
+            .envs(env.iter().copied())
+            .current_dir("/");
     });
     for one in expected {
         has(&value, *one);
@@ -47,18 +56,38 @@ fn programs_along_path() {
             let value = case(
                 &sh(shell, "ls / >/dev/null; no-such-program; true"),
                 &[],
-                &[("PATH", "ls", 4, Some("/ls")), ("PATH", "no-such-program", 6, None)],
+                &[
+                    ("PATH", "ls", 4, Some("/ls")),
+                    ("PATH", "no-such-program", 6, None),
+                ],
             );
-            let ls = of_kind(&value, "PATH").into_iter().find(|search| search["name"] == "ls").unwrap();
+            let ls = of_kind(&value, "PATH")
+                .into_iter()
+                .find(|search| search["name"] == "ls")
+                .unwrap();
             assert_eq!(ls["tried"][0], "/nowhere/bin/ls", "{ls}");
-            assert_eq!(ls["tried"].as_array().unwrap().last(), Some(&ls["found"]), "{ls}");
+            assert_eq!(
+                ls["tried"].as_array().unwrap().last(),
+                Some(&ls["found"]),
+                "{ls}"
+            );
         }
-        case(&args!["env", "ls", "/"], &[], &[("PATH", "ls", 4, Some("/ls"))]);
+        case(
+            &args!["env", "ls", "/"],
+            &[],
+            &[("PATH", "ls", 4, Some("/ls"))],
+        );
         // A script sets a PATH of its own.
         case(
-            &sh("dash", "PATH=/one:/two:/three:/usr/bin; id >/dev/null; no-such"),
+            &sh(
+                "dash",
+                "PATH=/one:/two:/three:/usr/bin; id >/dev/null; no-such",
+            ),
             &[],
-            &[("PATH", "id", 3, Some("/usr/bin/id")), ("PATH", "no-such", 4, None)],
+            &[
+                ("PATH", "id", 3, Some("/usr/bin/id")),
+                ("PATH", "no-such", 4, None),
+            ],
         );
     }
 }
@@ -68,10 +97,21 @@ fn libraries() {
     if require(&[Need::Program("gcc")]) {
         let place = tempfile::tempdir().unwrap();
         let tool = with_runpath(place.path(), 8);
-        let value = case(&args![&tool], &[], &[("ld.so", "libfar.so", 7, Some("lib07/libfar.so"))]);
-        case(&args![&tool], &[("LD_LIBRARY_PATH", "/nowhere/lib")], &[("ld.so", "libc.so.6", 1, Some("/libc.so.6"))]);
+        let value = case(
+            &args![&tool],
+            &[],
+            &[("ld.so", "libfar.so", 7, Some("lib07/libfar.so"))],
+        );
+        case(
+            &args![&tool],
+            &[("LD_LIBRARY_PATH", "/nowhere/lib")],
+            &[("ld.so", "libc.so.6", 1, Some("/libc.so.6"))],
+        );
         for row in value["result"]["directories"].as_array().unwrap() {
-            let ours = row["dir"].as_str().unwrap().starts_with(place.path().join("lib").to_str().unwrap());
+            let ours = row["dir"]
+                .as_str()
+                .unwrap()
+                .starts_with(place.path().join("lib").to_str().unwrap());
             assert!(!ours || row["kind"] == "ld.so", "{row}");
         }
     }
@@ -83,12 +123,20 @@ fn modules_of_python() {
         let value = case(
             &args!["python3", "-c", "import json, decimal"],
             &[("PYTHONPATH", "/nowhere/modules")],
-            &[("python", "json", 1, Some(".pyc")), ("PATH", "python3", 1, Some("/python3"))],
+            &[
+                ("python", "json", 1, Some(".pyc")),
+                ("PATH", "python3", 1, Some("/python3")),
+            ],
         );
         assert!(!of_kind(&value, "ld.so").is_empty());
         let pythonpath = |row: &&Value| row["dir"] == "/nowhere";
         let rows = value["result"]["directories"].as_array().unwrap();
-        assert!(rows.iter().find(pythonpath).is_some_and(|row| row["kind"] == "python"), "{rows:#?}");
+        assert!(
+            rows.iter()
+                .find(pythonpath)
+                .is_some_and(|row| row["kind"] == "python"),
+            "{rows:#?}"
+        );
     }
 }
 
@@ -103,10 +151,19 @@ fn a_script_by_env() {
         let value = case(
             &args![&script],
             &[],
-            &[("PATH", "python3", 4, Some("/python3")), ("python", "json", 1, Some(".pyc"))],
+            &[
+                ("PATH", "python3", 4, Some("/python3")),
+                ("python", "json", 1, Some(".pyc")),
+            ],
         );
-        let by_env = of_kind(&value, "PATH").into_iter().find(|search| search["name"] == "python3").unwrap();
-        assert!(by_env["program"].as_str().unwrap().ends_with("/env"), "{by_env}");
+        let by_env = of_kind(&value, "PATH")
+            .into_iter()
+            .find(|search| search["name"] == "python3")
+            .unwrap();
+        assert!(
+            by_env["program"].as_str().unwrap().ends_with("/env"),
+            "{by_env}"
+        );
     }
 }
 
@@ -116,7 +173,10 @@ fn modules_of_perl() {
         let value = case(
             &args!["perl", "-e", "use POSIX; eval { require No::Such; };"],
             &[],
-            &[("perl", "Such.pm", 3, None), ("perl", "POSIX.pm", 1, Some("/POSIX.pm"))],
+            &[
+                ("perl", "Such.pm", 3, None),
+                ("perl", "POSIX.pm", 1, Some("/POSIX.pm")),
+            ],
         );
         assert!(of_kind(&value, "other").is_empty(), "{value}");
     }
@@ -127,12 +187,26 @@ fn what_a_compiler_looks_for() {
     if require(&[Need::Program("gcc")]) {
         let place = tempfile::tempdir().unwrap();
         let source = place.path().join("small.c");
-        std::fs::write(&source, "#include <stdio.h>\nint main(void) { return 0; }\n").unwrap();
+        std::fs::write(
+            &source,
+            "#include <stdio.h>\nint main(void) { return 0; }\n",
+        )
+        .unwrap();
         let output = place.path().join("small");
         case(
-            &args!["gcc", "-I/nowhere/include", "-I/nowhere/more", "-o", &output, &source],
+            &args![
+                "gcc",
+                "-I/nowhere/include",
+                "-I/nowhere/more",
+                "-o",
+                &output,
+                &source
+            ],
             &[],
-            &[("gcc", "stdio.h", 1, Some("/stdio.h")), ("PATH", "as", 1, Some("/as"))],
+            &[
+                ("gcc", "stdio.h", 1, Some("/stdio.h")),
+                ("PATH", "as", 1, Some("/as")),
+            ],
         );
     }
 }
@@ -144,7 +218,11 @@ fn modules_of_node() {
         let script = place.path().join("a/b/main.js");
         std::fs::create_dir_all(script.parent().unwrap()).unwrap();
         std::fs::write(&script, "try { require('no-such') } catch {}\n").unwrap();
-        case(&args!["node", &script], &[], &[("node", "package.json", 2, None)]);
+        case(
+            &args!["node", &script],
+            &[],
+            &[("node", "package.json", 2, None)],
+        );
     }
 }
 
@@ -156,6 +234,10 @@ fn locales_and_terminals() {
         assert!(!of_kind(&value, "locale").is_empty(), "{value}");
     }
     if require(&[Need::Program("tput")]) {
-        case(&args!["tput", "-T", "no-such-terminal", "cols"], &[], &[("terminfo", "no-such-terminal", 2, None)]);
+        case(
+            &args!["tput", "-T", "no-such-terminal", "cols"],
+            &[],
+            &[("terminfo", "no-such-terminal", 2, None)],
+        );
     }
 }

@@ -1,6 +1,10 @@
 //! End-to-end tests of `fathom pathsearch`.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests build and check past the gate"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -21,15 +25,26 @@ use serde_json::Value;
 use support::run::{Ran, exact, fathom, run};
 use support::schema;
 
-/// Runs `fathom pathsearch --json -o FILE` on a command, and gives what it wrote; the command's output is its own.
+/// Runs `fathom pathsearch --json -o FILE` on a command, and gives what it wrote; the command's
+/// output is its own.
 fn searched(dir: &Path, command: &[OsString], prepare: impl FnOnce(&mut Command)) -> (Value, Ran) {
     searched_with(dir, &[], command, prepare)
 }
 
 /// The same with more flags.
-fn searched_with(dir: &Path, flags: &[&str], command: &[OsString], prepare: impl FnOnce(&mut Command)) -> (Value, Ran) {
+fn searched_with(
+    dir: &Path,
+    flags: &[&str],
+    command: &[OsString],
+    prepare: impl FnOnce(&mut Command),
+) -> (Value, Ran) {
     let file = dir.join("found.json");
-    let mut args: Vec<OsString> = vec!["pathsearch".into(), "--json".into(), "-o".into(), file.clone().into()];
+    let mut args: Vec<OsString> = vec![
+        "pathsearch".into(),
+        "--json".into(),
+        "-o".into(),
+        file.clone().into(),
+    ];
     args.extend(flags.iter().map(OsString::from));
     args.push("--".into());
     args.extend(command.iter().cloned());
@@ -41,15 +56,21 @@ fn searched_with(dir: &Path, flags: &[&str], command: &[OsString], prepare: impl
     let value: Value = serde_json::from_slice(&text).unwrap();
     schema::check(&value);
     let warnings = value["warnings"].as_array().unwrap();
-    assert!(value["result"]["lost"] == 0 && warnings.is_empty(), "{} lost: {warnings:?}", value["result"]["lost"]);
+    assert!(
+        value["result"]["lost"] == 0 && warnings.is_empty(),
+        "{} lost: {warnings:?}",
+        value["result"]["lost"]
+    );
     (value, ran)
 }
 
 /// Misses of each directory that has any.
 fn misses(value: &Value) -> BTreeMap<Vec<u8>, u64> {
     let rows = value["result"]["directories"].as_array().unwrap();
-    let all: BTreeMap<Vec<u8>, u64> =
-        rows.iter().map(|row| (exact(row, "dir"), row["misses"].as_u64().unwrap())).collect();
+    let all: BTreeMap<Vec<u8>, u64> = rows
+        .iter()
+        .map(|row| (exact(row, "dir"), row["misses"].as_u64().unwrap()))
+        .collect();
     assert_eq!(all.len(), rows.len(), "a directory stands there twice");
     all.into_iter().filter(|(_, misses)| *misses > 0).collect()
 }
@@ -57,19 +78,31 @@ fn misses(value: &Value) -> BTreeMap<Vec<u8>, u64> {
 /// The searches of a kind.
 fn of_kind<'a>(value: &'a Value, kind: &str) -> Vec<&'a Value> {
     let searches = value["result"]["searches"].as_array().unwrap();
-    searches.iter().filter(|search| search["kind"] == kind).collect()
+    searches
+        .iter()
+        .filter(|search| search["kind"] == kind)
+        .collect()
 }
 
 /// Arguments of a shell that runs a script.
 fn sh(shell: &str, script: &str) -> Vec<OsString> {
-    ["", "-c", script].iter().enumerate().map(|(at, word)| if at == 0 { shell.into() } else { word.into() }).collect()
+    ["", "-c", script]
+        .iter()
+        .enumerate()
+        .map(|(at, word)| if at == 0 { shell.into() } else { word.into() })
+        .collect()
 }
 
 /// Compiles a C program.
 fn compile(source: &str, into: &Path, flags: &[String]) -> PathBuf {
     let file = into.with_extension("c");
     std::fs::write(&file, source).unwrap();
-    let ran = run(Command::new("gcc").arg("-o").arg(into).arg(&file).args(flags)).exits(0);
+    let ran = run(Command::new("gcc")
+        .arg("-o")
+        .arg(into)
+        .arg(&file)
+        .args(flags))
+    .exits(0);
     drop(ran);
     into.to_path_buf()
 }

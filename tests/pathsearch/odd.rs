@@ -1,5 +1,5 @@
-//! Odd commands: names that are no text, statically linked programs, thousands of processes, a command that nobody may trace
-//! as root.
+//! Odd commands: names that are no text, statically linked programs, thousands of processes, a
+//! command that nobody may trace as root.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,9 +17,12 @@ use super::{compile, misses, of_kind, searched, sh};
 fn names_that_are_no_text_arrive_exactly() {
     if require(&[Need::Program("dash")]) {
         let place = tempfile::tempdir().unwrap();
-        let dir = place.path().join(OsString::from_vec(b"d\xff\x1b[31m".to_vec()));
+        let dir = place
+            .path()
+            .join(OsString::from_vec(b"d\xff\x1b[31m".to_vec()));
         std::fs::create_dir(&dir).unwrap();
-        let path = OsString::from_vec([dir.as_os_str().as_encoded_bytes(), b":/usr/bin:/bin"].concat());
+        let path =
+            OsString::from_vec([dir.as_os_str().as_encoded_bytes(), b":/usr/bin:/bin"].concat());
         let name = OsString::from_vec(b"none\xfe\n".to_vec());
         let command: Vec<OsString> = vec!["env".into(), name.clone()];
         let (value, ran) = searched(place.path(), &command, |command| {
@@ -27,10 +30,17 @@ fn names_that_are_no_text_arrive_exactly() {
         });
         assert_eq!(ran.code(), 127, "{ran}");
         assert_eq!(misses(&value)[dir.as_os_str().as_encoded_bytes()], 1);
-        let search = of_kind(&value, "PATH").into_iter().find(|search| exact(search, "name") == b"none\xfe\n").unwrap();
+        let search = of_kind(&value, "PATH")
+            .into_iter()
+            .find(|search| exact(search, "name") == b"none\xfe\n")
+            .unwrap();
         assert_eq!(search["misses"], 3, "{search}");
         let text = run(fathom(args!["pathsearch", "-v", "--", "env", &name]).env("PATH", &path));
-        let said: String = text.stderr.lines().filter(|line| !line.starts_with("env:")).collect();
+        let said: String = text
+            .stderr
+            .lines()
+            .filter(|line| !line.starts_with("env:"))
+            .collect();
         assert!(!said.contains('\x1b'), "{said:?}");
     }
 }
@@ -39,11 +49,21 @@ fn names_that_are_no_text_arrive_exactly() {
 fn a_static_program_searches_for_nothing() {
     if require(&[Need::Program("gcc")]) {
         let place = tempfile::tempdir().unwrap();
-        let tool = compile("int main(void) { return 3; }\n", &place.path().join("tool"), &["-static".into()]);
+        let tool = compile(
+            "int main(void) { return 3; }\n",
+            &place.path().join("tool"),
+            &["-static".into()],
+        );
         let (value, ran) = searched(place.path(), &args![&tool], |_| {});
         assert_eq!(ran.code(), 3, "{ran}");
         assert!(of_kind(&value, "ld.so").is_empty(), "{value}");
-        assert_eq!((&value["result"]["exit"], &value["result"]["totals"]["misses"]), (&3.into(), &0.into()));
+        assert_eq!(
+            (
+                &value["result"]["exit"],
+                &value["result"]["totals"]["misses"]
+            ),
+            (&3.into(), &0.into())
+        );
     }
 }
 
@@ -56,7 +76,10 @@ fn thousands_of_processes_are_added_up() {
             command.env("PATH", "/nowhere:/usr/bin:/bin");
         });
         assert_eq!(ran.code(), 5, "{ran}");
-        let searches = of_kind(&value, "PATH").into_iter().filter(|search| search["name"] == "no-such-program").count();
+        let searches = of_kind(&value, "PATH")
+            .into_iter()
+            .filter(|search| search["name"] == "no-such-program")
+            .count();
         assert!(searches == 2000, "{searches}");
         assert_eq!(misses(&value)[&b"/nowhere"[..]], 2000);
     }
@@ -67,14 +90,31 @@ fn one_that_is_not_root_is_served_as_well() {
     if require(&[Need::Root, Need::Program("dash")]) {
         let place = tempfile::tempdir().unwrap();
         const PATH: &str = "/nowhere:/usr/bin:/bin";
-        let (value, _) = searched(place.path(), &sh("dash", "ls / >/dev/null; no-such-program"), |command| {
-            command.env("PATH", PATH);
-        });
+        let (value, _) = searched(
+            place.path(),
+            &sh("dash", "ls / >/dev/null; no-such-program"),
+            |command| {
+                command.env("PATH", PATH);
+            },
+        );
         let before: BTreeMap<Vec<u8>, u64> = misses(&value);
-        let mut program = fathom(args!["pathsearch", "--json", "--", "dash", "-c", "ls / >/dev/null; no-such-program"]);
-        program.uid(65534).gid(65534).current_dir("/").env("PATH", PATH).env_remove("LD_LIBRARY_PATH");
+        let mut program = fathom(args![
+            "pathsearch",
+            "--json",
+            "--",
+            "dash",
+            "-c",
+            "ls / >/dev/null; no-such-program"
+        ]);
+        program
+            .uid(65534)
+            .gid(65534)
+            .current_dir("/")
+            .env("PATH", PATH)
+            .env_remove("LD_LIBRARY_PATH");
         let ran = run(&mut program);
-        let value: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"));
+        let value: Value =
+            serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"));
         super::schema::check(&value);
         assert_eq!(misses(&value), before, "{ran}");
         assert_eq!(ran.code(), 127);
@@ -91,14 +131,37 @@ fn a_directory_that_is_closed_ends_no_search() {
             std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
         }
         let path = format!("{}:/nowhere:/usr//bin/.", closed.display());
-        let mut program = fathom(args!["pathsearch", "--json", "--", "dash", "-c", "tail /dev/null"]);
-        program.uid(65534).gid(65534).current_dir("/").env("PATH", path).env_remove("LD_LIBRARY_PATH");
+        let mut program = fathom(args![
+            "pathsearch",
+            "--json",
+            "--",
+            "dash",
+            "-c",
+            "tail /dev/null"
+        ]);
+        program
+            .uid(65534)
+            .gid(65534)
+            .current_dir("/")
+            .env("PATH", path)
+            .env_remove("LD_LIBRARY_PATH");
         let ran = run(&mut program).exits(0);
-        let value: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"));
+        let value: Value =
+            serde_json::from_slice(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"));
         super::schema::check(&value);
-        let search = of_kind(&value, "PATH").into_iter().find(|search| search["name"] == "tail").unwrap();
-        assert_eq!(search["tried"], serde_json::json!([closed.join("tail"), "/nowhere/tail", "/usr/bin/tail"]));
-        assert_eq!((&search["found"], &search["misses"]), (&"/usr/bin/tail".into(), &1.into()), "{search}");
+        let search = of_kind(&value, "PATH")
+            .into_iter()
+            .find(|search| search["name"] == "tail")
+            .unwrap();
+        assert_eq!(
+            search["tried"],
+            serde_json::json!([closed.join("tail"), "/nowhere/tail", "/usr/bin/tail"])
+        );
+        assert_eq!(
+            (&search["found"], &search["misses"]),
+            (&"/usr/bin/tail".into(), &1.into()),
+            "{search}"
+        );
         assert_eq!(misses(&value)[&b"/nowhere"[..]], 1);
     }
 }

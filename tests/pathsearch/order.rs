@@ -30,54 +30,130 @@ fn with_the_better_path_the_misses_fall_as_was_said() {
             program(&dir("b"), "both", "of b");
             (0..5).for_each(|n| program(&dir("b"), &format!("tool{n}"), "tool"));
             let shown = |name: &str| dir(name).to_str().unwrap().to_owned();
-            let path = format!("/nowhere:{}:{}:{}:/usr/bin:/bin", shown("empty"), shown("a"), shown("b"));
-            let script = "both; for n in 0 1 2 3 4; do tool$n; done; ls / >/dev/null; no-such-program; true";
+            let path = format!(
+                "/nowhere:{}:{}:{}:/usr/bin:/bin",
+                shown("empty"),
+                shown("a"),
+                shown("b")
+            );
+            let script =
+                "both; for n in 0 1 2 3 4; do tool$n; done; ls / >/dev/null; no-such-program; true";
             let command = sh(shell, script);
             let (value, ran) = searched(place.path(), &command, |command| {
                 command.env("PATH", &path);
             });
             assert!(ran.stdout.starts_with(b"of a\n"), "{ran}");
-            let fix = value["result"]["fixes"].as_array().unwrap().iter().find(|fix| fix["kind"] == "PATH").unwrap();
+            let fix = value["result"]["fixes"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|fix| fix["kind"] == "PATH")
+                .unwrap();
             let saves = fix["saves_misses"].as_u64().unwrap();
 
-            let applied =
-                run(fathom(args!["pathsearch", "-q", "--apply-path", "--", shell, "-c", script]).env("PATH", &path));
+            let applied = run(fathom(args![
+                "pathsearch",
+                "-q",
+                "--apply-path",
+                "--",
+                shell,
+                "-c",
+                script
+            ])
+            .env("PATH", &path));
             let line = applied.lines().last().unwrap().to_string();
-            let better = run(Command::new("sh").arg("-c").arg(format!("{line}; printf %s \"$PATH\"")));
+            let better = run(Command::new("sh")
+                .arg("-c")
+                .arg(format!("{line}; printf %s \"$PATH\"")));
             let better = String::from_utf8(better.stdout).unwrap();
-            assert_eq!(better.as_bytes(), exact(&value["result"], "better_path"), "{line}");
+            assert_eq!(
+                better.as_bytes(),
+                exact(&value["result"], "better_path"),
+                "{line}"
+            );
             assert!(!better.contains("/nowhere"), "{better}");
-            let place_of = |name: &str| better.split(':').position(|dir| dir == shown(name)).unwrap();
-            assert!(place_of("a") < place_of("b") && place_of("b") < place_of("empty"), "{better}");
+            let place_of = |name: &str| {
+                better
+                    .split(':')
+                    .position(|dir| dir == shown(name))
+                    .unwrap()
+            };
+            assert!(
+                place_of("a") < place_of("b") && place_of("b") < place_of("empty"),
+                "{better}"
+            );
 
             let (again, ran) = searched(place.path(), &command, |command| {
                 command.env("PATH", &better);
             });
-            assert!(ran.stdout.starts_with(b"of a\n"), "another program is found: {ran}");
+            assert!(
+                ran.stdout.starts_with(b"of a\n"),
+                "another program is found: {ran}"
+            );
             let fell = total(&value) - total(&again);
-            assert!(fell * 10 >= saves * 8 && fell * 10 <= saves * 12, "{shell}: {saves} predicted, {fell} saved");
-            assert!(misses(&again).keys().all(|dir| dir != b"/nowhere"), "{again}");
+            assert!(
+                fell * 10 >= saves * 8 && fell * 10 <= saves * 12,
+                "{shell}: {saves} predicted, {fell} saved"
+            );
+            assert!(
+                misses(&again).keys().all(|dir| dir != b"/nowhere"),
+                "{again}"
+            );
         }
     }
 }
 
 #[test]
 fn what_cannot_be_better_stays() {
-    let ran =
-        run(fathom(args!["pathsearch", "-q", "--apply-path", "--", "ls", "/dev/null"])
-            .env("PATH", "/usr/bin:/no'where"));
-    assert_eq!(ran.lines().last(), Some(&"PATH='/usr/bin'; export PATH"), "{ran}");
-    let ran = run(fathom(args!["pathsearch", "-q", "--apply-path", "--", "ls", "/dev/null"]).env("PATH", "/usr/bin"));
-    assert_eq!(ran.lines().last(), Some(&"PATH='/usr/bin'; export PATH"), "{ran}");
+    let ran = run(fathom(args![
+        "pathsearch",
+        "-q",
+        "--apply-path",
+        "--",
+        "ls",
+        "/dev/null"
+    ])
+    .env("PATH", "/usr/bin:/no'where"));
+    assert_eq!(
+        ran.lines().last(),
+        Some(&"PATH='/usr/bin'; export PATH"),
+        "{ran}"
+    );
+    let ran = run(fathom(args![
+        "pathsearch",
+        "-q",
+        "--apply-path",
+        "--",
+        "ls",
+        "/dev/null"
+    ])
+    .env("PATH", "/usr/bin"));
+    assert_eq!(
+        ran.lines().last(),
+        Some(&"PATH='/usr/bin'; export PATH"),
+        "{ran}"
+    );
 }
 
 #[test]
 fn a_path_of_which_nothing_would_be_left_stays() {
     // An empty one would be the working directory.
     for path in ["/nowhere:/no/where", "/nowhere:", "/dev/null"] {
-        let ran = run(fathom(args!["pathsearch", "-q", "--apply-path", "--", "/bin/sh", "-c", "nothing 2>&-; true"])
-            .env("PATH", path));
-        assert_eq!(ran.lines().last(), Some(&&*format!("PATH='{path}'; export PATH")), "{ran}");
+        let ran = run(fathom(args![
+            "pathsearch",
+            "-q",
+            "--apply-path",
+            "--",
+            "/bin/sh",
+            "-c",
+            "nothing 2>&-; true"
+        ])
+        .env("PATH", path));
+        assert_eq!(
+            ran.lines().last(),
+            Some(&&*format!("PATH='{path}'; export PATH")),
+            "{ran}"
+        );
     }
 }
 

@@ -7,14 +7,32 @@ use super::support::{fathom, run, schema};
 
 #[test]
 fn the_exit_status_is_that_of_the_command() {
-    for (script, status) in [("exit 0", 0), ("exit 42", 42), ("kill -9 $$", 137), ("kill -TERM $$", 143)] {
-        run(&mut fathom(args!["pathsearch", "-q", "--", "sh", "-c", script])).exits(status);
+    for (script, status) in [
+        ("exit 0", 0),
+        ("exit 42", 42),
+        ("kill -9 $$", 137),
+        ("kill -TERM $$", 143),
+    ] {
+        run(&mut fathom(args![
+            "pathsearch",
+            "-q",
+            "--",
+            "sh",
+            "-c",
+            script
+        ]))
+        .exits(status);
     }
 }
 
 #[test]
 fn what_cannot_be_run_says_so_in_a_line() {
-    let missing = run(&mut fathom(["pathsearch", "--", "no-such-command-anywhere"])).exits(127);
+    let missing = run(&mut fathom([
+        "pathsearch",
+        "--",
+        "no-such-command-anywhere",
+    ]))
+    .exits(127);
     assert_eq!(missing.stderr.lines().count(), 1, "{missing}");
     run(&mut fathom(["pathsearch", "--", "/no/such/command"])).exits(127);
     run(&mut fathom(["pathsearch", "--", "/etc/passwd"])).exits(126);
@@ -46,21 +64,65 @@ fn bad_usage_is_refused() {
 #[test]
 fn the_report_keeps_out_of_the_way_of_the_output() {
     let place = tempfile::tempdir().unwrap();
-    let ran = run(&mut fathom(args!["pathsearch", "--", "sh", "-c", "echo out; echo err >&2"])).exits(0);
+    let ran = run(&mut fathom(args![
+        "pathsearch",
+        "--",
+        "sh",
+        "-c",
+        "echo out; echo err >&2"
+    ]))
+    .exits(0);
     assert_eq!(ran.stdout, b"out\n");
-    for word in ["err\n", "look-ups by name", "Directories", "On a network file system", "What would help"] {
+    for word in [
+        "err\n",
+        "look-ups by name",
+        "Directories",
+        "On a network file system",
+        "What would help",
+    ] {
         assert!(ran.stderr.contains(word), "no {word}: {ran}");
     }
-    let quiet =
-        run(&mut fathom(args!["pathsearch", "--apply-path", "--", "sh", "-c", "echo out; echo err >&2"])).exits(0);
-    assert!(quiet.stdout.starts_with(b"out\nPATH='") && quiet.stderr == "err\n", "{quiet}");
+    let quiet = run(&mut fathom(args![
+        "pathsearch",
+        "--apply-path",
+        "--",
+        "sh",
+        "-c",
+        "echo out; echo err >&2"
+    ]))
+    .exits(0);
+    assert!(
+        quiet.stdout.starts_with(b"out\nPATH='") && quiet.stderr == "err\n",
+        "{quiet}"
+    );
 
     let file = place.path().join("report");
-    let ran = run(&mut fathom(args!["pathsearch", "-o", &file, "--", "sh", "-c", "echo out"])).exits(0);
+    let ran = run(&mut fathom(args![
+        "pathsearch",
+        "-o",
+        &file,
+        "--",
+        "sh",
+        "-c",
+        "echo out"
+    ]))
+    .exits(0);
     assert_eq!((&ran.stdout[..], &ran.stderr[..]), (&b"out\n"[..], ""));
-    assert!(std::fs::read_to_string(&file).unwrap().contains("look-ups by name"));
+    assert!(
+        std::fs::read_to_string(&file)
+            .unwrap()
+            .contains("look-ups by name")
+    );
 
-    let ran = run(&mut fathom(args!["pathsearch", "--json", "--", "sh", "-c", "echo out"])).exits(0);
+    let ran = run(&mut fathom(args![
+        "pathsearch",
+        "--json",
+        "--",
+        "sh",
+        "-c",
+        "echo out"
+    ]))
+    .exits(0);
     let (first, object) = ran.stdout.split_at(4);
     assert_eq!(first, b"out\n");
     let value: Value = serde_json::from_slice(object).unwrap();
@@ -72,14 +134,30 @@ fn the_report_keeps_out_of_the_way_of_the_output() {
 fn many_nodes_wait_for_the_server() {
     let seconds = |flags: &[&str]| {
         let place = tempfile::tempdir().unwrap();
-        let (value, _) = super::searched_with(place.path(), flags, &super::sh("sh", "true"), |_| {});
+        let (value, _) =
+            super::searched_with(place.path(), flags, &super::sh("sh", "true"), |_| {});
         let predicted = &value["result"]["predicted"];
-        let requests: u64 =
-            predicted["requests"].as_array().unwrap().iter().map(|row| row["cold"].as_u64().unwrap()).sum();
-        (predicted["seconds"].as_f64().unwrap(), predicted["seconds_warm"].as_f64().unwrap(), requests as f64)
+        let requests: u64 = predicted["requests"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["cold"].as_u64().unwrap())
+            .sum();
+        (
+            predicted["seconds"].as_f64().unwrap(),
+            predicted["seconds_warm"].as_f64().unwrap(),
+            requests as f64,
+        )
     };
     let (one, warm, requests) = seconds(&["--rtt", "1ms"]);
-    assert!(one > 0.001 * requests * 0.5 && warm < one, "{one} {warm} {requests}");
-    let (many, _, requests) = seconds(&["--rtt", "1ms", "--nodes", "10000", "--server-rate", "10000"]);
-    assert!((many / requests - 1.0).abs() < 0.1, "10000 nodes, 10000 requests a second: {many} s for {requests} each");
+    assert!(
+        one > 0.001 * requests * 0.5 && warm < one,
+        "{one} {warm} {requests}"
+    );
+    let (many, _, requests) =
+        seconds(&["--rtt", "1ms", "--nodes", "10000", "--server-rate", "10000"]);
+    assert!(
+        (many / requests - 1.0).abs() < 0.1,
+        "10000 nodes, 10000 requests a second: {many} s for {requests} each"
+    );
 }

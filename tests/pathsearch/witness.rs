@@ -12,11 +12,19 @@ use super::{compile, misses, searched, sh};
 const LOOKUPS: &str = "execve,execveat,open,openat,openat2,creat,stat,lstat,newfstatat,statx,access,faccessat,faccessat2,\
                        readlink,readlinkat";
 
-/// Misses of each directory, by strace: a file for each process, every string in hexadecimal, descriptors with their names.
-fn witnessed(dir: &Path, command: &[OsString], prepare: impl FnOnce(&mut Command)) -> BTreeMap<Vec<u8>, u64> {
+/// Misses of each directory, by strace: a file for each process, every string in hexadecimal,
+/// descriptors with their names.
+fn witnessed(
+    dir: &Path,
+    command: &[OsString],
+    prepare: impl FnOnce(&mut Command),
+) -> BTreeMap<Vec<u8>, u64> {
     let log = dir.join("log");
     std::fs::create_dir(&log).unwrap();
-    let mut strace = program(Path::new("strace"), args!["-ff", "-y", "-xx", "-s", "4096", "-o"]);
+    let mut strace = program(
+        Path::new("strace"),
+        args!["-ff", "-y", "-xx", "-s", "4096", "-o"],
+    );
     strace
         .env_remove("LD_LIBRARY_PATH")
         .arg(log.join("of"))
@@ -25,12 +33,17 @@ fn witnessed(dir: &Path, command: &[OsString], prepare: impl FnOnce(&mut Command
         .arg("--")
         .args(command);
     prepare(&mut strace);
-    let cwd = strace.get_current_dir().map_or_else(|| std::env::current_dir().unwrap(), Path::to_path_buf);
+    let cwd = strace
+        .get_current_dir()
+        .map_or_else(|| std::env::current_dir().unwrap(), Path::to_path_buf);
     run(&mut strace);
     let mut misses = BTreeMap::new();
     for file in std::fs::read_dir(&log).unwrap() {
         let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
-        for line in text.lines().filter(|line| line.contains(" = -1 ENOENT ") || line.contains(" = -1 ENOTDIR ")) {
+        for line in text
+            .lines()
+            .filter(|line| line.contains(" = -1 ENOENT ") || line.contains(" = -1 ENOTDIR "))
+        {
             if let Some(dir) = directory(line, &cwd) {
                 *misses.entry(dir).or_default() += 1;
             }
@@ -48,18 +61,27 @@ fn directory(line: &str, cwd: &Path) -> Option<Vec<u8>> {
         Some((_, path)) => unhex(path.split('>').next()?),
         None => cwd.as_os_str().as_bytes().to_vec(),
     };
-    let mut path = if name.starts_with(b"/") { name } else { [&base[..], b"/", &name].concat() };
+    let mut path = if name.starts_with(b"/") {
+        name
+    } else {
+        [&base[..], b"/", &name].concat()
+    };
     while path.len() > 1 && path.ends_with(b"/") {
         path.pop();
     }
     let at = path.iter().rposition(|&b| b == b'/')?;
-    let parts = path[..at].split(|&b| b == b'/').filter(|part| !part.is_empty() && *part != b".");
+    let parts = path[..at]
+        .split(|&b| b == b'/')
+        .filter(|part| !part.is_empty() && *part != b".");
     let dir = parts.fold(Vec::new(), |dir, part| [&dir[..], b"/", part].concat());
     Some(if dir.is_empty() { b"/".to_vec() } else { dir })
 }
 
 fn unhex(text: &str) -> Vec<u8> {
-    text.split("\\x").skip(1).map(|byte| u8::from_str_radix(&byte[..2], 16).unwrap()).collect()
+    text.split("\\x")
+        .skip(1)
+        .map(|byte| u8::from_str_radix(&byte[..2], 16).unwrap())
+        .collect()
 }
 
 /// Both run the same command, one after the other.
@@ -75,17 +97,27 @@ fn agree(command: &[OsString], prepare: impl Fn(&mut Command)) {
 }
 
 fn shown(misses: &BTreeMap<Vec<u8>, u64>) -> BTreeMap<String, u64> {
-    misses.iter().map(|(dir, misses)| (dir.escape_ascii().to_string(), *misses)).collect()
+    misses
+        .iter()
+        .map(|(dir, misses)| (dir.escape_ascii().to_string(), *misses))
+        .collect()
 }
 
 /// A PATH with a few directories before those that have something.
 fn long_path(command: &mut Command) {
-    command.env("PATH", "/nowhere/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    command.env(
+        "PATH",
+        "/nowhere/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    );
 }
 
 #[test]
 fn shells_and_env_miss_what_strace_shows() {
-    if require(&[Need::Program("strace"), Need::Program("bash"), Need::Program("dash")]) {
+    if require(&[
+        Need::Program("strace"),
+        Need::Program("bash"),
+        Need::Program("dash"),
+    ]) {
         let script = "ls / >/dev/null; no-such-program; cat /dev/null; (cd /; true; id >/dev/null); test -e /no/such";
         agree(&sh("bash", script), long_path);
         agree(&sh("dash", script), long_path);
@@ -101,7 +133,9 @@ fn python_misses_what_strace_shows() {
         let nowhere = place.path().join("modules");
         agree(&args!["python3", "-c", "import json, decimal"], |command| {
             long_path(command);
-            command.env("PYTHONPATH", &nowhere).env("PYTHONDONTWRITEBYTECODE", "1");
+            command
+                .env("PYTHONPATH", &nowhere)
+                .env("PYTHONDONTWRITEBYTECODE", "1");
         });
     }
 }
@@ -109,7 +143,14 @@ fn python_misses_what_strace_shows() {
 #[test]
 fn perl_misses_what_strace_shows() {
     if require(&[Need::Program("strace"), Need::Program("perl")]) {
-        agree(&args!["perl", "-e", "use List::Util; use POSIX; eval { require No::Such; };"], long_path);
+        agree(
+            &args![
+                "perl",
+                "-e",
+                "use List::Util; use POSIX; eval { require No::Such; };"
+            ],
+            long_path,
+        );
     }
 }
 
@@ -117,13 +158,19 @@ fn perl_misses_what_strace_shows() {
 fn a_compiler_misses_what_strace_shows() {
     if require(&[Need::Program("strace"), Need::Program("gcc")]) {
         let place = tempfile::tempdir().unwrap();
-        std::fs::write(place.path().join("small.c"), "#include <stdio.h>\nint main(void) { puts(\"\"); return 0; }\n")
-            .unwrap();
-        agree(&args!["gcc", "-Inowhere", "-o", "small", "small.c"], |command| {
-            let _ = std::fs::remove_file(place.path().join("small"));
-            command.current_dir(place.path());
-            long_path(command);
-        });
+        std::fs::write(
+            place.path().join("small.c"),
+            "#include <stdio.h>\nint main(void) { puts(\"\"); return 0; }\n",
+        )
+        .unwrap();
+        agree(
+            &args!["gcc", "-Inowhere", "-o", "small", "small.c"],
+            |command| {
+                let _ = std::fs::remove_file(place.path().join("small"));
+                command.current_dir(place.path());
+                long_path(command);
+            },
+        );
     }
 }
 
@@ -139,21 +186,38 @@ fn a_long_runpath_misses_what_strace_shows() {
     }
 }
 
-/// A program that needs a library which is in the last of many directories of its RUNPATH; every other one is there.
+/// A program that needs a library which is in the last of many directories of its RUNPATH; every
+/// other one is there.
 pub(super) fn with_runpath(place: &Path, dirs: usize) -> std::path::PathBuf {
     let dir = |n: usize| place.join(format!("lib{n:02}"));
-    (0..dirs).filter(|n| n % 2 == 1 || n + 1 == dirs).for_each(|n| std::fs::create_dir(dir(n)).unwrap());
+    (0..dirs)
+        .filter(|n| n % 2 == 1 || n + 1 == dirs)
+        .for_each(|n| std::fs::create_dir(dir(n)).unwrap());
     let last = dir(dirs - 1);
     let library = last.join("libfar.so");
-    compile("int far(void) { return 0; }\n", &library, &["-shared".into(), "-fPIC".into()]);
+    compile(
+        "int far(void) { return 0; }\n",
+        &library,
+        &["-shared".into(), "-fPIC".into()],
+    );
     let mut flags = vec![format!("-L{}", last.display()), "-lfar".to_owned()];
     flags.extend((0..dirs).map(|n| format!("-Wl,-rpath,{}", dir(n).display())));
     let source = "int far(void); int main(void) { return far(); }\n";
     let object = place.join("tool.o");
     std::fs::write(place.join("tool.c"), source).unwrap();
-    run(Command::new("gcc").arg("-c").arg("-o").arg(&object).arg(place.join("tool.c"))).exits(0);
+    run(Command::new("gcc")
+        .arg("-c")
+        .arg("-o")
+        .arg(&object)
+        .arg(place.join("tool.c")))
+    .exits(0);
     let tool = place.join("tool");
-    run(Command::new("gcc").arg("-o").arg(&tool).arg(&object).args(&flags)).exits(0);
+    run(Command::new("gcc")
+        .arg("-o")
+        .arg(&tool)
+        .arg(&object)
+        .args(&flags))
+    .exits(0);
     tool
 }
 

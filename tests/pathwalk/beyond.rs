@@ -27,20 +27,32 @@ fn every_method_and_number_of_threads_makes_the_same_look_ups() {
     let (_ground, root) = tree("-l 5 -f 1234");
     for method in ["stat", "statx", "access", "open", "dirfd"] {
         for threads in [1, 2, 3, 16] {
-            for (fail, wanted) in [("", [1234, 1234, 6170, 4936, 0]), ("-F", [1234, 0, 6170, 6170, 0])] {
+            for (fail, wanted) in [
+                ("", [1234, 1234, 6170, 4936, 0]),
+                ("-F", [1234, 0, 6170, 6170, 0]),
+            ] {
                 for latency in ["", "--latency"] {
-                    let flags = format!("-t {fail} {latency} -l 5 -f 1234 --method {method} -j {threads} --json");
+                    let flags = format!(
+                        "-t {fail} {latency} -l 5 -f 1234 --method {method} -j {threads} --json"
+                    );
                     let value = pathwalk(&flags, &root).exits(0).json();
                     let test = &value["result"]["test"];
                     assert_eq!(counts(&test["passes"][0]), wanted, "{flags}");
-                    assert_eq!((test["method"].as_str(), test["threads"].as_u64()), (Some(method), Some(threads)));
+                    assert_eq!(
+                        (test["method"].as_str(), test["threads"].as_u64()),
+                        (Some(method), Some(threads))
+                    );
                     let (gate, calls) = match method {
                         "statx" => ("statx", 6170),
                         "access" => ("faccessat", 6170),
                         "open" => ("openat", 6170),
                         _ => ("newfstatat", 6170),
                     };
-                    assert!(value["gates"][gate]["calls"].as_u64().unwrap() >= calls, "{flags}: {}", value["gates"]);
+                    assert!(
+                        value["gates"][gate]["calls"].as_u64().unwrap() >= calls,
+                        "{flags}: {}",
+                        value["gates"]
+                    );
                     assert_eq!(test["passes"][0]["latency"].is_null(), latency.is_empty());
                 }
             }
@@ -52,15 +64,22 @@ fn every_method_and_number_of_threads_makes_the_same_look_ups() {
 fn more_threads_than_files_or_none_at_all() {
     let (_ground, root) = tree("-l 2 -f 3");
     for (files, threads) in [(3, 64), (1, 2), (0, 1), (0, 4)] {
-        let value = pathwalk(&format!("-t -l 2 -f {files} -j {threads} --json"), &root).exits(0).json();
-        assert_eq!(counts(&value["result"]["test"]["passes"][0]), [files, files, 2 * files, files, 0]);
+        let value = pathwalk(&format!("-t -l 2 -f {files} -j {threads} --json"), &root)
+            .exits(0)
+            .json();
+        assert_eq!(
+            counts(&value["result"]["test"]["passes"][0]),
+            [files, files, 2 * files, files, 0]
+        );
     }
 }
 
 #[test]
 fn a_histogram_holds_every_look_up_once() {
     let (_ground, root) = tree("-l 3 -f 500");
-    let value = pathwalk("-t -l 3 -f 500 --latency -j 2 -C --repeat 2 --json", &root).exits(0).json();
+    let value = pathwalk("-t -l 3 -f 500 --latency -j 2 -C --repeat 2 --json", &root)
+        .exits(0)
+        .json();
     let test = &value["result"]["test"];
     assert_eq!(counts(&test["primed"]), [1, 1, 3, 2, 0]);
     assert_eq!(test["miss_share"].as_f64(), Some(2.0 / 3.0));
@@ -71,9 +90,21 @@ fn a_histogram_holds_every_look_up_once() {
             let latency = &pass["latency"][of];
             assert_eq!(latency["calls"].as_u64(), Some(calls));
             let buckets = latency["histogram"].as_array().unwrap();
-            assert_eq!(buckets.iter().map(|bucket| bucket["calls"].as_u64().unwrap()).sum::<u64>(), calls);
-            assert!(buckets.windows(2).all(|pair| pair[0]["to"].as_u64() < pair[1]["from"].as_u64()), "{latency}");
-            let steps = ["min", "p50", "p90", "p99", "p999", "max"].map(|field| latency[field].as_u64().unwrap());
+            assert_eq!(
+                buckets
+                    .iter()
+                    .map(|bucket| bucket["calls"].as_u64().unwrap())
+                    .sum::<u64>(),
+                calls
+            );
+            assert!(
+                buckets
+                    .windows(2)
+                    .all(|pair| pair[0]["to"].as_u64() < pair[1]["from"].as_u64()),
+                "{latency}"
+            );
+            let steps = ["min", "p50", "p90", "p99", "p999", "max"]
+                .map(|field| latency[field].as_u64().unwrap());
             assert!(steps.is_sorted() && steps[0] > 0, "{latency}");
         }
         let rate = pass["lookups_per_second"].as_f64().unwrap() * pass["seconds"].as_f64().unwrap();
@@ -87,8 +118,17 @@ fn a_run_as_json_has_all_parts_and_no_lines() {
     let root = ground.path().join("x");
     let value = pathwalk("-ctr -l 4 -f 7 --json", &root).exits(0).json();
     let result = &value["result"];
-    assert_eq!((result["created"]["objects"].as_u64(), result["removed"]["objects"].as_u64()), (Some(29), Some(29)));
-    assert_eq!((result["directories"].as_u64(), result["files"].as_u64()), (Some(4), Some(7)));
+    assert_eq!(
+        (
+            result["created"]["objects"].as_u64(),
+            result["removed"]["objects"].as_u64()
+        ),
+        (Some(29), Some(29))
+    );
+    assert_eq!(
+        (result["directories"].as_u64(), result["files"].as_u64()),
+        (Some(4), Some(7))
+    );
     assert_eq!(result["test"]["passes"][0]["ranks"], Value::Null);
     let value = pathwalk("-c -l 1 -f 1 --json", &root).exits(0).json();
     assert!(value["result"]["test"].is_null() && value["result"]["removed"].is_null());
@@ -100,21 +140,60 @@ fn the_lines_first_and_then_a_table() {
     for flags in ["--repeat 2", "-j 2", "--method open", "--latency", "-v"] {
         let ran = pathwalk(&format!("-t -l 3 -f 20 {flags}"), &root).exits(0);
         let lines = ran.lines();
-        let repeats = if flags.contains('2') && flags.contains("repeat") { 2 } else { 1 };
+        let repeats = if flags.contains('2') && flags.contains("repeat") {
+            2
+        } else {
+            1
+        };
         for line in &lines[..repeats] {
-            assert_eq!(untimed(line), ["pathwalk: Found 20/20 files in 3 directories"]);
+            assert_eq!(
+                untimed(line),
+                ["pathwalk: Found 20/20 files in 3 directories"]
+            );
         }
-        assert!(lines[repeats].is_empty() && lines[repeats + 1].trim_start().starts_with("SEARCH METHOD"), "{ran}");
+        assert!(
+            lines[repeats].is_empty()
+                && lines[repeats + 1].trim_start().starts_with("SEARCH METHOD"),
+            "{ran}"
+        );
         assert!(lines.iter().any(|line| line.contains("66.67 %")), "{ran}");
-        assert_eq!(lines.iter().any(|line| line.contains("99.9 %")), flags == "--latency", "{ran}");
-        assert_eq!(lines.iter().any(|line| line.contains("times as long as the second")), repeats == 2, "{ran}");
+        assert_eq!(
+            lines.iter().any(|line| line.contains("99.9 %")),
+            flags == "--latency",
+            "{ran}"
+        );
+        assert_eq!(
+            lines
+                .iter()
+                .any(|line| line.contains("times as long as the second")),
+            repeats == 2,
+            "{ran}"
+        );
     }
     let plots = crate::support::build::dir(ground.path().join("plots"));
     let flags = format!("-t -l 3 -f 20 --repeat 3 --plot {}", plots.display());
-    assert!(pathwalk(&flags, &root).exits(0).lines().iter().any(|line| line.contains("99.9 %")));
-    for name in ["pathwalk-latency-1", "pathwalk-latency-3", "pathwalk-searches"] {
-        assert!(fs::read_to_string(plots.join(format!("{name}.svg"))).unwrap().contains("</svg>"));
-        assert!(fs::read(plots.join(format!("{name}.png"))).unwrap().starts_with(b"\x89PNG"));
+    assert!(
+        pathwalk(&flags, &root)
+            .exits(0)
+            .lines()
+            .iter()
+            .any(|line| line.contains("99.9 %"))
+    );
+    for name in [
+        "pathwalk-latency-1",
+        "pathwalk-latency-3",
+        "pathwalk-searches",
+    ] {
+        assert!(
+            fs::read_to_string(plots.join(format!("{name}.svg")))
+                .unwrap()
+                .contains("</svg>")
+        );
+        assert!(
+            fs::read(plots.join(format!("{name}.png")))
+                .unwrap()
+                .starts_with(b"\x89PNG")
+        );
     }
 }
 
@@ -126,12 +205,20 @@ fn without_privilege_nothing_is_forgotten_and_that_is_said() {
             let root = ground.join("x");
             pathwalk("-c -l 3 -f 4", &root).exits(0);
             for cold in ["--cold", "--cold=host"] {
-                let mut command = program(&own, args!["pathwalk", "-t", "-l", "3", "-f", "4", cold, "--json", &root]);
+                let mut command = program(
+                    &own,
+                    args![
+                        "pathwalk", "-t", "-l", "3", "-f", "4", cold, "--json", &root
+                    ],
+                );
                 as_nobody(&mut command);
                 let ran = run(&mut command).exits(1);
                 assert!(ran.stderr.contains("nothing was forgotten"), "{ran}");
                 let value = ran.json();
-                assert!(value["result"]["test"]["forgot"]["what"].is_null(), "{value}");
+                assert!(
+                    value["result"]["test"]["forgot"]["what"].is_null(),
+                    "{value}"
+                );
                 assert_eq!(counts(&value["result"]["test"]["passes"][0])[1], 4);
             }
         });
@@ -144,10 +231,17 @@ struct Group(PathBuf);
 impl Group {
     fn new() -> Option<Group> {
         let v1 = Path::new("/sys/fs/cgroup/memory");
-        let top = if v1.join("memory.force_empty").exists() { v1 } else { Path::new("/sys/fs/cgroup") };
+        let top = if v1.join("memory.force_empty").exists() {
+            v1
+        } else {
+            Path::new("/sys/fs/cgroup")
+        };
         let group = Group(top.join(format!("fathom-test-pathwalk-{}", std::process::id())));
         fs::create_dir(&group.0).ok()?;
-        ["memory.force_empty", "memory.reclaim"].iter().any(|file| group.0.join(file).exists()).then_some(group)
+        ["memory.force_empty", "memory.reclaim"]
+            .iter()
+            .any(|file| group.0.join(file).exists())
+            .then_some(group)
     }
 }
 
@@ -171,11 +265,15 @@ fn a_group_of_its_own_forgets() {
         };
         let ground = tempfile::tempdir().unwrap();
         let mut shell = Command::new("sh");
-        let script =
-            "echo $$ > \"$1/cgroup.procs\" && exec \"$0\" pathwalk -ctr -l 3 -f 500 --repeat 2 --cold --json \"$2\"";
-        shell.args(["-c", script, env!("CARGO_BIN_EXE_fathom")]).args(args![&group.0, ground.path().join("x")]);
+        let script = "echo $$ > \"$1/cgroup.procs\" && exec \"$0\" pathwalk -ctr -l 3 -f 500 --repeat 2 --cold --json \"$2\"";
+        shell
+            .args(["-c", script, env!("CARGO_BIN_EXE_fathom")])
+            .args(args![&group.0, ground.path().join("x")]);
         let value = run(&mut shell).exits(0).json();
-        assert!(value["result"]["test"]["forgot"]["what"].is_string(), "{value}");
+        assert!(
+            value["result"]["test"]["forgot"]["what"].is_string(),
+            "{value}"
+        );
         assert_eq!(value["gates"]["syncfs"]["calls"], 1);
     }
 }

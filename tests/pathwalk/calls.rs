@@ -13,7 +13,12 @@ use crate::support::{Need, require, run};
 /// The look-ups in a tree, in turn: the call, the path and the result.
 fn look_ups(program: &[&str], flags: &[&str], root: &Path, log: &Path) -> Vec<String> {
     let mut strace = Command::new("strace");
-    strace.args(["-s", "4096", "-e", "trace=%file", "-o"]).arg(log).args(program).args(flags).arg(root);
+    strace
+        .args(["-s", "4096", "-e", "trace=%file", "-o"])
+        .arg(log)
+        .args(program)
+        .args(flags)
+        .arg(root);
     run(&mut strace).exits(0);
     let start = format!("\"{}/", root.display());
     let said = fs::read_to_string(log).unwrap();
@@ -23,7 +28,10 @@ fn look_ups(program: &[&str], flags: &[&str], root: &Path, log: &Path) -> Vec<St
         let (_, flags) = answer.rsplit_once(", ").unwrap();
         format!("{call} {flags}")
     };
-    said.lines().filter(|line| line.contains(&start)).map(line).collect()
+    said.lines()
+        .filter(|line| line.contains(&start))
+        .map(line)
+        .collect()
 }
 
 #[test]
@@ -38,7 +46,10 @@ fn the_same_look_ups_in_the_same_order_as_the_reference() {
             let flags = [flags, &["-l", "4", "-f", "12"]].concat();
             let looked = look_ups(&ours, &flags, &root, &log);
             assert_eq!(looked, look_ups(&theirs, &flags, &root, &log), "{flags:?}");
-            assert_eq!(looked.len(), 4 * if flags[0].contains('C') { 13 } else { 12 });
+            assert_eq!(
+                looked.len(),
+                4 * if flags[0].contains('C') { 13 } else { 12 }
+            );
         }
     }
 }
@@ -48,11 +59,21 @@ fn strace_counts_the_same_and_just_the_look_ups() {
     if require(&[Need::Program("strace")]) {
         let ground = tempfile::tempdir().unwrap();
         let (root, log) = (ground.path().join("x"), ground.path().join("log"));
-        for part in
-            ["-c", "-t", "-tF", "-tC", "-t -j2", "-t --method=statx", "-t --method=access", "-t --method=open", "-r"]
-        {
+        for part in [
+            "-c",
+            "-t",
+            "-tF",
+            "-tC",
+            "-t -j2",
+            "-t --method=statx",
+            "-t --method=access",
+            "-t --method=open",
+            "-r",
+        ] {
             let flags = part.split_whitespace().map(Into::into);
-            let all = args!["pathwalk", "-l", "4", "-f", "25", "--json", &root].into_iter().chain(flags);
+            let all = args!["pathwalk", "-l", "4", "-f", "25", "--json", &root]
+                .into_iter()
+                .chain(flags);
             let traced = less_start(&log, all);
             agree(&traced.ran.exits(0).json()["gates"], &traced.counts, part);
             let wanted = match part {
@@ -61,16 +82,25 @@ fn strace_counts_the_same_and_just_the_look_ups() {
                 "-tC" => ("newfstatat", (104, 78)),
                 "-t --method=statx" => ("statx", (100, 75)),
                 "-t --method=access" => ("faccessat", (100, 75)),
-                // One for ROOT, and one for each directory: whether they are there, once the search is over.
+                // One for ROOT, and one for each directory: whether they are there, once the search
+                // is over.
                 "-t --method=open" => ("openat", (105, 75)),
                 _ => ("newfstatat", (100, 75)),
             };
             assert_eq!(traced.counts[wanted.0], wanted.1, "{part}");
         }
         pathwalk("-c -l 4 -f 25", &root).exits(0);
-        let traced =
-            less_start(&log, args!["pathwalk", "-t", "-l", "4", "-f", "25", "--method", "dirfd", "--json", &root]);
-        agree(&traced.ran.exits(0).json()["gates"], &traced.counts, "dirfd");
+        let traced = less_start(
+            &log,
+            args![
+                "pathwalk", "-t", "-l", "4", "-f", "25", "--method", "dirfd", "--json", &root
+            ],
+        );
+        agree(
+            &traced.ran.exits(0).json()["gates"],
+            &traced.counts,
+            "dirfd",
+        );
         assert_eq!(traced.counts["newfstatat"], (100, 75));
     }
 }
@@ -82,11 +112,17 @@ fn nothing_else_grows_with_the_files() {
         let ground = tempfile::tempdir().unwrap();
         let (root, log) = (ground.path().join("x"), ground.path().join("log"));
         pathwalk("-c -l 3 -f 4000", &root).exits(0);
-        let count = |files: &str| less_start(&log, args!["pathwalk", "-t", "-l", "3", "-f", files, &root]).counts;
+        let count = |files: &str| {
+            less_start(&log, args!["pathwalk", "-t", "-l", "3", "-f", files, &root]).counts
+        };
         let (few, many) = (count("10"), count("4000"));
         for (name, (calls, errors)) in many {
             let (before, failed) = few.get(&name).copied().unwrap_or_default();
-            let grown = if name == "newfstatat" { (3 * 3990, 2 * 3990) } else { (0, 0) };
+            let grown = if name == "newfstatat" {
+                (3 * 3990, 2 * 3990)
+            } else {
+                (0, 0)
+            };
             assert_eq!((calls - before, errors - failed), grown, "{name}");
         }
     }

@@ -8,7 +8,16 @@ use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// Directories and files; with 1 and 0 of them, and with numbers that grow by a digit.
-const SHAPES: [(u32, u32); 8] = [(1, 1), (1, 0), (16, 10), (3, 0), (5, 101), (1, 1001), (1, 12), (11, 3)];
+const SHAPES: [(u32, u32); 8] = [
+    (1, 1),
+    (1, 0),
+    (16, 10),
+    (3, 0),
+    (5, 101),
+    (1, 1001),
+    (1, 12),
+    (11, 3),
+];
 
 #[test]
 fn the_lines_are_those_of_the_paper() {
@@ -40,8 +49,15 @@ fn each_runs_on_the_others_trees() {
         for (length, files) in SHAPES {
             let flags = |parts: &str| format!("{parts} -l {length} -f {files}");
             let same = |parts: &str, ours_on, theirs_on| {
-                let (a, b) = (pathwalk(&flags(parts), ours_on), by_reference(&flags(parts), theirs_on).exits(0));
-                assert_eq!(untimed(&a.lines().join("\n")), untimed(&b.stderr), "{parts} {length} {files}");
+                let (a, b) = (
+                    pathwalk(&flags(parts), ours_on),
+                    by_reference(&flags(parts), theirs_on).exits(0),
+                );
+                assert_eq!(
+                    untimed(&a.lines().join("\n")),
+                    untimed(&b.stderr),
+                    "{parts} {length} {files}"
+                );
                 a.exits(0);
             };
             same("-c", &ours, &theirs);
@@ -67,7 +83,10 @@ fn priming_an_empty_tree_finds_nothing() {
     let lines = untimed(&ran.lines().join("\n"));
     assert_eq!(
         lines[1..3],
-        ["pathwalk: Found 0/1 files in 2 directories", "pathwalk: Found 0/0 files in 2 directories"]
+        [
+            "pathwalk: Found 0/1 files in 2 directories",
+            "pathwalk: Found 0/0 files in 2 directories"
+        ]
     );
 }
 
@@ -75,11 +94,30 @@ fn priming_an_empty_tree_finds_nothing() {
 fn options_as_getopt_takes_them() {
     let ground = tempfile::tempdir().unwrap();
     let root = ground.path().join("x");
-    let wanted = ["pathwalk: Created 13 objects", "pathwalk: Found 1/1 files in 3 directories"];
+    let wanted = [
+        "pathwalk: Created 13 objects",
+        "pathwalk: Found 1/1 files in 3 directories",
+    ];
     for options in [
         &["-ctrC", "-l3", "-f4"][..],
-        &["--create", "--test", "--remove", "--primecache", "--length=3", "--files", "4"],
-        &["--cre", "--te", "--rem", "--cacheonly", "--len", "3", "--fil=4"],
+        &[
+            "--create",
+            "--test",
+            "--remove",
+            "--primecache",
+            "--length=3",
+            "--files",
+            "4",
+        ],
+        &[
+            "--cre",
+            "--te",
+            "--rem",
+            "--cacheonly",
+            "--len",
+            "3",
+            "--fil=4",
+        ],
         &["-ctr", "-C", "-c", "-l7", "-f", "9", "-l", "3", "--files=4"],
     ] {
         for first in [true, false] {
@@ -97,14 +135,25 @@ fn permissions_are_less_the_umask() {
         let ground = tempfile::tempdir().unwrap();
         let by = |what: &str, root: &std::path::Path| {
             let mut shell = std::process::Command::new("sh");
-            shell.args(["-c", "umask 027; exec \"$0\" \"$@\""]).args(what.split_whitespace());
+            shell
+                .args(["-c", "umask 027; exec \"$0\" \"$@\""])
+                .args(what.split_whitespace());
             run(shell.args(["-c", "-l", "2", "-f", "2"]).arg(root)).exits(0);
             listing(root)
         };
-        let ours = by(&format!("{} pathwalk", env!("CARGO_BIN_EXE_fathom")), &ground.path().join("ours"));
-        let theirs = by(&super::reference::reference().display().to_string(), &ground.path().join("theirs"));
+        let ours = by(
+            &format!("{} pathwalk", env!("CARGO_BIN_EXE_fathom")),
+            &ground.path().join("ours"),
+        );
+        let theirs = by(
+            &super::reference::reference().display().to_string(),
+            &ground.path().join("theirs"),
+        );
         assert_eq!(ours, theirs);
-        assert!(ours[0].ends_with(" 40750 0") && ours.iter().any(|line| line.ends_with(" 100640 0")), "{ours:?}");
+        assert!(
+            ours[0].ends_with(" 40750 0") && ours.iter().any(|line| line.ends_with(" 100640 0")),
+            "{ours:?}"
+        );
     }
 }
 
@@ -115,13 +164,34 @@ fn roots_of_any_name() {
     for name in crate::support::build::odd_names() {
         let root = ground.path().join(std::ffi::OsStr::from_bytes(&name));
         let ran = pathwalk("-ctr -l 2 -f 3 --json", &root).exits(0);
-        assert_eq!(crate::support::run::path(&ran.json()["result"], "root"), root);
-        assert_eq!(untimed(&pathwalk("-ctr -l 2 -f 3", &root).exits(0).lines().join("\n")).len(), 3);
+        assert_eq!(
+            crate::support::run::path(&ran.json()["result"], "root"),
+            root
+        );
+        assert_eq!(
+            untimed(
+                &pathwalk("-ctr -l 2 -f 3", &root)
+                    .exits(0)
+                    .lines()
+                    .join("\n")
+            )
+            .len(),
+            3
+        );
         assert!(fs::symlink_metadata(&root).is_err());
     }
     // A name that begins with a dash, with slashes behind it, as seen from here.
     for root in ["-r", "./x/", "x//"] {
         let mut command = fathom(["pathwalk", "-ctr", "-l", "1", "-f", "1", "--", root]);
-        assert_eq!(untimed(&run(command.current_dir(ground.path())).exits(0).lines().join("\n")).len(), 3);
+        assert_eq!(
+            untimed(
+                &run(command.current_dir(ground.path()))
+                    .exits(0)
+                    .lines()
+                    .join("\n")
+            )
+            .len(),
+            3
+        );
     }
 }

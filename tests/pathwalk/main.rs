@@ -1,7 +1,12 @@
-//! End-to-end tests of `fathom pathwalk`: against a reference that does what LLNL's program does, call by call; and where it goes
-//! further, against what must hold. Nothing here depends on how fast the machine is.
+//! End-to-end tests of `fathom pathwalk`: against a reference that does what LLNL's program does,
+//! call by call; and where it goes further, against what must hold. Nothing here depends on how
+//! fast the machine is.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests build and check past the gate"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -24,7 +29,12 @@ use support::{fathom, run};
 /// Runs `fathom pathwalk` on a tree, with flags that are separated by blanks.
 fn pathwalk(flags: &str, root: &Path) -> Ran {
     let flags = flags.split_whitespace().map(OsString::from);
-    run(&mut fathom(args!["pathwalk"].into_iter().chain(flags).chain(args!["--", root])))
+    run(&mut fathom(
+        args!["pathwalk"]
+            .into_iter()
+            .chain(flags)
+            .chain(args!["--", root]),
+    ))
 }
 
 /// Every name in a tree, with its type, permissions and size.
@@ -37,7 +47,11 @@ fn listing(root: &Path) -> Vec<String> {
         let name = path.strip_prefix(root).unwrap().display().to_string();
         names.push(format!("{name} {:o} {size}", seen.permissions().mode()));
         if seen.is_dir() {
-            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            open.extend(
+                fs::read_dir(&path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            );
         }
     }
     names.sort();
@@ -47,10 +61,17 @@ fn listing(root: &Path) -> Vec<String> {
 /// The lines of the benchmark, without the times, which must have the right form.
 fn untimed(text: &str) -> Vec<String> {
     let line = |line: &str| {
-        let (what, took) = line.rsplit_once(" in ").unwrap_or_else(|| panic!("no time: {line}"));
-        let (whole, part) =
-            took.strip_suffix('s').and_then(|took| took.split_once('.')).unwrap_or_else(|| panic!("{line}"));
-        assert!(part.len() == 3 && [whole, part].iter().all(|d| d.parse::<u32>().is_ok()), "{line}");
+        let (what, took) = line
+            .rsplit_once(" in ")
+            .unwrap_or_else(|| panic!("no time: {line}"));
+        let (whole, part) = took
+            .strip_suffix('s')
+            .and_then(|took| took.split_once('.'))
+            .unwrap_or_else(|| panic!("{line}"));
+        assert!(
+            part.len() == 3 && [whole, part].iter().all(|d| d.parse::<u32>().is_ok()),
+            "{line}"
+        );
         what.to_owned()
     };
     text.lines().map(line).collect()

@@ -1,6 +1,10 @@
 //! `fathom pathwalk` by the ranks of an MPI job: built and run only with the feature `mpi`.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests build and check past the gate"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -26,17 +30,31 @@ fn ranks(many: usize, flags: &str, root: &Path) -> Ran {
     if rustix::process::geteuid().is_root() {
         command.arg("--allow-run-as-root");
     }
-    command.args(["--oversubscribe", "-np", &many.to_string(), env!("CARGO_BIN_EXE_fathom"), "pathwalk"]);
-    run(command.args(flags.split_whitespace()).arg(root).env("LC_ALL", "C.UTF-8"))
+    command.args([
+        "--oversubscribe",
+        "-np",
+        &many.to_string(),
+        env!("CARGO_BIN_EXE_fathom"),
+        "pathwalk",
+    ]);
+    run(command
+        .args(flags.split_whitespace())
+        .arg(root)
+        .env("LC_ALL", "C.UTF-8"))
 }
 
 fn alone(flags: &str, root: &Path) -> Ran {
     let flags = flags.split_whitespace().map(OsString::from);
-    run(&mut fathom(args!["pathwalk", root].into_iter().chain(flags)))
+    run(&mut fathom(
+        args!["pathwalk", root].into_iter().chain(flags),
+    ))
 }
 
 fn entries(root: &Path) -> usize {
-    fs::read_dir(root).unwrap().map(|d| 1 + fs::read_dir(d.unwrap().path()).unwrap().count()).sum()
+    fs::read_dir(root)
+        .unwrap()
+        .map(|d| 1 + fs::read_dir(d.unwrap().path()).unwrap().count())
+        .sum()
 }
 
 #[test]
@@ -49,30 +67,58 @@ fn all_ranks_search_and_the_work_of_making_is_split() {
             for (length, files) in [(16, 50), (1, 10), (3, 0)] {
                 let shape = format!("-l {length} -f {files}");
                 let made = ranks(many, &format!("-c {shape}"), &root).exits(0);
-                assert!(made.lines()[0].starts_with(&format!("pathwalk: Created {} objects in ", length * files + 1)));
+                assert!(made.lines()[0].starts_with(&format!(
+                    "pathwalk: Created {} objects in ",
+                    length * files + 1
+                )));
                 assert_eq!(entries(&root), length * (files + 1));
-                let value = ranks(many, &format!("-t -C {shape} -j 2 --latency --json"), &root).exits(0).json();
+                let value = ranks(many, &format!("-t -C {shape} -j 2 --latency --json"), &root)
+                    .exits(0)
+                    .json();
                 let test = &value["result"]["test"];
                 assert_eq!(test["ranks"], many);
                 let pass = &test["passes"][0];
                 let total = |field: &str| pass[field].as_u64().unwrap() as usize;
-                assert_eq!((total("files"), total("found")), (many * files, many * files));
-                assert_eq!((total("lookups"), total("misses")), (many * files * length, many * files * (length - 1)));
-                assert_eq!(pass["latency"]["all"]["calls"].as_u64().unwrap() as usize, many * files * length);
+                assert_eq!(
+                    (total("files"), total("found")),
+                    (many * files, many * files)
+                );
+                assert_eq!(
+                    (total("lookups"), total("misses")),
+                    (many * files * length, many * files * (length - 1))
+                );
+                assert_eq!(
+                    pass["latency"]["all"]["calls"].as_u64().unwrap() as usize,
+                    many * files * length
+                );
                 of_each(pass, many, files, length);
                 let said = ranks(many, &format!("-t {shape}"), &root).exits(0);
-                let line = format!("pathwalk: Found {0}/{0} files in {length} directories in ", many * files);
+                let line = format!(
+                    "pathwalk: Found {0}/{0} files in {length} directories in ",
+                    many * files
+                );
                 assert!(said.lines()[0].starts_with(&line), "{said}");
-                assert_eq!(said.lines().iter().filter(|line| line.starts_with("pathwalk:")).count(), 1, "{said}");
-                assert!(said.lines().iter().any(|line| line.contains("RANKS")), "{said}");
+                assert_eq!(
+                    said.lines()
+                        .iter()
+                        .filter(|line| line.starts_with("pathwalk:"))
+                        .count(),
+                    1,
+                    "{said}"
+                );
+                assert!(
+                    said.lines().iter().any(|line| line.contains("RANKS")),
+                    "{said}"
+                );
                 // One process finds the tree as it would have made it, and the other way round.
                 alone(&format!("-t {shape}"), &root).exits(0);
                 alone(&format!("-r {shape}"), &root).exits(0);
                 alone(&format!("-c {shape}"), &root).exits(0);
                 let removed = ranks(many, &format!("-r {shape}"), &root).exits(0);
-                assert!(
-                    removed.lines()[0].starts_with(&format!("pathwalk: Removed {} objects in ", length * files + 1))
-                );
+                assert!(removed.lines()[0].starts_with(&format!(
+                    "pathwalk: Removed {} objects in ",
+                    length * files + 1
+                )));
                 assert!(!root.exists());
             }
         }
@@ -90,12 +136,18 @@ fn of_each(pass: &Value, many: usize, files: usize, length: usize) {
             (Some(files as u64), Some((files * length) as u64))
         );
     }
-    let seconds: Vec<f64> = each.iter().map(|rank| rank["seconds"].as_f64().unwrap()).collect();
+    let seconds: Vec<f64> = each
+        .iter()
+        .map(|rank| rank["seconds"].as_f64().unwrap())
+        .collect();
     let stats = |field: &str| ranks["seconds"][field].as_f64().unwrap();
     let sum: f64 = seconds.iter().sum();
     assert!((stats("mean") - sum / many as f64).abs() < 1e-9);
     assert_eq!(stats("max"), seconds.iter().copied().fold(0.0, f64::max));
-    assert_eq!(stats("min"), seconds.iter().copied().fold(f64::MAX, f64::min));
+    assert_eq!(
+        stats("min"),
+        seconds.iter().copied().fold(f64::MAX, f64::min)
+    );
     assert_eq!(pass["seconds"].as_f64(), Some(stats("max")));
 }
 
@@ -106,16 +158,25 @@ fn one_failure_is_one_line_and_the_end_of_all() {
         let root = ground.path().join("x");
         let once = |ran: &Ran, words: &str| {
             assert_ne!(ran.code(), 0, "{ran}");
-            let said = ran.stderr.lines().filter(|line| line.starts_with("fathom: "));
+            let said = ran
+                .stderr
+                .lines()
+                .filter(|line| line.starts_with("fathom: "));
             assert_eq!(said.collect::<Vec<_>>().len(), 1, "{ran}");
-            assert!(ran.stderr.contains(words) && ran.stdout.is_empty(), "no {words}: {ran}");
+            assert!(
+                ran.stderr.contains(words) && ran.stdout.is_empty(),
+                "no {words}: {ran}"
+            );
         };
         once(&ranks(4, "-t", &root), "make it first, with -c");
         once(&ranks(4, "-r", &root), "nothing to remove");
         alone("-c -l 6 -f 5", &root).exits(0);
         once(&ranks(4, "-c", &root), "File exists");
         once(&ranks(4, "-t -l 6 -f 6", &root), "5.5");
-        once(&ranks(4, "-t --plot /no/such/directory", &root), "/no/such/directory");
+        once(
+            &ranks(4, "-t --plot /no/such/directory", &root),
+            "/no/such/directory",
+        );
         // Of what is foreign, rank 0 tells, whichever rank has found it.
         fs::write(root.join("1/mine"), "").unwrap();
         fs::write(root.join("2/2.2"), "x").unwrap();
@@ -124,7 +185,11 @@ fn one_failure_is_one_line_and_the_end_of_all() {
         support::schema::check(&value);
         assert_eq!(value["warnings"].as_array().unwrap().len(), 2, "{ran}");
         let removed = &value["result"]["removed"];
-        assert_eq!((removed["objects"].as_u64(), removed["left"].as_u64()), (Some(29), Some(2)), "{ran}");
+        assert_eq!(
+            (removed["objects"].as_u64(), removed["left"].as_u64()),
+            (Some(29), Some(2)),
+            "{ran}"
+        );
         assert!(root.join("1/mine").exists() && root.join("2/2.2").exists());
     }
 }

@@ -10,9 +10,15 @@ use crate::support::run::{Ran, program};
 
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     // Two test runs at once must not write the same file.
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pathwalk-{}", std::process::id()));
+    let program =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("pathwalk-{}", std::process::id()));
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/pathwalk/reference.c");
-    tool(Command::new("cc").args(["-O2", "-Wall", "-Werror", "-o"]).arg(&program).arg(source));
+    tool(
+        Command::new("cc")
+            .args(["-O2", "-Wall", "-Werror", "-o"])
+            .arg(&program)
+            .arg(source),
+    );
     program
 });
 

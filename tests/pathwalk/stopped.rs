@@ -13,15 +13,24 @@ use crate::support::build::tmpfs;
 use crate::support::run::args;
 use crate::support::{Need, fathom, in_namespace, require};
 
-/// Starts a run, waits until `ready`, sends it a signal, and waits for its end, which must be by that signal. Gives what it said.
+/// Starts a run, waits until `ready`, sends it a signal, and waits for its end, which must be by
+/// that signal. Gives what it said.
 fn stop(flags: &str, root: &Path, signal: Signal, ready: impl Fn() -> bool) -> String {
     stop_or_not(flags, root, signal, ready).unwrap_or_else(|| panic!("{flags}: it had ended"))
 }
 
 /// The same, but `None` if it had done all it was to do before the signal came.
-fn stop_or_not(flags: &str, root: &Path, signal: Signal, ready: impl Fn() -> bool) -> Option<String> {
+fn stop_or_not(
+    flags: &str,
+    root: &Path,
+    signal: Signal,
+    ready: impl Fn() -> bool,
+) -> Option<String> {
     let mut command = fathom(args!["pathwalk", root]);
-    command.args(flags.split_whitespace()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .args(flags.split_whitespace())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     if !until(&mut child, ready) {
         return None;
@@ -29,7 +38,10 @@ fn stop_or_not(flags: &str, root: &Path, signal: Signal, ready: impl Fn() -> boo
     kill_process(Pid::from_child(&child), signal).unwrap();
     let started = Instant::now();
     let status = child.wait().unwrap();
-    assert!(started.elapsed() < Duration::from_secs(30), "{flags}: {signal:?} was not heeded");
+    assert!(
+        started.elapsed() < Duration::from_secs(30),
+        "{flags}: {signal:?} was not heeded"
+    );
     if status.success() {
         return None;
     }
@@ -44,7 +56,10 @@ fn until(child: &mut Child, ready: impl Fn() -> bool) -> bool {
         if child.try_wait().unwrap().is_some() {
             return false;
         }
-        assert!(started.elapsed() < Duration::from_secs(30), "it does not begin");
+        assert!(
+            started.elapsed() < Duration::from_secs(30),
+            "it does not begin"
+        );
         std::thread::sleep(Duration::from_millis(1));
     }
     true
@@ -56,7 +71,10 @@ fn a_tree_that_is_being_made_goes() {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("at")).join("x");
             for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-                for (flags, file) in [("-c -l 4 -f 20000", "0/0.500"), ("-ctr -l 4 -f 20000", "1/1.500")] {
+                for (flags, file) in [
+                    ("-c -l 4 -f 20000", "0/0.500"),
+                    ("-ctr -l 4 -f 20000", "1/1.500"),
+                ] {
                     let early = || {
                         let said = stop_or_not(flags, &root, signal, || root.join(file).exists());
                         // On a busy machine it may have been made before this process saw it begin.
@@ -67,7 +85,10 @@ fn a_tree_that_is_being_made_goes() {
                     };
                     let said = (0..20).find_map(|_| early()).unwrap();
                     assert!(!root.exists(), "{flags}");
-                    assert!(said.ends_with("x': interrupted; nothing of the tree is left\n"), "{said}");
+                    assert!(
+                        said.ends_with("x': interrupted; nothing of the tree is left\n"),
+                        "{said}"
+                    );
                 }
             }
         });
@@ -81,9 +102,17 @@ fn a_tree_that_is_made_for_one_run_goes_with_it() {
             let root = tmpfs(ground.join("at")).join("x");
             let whole = || root.join("3/3.499").exists();
             for more in ["", "-j 2", "--latency"] {
-                let said = stop(&format!("-ctr -l 4 -f 500 --repeat 10000 {more}"), &root, Signal::INT, whole);
+                let said = stop(
+                    &format!("-ctr -l 4 -f 500 --repeat 10000 {more}"),
+                    &root,
+                    Signal::INT,
+                    whole,
+                );
                 assert!(!root.exists(), "{more}");
-                assert_eq!(said, format!("fathom: cannot search '{}': interrupted\n", root.display()));
+                assert_eq!(
+                    said,
+                    format!("fathom: cannot search '{}': interrupted\n", root.display())
+                );
             }
             // Without -r it is not for one run, and whole.
             stop("-ct -l 4 -f 500 --repeat 10000", &root, Signal::INT, || {
@@ -107,8 +136,13 @@ fn a_removal_that_is_stopped_can_go_on() {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("at")).join("x");
             pathwalk("-c -l 4 -f 20000", &root).exits(0);
-            let said = stop("-r -l 4 -f 20000", &root, Signal::INT, || !root.join("0/0.0").exists());
-            assert!(said.contains("interrupted; ") && said.ends_with(" files were removed before\n"), "{said}");
+            let said = stop("-r -l 4 -f 20000", &root, Signal::INT, || {
+                !root.join("0/0.0").exists()
+            });
+            assert!(
+                said.contains("interrupted; ") && said.ends_with(" files were removed before\n"),
+                "{said}"
+            );
             assert!(root.join("3/3.19999").exists());
             let ran = pathwalk("-r -l 4 -f 20000", &root).exits(1);
             assert!(ran.stderr.contains("were not there"), "{ran}");

@@ -22,9 +22,17 @@ fn warned(ran: &Ran, root: &Path) -> Vec<String> {
     let value = ran.json();
     let about = |warning| {
         let path = crate::support::run::path(warning, "path");
-        path.strip_prefix(root).unwrap_or(&path).display().to_string()
+        path.strip_prefix(root)
+            .unwrap_or(&path)
+            .display()
+            .to_string()
     };
-    let mut about: Vec<String> = value["warnings"].as_array().unwrap().iter().map(about).collect();
+    let mut about: Vec<String> = value["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(about)
+        .collect();
     about.sort();
     about
 }
@@ -42,7 +50,15 @@ fn bad_command_lines_are_refused() {
         &["pathwalk", "-t", "-f", "many", "/tmp/x"],
         &["pathwalk", "-t", "-f", "18446744073709551616", "/tmp/x"],
         &["pathwalk", "-t", "-f", "18446744073709551615", "/tmp/x"],
-        &["pathwalk", "-t", "-l", "18446744073709551615", "-f", "0", "/tmp/x"],
+        &[
+            "pathwalk",
+            "-t",
+            "-l",
+            "18446744073709551615",
+            "-f",
+            "0",
+            "/tmp/x",
+        ],
         &["pathwalk", "-t", "-j", "0", "/tmp/x"],
         &["pathwalk", "-t", "--repeat", "0", "/tmp/x"],
         &["pathwalk", "-t", "--method", "magic", "/tmp/x"],
@@ -58,7 +74,10 @@ fn bad_command_lines_are_refused() {
 #[test]
 fn a_root_that_is_there_is_not_touched() {
     let ground = tempfile::tempdir().unwrap();
-    let (plain, full) = (file(ground.path().join("plain"), 3), dir(ground.path().join("full")));
+    let (plain, full) = (
+        file(ground.path().join("plain"), 3),
+        dir(ground.path().join("full")),
+    );
     let (link, dead) = (ground.path().join("link"), ground.path().join("dead"));
     file(full.join("0/0.0"), 3);
     symlink("full", &link).unwrap();
@@ -68,7 +87,10 @@ fn a_root_that_is_there_is_not_touched() {
         refused(pathwalk("-c -l 2 -f 2", root), "File exists");
         refused(pathwalk("-ctr -l 2 -f 2", root), "File exists");
     }
-    refused(pathwalk("-c", &ground.path().join("no/such")), "must be there");
+    refused(
+        pathwalk("-c", &ground.path().join("no/such")),
+        "must be there",
+    );
     refused(pathwalk("-c", &plain.join("x")), "Not a directory");
     assert_eq!(listing(ground.path()), before);
 }
@@ -77,7 +99,15 @@ fn a_root_that_is_there_is_not_touched() {
 fn a_root_that_is_missing() {
     let ground = tempfile::tempdir().unwrap();
     let root = ground.path().join("x");
-    for test in ["-t", "-t -F", "-t -C", "-t -j 2", "-t --method dirfd", "-t --repeat 3 --json", "-t -f 99999999999"] {
+    for test in [
+        "-t",
+        "-t -F",
+        "-t -C",
+        "-t -j 2",
+        "-t --method dirfd",
+        "-t --repeat 3 --json",
+        "-t -f 99999999999",
+    ] {
         refused(pathwalk(test, &root), "make it first, with -c");
     }
     refused(pathwalk("-t -f 0", &root), "make it first");
@@ -94,7 +124,10 @@ fn a_tree_of_another_shape() {
     let root = ground.path().join("x");
     pathwalk("-c -l 4 -f 10", &root).exits(0);
     refused(pathwalk("-t -l 4 -f 11", &root), "x/3/3.10': No such file");
-    refused(pathwalk("-t -l 4 -f 99999999999999", &root), "-f 99999999999999?");
+    refused(
+        pathwalk("-t -l 4 -f 99999999999999", &root),
+        "-f 99999999999999?",
+    );
     refused(pathwalk("-t -l 4 -f 11 -j 3", &root), "3.10");
     refused(pathwalk("-t -l 5 -f 1", &root), "x/4/4.0");
     refused(pathwalk("-t -l 5 -f 1 --method dirfd", &root), "x/4'");
@@ -105,7 +138,10 @@ fn a_tree_of_another_shape() {
     fs::remove_dir_all(root.join("1")).unwrap();
     let ran = pathwalk("-t -l 4 -f 10", &root).exits(1);
     assert!(ran.stderr.contains("1 of the 4 directories"), "{ran}");
-    assert_eq!(untimed(&ran.lines().join("\n")), ["pathwalk: Found 10/10 files in 4 directories"]);
+    assert_eq!(
+        untimed(&ran.lines().join("\n")),
+        ["pathwalk: Found 10/10 files in 4 directories"]
+    );
     // What is found too early is no search of all directories.
     file(root.join("2/3.5"), 0);
     refused(pathwalk("-t -l 4 -f 10", &root), "x/2/3.5");
@@ -135,19 +171,46 @@ fn what_is_foreign_stays() {
     assert_eq!(warned(&ran, &root), ["", "0", "2", "3", "4"]);
     // Of 30 files five were behind the link, and three are no more what -c has made.
     let removed = &ran.json()["result"]["removed"];
-    assert_eq!((removed["objects"].as_u64(), removed["left"].as_u64()), (Some(22), Some(7)), "{ran}");
-    let left: Vec<String> = listing(&root).iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(
+        (removed["objects"].as_u64(), removed["left"].as_u64()),
+        (Some(22), Some(7)),
+        "{ran}"
+    );
+    let left: Vec<String> = listing(&root)
+        .iter()
+        .map(|line| line.split(' ').next().unwrap().to_owned())
+        .collect();
     assert_eq!(
         left,
-        ["", "0", "0/0.01", "0/0.5", "1", "2", "2/2.3", "3", "3/3.1", "3/3.1/deep", "4", "4/4.2", "notes"]
+        [
+            "",
+            "0",
+            "0/0.01",
+            "0/0.5",
+            "1",
+            "2",
+            "2/2.3",
+            "3",
+            "3/3.1",
+            "3/3.1/deep",
+            "4",
+            "4/4.2",
+            "notes"
+        ]
     );
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 2);
     let again = pathwalk("-r -l 6 -f 5", &root).exits(1);
-    assert!(again.lines()[0].starts_with("pathwalk: Removed 0 objects in "), "{again}");
+    assert!(
+        again.lines()[0].starts_with("pathwalk: Removed 0 objects in "),
+        "{again}"
+    );
     assert!(again.stderr.contains("such as 'notes'"), "{again}");
     // The names of the benchmark in a directory that is nothing of its own.
     let ran = pathwalk("-r", &outside).exits(1);
-    assert!(ran.lines()[0].starts_with("pathwalk: Removed 0 objects in "), "{ran}");
+    assert!(
+        ran.lines()[0].starts_with("pathwalk: Removed 0 objects in "),
+        "{ran}"
+    );
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 2);
 }
 
@@ -159,7 +222,10 @@ fn a_link_to_the_root_is_not_the_root() {
     symlink(&root, &link).unwrap();
     let before = listing(&root);
     refused(pathwalk("-r -l 2 -f 2", &link), "no symlink");
-    refused(pathwalk("-r -l 2 -f 2", &ground.path().join("link/")), "no symlink");
+    refused(
+        pathwalk("-r -l 2 -f 2", &ground.path().join("link/")),
+        "no symlink",
+    );
     assert_eq!(listing(&root), before);
     pathwalk("-t -l 2 -f 2", &link).exits(0);
 }
@@ -175,7 +241,10 @@ fn a_part_of_a_tree_is_removed_by_what_it_is() {
     // The rest: what is gone is missed, and said.
     let ran = pathwalk("-r -l 4 -f 5 --json", &root).exits(1);
     assert_eq!(ran.json()["result"]["removed"]["objects"], 11);
-    assert!(ran.stderr.contains("10 of 21 objects were not there"), "{ran}");
+    assert!(
+        ran.stderr.contains("10 of 21 objects were not there"),
+        "{ran}"
+    );
     assert!(!root.exists());
 }
 
@@ -184,9 +253,22 @@ fn too_few_inodes_are_seen_at_once() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let at = dir(ground.join("at"));
-            rustix::mount::mount("few", &at, "tmpfs", rustix::mount::MountFlags::empty(), c"nr_inodes=100").unwrap();
-            refused(pathwalk("-c -l 4 -f 50", &at.join("x")), "it takes 204 inodes");
-            refused(pathwalk("-ctr -f 99999999999", &at.join("x")), "give fewer with -l and -f");
+            rustix::mount::mount(
+                "few",
+                &at,
+                "tmpfs",
+                rustix::mount::MountFlags::empty(),
+                c"nr_inodes=100",
+            )
+            .unwrap();
+            refused(
+                pathwalk("-c -l 4 -f 50", &at.join("x")),
+                "it takes 204 inodes",
+            );
+            refused(
+                pathwalk("-ctr -f 99999999999", &at.join("x")),
+                "give fewer with -l and -f",
+            );
             refused(pathwalk("-c -l 99999999999999", &at.join("x")), "inodes");
             assert_eq!(fs::read_dir(&at).unwrap().count(), 0);
             pathwalk("-ctr -l 4 -f 20", &at.join("x")).exits(0);
@@ -199,16 +281,29 @@ fn a_disk_that_is_full_half_way() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let (at, disk) = (dir(ground.join("at")), ground.join("image"));
-            let make = Make { mkfs: "-b 1024 -N 8192 -O ^has_journal", ..EXT4[0] };
+            let make = Make {
+                mkfs: "-b 1024 -N 8192 -O ^has_journal",
+                ..EXT4[0]
+            };
             image(make, 8, &disk);
-            assert!(mount_image(make, &disk, &at, rustix::mount::MountFlags::empty()));
+            assert!(mount_image(
+                make,
+                &disk,
+                &at,
+                rustix::mount::MountFlags::empty()
+            ));
             let fill = at.join("fill");
             let mut full = fs::File::create(&fill).unwrap();
             while std::io::Write::write_all(&mut full, &[1; 1024]).is_ok() {}
             // Room for a few directories' blocks, not for all.
-            full.set_len(full.metadata().unwrap().len() - 40 * 1024).unwrap();
+            full.set_len(full.metadata().unwrap().len() - 40 * 1024)
+                .unwrap();
             full.sync_all().unwrap();
-            for flags in ["-c -l 4 -f 1500", "-ctr -l 4 -f 1500", "-c -l 4 -f 1500 --json"] {
+            for flags in [
+                "-c -l 4 -f 1500",
+                "-ctr -l 4 -f 1500",
+                "-c -l 4 -f 1500 --json",
+            ] {
                 let root = at.join("x");
                 let ran = pathwalk(flags, &root);
                 assert!(ran.stderr.contains("No space left on device"), "{ran}");
@@ -239,10 +334,18 @@ fn no_permission() {
             assert_eq!(listing(&root), before);
             nobody("-t -l 3 -f 4", &root).exits(0);
             // A directory that may not be searched is no miss.
-            fs::set_permissions(root.join("1"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+            fs::set_permissions(
+                root.join("1"),
+                std::os::unix::fs::PermissionsExt::from_mode(0o700),
+            )
+            .unwrap();
             let ran = nobody("-t -l 3 -f 4 --json", &root).exits(1);
             let pass = &ran.json()["result"]["test"]["passes"][0];
-            assert_eq!((pass["misses"].as_u64(), pass["failed"].as_u64()), (Some(4), Some(4)), "{ran}");
+            assert_eq!(
+                (pass["misses"].as_u64(), pass["failed"].as_u64()),
+                (Some(4), Some(4)),
+                "{ran}"
+            );
             assert!(ran.json()["warnings"][0]["errno"] == "EACCES", "{ran}");
         });
     }
@@ -253,7 +356,9 @@ fn a_name_that_is_too_long() {
     let ground = tempfile::tempdir().unwrap();
     let name = "d".repeat(200);
     deep(ground.path(), &name, 21);
-    let root = (0..21).fold(ground.path().to_owned(), |path, _| path.join(&name)).join("x");
+    let root = (0..21)
+        .fold(ground.path().to_owned(), |path, _| path.join(&name))
+        .join("x");
     // Longer than PATH_MAX: it can be made, but stat(2) takes no such name.
     pathwalk("-c -l 2 -f 2", &root).exits(0);
     refused(pathwalk("-t -l 2 -f 2", &root), "File name too long");

@@ -31,10 +31,15 @@ impl Group {
 
     /// How often the kernel killed something in it.
     fn kills(&self) -> u64 {
-        let said =
-            ["memory.oom_control", "memory.events"].iter().find_map(|file| fs::read_to_string(self.0.join(file)).ok());
+        let said = ["memory.oom_control", "memory.events"]
+            .iter()
+            .find_map(|file| fs::read_to_string(self.0.join(file)).ok());
         let said = said.unwrap();
-        said.lines().find_map(|line| line.strip_prefix("oom_kill ")).unwrap().parse().unwrap()
+        said.lines()
+            .find_map(|line| line.strip_prefix("oom_kill "))
+            .unwrap()
+            .parse()
+            .unwrap()
     }
 }
 
@@ -52,14 +57,33 @@ impl Drop for Group {
 /// Bytes that were read from the device of what is mounted at a place.
 fn device_reads(at: &Path) -> u64 {
     let dev = rustix::fs::stat(at).unwrap().st_dev;
-    let stat = format!("/sys/dev/block/{}:{}/stat", rustix::fs::major(dev), rustix::fs::minor(dev));
-    fs::read_to_string(stat).unwrap().split_whitespace().nth(2).unwrap().parse::<u64>().unwrap() * 512
+    let stat = format!(
+        "/sys/dev/block/{}:{}/stat",
+        rustix::fs::major(dev),
+        rustix::fs::minor(dev)
+    );
+    fs::read_to_string(stat)
+        .unwrap()
+        .split_whitespace()
+        .nth(2)
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        * 512
 }
 
 /// Bytes of a file that are in memory.
 fn resident(file: &Path) -> u64 {
-    let said = Command::new("fincore").args(["--bytes", "--noheadings", "--output", "RES"]).arg(file).output().unwrap();
-    String::from_utf8(said.stdout).unwrap().trim().parse().unwrap()
+    let said = Command::new("fincore")
+        .args(["--bytes", "--noheadings", "--output", "RES"])
+        .arg(file)
+        .output()
+        .unwrap();
+    String::from_utf8(said.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap()
 }
 
 #[test]
@@ -72,25 +96,43 @@ fn within_5_percent_of_the_limit_and_nobody_else_loses_anything() {
             let (at, file) = (ground.join(make.fstype), ground.join("image"));
             fs::create_dir(&at).unwrap();
             image(make, 600, &file);
-            assert!(mount_image(make, &file, &at, rustix::mount::MountFlags::empty()));
+            assert!(mount_image(
+                make,
+                &file,
+                &at,
+                rustix::mount::MountFlags::empty()
+            ));
             let other = at.join("another's");
             fs::write(&other, vec![7; 32 << 20]).unwrap();
             rustix::fs::sync();
-            fs::File::open(&other).unwrap().read_to_end(&mut Vec::new()).unwrap();
+            fs::File::open(&other)
+                .unwrap()
+                .read_to_end(&mut Vec::new())
+                .unwrap();
             assert_eq!(resident(&other), 32 << 20);
 
             for limit in [64_u64 << 20, 256 << 20, 1 << 30] {
                 // In a group that somebody else has made, and in one of its own.
-                let given = Group::new(&format!("{}-{limit}", make.fstype), limit).expect("no memory cgroup");
+                let given = Group::new(&format!("{}-{limit}", make.fstype), limit)
+                    .expect("no memory cgroup");
                 let mut inside = fathom(args!["probe", &at, "cache", "--json"]);
                 let procs = given.0.join("cgroup.procs");
                 // SAFETY: between fork and exec a few bytes are written to a file.
                 unsafe { inside.pre_exec(move || fs::write(&procs, "0")) };
-                let own = fathom(args!["probe", &at, "cache", "--cache-limit", limit.to_string(), "--json"]);
+                let own = fathom(args![
+                    "probe",
+                    &at,
+                    "cache",
+                    "--cache-limit",
+                    limit.to_string(),
+                    "--json"
+                ]);
                 for mut command in [inside, own] {
                     let before = device_reads(&at);
                     let value = run(&mut command).exits(0).json();
-                    let found = inferred(&value, "cache-capacity").as_f64().unwrap_or_else(|| panic!("{value}"));
+                    let found = inferred(&value, "cache-capacity")
+                        .as_f64()
+                        .unwrap_or_else(|| panic!("{value}"));
                     assert!(
                         (found / limit as f64 - 1.0).abs() <= 0.05,
                         "{limit}: {}",
@@ -99,9 +141,17 @@ fn within_5_percent_of_the_limit_and_nobody_else_loses_anything() {
                     assert!(device_reads(&at) - before < 64 << 20);
                 }
                 assert_eq!(given.kills(), 0);
-                // A few pages go by themselves when the machine is busy; to fill all memory would have taken all of them.
-                assert!(resident(&other) >= 24 << 20, "another's file was thrown out of memory: {}", resident(&other));
-                fs::File::open(&other).unwrap().read_to_end(&mut Vec::new()).unwrap();
+                // A few pages go by themselves when the machine is busy; to fill all memory would
+                // have taken all of them.
+                assert!(
+                    resident(&other) >= 24 << 20,
+                    "another's file was thrown out of memory: {}",
+                    resident(&other)
+                );
+                fs::File::open(&other)
+                    .unwrap()
+                    .read_to_end(&mut Vec::new())
+                    .unwrap();
             }
             crate::support::build::unmount_whole(&at);
             fs::remove_file(&file).unwrap();
@@ -109,8 +159,9 @@ fn within_5_percent_of_the_limit_and_nobody_else_loses_anything() {
     });
 }
 
-/// What times say depends on what else the machine does: how often that is right, bench/probes.py measures, and the unit tests of
-/// the search hold it against caches and machines that are made up. Here: it is bounded and marked, and says what its samples say.
+/// What times say depends on what else the machine does: how often that is right, bench/probes.py
+/// measures, and the unit tests of the search hold it against caches and machines that are made up.
+/// Here: it is bounded and marked, and says what its samples say.
 #[test]
 fn the_papers_way_is_marked_and_bounded_and_says_what_its_samples_say() {
     if require(&[Need::Root, Need::Loop]) {
@@ -119,18 +170,35 @@ fn the_papers_way_is_marked_and_bounded_and_says_what_its_samples_say() {
             fs::create_dir(&at).unwrap();
             fs::create_dir(&kept).unwrap();
             image(EXT4[0], 600, &file);
-            assert!(mount_image(EXT4[0], &file, &at, rustix::mount::MountFlags::empty()));
-            let arguments = args!["probe", &at, "cache", "--method", "paper", "--json", "--csv", &kept];
+            assert!(mount_image(
+                EXT4[0],
+                &file,
+                &at,
+                rustix::mount::MountFlags::empty()
+            ));
+            let arguments = args![
+                "probe", &at, "cache", "--method", "paper", "--json", "--csv", &kept
+            ];
             let value = run(&mut fathom(arguments)).exits(0).json();
             let found = finding(&value, "cache-capacity");
             assert_eq!(found["by_time"], true);
             assert!(found["bytes_read"].as_u64().unwrap() <= 1 << 30);
-            let Some(capacity) = found["inferred"].as_u64() else { return }; // it cannot tell
+            let Some(capacity) = found["inferred"].as_u64() else {
+                return;
+            }; // it cannot tell
             let limit = found["truth"].as_u64().unwrap();
-            assert!(capacity % (limit / 16) == 0 && capacity <= limit * 3 / 2, "{found}");
+            assert!(
+                capacity % (limit / 16) == 0 && capacity <= limit * 3 / 2,
+                "{found}"
+            );
             let samples = fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
-            let again = run(&mut fathom(args!["probe", "--replay", &samples, "--json"])).exits(0).json();
-            assert_eq!(inferred(&again, "cache-capacity"), inferred(&value, "cache-capacity"));
+            let again = run(&mut fathom(args!["probe", "--replay", &samples, "--json"]))
+                .exits(0)
+                .json();
+            assert_eq!(
+                inferred(&again, "cache-capacity"),
+                inferred(&value, "cache-capacity")
+            );
         });
     }
 }

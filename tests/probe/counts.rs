@@ -13,8 +13,15 @@ fn strace_counts_the_same() {
             assert!(mounted(EXT4[0], &at));
             for experiments in [&["timer"][..], &["block"], &["cache", "extent"]] {
                 let arguments = args!["probe", &at, "--json", "--max-bytes", "64M"].into_iter();
-                let traced = less_start(&ground.join("log"), arguments.chain(experiments.iter().map(Into::into)));
-                agree(&traced.ran.exits(0).json()["gates"], &traced.counts, &format!("{experiments:?}"));
+                let traced = less_start(
+                    &ground.join("log"),
+                    arguments.chain(experiments.iter().map(Into::into)),
+                );
+                agree(
+                    &traced.ran.exits(0).json()["gates"],
+                    &traced.counts,
+                    &format!("{experiments:?}"),
+                );
             }
         });
     }

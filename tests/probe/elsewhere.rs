@@ -19,14 +19,25 @@ fn tmpfs_has_blocks_and_no_cache() {
             let at = tmpfs(ground.join("at"));
             let value = probed(&at, &["block", "readahead", "cache"]);
             assert_eq!(*inferred(&value, "allocation-block"), json!(4096));
-            for name in ["page-cache-granule", "readahead-steady", "cache-capacity", "direct-io-alignment"] {
+            for name in [
+                "page-cache-granule",
+                "readahead-steady",
+                "cache-capacity",
+                "direct-io-alignment",
+            ] {
                 assert!(inferred(&value, name).is_null(), "{name}: {value}");
             }
             // Nothing of it is ever cold.
             let value = probed(&at, &["gates"]);
             let prices = value["result"]["prices"].as_array().unwrap();
-            assert!(prices.iter().any(|price| price["gate"] == "pread64"), "{value}");
-            assert!(prices.iter().all(|price| price["state"] == "warm"), "{value}");
+            assert!(
+                prices.iter().any(|price| price["gate"] == "pread64"),
+                "{value}"
+            );
+            assert!(
+                prices.iter().all(|price| price["state"] == "warm"),
+                "{value}"
+            );
         });
     }
 }
@@ -36,7 +47,13 @@ fn what_statfs_does_not_say_is_not_held_against_it() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let at = dir(ground.join("at"));
-            let huge = rustix::mount::mount("huge", &at, "tmpfs", rustix::mount::MountFlags::empty(), c"huge=always");
+            let huge = rustix::mount::mount(
+                "huge",
+                &at,
+                "tmpfs",
+                rustix::mount::MountFlags::empty(),
+                c"huge=always",
+            );
             // Kernels may be built without huge pages.
             if huge.is_ok() {
                 let value = probed(&at, &["block"]);
@@ -56,7 +73,11 @@ fn what_is_compressed_is_probed_all_the_same() {
             for name in ["allocation-block", "cluster", "page-cache-granule"] {
                 assert_eq!(*inferred(&value, name), json!(4096), "{name}: {value}");
             }
-            assert_eq!(finding(&value, "readahead-steady")["agrees"], true, "{value}");
+            assert_eq!(
+                finding(&value, "readahead-steady")["agrees"],
+                true,
+                "{value}"
+            );
         });
     }
 }
@@ -76,9 +97,19 @@ fn an_ordinary_user_finds_what_root_does_save_what_takes_a_group() {
             let value = ran.json();
             assert_eq!(*inferred(&value, "allocation-block"), json!(1024), "{ran}");
             assert_eq!(finding(&value, "readahead-steady")["agrees"], true, "{ran}");
-            assert!(finding(&value, "cache-capacity")["method"].as_str().unwrap().contains("run as root"), "{ran}");
             assert!(
-                value["result"]["prices"].as_array().unwrap().iter().any(|price| price["gate"] == "fsync"),
+                finding(&value, "cache-capacity")["method"]
+                    .as_str()
+                    .unwrap()
+                    .contains("run as root"),
+                "{ran}"
+            );
+            assert!(
+                value["result"]["prices"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|price| price["gate"] == "fsync"),
                 "{ran}"
             );
             assert!(super::names(&at).is_empty());
@@ -91,11 +122,22 @@ fn blocks_larger_than_a_page_are_kept_whole_in_memory() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let (at, file) = (dir(ground.join("at")), ground.join("image"));
-            let make = Make { mkfs: "-b size=16384", ..XFS[0] };
+            let make = Make {
+                mkfs: "-b size=16384",
+                ..XFS[0]
+            };
             image(make, 600, &file);
             let device = attach(&file);
             // Only Linux since 6.12 mounts it.
-            if rustix::mount::mount(&device.0, &at, "xfs", rustix::mount::MountFlags::empty(), None).is_ok() {
+            if rustix::mount::mount(
+                &device.0,
+                &at,
+                "xfs",
+                rustix::mount::MountFlags::empty(),
+                None,
+            )
+            .is_ok()
+            {
                 let value = probed(&at, &["block"]);
                 for name in ["allocation-block", "cluster", "page-cache-granule"] {
                     assert_eq!(*inferred(&value, name), json!(16384), "{name}: {value}");
@@ -110,13 +152,22 @@ fn an_overlay_reads_by_the_rules_of_what_it_lies_on() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let disk = ground.join("disk");
-            assert!(mounted(crate::support::disks::Make { mkfs: "-b 1024", ..EXT4[0] }, &disk));
+            assert!(mounted(
+                crate::support::disks::Make {
+                    mkfs: "-b 1024",
+                    ..EXT4[0]
+                },
+                &disk
+            ));
             let at = overlay(&disk, &ground.join("at"));
             let value = probed(&at, &["block", "readahead"]);
             assert_eq!(*inferred(&value, "allocation-block"), json!(1024));
             assert_eq!(*inferred(&value, "page-cache-granule"), json!(4096));
             let steady = finding(&value, "readahead-steady");
-            assert!(steady["agrees"] != false && steady["truth"].is_number(), "{steady}");
+            assert!(
+                steady["agrees"] != false && steady["truth"].is_number(),
+                "{steady}"
+            );
         });
     }
 }
@@ -128,10 +179,17 @@ fn where_nobody_says_how_a_file_lies_the_device_s_reads_are_counted() {
             let at = ground.join("at");
             assert!(mounted(EXT4[0], &at));
             let mut command = fathom(args!["probe", &at, "extent", "--json"]);
-            refuse(&mut command, &[u32::try_from(libc::SYS_ioctl).unwrap()], libc::EOPNOTSUPP);
+            refuse(
+                &mut command,
+                &[u32::try_from(libc::SYS_ioctl).unwrap()],
+                libc::EOPNOTSUPP,
+            );
             let value = run(&mut command).exits(0).json();
             let reads = inferred(&value, "device-reads-per-mebibyte").as_u64();
-            assert!(reads.is_some_and(|reads| (1..=256).contains(&reads)), "{value}");
+            assert!(
+                reads.is_some_and(|reads| (1..=256).contains(&reads)),
+                "{value}"
+            );
         });
     }
 }
@@ -144,7 +202,11 @@ fn fuse_is_probed_as_far_as_its_server_goes() {
             tool(Command::new("bindfs").arg(&from).arg(&at));
             let value = probed(&at, &["block", "readahead"]);
             assert_eq!(*inferred(&value, "page-cache-granule"), json!(4096));
-            assert_eq!(finding(&value, "readahead-steady")["agrees"], true, "{value}");
+            assert_eq!(
+                finding(&value, "readahead-steady")["agrees"],
+                true,
+                "{value}"
+            );
             crate::support::build::unmount(&at);
         });
     }
@@ -154,9 +216,18 @@ fn fuse_is_probed_as_far_as_its_server_goes() {
 fn what_is_read_only_says_what_it_cannot_do() {
     if require(&[Need::Root, Need::Loop, Need::Program("mksquashfs")]) {
         in_namespace(|ground| {
-            let (from, image, at) = (dir(ground.join("from")), ground.join("image"), dir(ground.join("at")));
+            let (from, image, at) = (
+                dir(ground.join("from")),
+                ground.join("image"),
+                dir(ground.join("at")),
+            );
             std::fs::write(from.join("file"), "content").unwrap();
-            tool(Command::new("mksquashfs").arg(&from).arg(&image).arg("-quiet"));
+            tool(
+                Command::new("mksquashfs")
+                    .arg(&from)
+                    .arg(&image)
+                    .arg("-quiet"),
+            );
             let device = attach(&image);
             let read_only = rustix::mount::MountFlags::RDONLY;
             rustix::mount::mount(&device.0, &at, "squashfs", read_only, None).unwrap();
@@ -169,9 +240,17 @@ fn what_is_read_only_says_what_it_cannot_do() {
             assert!(inferred(&value, "timer").is_string());
             // What needs no file of our own is measured all the same.
             let prices = value["result"]["prices"].as_array().unwrap();
-            let of =
-                |gate: &str| prices.iter().any(|price| price["gate"] == gate && price["ns"].as_f64().unwrap() > 0.0);
-            assert!(["getppid", "statx", "openat+close", "getdents64"].into_iter().all(of), "{ran}");
+            let of = |gate: &str| {
+                prices
+                    .iter()
+                    .any(|price| price["gate"] == gate && price["ns"].as_f64().unwrap() > 0.0)
+            };
+            assert!(
+                ["getppid", "statx", "openat+close", "getdents64"]
+                    .into_iter()
+                    .all(of),
+                "{ran}"
+            );
             assert!(!of("unlinkat"));
         });
     }

@@ -1,7 +1,11 @@
-//! End-to-end tests of `fathom probe`. File systems are made in a mount namespace of their own, which takes root. Nothing here
-//! depends on how fast the machine is, or on what else it does.
+//! End-to-end tests of `fathom probe`. File systems are made in a mount namespace of their own,
+//! which takes root. Nothing here depends on how fast the machine is, or on what else it does.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests build and check past the gate"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -19,7 +23,10 @@ use serde_json::Value;
 /// The finding of this name; there must be just one.
 fn finding<'a>(value: &'a Value, name: &str) -> &'a Value {
     let all = value["result"]["experiments"].as_array().unwrap();
-    let mut of: Vec<&Value> = all.iter().filter(|finding| finding["name"] == name).collect();
+    let mut of: Vec<&Value> = all
+        .iter()
+        .filter(|finding| finding["name"] == name)
+        .collect();
     assert_eq!(of.len(), 1, "{name}: {value}");
     of.remove(0)
 }
@@ -31,5 +38,8 @@ fn inferred<'a>(value: &'a Value, name: &str) -> &'a Value {
 
 /// The names in a directory.
 fn names(dir: &std::path::Path) -> Vec<String> {
-    std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect()
 }

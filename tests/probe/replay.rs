@@ -19,8 +19,14 @@ fn the_papers_patterns_give_the_papers_figures() {
         ("cache", "cache-capacity", json!(13_u64 << 30)),
         ("extent", "extent-by-time", json!([83 * mib, 84 * mib])),
     ] {
-        let value =
-            run(&mut fathom(args!["probe", "--replay", format!("{PAPERS}/{file}.csv"), "--json"])).exits(0).json();
+        let value = run(&mut fathom(args![
+            "probe",
+            "--replay",
+            format!("{PAPERS}/{file}.csv"),
+            "--json"
+        ]))
+        .exits(0)
+        .json();
         assert_eq!(*inferred(&value, name), expected, "{file}");
         assert!(value["result"]["dir"].is_null());
     }
@@ -32,18 +38,40 @@ fn samples_that_were_kept_give_the_same_again_and_are_drawn() {
     let (dir, kept) = (ground.path().join("dir"), ground.path().join("kept"));
     std::fs::create_dir(&dir).unwrap();
     std::fs::create_dir(&kept).unwrap();
-    let arguments = args!["probe", &dir, "block", "--json", "--csv", &kept, "--plot", &kept];
+    let arguments = args![
+        "probe", &dir, "block", "--json", "--csv", &kept, "--plot", &kept
+    ];
     let ran = run(&mut fathom(arguments));
     assert!([0, 1].contains(&ran.code()), "{ran}");
     let value = ran.json();
-    let again = |file: &str| run(&mut fathom(args!["probe", "--replay", kept.join(file), "--json"])).exits(0).json();
+    let again = |file: &str| {
+        run(&mut fathom(args![
+            "probe",
+            "--replay",
+            kept.join(file),
+            "--json"
+        ]))
+        .exits(0)
+        .json()
+    };
     let name = "allocation-block-by-time";
-    assert_eq!(inferred(&again("block-writes-256.csv"), name), inferred(&value, name));
-    for stem in ["block-writes-256", "block-reads-256", "block-reads-512", "block-reads-ahead-256"] {
+    assert_eq!(
+        inferred(&again("block-writes-256.csv"), name),
+        inferred(&value, name)
+    );
+    for stem in [
+        "block-writes-256",
+        "block-reads-256",
+        "block-reads-512",
+        "block-reads-ahead-256",
+    ] {
         let picture = std::fs::read(kept.join(format!("{stem}.png"))).unwrap();
         assert!(picture.starts_with(b"\x89PNG"), "{stem}");
         let drawing = std::fs::read_to_string(kept.join(format!("{stem}.svg"))).unwrap();
-        assert!(drawing.starts_with("<svg") && drawing.contains("</svg>"), "{stem}");
+        assert!(
+            drawing.starts_with("<svg") && drawing.contains("</svg>"),
+            "{stem}"
+        );
     }
     assert!(super::names(&dir).is_empty());
 }
@@ -62,13 +90,25 @@ fn what_holds_no_samples_is_refused() {
         // What would take minutes to judge.
         &format!(
             "# series: blocks\n# step: 4096\n{}",
-            (1..=70_000).map(|run| format!("{run},1\n")).collect::<String>()
+            (1..=70_000)
+                .map(|run| format!("{run},1\n"))
+                .collect::<String>()
         ),
-        &format!("# series: passes\n# step: 4096\n{}", (1..=5_000).map(|run| format!("{run},1\n")).collect::<String>()),
+        &format!(
+            "# series: passes\n# step: 4096\n{}",
+            (1..=5_000)
+                .map(|run| format!("{run},1\n"))
+                .collect::<String>()
+        ),
     ] {
         std::fs::write(&file, text).unwrap();
         run(&mut fathom(args!["probe", "--replay", &file])).refused();
     }
-    run(&mut fathom(args!["probe", "--replay", ground.path().join("none")])).refused();
+    run(&mut fathom(args![
+        "probe",
+        "--replay",
+        ground.path().join("none")
+    ]))
+    .refused();
     run(&mut fathom(args!["probe", "--replay", ground.path()])).refused();
 }

@@ -1,5 +1,5 @@
-//! Block and readahead are found as they were made, on every make of file system, with every readahead, in whatever order, while
-//! another process loads the machine.
+//! Block and readahead are found as they were made, on every make of file system, with every
+//! readahead, in whatever order, while another process loads the machine.
 
 use std::fs;
 use std::path::Path;
@@ -15,11 +15,18 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 
 /// How many cases; FATHOM_ROUNDS=100 is what counts before a release.
 fn rounds() -> usize {
-    std::env::var("FATHOM_ROUNDS").map_or(8, |rounds| rounds.parse().expect("FATHOM_ROUNDS is a number"))
+    std::env::var("FATHOM_ROUNDS").map_or(8, |rounds| {
+        rounds.parse().expect("FATHOM_ROUNDS is a number")
+    })
 }
 
 const fn make(name: &'static str, fstype: &'static str, mkfs: &'static str) -> Make {
-    Make { name, fstype, mkfs, options: "" }
+    Make {
+        name,
+        fstype,
+        mkfs,
+        options: "",
+    }
 }
 
 /// A file system, its block, and what it gives to a file at one time.
@@ -27,8 +34,16 @@ const MAKES: [(Make, u64, u64); 8] = [
     (make("1K blocks", "ext4", "-b 1024"), 1024, 1024),
     (make("2K blocks", "ext4", "-b 2048"), 2048, 2048),
     (make("4K blocks", "ext4", "-b 4096"), 4096, 4096),
-    (make("bigalloc", "ext4", "-b 4096 -O bigalloc -C 16384"), 4096, 16384),
-    (make("inline_data", "ext4", "-b 4096 -O inline_data"), 4096, 4096),
+    (
+        make("bigalloc", "ext4", "-b 4096 -O bigalloc -C 16384"),
+        4096,
+        16384,
+    ),
+    (
+        make("inline_data", "ext4", "-b 4096 -O inline_data"),
+        4096,
+        4096,
+    ),
     (make("4K blocks", "xfs", "-b size=4096"), 4096, 4096),
     (make("1K blocks", "xfs", "-b size=1024"), 1024, 1024),
     (make("default", "btrfs", ""), 4096, 4096),
@@ -41,9 +56,17 @@ struct Load(Child);
 
 impl Load {
     fn new(at: &Path) -> Load {
-        let script = "while :; do dd if=/dev/zero of=load bs=64k count=64 conv=fsync 2>/dev/null; done";
+        let script =
+            "while :; do dd if=/dev/zero of=load bs=64k count=64 conv=fsync 2>/dev/null; done";
         let mut shell = Command::new("sh");
-        Load(shell.args(["-c", script]).current_dir(at).stdin(Stdio::null()).spawn().unwrap())
+        Load(
+            shell
+                .args(["-c", script])
+                .current_dir(at)
+                .stdin(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
     }
 }
 
@@ -58,13 +81,32 @@ impl Drop for Load {
 fn read_ahead(at: &Path, fstype: &str, kib: u64) {
     let dev = rustix::fs::stat(at).unwrap().st_dev;
     let bdi = if fstype == "btrfs" {
-        let source =
-            String::from_utf8(Command::new("findmnt").args(["-no", "SOURCE"]).arg(at).output().unwrap().stdout);
-        let device = source.unwrap().trim().trim_start_matches("/dev/").to_owned();
-        let mut all = fs::read_dir("/sys/fs/btrfs").unwrap().map(|entry| entry.unwrap().path());
-        all.find(|uuid| uuid.join("devices").join(&device).exists()).unwrap().join("bdi")
+        let source = String::from_utf8(
+            Command::new("findmnt")
+                .args(["-no", "SOURCE"])
+                .arg(at)
+                .output()
+                .unwrap()
+                .stdout,
+        );
+        let device = source
+            .unwrap()
+            .trim()
+            .trim_start_matches("/dev/")
+            .to_owned();
+        let mut all = fs::read_dir("/sys/fs/btrfs")
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        all.find(|uuid| uuid.join("devices").join(&device).exists())
+            .unwrap()
+            .join("bdi")
     } else {
-        format!("/sys/class/bdi/{}:{}", rustix::fs::major(dev), rustix::fs::minor(dev)).into()
+        format!(
+            "/sys/class/bdi/{}:{}",
+            rustix::fs::major(dev),
+            rustix::fs::minor(dev)
+        )
+        .into()
     };
     fs::write(bdi.join("read_ahead_kb"), kib.to_string()).unwrap();
 }
@@ -72,7 +114,9 @@ fn read_ahead(at: &Path, fstype: &str, kib: u64) {
 /// Probes a place, and leaves nothing in it.
 pub(super) fn probed(at: &Path, what: &[&str]) -> Value {
     let before = super::names(at);
-    let arguments = args!["probe", at, "--json"].into_iter().chain(what.iter().map(Into::into));
+    let arguments = args!["probe", at, "--json"]
+        .into_iter()
+        .chain(what.iter().map(Into::into));
     let value = run(&mut fathom(arguments)).exits(0).json();
     assert_eq!(super::names(at), before);
     value
@@ -86,16 +130,24 @@ fn block_and_readahead_on_every_make() {
     in_namespace(|ground| {
         let rounds = rounds();
         // Each make with each readahead, in an order of nobody's choice.
-        let mut cases: Vec<_> =
-            (0..rounds.div_ceil(48).max(1) * 48).map(|n| (MAKES[n % 8], READAHEADS[n / 8 % 6])).collect();
+        let mut cases: Vec<_> = (0..rounds.div_ceil(48).max(1) * 48)
+            .map(|n| (MAKES[n % 8], READAHEADS[n / 8 % 6]))
+            .collect();
         let mut dice = Dice::new(rounds as u64);
-        (1..cases.len()).rev().for_each(|at| cases.swap(at, dice.below(at + 1)));
+        (1..cases.len())
+            .rev()
+            .for_each(|at| cases.swap(at, dice.below(at + 1)));
         let mut by_time = Vec::new();
         for (n, ((make, block, cluster), kib)) in cases.into_iter().take(rounds).enumerate() {
             let (at, file) = (ground.join(format!("at{n}")), ground.join("image"));
             fs::create_dir(&at).unwrap();
             image(make, 1200, &file);
-            assert!(mount_image(make, &file, &at, rustix::mount::MountFlags::empty()));
+            assert!(mount_image(
+                make,
+                &file,
+                &at,
+                rustix::mount::MountFlags::empty()
+            ));
             read_ahead(&at, make.fstype, kib);
             let load = Load::new(ground);
             let value = probed(&at, &["block", "readahead"]);
@@ -108,9 +160,18 @@ fn block_and_readahead_on_every_make() {
                 ("readahead-steady", kib << 10),
                 ("readahead-trigger", kib << 10),
             ] {
-                assert_eq!(*inferred(&value, name), json!(right), "{what}: {}", finding(&value, name));
+                assert_eq!(
+                    *inferred(&value, name),
+                    json!(right),
+                    "{what}: {}",
+                    finding(&value, name)
+                );
             }
-            assert_eq!(finding(&value, "readahead-steady")["agrees"], true, "{what}");
+            assert_eq!(
+                finding(&value, "readahead-steady")["agrees"],
+                true,
+                "{what}"
+            );
             for (name, right) in [
                 ("allocation-block-by-time", block),
                 ("page-cache-granule-by-time", 4096),
@@ -118,13 +179,24 @@ fn block_and_readahead_on_every_make() {
             ] {
                 let found = finding(&value, name);
                 assert_eq!(found["by_time"], true);
-                by_time.push((found["inferred"] == json!(right), format!("{what}: {found}")));
+                by_time.push((
+                    found["inferred"] == json!(right),
+                    format!("{what}: {found}"),
+                ));
             }
             crate::support::build::unmount_whole(&at);
             fs::remove_file(&file).unwrap();
         }
-        let wrong: Vec<&String> = by_time.iter().filter(|(right, _)| !right).map(|(_, what)| what).collect();
-        eprintln!("{} of {} by time alone are right", by_time.len() - wrong.len(), by_time.len());
+        let wrong: Vec<&String> = by_time
+            .iter()
+            .filter(|(right, _)| !right)
+            .map(|(_, what)| what)
+            .collect();
+        eprintln!(
+            "{} of {} by time alone are right",
+            by_time.len() - wrong.len(),
+            by_time.len()
+        );
         // 95 of 100, as far as so few can tell.
         assert!(wrong.len() * 20 <= by_time.len() + 40, "{wrong:#?}");
     });

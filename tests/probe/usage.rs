@@ -26,28 +26,62 @@ fn a_table_for_people() {
     let ground = tempfile::tempdir().unwrap();
     let ran = run(&mut fathom(args!["probe", ground.path(), "timer", "gates"]));
     let text = String::from_utf8(ran.stdout.clone()).unwrap();
-    for word in
-        ["EXPERIMENT", "KERNEL SAYS", "clock-monotonic-raw", "empty-call", "NS EACH", "statx", "fsync", "unlinkat"]
-    {
+    for word in [
+        "EXPERIMENT",
+        "KERNEL SAYS",
+        "clock-monotonic-raw",
+        "empty-call",
+        "NS EACH",
+        "statx",
+        "fsync",
+        "unlinkat",
+    ] {
         assert!(text.contains(word), "no {word}: {ran}");
     }
     let with_methods = run(&mut fathom(args!["probe", ground.path(), "timer", "-v"])).exits(0);
-    assert!(String::from_utf8(with_methods.stdout).unwrap().contains("timer: "));
+    assert!(
+        String::from_utf8(with_methods.stdout)
+            .unwrap()
+            .contains("timer: ")
+    );
 }
 
 #[test]
 fn prices_are_a_table_for_others() {
     let ground = tempfile::tempdir().unwrap();
-    let value = run(&mut fathom(args!["probe", ground.path(), "gates", "--json"])).json();
+    let value = run(&mut fathom(args![
+        "probe",
+        ground.path(),
+        "gates",
+        "--json"
+    ]))
+    .json();
     let prices = value["result"]["prices"].as_array().unwrap();
-    for gate in
-        ["getppid", "statx", "newfstatat", "openat+close", "getdents64", "renameat2", "unlinkat", "fsync", "pread64"]
-    {
-        let of = prices.iter().find(|price| price["gate"] == gate).unwrap_or_else(|| panic!("no {gate}: {value}"));
+    for gate in [
+        "getppid",
+        "statx",
+        "newfstatat",
+        "openat+close",
+        "getdents64",
+        "renameat2",
+        "unlinkat",
+        "fsync",
+        "pread64",
+    ] {
+        let of = prices
+            .iter()
+            .find(|price| price["gate"] == gate)
+            .unwrap_or_else(|| panic!("no {gate}: {value}"));
         let [low, ns, high] = ["low", "ns", "high"].map(|field| of[field].as_f64().unwrap());
         assert!(0.0 < low && low <= ns && ns <= high, "{of}");
     }
     // Without asking for them there are none.
-    let value = run(&mut fathom(args!["probe", ground.path(), "timer", "--json"])).json();
+    let value = run(&mut fathom(args![
+        "probe",
+        ground.path(),
+        "timer",
+        "--json"
+    ]))
+    .json();
     assert!(value["result"]["prices"].is_null());
 }

@@ -28,7 +28,11 @@ impl Block {
     }
 
     pub(crate) fn reason(&self) -> Option<&str> {
-        if let Mark::NotRun(reason) = &self.mark { Some(reason) } else { None }
+        if let Mark::NotRun(reason) = &self.mark {
+            Some(reason)
+        } else {
+            None
+        }
     }
 
     fn has_prompt(&self) -> bool {
@@ -82,7 +86,10 @@ pub(crate) fn read(page: &Path) -> String {
 
 /// Every fenced block of every page.
 pub(crate) fn fenced() -> Vec<Block> {
-    pages().iter().flat_map(|page| blocks(page, &read(page))).collect()
+    pages()
+        .iter()
+        .flat_map(|page| blocks(page, &read(page)))
+        .collect()
 }
 
 /// Those that show what is typed at a prompt.
@@ -105,7 +112,14 @@ fn blocks(page: &Path, text: &str) -> Vec<Block> {
         }
         match open.take() {
             Some(block) => blocks.push(block),
-            None => open = Some(Block { page: page.to_owned(), line: at + 1, mark: mark(before), text: Vec::new() }),
+            None => {
+                open = Some(Block {
+                    page: page.to_owned(),
+                    line: at + 1,
+                    mark: mark(before),
+                    text: Vec::new(),
+                })
+            }
         }
         before = "";
     }
@@ -114,16 +128,27 @@ fn blocks(page: &Path, text: &str) -> Vec<Block> {
 }
 
 fn mark(comment: &str) -> Mark {
-    let Some(said) = comment.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->")) else {
+    let Some(said) = comment
+        .strip_prefix("<!-- ")
+        .and_then(|rest| rest.strip_suffix(" -->"))
+    else {
         return Mark::None;
     };
     if let Some(reason) = said.strip_prefix("not run: ") {
         return Mark::NotRun(reason.to_owned());
     }
-    let Some(ground) = said.strip_prefix("run: ") else { return Mark::None };
+    let Some(ground) = said.strip_prefix("run: ") else {
+        return Mark::None;
+    };
     match ground.strip_suffix(", piped") {
-        Some(ground) => Mark::Run { ground: ground.to_owned(), piped: true },
-        None => Mark::Run { ground: ground.to_owned(), piped: false },
+        Some(ground) => Mark::Run {
+            ground: ground.to_owned(),
+            piped: true,
+        },
+        None => Mark::Run {
+            ground: ground.to_owned(),
+            piped: false,
+        },
     }
 }
 
@@ -131,10 +156,32 @@ fn mark(comment: &str) -> Mark {
 fn blocks_are_taken_apart() {
     let page = "text\n\n<!-- run: srv -->\n```\n$ a \\\n  b\none\n$ c\ntwo\n```\nmore\n```sh\nfathom\n```\n";
     let found = blocks(Path::new("x.md"), page);
-    let [first, second] = &found[..] else { panic!("{found:?}") };
-    assert_eq!(first.mark, Mark::Run { ground: "srv".to_owned(), piped: false });
-    assert_eq!((first.script(), first.shown()), ("a \\\nb\nc".to_owned(), "one\ntwo".to_owned()));
-    assert!(first.has_prompt() && !second.has_prompt() && second.mark == Mark::None && first.line == 4);
-    assert_eq!(mark("<!-- not run: no network -->"), Mark::NotRun("no network".to_owned()));
-    assert_eq!(mark("<!-- run: srv, piped -->"), Mark::Run { ground: "srv".to_owned(), piped: true });
+    let [first, second] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!(
+        first.mark,
+        Mark::Run {
+            ground: "srv".to_owned(),
+            piped: false
+        }
+    );
+    assert_eq!(
+        (first.script(), first.shown()),
+        ("a \\\nb\nc".to_owned(), "one\ntwo".to_owned())
+    );
+    assert!(
+        first.has_prompt() && !second.has_prompt() && second.mark == Mark::None && first.line == 4
+    );
+    assert_eq!(
+        mark("<!-- not run: no network -->"),
+        Mark::NotRun("no network".to_owned())
+    );
+    assert_eq!(
+        mark("<!-- run: srv, piped -->"),
+        Mark::Run {
+            ground: "srv".to_owned(),
+            piped: true
+        }
+    );
 }

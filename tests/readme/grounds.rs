@@ -1,4 +1,5 @@
-//! What the commands in the pages are run on, each in a mount namespace of its own, and how they are run.
+//! What the commands in the pages are run on, each in a mount namespace of its own, and how they
+//! are run.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -42,19 +43,32 @@ impl Ground {
 
     fn needs(self) -> &'static [Need] {
         match self {
-            Ground::Srv | Ground::Mounts => {
-                &[Need::Root, Need::Loop, Need::Fuse, Need::Program("mkfs.btrfs"), Need::Program("jq")]
-            }
-            Ground::Tree => &[Need::Root, Need::Loop, Need::Program("mkfs.ext4"), Need::Program("jq")],
+            Ground::Srv | Ground::Mounts => &[
+                Need::Root,
+                Need::Loop,
+                Need::Fuse,
+                Need::Program("mkfs.btrfs"),
+                Need::Program("jq"),
+            ],
+            Ground::Tree => &[
+                Need::Root,
+                Need::Loop,
+                Need::Program("mkfs.ext4"),
+                Need::Program("jq"),
+            ],
             Ground::Repository => &[],
         }
     }
 }
 
-/// Runs every block on this ground, in the order of the pages, and holds what it prints against what it shows.
+/// Runs every block on this ground, in the order of the pages, and holds what it prints against
+/// what it shows.
 pub(crate) fn hold(ground: Ground) {
     let blocks = all().into_iter().filter_map(|block| match &block.mark {
-        Mark::Run { ground: name, piped } if Ground::of(name) == Some(ground) => Some((*piped, block)),
+        Mark::Run {
+            ground: name,
+            piped,
+        } if Ground::of(name) == Some(ground) => Some((*piped, block)),
         _ => None,
     });
     let blocks: Vec<(bool, Block)> = blocks.collect();
@@ -62,7 +76,10 @@ pub(crate) fn hold(ground: Ground) {
     if !require(ground.needs()) {
         return;
     }
-    assert!(Path::new("/srv").is_dir(), "the examples are about /srv, a directory that is everywhere, and not here");
+    assert!(
+        Path::new("/srv").is_dir(),
+        "the examples are about /srv, a directory that is everywhere, and not here"
+    );
     let wrong = match ground {
         Ground::Repository => differing(&blocks, |_| top().to_owned()),
         _ => in_namespace(|at| {
@@ -91,29 +108,46 @@ fn differing(blocks: &[(bool, Block)], home: impl Fn(&Block) -> PathBuf) -> Vec<
             eprintln!("{}:\n$ {}\n{printed}", block.place(), block.script());
         }
         let why = difference(&block.shown(), &printed)?;
-        Some(format!("{}: {why}\nprinted is:\n$ {}\n{printed}", block.place(), block.script()))
+        Some(format!(
+            "{}: {why}\nprinted is:\n$ {}\n{printed}",
+            block.place(),
+            block.script()
+        ))
     };
     blocks.iter().filter_map(differs).collect()
 }
 
-/// The directory of another build than the one that is tested, whose figures a page is to show: then all that it prints is
-/// printed here as well.
+/// The directory of another build than the one that is tested, whose figures a page is to show:
+/// then all that it prints is printed here as well.
 fn of_whom() -> Option<PathBuf> {
     std::env::var_os("FATHOM_EXAMPLES_OF").map(PathBuf::from)
 }
 
-/// What a script prints, on standard output and standard error together: at a terminal of 80 columns, or into a pipe.
+/// What a script prints, on standard output and standard error together: at a terminal of 80
+/// columns, or into a pipe.
 fn printed(script: &str, home: &Path, piped: bool) -> String {
-    let tested = || Path::new(env!("CARGO_BIN_EXE_fathom")).parent().unwrap().to_owned();
+    let tested = || {
+        Path::new(env!("CARGO_BIN_EXE_fathom"))
+            .parent()
+            .unwrap()
+            .to_owned()
+    };
     let programs = of_whom().unwrap_or_else(tested);
     let path = std::env::var("PATH").unwrap();
     let mut command = Command::new("sh");
     command.args(["-c", script]).current_dir(home);
-    command.env("PATH", format!("{}:{path}:/usr/sbin:/sbin", programs.display()));
+    command.env(
+        "PATH",
+        format!("{}:{path}:/usr/sbin:/sbin", programs.display()),
+    );
     // Colours are not what is compared.
     command.envs([("LC_ALL", "C.UTF-8"), ("NO_COLOR", "1")]);
     on_one_processor(&mut command);
-    if piped { into_pipe(&mut command).0 } else { at_terminal(&mut command, 80).0 }
+    if piped {
+        into_pipe(&mut command).0
+    } else {
+        at_terminal(&mut command, 80).0
+    }
 }
 
 /// What is cheapest depends on how many there are.
@@ -130,7 +164,11 @@ fn on_one_processor(command: &mut Command) {
 fn srv(at: &Path, more: bool) -> Vec<Server> {
     let srv = Path::new("/srv");
     disk(EXT4[0], at, srv);
-    for (name, size) in [("backup/dump.tar", 20 << 20), ("backup/dump.map", 10 << 20), ("site/index.html", 1000)] {
+    for (name, size) in [
+        ("backup/dump.tar", 20 << 20),
+        ("backup/dump.map", 10 << 20),
+        ("site/index.html", 1000),
+    ] {
         file(srv.join(name), size);
     }
     disk(BTRFS[0], at, &dir(srv.join("home")));
@@ -142,7 +180,10 @@ fn srv(at: &Path, more: bool) -> Vec<Server> {
         tmpfs("db1", &srv.join("db"));
         tmpfs("log", &srv.join("db/log"));
         tmpfs("db2", &srv.join("db"));
-        bind(file(srv.join("site/hosts"), 20), file(srv.join("jail/etc/hosts"), 0));
+        bind(
+            file(srv.join("site/hosts"), 20),
+            file(srv.join("jail/etc/hosts"), 0),
+        );
     }
     vec![
         serve_as(Stale, &srv.join("media"), "nas1:/media", "fuse.sshfs"),
@@ -154,16 +195,26 @@ fn srv(at: &Path, more: bool) -> Vec<Server> {
 fn tree(at: &Path) -> Vec<Server> {
     let srv = Path::new("/srv");
     // As on a large disk, and with as many inodes as on a small one.
-    disk(Make { mkfs: "-b 4096 -N 65536", ..EXT4[0] }, at, srv);
+    disk(
+        Make {
+            mkfs: "-b 4096 -N 65536",
+            ..EXT4[0]
+        },
+        at,
+        srv,
+    );
     for user in ["ada", "bob", "cay", "dan"] {
         for month in 0..10 {
             let here = dir(srv.join(format!("mail/{user}/{month:02}")));
             (0..1000).for_each(|n| fs::write(here.join(format!("{n:04}")), b"").unwrap());
         }
     }
-    for (name, size) in
-        [("www/index.html", 1000), ("www/logo.png", 200_000), ("db/data", 30 << 20), ("db/log", 3 << 20)]
-    {
+    for (name, size) in [
+        ("www/index.html", 1000),
+        ("www/logo.png", 200_000),
+        ("db/data", 30 << 20),
+        ("db/log", 3 << 20),
+    ] {
         file(srv.join(name), size);
     }
     std::os::unix::fs::symlink("index.html", srv.join("www/start.html")).unwrap();

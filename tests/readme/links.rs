@@ -17,7 +17,11 @@ fn every_link_leads_to_a_file_and_a_heading_that_are_there() {
             }
             followed += 1;
             let (file, anchor) = target.split_once('#').unwrap_or((&target, ""));
-            let file = if file.is_empty() { page.clone() } else { beside(page, file) };
+            let file = if file.is_empty() {
+                page.clone()
+            } else {
+                beside(page, file)
+            };
             let is_there = top().join(&file).exists();
             let is_said = || anchor.is_empty() || headings(&read(&file)).contains(anchor);
             if !is_there || !is_said() {
@@ -31,9 +35,16 @@ fn every_link_leads_to_a_file_and_a_heading_that_are_there() {
 
 #[test]
 fn every_page_is_in_the_book_once() {
-    let listed: Vec<PathBuf> = links(&read(Path::new("docs/SUMMARY.md"))).iter().map(PathBuf::from).collect();
+    let listed: Vec<PathBuf> = links(&read(Path::new("docs/SUMMARY.md")))
+        .iter()
+        .map(PathBuf::from)
+        .collect();
     let once: BTreeSet<&PathBuf> = listed.iter().collect();
-    assert_eq!(once.len(), listed.len(), "a page stands in docs/SUMMARY.md twice");
+    assert_eq!(
+        once.len(),
+        listed.len(),
+        "a page stands in docs/SUMMARY.md twice"
+    );
     let there: BTreeSet<PathBuf> = pages()
         .iter()
         .filter_map(|page| page.strip_prefix("docs").ok())
@@ -46,7 +57,9 @@ fn every_page_is_in_the_book_once() {
 /// What the links of a page lead to, but for those in code.
 fn links(text: &str) -> Vec<String> {
     let prose = without_code(text);
-    let targets = prose.match_indices("](").filter_map(|(at, _)| prose[at + 2..].split_once(')'));
+    let targets = prose
+        .match_indices("](")
+        .filter_map(|(at, _)| prose[at + 2..].split_once(')'));
     targets.map(|(target, _)| target.to_owned()).collect()
 }
 
@@ -89,10 +102,17 @@ fn headings(text: &str) -> BTreeSet<String> {
             continue;
         }
         let heading = line.trim_start_matches('#').trim();
-        let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-        let name: String = kept.map(|c| if c == ' ' { '-' } else { c }).flat_map(char::to_lowercase).collect();
+        let kept = heading
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        let name: String = kept
+            .map(|c| if c == ' ' { '-' } else { c })
+            .flat_map(char::to_lowercase)
+            .collect();
         let again = (1..).map(|n| format!("{name}-{n}"));
-        let free = std::iter::once(name.clone()).chain(again).find(|name| !names.contains(name));
+        let free = std::iter::once(name.clone())
+            .chain(again)
+            .find(|name| !names.contains(name));
         names.extend(free);
     }
     names
@@ -102,6 +122,12 @@ fn headings(text: &str) -> BTreeSet<String> {
 fn links_and_headings_are_found() {
     let text = "# A `b` (c)\n[x](y.md#z) `[no](no)` [`code`](c.md)\n```\n# no\n[no](no)\n```\n## --check\n## --check\n";
     assert_eq!(links(text), ["y.md#z", "c.md"]);
-    assert_eq!(headings(text), ["a-b-c", "--check", "--check-1"].map(str::to_owned).into());
-    assert_eq!(beside(Path::new("docs/x.md"), "../bench/y"), Path::new("bench/y"));
+    assert_eq!(
+        headings(text),
+        ["a-b-c", "--check", "--check-1"].map(str::to_owned).into()
+    );
+    assert_eq!(
+        beside(Path::new("docs/x.md"), "../bench/y"),
+        Path::new("bench/y")
+    );
 }

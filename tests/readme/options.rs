@@ -5,14 +5,17 @@ use std::collections::BTreeMap;
 use super::blocks::fenced;
 use super::support::{fathom, run};
 
-/// The command lines of fathom in a line of a page: what stands behind its name, up to the end of the command.
+/// The command lines of fathom in a line of a page: what stands behind its name, up to the end of
+/// the command.
 fn command_lines(line: &str) -> impl Iterator<Item = &str> {
-    line.match_indices("fathom ").filter(|(at, _)| !line[..*at].ends_with(|c: char| c.is_alphanumeric())).map(
-        |(at, name)| {
+    line.match_indices("fathom ")
+        .filter(|(at, _)| !line[..*at].ends_with(|c: char| c.is_alphanumeric()))
+        .map(|(at, name)| {
             let rest = &line[at + name.len()..];
-            rest.split(['|', ';', '>', '<', ')', '#', '&']).next().unwrap_or(rest)
-        },
-    )
+            rest.split(['|', ';', '>', '<', ')', '#', '&'])
+                .next()
+                .unwrap_or(rest)
+        })
 }
 
 #[test]
@@ -21,7 +24,11 @@ fn every_option_that_a_page_names_is_one() {
     let mut help = |command: &str| {
         let known = helps.entry(command.to_owned()).or_insert_with(|| {
             let ran = run(&mut fathom([command, "--help"]));
-            if ran.code() == 0 { String::from_utf8(ran.stdout).unwrap() } else { String::new() }
+            if ran.code() == 0 {
+                String::from_utf8(ran.stdout).unwrap()
+            } else {
+                String::new()
+            }
         });
         known.clone()
     };
@@ -29,7 +36,10 @@ fn every_option_that_a_page_names_is_one() {
     for block in fenced() {
         for line in block.text.iter().flat_map(|line| command_lines(line)) {
             let mut words = line.split_whitespace();
-            let Some(command) = words.next().filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase())) else {
+            let Some(command) = words
+                .next()
+                .filter(|word| word.bytes().all(|byte| byte.is_ascii_lowercase()))
+            else {
                 continue;
             };
             let help = help(command);
@@ -37,7 +47,10 @@ fn every_option_that_a_page_names_is_one() {
                 continue; // a sentence about fathom
             }
             seen += 1;
-            for word in words.take_while(|word| *word != "--").filter(|word| word.starts_with("--")) {
+            for word in words
+                .take_while(|word| *word != "--")
+                .filter(|word| word.starts_with("--"))
+            {
                 let option = word.split(['=', ']', ',']).next().unwrap_or(word);
                 if !help.contains(option) {
                     unknown.push(format!("{}: fathom {command} {option}", block.place()));

@@ -13,7 +13,8 @@ enum Word {
 /// Where `printed` leaves the shape of `shown`; `None` where it does not.
 pub(crate) fn difference(shown: &str, printed: &str) -> Option<String> {
     let (shown, printed) = (words(shown), words(printed));
-    // How far the words of `printed` go with ever more of `shown`: a match may begin again only behind an `Any`.
+    // How far the words of `printed` go with ever more of `shown`: a match may begin again only
+    // behind an `Any`.
     let mut reached = vec![false; printed.len() + 1];
     reached[0] = true;
     for (at, word) in shown.iter().enumerate() {
@@ -21,23 +22,38 @@ pub(crate) fn difference(shown: &str, printed: &str) -> Option<String> {
         for from in (0..=printed.len()).filter(|from| reached[*from]) {
             match word {
                 Word::Any => next[from..].fill(true),
-                word if printed.get(from).is_some_and(|other| is_like(word, other)) => next[from + 1] = true,
+                word if printed.get(from).is_some_and(|other| is_like(word, other)) => {
+                    next[from + 1] = true
+                }
                 _ => {}
             }
         }
         if !next.contains(&true) {
-            let far = (0..=printed.len()).filter(|from| reached[*from]).max().unwrap_or(0);
+            let far = (0..=printed.len())
+                .filter(|from| reached[*from])
+                .max()
+                .unwrap_or(0);
             let behind = &shown[at.saturating_sub(6)..at];
-            let instead = printed.get(far).map_or("nothing".to_owned(), |other| format!("{other:?}"));
-            return Some(format!("behind {behind:?} {word:?} is shown, and {instead} printed"));
+            let instead = printed
+                .get(far)
+                .map_or("nothing".to_owned(), |other| format!("{other:?}"));
+            return Some(format!(
+                "behind {behind:?} {word:?} is shown, and {instead} printed"
+            ));
         }
         reached = next;
     }
     if reached[printed.len()] {
         return None;
     }
-    let far = (0..=printed.len()).filter(|from| reached[*from]).max().unwrap_or(0);
-    Some(format!("more is printed than shown: {:?}", &printed[far..printed.len().min(far + 8)]))
+    let far = (0..=printed.len())
+        .filter(|from| reached[*from])
+        .max()
+        .unwrap_or(0);
+    Some(format!(
+        "more is printed than shown: {:?}",
+        &printed[far..printed.len().min(far + 8)]
+    ))
 }
 
 fn is_like(shown: &Word, printed: &Word) -> bool {
@@ -63,9 +79,13 @@ fn words(text: &str) -> Vec<Word> {
                 let unit = word.trim_end_matches([',', ';', ':', ')', '.']);
                 let behind = &word[unit.len()..];
                 match unit {
-                    "ns" | "µs" | "us" | "ms" | "s" if last_is_number => Word::Plain(format!("s{behind}")),
+                    "ns" | "µs" | "us" | "ms" | "s" if last_is_number => {
+                        Word::Plain(format!("s{behind}"))
+                    }
                     "bytes" | "byte" | "bytes/s" if last_is_number => {
-                        let Some(Word::Plain(last)) = words.last_mut() else { unreachable!("it was looked at") };
+                        let Some(Word::Plain(last)) = words.last_mut() else {
+                            unreachable!("it was looked at")
+                        };
                         last.push_str(unit.trim_start_matches("bytes").trim_start_matches("byte"));
                         last.push_str(behind);
                         continue;
@@ -79,7 +99,9 @@ fn words(text: &str) -> Vec<Word> {
 }
 
 fn cut(word: &str) -> Option<Word> {
-    let stem = word.strip_suffix('…').or_else(|| word.strip_suffix("..."))?;
+    let stem = word
+        .strip_suffix('…')
+        .or_else(|| word.strip_suffix("..."))?;
     let whole = stem.rsplit_once(',').map_or(stem, |(whole, _)| whole);
     Some(Word::Cut(masked(whole)))
 }
@@ -103,12 +125,15 @@ fn masked(word: &str) -> String {
         out.push('#');
         rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
         // 1.5, and 165,000
-        while let Some(more) =
-            rest.strip_prefix(['.', ',']).filter(|more| more.starts_with(|c: char| c.is_ascii_digit()))
+        while let Some(more) = rest
+            .strip_prefix(['.', ','])
+            .filter(|more| more.starts_with(|c: char| c.is_ascii_digit()))
         {
             rest = more.trim_start_matches(|c: char| c.is_ascii_digit());
         }
-        let letters = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
+        let letters = rest
+            .find(|c: char| !c.is_alphabetic())
+            .unwrap_or(rest.len());
         match &rest[..letters] {
             "K" | "M" | "G" | "T" => rest = &rest[letters..],
             "ns" | "µs" | "us" | "ms" => rest = &rest[letters - 1..],
@@ -121,16 +146,28 @@ fn masked(word: &str) -> String {
 #[test]
 fn numbers_times_and_what_is_cut_off_may_differ_and_nothing_else() {
     let same = |a: &str, b: &str| assert_eq!(difference(a, b), None, "{a} | {b}");
-    same("6 mounts in 0.2 ms and\n27 calls", "10 mounts in 2,005.1 ms\nand 1 calls");
+    same(
+        "6 mounts in 0.2 ms and\n27 calls",
+        "10 mounts in 2,005.1 ms\nand 1 calls",
+    );
     same("took 0.4 µs; more", "took 12 ms; more");
     same("ext4 rw,relatime,d…", "ext4 rw,relatime");
     same("btrfs rw,relatime,d…", "btrfs rw,relatime,s…");
-    same("/dev/loop0[/site] 30.0M 0:347", "/dev/loop17[/site] 512 8:1");
+    same(
+        "/dev/loop0[/site] 30.0M 0:347",
+        "/dev/loop17[/site] 512 8:1",
+    );
     same("a ... z", "a z");
     same("a ... z\n...", "a b c z d");
     same("3 462 bytes/s", "3 1.2K/s");
-    same("digest 8f87359a519766ca80b3f2c236c9f28b", "digest 0123456789abcdef0123456789abcdef");
-    same(r#"{"digest":"fa245d2496082a6f43b6","x":1}"#, r#"{"digest":"ca84d32daf8f0500a1c4bc","x":2}"#);
+    same(
+        "digest 8f87359a519766ca80b3f2c236c9f28b",
+        "digest 0123456789abcdef0123456789abcdef",
+    );
+    same(
+        r#"{"digest":"fa245d2496082a6f43b6","x":1}"#,
+        r#"{"digest":"ca84d32daf8f0500a1c4bc","x":2}"#,
+    );
     same("user - 3.9", "user 1.1 -");
     let other = |a: &str, b: &str| assert!(difference(a, b).is_some(), "{a} | {b}");
     other("6 mounts by search", "6 mounts by mountinfo");

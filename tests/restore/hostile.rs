@@ -19,7 +19,8 @@ use crate::support::{Need, fathom, in_namespace, require, run};
 /// Memory that no archive may make it use more of, in KiB.
 const MOST: i64 = 64 << 10;
 
-/// Python that makes an archive of its own forms. `A` is the archive to be written, and `OUT` a directory outside.
+/// Python that makes an archive of its own forms. `A` is the archive to be written, and `OUT` a
+/// directory outside.
 const HEAD: &str = r#"
 import io, os, struct, sys, tarfile
 A, OUT = sys.argv[1], sys.argv[2]
@@ -55,8 +56,8 @@ def members(*all):
             t.addfile(m, io.BytesIO(b"evil" * m.size) if m.size else None)
 "#;
 
-/// What is done to whom: a name, how the archive is made, whether another is restored before it, the exit status, and what is in
-/// the warnings.
+/// What is done to whom: a name, how the archive is made, whether another is restored before it,
+/// the exit status, and what is in the warnings.
 struct Case {
     name: &'static str,
     script: &'static str,
@@ -65,13 +66,33 @@ struct Case {
 }
 
 const fn case(name: &'static str, status: i32, said: &'static str, script: &'static str) -> Case {
-    Case { name, script, status, said }
+    Case {
+        name,
+        script,
+        status,
+        said,
+    }
 }
 
 const CASES: [Case; 33] = [
-    case("absolute name", 0, "slash", r#"members(info(OUT + "/made", size=4), info("/" + OUT + "/made", size=4))"#),
-    case("dots before", 1, "'..'", r#"members(info("../outside/made", size=4), info("x/../../outside/made", size=4))"#),
-    case("dots behind", 1, "'..'", r#"members(info("x", tarfile.DIRTYPE), info("x/..", tarfile.DIRTYPE))"#),
+    case(
+        "absolute name",
+        0,
+        "slash",
+        r#"members(info(OUT + "/made", size=4), info("/" + OUT + "/made", size=4))"#,
+    ),
+    case(
+        "dots before",
+        1,
+        "'..'",
+        r#"members(info("../outside/made", size=4), info("x/../../outside/made", size=4))"#,
+    ),
+    case(
+        "dots behind",
+        1,
+        "'..'",
+        r#"members(info("x", tarfile.DIRTYPE), info("x/..", tarfile.DIRTYPE))"#,
+    ),
     case(
         "through a symlink",
         1,
@@ -127,12 +148,42 @@ const CASES: [Case; 33] = [
         "",
         r#"members(info("l", tarfile.SYMTYPE, link=OUT + "/kept"), info("h", tarfile.LNKTYPE, link="l"), info("h", size=4))"#,
     ),
-    case("a hard link to itself", 0, "", r#"members(info("h", size=4), info("h", tarfile.LNKTYPE, link="./h"))"#),
-    case("the directory itself", 1, "is none", r#"members(info(".", size=4), info("./", tarfile.SYMTYPE, link=OUT))"#),
-    case("no name", 1, "no name", r#"raw(extended((b"path", b"")), block(b"", b"0", 0))"#),
-    case("a NUL in a name", 2, "NUL", r#"raw(extended((b"path", b"a\0b")), block(b"x"))"#),
-    case("a NUL in a target", 2, "NUL", r#"raw(extended((b"linkpath", b"a\0b")), block(b"x", b"2"))"#),
-    case("a newline in a name", 0, "", r#"raw(extended((b"path", b"a\nb")), block(b"x"))"#),
+    case(
+        "a hard link to itself",
+        0,
+        "",
+        r#"members(info("h", size=4), info("h", tarfile.LNKTYPE, link="./h"))"#,
+    ),
+    case(
+        "the directory itself",
+        1,
+        "is none",
+        r#"members(info(".", size=4), info("./", tarfile.SYMTYPE, link=OUT))"#,
+    ),
+    case(
+        "no name",
+        1,
+        "no name",
+        r#"raw(extended((b"path", b"")), block(b"", b"0", 0))"#,
+    ),
+    case(
+        "a NUL in a name",
+        2,
+        "NUL",
+        r#"raw(extended((b"path", b"a\0b")), block(b"x"))"#,
+    ),
+    case(
+        "a NUL in a target",
+        2,
+        "NUL",
+        r#"raw(extended((b"linkpath", b"a\0b")), block(b"x", b"2"))"#,
+    ),
+    case(
+        "a newline in a name",
+        0,
+        "",
+        r#"raw(extended((b"path", b"a\nb")), block(b"x"))"#,
+    ),
     case(
         "a record longer than its header",
         2,
@@ -157,17 +208,42 @@ const CASES: [Case; 33] = [
         "cannot read",
         r#"raw(extended((b"size", b"18446744073709551615")), block(b"x"))"#,
     ),
-    case("a size beyond the end", 2, "cut short", r#"raw(block(b"x", sizetext=b"77777777777\0"))"#),
-    case("a size of 2^95", 2, "cannot read", r#"raw(block(b"x", sizetext=b"\x80" + b"\x7f" * 11))"#),
-    case("a checksum that lies", 2, "no tar", r#"b = bytearray(block(b"x")); b[0] = 0x79; raw(bytes(b))"#),
+    case(
+        "a size beyond the end",
+        2,
+        "cut short",
+        r#"raw(block(b"x", sizetext=b"77777777777\0"))"#,
+    ),
+    case(
+        "a size of 2^95",
+        2,
+        "cannot read",
+        r#"raw(block(b"x", sizetext=b"\x80" + b"\x7f" * 11))"#,
+    ),
+    case(
+        "a checksum that lies",
+        2,
+        "no tar",
+        r#"b = bytearray(block(b"x")); b[0] = 0x79; raw(bytes(b))"#,
+    ),
     case(
         "headers of headers",
         2,
         "cannot read",
         r#"raw(extended((b"path", b"a")) * 3, extended((b"path", b"b"), kind=b"g") * 3, b"garbage" * 512)"#,
     ),
-    case("an extended header without end", 2, "cannot read", r#"raw(block(b"pax", b"x", 8 << 30))"#),
-    case("a long name without end", 2, "cannot read", r#"raw(block(b"././@LongLink", b"L", 8 << 30))"#),
+    case(
+        "an extended header without end",
+        2,
+        "cannot read",
+        r#"raw(block(b"pax", b"x", 8 << 30))"#,
+    ),
+    case(
+        "a long name without end",
+        2,
+        "cannot read",
+        r#"raw(block(b"././@LongLink", b"L", 8 << 30))"#,
+    ),
     case(
         "a sparse file of all that there is",
         0,
@@ -219,20 +295,35 @@ impl Scene {
         file(outside.join("kept"), 10);
         file(outside.join("d/also kept"), 10);
         let before = kept(&outside);
-        Scene { outside, to: dir(ground.join("to")), archive: ground.join("archive"), before }
+        Scene {
+            outside,
+            to: dir(ground.join("to")),
+            archive: ground.join("archive"),
+            before,
+        }
     }
 
     fn write(&self, script: &str) {
-        tool(Command::new("python3").args(["-c", &format!("{HEAD}\n{script}")]).arg(&self.archive).arg(&self.outside));
+        tool(
+            Command::new("python3")
+                .args(["-c", &format!("{HEAD}\n{script}")])
+                .arg(&self.archive)
+                .arg(&self.outside),
+        );
     }
 
     fn holds(&self, what: &str) {
-        same(&kept(&self.outside), &self.before, &format!("{what}: the outside was touched"));
+        same(
+            &kept(&self.outside),
+            &self.before,
+            &format!("{what}: the outside was touched"),
+        );
     }
 }
 
-/// Runs a command, and gives its status, what it said, and how much memory it used at most, in KiB. What a process has before it
-/// becomes another counts as well, and that of the tests is large: so it is a small one that starts it.
+/// Runs a command, and gives its status, what it said, and how much memory it used at most, in KiB.
+/// What a process has before it becomes another counts as well, and that of the tests is large: so
+/// it is a small one that starts it.
 fn measured(command: &Command) -> (i32, String, i64) {
     const STARTER: &str = r#"
 import resource, subprocess, sys
@@ -240,7 +331,11 @@ done = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.
 sys.stderr.buffer.write(done.stderr)
 print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"#;
     let mut starter = Command::new("python3");
-    let ran = run(starter.args(["-c", STARTER]).arg(command.get_program()).args(command.get_args())).exits(0);
+    let ran = run(starter
+        .args(["-c", STARTER])
+        .arg(command.get_program())
+        .args(command.get_args()))
+    .exits(0);
     let printed = String::from_utf8(ran.stdout).unwrap();
     let (status, memory) = printed.trim_end().split_once(' ').unwrap();
     (status.parse().unwrap(), ran.stderr, memory.parse().unwrap())
@@ -271,7 +366,10 @@ fn nothing_outside_is_touched() {
                     let mut looks = fathom(args![command, &scene.archive]);
                     let (status, said, memory) = measured(looks.args(more));
                     let what = format!("{} {look:?}: {status}, {memory} KiB: {said}", case.name);
-                    assert!(!said.contains("panicked") && memory < MOST && (0..=2).contains(&status), "{what}");
+                    assert!(
+                        !said.contains("panicked") && memory < MOST && (0..=2).contains(&status),
+                        "{what}"
+                    );
                     scene.holds(&what);
                 }
             });
@@ -307,10 +405,20 @@ fn increments_do_not_reach_out() {
                 scene.write(r#"members(info("l", tarfile.SYMTYPE, link=OUT), info("d/", tarfile.DIRTYPE), info("d/f", size=4))"#);
                 let full = ground.join("full");
                 fs::rename(&scene.archive, &full).unwrap();
-                scene.write(&format!(r#"raw(extended((b"GNU.dumpdir", dumpdir({entries}))), block(b"./", b"5"))"#));
-                let ran = run(&mut fathom(args!["restore", full, &scene.archive, "-C", &scene.to]));
+                scene.write(&format!(
+                    r#"raw(extended((b"GNU.dumpdir", dumpdir({entries}))), block(b"./", b"5"))"#
+                ));
+                let ran = run(&mut fathom(args![
+                    "restore",
+                    full,
+                    &scene.archive,
+                    "-C",
+                    &scene.to
+                ]));
                 assert!(
-                    ran.code() <= 2 && (said.is_empty() || ran.code() > 0) && ran.stderr.contains(said),
+                    ran.code() <= 2
+                        && (said.is_empty() || ran.code() > 0)
+                        && ran.stderr.contains(said),
                     "{entries}: {ran}"
                 );
                 scene.holds(entries);
@@ -327,7 +435,13 @@ fn what_was_linked_from_outside_is_not_written_through() {
             fs::hard_link(scene.outside.join("kept"), scene.to.join("f")).unwrap();
             symlink(scene.outside.join("kept"), scene.to.join("g")).unwrap();
             scene.write(r#"members(info("f", size=4), info("g", size=4))"#);
-            run(&mut fathom(args!["restore", &scene.archive, "-C", &scene.to])).exits(0);
+            run(&mut fathom(args![
+                "restore",
+                &scene.archive,
+                "-C",
+                &scene.to
+            ]))
+            .exits(0);
             fs::remove_file(scene.to.join("f")).unwrap();
             scene.holds("a hard link");
             assert!(scene.to.join("g").symlink_metadata().unwrap().is_file());
@@ -344,8 +458,10 @@ fn devices_are_not_for_everybody() {
                 r#"members(info("null", tarfile.CHRTYPE), info("disk", tarfile.BLKTYPE), info("set", size=4), info("fifo", tarfile.FIFOTYPE))"#,
             );
             std::os::unix::fs::chown(&scene.to, Some(1000), Some(1000)).unwrap();
-            let mut restore =
-                program(&fathom_in(&ground.join("bin")), args!["restore", &scene.archive, "-C", &scene.to]);
+            let mut restore = program(
+                &fathom_in(&ground.join("bin")),
+                args!["restore", &scene.archive, "-C", &scene.to],
+            );
             as_nobody(&mut restore);
             let ran = run(&mut restore).exits(1);
             assert!(ran.stderr.contains("only root"), "{ran}");
@@ -362,11 +478,16 @@ fn depth_costs_little() {
         for (depth, status) in [(5_000, 0), (100_000, 0), (600_000, 2)] {
             in_namespace(|ground| {
                 let scene = Scene::new(ground);
-                scene.write(&format!(r#"raw(extended((b"path", b"d/" * {depth} + b"f")), block(b"x"))"#));
+                scene.write(&format!(
+                    r#"raw(extended((b"path", b"d/" * {depth} + b"f")), block(b"x"))"#
+                ));
                 let restore = fathom(args!["restore", &scene.archive, "-C", &scene.to]);
                 let (ended, said, memory) = measured(&restore);
                 let what = format!("{depth} deep: {ended}, {memory} KiB: {said}");
-                assert!(ended == status && memory < MOST && said.len() < 10_000, "{what}");
+                assert!(
+                    ended == status && memory < MOST && said.len() < 10_000,
+                    "{what}"
+                );
                 scene.holds(&what);
             });
         }
@@ -378,10 +499,15 @@ fn many_warnings_cost_little() {
     if require(&[Need::Root, Need::Program("python3")]) {
         in_namespace(|ground| {
             let scene = Scene::new(ground);
-            scene.write(r#"raw(*(extended((b"path", b"../" * 30000)) + block(b"x") for n in range(3000)))"#);
+            scene.write(
+                r#"raw(*(extended((b"path", b"../" * 30000)) + block(b"x") for n in range(3000)))"#,
+            );
             let restore = fathom(args!["restore", &scene.archive, "-C", &scene.to, "--json"]);
             let (status, said, memory) = measured(&restore);
-            assert!(status == 1 && memory < MOST, "{status}, {memory} KiB: {said}");
+            assert!(
+                status == 1 && memory < MOST,
+                "{status}, {memory} KiB: {said}"
+            );
             scene.holds("many warnings");
         });
     }
@@ -402,7 +528,15 @@ fn a_directory_that_somebody_swaps_for_a_symlink_leads_nowhere() {
                 r#"raw(*[extended((b"GNU.dumpdir", dumpdir(b"Db", b"R" + b"a/b", b"Ta/e", b"Ra/e", b"Ta/b"))) + block(b"a/", b"5") + extended((b"GNU.dumpdir", dumpdir())) + block(b"a/b/", b"5") + block(b"a/b/kept") + block(b"a/b/d/also kept")] * 40)"#,
             );
             for inner in ["a", "b"] {
-                symlink(&scene.outside, scene.outside.parent().unwrap().join(format!("symlink-{inner}"))).unwrap();
+                symlink(
+                    &scene.outside,
+                    scene
+                        .outside
+                        .parent()
+                        .unwrap()
+                        .join(format!("symlink-{inner}")),
+                )
+                .unwrap();
             }
             let mut runs = 0;
             let swap = |thread, until: &Until| {
@@ -415,17 +549,30 @@ fn a_directory_that_somebody_swaps_for_a_symlink_leads_nowhere() {
             meanwhile(2, swap, || {
                 let started = Instant::now();
                 while started.elapsed() < Duration::from_secs(5) {
-                    let ran = run(&mut fathom(args!["restore", &full, &scene.archive, "-C", &scene.to]));
+                    let ran = run(&mut fathom(args![
+                        "restore",
+                        &full,
+                        &scene.archive,
+                        "-C",
+                        &scene.to
+                    ]));
                     assert!(ran.code() <= 2, "{ran}");
                     runs += 1;
                 }
             });
             assert!(runs > 3, "{runs} runs");
-            // The outside's own directory may have been looked at through the symlinks, never changed.
+            // The outside's own directory may have been looked at through the symlinks, never
+            // changed.
             scene.holds("swaps");
             let mut text = String::new();
-            File::open(scene.outside.join("kept")).unwrap().read_to_string(&mut text).unwrap();
-            assert_eq!((text.as_str(), scene.outside.metadata().unwrap().nlink()), ("xxxxxxxxxx", 3));
+            File::open(scene.outside.join("kept"))
+                .unwrap()
+                .read_to_string(&mut text)
+                .unwrap();
+            assert_eq!(
+                (text.as_str(), scene.outside.metadata().unwrap().nlink()),
+                ("xxxxxxxxxx", 3)
+            );
         });
     }
 }

@@ -1,4 +1,5 @@
-//! Full dumps and increments, as GNU tar writes them, restored in turn: the tree is as it was at the last.
+//! Full dumps and increments, as GNU tar writes them, restored in turn: the tree is as it was at
+//! the last.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -17,15 +18,33 @@ fn increment(top: &Path, ground: &Path, number: usize) -> PathBuf {
     std::thread::sleep(std::time::Duration::from_millis(1100));
     let to = ground.join(format!("archive {number}"));
     let mut tar = Command::new("tar");
-    tar.args(["--format=posix", "--xattrs", "--xattrs-include=*", "--acls", "--sparse", "--warning=none", "-g"]);
-    tool(tar.arg(ground.join("snapshot")).arg("-cf").arg(&to).arg("-C").arg(top).arg("."));
-    // And by when it began: what is changed in the same tick of the file system's clock it takes for known.
+    tar.args([
+        "--format=posix",
+        "--xattrs",
+        "--xattrs-include=*",
+        "--acls",
+        "--sparse",
+        "--warning=none",
+        "-g",
+    ]);
+    tool(
+        tar.arg(ground.join("snapshot"))
+            .arg("-cf")
+            .arg(&to)
+            .arg("-C")
+            .arg(top)
+            .arg("."),
+    );
+    // And by when it began: what is changed in the same tick of the file system's clock it takes
+    // for known.
     std::thread::sleep(std::time::Duration::from_millis(50));
     to
 }
 
 fn restore(archives: &[PathBuf], to: &Path, more: &[&str]) -> Ran {
-    run(fathom(args!["restore", "-C", dir(to)]).args(archives).args(more))
+    run(fathom(args!["restore", "-C", dir(to)])
+        .args(archives)
+        .args(more))
 }
 
 #[test]
@@ -58,12 +77,18 @@ fn the_tree_of_each_increment_comes_back() {
                     symlink("../d3", top.join("renamed/f3x")).unwrap();
                 },
                 &|| {
-                    fs::set_permissions(top.join("renamed"), fs::Permissions::from_mode(0o700)).unwrap();
-                    tool(Command::new("setfattr").args(["-n", "user.x", "-v", "y"]).arg(top.join("renamed")));
+                    fs::set_permissions(top.join("renamed"), fs::Permissions::from_mode(0o700))
+                        .unwrap();
+                    tool(
+                        Command::new("setfattr")
+                            .args(["-n", "user.x", "-v", "y"])
+                            .arg(top.join("renamed")),
+                    );
                     chown(top.join("renamed/deep"), Some(7), Some(8)).unwrap();
                 },
                 &|| {
-                    // They take each other's names. After that, GNU tar does it again in every increment: so this is the last.
+                    // They take each other's names. After that, GNU tar does it again in every
+                    // increment: so this is the last.
                     fs::rename(top.join("renamed"), top.join("t")).unwrap();
                     fs::rename(top.join("new"), top.join("renamed")).unwrap();
                     fs::rename(top.join("t"), top.join("new")).unwrap();
@@ -75,7 +100,11 @@ fn the_tree_of_each_increment_comes_back() {
                 let copy = ground.join(format!("copy {number}"));
                 let ran = restore(&archives, &copy, &["--json"]).exits(0);
                 same(&kept(&top), &kept(&copy), "each increment");
-                assert_eq!(ran.json()["result"]["renamed"].as_u64() > Some(0), number >= 1, "{ran}");
+                assert_eq!(
+                    ran.json()["result"]["renamed"].as_u64() > Some(0),
+                    number >= 1,
+                    "{ran}"
+                );
             }
             // What was there already stays, where the first archive is concerned.
             let copy = dir(ground.join("over"));
@@ -89,18 +118,22 @@ fn the_tree_of_each_increment_comes_back() {
             restore(&archives, &some, &["--", "new/deep", "./renamed/sub/"]).exits(0);
             let whole = kept(&top);
             let some_of = |all: Snapshot| -> Snapshot {
-                let is_asked = |name: &[u8]| name.starts_with(b"new/deep") || name.starts_with(b"renamed/sub");
+                let is_asked =
+                    |name: &[u8]| name.starts_with(b"new/deep") || name.starts_with(b"renamed/sub");
                 all.into_iter().filter(|(name, _)| is_asked(name)).collect()
             };
             assert!(kept(&some).keys().all(|name| whole.contains_key(name)));
             same(&some_of(kept(&some)), &some_of(whole), "some of it");
-            assert!(some.join("new/deep/er/file").exists() && some.join("renamed/sub/file").exists());
+            assert!(
+                some.join("new/deep/er/file").exists() && some.join("renamed/sub/file").exists()
+            );
             assert!(!some.join("new/f0").exists() && !some.join("d3").exists());
         });
     }
 }
 
-/// Whatever was renamed, replaced and removed on the way: a PATH is what has that name in the end, and nothing else comes along.
+/// Whatever was renamed, replaced and removed on the way: a PATH is what has that name in the end,
+/// and nothing else comes along.
 #[test]
 fn each_path_is_as_in_the_whole_tree() {
     if require(&[Need::Root]) {
@@ -110,17 +143,26 @@ fn each_path_is_as_in_the_whole_tree() {
             let dump = |number: usize| {
                 std::thread::sleep(std::time::Duration::from_millis(30));
                 let (catalog, to) = (ground.join("catalog"), archive(number));
-                let since = if number > 0 { args!["--since", &catalog].to_vec() } else { Vec::new() };
-                let mut command = fathom(args!["dump", "tree", "-q", "-o", to, "--catalog", catalog]);
+                let since = if number > 0 {
+                    args!["--since", &catalog].to_vec()
+                } else {
+                    Vec::new()
+                };
+                let mut command =
+                    fathom(args!["dump", "tree", "-q", "-o", to, "--catalog", catalog]);
                 run(command.args(since).current_dir(ground)).exits(0);
             };
             let rename = |from: &str, to: &str| fs::rename(tree.join(from), tree.join(to)).unwrap();
-            let first = ["a/f", "a/out/g", "a/kept/h", "b/i", "b/gone/j", "c", "d/k", "e/l/m", "m/c", "n/e/f", "o/k"];
+            let first = [
+                "a/f", "a/out/g", "a/kept/h", "b/i", "b/gone/j", "c", "d/k", "e/l/m", "m/c",
+                "n/e/f", "o/k",
+            ];
             for name in first {
                 file(tree.join(name), name.len());
             }
             dump(0);
-            // Away, out of one and into another, a new one by an old name, a directory for a file, and the reverse.
+            // Away, out of one and into another, a new one by an old name, a directory for a file,
+            // and the reverse.
             rename("a", "z");
             rename("z/out", "b/in");
             file(tree.join("a/new"), 3);
@@ -132,7 +174,8 @@ fn each_path_is_as_in_the_whole_tree() {
             fs::remove_dir_all(tree.join("n/e")).unwrap();
             file(tree.join("n/s"), 7);
             dump(1);
-            // Two change places, and one takes the place of another that is gone, and then holds what has held it.
+            // Two change places, and one takes the place of another that is gone, and then holds
+            // what has held it.
             rename("a", "aside");
             rename("z", "a");
             rename("aside", "z");
@@ -161,7 +204,8 @@ fn each_path_is_as_in_the_whole_tree() {
                     .arg(crate::support::build::name(&name)))
                 .exits(0);
                 let is_asked = |name: &[u8]| {
-                    name.strip_prefix(&path[..]).is_some_and(|rest| path.is_empty() || matches!(rest, [] | [b'/', ..]))
+                    name.strip_prefix(&path[..])
+                        .is_some_and(|rest| path.is_empty() || matches!(rest, [] | [b'/', ..]))
                 };
                 let of = |all: &Snapshot| -> Snapshot {
                     all.iter()
@@ -171,15 +215,28 @@ fn each_path_is_as_in_the_whole_tree() {
                 };
                 let (is, what) = (kept(&some.join("tree")), path.escape_ascii().to_string());
                 same(&of(&whole), &of(&is), &what);
-                let is_above =
-                    |name: &[u8]| name.is_empty() || path.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"/"));
-                assert!(is.keys().all(|name| is_asked(name) || is_above(name)), "{what}: {is:?}");
+                let is_above = |name: &[u8]| {
+                    name.is_empty()
+                        || path
+                            .strip_prefix(name)
+                            .is_some_and(|rest| rest.starts_with(b"/"))
+                };
+                assert!(
+                    is.keys().all(|name| is_asked(name) || is_above(name)),
+                    "{what}: {is:?}"
+                );
                 fs::remove_dir_all(some).unwrap();
             }
             for gone in ["tree/e", "tree/z/out", "tree/aside"] {
                 let some = dir(ground.join("some"));
-                let ran = run(fathom(args!["restore", "-C", &some]).args(&archives).args(["--", gone])).exits(1);
-                assert!(ran.stderr.contains("no archive has a member of this name"), "{ran}");
+                let ran = run(fathom(args!["restore", "-C", &some])
+                    .args(&archives)
+                    .args(["--", gone]))
+                .exits(1);
+                assert!(
+                    ran.stderr.contains("no archive has a member of this name"),
+                    "{ran}"
+                );
                 assert_eq!(fs::read_dir(some).unwrap().count(), 0);
             }
         });
@@ -203,15 +260,34 @@ fn a_dry_run_says_what_is_then_done() {
             let ran = restore(&archives, &copy, &["--dry-run"]).exits(0);
             same(&kept(&copy), &before, "a dry run");
             let lines = ran.lines();
-            for line in ["directory .", "file d0/f1", "rename d0 -> e", "remove d1", "remove e/f1", "symlink s -> e"] {
+            for line in [
+                "directory .",
+                "file d0/f1",
+                "rename d0 -> e",
+                "remove d1",
+                "remove e/f1",
+                "symlink s -> e",
+            ] {
                 assert!(lines.contains(&line), "{line}: {ran}");
             }
             let dry = restore(&archives, &copy, &["-n", "--json"]).exits(0).json();
             let done = restore(&archives, &copy, &["--json"]).exits(0).json();
-            for count in ["files", "directories", "symlinks", "links", "other", "bytes", "renamed", "skipped"] {
+            for count in [
+                "files",
+                "directories",
+                "symlinks",
+                "links",
+                "other",
+                "bytes",
+                "renamed",
+                "skipped",
+            ] {
                 assert_eq!(dry["result"][count], done["result"][count], "{count}");
             }
-            assert_eq!(dry["result"]["steps"].as_array().unwrap().len(), lines.len());
+            assert_eq!(
+                dry["result"]["steps"].as_array().unwrap().len(),
+                lines.len()
+            );
             same(&kept(&top), &kept(&copy), "what was then done");
         });
     }
@@ -230,10 +306,16 @@ fn a_chain_with_a_link_missing_is_told_of() {
             archives.push(increment(&top, ground, 2));
             archives.remove(1);
             let ran = restore(&archives, &ground.join("copy"), &[]).exits(1);
-            assert!(ran.stderr.contains("'second'") && ran.stderr.contains("earlier archive"), "{ran}");
+            assert!(
+                ran.stderr.contains("'second'") && ran.stderr.contains("earlier archive"),
+                "{ran}"
+            );
             archives.insert(1, ground.join("nowhere"));
             let empty = dir(ground.join("empty"));
-            run(fathom(args!["restore", "-C", &empty]).args(&archives).args(["--", "x"])).refused();
+            run(fathom(args!["restore", "-C", &empty])
+                .args(&archives)
+                .args(["--", "x"]))
+            .refused();
             assert_eq!(kept(&empty).len(), 1);
         });
     }
@@ -266,8 +348,9 @@ fn what_is_read_only_is_changed_by_its_owner() {
             file(top.join("a/closed/file"), 1);
             file(top.join("a/gone/deep/file"), 1);
             file(top.join("b/file"), 1);
-            let close =
-                |path: &str, mode| fs::set_permissions(top.join(path), fs::Permissions::from_mode(mode)).unwrap();
+            let close = |path: &str, mode| {
+                fs::set_permissions(top.join(path), fs::Permissions::from_mode(mode)).unwrap()
+            };
             for path in ["a/closed", "a/gone/deep", "a/gone", "a", "b"] {
                 close(path, 0o555);
             }
@@ -286,7 +369,9 @@ fn what_is_read_only_is_changed_by_its_owner() {
             restore.args(&archives);
             as_nobody(&mut restore);
             run(&mut restore).exits(0);
-            alike(&kept(&top), &kept(&own), "as a user", |_, seen| (seen.atime, seen.owner) = ((0, 0), (0, 0)));
+            alike(&kept(&top), &kept(&own), "as a user", |_, seen| {
+                (seen.atime, seen.owner) = ((0, 0), (0, 0))
+            });
         });
     }
 }
@@ -303,8 +388,12 @@ fn a_deep_tree_comes_and_goes() {
             archives.push(increment(&top, ground, 1));
             let copy = ground.join("copy");
             restore(&archives[..1], &copy, &[]).exits(0);
-            let depth =
-                tool(Command::new("find").arg(&copy).args(["-name", "a directory with a name", "-printf", "x"]));
+            let depth = tool(Command::new("find").arg(&copy).args([
+                "-name",
+                "a directory with a name",
+                "-printf",
+                "x",
+            ]));
             assert_eq!(depth.len(), 150);
             let ran = restore(&archives, &copy, &["--json"]).exits(0);
             assert_eq!(ran.json()["result"]["removed"], 151);

@@ -28,14 +28,24 @@ enum Maker {
 fn archive(maker: Maker, top: &Path, to: &Path) {
     if maker == Maker::Fathom {
         let ran = run(fathom(args!["dump", ".", "-o", to]).current_dir(top));
-        assert!(ran.stderr.lines().all(|line| !line.starts_with("fathom: ") || line.contains("socket")), "{ran}");
+        assert!(
+            ran.stderr
+                .lines()
+                .all(|line| !line.starts_with("fathom: ") || line.contains("socket")),
+            "{ran}"
+        );
         return;
     }
     let mut command = Command::new(if maker == Maker::Bsd { "bsdtar" } else { "tar" });
     match maker {
-        Maker::GnuPax => {
-            command.args(["--format=posix", "--xattrs", "--xattrs-include=*", "--acls", "--sparse", "--warning=none"])
-        }
+        Maker::GnuPax => command.args([
+            "--format=posix",
+            "--xattrs",
+            "--xattrs-include=*",
+            "--acls",
+            "--sparse",
+            "--warning=none",
+        ]),
         Maker::Gnu => command.args(["--format=gnu", "--sparse", "--warning=none"]),
         Maker::Bsd | Maker::Fathom => command.args(["--format=pax", "--xattrs", "--acls"]),
     };
@@ -67,22 +77,45 @@ fn less(maker: Maker) -> impl Fn(&[u8], &mut Seen) {
 fn tree(top: &Path) {
     grow(top, 7, 400);
     // Of a socket that has another name, bsdtar archives a link to nothing.
-    let _ = Command::new("find").arg(top).args(["-type", "s", "-delete"]).output();
+    let _ = Command::new("find")
+        .arg(top)
+        .args(["-type", "s", "-delete"])
+        .output();
     let able = file(top.join("able"), 10);
     tool(Command::new("setcap").arg("cap_net_raw=ep").arg(&able));
     fs::set_permissions(file(top.join("set"), 1), fs::Permissions::from_mode(0o6755)).unwrap();
     dir(top.join("inherits"));
-    tool(Command::new("setfacl").args(["-d", "-m", "u:1234:rwx,g:77:r"]).arg(top.join("inherits")));
-    tool(Command::new("setfacl").args(["-m", "u:1234:rwx"]).arg(file(top.join("inherits/with a list"), 3)));
+    tool(
+        Command::new("setfacl")
+            .args(["-d", "-m", "u:1234:rwx,g:77:r"])
+            .arg(top.join("inherits")),
+    );
+    tool(
+        Command::new("setfacl")
+            .args(["-m", "u:1234:rwx"])
+            .arg(file(top.join("inherits/with a list"), 3)),
+    );
     let bare = file(top.join("inherits/bare"), 3);
     tool(Command::new("setfacl").arg("-b").arg(&bare));
     fs::set_permissions(&bare, fs::Permissions::from_mode(0o644)).unwrap();
     dir(top.join("inherits/child"));
-    tool(Command::new("setfacl").arg("-b").arg(top.join("inherits/child")));
+    tool(
+        Command::new("setfacl")
+            .arg("-b")
+            .arg(top.join("inherits/child")),
+    );
     for n in 0..3 {
         file(top.join("many names/one"), 100);
-        fs::hard_link(top.join("many names/one"), top.join(format!("many names/{n}"))).unwrap();
-        fs::hard_link(top.join("many names/one"), top.join(format!("0 is before {n}"))).unwrap();
+        fs::hard_link(
+            top.join("many names/one"),
+            top.join(format!("many names/{n}")),
+        )
+        .unwrap();
+        fs::hard_link(
+            top.join("many names/one"),
+            top.join(format!("0 is before {n}")),
+        )
+        .unwrap();
     }
 }
 
@@ -93,23 +126,41 @@ fn restored(archive: &Path, to: &Path) -> PathBuf {
 
 #[test]
 fn everything_is_as_it_was() {
-    if require(&[Need::Root, Need::Program("bsdtar"), Need::Program("setcap"), Need::Program("setfacl")]) {
+    if require(&[
+        Need::Root,
+        Need::Program("bsdtar"),
+        Need::Program("setcap"),
+        Need::Program("setfacl"),
+    ]) {
         for maker in [Maker::GnuPax, Maker::Gnu, Maker::Bsd, Maker::Fathom] {
             in_namespace(|ground| {
                 let top = tmpfs(ground.join("top"));
                 tree(&top);
                 if maker == Maker::Bsd {
                     // bsdtar gives sparse files the names that their headers have room for.
-                    for (name, _) in kept(&top).iter().filter(|(name, seen)| seen.size > 1 << 19 && name.len() > 90) {
+                    for (name, _) in kept(&top)
+                        .iter()
+                        .filter(|(name, seen)| seen.size > 1 << 19 && name.len() > 90)
+                    {
                         let _ = fs::remove_file(top.join(OsStr::from_bytes(name)));
                     }
                 }
                 archive(maker, &top, &ground.join("archive"));
                 let copy = restored(&ground.join("archive"), &ground.join("copy"));
-                alike(&kept(&top), &kept(&copy), &format!("{maker:?}"), less(maker));
+                alike(
+                    &kept(&top),
+                    &kept(&copy),
+                    &format!("{maker:?}"),
+                    less(maker),
+                );
                 // And once more, over itself.
                 let copy = restored(&ground.join("archive"), &ground.join("copy"));
-                alike(&kept(&top), &kept(&copy), &format!("{maker:?}"), less(maker));
+                alike(
+                    &kept(&top),
+                    &kept(&copy),
+                    &format!("{maker:?}"),
+                    less(maker),
+                );
             });
         }
     }
@@ -117,7 +168,12 @@ fn everything_is_as_it_was() {
 
 #[test]
 fn so_it_is_on_disks() {
-    if require(&[Need::Root, Need::Loop, Need::Program("setcap"), Need::Program("setfacl")]) {
+    if require(&[
+        Need::Root,
+        Need::Loop,
+        Need::Program("setcap"),
+        Need::Program("setfacl"),
+    ]) {
         for make in [EXT4[0], EXT4[1], XFS[0], BTRFS[0]] {
             in_namespace(|ground| {
                 mounted(make, &ground.join("disk"));
@@ -125,8 +181,16 @@ fn so_it_is_on_disks() {
                 tree(&top);
                 for maker in [Maker::GnuPax, Maker::Fathom] {
                     archive(maker, &top, &ground.join("archive"));
-                    let copy = restored(&ground.join("archive"), &ground.join(format!("disk/{maker:?}")));
-                    alike(&kept(&top), &kept(&copy), &format!("{maker:?}"), less(maker));
+                    let copy = restored(
+                        &ground.join("archive"),
+                        &ground.join(format!("disk/{maker:?}")),
+                    );
+                    alike(
+                        &kept(&top),
+                        &kept(&copy),
+                        &format!("{maker:?}"),
+                        less(maker),
+                    );
                 }
             });
         }
@@ -140,15 +204,23 @@ fn an_ordinary_user_gets_what_he_can_have() {
             let top = tmpfs(ground.join("top"));
             file(top.join("d/plain"), 10);
             fs::set_permissions(top.join("d/plain"), fs::Permissions::from_mode(0o444)).unwrap();
-            tool(Command::new("setfattr").args(["-n", "user.kept", "-v", "x"]).arg(top.join("d/plain")));
-            fs::set_permissions(file(top.join("set"), 1), fs::Permissions::from_mode(0o6755)).unwrap();
+            tool(
+                Command::new("setfattr")
+                    .args(["-n", "user.kept", "-v", "x"])
+                    .arg(top.join("d/plain")),
+            );
+            fs::set_permissions(file(top.join("set"), 1), fs::Permissions::from_mode(0o6755))
+                .unwrap();
             symlink("d", top.join("link")).unwrap();
             fs::set_permissions(top.join("d"), fs::Permissions::from_mode(0o555)).unwrap();
             archive(Maker::GnuPax, &top, &ground.join("archive"));
             let own = dir(ground.join("own"));
             chown(&own, Some(1000), Some(1000)).unwrap();
             let fathom = fathom_in(&ground.join("bin"));
-            let mut restore = program(&fathom, args!["restore", ground.join("archive"), "-C", &own]);
+            let mut restore = program(
+                &fathom,
+                args!["restore", ground.join("archive"), "-C", &own],
+            );
             as_nobody(&mut restore);
             for _ in 0..2 {
                 let ran = run(&mut restore).exits(0);
@@ -160,13 +232,20 @@ fn an_ordinary_user_gets_what_he_can_have() {
                 });
             }
             // A device is for root to make: all else is there all the same.
-            tool(Command::new("mknod").arg(top.join("device")).args(["c", "1", "3"]));
+            tool(
+                Command::new("mknod")
+                    .arg(top.join("device"))
+                    .args(["c", "1", "3"]),
+            );
             archive(Maker::GnuPax, &top, &ground.join("archive"));
             let ran = run(restore.arg("--json"));
             let value = ran.json();
             assert_eq!(ran.code(), 1, "{ran}");
             assert_eq!(
-                (value["warnings"][0]["gate"].as_str(), value["result"]["skipped"].as_u64()),
+                (
+                    value["warnings"][0]["gate"].as_str(),
+                    value["result"]["skipped"].as_u64()
+                ),
                 (Some("mknodat"), Some(1))
             );
             assert_eq!(value["result"]["files"], 2);
@@ -179,7 +258,10 @@ fn owners_go_by_name_unless_told_otherwise() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = tmpfs(ground.join("top"));
-            for (name, line) in [("passwd", "root:x:0:0::/:\nsomebody:x:4321:1::/:\n"), ("group", "root:x:0:\n")] {
+            for (name, line) in [
+                ("passwd", "root:x:0:0::/:\nsomebody:x:4321:1::/:\n"),
+                ("group", "root:x:0:\n"),
+            ] {
                 fs::write(ground.join(name), line).unwrap();
                 bind(ground.join(name), Path::new("/etc").join(name));
             }
@@ -188,11 +270,15 @@ fn owners_go_by_name_unless_told_otherwise() {
             let owned = |arg: &[&str]| {
                 let mut tar = Command::new("tar");
                 tool(
-                    tar.args(["--owner=somebody:54321", "--group=nobody-knows:54322", "-cf"])
-                        .arg(&to)
-                        .arg("-C")
-                        .arg(&top)
-                        .arg("file"),
+                    tar.args([
+                        "--owner=somebody:54321",
+                        "--group=nobody-knows:54322",
+                        "-cf",
+                    ])
+                    .arg(&to)
+                    .arg("-C")
+                    .arg(&top)
+                    .arg("file"),
                 );
                 let copy = dir(ground.join("copy"));
                 run(fathom(args!["restore", &to, "-C", &copy]).args(arg)).exits(0);
@@ -219,22 +305,48 @@ fn archives_of_every_form_are_read() {
             file(top.join("short"), 5000);
             symlink("short", top.join("link")).unwrap();
             let to = ground.join("archive");
-            for form in ["--format=v7", "--format=oldgnu", "--format=gnu", "--format=ustar", "--format=posix"] {
-                let name = if matches!(form, "--format=v7" | "--format=ustar") { "d/file" } else { &far };
+            for form in [
+                "--format=v7",
+                "--format=oldgnu",
+                "--format=gnu",
+                "--format=ustar",
+                "--format=posix",
+            ] {
+                let name = if matches!(form, "--format=v7" | "--format=ustar") {
+                    "d/file"
+                } else {
+                    &far
+                };
                 let _ = fs::remove_dir_all(top.join("d"));
                 file(top.join(name), 70_000);
-                tool(Command::new("tar").arg(form).arg("-cf").arg(&to).arg("-C").arg(&top).args([".", "--sort=name"]));
+                tool(
+                    Command::new("tar")
+                        .arg(form)
+                        .arg("-cf")
+                        .arg(&to)
+                        .arg("-C")
+                        .arg(&top)
+                        .args([".", "--sort=name"]),
+                );
                 tool(Command::new("zstd").args(["-qf"]).arg(&to));
                 for archive in [to.clone(), to.with_extension("zst")] {
-                    let copy = restored(&archive, &ground.join(form).join(archive.extension().unwrap_or_default()));
-                    alike(&kept(&top), &kept(&copy), form, |_, seen| (seen.atime, seen.mtime.1) = ((0, 0), 0));
+                    let copy = restored(
+                        &archive,
+                        &ground
+                            .join(form)
+                            .join(archive.extension().unwrap_or_default()),
+                    );
+                    alike(&kept(&top), &kept(&copy), form, |_, seen| {
+                        (seen.atime, seen.mtime.1) = ((0, 0), 0)
+                    });
                 }
             }
         });
     }
 }
 
-/// A volume's label is about the archive, and no file: there is nothing to restore, and nothing that is missing.
+/// A volume's label is about the archive, and no file: there is nothing to restore, and nothing
+/// that is missing.
 #[test]
 fn a_label_is_no_member() {
     if !require(&[Need::Program("tar")]) {
@@ -251,7 +363,14 @@ fn a_label_is_no_member() {
             .arg(place.path())
             .arg("tree"),
     );
-    let tried = run(&mut fathom(args!["restore", archive, "-C", to, "--dry-run"])).exits(0);
+    let tried = run(&mut fathom(args![
+        "restore",
+        archive,
+        "-C",
+        to,
+        "--dry-run"
+    ]))
+    .exits(0);
     assert_eq!(tried.stdout, b"directory tree\nfile tree/f\n", "{tried}");
     let ran = run(&mut fathom(args!["restore", archive, "-C", to, "--json"])).exits(0);
     assert_eq!(ran.json()["result"]["skipped"], 0);

@@ -20,7 +20,14 @@ use crate::support::trees::{flag, grow};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
 fn archived(top: &Path, to: &Path) -> PathBuf {
-    tool(Command::new("tar").args(["--format=posix", "--sparse", "-cf"]).arg(to).arg("-C").arg(top).arg("."));
+    tool(
+        Command::new("tar")
+            .args(["--format=posix", "--sparse", "-cf"])
+            .arg(to)
+            .arg("-C")
+            .arg(top)
+            .arg("."),
+    );
     to.to_owned()
 }
 
@@ -33,14 +40,21 @@ fn some_names_only() {
             file(top.join("d0/deep/er/file"), 3);
             let archive = archived(&top, &ground.join("archive"));
             let names = |to: &Path| kept(to).len() - 1;
-            for (paths, count) in [(&["d0/deep/er"][..], 4), (&["./d1/", "d2/f0"], 6), (&["--", "d0"], 7), (&["."], 15)]
-            {
+            for (paths, count) in [
+                (&["d0/deep/er"][..], 4),
+                (&["./d1/", "d2/f0"], 6),
+                (&["--", "d0"], 7),
+                (&["."], 15),
+            ] {
                 let to = tempfile::tempdir_in(ground).unwrap();
                 run(fathom(args!["restore", &archive, "-C", to.path()]).args(paths)).exits(0);
                 assert_eq!(names(to.path()), count, "{paths:?}");
             }
             let to = dir(ground.join("to"));
-            let ran = run(&mut fathom(args!["restore", &archive, "-C", &to, "d1", "d9"])).exits(1);
+            let ran = run(&mut fathom(args![
+                "restore", &archive, "-C", &to, "d1", "d9"
+            ]))
+            .exits(1);
             assert!(ran.stderr.contains("'d9'"), "{ran}");
             assert_eq!(names(&to), 4);
             run(&mut fathom(args!["restore", &archive, "-C", &to, "../x"])).refused();
@@ -60,12 +74,35 @@ fn what_is_no_archive_is_refused() {
             }
             bush(&ground.join("top"), 1, 1);
             let archive = archived(&ground.join("top"), &ground.join("archive"));
-            let ran = run(&mut fathom(args!["restore", &archive, "-C", ground.join("missing")])).refused();
+            let ran = run(&mut fathom(args![
+                "restore",
+                &archive,
+                "-C",
+                ground.join("missing")
+            ]))
+            .refused();
             assert!(ran.stderr.contains("make it first"), "{ran}");
-            // Behind an archive, a name that is no file is one of a member; behind -- it is, file or not.
-            let ran = run(&mut fathom(args!["restore", &archive, ground.join("nowhere"), "-C", &to])).exits(1);
+            // Behind an archive, a name that is no file is one of a member; behind -- it is, file
+            // or not.
+            let ran = run(&mut fathom(args![
+                "restore",
+                &archive,
+                ground.join("nowhere"),
+                "-C",
+                &to
+            ]))
+            .exits(1);
             assert!(ran.stderr.contains("nowhere"), "{ran}");
-            run(&mut fathom(args!["restore", &archive, ground.join("nowhere"), "-C", &to, "--", "d0"])).refused();
+            run(&mut fathom(args![
+                "restore",
+                &archive,
+                ground.join("nowhere"),
+                "-C",
+                &to,
+                "--",
+                "d0"
+            ]))
+            .refused();
             assert_eq!(kept(&to).len(), 1);
         });
     }
@@ -80,18 +117,34 @@ fn from_a_pipe() {
             file(top.join("large"), 3 << 20);
             let archive = fs::read(archived(&top, &ground.join("archive"))).unwrap();
             let to = dir(ground.join("to"));
-            let mut child = fathom(args!["restore", "-", "-C", &to]).stdin(Stdio::piped()).spawn().unwrap();
+            let mut child = fathom(args!["restore", "-", "-C", &to])
+                .stdin(Stdio::piped())
+                .spawn()
+                .unwrap();
             child.stdin.take().unwrap().write_all(&archive).unwrap();
             assert!(child.wait().unwrap().success());
             assert_eq!(kept(&to).len(), kept(&top).len());
             // One that ends too soon: what came whole is there, and nothing else.
             let to = dir(ground.join("half"));
             let mut restore = fathom(args!["restore", "-", "-C", &to]);
-            let mut child = restore.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-            child.stdin.take().unwrap().write_all(&archive[..archive.len() / 2]).unwrap();
+            let mut child = restore
+                .stdin(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            child
+                .stdin
+                .take()
+                .unwrap()
+                .write_all(&archive[..archive.len() / 2])
+                .unwrap();
             let out = child.wait_with_output().unwrap();
             let said = String::from_utf8_lossy(&out.stderr).into_owned();
-            assert_eq!((out.status.code(), said.contains("cut short")), (Some(2), true), "{said}");
+            assert_eq!(
+                (out.status.code(), said.contains("cut short")),
+                (Some(2), true),
+                "{said}"
+            );
             assert!(!to.join("large").exists());
         });
     }
@@ -106,10 +159,17 @@ fn a_restore_that_is_stopped_leaves_nothing_half_done() {
             let archive = fs::read(archived(&top, &ground.join("archive"))).unwrap();
             for signal in ["INT", "TERM", "KILL"] {
                 let to = dir(ground.join(signal));
-                let mut child = fathom(args!["restore", "-", "-C", &to]).stdin(Stdio::piped()).spawn().unwrap();
+                let mut child = fathom(args!["restore", "-", "-C", &to])
+                    .stdin(Stdio::piped())
+                    .spawn()
+                    .unwrap();
                 let mut pipe = child.stdin.take().unwrap();
                 pipe.write_all(&archive[..2 << 20]).unwrap();
-                tool(Command::new("kill").arg(format!("-{signal}")).arg(child.id().to_string()));
+                tool(
+                    Command::new("kill")
+                        .arg(format!("-{signal}"))
+                        .arg(child.id().to_string()),
+                );
                 assert!(!child.wait().unwrap().success());
                 assert_eq!(kept(&to).len(), 1, "{signal}");
             }
@@ -125,11 +185,18 @@ fn every_call_is_counted() {
             bush(&top, 5, 20);
             fs::hard_link(top.join("d0/f0"), top.join("d1/link")).unwrap();
             let archive = archived(&top, &ground.join("archive"));
-            let traced =
-                less_start(&ground.join("log"), args!["restore", &archive, "-C", dir(ground.join("to")), "--json"]);
+            let traced = less_start(
+                &ground.join("log"),
+                args!["restore", &archive, "-C", dir(ground.join("to")), "--json"],
+            );
             let gates = &traced.ran.json()["gates"];
             agree(gates, &traced.counts, "restore");
-            let calls: u64 = gates.as_object().unwrap().values().map(|gate| gate["calls"].as_u64().unwrap()).sum();
+            let calls: u64 = gates
+                .as_object()
+                .unwrap()
+                .values()
+                .map(|gate| gate["calls"].as_u64().unwrap())
+                .sum();
             // Of an empty file: openat, fchownat, utimensat, linkat, close.
             assert!(calls < 100 * 5 + 6 * 12 + 60, "{calls} calls: {gates}");
         });
@@ -139,7 +206,11 @@ fn every_call_is_counted() {
 /// Python that makes an archive of its own: `A` is its name.
 fn by_python(script: &str, to: &Path) -> PathBuf {
     let head = "import io, sys, tarfile\nA = sys.argv[1]\n";
-    tool(Command::new("python3").args(["-c", &format!("{head}{script}")]).arg(to));
+    tool(
+        Command::new("python3")
+            .args(["-c", &format!("{head}{script}")])
+            .arg(to),
+    );
     to.to_owned()
 }
 
@@ -160,8 +231,15 @@ with tarfile.open(A, "w", format=tarfile.PAX_FORMAT) as t:
                 for name in ["d", "d/f", "d/l", "d/p"] {
                     // Not by a snapshot: it would read the directory.
                     let seen = to.join(name).symlink_metadata().unwrap();
-                    let times = ((seen.mtime(), seen.mtime_nsec()), (seen.atime(), seen.atime_nsec()));
-                    assert_eq!(times, ((-2, 500_000_000), (1_234_567_890, 123_456_789)), "{name}");
+                    let times = (
+                        (seen.mtime(), seen.mtime_nsec()),
+                        (seen.atime(), seen.atime_nsec()),
+                    );
+                    assert_eq!(
+                        times,
+                        ((-2, 500_000_000), (1_234_567_890, 123_456_789)),
+                        "{name}"
+                    );
                 }
             }
         });
@@ -204,8 +282,17 @@ with tarfile.open(A, "w", format=tarfile.PAX_FORMAT) as t:
         m.pax_headers = {"comment": "blake3=" + sum} if sum else {}
         t.addfile(m, io.BytesIO(b"abcd"))"#;
             let archive = by_python(script, &ground.join("archive"));
-            let ran = run(&mut fathom(args!["restore", &archive, "-C", dir(ground.join("to"))])).exits(1);
-            assert!(ran.stderr.contains("'right'") && !ran.stderr.contains("'unsaid'"), "{ran}");
+            let ran = run(&mut fathom(args![
+                "restore",
+                &archive,
+                "-C",
+                dir(ground.join("to"))
+            ]))
+            .exits(1);
+            assert!(
+                ran.stderr.contains("'right'") && !ran.stderr.contains("'unsaid'"),
+                "{ran}"
+            );
         });
     }
 }
@@ -247,7 +334,8 @@ with tarfile.open(A, "w") as t:
     }
 }
 
-/// What there is room for is there, whole; what there is none for is named, and nothing is left of it. With room, it is made good.
+/// What there is room for is there, whole; what there is none for is named, and nothing is left of
+/// it. With room, it is made good.
 #[test]
 fn a_disk_that_is_full() {
     if require(&[Need::Root]) {
@@ -260,30 +348,61 @@ fn a_disk_that_is_full() {
             for (what, options) in [("bytes", c"size=1m"), ("inodes", c"nr_inodes=20")] {
                 mount("small", &small, "tmpfs", MountFlags::empty(), options).unwrap();
                 let to = dir(small.join("to"));
-                let ran = run(&mut fathom(args!["restore", &archive, "-C", &to, "--json"])).exits(1);
+                let ran =
+                    run(&mut fathom(args!["restore", &archive, "-C", &to, "--json"])).exits(1);
                 let value = ran.json();
                 let warnings = value["warnings"].as_array().unwrap();
                 let is_named = |name: &[u8]| {
                     let is_it = |warning: &Value| {
-                        let says_next =
-                            warning["message"].as_str().unwrap().ends_with("; make room, and restore again");
-                        warning["errno"] == "ENOSPC" && says_next && exact(warning, "path").ends_with(name)
+                        let says_next = warning["message"]
+                            .as_str()
+                            .unwrap()
+                            .ends_with("; make room, and restore again");
+                        warning["errno"] == "ENOSPC"
+                            && says_next
+                            && exact(warning, "path").ends_with(name)
                     };
                     warnings.iter().any(is_it)
                 };
                 let (is, wanted) = (kept(&to), kept(&top));
-                let bare = |seen: &Seen| Seen { atime: (0, 0), ..seen.clone() };
+                let bare = |seen: &Seen| Seen {
+                    atime: (0, 0),
+                    ..seen.clone()
+                };
                 for (name, seen) in wanted.iter().filter(|(_, seen)| seen.kind == '-') {
                     match is.get(name) {
-                        None => assert!(is_named(name), "{what}: {name:?} is missing, and not named"),
-                        Some(found) => assert_eq!(bare(found), bare(seen), "{what}: {name:?} is not whole"),
+                        None => {
+                            assert!(is_named(name), "{what}: {name:?} is missing, and not named")
+                        }
+                        Some(found) => {
+                            assert_eq!(bare(found), bare(seen), "{what}: {name:?} is not whole")
+                        }
                     }
                 }
-                let sizes = is.values().filter(|seen| seen.kind == '-').map(|seen| seen.size).sum::<u64>();
-                assert_eq!(value["result"]["bytes"], sizes, "{what}: of what is not there nothing is restored");
-                assert!(is.keys().all(|name| wanted.contains_key(name)), "{what}: something else is there");
-                assert!(is.len() > 5 && is.len() < wanted.len(), "{what}: {} of {}", is.len(), wanted.len());
-                let more = if what == "bytes" { c"size=8m" } else { c"nr_inodes=200" };
+                let sizes = is
+                    .values()
+                    .filter(|seen| seen.kind == '-')
+                    .map(|seen| seen.size)
+                    .sum::<u64>();
+                assert_eq!(
+                    value["result"]["bytes"], sizes,
+                    "{what}: of what is not there nothing is restored"
+                );
+                assert!(
+                    is.keys().all(|name| wanted.contains_key(name)),
+                    "{what}: something else is there"
+                );
+                assert!(
+                    is.len() > 5 && is.len() < wanted.len(),
+                    "{what}: {} of {}",
+                    is.len(),
+                    wanted.len()
+                );
+                let more = if what == "bytes" {
+                    c"size=8m"
+                } else {
+                    c"nr_inodes=200"
+                };
                 mount_remount(&small, MountFlags::empty(), more).unwrap();
                 run(&mut fathom(args!["restore", &archive, "-C", &to])).exits(0);
                 same(&kept(&to), &wanted, what);
@@ -310,16 +429,23 @@ fn a_file_that_may_not_be_changed() {
             fs::write(to.join("a"), "kept").unwrap();
             flag(&to.join("a"), IFlags::IMMUTABLE);
             let ran = run(&mut fathom(args!["restore", &archive, "-C", &to])).exits(1);
-            assert!(ran.stderr.contains("lsattr shows whether it is immutable"), "{ran}");
+            assert!(
+                ran.stderr.contains("lsattr shows whether it is immutable"),
+                "{ran}"
+            );
             assert_eq!(
-                (fs::read(to.join("a")).unwrap(), fs::read(to.join("b")).unwrap().len()),
+                (
+                    fs::read(to.join("a")).unwrap(),
+                    fs::read(to.join("b")).unwrap().len()
+                ),
                 (b"kept".to_vec(), 10)
             );
         });
     }
 }
 
-/// A directory that is dumped twice, by itself and within another: what has two names is another name of itself the second time.
+/// A directory that is dumped twice, by itself and within another: what has two names is another
+/// name of itself the second time.
 #[test]
 fn what_would_be_restored_is_what_is() {
     if require(&[Need::Root]) {
@@ -329,7 +455,8 @@ fn what_would_be_restored_is_what_is() {
         fs::hard_link(place.path().join("a/b/f"), place.path().join("a/g")).unwrap();
         run(fathom(args!["dump", "a", "a/b", "-o", archive]).current_dir(place.path())).exits(0);
         let restored = |more: &[&str]| {
-            let ran = run(fathom(args!["restore", &archive, "-C", &to, "--json"]).args(more)).exits(0);
+            let ran =
+                run(fathom(args!["restore", &archive, "-C", &to, "--json"]).args(more)).exits(0);
             let result = ran.json()["result"].clone();
             ["files", "directories", "links", "bytes"].map(|what| result[what].clone())
         };
@@ -347,11 +474,17 @@ fn a_file_that_is_no_archive_is_refused_before_anything_is_touched() {
         file(place.path().join("a/f"), 3);
         file(place.path().join("a/g"), 3);
         run(fathom(args!["dump", "a", "-o", "a.tar"]).current_dir(place.path())).exits(0);
-        let restore =
-            |words: &[&str]| run(fathom(args!["restore", "a.tar", "-C", &to]).args(words).current_dir(place.path()));
+        let restore = |words: &[&str]| {
+            run(fathom(args!["restore", "a.tar", "-C", &to])
+                .args(words)
+                .current_dir(place.path()))
+        };
         for more in [&["a/f"][..], &["a/f", "--dry-run"]] {
             let ran = restore(more).refused();
-            assert!(ran.stderr.contains("put -- before it") && !to.join("a").exists(), "{ran}");
+            assert!(
+                ran.stderr.contains("put -- before it") && !to.join("a").exists(),
+                "{ran}"
+            );
         }
         restore(&["--", "a/f"]).exits(0);
         assert!(to.join("a/f").exists() && !to.join("a/g").exists());

@@ -21,7 +21,8 @@ pub(crate) fn tmpfs(at: impl AsRef<Path>) -> PathBuf {
     at.to_owned()
 }
 
-/// Binds `from` to `to`, which is made where it is missing: a directory for a directory, a file for anything else.
+/// Binds `from` to `to`, which is made where it is missing: a directory for a directory, a file for
+/// anything else.
 pub(crate) fn bind(from: impl AsRef<Path>, to: impl AsRef<Path>) -> PathBuf {
     let (from, to) = (from.as_ref(), to.as_ref());
     if from.is_dir() {
@@ -38,12 +39,16 @@ pub(crate) fn unmount(at: impl AsRef<Path>) {
     mount::unmount(at.as_ref(), UnmountFlags::DETACH).unwrap();
 }
 
-/// Takes away the mount of `at` and lets go of what is below it. A command that another test is just starting may for a moment
-/// hold open what this one has open.
+/// Takes away the mount of `at` and lets go of what is below it. A command that another test is
+/// just starting may for a moment hold open what this one has open.
 pub(crate) fn unmount_whole(at: &Path) {
     let started = Instant::now();
     while let Err(error) = mount::unmount(at, UnmountFlags::empty()) {
-        assert!(started.elapsed() < Duration::from_secs(10), "{}: {error}", at.display());
+        assert!(
+            started.elapsed() < Duration::from_secs(10),
+            "{}: {error}",
+            at.display()
+        );
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -104,8 +109,8 @@ pub(crate) fn odd_names() -> Vec<Vec<u8>> {
     names
 }
 
-/// Goes down from `top` through `depth` nested directories called `name`, making them. Returns the last, open; its path may be
-/// far longer than any system call takes.
+/// Goes down from `top` through `depth` nested directories called `name`, making them. Returns the
+/// last, open; its path may be far longer than any system call takes.
 pub(crate) fn deep(top: &Path, name: &str, depth: usize) -> OwnedFd {
     let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut here = rustix::fs::open(top, how, Mode::empty()).unwrap();
@@ -116,7 +121,8 @@ pub(crate) fn deep(top: &Path, name: &str, depth: usize) -> OwnedFd {
     here
 }
 
-/// Mounts a tmpfs on an open directory, however long its path is. Only in a namespace's own thread: it moves there.
+/// Mounts a tmpfs on an open directory, however long its path is. Only in a namespace's own thread:
+/// it moves there.
 pub(crate) fn tmpfs_on(directory: &OwnedFd) {
     rustix::process::fchdir(directory).unwrap();
     mount::mount("deep tmpfs", ".", "tmpfs", MountFlags::empty(), c"mode=755").unwrap();
@@ -132,16 +138,28 @@ pub(crate) fn mount_id(path: &Path) -> Option<u64> {
 
 /// Runs a tool that the test needs to succeed, and gives what it printed.
 pub(crate) fn tool(command: &mut Command) -> Vec<u8> {
-    let out = command.env("LC_ALL", "C").output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    assert!(out.status.success(), "{command:?}: {}\n{}", out.status, String::from_utf8_lossy(&out.stderr));
+    let out = command
+        .env("LC_ALL", "C")
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        out.status.success(),
+        "{command:?}: {}\n{}",
+        out.status,
+        String::from_utf8_lossy(&out.stderr)
+    );
     out.stdout
 }
 
-/// Makes a file system of `kind` (ext4, xfs, btrfs) in a sparse file beside `at`, and mounts it there.
+/// Makes a file system of `kind` (ext4, xfs, btrfs) in a sparse file beside `at`, and mounts it
+/// there.
 pub(crate) fn disk(kind: &str, at: &Path) -> PathBuf {
     let image = at.with_extension("image");
     fs::create_dir_all(at).unwrap();
-    fs::File::create(&image).unwrap().set_len(400 << 20).unwrap();
+    fs::File::create(&image)
+        .unwrap()
+        .set_len(400 << 20)
+        .unwrap();
     tool(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image));
     let device = attach(&image);
     mount::mount(&device.0, at, kind, MountFlags::empty(), None).unwrap();

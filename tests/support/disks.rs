@@ -17,17 +17,25 @@ pub(crate) struct Loop(pub(crate) PathBuf);
 
 impl Drop for Loop {
     fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
+        let _ = Command::new("losetup")
+            .arg("--detach")
+            .arg(&self.0)
+            .status();
     }
 }
 
 /// A loop device for an image.
 pub(crate) fn attach(image: &Path) -> Loop {
-    let printed = tool(Command::new("losetup").args(["--find", "--show"]).arg(image));
+    let printed = tool(
+        Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(image),
+    );
     Loop(PathBuf::from(OsStr::from_bytes(printed.trim_ascii_end())))
 }
 
-/// A way to make a file system: what it is called in messages, its type, what mkfs is told, and what mount is.
+/// A way to make a file system: what it is called in messages, its type, what mkfs is told, and
+/// what mount is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Make {
     pub(crate) name: &'static str,
@@ -37,7 +45,12 @@ pub(crate) struct Make {
 }
 
 const fn make(name: &'static str, fstype: &'static str, mkfs: &'static str) -> Make {
-    Make { name, fstype, mkfs, options: "" }
+    Make {
+        name,
+        fstype,
+        mkfs,
+        options: "",
+    }
 }
 
 /// What mke2fs can turn on and off.
@@ -58,7 +71,11 @@ pub(crate) const EXT4: [Make; 32] = [
     make("packed metadata", "ext4", "-G 64 -E packed_meta_blocks=1"),
     make("bigalloc", "ext4", "-O bigalloc -C 16384"),
     make("inline_data", "ext4", "-O inline_data"),
-    make("inline_data in large inodes", "ext4", "-O inline_data -I 1024 -b 1024"),
+    make(
+        "inline_data in large inodes",
+        "ext4",
+        "-O inline_data -I 1024 -b 1024",
+    ),
     make("^has_journal", "ext4", "-O ^has_journal"),
     make("casefold", "ext4", "-O casefold"),
     make("ea_inode", "ext4", "-O ea_inode"),
@@ -70,9 +87,17 @@ pub(crate) const EXT4: [Make; 32] = [
     make("mmp", "ext4", "-O mmp"),
     make("sparse_super2", "ext4", "-O sparse_super2,^resize_inode"),
     make("quota and project", "ext4", "-O quota,project"),
-    make("verity and stable_inodes", "ext4", "-O verity,stable_inodes"),
+    make(
+        "verity and stable_inodes",
+        "ext4",
+        "-O verity,stable_inodes",
+    ),
     make("^extent", "ext4", "-O ^extent,^64bit"),
-    make("^dir_index and ^filetype", "ext4", "-O ^dir_index,^filetype"),
+    make(
+        "^dir_index and ^filetype",
+        "ext4",
+        "-O ^dir_index,^filetype",
+    ),
     make(
         "much at once",
         "ext4",
@@ -84,18 +109,33 @@ pub(crate) const EXT4: [Make; 32] = [
 pub(crate) const XFS: [Make; 6] = [
     make("default", "xfs", ""),
     make("1K blocks", "xfs", "-b size=1024"),
-    make("^reflink, ^rmapbt, ^bigtime", "xfs", "-m reflink=0,rmapbt=0,bigtime=0,inobtcount=0"),
+    make(
+        "^reflink, ^rmapbt, ^bigtime",
+        "xfs",
+        "-m reflink=0,rmapbt=0,bigtime=0,inobtcount=0",
+    ),
     make("inodes of 2048 bytes", "xfs", "-i size=2048"),
     make("12 allocation groups", "xfs", "-d agcount=12"),
-    make("sparse=0 and 64K directory blocks", "xfs", "-i sparse=0 -n size=65536"),
+    make(
+        "sparse=0 and 64K directory blocks",
+        "xfs",
+        "-i sparse=0 -n size=65536",
+    ),
 ];
 
 /// What mkfs.btrfs can turn on and off.
 pub(crate) const BTRFS: [Make; 4] = [
     make("default", "btrfs", ""),
-    Make { options: "compress-force=zstd", ..make("compressed", "btrfs", "") },
+    Make {
+        options: "compress-force=zstd",
+        ..make("compressed", "btrfs", "")
+    },
     make("nodes of 64K", "btrfs", "-n 65536"),
-    make("mixed groups, ^no-holes", "btrfs", "--mixed -n 4096 -O ^no-holes"),
+    make(
+        "mixed groups, ^no-holes",
+        "btrfs",
+        "--mixed -n 4096 -O ^no-holes",
+    ),
 ];
 
 /// Makes an image of `size` MiB with a file system in it.
@@ -105,16 +145,26 @@ pub(crate) fn image(make: Make, size: u64, at: &Path) {
     tool(mkfs.arg("-q").args(make.mkfs.split_whitespace()).arg(at));
 }
 
-/// Makes a file system in a sparse file beside `at`, and mounts it there. Access times stand still, so that looking changes
-/// nothing. False, and said past the test harness's capture, if the kernel does not know a feature of it.
+/// Makes a file system in a sparse file beside `at`, and mounts it there. Access times stand still,
+/// so that looking changes nothing. False, and said past the test harness's capture, if the kernel
+/// does not know a feature of it.
 pub(crate) fn mounted(make: Make, at: &Path) -> bool {
     fs::create_dir_all(at).unwrap();
     let file = at.with_extension("image");
-    image(make, if make.fstype.starts_with("ext") { 128 } else { 1200 }, &file);
+    image(
+        make,
+        if make.fstype.starts_with("ext") {
+            128
+        } else {
+            1200
+        },
+        &file,
+    );
     mount_image(make, &file, at, MountFlags::NOATIME)
 }
 
-/// Mounts an image again, on another loop device than before: the same files under another device number.
+/// Mounts an image again, on another loop device than before: the same files under another device
+/// number.
 pub(crate) fn mount_elsewhere(make: Make, file: &Path, at: &Path) {
     let spare = tempfile::NamedTempFile::new().unwrap();
     spare.as_file().set_len(1 << 20).unwrap();
@@ -122,11 +172,16 @@ pub(crate) fn mount_elsewhere(make: Make, file: &Path, at: &Path) {
     assert!(mount_image(make, file, at, MountFlags::NOATIME));
 }
 
-/// Sets the times of a file back by years: what happens to it when the clock is. `image` is one of ext4, and not mounted.
+/// Sets the times of a file back by years: what happens to it when the clock is. `image` is one of
+/// ext4, and not mounted.
 pub(crate) fn set_back(image: &Path, name: &str) {
     for field in ["ctime", "mtime"] {
         let request = format!("set_inode_field {name} {field} 20010203040506");
-        tool(Command::new("debugfs").args(["-w", "-R", &request]).arg(image));
+        tool(
+            Command::new("debugfs")
+                .args(["-w", "-R", &request])
+                .arg(image),
+        );
     }
 }
 
@@ -138,14 +193,23 @@ pub(crate) fn mount_image(make: Make, file: &Path, at: &Path, flags: MountFlags)
         Ok(()) => true,
         Err(refused) => {
             // What kernels may be built without. Anything else must mount.
-            assert!(["casefold", "quota and project"].contains(&make.name), "{make:?}: {refused}");
-            let _ = writeln!(std::io::stderr(), "\n*** LEFT OUT {} with {}: {refused}", make.fstype, make.name);
+            assert!(
+                ["casefold", "quota and project"].contains(&make.name),
+                "{make:?}: {refused}"
+            );
+            let _ = writeln!(
+                std::io::stderr(),
+                "\n*** LEFT OUT {} with {}: {refused}",
+                make.fstype,
+                make.name
+            );
             false
         }
     }
 }
 
-/// Mounts an overlay on `at`, its layers in the directory `parts`, which must not itself be on an overlay.
+/// Mounts an overlay on `at`, its layers in the directory `parts`, which must not itself be on an
+/// overlay.
 pub(crate) fn overlay(parts: &Path, at: &Path) -> PathBuf {
     for layer in ["lower", "upper", "work"] {
         fs::create_dir_all(parts.join(layer)).unwrap();
@@ -154,7 +218,14 @@ pub(crate) fn overlay(parts: &Path, at: &Path) -> PathBuf {
     let parts = parts.display();
     let options = format!("lowerdir={parts}/lower,upperdir={parts}/upper,workdir={parts}/work");
     let options = std::ffi::CString::new(options).unwrap();
-    mount::mount("an overlay", at, "overlay", MountFlags::NOATIME, options.as_c_str()).unwrap();
+    mount::mount(
+        "an overlay",
+        at,
+        "overlay",
+        MountFlags::NOATIME,
+        options.as_c_str(),
+    )
+    .unwrap();
     at.to_owned()
 }
 
@@ -168,8 +239,9 @@ pub(crate) fn subvolume(at: &Path, of: Option<&Path>) -> PathBuf {
     at.to_owned()
 }
 
-/// Adds an encryption key to the file system that `top` is on, and makes the empty directory `at` one whose names and contents
-/// are encrypted with it (<linux/fscrypt.h>). Gives what [`lock`] takes.
+/// Adds an encryption key to the file system that `top` is on, and makes the empty directory `at`
+/// one whose names and contents are encrypted with it (<linux/fscrypt.h>). Gives what [`lock`]
+/// takes.
 pub(crate) fn encrypt(top: &Path, at: &Path) -> [u8; 80] {
     const FS_IOC_ADD_ENCRYPTION_KEY: libc::c_ulong = 0xc050_6617;
     const FS_IOC_SET_ENCRYPTION_POLICY: libc::c_ulong = 0x800c_6613;
@@ -197,6 +269,12 @@ pub(crate) fn lock(top: &Path, key: &[u8; 80]) {
 fn on(path: &Path, request: libc::c_ulong, argument: &mut [u8]) {
     let file = fs::File::open(path).unwrap();
     // SAFETY: the argument is as long as the request's structure, and what follows it.
-    let done = unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&file), request, argument.as_mut_ptr()) };
+    let done = unsafe {
+        libc::ioctl(
+            std::os::fd::AsRawFd::as_raw_fd(&file),
+            request,
+            argument.as_mut_ptr(),
+        )
+    };
     assert_eq!(done, 0, "{request:#x}: {}", std::io::Error::last_os_error());
 }

@@ -1,6 +1,6 @@
-//! A tree that is far away: a FUSE server that shows a tree of this machine, read-only, takes its time for each request, and
-//! counts them. Names, names that are not there, links, attributes and pages are kept by the kernel, as a network file system
-//! keeps them; each opening is asked for.
+//! A tree that is far away: a FUSE server that shows a tree of this machine, read-only, takes its
+//! time for each request, and counts them. Names, names that are not there, links, attributes and
+//! pages are kept by the kernel, as a network file system keeps them; each opening is asked for.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -18,8 +18,8 @@ use rustix::mount::{MountFlags, UnmountFlags, unmount};
 
 use super::build;
 use super::fuse::{
-    BATCH_FORGET, DIRECTORY, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, OPENDIR, READDIR, RELEASEDIR, STATFS, connect,
-    dirent, reply, words,
+    BATCH_FORGET, DIRECTORY, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, OPENDIR, READDIR,
+    RELEASEDIR, STATFS, connect, dirent, reply, words,
 };
 
 const READLINK: u32 = 5;
@@ -29,8 +29,8 @@ const RELEASE: u32 = 18;
 const IOCTL: u32 = 39;
 
 const OPERATIONS: usize = 64;
-/// Threads that answer: as many requests are on their way at a time. A process that ends closes a dozen files at once, for which
-/// nobody waits; whoever asks next must not wait for them either.
+/// Threads that answer: as many requests are on their way at a time. A process that ends closes a
+/// dozen files at once, for which nobody waits; whoever asks next must not wait for them either.
 const THREADS: usize = 24;
 /// Seconds that the kernel may keep what it was told.
 const VALID: u64 = 3600;
@@ -80,14 +80,24 @@ pub(crate) fn serve(tree: &Path, at: &Path, how: Slowness) -> Far {
     build::dir(at);
     let options = format!("rootmode={DIRECTORY:o},default_permissions");
     let device = connect(at, ("far", "fuse.far"), MountFlags::RDONLY, 0, &options);
-    let state = State { paths: vec![PathBuf::new(), tree.to_path_buf()], ..State::default() };
-    let shared =
-        Arc::new(Shared { device, how, counts: [const { AtomicU64::new(0) }; OPERATIONS], state: Mutex::new(state) });
+    let state = State {
+        paths: vec![PathBuf::new(), tree.to_path_buf()],
+        ..State::default()
+    };
+    let shared = Arc::new(Shared {
+        device,
+        how,
+        counts: [const { AtomicU64::new(0) }; OPERATIONS],
+        state: Mutex::new(state),
+    });
     for _ in 0..THREADS {
         let shared = Arc::clone(&shared);
         thread::spawn(move || attend(&shared));
     }
-    Far { shared, at: at.to_path_buf() }
+    Far {
+        shared,
+        at: at.to_path_buf(),
+    }
 }
 
 impl Far {
@@ -108,15 +118,20 @@ impl Far {
         ];
         let mut counts = BTreeMap::new();
         for (operation, name) in names {
-            *counts.entry(name).or_default() += self.shared.counts[operation as usize].swap(0, Ordering::SeqCst);
+            *counts.entry(name).or_default() +=
+                self.shared.counts[operation as usize].swap(0, Ordering::SeqCst);
         }
         let others = self
             .shared
             .counts
             .iter()
             .enumerate()
-            .filter(|(operation, _)| ![FORGET, BATCH_FORGET, INTERRUPT, INIT].contains(&(*operation as u32)));
-        *counts.entry("other").or_default() += others.map(|(_, count)| count.swap(0, Ordering::SeqCst)).sum::<u64>();
+            .filter(|(operation, _)| {
+                ![FORGET, BATCH_FORGET, INTERRUPT, INIT].contains(&(*operation as u32))
+            });
+        *counts.entry("other").or_default() += others
+            .map(|(_, count)| count.swap(0, Ordering::SeqCst))
+            .sum::<u64>();
         counts.retain(|_, count| *count > 0);
         counts
     }
@@ -124,7 +139,8 @@ impl Far {
 
 impl Drop for Far {
     fn drop(&mut self) {
-        // As a rule it is unmounted by now. If not, this ends the connection: for those who wait for it, and for the threads.
+        // As a rule it is unmounted by now. If not, this ends the connection: for those who wait
+        // for it, and for the threads.
         let _ = unmount(&self.at, UnmountFlags::FORCE | UnmountFlags::DETACH);
     }
 }
@@ -152,8 +168,10 @@ fn attend(shared: &Shared) {
         }
         let reply = reply(&request, answer(shared, operation, &request[..length]));
         // No network file system passes an ioctl on.
-        if ![INIT, IOCTL].contains(&operation) && (operation == LOOKUP || !shared.how.only_lookups) {
-            // It sleeps all the time, as one does whose answer comes over a wire, and takes no processor from those who wait.
+        if ![INIT, IOCTL].contains(&operation) && (operation == LOOKUP || !shared.how.only_lookups)
+        {
+            // It sleeps all the time, as one does whose answer comes over a wire, and takes no
+            // processor from those who wait.
             thread::sleep(shared.how.latency.saturating_sub(arrived.elapsed()));
         }
         let _ = (&shared.device).write(&reply); // a requester that has gone meanwhile is no fault
@@ -172,7 +190,11 @@ fn answer(shared: &Shared, operation: u32, request: &[u8]) -> Result<Vec<u8>, i3
     const BODY: usize = 40;
     let node = number(request, 16);
     let mut state = shared.state.lock().unwrap();
-    let path = state.paths.get(usize::try_from(node).unwrap()).cloned().unwrap_or_default();
+    let path = state
+        .paths
+        .get(usize::try_from(node).unwrap())
+        .cloned()
+        .unwrap_or_default();
     match operation {
         INIT => {
             // FUSE_ASYNC_READ, FUSE_PARALLEL_DIROPS, FUSE_MAX_PAGES, FUSE_CACHE_SYMLINKS
@@ -206,26 +228,45 @@ fn answer(shared: &Shared, operation: u32, request: &[u8]) -> Result<Vec<u8>, i3
         }
         GETATTR => {
             let metadata = std::fs::symlink_metadata(&path).map_err(errno)?;
-            Ok([[VALID, 0].map(u64::to_ne_bytes).concat(), attributes(&metadata)].concat())
+            Ok([
+                [VALID, 0].map(u64::to_ne_bytes).concat(),
+                attributes(&metadata),
+            ]
+            .concat())
         }
-        READLINK => Ok(std::fs::read_link(&path).map_err(errno)?.as_os_str().as_bytes().to_vec()),
+        READLINK => Ok(std::fs::read_link(&path)
+            .map_err(errno)?
+            .as_os_str()
+            .as_bytes()
+            .to_vec()),
         OPEN => {
             const FOPEN_KEEP_CACHE: u32 = 2;
             let file = File::open(&path).map_err(errno)?;
             state.handles += 1;
             let handle = state.handles;
             state.files.insert(handle, Arc::new(file));
-            let flags = if shared.how.forgets_pages { 0 } else { FOPEN_KEEP_CACHE };
+            let flags = if shared.how.forgets_pages {
+                0
+            } else {
+                FOPEN_KEEP_CACHE
+            };
             Ok([&handle.to_ne_bytes()[..], &words(&[flags, 0])].concat())
         }
         READ => {
-            let file = state.files.get(&number(request, BODY)).cloned().ok_or(libc::EBADF)?;
+            let file = state
+                .files
+                .get(&number(request, BODY))
+                .cloned()
+                .ok_or(libc::EBADF)?;
             drop(state);
             let size = u32::from_ne_bytes(request[BODY + 16..BODY + 20].try_into().unwrap());
             let mut data = vec![0; size as usize];
             let mut have = 0;
             while have < data.len() {
-                match file.read_at(&mut data[have..], number(request, BODY + 8) + have as u64).map_err(errno)? {
+                match file
+                    .read_at(&mut data[have..], number(request, BODY + 8) + have as u64)
+                    .map_err(errno)?
+                {
                     0 => break,
                     n => have += n,
                 }
@@ -247,17 +288,29 @@ fn answer(shared: &Shared, operation: u32, request: &[u8]) -> Result<Vec<u8>, i3
                     () if kind.is_char_device() => libc::DT_CHR,
                     () => libc::DT_UNKNOWN,
                 });
-                (std::os::unix::fs::DirEntryExt::ino(&entry), kind, entry.file_name().as_bytes().to_vec())
+                (
+                    std::os::unix::fs::DirEntryExt::ino(&entry),
+                    kind,
+                    entry.file_name().as_bytes().to_vec(),
+                )
             };
-            let list: Vec<Entry> = std::fs::read_dir(&path).map_err(errno)?.map(entry).collect();
+            let list: Vec<Entry> = std::fs::read_dir(&path)
+                .map_err(errno)?
+                .map(entry)
+                .collect();
             state.handles += 1;
             let handle = state.handles;
             state.lists.insert(handle, Arc::new(list));
             Ok([&handle.to_ne_bytes()[..], &[0; 8]].concat())
         }
         READDIR => {
-            let list = state.lists.get(&number(request, BODY)).cloned().ok_or(libc::EBADF)?;
-            let size = u32::from_ne_bytes(request[BODY + 16..BODY + 20].try_into().unwrap()) as usize;
+            let list = state
+                .lists
+                .get(&number(request, BODY))
+                .cloned()
+                .ok_or(libc::EBADF)?;
+            let size =
+                u32::from_ne_bytes(request[BODY + 16..BODY + 20].try_into().unwrap()) as usize;
             let from = usize::try_from(number(request, BODY + 8)).unwrap();
             let mut out = Vec::new();
             for (at, (ino, kind, name)) in list.iter().enumerate().skip(from) {
@@ -281,7 +334,14 @@ fn answer(shared: &Shared, operation: u32, request: &[u8]) -> Result<Vec<u8>, i3
 /// `struct fuse_attr`
 fn attributes(of: &Metadata) -> Vec<u8> {
     let time = |sec: i64| sec.max(0) as u64;
-    let wide = [of.ino(), of.size(), of.blocks(), time(of.atime()), time(of.mtime()), time(of.ctime())];
+    let wide = [
+        of.ino(),
+        of.size(),
+        of.blocks(),
+        time(of.atime()),
+        time(of.mtime()),
+        time(of.ctime()),
+    ];
     let nanos = |nanos: i64| u32::try_from(nanos).unwrap_or_default();
     let narrow = [
         nanos(of.atime_nsec()),

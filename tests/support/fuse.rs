@@ -1,5 +1,5 @@
-//! Small FUSE servers that behave badly, over the bare protocol. A server ends, and lets go whoever waits for it, when it is
-//! dropped.
+//! Small FUSE servers that behave badly, over the bare protocol. A server ends, and lets go whoever
+//! waits for it, when it is dropped.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -29,14 +29,16 @@ pub(crate) enum Manner {
     Fails(i32),
     /// Serves a plain file, and is mounted on one.
     File,
-    /// Serves a directory with two empty ones in it: one is called `short`, the other has a name of 600 bytes.
+    /// Serves a directory with two empty ones in it: one is called `short`, the other has a name of
+    /// 600 bytes.
     LongName,
-    /// Serves an empty directory in which files can be made and written to; fsync(2) of them is answered so often, and then
-    /// never again.
+    /// Serves an empty directory in which files can be made and written to; fsync(2) of them is
+    /// answered so often, and then never again.
     Syncs(u32),
     /// Never reads a request. Who waits for it can be killed.
     Hung,
-    /// Reads requests and never answers. Who waits for it cannot be killed until the server has gone.
+    /// Reads requests and never answers. Who waits for it cannot be killed until the server has
+    /// gone.
     Silent,
     /// Has gone.
     Stale,
@@ -64,7 +66,13 @@ pub(crate) fn serve_as(manner: Manner, at: &Path, source: &str, fstype: &str) ->
         build::dir(at);
         DIRECTORY
     };
-    let device = connect(at, (source, fstype), MountFlags::NOSUID, libc::O_NONBLOCK, &format!("rootmode={mode:o}"));
+    let device = connect(
+        at,
+        (source, fstype),
+        MountFlags::NOSUID,
+        libc::O_NONBLOCK,
+        &format!("rootmode={mode:o}"),
+    );
 
     let ended = Arc::new(AtomicBool::new(false));
     let (thread, device) = match manner {
@@ -72,10 +80,17 @@ pub(crate) fn serve_as(manner: Manner, at: &Path, source: &str, fstype: &str) ->
         Manner::Hung => (None, Some(device)),
         _ => {
             let ended = Arc::clone(&ended);
-            (Some(thread::spawn(move || attend(manner, &device, &ended))), None)
+            (
+                Some(thread::spawn(move || attend(manner, &device, &ended))),
+                None,
+            )
         }
     };
-    Server { ended, thread, _device: device }
+    Server {
+        ended,
+        thread,
+        _device: device,
+    }
 }
 
 /// Mounts on `at` what is then served by who reads from, and writes to, what this gives.
@@ -86,10 +101,25 @@ pub(super) fn connect(
     opened: i32,
     options: &str,
 ) -> File {
-    let device = OpenOptions::new().read(true).write(true).custom_flags(opened).open("/dev/fuse").unwrap();
-    let options = format!("fd={},user_id=0,group_id=0,allow_other,{options}", device.as_raw_fd());
+    let device = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(opened)
+        .open("/dev/fuse")
+        .unwrap();
+    let options = format!(
+        "fd={},user_id=0,group_id=0,allow_other,{options}",
+        device.as_raw_fd()
+    );
     let options = CString::new(options).unwrap();
-    mount(source, at, fstype, flags | MountFlags::NODEV, options.as_c_str()).unwrap();
+    mount(
+        source,
+        at,
+        fstype,
+        flags | MountFlags::NODEV,
+        options.as_c_str(),
+    )
+    .unwrap();
     device
 }
 
@@ -113,9 +143,11 @@ fn attend(manner: Manner, mut device: &File, ended: &AtomicBool) {
                 continue;
             }
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return, // unmounted
-            Err(_) => continue,                                                 // the requester has gone
+            Err(_) => continue, // the requester has gone
         };
-        let Some(reply) = answer(manner, &request[..length], &mut syncs) else { continue };
+        let Some(reply) = answer(manner, &request[..length], &mut syncs) else {
+            continue;
+        };
         let _ = device.write(&reply); // a requester that has gone meanwhile is no fault
     }
 }
@@ -174,13 +206,24 @@ pub(super) fn reply(request: &[u8], result: Result<Vec<u8>, i32>) -> Vec<u8> {
         Err(errno) => (-errno, Vec::new()),
     };
     let length = u32::try_from(16 + body.len()).unwrap();
-    [&length.to_ne_bytes()[..], &error.to_ne_bytes(), &request[8..16], &body].concat()
+    [
+        &length.to_ne_bytes()[..],
+        &error.to_ne_bytes(),
+        &request[8..16],
+        &body,
+    ]
+    .concat()
 }
 
 /// `struct fuse_dirent`: inode, offset of the next, length of the name, type, name, padding.
 pub(super) fn dirent(inode: u64, next: u64, kind: u8, name: &[u8]) -> Vec<u8> {
     let head = [inode, next].map(u64::to_ne_bytes).concat();
-    let mut entry = [&head, &words(&[u32::try_from(name.len()).unwrap(), u32::from(kind)]), name].concat();
+    let mut entry = [
+        &head,
+        &words(&[u32::try_from(name.len()).unwrap(), u32::from(kind)]),
+        name,
+    ]
+    .concat();
     entry.resize(entry.len().next_multiple_of(8), 0);
     entry
 }
@@ -224,7 +267,12 @@ fn long_name(operation: u32, request: &[u8]) -> Result<Vec<u8>, i32> {
     }
     if operation == LOOKUP {
         let wanted = request[body..].split(|&b| b == 0).next().unwrap();
-        let inode = ROOT + 1 + names.iter().position(|name| name == wanted).ok_or(libc::ENOENT)? as u64;
+        let inode = ROOT
+            + 1
+            + names
+                .iter()
+                .position(|name| name == wanted)
+                .ok_or(libc::ENOENT)? as u64;
         // `struct fuse_entry_out`: the inode and a generation, how long both hold, the attributes.
         let head = [inode, 0, 3600, 0, 0].map(u64::to_ne_bytes).concat();
         return Ok([&head, &attributes(DIRECTORY)[16..]].concat());

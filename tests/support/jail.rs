@@ -12,7 +12,8 @@ use super::build::{bind, dir};
 pub(crate) const STATMOUNT: u32 = 457;
 pub(crate) const LISTMOUNT: u32 = 458;
 
-/// Makes system calls fail, or lie: those of these numbers do nothing and give `errno` (0 is success, with no result).
+/// Makes system calls fail, or lie: those of these numbers do nothing and give `errno` (0 is
+/// success, with no result).
 pub(crate) fn refuse(command: &mut Command, calls: &[u32], errno: i32) {
     const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -22,19 +23,35 @@ pub(crate) fn refuse(command: &mut Command, calls: &[u32], errno: i32) {
     let mut filter = vec![step(LOAD_NUMBER, 0, 0, 0)];
     for &call in calls {
         filter.push(step(EQUAL, 0, 1, call));
-        filter.push(step(RETURN, 0, 0, libc::SECCOMP_RET_ERRNO | errno.cast_unsigned()));
+        filter.push(step(
+            RETURN,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | errno.cast_unsigned(),
+        ));
     }
     filter.push(step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW));
 
     let install = move || {
         let len = u16::try_from(filter.len()).unwrap();
-        let program = libc::sock_fprog { len, filter: filter.as_ptr().cast_mut() };
+        let program = libc::sock_fprog {
+            len,
+            filter: filter.as_ptr().cast_mut(),
+        };
         // SAFETY: both calls take plain numbers and a filter that outlives them.
         let done = unsafe {
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
-                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+                && libc::prctl(
+                    libc::PR_SET_SECCOMP,
+                    libc::SECCOMP_MODE_FILTER,
+                    &raw const program,
+                ) == 0
         };
-        if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+        if done {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
     };
     // SAFETY: between fork and exec it makes two system calls, and allocates nothing.
     unsafe { command.pre_exec(install) };
@@ -67,7 +84,8 @@ pub(crate) fn furnish(jail: &Path) {
 pub(crate) fn jailed(jail: &Path) -> Command {
     let mut command = Command::new("/fathom");
     let jail = jail.to_owned();
-    // SAFETY: between fork and exec it makes two system calls; the path fits the buffer on the stack.
+    // SAFETY: between fork and exec it makes two system calls; the path fits the buffer on the
+    // stack.
     unsafe {
         command.pre_exec(move || {
             chroot(&jail)?;
@@ -77,11 +95,18 @@ pub(crate) fn jailed(jail: &Path) -> Command {
     command
 }
 
-/// Lets the program have no more than so many MiB of memory of its own (stacks and heaps; not the files that it maps).
+/// Lets the program have no more than so many MiB of memory of its own (stacks and heaps; not the
+/// files that it maps).
 pub(crate) fn at_most(command: &mut Command, mib: u64) {
     let install = move || {
-        let limit = rustix::process::Rlimit { current: Some(mib << 20), maximum: Some(mib << 20) };
-        Ok(rustix::process::setrlimit(rustix::process::Resource::Data, limit)?)
+        let limit = rustix::process::Rlimit {
+            current: Some(mib << 20),
+            maximum: Some(mib << 20),
+        };
+        Ok(rustix::process::setrlimit(
+            rustix::process::Resource::Data,
+            limit,
+        )?)
     };
     // SAFETY: between fork and exec it makes one system call, and allocates nothing.
     unsafe { command.pre_exec(install) };
@@ -90,8 +115,14 @@ pub(crate) fn at_most(command: &mut Command, mib: u64) {
 /// Lets the program have no more than so many files open at once.
 pub(crate) fn few_files(command: &mut Command, files: u64) -> &mut Command {
     let install = move || {
-        let limit = rustix::process::Rlimit { current: Some(files), maximum: Some(files) };
-        Ok(rustix::process::setrlimit(rustix::process::Resource::Nofile, limit)?)
+        let limit = rustix::process::Rlimit {
+            current: Some(files),
+            maximum: Some(files),
+        };
+        Ok(rustix::process::setrlimit(
+            rustix::process::Resource::Nofile,
+            limit,
+        )?)
     };
     // SAFETY: between fork and exec it makes one system call, and allocates nothing.
     unsafe { command.pre_exec(install) }
@@ -100,8 +131,14 @@ pub(crate) fn few_files(command: &mut Command, files: u64) -> &mut Command {
 /// Lets nothing that the program writes get larger than so many bytes.
 pub(crate) fn no_file_larger(command: &mut Command, bytes: u64) -> &mut Command {
     let install = move || {
-        let limit = rustix::process::Rlimit { current: Some(bytes), maximum: Some(bytes) };
-        Ok(rustix::process::setrlimit(rustix::process::Resource::Fsize, limit)?)
+        let limit = rustix::process::Rlimit {
+            current: Some(bytes),
+            maximum: Some(bytes),
+        };
+        Ok(rustix::process::setrlimit(
+            rustix::process::Resource::Fsize,
+            limit,
+        )?)
     };
     // SAFETY: between fork and exec it makes one system call, and allocates nothing.
     unsafe { command.pre_exec(install) }

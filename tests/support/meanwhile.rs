@@ -13,8 +13,13 @@ impl Until {
     }
 }
 
-/// Does `work` while so many threads do something else, each with its number, until it is over; also when it fails.
-pub(crate) fn meanwhile<T>(threads: u64, other: impl Fn(u64, &Until) + Sync, work: impl FnOnce() -> T) -> T {
+/// Does `work` while so many threads do something else, each with its number, until it is over;
+/// also when it fails.
+pub(crate) fn meanwhile<T>(
+    threads: u64,
+    other: impl Fn(u64, &Until) + Sync,
+    work: impl FnOnce() -> T,
+) -> T {
     struct AtLast<'a>(&'a Until);
     impl Drop for AtLast<'_> {
         fn drop(&mut self) {
@@ -32,7 +37,8 @@ pub(crate) fn meanwhile<T>(threads: u64, other: impl Fn(u64, &Until) + Sync, wor
     })
 }
 
-/// Does `work` while a file is written without a pause; and once more as soon as it is over, as long as before, and never again.
+/// Does `work` while a file is written without a pause; and once more as soon as it is over, as
+/// long as before, and never again.
 pub(crate) fn while_written<T>(hot: &Path, work: impl FnOnce() -> T) -> T {
     let write = |_, until: &Until| {
         let mut n = 0_u8;

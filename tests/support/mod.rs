@@ -1,7 +1,12 @@
-//! What the end-to-end tests share: a private mount namespace, things to mount in it, the program under test, and what it
-//! must find, worked out without it.
+//! What the end-to-end tests share: a private mount namespace, things to mount in it, the program
+//! under test, and what it must find, worked out without it.
 
-#![allow(dead_code, unused_imports, unused_macros, reason = "each test binary uses its own part")]
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "each test binary uses its own part"
+)]
 
 pub(crate) mod build;
 pub(crate) mod disks;

@@ -3,18 +3,26 @@
 use std::path::Path;
 use std::thread;
 
-use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount,
+};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
-/// Runs `test` in a thread that has a mount namespace of its own, with a fresh tmpfs to play in. Commands and threads that
-/// the test starts are in the same namespace; all its mounts go when the last of them has ended.
+/// Runs `test` in a thread that has a mount namespace of its own, with a fresh tmpfs to play in.
+/// Commands and threads that the test starts are in the same namespace; all its mounts go when the
+/// last of them has ended.
 pub(crate) fn in_namespace<T: Send>(test: impl FnOnce(&Path) -> T + Send) -> T {
     let place = tempfile::Builder::new().prefix("fathom").tempdir().unwrap();
     let ground = place.path().canonicalize().unwrap();
     let enter = || {
-        // SAFETY: only the thread's own view of the file system changes; the standard library relies on no part of it.
+        // SAFETY: only the thread's own view of the file system changes; the standard library
+        // relies on no part of it.
         unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.expect("unshare(CLONE_NEWNS)");
-        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
+        mount_change(
+            "/",
+            MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+        )
+        .unwrap();
         mount("ground", &ground, "tmpfs", MountFlags::empty(), c"mode=755").unwrap();
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(&ground)));
         // Not left to the end of the namespace: now and then, loop devices stayed behind it.

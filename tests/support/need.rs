@@ -30,7 +30,9 @@ pub(crate) fn musl() -> String {
 
 /// A path beside what is built, in the target directory.
 pub(crate) fn built(path: impl AsRef<Path>) -> PathBuf {
-    let target = Path::new(env!("CARGO_BIN_EXE_fathom")).parent().and_then(Path::parent);
+    let target = Path::new(env!("CARGO_BIN_EXE_fathom"))
+        .parent()
+        .and_then(Path::parent);
     target.expect("target/debug/fathom").join(path)
 }
 
@@ -40,22 +42,28 @@ impl Need {
             Need::Root => rustix::process::geteuid().is_root(),
             Need::Loop => Path::new("/dev/loop-control").exists(),
             Need::Fuse => Path::new("/dev/fuse").exists(),
-            Need::UserNamespaces => succeeds(Command::new("unshare").args(["--user", "--map-root-user", "true"])),
-            Need::Program(name) => std::env::var_os("PATH")
-                .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(name).is_file())),
+            Need::UserNamespaces => {
+                succeeds(Command::new("unshare").args(["--user", "--map-root-user", "true"]))
+            }
+            Need::Program(name) => std::env::var_os("PATH").is_some_and(|path| {
+                std::env::split_paths(&path).any(|dir| dir.join(name).is_file())
+            }),
             Need::Built(path) => built(path).exists(),
             Need::Musl => {
-                let found = Command::new("rustc").args(["--print=target-libdir", "--target", &musl()]).output();
-                let std =
-                    found.is_ok_and(|found| Path::new(String::from_utf8_lossy(&found.stdout).trim_end()).exists());
+                let found = Command::new("rustc")
+                    .args(["--print=target-libdir", "--target", &musl()])
+                    .output();
+                let std = found.is_ok_and(|found| {
+                    Path::new(String::from_utf8_lossy(&found.stdout).trim_end()).exists()
+                });
                 std && Need::Program("musl-gcc").met()
             }
         }
     }
 }
 
-/// True if the machine has all of `needs`. Otherwise the test is to return at once: it says so past the test harness's
-/// capture, and under `CI=true` it fails.
+/// True if the machine has all of `needs`. Otherwise the test is to return at once: it says so past
+/// the test harness's capture, and under `CI=true` it fails.
 pub(crate) fn require(needs: &[Need]) -> bool {
     let missing: Vec<_> = needs.iter().filter(|need| !need.met()).collect();
     if missing.is_empty() {
@@ -63,12 +71,21 @@ pub(crate) fn require(needs: &[Need]) -> bool {
     }
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
-    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{test} needs {missing:?}");
-    let _ = writeln!(std::io::stderr(), "\n*** SKIPPED {test}: it needs {missing:?}");
+    assert!(
+        std::env::var_os("CI").is_none_or(|ci| ci != "true"),
+        "{test} needs {missing:?}"
+    );
+    let _ = writeln!(
+        std::io::stderr(),
+        "\n*** SKIPPED {test}: it needs {missing:?}"
+    );
     false
 }
 
 fn succeeds(command: &mut Command) -> bool {
-    let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let quiet = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }

@@ -8,7 +8,13 @@ pub(crate) type Packed<'a> = (Member, &'a [u8]);
 /// A plain file with a name and nothing else.
 pub(crate) fn plain(path: impl AsRef<[u8]>, data: &[u8]) -> Member {
     let len = data.len() as u64;
-    Member { path: path.as_ref().to_vec(), mode: 0o644, size: len, stored: len, ..Member::default() }
+    Member {
+        path: path.as_ref().to_vec(),
+        mode: 0o644,
+        size: len,
+        stored: len,
+        ..Member::default()
+    }
 }
 
 /// Appends a member and its data.
@@ -29,7 +35,9 @@ pub(crate) fn end(archive: &mut Vec<u8>) {
 /// An archive of some members.
 pub(crate) fn pack(members: &[Packed<'_>]) -> Vec<u8> {
     let mut archive = Vec::new();
-    members.iter().for_each(|(member, data)| push(&mut archive, member, data));
+    members
+        .iter()
+        .for_each(|(member, data)| push(&mut archive, member, data));
     end(&mut archive);
     archive
 }

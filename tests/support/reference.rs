@@ -1,4 +1,5 @@
-//! What is to be found, worked out without the program under test: from our own reading of mountinfo, and from our own walk.
+//! What is to be found, worked out without the program under test: from our own reading of
+//! mountinfo, and from our own walk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, OsStr, OsString};
@@ -8,7 +9,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, Statx, StatxAttributes, StatxFlags, StatxTimestamp, openat, statx};
+use rustix::fs::{
+    AtFlags, Dir, Mode, OFlags, Statx, StatxAttributes, StatxFlags, StatxTimestamp, openat, statx,
+};
 
 use super::build::mount_id;
 
@@ -31,7 +34,11 @@ pub(crate) struct Mount {
 pub(crate) fn table(root: &Path) -> Vec<Mount> {
     // /proc/self would show the namespace of the process's first thread.
     let text = fs::read("/proc/thread-self/mountinfo").unwrap();
-    let mut mounts: Vec<Mount> = text.split(|&b| b == b'\n').filter(|line| !line.is_empty()).map(parse).collect();
+    let mut mounts: Vec<Mount> = text
+        .split(|&b| b == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(parse)
+        .collect();
     let parents: BTreeSet<u64> = mounts.iter().map(|mount| mount.parent).collect();
     mounts.retain(|mount| mount.target.starts_with(root));
     for mount in &mut mounts {
@@ -43,7 +50,11 @@ pub(crate) fn table(root: &Path) -> Vec<Mount> {
 
 /// The targets of the mounts at or under `root` that a path reaches.
 pub(crate) fn visible(root: &Path) -> BTreeSet<PathBuf> {
-    table(root).into_iter().filter(|mount| !mount.hidden).map(|mount| mount.target).collect()
+    table(root)
+        .into_iter()
+        .filter(|mount| !mount.hidden)
+        .map(|mount| mount.target)
+        .collect()
 }
 
 /// The directories at or under `root` whose device is not that of the directory they are in.
@@ -58,7 +69,9 @@ pub(crate) fn device_changes(root: &Path) -> BTreeSet<PathBuf> {
         let here = device(&directory);
         for entry in fs::read_dir(&directory).unwrap() {
             let path = entry.unwrap().path();
-            let Ok(status) = fs::symlink_metadata(&path) else { continue };
+            let Ok(status) = fs::symlink_metadata(&path) else {
+                continue;
+            };
             if !status.is_dir() {
                 continue;
             }
@@ -77,7 +90,10 @@ fn parse(line: &[u8]) -> Mount {
     let number = |field: &[u8]| std::str::from_utf8(field).unwrap().parse().unwrap();
     let text = |field: &[u8]| String::from_utf8(plain(field)).unwrap();
     let mut options = Vec::new();
-    for option in text(fields[5]).split(',').chain(text(fields[dash + 3]).split(',')) {
+    for option in text(fields[5])
+        .split(',')
+        .chain(text(fields[dash + 3]).split(','))
+    {
         if !options.iter().any(|seen| seen == option) {
             options.push(option.to_owned());
         }
@@ -102,7 +118,8 @@ pub(crate) fn plain(field: &[u8]) -> Vec<u8> {
     let mut rest = field;
     while let Some((&first, tail)) = rest.split_first() {
         let code = (first == b'\\').then(|| tail.get(..3)).flatten();
-        match code.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()) {
+        match code.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok())
+        {
             Some(byte) => {
                 out.push(byte);
                 rest = &tail[3..];
@@ -119,7 +136,11 @@ pub(crate) fn plain(field: &[u8]) -> Vec<u8> {
 /// `path` as it is called inside `jail`.
 pub(crate) fn inside(jail: &Path, path: &Path) -> PathBuf {
     let bare = path.strip_prefix(jail).unwrap();
-    if bare.as_os_str().as_bytes().is_empty() { PathBuf::from("/") } else { Path::new("/").join(bare) }
+    if bare.as_os_str().as_bytes().is_empty() {
+        PathBuf::from("/")
+    } else {
+        Path::new("/").join(bare)
+    }
 }
 
 /// One entry of a tree, as `walk --format ndjson` has it.
@@ -146,20 +167,25 @@ pub(crate) struct Entry {
 /// The entries of a tree by their paths, which begin with its root as it was given.
 pub(crate) type Census = BTreeMap<Vec<u8>, Entry>;
 
-/// Everything at and under `top`, whatever is mounted there. Directories that may not be read, or have gone, are passed over.
+/// Everything at and under `top`, whatever is mounted there. Directories that may not be read, or
+/// have gone, are passed over.
 pub(crate) fn census(top: &Path) -> Census {
     let root = rustix::fs::open(top, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
     let top = top.as_os_str().as_bytes();
     let mut found = Census::from([(top.to_vec(), entry(&root, c"").expect("the root"))]);
     let mut unread = vec![Vec::new()];
     while let Some(beneath) = unread.pop() {
-        let Some(directory) = open_long(root.as_fd(), &beneath) else { continue };
+        let Some(directory) = open_long(root.as_fd(), &beneath) else {
+            continue;
+        };
         for item in Dir::read_from(&directory).unwrap().flatten() {
             let name = item.file_name();
             if [c".", c".."].contains(&name) {
                 continue;
             }
-            let Some(entry) = entry(&directory, name) else { continue };
+            let Some(entry) = entry(&directory, name) else {
+                continue;
+            };
             let below = join(&beneath, name.to_bytes());
             if entry.kind == "directory" {
                 unread.push(below.clone());
@@ -172,7 +198,11 @@ pub(crate) fn census(top: &Path) -> Census {
 
 /// `name` in the directory `at`, with one slash between them.
 pub(crate) fn join(at: &[u8], name: &[u8]) -> Vec<u8> {
-    let slash: &[u8] = if at.is_empty() || at.ends_with(b"/") { b"" } else { b"/" };
+    let slash: &[u8] = if at.is_empty() || at.ends_with(b"/") {
+        b""
+    } else {
+        b"/"
+    };
     [at, slash, name].concat()
 }
 
@@ -181,7 +211,11 @@ fn open_long(root: impl AsFd, mut path: &[u8]) -> Option<OwnedFd> {
     let how = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut here = openat(root, c".", how, Mode::empty()).ok()?;
     while !path.is_empty() {
-        let piece = if path.len() < 4000 { path.len() } else { path[..4000].iter().rposition(|&b| b == b'/')? };
+        let piece = if path.len() < 4000 {
+            path.len()
+        } else {
+            path[..4000].iter().rposition(|&b| b == b'/')?
+        };
         here = openat(&here, OsStr::from_bytes(&path[..piece]), how, Mode::empty()).ok()?;
         path = path.get(piece + 1..).unwrap_or_default();
     }
@@ -191,7 +225,9 @@ fn open_long(root: impl AsFd, mut path: &[u8]) -> Option<OwnedFd> {
 fn entry(directory: impl AsFd, name: &CStr) -> Option<Entry> {
     let how = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::EMPTY_PATH;
     let what = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
-    statx(directory, name, how, what).ok().map(|status| told(&status))
+    statx(directory, name, how, what)
+        .ok()
+        .map(|status| told(&status))
 }
 
 /// An entry from what statx(2) says.
@@ -241,9 +277,12 @@ fn told(status: &Statx) -> Entry {
     }
 }
 
-/// What is left of a census with `-x`: nothing from within directories on another device than its root's.
+/// What is left of a census with `-x`: nothing from within directories on another device than its
+/// root's.
 pub(crate) fn one_device(census: &Census) -> Census {
-    let (root, first) = census.first_key_value().expect("the root sorts before what is in it");
+    let (root, first) = census
+        .first_key_value()
+        .expect("the root sorts before what is in it");
     let inside = |path: &[u8]| {
         let mut above = path;
         while above.len() > root.len() {
@@ -255,18 +294,31 @@ pub(crate) fn one_device(census: &Census) -> Census {
         }
         true
     };
-    census.iter().filter(|(path, _)| inside(path)).map(|(path, entry)| (path.clone(), entry.clone())).collect()
+    census
+        .iter()
+        .filter(|(path, _)| inside(path))
+        .map(|(path, entry)| (path.clone(), entry.clone()))
+        .collect()
 }
 
 /// How many directories below `root` a path lies, as find's `%d`.
 pub(crate) fn depth(root: &[u8], path: &[u8]) -> u64 {
-    let below = path.strip_prefix(root).expect("a path begins with its root");
-    below.split(|&b| b == b'/').filter(|piece| !piece.is_empty()).count() as u64
+    let below = path
+        .strip_prefix(root)
+        .expect("a path begins with its root");
+    below
+        .split(|&b| b == b'/')
+        .filter(|piece| !piece.is_empty())
+        .count() as u64
 }
 
-/// Writes out what waits to be written in every file system mounted at or under `top`, so that blocks are allocated.
+/// Writes out what waits to be written in every file system mounted at or under `top`, so that
+/// blocks are allocated.
 pub(crate) fn settle(top: &Path) {
-    let within: BTreeSet<PathBuf> = visible(&top.canonicalize().unwrap()).into_iter().chain([top.to_owned()]).collect();
+    let within: BTreeSet<PathBuf> = visible(&top.canonicalize().unwrap())
+        .into_iter()
+        .chain([top.to_owned()])
+        .collect();
     for place in within {
         if let Ok(file) = fs::File::open(place) {
             rustix::fs::syncfs(file).unwrap();

@@ -1,5 +1,6 @@
-//! A FUSE server of a whole tree, as far away as a machine on a network: each request takes a while, many may be under way at
-//! once, and the server counts how many were. It can refuse some, and it can die.
+//! A FUSE server of a whole tree, as far away as a machine on a network: each request takes a
+//! while, many may be under way at once, and the server counts how many were. It can refuse some,
+//! and it can die.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -15,8 +16,8 @@ use rustix::mount::MountFlags;
 
 use super::build;
 use super::fuse::{
-    BATCH_FORGET, DIRECTORY, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, OPENDIR, PLAIN_FILE, READDIR, RELEASEDIR,
-    STATFS, attributes, connect, dirent, reply, words,
+    BATCH_FORGET, DIRECTORY, FORGET, GETATTR, INIT, INTERRUPT, LOOKUP, OPENDIR, PLAIN_FILE,
+    READDIR, RELEASEDIR, STATFS, attributes, connect, dirent, reply, words,
 };
 
 /// A tree to be served, and how: directories `d0`, `d1`, ... with files `f0`, `f1`, ... in each.
@@ -55,7 +56,8 @@ pub(crate) struct Load {
 impl Load {
     /// How many requests were under way, on the average of the requests.
     pub(crate) fn mean(&self) -> f64 {
-        self.sum.load(Ordering::Relaxed) as f64 / self.requests.load(Ordering::Relaxed).max(1) as f64
+        self.sum.load(Ordering::Relaxed) as f64
+            / self.requests.load(Ordering::Relaxed).max(1) as f64
     }
 }
 
@@ -71,13 +73,23 @@ pub(crate) struct Server {
 pub(crate) fn serve_far(far: Far, at: &Path) -> Server {
     build::dir(at);
     let options = format!("rootmode={DIRECTORY:o}");
-    let device = connect(at, ("far", "fuse.far"), MountFlags::NOSUID, libc::O_NONBLOCK, &options);
+    let device = connect(
+        at,
+        ("far", "fuse.far"),
+        MountFlags::NOSUID,
+        libc::O_NONBLOCK,
+        &options,
+    );
     let (load, ended) = (Arc::new(Load::default()), Arc::new(AtomicBool::new(false)));
     let thread = thread::spawn({
         let (load, ended) = (Arc::clone(&load), Arc::clone(&ended));
         move || attend(&far, &device, &load, &ended)
     });
-    Server { load, ended, thread: Some(thread) }
+    Server {
+        load,
+        ended,
+        thread: Some(thread),
+    }
 }
 
 impl Drop for Server {
@@ -89,7 +101,8 @@ impl Drop for Server {
     }
 }
 
-/// Takes each request as it comes, and answers it when its time is up: one thread is as good as many.
+/// Takes each request as it comes, and answers it when its time is up: one thread is as good as
+/// many.
 fn attend(far: &Far, mut device: &File, load: &Load, ended: &AtomicBool) {
     let mut request = vec![0; 1 << 17];
     let mut under_way: VecDeque<(Instant, Vec<u8>)> = VecDeque::new();
@@ -99,17 +112,26 @@ fn attend(far: &Far, mut device: &File, load: &Load, ended: &AtomicBool) {
             let (_, reply) = under_way.pop_front().unwrap();
             let _ = device.write(&reply); // a requester that has gone meanwhile is no fault
         }
-        let rest = under_way.front().map_or(Duration::from_millis(20), |(due, _)| due.duration_since(now));
-        let rest = Timespec { tv_sec: 0, tv_nsec: rest.subsec_nanos().into() };
+        let rest = under_way
+            .front()
+            .map_or(Duration::from_millis(20), |(due, _)| {
+                due.duration_since(now)
+            });
+        let rest = Timespec {
+            tv_sec: 0,
+            tv_nsec: rest.subsec_nanos().into(),
+        };
         let _ = poll(&mut [PollFd::new(&device, PollFlags::IN)], Some(&rest));
         loop {
             let length = match device.read(&mut request) {
                 Ok(length) => length,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return, // unmounted
-                Err(_) => continue,                                                 // the requester has gone
+                Err(_) => continue, // the requester has gone
             };
-            let Some(reply) = answer(far, &request[..length]) else { continue };
+            let Some(reply) = answer(far, &request[..length]) else {
+                continue;
+            };
             under_way.push_back((Instant::now() + far.latency, reply));
             let count = under_way.len() as u64;
             load.most.fetch_max(count, Ordering::Relaxed);
@@ -167,7 +189,11 @@ impl Far {
 
     /// `struct fuse_attr_out`.
     fn attributes(&self, node: &Node) -> Vec<u8> {
-        let mut out = attributes(if matches!(node, Node::File(..)) { PLAIN_FILE } else { DIRECTORY });
+        let mut out = attributes(if matches!(node, Node::File(..)) {
+            PLAIN_FILE
+        } else {
+            DIRECTORY
+        });
         out[0..8].copy_from_slice(&3600_u64.to_ne_bytes()); // for how long they hold
         out[16..24].copy_from_slice(&self.inode(node).to_ne_bytes());
         if let Node::File(_, f) = node {
@@ -182,21 +208,35 @@ impl Far {
 
     /// Reads a file: all of its bytes are its number.
     fn read(&self, node: &Node, from: u64, room: usize) -> Result<Vec<u8>, i32> {
-        let Node::File(_, f) = node else { return Err(libc::EISDIR) };
-        if let Some((_, errno)) = self.broken.iter().find(|(path, _)| *path == Far::path(node)) {
+        let Node::File(_, f) = node else {
+            return Err(libc::EISDIR);
+        };
+        if let Some((_, errno)) = self
+            .broken
+            .iter()
+            .find(|(path, _)| *path == Far::path(node))
+        {
             return Err(*errno);
         }
         let end = match self.broken_from {
-            Some((path, end, errno)) if path == Far::path(node) && from >= end => return Err(errno),
+            Some((path, end, errno)) if path == Far::path(node) && from >= end => {
+                return Err(errno);
+            }
             Some((path, end, _)) if path == Far::path(node) => end,
             _ => self.size(*f),
         };
         let left = usize::try_from(end.saturating_sub(from)).unwrap();
-        Ok(vec![f.to_le_bytes()[0]; left.min(room).min(self.piece.unwrap_or(usize::MAX))])
+        Ok(vec![
+            f.to_le_bytes()[0];
+            left.min(room).min(self.piece.unwrap_or(usize::MAX))
+        ])
     }
 
     fn look_up(&self, within: &Node, wanted: &str) -> Result<Node, i32> {
-        let number = wanted.get(1..).and_then(|digits| digits.parse().ok()).ok_or(libc::ENOENT)?;
+        let number = wanted
+            .get(1..)
+            .and_then(|digits| digits.parse().ok())
+            .ok_or(libc::ENOENT)?;
         let node = self.child(within, number).ok_or(libc::ENOENT)?;
         match self.lost.iter().find(|(path, _)| *path == Far::path(&node)) {
             Some((_, errno)) => Err(*errno),
@@ -205,15 +245,25 @@ impl Far {
     }
 
     fn list(&self, within: &Node, from: u64, room: usize) -> Result<Vec<u8>, i32> {
-        if let Some((_, errno)) = self.unreadable.iter().find(|(path, _)| *path == Far::path(within)) {
+        if let Some((_, errno)) = self
+            .unreadable
+            .iter()
+            .find(|(path, _)| *path == Far::path(within))
+        {
             return Err(*errno);
         }
         let mut entries = Vec::new();
         for number in from.. {
-            let Some(child) = self.child(within, number) else { break };
+            let Some(child) = self.child(within, number) else {
+                break;
+            };
             let path = Far::path(&child);
             let name = path.rsplit('/').next().unwrap();
-            let kind = if matches!(child, Node::File(..)) { libc::DT_REG } else { libc::DT_DIR };
+            let kind = if matches!(child, Node::File(..)) {
+                libc::DT_REG
+            } else {
+                libc::DT_DIR
+            };
             let entry = dirent(self.inode(&child), number + 1, kind, name.as_bytes());
             if entries.len() + entry.len() > room {
                 break;
@@ -236,23 +286,52 @@ fn answer(far: &Far, request: &[u8]) -> Option<Vec<u8>> {
     let node = || far.node(node);
     let result = match operation {
         FORGET | INTERRUPT | BATCH_FORGET => return None,
-        INIT => Ok(words(&[7, 31, 0, PARALLEL_DIROPS, 0, 4096, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])),
+        INIT => Ok(words(&[
+            7,
+            31,
+            0,
+            PARALLEL_DIROPS,
+            0,
+            4096,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ])),
         GETATTR => Ok(far.attributes(&node())),
         STATFS => Ok(words(&[0; 20])),
         OPENDIR => Ok(words(&[0; 4])),
         RELEASEDIR => Ok(Vec::new()),
         // Without the page cache, so that a reader gets what the server gives.
         OPEN => Ok(words(&[0, 0, DIRECT_IO, 0])),
-        READ => far.read(&node(), number(body + 8), usize::try_from(word(body + 16)).unwrap()),
+        READ => far.read(
+            &node(),
+            number(body + 8),
+            usize::try_from(word(body + 16)).unwrap(),
+        ),
         RELEASE => Ok(Vec::new()),
-        READDIR => far.list(&node(), number(body + 8), usize::try_from(word(body + 16)).unwrap()),
+        READDIR => far.list(
+            &node(),
+            number(body + 8),
+            usize::try_from(word(body + 16)).unwrap(),
+        ),
         LOOKUP => {
             let wanted = request[body..].split(|&b| b == 0).next().unwrap();
-            far.look_up(&node(), &String::from_utf8_lossy(wanted)).map(|node| {
-                // `struct fuse_entry_out`: the inode and a generation, how long both hold, the attributes.
-                let head = [far.inode(&node), 0, 3600, 3600, 0].map(u64::to_ne_bytes).concat();
-                [&head, &far.attributes(&node)[16..]].concat()
-            })
+            far.look_up(&node(), &String::from_utf8_lossy(wanted))
+                .map(|node| {
+                    // `struct fuse_entry_out`: the inode and a generation, how long both hold, the
+                    // attributes.
+                    let head = [far.inode(&node), 0, 3600, 3600, 0]
+                        .map(u64::to_ne_bytes)
+                        .concat();
+                    [&head, &far.attributes(&node)[16..]].concat()
+                })
         }
         _ => Err(libc::ENOSYS),
     };

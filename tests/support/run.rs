@@ -30,16 +30,24 @@ pub(crate) fn fathom<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Co
 }
 
 /// The same of a program at another place.
-pub(crate) fn program<A: Into<OsString>>(path: &Path, args: impl IntoIterator<Item = A>) -> Command {
+pub(crate) fn program<A: Into<OsString>>(
+    path: &Path,
+    args: impl IntoIterator<Item = A>,
+) -> Command {
     let mut command = Command::new(path);
-    command.args(args.into_iter().map(Into::into)).stdin(Stdio::null()).env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR");
+    command
+        .args(args.into_iter().map(Into::into))
+        .stdin(Stdio::null())
+        .env("LC_ALL", "C.UTF-8")
+        .env_remove("NO_COLOR");
     heeding_signals(&mut command);
     command
 }
 
-/// Gives a command the signals as one has them who is started at a terminal. A shell without job control starts what it puts into
-/// the background (`cargo test & wait`, many a CI) with SIGINT and SIGQUIT ignored, nohup(1) with SIGHUP, and all that is started
-/// from there inherits that: a test that interrupts the program would wait for its end in vain.
+/// Gives a command the signals as one has them who is started at a terminal. A shell without job
+/// control starts what it puts into the background (`cargo test & wait`, many a CI) with SIGINT and
+/// SIGQUIT ignored, nohup(1) with SIGHUP, and all that is started from there inherits that: a test
+/// that interrupts the program would wait for its end in vain.
 fn heeding_signals(command: &mut Command) {
     let heed = || {
         for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
@@ -68,7 +76,11 @@ pub(crate) struct Ran {
 pub(crate) fn run(command: &mut Command) -> Ran {
     let shown = format!("{command:?}");
     let started = Instant::now();
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let stdout = drain(child.stdout.take().unwrap());
     let stderr = drain(child.stderr.take().unwrap());
     let status = loop {
@@ -83,9 +95,18 @@ pub(crate) fn run(command: &mut Command) -> Ran {
     };
     let elapsed = started.elapsed();
     let patience = Duration::from_secs(1);
-    let whole = |pipe: Receiver<Vec<u8>>| pipe.recv_timeout(patience).expect("something still holds the output open");
+    let whole = |pipe: Receiver<Vec<u8>>| {
+        pipe.recv_timeout(patience)
+            .expect("something still holds the output open")
+    };
     let stderr = String::from_utf8_lossy(&whole(stderr)).into_owned();
-    let ran = Ran { status, stdout: whole(stdout), stderr, elapsed, command: shown };
+    let ran = Ran {
+        status,
+        stdout: whole(stdout),
+        stderr,
+        elapsed,
+        command: shown,
+    };
     assert!(!ran.stderr.contains("panicked at"), "{ran}");
     ran
 }
@@ -104,14 +125,20 @@ impl std::fmt::Display for Ran {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let stdout = String::from_utf8_lossy(&self.stdout);
         let start: String = stdout.chars().take(4000).collect();
-        write!(f, "{}\n{}\nstdout: {start}\nstderr: {}", self.command, self.status, self.stderr)
+        write!(
+            f,
+            "{}\n{}\nstdout: {start}\nstderr: {}",
+            self.command, self.status, self.stderr
+        )
     }
 }
 
 impl Ran {
     /// The exit status; a signal is no exit.
     pub(crate) fn code(&self) -> i32 {
-        self.status.code().unwrap_or_else(|| panic!("ended by signal {:?}: {self}", self.status.signal()))
+        self.status
+            .code()
+            .unwrap_or_else(|| panic!("ended by signal {:?}: {self}", self.status.signal()))
     }
 
     /// The same run, which must have exited so.
@@ -124,18 +151,32 @@ impl Ran {
     pub(crate) fn refused(self) -> Ran {
         let ran = self.exits(2);
         assert!(ran.stdout.is_empty(), "{ran}");
-        assert!(ran.stderr.starts_with("fathom: ") && ran.stderr.trim_end().lines().count() == 1, "{ran}");
+        assert!(
+            ran.stderr.starts_with("fathom: ") && ran.stderr.trim_end().lines().count() == 1,
+            "{ran}"
+        );
         ran
     }
 
     /// The object on stdout, which keeps to its schema, and whose exit status is honest.
     pub(crate) fn json(&self) -> Value {
-        let value: Value = serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"));
+        let value: Value =
+            serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self}"));
         schema::check(&value);
-        let warned = value["warnings"].as_array().is_some_and(|warnings| !warnings.is_empty());
+        let warned = value["warnings"]
+            .as_array()
+            .is_some_and(|warnings| !warnings.is_empty());
         match value["result"]["exit"].as_i64() {
-            Some(exit) => assert_eq!(i64::from(self.code()), exit, "the status is the command's: {self}"),
-            None => assert_eq!(self.code() == 1, warned, "status 1 goes with warnings: {self}"),
+            Some(exit) => assert_eq!(
+                i64::from(self.code()),
+                exit,
+                "the status is the command's: {self}"
+            ),
+            None => assert_eq!(
+                self.code() == 1,
+                warned,
+                "status 1 goes with warnings: {self}"
+            ),
         }
         if value["result"]["complete"] == false {
             assert!(warned, "incomplete without a reason: {self}");
@@ -152,8 +193,13 @@ impl Ran {
 /// The exact bytes of a name in JSON: `<field>_b64` where there is one.
 pub(crate) fn exact(object: &Value, field: &str) -> Vec<u8> {
     match object[format!("{field}_b64")].as_str() {
-        Some(coded) => base64::engine::general_purpose::STANDARD.decode(coded).unwrap(),
-        None => object[field].as_str().unwrap_or_else(|| panic!("no {field} in {object}")).into(),
+        Some(coded) => base64::engine::general_purpose::STANDARD
+            .decode(coded)
+            .unwrap(),
+        None => object[field]
+            .as_str()
+            .unwrap_or_else(|| panic!("no {field} in {object}"))
+            .into(),
     }
 }
 
@@ -164,13 +210,20 @@ pub(crate) fn path(object: &Value, field: &str) -> PathBuf {
 
 /// The targets of `result.mounts`, in their order.
 pub(crate) fn targets(value: &Value) -> Vec<PathBuf> {
-    value["result"]["mounts"].as_array().unwrap().iter().map(|mount| path(mount, "target")).collect()
+    value["result"]["mounts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|mount| path(mount, "target"))
+        .collect()
 }
 
 /// The mount at `target`; there must be just one.
 pub(crate) fn mount_at<'a>(value: &'a Value, target: &Path) -> &'a Value {
     let mounts = value["result"]["mounts"].as_array().unwrap();
-    let mut here = mounts.iter().filter(|mount| path(mount, "target") == target);
+    let mut here = mounts
+        .iter()
+        .filter(|mount| path(mount, "target") == target);
     match (here.next(), here.next()) {
         (Some(mount), None) => mount,
         _ => panic!("not one mount at {}: {value}", target.display()),
@@ -180,5 +233,8 @@ pub(crate) fn mount_at<'a>(value: &'a Value, target: &Path) -> &'a Value {
 /// Calls through each gate.
 pub(crate) fn calls(gates: &Value) -> BTreeMap<String, u64> {
     let gates = gates.as_object().unwrap();
-    gates.iter().map(|(name, gate)| (name.clone(), gate["calls"].as_u64().unwrap())).collect()
+    gates
+        .iter()
+        .map(|(name, gate)| (name.clone(), gate["calls"].as_u64().unwrap()))
+        .collect()
 }

@@ -1,5 +1,5 @@
-//! Everything that an archive ought to keep of a tree, seen without the program under test: for comparing a tree with its copy.
-//! Names may be of any length.
+//! Everything that an archive ought to keep of a tree, seen without the program under test: for
+//! comparing a tree with its copy. Names may be of any length.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, SeekFrom, StatxFlags, lgetxattr, llistxattr, openat, readlinkat, seek,
-    statx,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, SeekFrom, StatxFlags, lgetxattr, llistxattr, openat,
+    readlinkat, seek, statx,
 };
 use rustix::io::{Errno, pread};
 
@@ -41,19 +41,30 @@ pub(crate) type Snapshot = BTreeMap<Vec<u8>, Seen>;
 
 /// What of a tree is to be found in an archive: all but sockets.
 pub(crate) fn kept(top: &Path) -> Snapshot {
-    snapshot(top).into_iter().filter(|(_, seen)| seen.kind != 's').collect()
+    snapshot(top)
+        .into_iter()
+        .filter(|(_, seen)| seen.kind != 's')
+        .collect()
 }
 
 /// Looks at a tree. Access times stay where they are, save those of symlinks.
 pub(crate) fn snapshot(top: &Path) -> Snapshot {
     let mut all = Snapshot::new();
     let mut names: BTreeMap<(u32, u32, u64), Vec<Vec<u8>>> = BTreeMap::new();
-    let parent = openat(CWD, top.parent().unwrap(), OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+    let parent = openat(
+        CWD,
+        top.parent().unwrap(),
+        OFlags::PATH | OFlags::DIRECTORY,
+        Mode::empty(),
+    )
+    .unwrap();
     let name = CString::new(top.file_name().unwrap().as_bytes()).unwrap();
     visit(&parent, &name, Vec::new(), &mut all, &mut names);
     for twins in names.into_values().filter(|names| names.len() > 1) {
         let first = twins.iter().min().unwrap().clone();
-        twins.iter().for_each(|name| all.get_mut(name).unwrap().twin = Some(first.clone()));
+        twins
+            .iter()
+            .for_each(|name| all.get_mut(name).unwrap().twin = Some(first.clone()));
     }
     all
 }
@@ -65,10 +76,22 @@ fn visit(
     all: &mut Snapshot,
     names: &mut BTreeMap<(u32, u32, u64), Vec<Vec<u8>>>,
 ) {
-    let s = statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS).unwrap();
+    let s = statx(
+        dir,
+        name,
+        AtFlags::SYMLINK_NOFOLLOW,
+        StatxFlags::BASIC_STATS,
+    )
+    .unwrap();
     let kind = FileType::from_raw_mode(s.stx_mode.into());
-    let proc_name =
-        CString::new([format!("/proc/self/fd/{}/", dir.as_raw_fd()).as_bytes(), name.as_bytes()].concat()).unwrap();
+    let proc_name = CString::new(
+        [
+            format!("/proc/self/fd/{}/", dir.as_raw_fd()).as_bytes(),
+            name.as_bytes(),
+        ]
+        .concat(),
+    )
+    .unwrap();
     let mut seen = Seen {
         kind: match kind {
             FileType::RegularFile => '-',
@@ -102,11 +125,18 @@ fn visit(
         FileType::Symlink => seen.target = readlinkat(dir, name, Vec::new()).unwrap().into_bytes(),
         FileType::Directory => {
             let open = openat(dir, name, quietly | OFlags::DIRECTORY, Mode::empty()).unwrap();
-            let entries: Vec<_> =
-                Dir::read_from(&open).unwrap().map(|entry| entry.unwrap().file_name().to_owned()).collect();
+            let entries: Vec<_> = Dir::read_from(&open)
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name().to_owned())
+                .collect();
             for entry in entries {
                 if !matches!(entry.as_bytes(), b"." | b"..") {
-                    let below = [&path[..], if path.is_empty() { b"" } else { b"/" }, entry.as_bytes()].concat();
+                    let below = [
+                        &path[..],
+                        if path.is_empty() { b"" } else { b"/" },
+                        entry.as_bytes(),
+                    ]
+                    .concat();
                     visit(&open, &entry, below, all, names);
                 }
             }
@@ -114,7 +144,10 @@ fn visit(
         _ => {}
     }
     if kind != FileType::Directory {
-        names.entry((s.stx_dev_major, s.stx_dev_minor, s.stx_ino)).or_default().push(path.clone());
+        names
+            .entry((s.stx_dev_major, s.stx_dev_minor, s.stx_ino))
+            .or_default()
+            .push(path.clone());
     }
     all.insert(path, seen);
 }
@@ -182,9 +215,19 @@ pub(crate) fn alike(a: &Snapshot, b: &Snapshot, what: &str, less: impl Fn(&[u8],
         seen
     };
     let names: BTreeSet<_> = a.keys().chain(b.keys()).collect();
-    let both = names.into_iter().map(|name| (name, of(a, name), of(b, name))).filter(|(_, a, b)| a != b);
-    let differ: Vec<String> = both.map(|(name, a, b)| format!("{}:\n  {a:?}\n  {b:?}", name.escape_ascii())).collect();
-    assert!(differ.is_empty(), "{what}: {} differ\n{}", differ.len(), differ[..differ.len().min(10)].join("\n"));
+    let both = names
+        .into_iter()
+        .map(|name| (name, of(a, name), of(b, name)))
+        .filter(|(_, a, b)| a != b);
+    let differ: Vec<String> = both
+        .map(|(name, a, b)| format!("{}:\n  {a:?}\n  {b:?}", name.escape_ascii()))
+        .collect();
+    assert!(
+        differ.is_empty(),
+        "{what}: {} differ\n{}",
+        differ.len(),
+        differ[..differ.len().min(10)].join("\n")
+    );
 }
 
 /// The same, whenever they were read.

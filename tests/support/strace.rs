@@ -15,15 +15,22 @@ pub(crate) struct Traced {
     pub(crate) counts: BTreeMap<String, (u64, u64)>,
 }
 
-/// Runs the program under `strace -f -C`. Its table leaves out calls that strace does not know by name, such as listmount:
-/// those are counted from the lines of the log.
+/// Runs the program under `strace -f -C`. Its table leaves out calls that strace does not know by
+/// name, such as listmount: those are counted from the lines of the log.
 pub(crate) fn trace<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item = A>) -> Traced {
     let mut command = Command::new("strace");
-    command.args(["-f", "-C", "-U", "name,calls,errors", "-s", "0", "-o"]).arg(log);
-    command.arg("--").arg(env!("CARGO_BIN_EXE_fathom")).args(args.into_iter().map(Into::into));
+    command
+        .args(["-f", "-C", "-U", "name,calls,errors", "-s", "0", "-o"])
+        .arg(log);
+    command
+        .arg("--")
+        .arg(env!("CARGO_BIN_EXE_fathom"))
+        .args(args.into_iter().map(Into::into));
     let ran = run(&mut command);
     let log = String::from_utf8_lossy(&std::fs::read(log).unwrap()).into_owned();
-    let (lines, table) = log.rsplit_once("syscall  ").unwrap_or_else(|| panic!("no table in the log: {ran}"));
+    let (lines, table) = log
+        .rsplit_once("syscall  ")
+        .unwrap_or_else(|| panic!("no table in the log: {ran}"));
 
     let mut counts = BTreeMap::new();
     for row in table.lines() {
@@ -32,7 +39,13 @@ pub(crate) fn trace<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item 
             && *name != "total"
             && let Ok(calls) = calls.parse()
         {
-            counts.insert((*name).to_owned(), (calls, errors.first().map_or(0, |errors| errors.parse().unwrap())));
+            counts.insert(
+                (*name).to_owned(),
+                (
+                    calls,
+                    errors.first().map_or(0, |errors| errors.parse().unwrap()),
+                ),
+            );
         }
     }
     let unknown = [
@@ -47,21 +60,30 @@ pub(crate) fn trace<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item 
         let resumes = format!("syscall_{number} resumed");
         let calls = lines.lines().filter(|line| line.contains(&begins)).count() as u64;
         let ours = |line: &&str| line.contains(&begins) || line.contains(&resumes);
-        let errors = lines.lines().filter(ours).filter(|line| line.contains("= -1 ")).count() as u64;
+        let errors = lines
+            .lines()
+            .filter(ours)
+            .filter(|line| line.contains("= -1 "))
+            .count() as u64;
         if calls > 0 {
             counts.insert((*name).to_owned(), (calls, errors));
         }
     }
     // Whether a stream is a terminal is no question to a file system.
-    let asked = lines
-        .lines()
-        .filter(|line| line.contains("ioctl(") && (line.contains("TCGETS") || line.contains("TIOCGWINSZ")));
-    let (asked, failed) = asked.fold((0, 0), |(n, f), line| (n + 1, f + u64::from(line.contains("= -1 "))));
+    let asked = lines.lines().filter(|line| {
+        line.contains("ioctl(") && (line.contains("TCGETS") || line.contains("TIOCGWINSZ"))
+    });
+    let (asked, failed) = asked.fold((0, 0), |(n, f), line| {
+        (n + 1, f + u64::from(line.contains("= -1 ")))
+    });
     if let Some((calls, errors)) = counts.get_mut("ioctl") {
         (*calls, *errors) = (*calls - asked, *errors - failed);
     }
     // What goes to standard output and standard error, the standard library writes.
-    let told = lines.lines().filter(|line| line.contains(" write(1, ") || line.contains(" write(2, ")).count() as u64;
+    let told = lines
+        .lines()
+        .filter(|line| line.contains(" write(1, ") || line.contains(" write(2, "))
+        .count() as u64;
     if let Some((calls, _)) = counts.get_mut("write") {
         *calls -= told;
     }
@@ -69,7 +91,10 @@ pub(crate) fn trace<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item 
 }
 
 /// The calls of a run less those that the same program needs to say its version.
-pub(crate) fn less_start<A: Into<OsString>>(log: &Path, args: impl IntoIterator<Item = A>) -> Traced {
+pub(crate) fn less_start<A: Into<OsString>>(
+    log: &Path,
+    args: impl IntoIterator<Item = A>,
+) -> Traced {
     let idle = trace(log, ["--version"]).counts;
     let mut traced = trace(log, args);
     for (name, (calls, errors)) in &mut traced.counts {
@@ -148,12 +173,23 @@ const WATCHED: [&str; 60] = [
 pub(crate) fn agree(gates: &Value, traced: &BTreeMap<String, (u64, u64)>, what: &str) {
     let mut counted: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (name, gate) in gates.as_object().unwrap() {
-        let name = if name.starts_with("ioctl:") { "ioctl" } else { name };
+        let name = if name.starts_with("ioctl:") {
+            "ioctl"
+        } else {
+            name
+        };
         let sum = counted.entry(name).or_default();
-        *sum = (sum.0 + gate["calls"].as_u64().unwrap(), sum.1 + gate["errors"].as_u64().unwrap());
+        *sum = (
+            sum.0 + gate["calls"].as_u64().unwrap(),
+            sum.1 + gate["errors"].as_u64().unwrap(),
+        );
     }
     for name in counted.keys().copied().chain(WATCHED) {
         let witness = traced.get(name).copied().unwrap_or_default();
-        assert_eq!(counted.get(name).copied().unwrap_or_default(), witness, "{what}: {name} (calls, errors)");
+        assert_eq!(
+            counted.get(name).copied().unwrap_or_default(),
+            witness,
+            "{what}: {name} (calls, errors)"
+        );
     }
 }

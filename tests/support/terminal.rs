@@ -11,17 +11,27 @@ use std::time::Duration;
 /// No command may take longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a command prints at a terminal of so many columns, and how it ends. There is nothing to read for it.
+/// What a command prints at a terminal of so many columns, and how it ends. There is nothing to
+/// read for it.
 pub(crate) fn at_terminal(command: &mut Command, columns: u16) -> (String, ExitStatus) {
     let (from, to) = terminal(columns);
     let (text, status) = printed(command, from, to);
     // What is shown while something takes long is wiped out again.
     let text = text.replace("\r\n", "\n");
-    let last = |line: &str| line.rsplit('\r').next().and_then(|line| line.rsplit("\x1b[2K").next()).map(str::to_owned);
-    (text.split_inclusive('\n').filter_map(last).collect(), status)
+    let last = |line: &str| {
+        line.rsplit('\r')
+            .next()
+            .and_then(|line| line.rsplit("\x1b[2K").next())
+            .map(str::to_owned)
+    };
+    (
+        text.split_inclusive('\n').filter_map(last).collect(),
+        status,
+    )
 }
 
-/// What a command prints into a pipe, on standard output and standard error together, and how it ends.
+/// What a command prints into a pipe, on standard output and standard error together, and how it
+/// ends.
 pub(crate) fn into_pipe(command: &mut Command) -> (String, ExitStatus) {
     let (from, to) = std::io::pipe().unwrap();
     printed(command, OwnedFd::from(from).into(), to.into())
@@ -29,7 +39,10 @@ pub(crate) fn into_pipe(command: &mut Command) -> (String, ExitStatus) {
 
 fn printed(command: &mut Command, mut from: File, to: OwnedFd) -> (String, ExitStatus) {
     let shown = format!("{command:?}");
-    command.stdin(Stdio::null()).stdout(to.try_clone().unwrap()).stderr(to);
+    command
+        .stdin(Stdio::null())
+        .stdout(to.try_clone().unwrap())
+        .stderr(to);
     let mut child = command.spawn().unwrap();
     command.stdout(Stdio::null()).stderr(Stdio::null()); // with them goes our hold on what it writes to
     let (sender, receiver) = channel();
@@ -43,14 +56,28 @@ fn printed(command: &mut Command, mut from: File, to: OwnedFd) -> (String, ExitS
         let _ = child.kill();
         panic!("{shown} has not ended after {PATIENCE:?}");
     };
-    (String::from_utf8_lossy(&all).into_owned(), child.wait().unwrap())
+    (
+        String::from_utf8_lossy(&all).into_owned(),
+        child.wait().unwrap(),
+    )
 }
 
-/// A new terminal: our end, and the one for a command. Neither is handed on to what another test starts meanwhile.
+/// A new terminal: our end, and the one for a command. Neither is handed on to what another test
+/// starts meanwhile.
 fn terminal(columns: u16) -> (File, OwnedFd) {
     const TIOCGPTPEER: libc::Ioctl = 0x5441;
-    let ours = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY).open("/dev/ptmx").unwrap();
-    let size = libc::winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let ours = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOCTTY)
+        .open("/dev/ptmx")
+        .unwrap();
+    let size = libc::winsize {
+        ws_row: 40,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
     let locked: libc::c_int = 0;
     let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
     // SAFETY: both requests read what is pointed to, which is of their type.
@@ -60,7 +87,12 @@ fn terminal(columns: u16) -> (File, OwnedFd) {
             libc::ioctl(ours.as_raw_fd(), libc::TIOCSPTLCK, &raw const locked),
         )
     };
-    assert_eq!((sized, unlocked), (0, 0), "{}", std::io::Error::last_os_error());
+    assert_eq!(
+        (sized, unlocked),
+        (0, 0),
+        "{}",
+        std::io::Error::last_os_error()
+    );
     // SAFETY: the request takes flags, no pointer.
     let theirs = unsafe { libc::ioctl(ours.as_raw_fd(), TIOCGPTPEER, flags) };
     assert!(theirs >= 0, "{}", std::io::Error::last_os_error());

@@ -8,8 +8,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, IFlags, Mode, RenameFlags, Timespec, Timestamps, Uid, XattrFlags, chownat,
-    ioctl_getflags, ioctl_setflags, lsetxattr, makedev, mknodat, renameat_with, utimensat,
+    AtFlags, CWD, FileType, Gid, IFlags, Mode, RenameFlags, Timespec, Timestamps, Uid, XattrFlags,
+    chownat, ioctl_getflags, ioctl_setflags, lsetxattr, makedev, mknodat, renameat_with, utimensat,
 };
 
 use super::build::{deep, name, odd_names};
@@ -52,18 +52,27 @@ impl Dice {
 /// Paths longer than this get nothing below them: each stays short enough for one system call.
 const LONGEST: usize = 3500;
 
-/// Makes about `entries` entries of every kind under the directory `top`, with odd names, owners, modes, times, extended
-/// attributes and flags; further a wide directory, one whose blocks lie scattered, a chain of 60 directories, and hard links
-/// from one directory into another. What the file system has no place for is left out.
+/// Makes about `entries` entries of every kind under the directory `top`, with odd names, owners,
+/// modes, times, extended attributes and flags; further a wide directory, one whose blocks lie
+/// scattered, a chain of 60 directories, and hard links from one directory into another. What the
+/// file system has no place for is left out.
 pub(crate) fn grow(top: &Path, seed: u64, entries: usize) {
     let mut dice = Dice::new(seed);
     let mut directories = vec![top.to_owned()];
     let mut others: Vec<PathBuf> = Vec::new();
     for n in 0..entries {
         let within = dice.pick(&directories);
-        let within = if within.as_os_str().len() < LONGEST { within } else { top };
+        let within = if within.as_os_str().len() < LONGEST {
+            within
+        } else {
+            top
+        };
         let at = within.join(name(&any_name(&mut dice, n)));
-        let at = if at.symlink_metadata().is_ok() { within.join(format!("again {n}")) } else { at };
+        let at = if at.symlink_metadata().is_ok() {
+            within.join(format!("again {n}"))
+        } else {
+            at
+        };
         if dice.one_in(5) {
             fs::create_dir(&at).unwrap();
             directories.push(at);
@@ -82,7 +91,11 @@ pub(crate) fn grow(top: &Path, seed: u64, entries: usize) {
         fs::create_dir_all(top.join(directory)).unwrap();
     }
     (0..350).for_each(|n| fill("wide", n));
-    (0..100).for_each(|n| ["scattered/a", "scattered/b"].into_iter().for_each(|directory| fill(directory, n)));
+    (0..100).for_each(|n| {
+        ["scattered/a", "scattered/b"]
+            .into_iter()
+            .for_each(|directory| fill(directory, n))
+    });
     deep(&top.join("deep"), "down", 60);
     others.extend(directories.into_iter().skip(1));
     for path in &others {
@@ -96,9 +109,16 @@ fn any_name(dice: &mut Dice, n: usize) -> Vec<u8> {
         0 => dice.pick(&odd_names()).clone(),
         1 => {
             let length = 1 + dice.below(255);
-            let wild: Vec<u8> =
-                dice.bytes(length).into_iter().map(|b| if b == b'/' || b == 0 { b'_' } else { b }).collect();
-            if wild == b"." || wild == b".." { b"dots".to_vec() } else { wild }
+            let wild: Vec<u8> = dice
+                .bytes(length)
+                .into_iter()
+                .map(|b| if b == b'/' || b == 0 { b'_' } else { b })
+                .collect();
+            if wild == b"." || wild == b".." {
+                b"dots".to_vec()
+            } else {
+                wild
+            }
         }
         2 => format!("{n:0>255}").into_bytes(),
         3 => format!("-{n}").into_bytes(),
@@ -136,11 +156,19 @@ fn sprout(dice: &mut Dice, at: &Path) {
 
 /// Gives an entry metadata that is rarely seen. What the file system refuses stays as it is.
 fn dress(dice: &mut Dice, path: &Path) {
-    let Ok(status) = path.symlink_metadata() else { return };
+    let Ok(status) = path.symlink_metadata() else {
+        return;
+    };
     if dice.one_in(2) {
         let owners = [0, 1000, 65_535, 65_536, 100_000, 1 << 31, u32::MAX - 1];
         let (user, group) = (*dice.pick(&owners), *dice.pick(&owners));
-        let _ = chownat(CWD, path, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)), AtFlags::SYMLINK_NOFOLLOW);
+        let _ = chownat(
+            CWD,
+            path,
+            Some(Uid::from_raw(user)),
+            Some(Gid::from_raw(group)),
+            AtFlags::SYMLINK_NOFOLLOW,
+        );
     }
     if dice.one_in(2) && !status.is_symlink() {
         let modes = [0, 0o7777, 0o4755, 0o2755, 0o1777, 0o600, 0o111, 0o6644];
@@ -156,14 +184,25 @@ fn dress(dice: &mut Dice, path: &Path) {
     if dice.one_in(6) {
         let _ = lsetxattr(path, "system.posix_acl_access", &acl(), XattrFlags::empty());
         if status.is_dir() {
-            let _ = lsetxattr(path, "system.posix_acl_default", &acl(), XattrFlags::empty());
+            let _ = lsetxattr(
+                path,
+                "system.posix_acl_default",
+                &acl(),
+                XattrFlags::empty(),
+            );
         }
     }
     if dice.one_in(2) {
         let _ = utimensat(CWD, path, &any_times(dice), AtFlags::SYMLINK_NOFOLLOW);
     }
     if dice.one_in(5) && (status.is_file() || status.is_dir()) {
-        let flags = [IFlags::IMMUTABLE, IFlags::APPEND, IFlags::NODUMP, IFlags::NOATIME, IFlags::COMPRESSED];
+        let flags = [
+            IFlags::IMMUTABLE,
+            IFlags::APPEND,
+            IFlags::NODUMP,
+            IFlags::NOATIME,
+            IFlags::COMPRESSED,
+        ];
         flag(path, *dice.pick(&flags));
     }
 }
@@ -177,20 +216,47 @@ pub(crate) fn flag(path: &Path, flag: IFlags) {
     }
 }
 
-/// An access control list, as setxattr(2) takes it: for the owner, the user 1000, the group, the mask and others.
+/// An access control list, as setxattr(2) takes it: for the owner, the user 1000, the group, the
+/// mask and others.
 fn acl() -> Vec<u8> {
     const NOBODY: u32 = u32::MAX;
-    let entries = [(0x01, 6, NOBODY), (0x02, 4, 1000), (0x04, 4, NOBODY), (0x10, 6, NOBODY), (0x20, 0, NOBODY)];
-    let entry =
-        |(tag, may, id): (u16, u16, u32)| [&tag.to_le_bytes()[..], &may.to_le_bytes(), &id.to_le_bytes()].concat();
+    let entries = [
+        (0x01, 6, NOBODY),
+        (0x02, 4, 1000),
+        (0x04, 4, NOBODY),
+        (0x10, 6, NOBODY),
+        (0x20, 0, NOBODY),
+    ];
+    let entry = |(tag, may, id): (u16, u16, u32)| {
+        [
+            &tag.to_le_bytes()[..],
+            &may.to_le_bytes(),
+            &id.to_le_bytes(),
+        ]
+        .concat()
+    };
     [2_u32.to_le_bytes().to_vec(), entries.map(entry).concat()].concat()
 }
 
 /// Times before 1970, after 2038 and after 2106, to the nanosecond.
 pub(crate) fn any_times(dice: &mut Dice) -> Timestamps {
-    let seconds = [0, -1, -1_000_000_000, 1 << 31, (1 << 31) - 1, 5_000_000_000, 1_700_000_000];
-    let mut time = || Timespec { tv_sec: *dice.pick(&seconds), tv_nsec: *dice.pick(&[0, 1, 999_999_999, 123_456_789]) };
-    Timestamps { last_access: time(), last_modification: time() }
+    let seconds = [
+        0,
+        -1,
+        -1_000_000_000,
+        1 << 31,
+        (1 << 31) - 1,
+        5_000_000_000,
+        1_700_000_000,
+    ];
+    let mut time = || Timespec {
+        tv_sec: *dice.pick(&seconds),
+        tv_nsec: *dice.pick(&[0, 1, 999_999_999, 123_456_789]),
+    };
+    Timestamps {
+        last_access: time(),
+        last_modification: time(),
+    }
 }
 
 /// What [`mutate`] may touch, as it was a moment ago.
@@ -204,13 +270,18 @@ struct Wood {
 impl Wood {
     /// Names that begin with `keep` are left alone.
     fn survey(top: &Path) -> Wood {
-        let mut wood = Wood { places: vec![top.to_owned()], free: Vec::new() };
+        let mut wood = Wood {
+            places: vec![top.to_owned()],
+            free: Vec::new(),
+        };
         let mut next = 0;
         while let Some(directory) = wood.places.get(next).cloned() {
             next += 1;
             for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
                 let path = entry.path();
-                if entry.file_type().is_ok_and(|kind| kind.is_dir()) && path.as_os_str().len() < LONGEST {
+                if entry.file_type().is_ok_and(|kind| kind.is_dir())
+                    && path.as_os_str().len() < LONGEST
+                {
                     wood.places.push(path.clone());
                 }
                 if !entry.file_name().as_bytes().starts_with(b"keep") {
@@ -222,9 +293,10 @@ impl Wood {
     }
 }
 
-/// Makes `changes` random changes under `top`: creates, links, renames, exchanges, removes, truncates, writes, changes of mode,
-/// owner, times and attributes. Keeps some files open that it has removed, for as long as what it returns lives. Never touches
-/// an entry whose name begins with `keep`, other than by what it puts into such a directory.
+/// Makes `changes` random changes under `top`: creates, links, renames, exchanges, removes,
+/// truncates, writes, changes of mode, owner, times and attributes. Keeps some files open that it
+/// has removed, for as long as what it returns lives. Never touches an entry whose name begins with
+/// `keep`, other than by what it puts into such a directory.
 pub(crate) fn mutate(top: &Path, dice: &mut Dice, changes: usize) -> Vec<File> {
     let mut orphans = Vec::new();
     let mut wood = Wood::survey(top);
@@ -233,7 +305,9 @@ pub(crate) fn mutate(top: &Path, dice: &mut Dice, changes: usize) -> Vec<File> {
             wood = Wood::survey(top);
         }
         // A path that has changed since the survey is no fault: the change is then none.
-        let fresh = dice.pick(&wood.places).join(format!("{}-{n}", dice.below(1_000_000)));
+        let fresh = dice
+            .pick(&wood.places)
+            .join(format!("{}-{n}", dice.below(1_000_000)));
         if wood.free.len() < 50 || dice.one_in(5) {
             match dice.below(6) {
                 0 => drop(fs::create_dir(&fresh)),
@@ -247,21 +321,51 @@ pub(crate) fn mutate(top: &Path, dice: &mut Dice, changes: usize) -> Vec<File> {
         match dice.below(14) {
             0 | 1 => drop(fs::rename(old, &fresh)),
             2 => drop(fs::rename(old, dice.pick(&wood.free))),
-            3 => drop(renameat_with(CWD, old, CWD, dice.pick(&wood.free), RenameFlags::EXCHANGE)),
+            3 => drop(renameat_with(
+                CWD,
+                old,
+                CWD,
+                dice.pick(&wood.free),
+                RenameFlags::EXCHANGE,
+            )),
             4 => drop(fs::hard_link(old, &fresh)),
             5 if !old.is_symlink() => {
-                drop(fs::set_permissions(old, Permissions::from_mode(0o600 | u32::from(dice.one_in(2)))));
+                drop(fs::set_permissions(
+                    old,
+                    Permissions::from_mode(0o600 | u32::from(dice.one_in(2))),
+                ));
             }
-            6 => drop(chownat(CWD, old, Some(Uid::from_raw(1000)), None, AtFlags::SYMLINK_NOFOLLOW)),
-            7 => drop(utimensat(CWD, old, &any_times(dice), AtFlags::SYMLINK_NOFOLLOW)),
-            8 => drop(lsetxattr(old, "user.mutated", &dice.bytes(20), XattrFlags::empty())),
+            6 => drop(chownat(
+                CWD,
+                old,
+                Some(Uid::from_raw(1000)),
+                None,
+                AtFlags::SYMLINK_NOFOLLOW,
+            )),
+            7 => drop(utimensat(
+                CWD,
+                old,
+                &any_times(dice),
+                AtFlags::SYMLINK_NOFOLLOW,
+            )),
+            8 => drop(lsetxattr(
+                old,
+                "user.mutated",
+                &dice.bytes(20),
+                XattrFlags::empty(),
+            )),
             9 | 10 if old.symlink_metadata().is_ok_and(|status| status.is_file()) => {
                 if let Ok(mut file) = OpenOptions::new().append(true).open(old) {
-                    let _ = if dice.one_in(2) { file.set_len(0) } else { file.write_all(&[b'm'; 5000]) };
+                    let _ = if dice.one_in(2) {
+                        file.set_len(0)
+                    } else {
+                        file.write_all(&[b'm'; 5000])
+                    };
                 }
             }
             11 => {
-                if orphans.len() < 20 && old.symlink_metadata().is_ok_and(|status| status.is_file()) {
+                if orphans.len() < 20 && old.symlink_metadata().is_ok_and(|status| status.is_file())
+                {
                     orphans.extend(File::open(old));
                 }
                 drop(fs::remove_file(old));
@@ -272,7 +376,8 @@ pub(crate) fn mutate(top: &Path, dice: &mut Dice, changes: usize) -> Vec<File> {
     orphans
 }
 
-/// The directories of a tree of few names, so that what comes to a path most often finds that something was there.
+/// The directories of a tree of few names, so that what comes to a path most often finds that
+/// something was there.
 const DIRS: [&str; 9] = ["a", "b", "c", "a/a", "a/b", "b/a", "b/b", "c/a", "c/b"];
 
 /// Fills a tree of few names up, with files of which some have names in several of the directories.
@@ -291,11 +396,15 @@ pub(crate) fn plant(top: &Path, dice: &mut Dice) {
     }
 }
 
-/// Makes changes in such a tree: renames and exchanges directories, removes some with all that is in them, and changes names of files.
+/// Makes changes in such a tree: renames and exchanges directories, removes some with all that is
+/// in them, and changes names of files.
 pub(crate) fn shuffle(top: &Path, dice: &mut Dice, changes: usize) {
     for _ in 0..changes {
         let (one, other) = (top.join(dice.pick(&DIRS)), top.join(dice.pick(&DIRS)));
-        let (file, name) = (one.join(dice.pick(&["x", "y", "z"])), other.join(dice.pick(&["x", "y", "z"])));
+        let (file, name) = (
+            one.join(dice.pick(&["x", "y", "z"])),
+            other.join(dice.pick(&["x", "y", "z"])),
+        );
         // What cannot be done is no change.
         match dice.below(14) {
             0 if !one.starts_with(&other) => {

@@ -1,4 +1,5 @@
-//! What a survey does to the machine: it reads, keeps within its bounds, waits for nobody, and leaves nothing.
+//! What a survey does to the machine: it reads, keeps within its bounds, waits for nobody, and
+//! leaves nothing.
 
 use std::fs;
 use std::path::Path;
@@ -15,14 +16,18 @@ use crate::support::remote::{Far, serve_far};
 use crate::support::run::{args, targets};
 use crate::support::{Need, fathom, in_namespace, require, run};
 
-/// The lines of a log of strace in which something is made, written to, or taken away, by name: all but files without one, and what
-/// the kernel makes up.
+/// The lines of a log of strace in which something is made, written to, or taken away, by name: all
+/// but files without one, and what the kernel makes up.
 fn written(log: &Path) -> Vec<String> {
     let log = fs::read_to_string(log).unwrap();
     let is_change = |line: &&str| {
         let opens = line.contains("open(") || line.contains("openat(") || line.contains("openat2(");
-        let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| line.contains(flag));
-        let made_up = ["\"/dev/null\"", "\"/dev/tty\"", "\"/proc/"].iter().any(|place| line.contains(place));
+        let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"]
+            .iter()
+            .any(|flag| line.contains(flag));
+        let made_up = ["\"/dev/null\"", "\"/dev/tty\"", "\"/proc/"]
+            .iter()
+            .any(|place| line.contains(place));
         line.contains("(")
             && !line.contains("resumed>")
             && !line.contains("syscall_0x")
@@ -42,16 +47,32 @@ fn it_writes_to_files_without_a_name_only() {
             let calls = "trace=open,openat,openat2,creat,mkdir,mkdirat,mknod,mknodat,unlink,unlinkat,rmdir,rename,renameat,renameat2,\
                          link,linkat,symlink,symlinkat,truncate,chmod,fchmodat,chown,fchownat,setxattr,lsetxattr,mount,umount2";
             let mut command = Command::new("strace");
-            command.args(["-f", "-e", calls, "-o"]).arg(&log).arg("--").arg(env!("CARGO_BIN_EXE_fathom"));
-            command.args(args!["survey", &disk, "--no-page", "--json"]).stdin(std::process::Stdio::null());
+            command
+                .args(["-f", "-e", calls, "-o"])
+                .arg(&log)
+                .arg("--")
+                .arg(env!("CARGO_BIN_EXE_fathom"));
+            command
+                .args(args!["survey", &disk, "--no-page", "--json"])
+                .stdin(std::process::Stdio::null());
             let value = run(&mut command).json();
             assert_eq!(written(&log), [""; 0]);
-            assert!(fs::read_to_string(&log).unwrap().contains("O_TMPFILE"), "no experiments");
+            assert!(
+                fs::read_to_string(&log).unwrap().contains("O_TMPFILE"),
+                "no experiments"
+            );
             assert_eq!(names(&disk), ["d0", "d1", "d2", "lost+found"]);
             let machine = &value["result"]["machine"];
-            let moved = machine["bytes_read"].as_u64().unwrap() + machine["bytes_written"].as_u64().unwrap();
-            assert!(moved <= machine["limit_bytes"].as_u64().unwrap() && moved <= 256 << 20, "{machine}");
-            let asked: u64 = [&value["result"]["probe"][0], &value["result"]["gates"]].into_iter().map(asked_for).sum();
+            let moved = machine["bytes_read"].as_u64().unwrap()
+                + machine["bytes_written"].as_u64().unwrap();
+            assert!(
+                moved <= machine["limit_bytes"].as_u64().unwrap() && moved <= 256 << 20,
+                "{machine}"
+            );
+            let asked: u64 = [&value["result"]["probe"][0], &value["result"]["gates"]]
+                .into_iter()
+                .map(asked_for)
+                .sum();
             assert!(0 < asked && asked <= 256 << 20, "{asked}");
         });
     }
@@ -61,9 +82,17 @@ fn it_writes_to_files_without_a_name_only() {
 fn asked_for(probe: &serde_json::Value) -> u64 {
     let of = |finding: &serde_json::Value| {
         let bytes = |member: &str| finding[member].as_u64().unwrap();
-        (finding["experiment"].as_str().unwrap().to_owned(), bytes("bytes_read") + bytes("bytes_written"))
+        (
+            finding["experiment"].as_str().unwrap().to_owned(),
+            bytes("bytes_read") + bytes("bytes_written"),
+        )
     };
-    let each: std::collections::BTreeMap<_, _> = probe["experiments"].as_array().unwrap().iter().map(of).collect();
+    let each: std::collections::BTreeMap<_, _> = probe["experiments"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(of)
+        .collect();
     each.values().sum()
 }
 
@@ -73,30 +102,56 @@ fn it_goes_into_no_network_mount_and_waits_for_no_server() {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("root"));
             bush(&root, 3, 3);
-            let far = Far { directories: 5, files: 5, ..Far::default() };
+            let far = Far {
+                directories: 5,
+                files: 5,
+                ..Far::default()
+            };
             let network = serve_far(far, &root.join("d0/a far one"));
-            let _servers = [serve(Hung, root.join("d1/hung")), serve(Silent, root.join("silent"))];
+            let _servers = [
+                serve(Hung, root.join("d1/hung")),
+                serve(Silent, root.join("silent")),
+            ];
             // The kernel has asked who it is, and no more.
             std::thread::sleep(Duration::from_millis(100));
             let before = network.load.requests.load(Ordering::Relaxed);
             let ran = run(&mut survey(args![&root, "--json"])).exits(0);
             assert!(ran.elapsed < Duration::from_secs(40), "{:?}", ran.elapsed);
-            assert_eq!(network.load.requests.load(Ordering::Relaxed), before, "it was asked something");
+            assert_eq!(
+                network.load.requests.load(Ordering::Relaxed),
+                before,
+                "it was asked something"
+            );
             let value = ran.json();
             let result = &value["result"];
-            assert_eq!(targets(&serde_json::json!({"result": result["mounts"]})).len(), 4);
+            assert_eq!(
+                targets(&serde_json::json!({"result": result["mounts"]})).len(),
+                4
+            );
             let compare = &result["mounts"]["compare"];
-            let found: Vec<_> = compare["methods"].as_array().unwrap().iter().map(|method| &method["by"]).collect();
+            let found: Vec<_> = compare["methods"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|method| &method["by"])
+                .collect();
             assert_eq!(found, ["search", "mountinfo", "kernel"]);
             for left in compare["left_out"].as_array().unwrap() {
-                assert!(left["why"].as_str().unwrap().contains("--network"), "{left}");
+                assert!(
+                    left["why"].as_str().unwrap().contains("--network"),
+                    "{left}"
+                );
             }
             let walk = &result["walk"]["compare"];
             assert_eq!(walk["left_out"].as_array().unwrap().len(), 3, "{walk}");
             for engine in walk["engines"].as_array().unwrap() {
                 assert_eq!(engine["entries"], 1 + 3 + 9, "{engine}");
             }
-            assert!(result["account"].is_object() && result["dump"].is_object(), "{}", result["skipped"]);
+            assert!(
+                result["account"].is_object() && result["dump"].is_object(),
+                "{}",
+                result["skipped"]
+            );
         });
     }
 }
@@ -106,13 +161,39 @@ fn told_to_it_asks_the_servers_that_answer() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
             let root = tmpfs(ground.join("root"));
-            let _network = serve_far(Far { directories: 2, files: 2, ..Far::default() }, &root.join("far"));
-            let value = run(&mut survey(args![&root, "--network", "--json"])).exits(0).json();
-            assert_eq!(value["result"]["mounts"]["compare"]["methods"].as_array().unwrap().len(), 7);
+            let _network = serve_far(
+                Far {
+                    directories: 2,
+                    files: 2,
+                    ..Far::default()
+                },
+                &root.join("far"),
+            );
+            let value = run(&mut survey(args![&root, "--network", "--json"]))
+                .exits(0)
+                .json();
+            assert_eq!(
+                value["result"]["mounts"]["compare"]["methods"]
+                    .as_array()
+                    .unwrap()
+                    .len(),
+                7
+            );
             let _hung = serve(Hung, root.join("hung"));
-            let value = run(&mut survey(args![&root, "--network", "--json", "--limit", "2s"])).exits(1).json();
+            let value = run(&mut survey(args![
+                &root,
+                "--network",
+                "--json",
+                "--limit",
+                "2s"
+            ]))
+            .exits(1)
+            .json();
             let left = &value["result"]["mounts"]["compare"]["left_out"];
-            assert!(left[0]["why"].as_str().unwrap().contains("does not answer"), "{left}");
+            assert!(
+                left[0]["why"].as_str().unwrap().contains("does not answer"),
+                "{left}"
+            );
         });
     }
 }
@@ -126,8 +207,20 @@ fn a_directory_behind_a_server_that_is_silent() {
             let ran = run(&mut survey(args![&at, "--json", "--limit", "1s"])).exits(1);
             assert!(ran.elapsed < Duration::from_secs(20), "{:?}", ran.elapsed);
             let value = ran.json();
-            assert_eq!(value["result"]["mounts"]["mounts"].as_array().unwrap().len(), 1);
-            assert!(value["result"]["skipped"]["walk"]["why"].as_str().unwrap().contains("does not answer"), "{value}");
+            assert_eq!(
+                value["result"]["mounts"]["mounts"]
+                    .as_array()
+                    .unwrap()
+                    .len(),
+                1
+            );
+            assert!(
+                value["result"]["skipped"]["walk"]["why"]
+                    .as_str()
+                    .unwrap()
+                    .contains("does not answer"),
+                "{value}"
+            );
         });
     }
 }
@@ -142,9 +235,23 @@ fn what_takes_too_long_is_left_out_and_said_to_be() {
             assert!(ran.elapsed < Duration::from_secs(20), "{:?}", ran.elapsed);
             let value = ran.json();
             let result = &value["result"];
-            assert!(result["machine"]["limit_seconds"].as_f64().unwrap() < 12.0 * 0.02, "{}", result["machine"]);
-            assert!(result["dump"].is_null() && result["account"].is_null(), "{value}");
-            assert!(result["skipped"]["dump"]["why"].as_str().unwrap().contains("--limit"), "{}", result["skipped"]);
+            assert!(
+                result["machine"]["limit_seconds"].as_f64().unwrap() < 12.0 * 0.02,
+                "{}",
+                result["machine"]
+            );
+            assert!(
+                result["dump"].is_null() && result["account"].is_null(),
+                "{value}"
+            );
+            assert!(
+                result["skipped"]["dump"]["why"]
+                    .as_str()
+                    .unwrap()
+                    .contains("--limit"),
+                "{}",
+                result["skipped"]
+            );
         });
     }
 }
@@ -153,26 +260,62 @@ fn what_takes_too_long_is_left_out_and_said_to_be() {
 fn of_what_is_too_large_it_says_how_far_a_walk_came_and_compares_engines_on_a_part() {
     if require(&[Need::Root, Need::Fuse]) {
         in_namespace(|ground| {
-            // To look at all of it takes minutes, to look at its uppermost level some hundredths of a second.
+            // To look at all of it takes minutes, to look at its uppermost level some hundredths of
+            // a second.
             let root = ground.join("far");
-            let far = Far { directories: 10, files: 100_000, latency: Duration::from_millis(1), ..Far::default() };
+            let far = Far {
+                directories: 10,
+                files: 100_000,
+                latency: Duration::from_millis(1),
+                ..Far::default()
+            };
             let _server = serve_far(far, &root);
             let value = run(&mut survey(args![&root, "--json", "--limit", "2500ms"])).json();
             let (walk, skipped) = (&value["result"]["walk"], &value["result"]["skipped"]);
             let bounded = &walk["bounded"];
-            let (entries, seconds) = (bounded["entries"].as_u64().unwrap(), bounded["seconds"].as_f64().unwrap());
-            assert!((12..1_000_000).contains(&entries) && seconds >= 2.5, "{bounded}");
-            assert_eq!((&bounded["levels"], &bounded["inodes"]), (&1.into(), &serde_json::Value::Null), "{bounded}");
+            let (entries, seconds) = (
+                bounded["entries"].as_u64().unwrap(),
+                bounded["seconds"].as_f64().unwrap(),
+            );
+            assert!(
+                (12..1_000_000).contains(&entries) && seconds >= 2.5,
+                "{bounded}"
+            );
+            assert_eq!(
+                (&bounded["levels"], &bounded["inodes"]),
+                (&1.into(), &serde_json::Value::Null),
+                "{bounded}"
+            );
             assert_eq!(walk["compare"]["agree"], true);
             let engines = walk["compare"]["engines"].as_array().unwrap();
-            assert_eq!(engines.iter().map(|engine| &engine["engine"]).collect::<Vec<_>>(), ["threads", "stat"]);
-            let single = run(&mut fathom(args!["walk", &root, "-x", "--max-depth", "1", "--json"])).exits(0).json();
+            assert_eq!(
+                engines
+                    .iter()
+                    .map(|engine| &engine["engine"])
+                    .collect::<Vec<_>>(),
+                ["threads", "stat"]
+            );
+            let single = run(&mut fathom(args![
+                "walk",
+                &root,
+                "-x",
+                "--max-depth",
+                "1",
+                "--json"
+            ]))
+            .exits(0)
+            .json();
             for engine in engines {
                 assert_eq!(engine["entries"], 1 + 10, "{engine}");
                 assert_eq!(engine["digest"], single["result"]["digest"], "{engine}");
             }
-            assert!(value["result"]["dump"].is_null() && skipped["dump"]["why"].is_string(), "{skipped}");
-            let all = ["findings", "advice"].map(|what| value["result"][what].to_string()).concat();
+            assert!(
+                value["result"]["dump"].is_null() && skipped["dump"]["why"].is_string(),
+                "{skipped}"
+            );
+            let all = ["findings", "advice"]
+                .map(|what| value["result"][what].to_string())
+                .concat();
             for part in [
                 "needs more than a survey may use",
                 "entries a second",

@@ -12,7 +12,8 @@ use crate::support::{Need, in_namespace, require, run};
 fn groups() -> Vec<String> {
     let tops = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"].map(Path::new);
     let all = tops.into_iter().filter(|top| top.is_dir()).flat_map(names);
-    all.filter(|name| name.starts_with("fathom-probe-")).collect()
+    all.filter(|name| name.starts_with("fathom-probe-"))
+        .collect()
 }
 
 #[test]
@@ -24,22 +25,43 @@ fn deeper_it_fills_a_cache_looks_for_extents_and_prices_what_is_not_in_memory() 
             bush(&disk, 3, 30);
             file(disk.join("d0/some"), 100_000);
             let before = names(&disk);
-            let ran = run(&mut survey(args![&disk, "--deep", "--json", "--limit", "10s"]));
+            let ran = run(&mut survey(args![
+                &disk, "--deep", "--json", "--limit", "10s"
+            ]));
             let value = ran.json();
             let result = &value["result"];
             let machine = &result["machine"];
-            assert_eq!((&machine["deep"], &machine["limit_bytes"]), (&true.into(), &(4_u64 << 30).into()), "{machine}");
-            let moved = machine["bytes_read"].as_u64().unwrap() + machine["bytes_written"].as_u64().unwrap();
-            assert!(moved <= 4 << 30 && machine["seconds"].as_f64() <= machine["limit_seconds"].as_f64(), "{machine}");
+            assert_eq!(
+                (&machine["deep"], &machine["limit_bytes"]),
+                (&true.into(), &(4_u64 << 30).into()),
+                "{machine}"
+            );
+            let moved = machine["bytes_read"].as_u64().unwrap()
+                + machine["bytes_written"].as_u64().unwrap();
+            assert!(
+                moved <= 4 << 30
+                    && machine["seconds"].as_f64() <= machine["limit_seconds"].as_f64(),
+                "{machine}"
+            );
 
             let experiments = result["probe"][0]["experiments"].as_array().unwrap();
-            let made: Vec<_> = experiments.iter().map(|found| found["experiment"].as_str().unwrap()).collect();
+            let made: Vec<_> = experiments
+                .iter()
+                .map(|found| found["experiment"].as_str().unwrap())
+                .collect();
             for experiment in ["block", "readahead", "cache", "extent"] {
                 assert!(made.contains(&experiment), "no {experiment}: {made:?}");
             }
-            let find = |name: &str| experiments.iter().find(|found| found["name"] == name).unwrap();
+            let find = |name: &str| {
+                experiments
+                    .iter()
+                    .find(|found| found["name"] == name)
+                    .unwrap()
+            };
             let (capacity, limit) = (find("cache-capacity"), find("cache-limit"));
-            let held = capacity["inferred"].as_f64().unwrap_or_else(|| panic!("{capacity}"));
+            let held = capacity["inferred"]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{capacity}"));
             let allowed = capacity["truth"].as_f64().unwrap();
             assert!((held / allowed - 1.0).abs() <= 0.05, "{capacity}");
             // What a group of its own held is not said to be the cache of this machine.
@@ -49,14 +71,22 @@ fn deeper_it_fills_a_cache_looks_for_extents_and_prices_what_is_not_in_memory() 
                 .iter()
                 .find(|point| point["figure"].to_string().contains("block"));
             let said = block.unwrap()["figure"].as_str().unwrap();
-            assert_eq!(said.contains("cache up to"), capacity["truth"] != limit["truth"], "{said}");
+            assert_eq!(
+                said.contains("cache up to"),
+                capacity["truth"] != limit["truth"],
+                "{said}"
+            );
 
             let prices = result["gates"]["prices"].as_array().unwrap();
-            assert!(prices.iter().any(|price| price["state"] == "cold"), "{prices:?}");
+            assert!(
+                prices.iter().any(|price| price["state"] == "cold"),
+                "{prices:?}"
+            );
             assert_eq!(names(&disk), before, "something was left behind");
             let mine: Vec<_> = groups();
             let is_left = |name: &String| {
-                let maker = u32::from_str_radix(name.trim_start_matches("fathom-probe-"), 16).unwrap();
+                let maker =
+                    u32::from_str_radix(name.trim_start_matches("fathom-probe-"), 16).unwrap();
                 !Path::new(&format!("/proc/{maker}")).exists()
             };
             assert!(!mine.iter().any(is_left), "{mine:?}");

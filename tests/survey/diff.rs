@@ -32,8 +32,14 @@ fn a_pair_of_surveys() {
             assert_eq!(same["result"]["changes"], json!([]));
             assert!(same["result"]["compared"].as_u64().unwrap() > 30, "{same}");
 
-            value["result"]["mounts"]["mounts"].as_array_mut().unwrap().pop();
-            for engine in value["result"]["walk"]["compare"]["engines"].as_array_mut().unwrap() {
+            value["result"]["mounts"]["mounts"]
+                .as_array_mut()
+                .unwrap()
+                .pop();
+            for engine in value["result"]["walk"]["compare"]["engines"]
+                .as_array_mut()
+                .unwrap()
+            {
                 for member in ["median", "min", "max", "mean"] {
                     let seconds = engine["real"][member].as_f64().unwrap();
                     engine["real"][member] = (100.0 * seconds).into();
@@ -43,16 +49,25 @@ fn a_pair_of_surveys() {
             let new = kept(ground.join("new.json"), &value);
             let ran = diff(&old, &new).exits(1);
             let changed = ran.json();
-            let engines = value["result"]["walk"]["compare"]["engines"].as_array().unwrap().len();
+            let engines = value["result"]["walk"]["compare"]["engines"]
+                .as_array()
+                .unwrap()
+                .len();
             assert_eq!(changed["result"]["worse"], 1 + engines, "{ran}");
             assert_eq!(changed["result"]["other"], 1);
             assert_eq!(changed["warnings"].as_array().unwrap().len(), 1 + engines);
             // The other way round all of it is better, or otherwise.
             let back = diff(&new, &old).exits(0).json();
-            assert_eq!((&back["result"]["worse"], &back["result"]["better"]), (&0.into(), &engines.into()));
+            assert_eq!(
+                (&back["result"]["worse"], &back["result"]["better"]),
+                (&0.into(), &engines.into())
+            );
             let text = run(&mut fathom(args!["survey", "--diff", &old, &new])).exits(1);
             let text = String::from_utf8(text.stdout).unwrap();
-            assert!(text.starts_with("Worse\n") && text.contains("99.0") && text.contains("the mount"), "{text}");
+            assert!(
+                text.starts_with("Worse\n") && text.contains("99.0") && text.contains("the mount"),
+                "{text}"
+            );
         });
     }
 }
@@ -61,14 +76,30 @@ fn a_pair_of_surveys() {
 fn what_is_no_survey_is_refused() {
     let ground = tempfile::tempdir().unwrap();
     let at = |name: &str| ground.path().join(name);
-    let good = kept(at("good"), &json!({"schema": "fathom.survey/1", "result": {"root": "/"}}));
+    let good = kept(
+        at("good"),
+        &json!({"schema": "fathom.survey/1", "result": {"root": "/"}}),
+    );
     let deep = at("deep");
     fs::write(&deep, "[".repeat(100_000)).unwrap();
     let empty = at("empty");
     fs::write(&empty, "").unwrap();
-    let other = kept(at("other"), &json!({"schema": "fathom.walk/1\u{1b}[31m", "result": {}}));
-    let hollow = kept(at("hollow"), &json!({"schema": "fathom.survey/1", "result": null}));
-    for bad in [&deep, &empty, &other, &hollow, &at("missing"), &ground.path().to_owned()] {
+    let other = kept(
+        at("other"),
+        &json!({"schema": "fathom.walk/1\u{1b}[31m", "result": {}}),
+    );
+    let hollow = kept(
+        at("hollow"),
+        &json!({"schema": "fathom.survey/1", "result": null}),
+    );
+    for bad in [
+        &deep,
+        &empty,
+        &other,
+        &hollow,
+        &at("missing"),
+        &ground.path().to_owned(),
+    ] {
         for (one, two) in [(bad, &good), (&good, bad)] {
             let ran = diff(one, two).refused();
             assert!(!ran.stderr.contains('\u{1b}'), "{ran}");

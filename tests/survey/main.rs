@@ -1,7 +1,11 @@
-//! End-to-end tests of `fathom survey`. Most need root, and have a mount namespace of their own. The page of a survey is written to a
-//! directory of the test's, or not at all.
+//! End-to-end tests of `fathom survey`. Most need root, and have a mount namespace of their own.
+//! The page of a survey is written to a directory of the test's, or not at all.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests build and check past the gate"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -22,12 +26,18 @@ use support::fathom;
 
 /// A survey that writes no page.
 fn survey(args: impl IntoIterator<Item = OsString>) -> Command {
-    fathom([OsString::from("survey"), "--no-page".into()].into_iter().chain(args))
+    fathom(
+        [OsString::from("survey"), "--no-page".into()]
+            .into_iter()
+            .chain(args),
+    )
 }
 
 /// The names in a directory, in order.
 fn names(dir: &Path) -> Vec<String> {
-    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().to_string_lossy().into_owned();
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.unwrap().file_name().to_string_lossy().into_owned()
+    };
     let mut names: Vec<String> = std::fs::read_dir(dir).unwrap().map(name).collect();
     names.sort();
     names

@@ -14,7 +14,10 @@ use crate::support::{Need, in_namespace, require, run};
 /// Sections that were gathered.
 fn gathered(value: &Value) -> Vec<&'static str> {
     let sections = ["mounts", "walk", "dump", "account", "startup", "gates"];
-    sections.into_iter().filter(|section| value["result"][section].is_object()).collect()
+    sections
+        .into_iter()
+        .filter(|section| value["result"][section].is_object())
+        .collect()
 }
 
 #[test]
@@ -32,9 +35,18 @@ fn where_there_is_no_proc_the_rest_is_there() {
             let value = ran.json();
             let gathered = gathered(&value);
             for section in ["mounts", "walk", "dump", "gates"] {
-                assert!(gathered.contains(&section), "no {section}: {}", value["result"]["skipped"]);
+                assert!(
+                    gathered.contains(&section),
+                    "no {section}: {}",
+                    value["result"]["skipped"]
+                );
             }
-            assert!(fs::read_to_string(jail.join("fathom-survey.html")).unwrap().trim_end().ends_with("</html>"));
+            assert!(
+                fs::read_to_string(jail.join("fathom-survey.html"))
+                    .unwrap()
+                    .trim_end()
+                    .ends_with("</html>")
+            );
         });
     }
 }
@@ -47,7 +59,9 @@ fn in_a_container_it_tells_of_what_is_there() {
             bush(&root, 3, 3);
             let own = fathom_in(&ground.join("bin"));
             let mut command = Command::new("unshare");
-            command.args(["--mount", "--pid", "--fork", "--mount-proc"]).arg(own);
+            command
+                .args(["--mount", "--pid", "--fork", "--mount-proc"])
+                .arg(own);
             let ran = run(command
                 .args(args!["survey", &root, "--json"])
                 .current_dir(&here)
@@ -69,10 +83,12 @@ fn a_narrow_terminal_gets_it_too() {
             let (text, status) = at_terminal(command.current_dir(&here).env("NO_COLOR", "1"), 40);
             assert_eq!(status.code(), Some(0), "{text}");
             // Sentences are broken between words, whatever tables do.
-            let long =
-                text.lines().find(|line| line.starts_with("- ") && line.chars().count() > 40 && line.contains(' '));
+            let long = text.lines().find(|line| {
+                line.starts_with("- ") && line.chars().count() > 40 && line.contains(' ')
+            });
             assert!(
-                text.contains("What to do about it") && long.is_none_or(|line| line.split(' ').count() <= 2),
+                text.contains("What to do about it")
+                    && long.is_none_or(|line| line.split(' ').count() <= 2),
                 "{long:?}"
             );
         });

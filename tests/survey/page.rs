@@ -17,7 +17,10 @@ const PAGE: &str = "fathom-survey.html";
 
 fn is_page(file: &Path) {
     let page = fs::read_to_string(file).unwrap();
-    assert!(page.starts_with("<!DOCTYPE html>") || page.starts_with("<!doctype html>"), "{page:.100}");
+    assert!(
+        page.starts_with("<!DOCTYPE html>") || page.starts_with("<!doctype html>"),
+        "{page:.100}"
+    );
     assert!(page.trim_end().ends_with("</html>"));
 }
 
@@ -56,7 +59,13 @@ fn a_page_that_cannot_be_written_is_a_warning() {
             let value = ran.json();
             let warnings = value["warnings"].as_array().unwrap();
             assert_eq!(warnings.len(), 1, "{ran}");
-            assert!(warnings[0]["message"].as_str().unwrap().contains("Read-only"), "{ran}");
+            assert!(
+                warnings[0]["message"]
+                    .as_str()
+                    .unwrap()
+                    .contains("Read-only"),
+                "{ran}"
+            );
             assert!(value["result"]["walk"].is_object());
         });
     }
@@ -64,7 +73,12 @@ fn a_page_that_cannot_be_written_is_a_warning() {
 
 /// What a finding says, of that name.
 fn finding<'a>(experiments: &'a Value, name: &str) -> &'a Value {
-    experiments.as_array().unwrap().iter().find(|finding| finding["name"] == name).unwrap()
+    experiments
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|finding| finding["name"] == name)
+        .unwrap()
 }
 
 #[test]
@@ -72,7 +86,13 @@ fn every_figure_is_that_of_the_single_command() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let disk = ground.join("disk");
-            assert!(mounted(Make { mkfs: "-b 1024", ..EXT4[0] }, &disk));
+            assert!(mounted(
+                Make {
+                    mkfs: "-b 1024",
+                    ..EXT4[0]
+                },
+                &disk
+            ));
             bush(&disk, 4, 5);
             tmpfs(disk.join("d0/inner"));
             let json = |command: &mut std::process::Command| run(command).json()["result"].clone();
@@ -86,22 +106,47 @@ fn every_figure_is_that_of_the_single_command() {
             let walk = json(&mut fathom(args!["walk", &disk, "-x", "--json"]));
             assert_eq!(all["walk"]["engine"], walk["engine"]);
             for engine in all["walk"]["compare"]["engines"].as_array().unwrap() {
-                assert_eq!((&engine["entries"], &engine["digest"]), (&walk["entries"], &walk["digest"]), "{engine}");
+                assert_eq!(
+                    (&engine["entries"], &engine["digest"]),
+                    (&walk["entries"], &walk["digest"]),
+                    "{engine}"
+                );
             }
             assert!(all["walk"]["bounded"].is_null(), "{}", all["walk"]);
             assert_eq!(all["dump"]["bytes"], 0);
 
-            let probe = json(&mut fathom(args!["probe", &disk, "block", "readahead", "cache", "--json"]));
+            let probe = json(&mut fathom(args![
+                "probe",
+                &disk,
+                "block",
+                "readahead",
+                "cache",
+                "--json"
+            ]));
             let ours = &all["probe"][0];
             assert_eq!(path(ours, "dir"), disk);
-            for name in ["allocation-block", "cluster", "page-cache-granule", "readahead-steady", "cache-limit"] {
-                let (one, other) = (finding(&ours["experiments"], name), finding(&probe["experiments"], name));
+            for name in [
+                "allocation-block",
+                "cluster",
+                "page-cache-granule",
+                "readahead-steady",
+                "cache-limit",
+            ] {
+                let (one, other) = (
+                    finding(&ours["experiments"], name),
+                    finding(&probe["experiments"], name),
+                );
                 for member in ["inferred", "truth", "unit"] {
                     assert_eq!(one[member], other[member], "{name}: {one} {other}");
                 }
             }
             let prices = all["gates"]["prices"].as_array().unwrap();
-            assert!(prices.iter().any(|price| price["gate"] == "statx" && price["state"] == "warm"), "{prices:?}");
+            assert!(
+                prices
+                    .iter()
+                    .any(|price| price["gate"] == "statx" && price["state"] == "warm"),
+                "{prices:?}"
+            );
             assert_eq!(all["skipped"], serde_json::json!({}));
         });
     }
@@ -124,9 +169,16 @@ fn a_user_without_root_gets_a_useful_page() {
             is_page(&here.join(PAGE));
             assert_eq!(result["machine"]["root"], false);
             let lacking = result["machine"]["lacking"].to_string();
-            assert!(lacking.contains("only root may") && lacking.contains("may not read"), "{lacking}");
+            assert!(
+                lacking.contains("only root may") && lacking.contains("may not read"),
+                "{lacking}"
+            );
             for section in ["mounts", "walk", "dump", "account", "startup", "gates"] {
-                assert!(result[section].is_object(), "{section}: {}", result["skipped"]);
+                assert!(
+                    result[section].is_object(),
+                    "{section}: {}",
+                    result["skipped"]
+                );
             }
         });
     }

@@ -27,7 +27,12 @@ fn the_mounts_and_what_each_method_costs() {
             assert!(targets(&section).into_iter().eq(visible(ground)));
             for method in result["mounts"]["compare"]["methods"].as_array().unwrap() {
                 assert_eq!(method["found"], 4, "{method}");
-                assert!(method["gates"].as_object().is_some_and(|gates| !gates.is_empty()), "{method}");
+                assert!(
+                    method["gates"]
+                        .as_object()
+                        .is_some_and(|gates| !gates.is_empty()),
+                    "{method}"
+                );
             }
         });
     }
@@ -40,7 +45,16 @@ fn one_page_on_the_terminal() {
             tree(ground);
             let ran = run(&mut survey(args![ground])).exits(0);
             let text = String::from_utf8(ran.stdout.clone()).unwrap();
-            for word in ["Mounts", "kernel", "mountinfo", "search", "getmnt3", "getmnt2", "getmnt1", "naive"] {
+            for word in [
+                "Mounts",
+                "kernel",
+                "mountinfo",
+                "search",
+                "getmnt3",
+                "getmnt2",
+                "getmnt1",
+                "naive",
+            ] {
                 assert!(text.contains(word), "no {word}: {ran}");
             }
             assert!(text.contains(ground.join("a/b").to_str().unwrap()), "{ran}");
@@ -63,11 +77,22 @@ fn what_a_nightly_dump_would_cost() {
                 (&"combined".into(), &200.into(), &200_000.into())
             );
             let calls = |what: &str| dump[what]["calls"].as_u64().unwrap();
-            assert_eq!(calls("unchanged"), dump["calls"].as_u64().unwrap(), "{dump}");
+            assert_eq!(
+                calls("unchanged"),
+                dump["calls"].as_u64().unwrap(),
+                "{dump}"
+            );
             assert_eq!(calls("first"), calls("unchanged") + 4 * 200, "{dump}");
-            assert_eq!((&dump["changed"]["files"], &dump["changed"]["bytes"]), (&2.into(), &2000.into()), "{dump}");
+            assert_eq!(
+                (&dump["changed"]["files"], &dump["changed"]["bytes"]),
+                (&2.into(), &2000.into()),
+                "{dump}"
+            );
             let text = run(&mut survey(args![&root])).exits(0);
-            assert!(String::from_utf8_lossy(&text.stdout).contains("nothing changed"), "{text}");
+            assert!(
+                String::from_utf8_lossy(&text.stdout).contains("nothing changed"),
+                "{text}"
+            );
         });
     }
 }
@@ -79,13 +104,22 @@ fn the_account_of_a_walk() {
             let root = tmpfs(ground.join("a"));
             (0..200).for_each(|n| drop(file(root.join(format!("d{}/f{n}", n % 4)), 10)));
             let value = run(&mut survey(args![&root, "--json"])).exits(0).json();
-            let (account, skipped) = (&value["result"]["account"], &value["result"]["account_skipped"]);
+            let (account, skipped) = (
+                &value["result"]["account"],
+                &value["result"]["account_skipped"],
+            );
             assert!(account.is_object() && skipped.is_null(), "{skipped}");
             // Every entry is asked for once.
-            assert!(account["gates"]["statx"]["calls"].as_u64().unwrap() >= 205, "{account}");
+            assert!(
+                account["gates"]["statx"]["calls"].as_u64().unwrap() >= 205,
+                "{account}"
+            );
             assert_eq!(account["exit"], 0);
             let text = run(&mut survey(args![&root])).exits(0);
-            assert!(String::from_utf8_lossy(&text.stdout).contains("call by call"), "{text}");
+            assert!(
+                String::from_utf8_lossy(&text.stdout).contains("call by call"),
+                "{text}"
+            );
         });
     }
 }
@@ -110,7 +144,10 @@ fn odd_names_arrive_and_nothing_raw_is_shown() {
             tmpfs(root.join("\x1b]0;title\x07\u{9b}2J"));
             let ran = run(&mut survey(args![&root, "--profile"])).exits(0);
             let text = String::from_utf8(ran.stdout).expect("not UTF-8") + &ran.stderr;
-            assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+            assert!(
+                !text.contains(|c: char| c.is_control() && c != '\n'),
+                "{text:?}"
+            );
 
             let value = run(&mut survey(args![&root, "--json"])).exits(0).json();
             assert!(value["result"]["root_b64"].is_string(), "{value}");
@@ -124,17 +161,38 @@ fn what_each_file_system_is_by_experiment() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
             let (disk, figures) = (ground.join("disk"), ground.join("figures"));
-            assert!(mounted(Make { mkfs: "-b 1024", ..EXT4[0] }, &disk));
+            assert!(mounted(
+                Make {
+                    mkfs: "-b 1024",
+                    ..EXT4[0]
+                },
+                &disk
+            ));
             std::fs::create_dir(&figures).unwrap();
-            let value = run(&mut survey(args![ground, "--json", "--plot", &figures])).exits(0).json();
+            let value = run(&mut survey(args![ground, "--json", "--plot", &figures]))
+                .exits(0)
+                .json();
             let probed = value["result"]["probe"].as_array().unwrap();
             // The tmpfs around it is on no disk.
-            assert_eq!(probed.iter().map(|one| path(one, "dir")).collect::<Vec<_>>(), [disk.as_path()]);
+            assert_eq!(
+                probed
+                    .iter()
+                    .map(|one| path(one, "dir"))
+                    .collect::<Vec<_>>(),
+                [disk.as_path()]
+            );
             let found = probed[0]["experiments"].as_array().unwrap();
-            let block = found.iter().find(|finding| finding["name"] == "allocation-block").unwrap();
+            let block = found
+                .iter()
+                .find(|finding| finding["name"] == "allocation-block")
+                .unwrap();
             assert_eq!(block["inferred"], 1024);
             assert!(figures.join("1-block-writes-256.svg").exists());
-            assert_eq!(std::fs::read_dir(&disk).unwrap().count(), 1, "something was left behind");
+            assert_eq!(
+                std::fs::read_dir(&disk).unwrap().count(),
+                1,
+                "something was left behind"
+            );
         });
     }
 }
@@ -145,16 +203,36 @@ fn what_starting_programs_takes() {
         in_namespace(|ground| {
             tree(ground);
             let path = "/nowhere:/usr/local/bin:/usr/bin:/bin:relative";
-            let value = run(survey(args![ground, "--json"]).env("PATH", path)).exits(0).json();
+            let value = run(survey(args![ground, "--json"]).env("PATH", path))
+                .exits(0)
+                .json();
             let startup = &value["result"]["startup"];
             let elements = startup["path"].as_array().unwrap();
-            let states: Vec<_> = elements.iter().map(|element| element["state"].as_str().unwrap()).collect();
-            let bin = if Path::new("/bin").is_symlink() { "again" } else { "live" };
-            assert_eq!(states, ["dead", "live", "live", bin, "unknown"], "{startup}");
+            let states: Vec<_> = elements
+                .iter()
+                .map(|element| element["state"].as_str().unwrap())
+                .collect();
+            let bin = if Path::new("/bin").is_symlink() {
+                "again"
+            } else {
+                "live"
+            };
+            assert_eq!(
+                states,
+                ["dead", "live", "live", bin, "unknown"],
+                "{startup}"
+            );
             let env = &startup["started"][0];
             assert_eq!(env["command"], "env true");
             assert!(env["totals"]["misses"].as_u64().unwrap() >= 3, "{env}");
-            assert!(env["fixes"].as_array().unwrap().iter().any(|fix| fix["kind"] == "PATH"), "{env}");
+            assert!(
+                env["fixes"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|fix| fix["kind"] == "PATH"),
+                "{env}"
+            );
             let text = run(survey(args![ground]).env("PATH", path)).exits(0);
             let text = String::from_utf8(text.stdout).unwrap();
             assert!(text.contains("env true") && text.contains("dead"), "{text}");

@@ -19,7 +19,13 @@ const PAGE: &str = "fathom-survey.html";
 /// Starts a survey whose page goes to `here`, in a process group of its own.
 fn started(root: &Path, here: &Path) -> Child {
     let mut command = fathom(args!["survey", root, "--json"]);
-    command.current_dir(here).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0).spawn().unwrap()
+    command
+        .current_dir(here)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap()
 }
 
 fn ended(mut child: Child) -> (Option<i32>, Vec<u8>) {
@@ -27,7 +33,10 @@ fn ended(mut child: Child) -> (Option<i32>, Vec<u8>) {
     let mut out = Vec::new();
     std::io::Read::read_to_end(&mut child.stdout.take().unwrap(), &mut out).unwrap();
     let status = child.wait().unwrap();
-    assert!(since.elapsed() < Duration::from_secs(20), "the signal was not heeded");
+    assert!(
+        since.elapsed() < Duration::from_secs(20),
+        "the signal was not heeded"
+    );
     (status.code(), out)
 }
 
@@ -60,8 +69,17 @@ fn at_any_time_there_is_a_page_of_what_was_found() {
                 crate::support::schema::check(&value);
                 assert_eq!(status, Some(1), "{delay} ms");
                 assert_eq!(value["result"]["ended"], "interrupted", "{delay} ms");
-                assert!(value["warnings"][0]["message"].as_str().unwrap().starts_with("interrupted"));
-                assert!(fs::read_to_string(here.join(PAGE)).unwrap().contains("</html>"));
+                assert!(
+                    value["warnings"][0]["message"]
+                        .as_str()
+                        .unwrap()
+                        .starts_with("interrupted")
+                );
+                assert!(
+                    fs::read_to_string(here.join(PAGE))
+                        .unwrap()
+                        .contains("</html>")
+                );
                 assert_eq!(names(&here), [PAGE]);
                 assert_eq!(names(&root).len(), 20);
             }
@@ -115,11 +133,19 @@ fn gone(root: &Path) {
     let root = root.to_str().unwrap();
     let since = Instant::now();
     let is_left = || {
-        let lines = fs::read_dir("/proc").unwrap().flatten().map(|entry| fs::read(entry.path().join("cmdline")));
-        lines.flatten().any(|line| String::from_utf8_lossy(&line).contains(root))
+        let lines = fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .map(|entry| fs::read(entry.path().join("cmdline")));
+        lines
+            .flatten()
+            .any(|line| String::from_utf8_lossy(&line).contains(root))
     };
     while is_left() {
-        assert!(since.elapsed() < Duration::from_secs(10), "a process is left");
+        assert!(
+            since.elapsed() < Duration::from_secs(10),
+            "a process is left"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,4 +1,5 @@
-//! An archive against the tree that it is of: each thing that is not as it was is named, and nothing else.
+//! An archive against the tree that it is of: each thing that is not as it was is named, and
+//! nothing else.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt, chown, symlink};
@@ -20,13 +21,33 @@ fn tree(top: &Path) {
     sparse.set_len(1 << 20).unwrap();
     sparse.write_all_at(b"data", 500_000).unwrap();
     tool(Command::new("mkfifo").arg(top.join("fifo")));
-    tool(Command::new("mknod").arg(top.join("device")).args(["c", "1", "3"]));
-    tool(Command::new("setfattr").args(["-n", "user.a", "-v", "1"]).arg(top.join("d/file")));
-    tool(Command::new("setfacl").args(["-m", "u:12345:r,u:nobody:x"]).arg(top.join(name(b"d/\xff"))));
+    tool(
+        Command::new("mknod")
+            .arg(top.join("device"))
+            .args(["c", "1", "3"]),
+    );
+    tool(
+        Command::new("setfattr")
+            .args(["-n", "user.a", "-v", "1"])
+            .arg(top.join("d/file")),
+    );
+    tool(
+        Command::new("setfacl")
+            .args(["-m", "u:12345:r,u:nobody:x"])
+            .arg(top.join(name(b"d/\xff"))),
+    );
 }
 
 fn verify(at: &Path, code: i32) -> Value {
-    run(&mut fathom(args!["verify", at.join("archive.tar"), "--against", at.join("tree"), "--json"])).exits(code).json()
+    run(&mut fathom(args![
+        "verify",
+        at.join("archive.tar"),
+        "--against",
+        at.join("tree"),
+        "--json"
+    ]))
+    .exits(code)
+    .json()
 }
 
 /// Changes something, and holds that just this is told of; then changes it back.
@@ -37,16 +58,28 @@ fn told(at: &Path, path: &str, message: &str, change: impl FnOnce(&Path)) {
     let value = verify(at, 1);
     let warnings = value["warnings"].as_array().unwrap();
     let found = |warning: &Value| {
-        warning["path"] == path && warning["message"].as_str().is_some_and(|said| said.contains(message))
+        warning["path"] == path
+            && warning["message"]
+                .as_str()
+                .is_some_and(|said| said.contains(message))
     };
-    assert!(warnings.iter().any(found), "{path}, {message}: {warnings:#?}");
-    // What lies below goes with it, times of directories and of files that are changed move, and so do other names of a file.
+    assert!(
+        warnings.iter().any(found),
+        "{path}, {message}: {warnings:#?}"
+    );
+    // What lies below goes with it, times of directories and of files that are changed move, and so
+    // do other names of a file.
     let is_beside = |warning: &&Value| {
         let said = warning["message"].as_str().unwrap();
-        let is_below = warning["path"].as_str().is_some_and(|other| other.starts_with(path));
+        let is_below = warning["path"]
+            .as_str()
+            .is_some_and(|other| other.starts_with(path));
         !is_below && !said.contains("last written") && !said.contains("not the same file")
     };
-    assert!(warnings.iter().find(is_beside).is_none(), "{path}, {message}: {warnings:#?}");
+    assert!(
+        warnings.iter().find(is_beside).is_none(),
+        "{path}, {message}: {warnings:#?}"
+    );
     fs::remove_dir_all(&tree).unwrap();
     fs::rename(&kept, &tree).unwrap();
 }
@@ -58,19 +91,38 @@ fn what_is_not_as_it_was_is_told_of() {
         in_namespace(|ground| {
             // Names in access control lists are looked up.
             let passwd = ground.join("passwd");
-            fs::write(&passwd, "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n").unwrap();
+            fs::write(
+                &passwd,
+                "root:x:0:0::/:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n",
+            )
+            .unwrap();
             bind(&passwd, "/etc/passwd");
             let at = disk("ext4", &ground.join("disk"));
             let top = dir(at.join("tree/top"));
             tree(&top);
             let mut tar = Command::new("tar");
-            tar.args(["--format=posix", "--sort=name", "-S", "--xattrs", "--acls", "-cf"]).arg(at.join("archive.tar"));
+            tar.args([
+                "--format=posix",
+                "--sort=name",
+                "-S",
+                "--xattrs",
+                "--acls",
+                "-cf",
+            ])
+            .arg(at.join("archive.tar"));
             tool(tar.arg("-C").arg(at.join("tree")).arg("top"));
             let same = verify(&at, 0);
-            assert_eq!((&same["result"]["compared"], &same["result"]["different"]), (&9.into(), &0.into()));
+            assert_eq!(
+                (&same["result"]["compared"], &same["result"]["different"]),
+                (&9.into(), &0.into())
+            );
 
-            let told = |path: &str, message: &str, change: &dyn Fn(&Path)| told(&at, path, message, change);
-            told("top/sparse", "it is not in the tree", &|top| fs::remove_file(top.join("sparse")).unwrap());
+            let told = |path: &str, message: &str, change: &dyn Fn(&Path)| {
+                told(&at, path, message, change)
+            };
+            told("top/sparse", "it is not in the tree", &|top| {
+                fs::remove_file(top.join("sparse")).unwrap()
+            });
             told("top/sparse", "it is a directory, and was a file", &|top| {
                 fs::remove_file(top.join("sparse")).unwrap();
                 dir(top.join("sparse"));
@@ -95,36 +147,87 @@ fn what_is_not_as_it_was_is_told_of() {
                 });
             }
             told("top/d/file", "it has 5 bytes, and had 100000", &|top| {
-                fs::OpenOptions::new().write(true).open(top.join("d/file")).unwrap().set_len(5).unwrap();
+                fs::OpenOptions::new()
+                    .write(true)
+                    .open(top.join("d/file"))
+                    .unwrap()
+                    .set_len(5)
+                    .unwrap();
             });
             told("top/d/", "its mode is 0700", &|top| {
                 fs::set_permissions(top.join("d"), fs::Permissions::from_mode(0o700)).unwrap();
             });
-            told("top/fifo", "it belongs to 1:2, and belonged to 0:0", &|top| {
-                chown(top.join("fifo"), Some(1), Some(2)).unwrap()
-            });
-            told("top/symlink", "it leads to 'elsewhere', and led to 'nowhere'", &|top| {
-                fs::remove_file(top.join("symlink")).unwrap();
-                symlink("elsewhere", top.join("symlink")).unwrap();
-            });
+            told(
+                "top/fifo",
+                "it belongs to 1:2, and belonged to 0:0",
+                &|top| chown(top.join("fifo"), Some(1), Some(2)).unwrap(),
+            );
+            told(
+                "top/symlink",
+                "it leads to 'elsewhere', and led to 'nowhere'",
+                &|top| {
+                    fs::remove_file(top.join("symlink")).unwrap();
+                    symlink("elsewhere", top.join("symlink")).unwrap();
+                },
+            );
             told("top/device", "it is the device 1:5, and was 1:3", &|top| {
                 fs::remove_file(top.join("device")).unwrap();
-                tool(Command::new("mknod").arg(top.join("device")).args(["c", "1", "5"]));
+                tool(
+                    Command::new("mknod")
+                        .arg(top.join("device"))
+                        .args(["c", "1", "5"]),
+                );
             });
-            told("top/d/file", "its extended attribute 'user.a' is another", &|top| {
-                tool(Command::new("setfattr").args(["-n", "user.a", "-v", "2"]).arg(top.join("d/file")));
-            });
-            told("top/d/file", "no extended attribute 'user.a' any more", &|top| {
-                tool(Command::new("setfattr").args(["-x", "user.a"]).arg(top.join("d/file")));
-            });
-            told("top/symlink", "extended attribute 'trusted.b', and had none", &|top| {
-                tool(Command::new("setfattr").args(["-h", "-n", "trusted.b", "-v", "2"]).arg(top.join("symlink")));
-            });
-            told("top/d/", "access control list (system.posix_acl_default) is another", &|top| {
-                tool(Command::new("setfacl").args(["-d", "-m", "u:1:r"]).arg(top.join("d")));
-            });
+            told(
+                "top/d/file",
+                "its extended attribute 'user.a' is another",
+                &|top| {
+                    tool(
+                        Command::new("setfattr")
+                            .args(["-n", "user.a", "-v", "2"])
+                            .arg(top.join("d/file")),
+                    );
+                },
+            );
+            told(
+                "top/d/file",
+                "no extended attribute 'user.a' any more",
+                &|top| {
+                    tool(
+                        Command::new("setfattr")
+                            .args(["-x", "user.a"])
+                            .arg(top.join("d/file")),
+                    );
+                },
+            );
+            told(
+                "top/symlink",
+                "extended attribute 'trusted.b', and had none",
+                &|top| {
+                    tool(
+                        Command::new("setfattr")
+                            .args(["-h", "-n", "trusted.b", "-v", "2"])
+                            .arg(top.join("symlink")),
+                    );
+                },
+            );
+            told(
+                "top/d/",
+                "access control list (system.posix_acl_default) is another",
+                &|top| {
+                    tool(
+                        Command::new("setfacl")
+                            .args(["-d", "-m", "u:1:r"])
+                            .arg(top.join("d")),
+                    );
+                },
+            );
             told("top/sparse", "last written at 5, and had been", &|top| {
-                tool(Command::new("touch").args(["-d", "@5"]).arg(top.join("sparse")));
+                tool(
+                    Command::new("touch")
+                        .args(["-d", "@5"])
+                        .arg(top.join("sparse")),
+                );
             });
             told("top/d/", "it is a symlink, and was a directory", &|top| {
                 fs::remove_dir_all(top.join("d")).unwrap();
@@ -136,16 +239,22 @@ fn what_is_not_as_it_was_is_told_of() {
 
 /// A dump of the directory `tree`, made in `at`, with more arguments.
 fn dump(at: &Path, archive: &str, more: &[&str]) {
-    run(fathom(args!["dump", "tree", "-o", archive]).args(more).current_dir(at)).exits(0);
+    run(fathom(args!["dump", "tree", "-o", archive])
+        .args(more)
+        .current_dir(at))
+    .exits(0);
 }
 
-/// The names that are told of as not in an archive, when it is compared with what is in `at`; and no others are.
+/// The names that are told of as not in an archive, when it is compared with what is in `at`; and
+/// no others are.
 fn not_in_it(at: &Path, archive: &str, more: &[&str]) -> Vec<String> {
     let mut command = fathom(args!["verify", archive, "--against", ".", "--json"]);
     let value = run(command.args(more).current_dir(at)).json();
     let warnings = value["warnings"].as_array().unwrap().iter();
     let those = warnings.filter(|warning| warning["message"] == "it is not in the archive");
-    let names: Vec<String> = those.map(|warning| warning["path"].as_str().unwrap().to_owned()).collect();
+    let names: Vec<String> = those
+        .map(|warning| warning["path"].as_str().unwrap().to_owned())
+        .collect();
     assert_eq!(value["result"]["unknown"], names.len(), "{value}");
     names
 }
@@ -160,8 +269,16 @@ fn what_the_archive_does_not_have_is_told_of() {
                 file(tree.join(path), 10);
             }
             dump(&at, "archive.tar", &[]);
-            tool(Command::new("tar").args(["-cf", "gnu.tar", "tree/d/file", "tree/d/e", "tree/d"]).current_dir(&at));
-            tool(Command::new("tar").args(["-cf", "dot.tar", "--exclude=*.tar", "."]).current_dir(&at));
+            tool(
+                Command::new("tar")
+                    .args(["-cf", "gnu.tar", "tree/d/file", "tree/d/e", "tree/d"])
+                    .current_dir(&at),
+            );
+            tool(
+                Command::new("tar")
+                    .args(["-cf", "dot.tar", "--exclude=*.tar", "."])
+                    .current_dir(&at),
+            );
             for archive in ["archive.tar", "gnu.tar"] {
                 assert!(not_in_it(&at, archive, &[]).is_empty(), "{archive}");
             }
@@ -176,12 +293,24 @@ fn what_the_archive_does_not_have_is_told_of() {
             fs::hard_link(at.join("archive.tar"), tree.join("archive")).unwrap();
             let all = ["tree/z\nz", "tree/d/link", "tree/d/new", "tree/d/e/new"];
             assert_eq!(not_in_it(&at, "archive.tar", &[]), all);
-            assert_eq!(not_in_it(&at, "archive.tar", &["--exclude", "new", "--exclude", "tree/d/l*"]), all[..1]);
+            assert_eq!(
+                not_in_it(
+                    &at,
+                    "archive.tar",
+                    &["--exclude", "new", "--exclude", "tree/d/l*"]
+                ),
+                all[..1]
+            );
             assert_eq!(not_in_it(&at, "gnu.tar", &[]), all[1..]);
-            let said = run(fathom(["verify", "archive.tar", "--against", "."]).current_dir(&at)).exits(1);
+            let said =
+                run(fathom(["verify", "archive.tar", "--against", "."]).current_dir(&at)).exits(1);
             assert!(said.lines()[1].ends_with("; not in it: 4 names"), "{said}");
             run(fathom(["verify", "archive.tar", "--exclude", "x"]).current_dir(&at)).refused();
-            run(fathom(["verify", "archive.tar", "--against", ".", "--exclude", "a["]).current_dir(&at)).refused();
+            run(
+                fathom(["verify", "archive.tar", "--against", ".", "--exclude", "a["])
+                    .current_dir(&at),
+            )
+            .refused();
         });
     }
 }
@@ -230,7 +359,25 @@ fn a_tree_that_is_none_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let archive = place.path().join("a.tar");
     fs::write(&archive, crate::support::pack::pack(&[])).unwrap();
-    run(&mut fathom(args!["verify", &archive, "--against", place.path().join("missing")])).refused();
-    run(&mut fathom(args!["verify", &archive, "--against", &archive])).refused();
-    run(&mut fathom(args!["verify", &archive, "--against", place.path()])).exits(0);
+    run(&mut fathom(args![
+        "verify",
+        &archive,
+        "--against",
+        place.path().join("missing")
+    ]))
+    .refused();
+    run(&mut fathom(args![
+        "verify",
+        &archive,
+        "--against",
+        &archive
+    ]))
+    .refused();
+    run(&mut fathom(args![
+        "verify",
+        &archive,
+        "--against",
+        place.path()
+    ]))
+    .exits(0);
 }

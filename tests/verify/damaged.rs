@@ -1,4 +1,5 @@
-//! Archives that are whole, and such as are not: what is damaged is named, and what follows is looked at.
+//! Archives that are whole, and such as are not: what is damaged is named, and what follows is
+//! looked at.
 
 use std::fs;
 use std::path::Path;
@@ -13,15 +14,22 @@ use crate::support::{fathom, run};
 /// Bytes of the data of each file.
 const LEN: usize = 700;
 
-/// Five files: the first and the third with a checksum of their own, the second and the fifth with one behind the data, the
-/// fourth without; and where the headers of each begin.
+/// Five files: the first and the third with a checksum of their own, the second and the fifth with
+/// one behind the data, the fourth without; and where the headers of each begin.
 fn five() -> (Vec<u8>, Vec<usize>) {
     let (mut archive, mut starts) = (Vec::new(), Vec::new());
     for n in 0..5u8 {
         starts.push(archive.len());
         let data = vec![n; LEN];
         let before = [0, 2].contains(&n).then(|| sum(&data));
-        push(&mut archive, &Member { blake3: before, ..plain(format!("file {n}"), &data) }, &data);
+        push(
+            &mut archive,
+            &Member {
+                blake3: before,
+                ..plain(format!("file {n}"), &data)
+            },
+            &data,
+        );
         if [1, 4].contains(&n) {
             trailer(&sum(&data), &mut archive);
         }
@@ -33,10 +41,17 @@ fn five() -> (Vec<u8>, Vec<usize>) {
 fn verify(at: &Path, archive: &[u8], code: i32) -> Value {
     let path = at.join("archive");
     fs::write(&path, archive).unwrap();
-    let value = run(&mut fathom(args!["verify", &path, "--json"])).exits(code).json();
-    let from_pipe = run(fathom(["verify", "-", "--json"]).stdin(fs::File::open(&path).unwrap())).exits(code).json();
+    let value = run(&mut fathom(args!["verify", &path, "--json"]))
+        .exits(code)
+        .json();
+    let from_pipe = run(fathom(["verify", "-", "--json"]).stdin(fs::File::open(&path).unwrap()))
+        .exits(code)
+        .json();
     for field in ["members", "right", "unsaid", "damaged", "bytes"] {
-        assert_eq!(value["result"][field], from_pipe["result"][field], "{field}");
+        assert_eq!(
+            value["result"][field], from_pipe["result"][field],
+            "{field}"
+        );
     }
     value
 }
@@ -54,7 +69,10 @@ fn one_that_is_whole() {
     assert_eq!(counts(&value), [5, 4, 1, 0]);
     assert_eq!(value["result"]["whole"], true);
     let said = run(&mut fathom(args!["verify", place.path().join("archive")])).exits(0);
-    assert!(said.lines()[0].starts_with("whole: 5 members, 4 checksums right, 1 file without one"), "{said}");
+    assert!(
+        said.lines()[0].starts_with("whole: 5 members, 4 checksums right, 1 file without one"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -63,7 +81,12 @@ fn two_one_after_the_other() {
     let (archive, _) = five();
     let value = verify(place.path(), &[&archive[..], &archive].concat(), 1);
     assert_eq!(counts(&value), [5, 4, 1, 0]);
-    assert!(value["warnings"][0]["message"].as_str().unwrap().contains("something follows the end"));
+    assert!(
+        value["warnings"][0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("something follows the end")
+    );
     verify(place.path(), &[&archive[..], &[0; 4 << 20]].concat(), 0);
 }
 
@@ -99,10 +122,17 @@ fn a_byte_of_a_header_of_each() {
         let value = verify(place.path(), &archive, 1);
         // The member is lost, and with it its checksum; all others are met.
         let [members, right, unsaid, damaged] = counts(&value);
-        assert_eq!((members, right + unsaid, damaged), (4, 4, 1), "{n}: {value}");
+        assert_eq!(
+            (members, right + unsaid, damaged),
+            (4, 4, 1),
+            "{n}: {value}"
+        );
         let message = value["warnings"][0]["message"].as_str().unwrap();
         assert!(
-            message.contains(&format!("checksum of a header is wrong, at byte {}", start + 2 * BLOCK)),
+            message.contains(&format!(
+                "checksum of a header is wrong, at byte {}",
+                start + 2 * BLOCK
+            )),
             "{message}"
         );
     }
@@ -112,11 +142,15 @@ fn a_byte_of_a_header_of_each() {
 fn any_byte_that_is_not_filling() {
     let place = tempfile::tempdir().unwrap();
     let (whole, starts) = five();
-    // All that a ustar header says, and all data that has a checksum; the records of extended headers have none.
+    // All that a ustar header says, and all data that has a checksum; the records of extended
+    // headers have none.
     let start = starts[2];
     let meaningful = (start..start + BLOCK).chain(start + 2 * BLOCK..start + 3 * BLOCK + LEN);
     // A sum's last two bytes are a NUL and a blank, or the reverse.
-    for at in meaningful.step_by(37).filter(|at| !(148..156).contains(&((at - start) % BLOCK))) {
+    for at in meaningful
+        .step_by(37)
+        .filter(|at| !(148..156).contains(&((at - start) % BLOCK)))
+    {
         let mut archive = whole.clone();
         archive[at] ^= 0x20;
         let value = verify(place.path(), &archive, 1);

@@ -1,7 +1,11 @@
-//! One voice: what every command says alike. What help texts have in common is held where they are defined
-//! (`crates/cli/src/args/voice.rs`); here is what a user sees of a run.
+//! One voice: what every command says alike. What help texts have in common is held where they are
+//! defined (`crates/cli/src/args/voice.rs`); here is what a user sees of a run.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests build and check past the gate"
+)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -22,9 +26,14 @@ fn commands() -> Vec<String> {
     let help = String::from_utf8(run(&mut fathom(["--help"])).exits(0).stdout).unwrap();
     let from = help.find("\nCommands:\n").expect("there are commands") + "\nCommands:\n".len();
     let lines = help[from..].lines().take_while(|line| !line.is_empty());
-    let names = lines.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    let names = lines
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next());
     let names: Vec<String> = names.map(str::to_owned).collect();
-    assert!(names.iter().any(|name| name == "mounts") && names.len() > 12, "{names:?}");
+    assert!(
+        names.iter().any(|name| name == "mounts") && names.len() > 12,
+        "{names:?}"
+    );
     names
 }
 
@@ -49,7 +58,11 @@ impl Place {
         fs::write(place.at("tree/a"), "hello\n").unwrap();
         fs::write(place.at("tree/sub/b"), "").unwrap();
         fs::write(place.at("plain"), "no table, no archive, no catalog\n").unwrap();
-        fs::write(place.at("runs.csv"), "host,a_real,a_user,a_sys,b_real,b_user,b_sys\nx,2,1,1,1,1,1\n").unwrap();
+        fs::write(
+            place.at("runs.csv"),
+            "host,a_real,a_user,a_sys,b_real,b_user,b_sys\nx,2,1,1,1,1,1\n",
+        )
+        .unwrap();
         place.run("walk tree --catalog tree.parquet -q").exits(0);
         place.run("dump tree -o tree.tar -q").exits(0);
         place
@@ -70,7 +83,8 @@ impl Place {
     }
 }
 
-/// A short run of each command that is done, and does not write to standard error of its own accord.
+/// A short run of each command that is done, and does not write to standard error of its own
+/// accord.
 fn short_run(command: &str) -> &'static str {
     match command {
         "mounts" => "mounts /proc",
@@ -95,15 +109,33 @@ fn run_about(command: &str) -> &'static [&'static str] {
     match command {
         "mounts" => &["mounts NAME", "mounts --by search --hints NAME"],
         "walk" => &["walk NAME", "walk tree NAME", "walk tree --catalog NAME/x"],
-        "changed" => &["changed NAME --since tree.parquet", "changed tree --since NAME"],
-        "dump" => &["dump tree -o NAME/x", "dump tree -o x.tar --since NAME", "dump tree -o x.tar --map NAME/x"],
+        "changed" => &[
+            "changed NAME --since tree.parquet",
+            "changed tree --since NAME",
+        ],
+        "dump" => &[
+            "dump tree -o NAME/x",
+            "dump tree -o x.tar --since NAME",
+            "dump tree -o x.tar --map NAME/x",
+        ],
         "restore" => &["restore NAME", "restore tree.tar -C NAME"],
         "list" => &["list NAME"],
         "verify" => &["verify NAME", "verify tree.tar --against NAME"],
-        "account" => &["account --model NAME", "account -o NAME/x -- true", "account --prices NAME -- true"],
+        "account" => &[
+            "account --model NAME",
+            "account -o NAME/x -- true",
+            "account --prices NAME -- true",
+        ],
         "compare" => &["compare NAME", "compare runs.csv --html NAME/x"],
-        "probe" => &["probe NAME", "probe --replay NAME", "probe tree timer --csv NAME"],
-        "pathsearch" => &["pathsearch -o NAME/x -- true", "pathsearch --network NAME -- true"],
+        "probe" => &[
+            "probe NAME",
+            "probe --replay NAME",
+            "probe tree timer --csv NAME",
+        ],
+        "pathsearch" => &[
+            "pathsearch -o NAME/x -- true",
+            "pathsearch --network NAME -- true",
+        ],
         "pathwalk" => &["pathwalk -t NAME", "pathwalk -r NAME"],
         "survey" => &["survey NAME"],
         other => panic!("{other} is new: say what of it can be missing"),
@@ -120,7 +152,10 @@ fn is_refused_well(ran: Ran, path: &str) {
     assert!(line.starts_with("fathom: cannot "), "{ran}");
     let (_, behind) = line.split_once("': ").unwrap_or_else(|| panic!("{ran}"));
     assert!(behind.contains("; "), "what to do next is not said: {ran}");
-    assert!(!line.ends_with(['.', ' ', ';']) && !behind.contains("; ;"), "{ran}");
+    assert!(
+        !line.ends_with(['.', ' ', ';']) && !behind.contains("; ;"),
+        "{ran}"
+    );
 }
 
 #[test]
@@ -129,7 +164,11 @@ fn what_is_missing_is_named_and_what_to_do_next_is_said() {
     for command in working_commands() {
         for line in run_about(&command) {
             let ran = place.run(&line.replace("NAME", "missing"));
-            assert!(ran.stderr.contains("No such file or directory (os error 2)"), "{ran}");
+            assert!(
+                ran.stderr
+                    .contains("No such file or directory (os error 2)"),
+                "{ran}"
+            );
             is_refused_well(ran, "missing");
         }
     }
@@ -140,7 +179,10 @@ fn what_is_of_the_wrong_kind_is_named_and_what_to_do_next_is_said() {
     let place = Place::new();
     for command in working_commands() {
         // A file may be dumped, and hints may have anything in them.
-        for line in run_about(&command).iter().filter(|line| !line.contains("--hints")) {
+        for line in run_about(&command)
+            .iter()
+            .filter(|line| !line.contains("--hints"))
+        {
             is_refused_well(place.run(&line.replace("NAME", "plain")), "plain");
         }
     }
@@ -149,11 +191,21 @@ fn what_is_of_the_wrong_kind_is_named_and_what_to_do_next_is_said() {
 #[test]
 fn a_command_line_that_is_wrong_is_answered_in_one_line_with_where_to_read_on() {
     for command in commands() {
-        let wrong = [vec![command.as_str(), "--frobnicate"], vec![command.as_str(), "--color", "mauve"]];
+        let wrong = [
+            vec![command.as_str(), "--frobnicate"],
+            vec![command.as_str(), "--color", "mauve"],
+        ];
         for line in wrong.iter().filter(|_| command != "help") {
             let ran = run(&mut fathom(line)).refused();
-            assert!(ran.stderr.ends_with(&format!("; see fathom {command} --help\n")), "{ran}");
-            assert!(!ran.stderr.contains("tip:") || ran.stderr.contains("; tip:"), "{ran}");
+            assert!(
+                ran.stderr
+                    .ends_with(&format!("; see fathom {command} --help\n")),
+                "{ran}"
+            );
+            assert!(
+                !ran.stderr.contains("tip:") || ran.stderr.contains("; tip:"),
+                "{ran}"
+            );
         }
     }
     let ran = run(&mut fathom(["frobnicate"])).refused();
@@ -162,8 +214,14 @@ fn a_command_line_that_is_wrong_is_answered_in_one_line_with_where_to_read_on() 
         ("walk . --jobs 0", "give a whole number from 1 to 65535"),
         ("walk . --jobs many", "give a whole number from 1 to 65535"),
         ("probe . --max-bytes 3X", "give a size as 64K, 1M or 2G"),
-        ("mounts --check --deadline 2h", "give a time as 2s, 500ms or 1m"),
-        ("walk . --engine xfs", "threads, bulkstat, btrfs, ext4, stat"),
+        (
+            "mounts --check --deadline 2h",
+            "give a time as 2s, 500ms or 1m",
+        ),
+        (
+            "walk . --engine xfs",
+            "threads, bulkstat, btrfs, ext4, stat",
+        ),
     ] {
         let ran = run(&mut fathom(line.split(' '))).refused();
         assert!(ran.stderr.contains(what), "{ran}");
@@ -185,18 +243,31 @@ fn json_is_one_object_on_one_line_that_keeps_to_its_schema() {
     let place = Place::new();
     for line in working_commands().iter().map(|command| short_run(command)) {
         let (command, rest) = line.split_once(' ').unwrap();
-        let ran = place.run(&format!("{command} --json -q {}", rest.trim_start_matches("-o report "))).exits(0);
+        let ran = place
+            .run(&format!(
+                "{command} --json -q {}",
+                rest.trim_start_matches("-o report ")
+            ))
+            .exits(0);
         assert_eq!(ran.json()["schema"], format!("fathom.{command}/1"), "{ran}");
-        assert_eq!(ran.stdout.iter().filter(|byte| **byte == b'\n').count(), 1, "{ran}");
-        assert!(ran.stdout.ends_with(b"}\n") && ran.stderr.is_empty(), "{ran}");
+        assert_eq!(
+            ran.stdout.iter().filter(|byte| **byte == b'\n').count(),
+            1,
+            "{ran}"
+        );
+        assert!(
+            ran.stdout.ends_with(b"}\n") && ran.stderr.is_empty(),
+            "{ran}"
+        );
     }
 }
 
 /// Whether there is a change of colour in a text.
 fn is_colored(text: &str) -> bool {
-    text.split("\x1b[")
-        .skip(1)
-        .any(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m'))
+    text.split("\x1b[").skip(1).any(|rest| {
+        rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';')
+            .starts_with('m')
+    })
 }
 
 /// Runs with a table that has colours.
@@ -218,24 +289,58 @@ fn colours_go_to_a_terminal_unless_somebody_minds() {
         let with = |color: &str| place.command(&format!("{command} --color {color} {rest}"));
         let shown = |command: &mut Command| at_terminal(command, 80).0;
         let text = |command: &mut Command| String::from_utf8(run(command).exits(0).stdout).unwrap();
-        assert!(is_colored(&shown(&mut place.command(line))), "{line} at a terminal");
-        assert!(is_colored(&text(&mut with("always"))), "{line} --color always, into a pipe");
-        assert!(is_colored(&shown(with("always").env("NO_COLOR", "1"))), "{line} --color always goes before NO_COLOR");
-        assert!(!is_colored(&shown(place.command(line).env("NO_COLOR", "1"))), "{line} with NO_COLOR");
-        assert!(!is_colored(&shown(&mut with("never"))), "{line} --color never");
-        assert!(!is_colored(&text(&mut place.command(line))), "{line} into a pipe");
+        assert!(
+            is_colored(&shown(&mut place.command(line))),
+            "{line} at a terminal"
+        );
+        assert!(
+            is_colored(&text(&mut with("always"))),
+            "{line} --color always, into a pipe"
+        );
+        assert!(
+            is_colored(&shown(with("always").env("NO_COLOR", "1"))),
+            "{line} --color always goes before NO_COLOR"
+        );
+        assert!(
+            !is_colored(&shown(place.command(line).env("NO_COLOR", "1"))),
+            "{line} with NO_COLOR"
+        );
+        assert!(
+            !is_colored(&shown(&mut with("never"))),
+            "{line} --color never"
+        );
+        assert!(
+            !is_colored(&text(&mut place.command(line))),
+            "{line} into a pipe"
+        );
     }
     let shown = |command: &mut Command| at_terminal(command, 80).0;
-    assert!(is_colored(&shown(&mut place.command("walk --help"))), "help has colours");
-    assert!(!is_colored(&shown(place.command("walk --help").env("NO_COLOR", "1"))), "help heeds NO_COLOR");
-    assert!(!is_colored(&shown(&mut place.command("walk --help --color never"))), "help heeds --color never");
     assert!(
-        is_colored(&shown(place.command("walk --color always -h").env("NO_COLOR", "1"))),
+        is_colored(&shown(&mut place.command("walk --help"))),
+        "help has colours"
+    );
+    assert!(
+        !is_colored(&shown(place.command("walk --help").env("NO_COLOR", "1"))),
+        "help heeds NO_COLOR"
+    );
+    assert!(
+        !is_colored(&shown(&mut place.command("walk --help --color never"))),
+        "help heeds --color never"
+    );
+    assert!(
+        is_colored(&shown(
+            place.command("walk --color always -h").env("NO_COLOR", "1")
+        )),
         "help heeds --color always"
     );
     let piped = run(&mut place.command("--color=always --help")).exits(0);
-    assert!(is_colored(&String::from_utf8_lossy(&piped.stdout)), "also into a pipe");
-    assert!(!is_colored(&String::from_utf8_lossy(&run(&mut place.command("--help")).exits(0).stdout)));
+    assert!(
+        is_colored(&String::from_utf8_lossy(&piped.stdout)),
+        "also into a pipe"
+    );
+    assert!(!is_colored(&String::from_utf8_lossy(
+        &run(&mut place.command("--help")).exits(0).stdout
+    )));
 }
 
 #[test]
@@ -243,12 +348,17 @@ fn what_is_shown_at_a_terminal_of_80_columns_fits_it() {
     let place = Place::new();
     let runs = working_commands();
     let runs = runs.iter().map(|command| short_run(command));
-    for line in runs.chain(COLORED).chain(["walk tree --compare --trials 1", "mounts", "verify tree.tar --against ."]) {
+    for line in runs.chain(COLORED).chain([
+        "walk tree --compare --trials 1",
+        "mounts",
+        "verify tree.tar --against .",
+    ]) {
         for columns in [80, 200] {
             let (text, _) = at_terminal(place.command(line).env("NO_COLOR", "1"), columns);
             for line_of in text.lines() {
                 // An error or a name is not broken.
-                let is_long_word = line_of.split(' ').count() == 1 || line_of.starts_with("fathom: ");
+                let is_long_word =
+                    line_of.split(' ').count() == 1 || line_of.starts_with("fathom: ");
                 let width = line_of.chars().count();
                 assert!(
                     width <= usize::from(columns) || is_long_word,
@@ -262,13 +372,23 @@ fn what_is_shown_at_a_terminal_of_80_columns_fits_it() {
 #[test]
 fn help_goes_to_standard_output_without_blanks_at_the_ends_of_lines() {
     for command in commands() {
-        let lines = [vec![command.as_str(), "--help"], vec![command.as_str(), "-h"], vec!["help", command.as_str()]];
-        for line in lines.iter().filter(|line| line[0] != "help" || line[1] != "--help" && line[1] != "-h") {
+        let lines = [
+            vec![command.as_str(), "--help"],
+            vec![command.as_str(), "-h"],
+            vec!["help", command.as_str()],
+        ];
+        for line in lines
+            .iter()
+            .filter(|line| line[0] != "help" || line[1] != "--help" && line[1] != "-h")
+        {
             let ran = run(&mut fathom(line)).exits(0);
             let text = String::from_utf8(ran.stdout.clone()).unwrap();
             assert!(ran.stderr.is_empty() && !text.contains('\x1b'), "{ran}");
             let trailing = text.lines().find(|line| line.ends_with([' ', '\t']));
-            assert!(trailing.is_none() && text.ends_with('\n') && !text.ends_with("\n\n"), "{trailing:?}: {ran}");
+            assert!(
+                trailing.is_none() && text.ends_with('\n') && !text.ends_with("\n\n"),
+                "{trailing:?}: {ran}"
+            );
         }
     }
 }
@@ -279,12 +399,16 @@ fn what_may_not_be_read_is_named_and_what_to_do_next_is_said() {
         return;
     }
     let place = Place::new();
-    let allow = |name: &str, mode| fs::set_permissions(place.at(name), fs::Permissions::from_mode(mode)).unwrap();
+    let allow = |name: &str, mode| {
+        fs::set_permissions(place.at(name), fs::Permissions::from_mode(mode)).unwrap()
+    };
     allow("", 0o755);
     fs::create_dir(place.at("closed")).unwrap();
     fs::copy(place.at("tree.tar"), place.at("closed.tar")).unwrap();
     fs::copy(place.at("tree.parquet"), place.at("closed.parquet")).unwrap();
-    ["closed", "closed.tar", "closed.parquet"].into_iter().for_each(|name| allow(name, 0));
+    ["closed", "closed.tar", "closed.parquet"]
+        .into_iter()
+        .for_each(|name| allow(name, 0));
     in_namespace(|ground| {
         let fathom = fathom_in(ground);
         for (line, path) in [
@@ -313,7 +437,10 @@ fn the_man_pages_and_completions_know_every_command() {
         assert!(is_there(command), "no man page of {command}");
         for shell in ["bash", "zsh", "fish"] {
             let text = run(&mut fathom(["completions", shell])).exits(0).stdout;
-            assert!(String::from_utf8(text).unwrap().contains(command.as_str()), "{shell} does not know {command}");
+            assert!(
+                String::from_utf8(text).unwrap().contains(command.as_str()),
+                "{shell} does not know {command}"
+            );
         }
     }
     assert!(place.path().join("fathom.1").is_file());

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::engines::still;
-use super::right::{engines, entry, every_engine_is_right, objects, same, summary, told, totals, walk};
+use super::right::{
+    engines, entry, every_engine_is_right, objects, same, summary, told, totals, walk,
+};
 use crate::support::build::{bind, dir, file, name, odd_names};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted, subvolume};
 use crate::support::reference::{Census, census, depth, one_device, settle, visible};
@@ -29,10 +31,17 @@ fn mountains(ground: &Path) -> PathBuf {
     }
     file(ext4.join("tree/covered/beneath"), 10);
     bind(&btrfs, ext4.join("tree/covered"));
-    grow(still(&dir(btrfs.join("tree/deep/down")).join("new\nline")), 5, 30);
+    grow(
+        still(&dir(btrfs.join("tree/deep/down")).join("new\nline")),
+        5,
+        30,
+    );
     bind(xfs.join("tree/scattered"), ext4.join("tree/from xfs"));
     bind(ext4.join("tree/wide"), ext4.join("tree/again"));
-    bind(file(ext4.join("data"), 7000), file(xfs.join("on a file"), 1));
+    bind(
+        file(ext4.join("data"), 7000),
+        file(xfs.join("on a file"), 1),
+    );
     bind("/dev/null", file(ext4.join("on a device"), 1));
     still(still(&ext4.join("tree/twice")));
     file(still(&xfs.join("tree/last")).join("file"), 1);
@@ -40,7 +49,11 @@ fn mountains(ground: &Path) -> PathBuf {
 }
 
 fn of(census: &Census, keep: impl Fn(&[u8]) -> bool) -> Census {
-    census.iter().filter(|(path, _)| keep(path)).map(|(path, entry)| (path.clone(), entry.clone())).collect()
+    census
+        .iter()
+        .filter(|(path, _)| keep(path))
+        .map(|(path, entry)| (path.clone(), entry.clone()))
+        .collect()
 }
 
 #[test]
@@ -55,13 +68,20 @@ fn mounts_are_crossed_each_by_its_own_engine() {
             same(&told(&lines), &expected, "auto");
             let value = summary(&top, "auto", &[]);
             totals(&value["result"], &top, &expected, "auto");
-            assert_eq!(value["result"]["digest"], summary(&top, "stat", &[])["result"]["digest"]);
+            assert_eq!(
+                value["result"]["digest"],
+                summary(&top, "stat", &[])["result"]["digest"]
+            );
             let parts = value["result"]["parts"].as_array().unwrap();
             let given: BTreeSet<PathBuf> = parts.iter().map(|part| path(part, "path")).collect();
-            let mounts: BTreeSet<PathBuf> = visible(&top).into_iter().filter(|at| at.is_dir()).collect();
+            let mounts: BTreeSet<PathBuf> =
+                visible(&top).into_iter().filter(|at| at.is_dir()).collect();
             assert!(mounts.is_subset(&given), "{mounts:?}\n{given:?}");
             for part in parts {
-                let (fstype, engine) = (part["fstype"].as_str().unwrap(), part["engine"].as_str().unwrap());
+                let (fstype, engine) = (
+                    part["fstype"].as_str().unwrap(),
+                    part["engine"].as_str().unwrap(),
+                );
                 assert!(engines(fstype).contains(&engine), "{part}");
                 assert!(part["why"].as_str().unwrap().len() > 5, "{part}");
             }
@@ -74,9 +94,12 @@ fn an_engine_below_the_file_api_holds_to_what_a_walk_would_see() {
     if require(&DISK) {
         in_namespace(|ground| {
             let top = mountains(ground);
-            for (at, engine) in
-                [("ext4", "ext4"), ("ext4/tree", "ext4"), ("xfs", "bulkstat"), ("ext4/tree/covered", "btrfs")]
-            {
+            for (at, engine) in [
+                ("ext4", "ext4"),
+                ("ext4/tree", "ext4"),
+                ("xfs", "bulkstat"),
+                ("ext4/tree/covered", "btrfs"),
+            ] {
                 every_engine_is_right(&top.join(at), &["stat", engine], at);
             }
         });
@@ -118,7 +141,11 @@ fn one_file_system_stays_on_the_device() {
 
 /// The trees that filters are tried on, and the engines for each.
 fn each_kind(ground: &Path, look: impl Fn(&Path, &[&str])) {
-    let (ext4, xfs, btrfs) = (ground.join("ext4"), ground.join("xfs"), ground.join("btrfs"));
+    let (ext4, xfs, btrfs) = (
+        ground.join("ext4"),
+        ground.join("xfs"),
+        ground.join("btrfs"),
+    );
     assert!(mounted(EXT4[0], &ext4) && mounted(XFS[0], &xfs) && mounted(BTRFS[0], &btrfs));
     for (at, kind) in [(ext4, "ext4"), (xfs, "xfs"), (btrfs, "btrfs")] {
         let top = dir(at.join("tree"));
@@ -138,8 +165,15 @@ fn no_deeper_than_asked() {
                     let expected = of(&all, |path| depth(root, path) <= most);
                     for engine in engines {
                         let most = most.to_string();
-                        let lines = objects(&walk(top, engine, &["--max-depth", &most, "--format", "ndjson"]).exits(0));
-                        same(&told(&lines), &expected, &format!("{engine} --max-depth {most}"));
+                        let lines = objects(
+                            &walk(top, engine, &["--max-depth", &most, "--format", "ndjson"])
+                                .exits(0),
+                        );
+                        same(
+                            &told(&lines),
+                            &expected,
+                            &format!("{engine} --max-depth {most}"),
+                        );
                         let value = summary(top, engine, &["--max-depth", &most]);
                         totals(&value["result"], top, &expected, engine);
                     }
@@ -155,17 +189,38 @@ fn what_is_excluded_and_all_in_it_is_left_out() {
         in_namespace(|ground| {
             each_kind(ground, |top, engines| {
                 let root = top.as_os_str().as_bytes();
-                let pieces =
-                    |path: &[u8]| path[root.len()..].split(|&b| b == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
+                let pieces = |path: &[u8]| {
+                    path[root.len()..]
+                        .split(|&b| b == b'/')
+                        .map(<[u8]>::to_vec)
+                        .collect::<Vec<_>>()
+                };
                 let expected = of(&census(top), |path| {
                     let pieces = pieces(path);
-                    !pieces.iter().any(|name| name == b"wide" || name.starts_with(b"entry 1"))
-                        && !path.windows(18).any(|window| window == b"/deep/down/down/do")
+                    !pieces
+                        .iter()
+                        .any(|name| name == b"wide" || name.starts_with(b"entry 1"))
+                        && !path
+                            .windows(18)
+                            .any(|window| window == b"/deep/down/down/do")
                 });
                 let deep = format!("{}/deep/down/down/*", top.display());
                 for engine in engines {
-                    let more = ["--exclude", "wide", "--exclude", "entry 1*", "--exclude", &deep, "--format", "ndjson"];
-                    same(&told(&objects(&walk(top, engine, &more).exits(0))), &expected, engine);
+                    let more = [
+                        "--exclude",
+                        "wide",
+                        "--exclude",
+                        "entry 1*",
+                        "--exclude",
+                        &deep,
+                        "--format",
+                        "ndjson",
+                    ];
+                    same(
+                        &told(&objects(&walk(top, engine, &more).exits(0))),
+                        &expected,
+                        engine,
+                    );
                 }
             });
         });
@@ -181,14 +236,31 @@ fn several_directories_one_after_the_other() {
             grow(&a, 1, 50);
             grow(&b, 2, 50);
             for engine in ["stat", "threads"] {
-                let command = args!["walk", &a, &b, a.join("wide"), "--engine", engine, "--format", "ndjson"];
+                let command = args![
+                    "walk",
+                    &a,
+                    &b,
+                    a.join("wide"),
+                    "--engine",
+                    engine,
+                    "--format",
+                    "ndjson"
+                ];
                 let lines = objects(&run(&mut fathom(command)).exits(0));
                 let mut given: Vec<Vec<u8>> = lines.iter().map(|line| entry(line).0).collect();
-                let firsts: Vec<_> =
-                    [&a, &b].iter().map(|at| given.iter().position(|g| g == at.as_os_str().as_bytes())).collect();
-                assert_eq!(firsts, [Some(0), Some(census(&a).len())], "each begins with itself");
-                let mut expected: Vec<Vec<u8>> =
-                    [&a, &b, &a.join("wide")].into_iter().flat_map(|at| census(at).into_keys()).collect();
+                let firsts: Vec<_> = [&a, &b]
+                    .iter()
+                    .map(|at| given.iter().position(|g| g == at.as_os_str().as_bytes()))
+                    .collect();
+                assert_eq!(
+                    firsts,
+                    [Some(0), Some(census(&a).len())],
+                    "each begins with itself"
+                );
+                let mut expected: Vec<Vec<u8>> = [&a, &b, &a.join("wide")]
+                    .into_iter()
+                    .flat_map(|at| census(at).into_keys())
+                    .collect();
                 given.sort();
                 expected.sort();
                 assert!(given == expected);
@@ -207,7 +279,15 @@ fn names_begin_with_the_directory_as_it_was_given() {
             }
             rustix::process::chdir(top.join("plain")).unwrap();
             let odd = odd_names().into_iter().map(|odd| top.join(name(&odd)));
-            let spelled = [".", "./", "sub", "sub/", "./sub//", "../plain/sub/.", "../-rf"];
+            let spelled = [
+                ".",
+                "./",
+                "sub",
+                "sub/",
+                "./sub//",
+                "../plain/sub/.",
+                "../-rf",
+            ];
             for given in odd.chain(spelled.map(PathBuf::from)) {
                 for engine in ["stat", "threads"] {
                     let lines = objects(&walk(&given, engine, &["--format", "ndjson"]).exits(0));
@@ -216,11 +296,16 @@ fn names_begin_with_the_directory_as_it_was_given() {
                 }
             }
             rustix::process::chdir(top).unwrap();
-            let dashed = run(&mut fathom(args!["walk", "--format", "ndjson", "--", "-rf"])).exits(0);
+            let dashed = run(&mut fathom(args![
+                "walk", "--format", "ndjson", "--", "-rf"
+            ]))
+            .exits(0);
             same(&told(&objects(&dashed)), &census(Path::new("-rf")), "-rf");
             let nobody: &Path = OsStr::from_bytes(b"\xff\xfe not UTF-8 \x80").as_ref();
             same(
-                &told(&objects(&walk(nobody, "auto", &["--format", "ndjson"]).exits(0))),
+                &told(&objects(
+                    &walk(nobody, "auto", &["--format", "ndjson"]).exits(0),
+                )),
                 &census(nobody),
                 "not UTF-8",
             );

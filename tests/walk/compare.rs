@@ -45,11 +45,17 @@ fn every_engine_is_explained() {
                     .unwrap_or_else(|| panic!("no {engine}: {value}"));
                 assert_eq!(row["possible"], possible.contains(&engine), "{row}");
                 assert_eq!(path(row, "path"), at);
-                assert!(possible.contains(&engine) || row["why"].as_str().unwrap().len() > 5, "{row}");
+                assert!(
+                    possible.contains(&engine) || row["why"].as_str().unwrap().len() > 5,
+                    "{row}"
+                );
             }
             let taken = &summary(at, "auto", &[])["result"]["engine"];
             assert_eq!(taken, &value["result"]["engine"], "what is said is done");
-            assert!(value["result"]["why"].as_str().unwrap().len() > 5, "{value}");
+            assert!(
+                value["result"]["why"].as_str().unwrap().len() > 5,
+                "{value}"
+            );
         });
     }
 }
@@ -61,20 +67,39 @@ fn asking_moves_no_access_times() {
             let (disk, at) = (ground.join("image"), dir(ground.join("disk")));
             image(EXT4[0], 64, &disk);
             assert!(mount_image(EXT4[0], &disk, &at, MountFlags::empty()));
-            let tree: Vec<PathBuf> = ["", "a", "a/b", "c"].map(|name| dir(at.join("tree").join(name))).into();
+            let tree: Vec<PathBuf> = ["", "a", "a/b", "c"]
+                .map(|name| dir(at.join("tree").join(name)))
+                .into();
             let time = |tv_sec| Timespec { tv_sec, tv_nsec: 7 };
-            let times = Timestamps { last_access: time(1_000_000_000), last_modification: time(1_100_000_000) };
-            tree.iter().for_each(|path| utimensat(CWD, path, &times, AtFlags::empty()).unwrap());
-            let seen = || tree.iter().map(|path| path.metadata().unwrap().atime()).collect::<Vec<_>>();
+            let times = Timestamps {
+                last_access: time(1_000_000_000),
+                last_modification: time(1_100_000_000),
+            };
+            tree.iter()
+                .for_each(|path| utimensat(CWD, path, &times, AtFlags::empty()).unwrap());
+            let seen = || {
+                tree.iter()
+                    .map(|path| path.metadata().unwrap().atime())
+                    .collect::<Vec<_>>()
+            };
             let before = seen();
             for command in ["walk", "dump"] {
-                let value = run(&mut fathom(args![command, tree[0], "--explain", "--json"])).exits(0).json();
+                let value = run(&mut fathom(args![command, tree[0], "--explain", "--json"]))
+                    .exits(0)
+                    .json();
                 // It was weighed how much there is below: for that, directories are read.
-                assert!(command == "dump" || value.to_string().contains("entries are asked for"), "{value}");
+                assert!(
+                    command == "dump" || value.to_string().contains("entries are asked for"),
+                    "{value}"
+                );
                 assert_eq!(seen(), before, "{command} --explain");
             }
             std::fs::read_dir(&tree[0]).unwrap().for_each(drop);
-            assert_ne!(seen(), before, "the kernel moves no access times here; the test says nothing");
+            assert_ne!(
+                seen(),
+                before,
+                "the kernel moves no access times here; the test says nothing"
+            );
         });
     }
 }
@@ -83,14 +108,27 @@ fn asking_moves_no_access_times() {
 fn every_possible_engine_is_compared_and_they_agree() {
     if require(&[Need::Root, Need::Loop]) {
         on_each_kind(|at, possible| {
-            let ran = run(&mut fathom(args!["walk", at, "--compare", "--trials", "2", "--json"])).exits(0);
+            let ran = run(&mut fathom(args![
+                "walk",
+                at,
+                "--compare",
+                "--trials",
+                "2",
+                "--json"
+            ]))
+            .exits(0);
             let compare = &ran.json()["result"]["compare"];
             let names = |of: &str| -> BTreeSet<String> {
                 let rows = compare[of].as_array().unwrap().iter();
-                rows.map(|row| row["engine"].as_str().unwrap().to_owned()).collect()
+                rows.map(|row| row["engine"].as_str().unwrap().to_owned())
+                    .collect()
             };
-            let expected =
-                |can: bool| ALL.into_iter().filter(|e| possible.contains(e) == can).map(str::to_owned).collect();
+            let expected = |can: bool| {
+                ALL.into_iter()
+                    .filter(|e| possible.contains(e) == can)
+                    .map(str::to_owned)
+                    .collect()
+            };
             assert_eq!(names("engines"), expected(true));
             assert!(names("left_out").is_subset(&expected(false)));
             assert_eq!(compare["agree"], true);
@@ -99,7 +137,10 @@ fn every_possible_engine_is_compared_and_they_agree() {
                 assert_eq!(&engine["digest"], digest, "{engine}");
             }
             let text = run(&mut fathom(args!["walk", at, "--compare", "--trials", "1"])).exits(0);
-            assert!(text.lines().iter().any(|line| line.contains("All agree")), "{text}");
+            assert!(
+                text.lines().iter().any(|line| line.contains("All agree")),
+                "{text}"
+            );
         });
     }
 }

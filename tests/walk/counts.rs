@@ -15,8 +15,15 @@ fn all_agree(ground: &Path, top: &Path, engines: &[&str], more: &[&str]) {
     for engine in engines.iter().copied().chain(["auto"]) {
         for jobs in ["1", "3"] {
             let arguments = args!["walk", top, "--engine", engine, "-j", jobs, "--json"];
-            let traced = less_start(&ground.join("log"), arguments.into_iter().chain(more.iter().map(Into::into)));
-            agree(&traced.ran.exits(0).json()["gates"], &traced.counts, &format!("{engine} -j {jobs} {more:?}"));
+            let traced = less_start(
+                &ground.join("log"),
+                arguments.into_iter().chain(more.iter().map(Into::into)),
+            );
+            agree(
+                &traced.ran.exits(0).json()["gates"],
+                &traced.counts,
+                &format!("{engine} -j {jobs} {more:?}"),
+            );
         }
     }
 }
@@ -39,7 +46,8 @@ fn strace_counts_the_same_for_every_engine() {
     }
 }
 
-/// A walk by the file API needs one statx for each entry, and few calls for each directory; one below it far fewer.
+/// A walk by the file API needs one statx for each entry, and few calls for each directory; one
+/// below it far fewer.
 #[test]
 fn no_more_calls_than_needed() {
     if require(&[Need::Root, Need::Loop]) {
@@ -49,7 +57,11 @@ fn no_more_calls_than_needed() {
                 assert!(mounted(make, &at));
                 crate::support::build::bush(&at, 50, 100);
                 for engine in engines(make.fstype) {
-                    let value = run(&mut fathom(args!["walk", &at, "--engine", engine, "--json"])).exits(0).json();
+                    let value = run(&mut fathom(args![
+                        "walk", &at, "--engine", engine, "--json"
+                    ]))
+                    .exits(0)
+                    .json();
                     let entries = value["result"]["entries"].as_u64().unwrap();
                     let directories = value["result"]["directories"].as_u64().unwrap();
                     let gates = calls(&value["gates"]);
@@ -60,7 +72,10 @@ fn no_more_calls_than_needed() {
                         "bulkstat" => 5 * directories + entries / 10 + 200,
                         _ => entries / 10 + 200,
                     };
-                    assert!(total <= most, "{engine}: {total} calls for {entries} entries: {gates:?}");
+                    assert!(
+                        total <= most,
+                        "{engine}: {total} calls for {entries} entries: {gates:?}"
+                    );
                 }
             }
         });

@@ -1,5 +1,6 @@
-//! What is damaged, or was made to do harm: what can be read is told, the rest is warned of, and nothing panics, hangs, or takes
-//! gigabytes. Above all ext4, whose device is read; and btrfs, whose trees are searched.
+//! What is damaged, or was made to do harm: what can be read is told, the rest is warned of, and
+//! nothing panics, hangs, or takes gigabytes. Above all ext4, whose device is read; and btrfs,
+//! whose trees are searched.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -35,7 +36,8 @@ fn whole(make: Make, ground: &Path) -> PathBuf {
     file
 }
 
-/// Runs an engine, which may take a quarter of a gigabyte and must end well: with what there is, or with one clear line.
+/// Runs an engine, which may take a quarter of a gigabyte and must end well: with what there is, or
+/// with one clear line.
 fn ends_well(at: &Path, engine: &str, what: &str) -> Option<Value> {
     let mut command = fathom(args!["walk", at, "--engine", engine, "--json"]);
     at_most(&mut command, 256);
@@ -53,25 +55,51 @@ fn no_worse_than_stat(at: &Path, what: &str) {
     let plain = ends_well(at, "stat", what);
     let special = ends_well(at, "ext4", what);
     if let (Some(plain), Some(special)) = (plain, special)
-        && [&plain, &special].iter().all(|value| value["warnings"].as_array().unwrap().is_empty())
+        && [&plain, &special]
+            .iter()
+            .all(|value| value["warnings"].as_array().unwrap().is_empty())
         && special["result"]["digest"] != plain["result"]["digest"]
     {
         let entries = |engine| told(&objects(&walk(at, engine, &["--format", "ndjson"])));
         let (mut given, expected) = (entries("ext4"), entries("stat"));
-        // A name whose letters have changed is listed, and the kernel finds nothing by it: its hash leads elsewhere.
+        // A name whose letters have changed is listed, and the kernel finds nothing by it: its hash
+        // leads elsewhere.
         given.retain(|path, _| expected.contains_key(path));
         same(&given, &expected, what);
     }
 }
 
-/// Mounts a copy of an image, after `harm` has been done to it, and looks. False if the kernel refuses to mount it.
+/// Mounts a copy of an image, after `harm` has been done to it, and looks. False if the kernel
+/// refuses to mount it.
 fn after(make: Make, whole: &Path, what: &str, harm: impl FnOnce(&Path)) -> bool {
-    let (copy, at) = (whole.with_extension("copy"), dir(whole.with_extension("at")));
-    tool(Command::new("cp").arg("--sparse=always").arg(whole).arg(&copy));
+    let (copy, at) = (
+        whole.with_extension("copy"),
+        dir(whole.with_extension("at")),
+    );
+    tool(
+        Command::new("cp")
+            .arg("--sparse=always")
+            .arg(whole)
+            .arg(&copy),
+    );
     harm(&copy);
     let device = attach(&copy);
-    let mounted = rustix::mount::mount(&device.0, &at, make.fstype, MountFlags::RDONLY, c"noload,errors=continue")
-        .or_else(|_| rustix::mount::mount(&device.0, &at, make.fstype, MountFlags::RDONLY, c"errors=continue"));
+    let mounted = rustix::mount::mount(
+        &device.0,
+        &at,
+        make.fstype,
+        MountFlags::RDONLY,
+        c"noload,errors=continue",
+    )
+    .or_else(|_| {
+        rustix::mount::mount(
+            &device.0,
+            &at,
+            make.fstype,
+            MountFlags::RDONLY,
+            c"errors=continue",
+        )
+    });
     if mounted.is_ok() {
         no_worse_than_stat(&at, what);
         unmount(&at);
@@ -79,11 +107,13 @@ fn after(make: Make, whole: &Path, what: &str, harm: impl FnOnce(&Path)) -> bool
     mounted.is_ok()
 }
 
-/// Overwrites some bytes in places that are in use, other than the first 4 KiB, in which the superblock is.
+/// Overwrites some bytes in places that are in use, other than the first 4 KiB, in which the
+/// superblock is.
 fn random_bytes(image: &Path, dice: &mut Dice, places: usize) {
     let bytes = fs::read(image).unwrap();
-    let used: Vec<usize> =
-        (4..bytes.len() / 1024).filter(|n| bytes[n * 1024..][..1024].iter().any(|&b| b != 0)).collect();
+    let used: Vec<usize> = (4..bytes.len() / 1024)
+        .filter(|n| bytes[n * 1024..][..1024].iter().any(|&b| b != 0))
+        .collect();
     let file = OpenOptions::new().write(true).open(image).unwrap();
     for _ in 0..places {
         let at = dice.pick(&used) * 1024 + dice.below(1024);
@@ -103,10 +133,18 @@ fn rounds_of_random_bytes(make: Make, seed: u64, rounds: u64) {
         for seed in seed..seed + rounds {
             let mut dice = Dice::new(seed);
             let places = [1, 10, 100, 1000][dice.below(4)];
-            let what = format!("{} with random bytes in {places} places, seed {seed}", make.name);
-            mounted += u64::from(after(make, &whole, &what, |copy| random_bytes(copy, &mut dice, places)));
+            let what = format!(
+                "{} with random bytes in {places} places, seed {seed}",
+                make.name
+            );
+            mounted += u64::from(after(make, &whole, &what, |copy| {
+                random_bytes(copy, &mut dice, places)
+            }));
         }
-        assert!(mounted >= rounds / 3, "only {mounted} of {rounds} could be mounted");
+        assert!(
+            mounted >= rounds / 3,
+            "only {mounted} of {rounds} could be mounted"
+        );
     });
 }
 
@@ -121,14 +159,22 @@ fn random_bytes_where_checksums_tell() {
 #[test]
 fn random_bytes_where_nothing_tells() {
     if require(&DISK) {
-        for (make, seed) in [("ext3 with 1K blocks", 3000), ("ext2", 4000), ("^metadata_csum", 5000)] {
+        for (make, seed) in [
+            ("ext3 with 1K blocks", 3000),
+            ("ext2", 4000),
+            ("^metadata_csum", 5000),
+        ] {
             rounds_of_random_bytes(ext4(make), seed, 16);
         }
     }
 }
 
 fn debugfs(image: &Path, request: &str) -> String {
-    let out = Command::new("debugfs").args(["-w", "-R", request]).arg(image).output().unwrap();
+    let out = Command::new("debugfs")
+        .args(["-w", "-R", request])
+        .arg(image)
+        .output()
+        .unwrap();
     assert!(out.status.success(), "{request}: {out:?}");
     String::from_utf8(out.stdout).unwrap()
 }
@@ -144,35 +190,74 @@ fn made_to_do_harm() {
             ("one directory twice", &["link /bush /a/again"]),
             (
                 "loops within loops",
-                &["link /a /a/b/one", "link /a/b /a/b/c/two", "link /a/b/c /a/three", "link <2> /a/b/c/four"],
+                &[
+                    "link /a /a/b/one",
+                    "link /a/b /a/b/c/two",
+                    "link /a/b/c /a/three",
+                    "link <2> /a/b/c/four",
+                ],
             ),
             ("an inode that nobody has", &["link <5000> /a/nobody"]),
-            ("an inode beyond the last", &["ln <4294967295> /a/beyond", "link <999999> /a/beyond too"]),
+            (
+                "an inode beyond the last",
+                &["ln <4294967295> /a/beyond", "link <999999> /a/beyond too"],
+            ),
             (
                 "inodes of the file system's own",
-                &["link <8> /a/journal", "link <7> /a/resize", "link <1> /a/bad", "link <3> /a/quota"],
+                &[
+                    "link <8> /a/journal",
+                    "link <7> /a/resize",
+                    "link <1> /a/bad",
+                    "link <3> /a/quota",
+                ],
             ),
             ("an extent out of range", &["sif /bush block[5] 0xfffffff0"]),
-            ("an extent of great length", &["sif /bush block[4] 0x00007fff"]),
+            (
+                "an extent of great length",
+                &["sif /bush block[4] 0x00007fff"],
+            ),
             ("an extent far in", &["sif /bush block[3] 0xffffff00"]),
             ("too many extents", &["sif /bush block[0] 0xfffff30a"]),
-            ("a tree of extents without end", &["sif /bush block[1] 0x0000ffff"]),
+            (
+                "a tree of extents without end",
+                &["sif /bush block[1] 0x0000ffff"],
+            ),
             ("no magic in the extents", &["sif /bush block[0] 0"]),
             ("a huge directory", &["sif /bush size 0x7ffffffffffff000"]),
-            ("a huge directory that is an even number of blocks", &["sif /a size 0x1000000000"]),
+            (
+                "a huge directory that is an even number of blocks",
+                &["sif /a size 0x1000000000"],
+            ),
             ("an empty directory", &["sif /bush size 0"]),
             ("a directory of an odd size", &["sif /bush size 1025"]),
             ("a directory of no type", &["sif /bush mode 0"]),
-            ("a directory that says it is a file", &["sif /bush mode 0100644"]),
-            ("a file that says it is a directory", &["sif /tree/wide mode 0100755", "sif /bush/d0/f0 mode 040755"]),
-            ("a deleted directory", &["sif /a/b links_count 0", "sif /a/b dtime 1"]),
+            (
+                "a directory that says it is a file",
+                &["sif /bush mode 0100644"],
+            ),
+            (
+                "a file that says it is a directory",
+                &["sif /tree/wide mode 0100755", "sif /bush/d0/f0 mode 040755"],
+            ),
+            (
+                "a deleted directory",
+                &["sif /a/b links_count 0", "sif /a/b dtime 1"],
+            ),
             ("another inode's flags", &["sif /bush flags 0xffffffff"]),
             (
                 "blocks beyond counting",
-                &["sif /bush/d0/f0 blocks 0xffffffff", "sif /bush/d0/f0 block_count 0xffffffffffff"],
+                &[
+                    "sif /bush/d0/f0 blocks 0xffffffff",
+                    "sif /bush/d0/f0 block_count 0xffffffffffff",
+                ],
             ),
         ];
-        for make in [EXT4[0], ext4("1K blocks"), ext4("ext3 with 1K blocks"), ext4("inline_data")] {
+        for make in [
+            EXT4[0],
+            ext4("1K blocks"),
+            ext4("ext3 with 1K blocks"),
+            ext4("inline_data"),
+        ] {
             in_namespace(|ground| {
                 let whole = whole(make, ground);
                 for (lie, requests) in lies {
@@ -192,14 +277,21 @@ fn made_to_do_harm() {
 /// The first block of a directory in an image.
 fn block_of(image: &Path, directory: &str, size: u64) -> u64 {
     let blocks = debugfs(image, &format!("blocks {directory}"));
-    blocks.split_whitespace().next().unwrap().parse::<u64>().unwrap() * size
+    blocks
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        * size
 }
 
 /// Names that no kernel would write, in a directory without a checksum.
 #[test]
 fn crooked_names() {
     if require(&DISK) {
-        // Where in the directory's block, and what: `struct ext4_dir_entry_2` is inode, rec_len, name_len, file_type, name.
+        // Where in the directory's block, and what: `struct ext4_dir_entry_2` is inode, rec_len,
+        // name_len, file_type, name.
         let crooked: [(&str, u64, &[u8]); 12] = [
             ("a length of nothing", 4 + 24, &[0, 0]),
             ("a length that leads out", 4 + 24, &[0xff, 0xff]),
@@ -218,12 +310,21 @@ fn crooked_names() {
             let make = ext4(name);
             in_namespace(|ground| {
                 let whole = whole(make, ground);
-                let size = if name.contains("1K") { 1024 } else { block_size(&whole) };
+                let size = if name.contains("1K") {
+                    1024
+                } else {
+                    block_size(&whole)
+                };
                 for (what, offset, bytes) in crooked {
                     after(make, &whole, &format!("{name} with {what}"), |copy| {
                         for directory in ["/bush/d1", "/a", "/bush"] {
                             let at = block_of(copy, directory, size);
-                            OpenOptions::new().write(true).open(copy).unwrap().write_at(bytes, at + offset).unwrap();
+                            OpenOptions::new()
+                                .write(true)
+                                .open(copy)
+                                .unwrap()
+                                .write_at(bytes, at + offset)
+                                .unwrap();
                         }
                     });
                 }
@@ -234,12 +335,15 @@ fn crooked_names() {
 
 fn block_size(image: &Path) -> u64 {
     let mut field = [0; 4];
-    File::open(image).unwrap().read_exact_at(&mut field, 1024 + 24).unwrap();
+    File::open(image)
+        .unwrap()
+        .read_exact_at(&mut field, 1024 + 24)
+        .unwrap();
     1024 << u32::from_le_bytes(field)
 }
 
-/// The superblock and the group descriptors are changed on the device of a file system that is mounted: the kernel has its
-/// own copy, an engine that reads the device has not.
+/// The superblock and the group descriptors are changed on the device of a file system that is
+/// mounted: the kernel has its own copy, an engine that reads the device has not.
 #[test]
 fn a_superblock_that_lies_after_it_was_mounted() {
     if require(&DISK) {
@@ -268,22 +372,40 @@ fn a_superblock_that_lies_after_it_was_mounted() {
             in_namespace(|ground| {
                 let (whole, at) = (whole(make, ground), dir(ground.join("at")));
                 let device: Loop = attach(&whole);
-                rustix::mount::mount(&device.0, &at, make.fstype, MountFlags::RDONLY, None).unwrap();
-                let raw = OpenOptions::new().read(true).write(true).open(&device.0).unwrap();
+                rustix::mount::mount(&device.0, &at, make.fstype, MountFlags::RDONLY, None)
+                    .unwrap();
+                let raw = OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .open(&device.0)
+                    .unwrap();
                 let mut dice = Dice::new(7);
                 for (field, offset, length) in fields {
                     for value in [0, 1, 0xff, u64::from(u32::MAX), dice.roll(), 0x8000_0000] {
                         lie(&raw, 1024 + offset, &value.to_le_bytes()[..length], || {
-                            ends_well(&at, "ext4", &format!("{} with {field} {value:#x}", make.name));
+                            ends_well(
+                                &at,
+                                "ext4",
+                                &format!("{} with {field} {value:#x}", make.name),
+                            );
                         });
                     }
                 }
                 let descriptors = block_size(&whole).max(2048);
                 for _ in 0..40 {
                     let bytes = dice.roll().to_le_bytes();
-                    lie(&raw, descriptors + 4 * dice.below(32) as u64, &bytes[..4], || {
-                        ends_well(&at, "ext4", &format!("{} with other descriptors", make.name));
-                    });
+                    lie(
+                        &raw,
+                        descriptors + 4 * dice.below(32) as u64,
+                        &bytes[..4],
+                        || {
+                            ends_well(
+                                &at,
+                                "ext4",
+                                &format!("{} with other descriptors", make.name),
+                            );
+                        },
+                    );
                 }
                 unmount(&at);
             });
@@ -300,15 +422,26 @@ fn lie(file: &File, at: u64, bytes: &[u8], look: impl FnOnce()) {
     file.write_all_at(&truth, at).unwrap();
 }
 
-/// Where the leaves of the tree of a btrfs lie in its image, in their order; there is only one copy of each.
+/// Where the leaves of the tree of a btrfs lie in its image, in their order; there is only one copy
+/// of each.
 fn leaves(image: &Path) -> Vec<usize> {
     const PLACE: usize = 48; // `struct btrfs_header` is csum[32], fsid[16], bytenr, flags, chunk_tree_uuid[16], generation, ...
     const GENERATION: usize = 80;
     const SECTOR: usize = 4096;
     const SUPERBLOCK: usize = 64 << 10;
-    let tree = tool(Command::new("btrfs").args(["inspect-internal", "dump-tree", "-t", "5"]).arg(image));
+    let tree = tool(
+        Command::new("btrfs")
+            .args(["inspect-internal", "dump-tree", "-t", "5"])
+            .arg(image),
+    );
     let tree = String::from_utf8_lossy(&tree);
-    let places = tree.lines().filter_map(|line| line.strip_prefix("leaf ")?.split(' ').next()?.parse::<u64>().ok());
+    let places = tree.lines().filter_map(|line| {
+        line.strip_prefix("leaf ")?
+            .split(' ')
+            .next()?
+            .parse::<u64>()
+            .ok()
+    });
     let bytes = fs::read(image).unwrap();
     let number = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap());
     let headers: Vec<usize> = (SUPERBLOCK + SECTOR..bytes.len())
@@ -327,30 +460,68 @@ fn leaves(image: &Path) -> Vec<usize> {
 fn leaves_of_btrfs_that_cannot_be_read() {
     if require(&[Need::Root, Need::Loop, Need::Program("btrfs")]) {
         in_namespace(|ground| {
-            let make = Make { mkfs: "-m single", ..BTRFS[0] };
+            let make = Make {
+                mkfs: "-m single",
+                ..BTRFS[0]
+            };
             let (whole, at) = (ground.join("whole"), dir(ground.join("at")));
             image(make, 200, &whole);
             assert!(mount_image(make, &whole, &at, MountFlags::NOATIME));
             bush(&dir(at.join("bush")), 60, 60);
-            let all = told(&objects(&walk(&at, "stat", &["--format", "ndjson"]).exits(0)));
+            let all = told(&objects(
+                &walk(&at, "stat", &["--format", "ndjson"]).exits(0),
+            ));
             unmount_whole(&at);
             let leaves = leaves(&whole);
             let end = leaves.len();
             assert!(end > 20, "{leaves:?}");
-            for broken in [end / 2..end / 2 + 1, end / 3..end / 3 + 1, end / 4..end / 4 + 3, end / 8..end / 8 + 9] {
+            for broken in [
+                end / 2..end / 2 + 1,
+                end / 3..end / 3 + 1,
+                end / 4..end / 4 + 3,
+                end / 8..end / 8 + 9,
+            ] {
                 let (copy, what) = (ground.join("copy"), format!("leaves {broken:?} of {end}"));
-                tool(Command::new("cp").arg("--sparse=always").arg(&whole).arg(&copy));
+                tool(
+                    Command::new("cp")
+                        .arg("--sparse=always")
+                        .arg(&whole)
+                        .arg(&copy),
+                );
                 let file = OpenOptions::new().write(true).open(&copy).unwrap();
-                leaves[broken.clone()].iter().for_each(|&leaf| file.write_all_at(&[0xff; 32], leaf as u64).unwrap());
-                assert!(mount_image(make, &copy, &at, MountFlags::NOATIME | MountFlags::RDONLY), "{what}");
-                let lines = |engine| told(&objects(&walk(&at, engine, &["--format", "ndjson"]).exits(1)));
+                leaves[broken.clone()]
+                    .iter()
+                    .for_each(|&leaf| file.write_all_at(&[0xff; 32], leaf as u64).unwrap());
+                assert!(
+                    mount_image(make, &copy, &at, MountFlags::NOATIME | MountFlags::RDONLY),
+                    "{what}"
+                );
+                let lines = |engine| {
+                    told(&objects(
+                        &walk(&at, engine, &["--format", "ndjson"]).exits(1),
+                    ))
+                };
                 let (plain, special) = (lines("stat"), lines("btrfs"));
                 let is_known = |path: &Vec<u8>| all.contains_key(path);
-                assert!(plain.keys().all(is_known) && special.keys().all(is_known), "{what}: something is made up");
-                let missing: Vec<_> = plain.keys().filter(|path| !special.contains_key(*path)).collect();
-                let show = missing.iter().take(5).map(|path| path.escape_ascii().to_string()).collect::<Vec<_>>();
+                assert!(
+                    plain.keys().all(is_known) && special.keys().all(is_known),
+                    "{what}: something is made up"
+                );
+                let missing: Vec<_> = plain
+                    .keys()
+                    .filter(|path| !special.contains_key(*path))
+                    .collect();
+                let show = missing
+                    .iter()
+                    .take(5)
+                    .map(|path| path.escape_ascii().to_string())
+                    .collect::<Vec<_>>();
                 // An inode may be at the end of a leaf, and its name at the beginning of the next.
-                assert!(missing.len() <= broken.len(), "{what}: {} entries are missing: {show:?}", missing.len());
+                assert!(
+                    missing.len() <= broken.len(),
+                    "{what}: {} entries are missing: {show:?}",
+                    missing.len()
+                );
                 let value = ends_well(&at, "btrfs", &what).unwrap();
                 let calls: u64 = calls(&value["gates"]).values().sum();
                 assert!(calls < 1000, "{what}: {calls} calls");

@@ -19,7 +19,8 @@ pub(crate) fn still(at: &Path) -> &Path {
     at
 }
 
-/// Grows a tree on each make of file system, and holds every engine to it, from the top and from within.
+/// Grows a tree on each make of file system, and holds every engine to it, from the top and from
+/// within.
 fn on_each(makes: &[Make], seed: u64) {
     for (make, seed) in makes.iter().zip(seed..) {
         in_namespace(|ground| {
@@ -71,7 +72,11 @@ fn the_reference_sees_what_find_sees() {
             });
             let expected: BTreeSet<_> = expected.collect();
             let differ: Vec<_> = expected.symmetric_difference(&found).take(6).collect();
-            assert!(differ.is_empty() && expected.len() > 1500, "{} {differ:#?}", expected.len());
+            assert!(
+                differ.is_empty() && expected.len() > 1500,
+                "{} {differ:#?}",
+                expected.len()
+            );
         });
     }
 }
@@ -118,9 +123,23 @@ fn btrfs_with_subvolumes_and_snapshots() {
             let inner = subvolume(&dir(outer.join("between")).join("inner"), None);
             grow(&inner, 3, 100);
             subvolume(&at.join("snapshot"), Some(&outer));
-            subvolume(&at.join("tree/snapshot of a snapshot"), Some(&at.join("snapshot")));
-            for top in [&at, &at.join("tree"), &outer, &outer.join("between"), &inner, &at.join("snapshot")] {
-                every_engine_is_right(top, engines("btrfs"), &format!("btrfs with subvolumes, {}", top.display()));
+            subvolume(
+                &at.join("tree/snapshot of a snapshot"),
+                Some(&at.join("snapshot")),
+            );
+            for top in [
+                &at,
+                &at.join("tree"),
+                &outer,
+                &outer.join("between"),
+                &inner,
+                &at.join("snapshot"),
+            ] {
+                every_engine_is_right(
+                    top,
+                    engines("btrfs"),
+                    &format!("btrfs with subvolumes, {}", top.display()),
+                );
             }
         });
     }
@@ -147,7 +166,11 @@ fn tmpfs_and_overlay() {
 #[test]
 fn ext4_with_encrypted_directories() {
     if require(&DISK) {
-        let make = Make { name: "encrypt", mkfs: "-O encrypt", ..EXT4[0] };
+        let make = Make {
+            name: "encrypt",
+            mkfs: "-O encrypt",
+            ..EXT4[0]
+        };
         in_namespace(|ground| {
             let at = ground.join("disk");
             assert!(mounted(make, &at));
@@ -160,8 +183,15 @@ fn ext4_with_encrypted_directories() {
             settle(&at);
             let names: Vec<_> = census(&secret).into_keys().collect();
             lock(&at, &key);
-            assert!(names.len() > 500 && census(&secret).into_keys().ne(names), "the names are still to be seen");
-            every_engine_is_right(&at, engines("ext4"), "ext4 with encrypted directories, locked");
+            assert!(
+                names.len() > 500 && census(&secret).into_keys().ne(names),
+                "the names are still to be seen"
+            );
+            every_engine_is_right(
+                &at,
+                engines("ext4"),
+                "ext4 with encrypted directories, locked",
+            );
             every_engine_is_right(&secret, engines("ext4"), "an encrypted directory, locked");
         });
     }

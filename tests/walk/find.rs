@@ -21,7 +21,10 @@ type Lines = Vec<(Vec<u8>, String)>;
 /// What find prints, in `at`.
 fn by_find(at: &Path, given: &[&str], more: &[&str]) -> Lines {
     let mut find = Command::new("find");
-    find.args(given).args(more).args(["-printf", r"%p\0%y %i %m %n %U %G %s %b %T@\0"]).current_dir(at);
+    find.args(given)
+        .args(more)
+        .args(["-printf", r"%p\0%y %i %m %n %U %G %s %b %T@\0"])
+        .current_dir(at);
     let printed = tool(&mut find);
     let mut fields = printed.split(|&b| b == 0);
     let mut lines = Lines::new();
@@ -45,14 +48,21 @@ fn by_engine(at: &Path, engine: &str, given: &[&str], more: &[&str]) -> Lines {
         };
         let mode = u32::from_str_radix(&e.mode, 8).unwrap();
         let (ino, nlink, uid, gid) = (e.ino, e.nlink, e.uid, e.gid);
-        (path, format!("{letter} {ino} {mode:o} {nlink} {uid} {gid} {} {} {}0", e.size, e.blocks, e.mtime))
+        (
+            path,
+            format!(
+                "{letter} {ino} {mode:o} {nlink} {uid} {gid} {} {} {}0",
+                e.size, e.blocks, e.mtime
+            ),
+        )
     };
     let mut lines: Lines = objects(&ran).iter().map(line).collect();
     lines.sort();
     lines
 }
 
-/// A directory with a bit of everything: odd names, links, a chain of directories, other mounts, a symlink to it.
+/// A directory with a bit of everything: odd names, links, a chain of directories, other mounts, a
+/// symlink to it.
 fn scenery(at: &Path) {
     let here = dir(at.join("here"));
     for odd in odd_names() {
@@ -64,7 +74,10 @@ fn scenery(at: &Path) {
     symlink("sub", here.join("link")).unwrap();
     symlink("nowhere", here.join("sub/a/link")).unwrap();
     file(still(&dir(here.join("sub/a/mounted"))).join("within/it"), 1);
-    file(still(&dir(here.join("sub/a/mounted/within/again"))).join("file"), 1);
+    file(
+        still(&dir(here.join("sub/a/mounted/within/again"))).join("file"),
+        1,
+    );
 }
 
 #[test]
@@ -108,12 +121,20 @@ fn every_engine_prints_what_find_prints() {
                 (&["-x", "--max-depth", "4"], &["-xdev", "-maxdepth", "4"]),
             ];
             let each_kind = plain.iter().map(|given| (*given, (&[][..], &[][..])));
-            let cases = each_kind.chain(fewer.iter().flat_map(|more| [(plain[0], *more), (plain[8], *more)]));
+            let cases = each_kind.chain(
+                fewer
+                    .iter()
+                    .flat_map(|more| [(plain[0], *more), (plain[8], *more)]),
+            );
             for (given, (ours, finds)) in cases {
                 let expected = by_find(&here, given, finds);
-                for engine in engines(make.map_or("tmpfs", |make| make.fstype)).iter().chain([&"auto"]) {
+                for engine in engines(make.map_or("tmpfs", |make| make.fstype))
+                    .iter()
+                    .chain([&"auto"])
+                {
                     // Its own engine walks no other file system that DIR may be on.
-                    if given.iter().any(|dir| dir.contains("mounted")) && !["stat", "threads", "auto"].contains(engine)
+                    if given.iter().any(|dir| dir.contains("mounted"))
+                        && !["stat", "threads", "auto"].contains(engine)
                     {
                         continue;
                     }
@@ -121,17 +142,27 @@ fn every_engine_prints_what_find_prints() {
                     let differ = || {
                         let missing = expected.iter().filter(|line| !found.contains(line)).take(3);
                         let more = found.iter().filter(|line| !expected.contains(line)).take(3);
-                        let show = |(path, line): &(Vec<u8>, String)| format!("{} {line}", path.escape_ascii());
-                        (missing.map(show).collect::<Vec<_>>(), more.map(show).collect::<Vec<_>>())
+                        let show = |(path, line): &(Vec<u8>, String)| {
+                            format!("{} {line}", path.escape_ascii())
+                        };
+                        (
+                            missing.map(show).collect::<Vec<_>>(),
+                            more.map(show).collect::<Vec<_>>(),
+                        )
                     };
-                    assert!(found == expected, "{engine} {given:?} {ours:?}: {:#?}", differ());
+                    assert!(
+                        found == expected,
+                        "{engine} {given:?} {ours:?}: {:#?}",
+                        differ()
+                    );
                 }
             }
         });
     }
 }
 
-/// Names as long as they may be, one in the other, five thousand of them: more than a megabyte of a path.
+/// Names as long as they may be, one in the other, five thousand of them: more than a megabyte of a
+/// path.
 #[test]
 fn five_thousand_long_names_deep() {
     if !require(&[Need::Root, Need::Loop]) {
@@ -147,10 +178,19 @@ fn five_thousand_long_names_deep() {
             }
             let long = "n".repeat(255);
             let last = deep(&at, &long, DEPTH);
-            rustix::fs::mkdirat(&last, OsStr::from_bytes(b"the end"), rustix::fs::Mode::from(0o755)).unwrap();
+            rustix::fs::mkdirat(
+                &last,
+                OsStr::from_bytes(b"the end"),
+                rustix::fs::Mode::from(0o755),
+            )
+            .unwrap();
             let mut digests = Vec::new();
             for engine in engines(make.map_or("tmpfs", |make| make.fstype)) {
-                let value = run(&mut fathom(args!["walk", &at, "--engine", engine, "--json"])).exits(0).json();
+                let value = run(&mut fathom(args![
+                    "walk", &at, "--engine", engine, "--json"
+                ]))
+                .exits(0)
+                .json();
                 assert_eq!(value["result"]["max_depth"], DEPTH + 1, "{engine}: {value}");
                 digests.push(value["result"]["digest"].clone());
             }

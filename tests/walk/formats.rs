@@ -32,7 +32,10 @@ fn find(top: &Path, how: &str) -> BTreeSet<Vec<u8>> {
 
 fn split(bytes: &[u8], end: u8) -> BTreeSet<Vec<u8>> {
     assert_eq!(bytes.last(), Some(&end));
-    bytes[..bytes.len() - 1].split(|&b| b == end).map(<[u8]>::to_vec).collect()
+    bytes[..bytes.len() - 1]
+        .split(|&b| b == end)
+        .map(<[u8]>::to_vec)
+        .collect()
 }
 
 #[test]
@@ -42,10 +45,20 @@ fn paths_are_those_of_find() {
             let top = odd(ground);
             for engine in ["stat", "threads"] {
                 let ran = walk(&top, engine, &["--format", "paths0"]).exits(0);
-                assert!(ran.stdout.starts_with(&[top.as_os_str().as_bytes(), b"\0"].concat()), "{ran}");
-                assert!(split(&ran.stdout, 0) == find(&top, "-print0"), "{engine} --format paths0");
+                assert!(
+                    ran.stdout
+                        .starts_with(&[top.as_os_str().as_bytes(), b"\0"].concat()),
+                    "{ran}"
+                );
+                assert!(
+                    split(&ran.stdout, 0) == find(&top, "-print0"),
+                    "{engine} --format paths0"
+                );
                 let ran = walk(&top, engine, &["--format", "paths"]).exits(0);
-                assert!(split(&ran.stdout, b'\n') == find(&top, "-print"), "{engine} --format paths");
+                assert!(
+                    split(&ran.stdout, b'\n') == find(&top, "-print"),
+                    "{engine} --format paths"
+                );
             }
         });
     }
@@ -71,7 +84,10 @@ fn records(text: &[u8]) -> Vec<Vec<Vec<u8>>> {
             _ => field.push(byte),
         }
     }
-    assert!(!quoted && field.is_empty() && record.is_empty(), "the last line has no end");
+    assert!(
+        !quoted && field.is_empty() && record.is_empty(),
+        "the last line has no end"
+    );
     all
 }
 
@@ -84,14 +100,26 @@ fn csv_says_what_ndjson_says() {
             same(&told(&lines), &census(&top), "ndjson");
             let ran = walk(&top, "stat", &["--format", "csv"]).exits(0);
             let mut rows = records(&ran.stdout).into_iter();
-            let head: Vec<String> =
-                rows.next().unwrap().into_iter().map(|field| String::from_utf8(field).unwrap()).collect();
-            let expected: BTreeSet<&str> =
-                lines.iter().flat_map(|line| line.as_object().unwrap().keys().map(String::as_str)).collect();
-            assert_eq!(head.iter().map(String::as_str).collect::<BTreeSet<_>>(), expected);
+            let head: Vec<String> = rows
+                .next()
+                .unwrap()
+                .into_iter()
+                .map(|field| String::from_utf8(field).unwrap())
+                .collect();
+            let expected: BTreeSet<&str> = lines
+                .iter()
+                .flat_map(|line| line.as_object().unwrap().keys().map(String::as_str))
+                .collect();
+            assert_eq!(
+                head.iter().map(String::as_str).collect::<BTreeSet<_>>(),
+                expected
+            );
             let by_ino = |ino: &str| {
                 let ino: u64 = ino.parse().unwrap();
-                lines.iter().filter(|line| line["ino"] == ino).collect::<Vec<_>>()
+                lines
+                    .iter()
+                    .filter(|line| line["ino"] == ino)
+                    .collect::<Vec<_>>()
             };
             let mut count = 0;
             for row in rows {
@@ -100,18 +128,25 @@ fn csv_says_what_ndjson_says() {
                 let row: BTreeMap<&str, String> = head
                     .iter()
                     .map(String::as_str)
-                    .zip(row.iter().map(|field| String::from_utf8_lossy(field).into_owned()))
+                    .zip(
+                        row.iter()
+                            .map(|field| String::from_utf8_lossy(field).into_owned()),
+                    )
                     .collect();
                 let matching = by_ino(&row["ino"]).into_iter().any(|line| {
                     row.iter().all(|(field, text)| match &line[*field] {
                         Value::Null => text.is_empty(),
                         Value::String(value) => value == text,
                         Value::Array(values) => {
-                            let words: BTreeSet<&str> =
-                                text.split([' ', ',', '|', ';']).filter(|word| !word.is_empty()).collect();
+                            let words: BTreeSet<&str> = text
+                                .split([' ', ',', '|', ';'])
+                                .filter(|word| !word.is_empty())
+                                .collect();
                             words == values.iter().map(|value| value.as_str().unwrap()).collect()
                         }
-                        other => serde_json::from_str::<Value>(text).is_ok_and(|value| value == *other),
+                        other => {
+                            serde_json::from_str::<Value>(text).is_ok_and(|value| value == *other)
+                        }
                     })
                 });
                 assert!(matching, "{row:?}\n{:#?}", by_ino(&row["ino"]));
@@ -138,13 +173,23 @@ fn du_says_what_du_says() {
         in_namespace(|ground| {
             let plain = still(&ground.join("plain")).to_owned();
             for n in 0..40 {
-                file(plain.join(format!("d{}/d{}/file {n}", n % 3, n % 7)), n * 3000);
+                file(
+                    plain.join(format!("d{}/d{}/file {n}", n % 3, n % 7)),
+                    n * 3000,
+                );
             }
-            for (engine, top) in [("stat", &plain), ("threads", &plain), ("stat", &odd(ground))] {
-                let value = walk(top, engine, &["--format", "du", "--json"]).exits(0).json();
+            for (engine, top) in [
+                ("stat", &plain),
+                ("threads", &plain),
+                ("stat", &odd(ground)),
+            ] {
+                let value = walk(top, engine, &["--format", "du", "--json"])
+                    .exits(0)
+                    .json();
                 let mut sums = BTreeMap::new();
                 for line in value["result"]["du"].as_array().unwrap() {
-                    let again = sums.insert(path(line, "path"), line["allocated"].as_u64().unwrap());
+                    let again =
+                        sums.insert(path(line, "path"), line["allocated"].as_u64().unwrap());
                     assert_eq!(again, None, "{line}");
                 }
                 let expected = du(top);
@@ -155,12 +200,26 @@ fn du_says_what_du_says() {
                 assert_eq!(sums[top], expected[top], "{engine}");
                 assert!(sums.keys().eq(expected.keys()), "{engine}");
                 let mut once = BTreeSet::new();
-                let files = census(top).into_values().filter(|entry| ["file", "symlink"].contains(&&*entry.kind));
-                let apparent: u64 = files.filter(|entry| once.insert(entry.ino)).map(|entry| entry.size).sum();
+                let files = census(top)
+                    .into_values()
+                    .filter(|entry| ["file", "symlink"].contains(&&*entry.kind));
+                let apparent: u64 = files
+                    .filter(|entry| once.insert(entry.ino))
+                    .map(|entry| entry.size)
+                    .sum();
                 let root = value["result"]["du"].as_array().unwrap().last().unwrap();
-                assert_eq!((path(root, "path"), root["apparent"].as_u64()), (top.clone(), Some(apparent)), "{engine}");
+                assert_eq!(
+                    (path(root, "path"), root["apparent"].as_u64()),
+                    (top.clone(), Some(apparent)),
+                    "{engine}"
+                );
                 let text = walk(top, engine, &["--format", "du"]).exits(0);
-                let last = format!("{}\t{}\t{}", sums[top].div_ceil(1024), apparent.div_ceil(1024), top.display());
+                let last = format!(
+                    "{}\t{}\t{}",
+                    sums[top].div_ceil(1024),
+                    apparent.div_ceil(1024),
+                    top.display()
+                );
                 assert_eq!(text.lines().last().unwrap(), &last);
             }
         });
@@ -174,10 +233,16 @@ fn nothing_raw_reaches_a_terminal_and_nothing_is_mangled_elsewhere() {
             let top = still(&ground.join("top")).to_owned();
             let red = top.join(name(b"\x1b[31mred\xff"));
             file(red.join("big"), 100_000);
-            for more in [&["--format", "summary", "--top", "3"][..], &["--format", "du", "--top", "3"], &["--explain"]]
-            {
+            for more in [
+                &["--format", "summary", "--top", "3"][..],
+                &["--format", "du", "--top", "3"],
+                &["--explain"],
+            ] {
                 let ran = walk(&red, "stat", more).exits(0);
-                assert!(!ran.stdout.contains(&0x1b) && !ran.stderr.contains('\x1b'), "{more:?}: {ran}");
+                assert!(
+                    !ran.stdout.contains(&0x1b) && !ran.stderr.contains('\x1b'),
+                    "{more:?}: {ran}"
+                );
             }
             let lines = objects(&walk(&red, "stat", &["--format", "ndjson"]).exits(0));
             assert_eq!(path(&lines[0], "path"), red);
@@ -197,8 +262,15 @@ fn the_largest_come_on_top() {
                 let value = summary(&top, engine, &["--top", "5"]);
                 let largest = value["result"]["top"].as_array().unwrap();
                 assert_eq!(largest.len(), 5, "{value}");
-                let sizes: Vec<u64> = largest.iter().map(|file| file["bytes"].as_u64().unwrap()).collect();
-                assert_eq!(sizes, [300_000, 290_000, 280_000, 270_000, 260_000], "{value}");
+                let sizes: Vec<u64> = largest
+                    .iter()
+                    .map(|file| file["bytes"].as_u64().unwrap())
+                    .collect();
+                assert_eq!(
+                    sizes,
+                    [300_000, 290_000, 280_000, 270_000, 260_000],
+                    "{value}"
+                );
                 assert_eq!(path(&largest[0], "path"), top.join("d0/file 30"));
             }
             assert_eq!(summary(&top, "stat", &[])["result"]["top"], Value::Null);
@@ -216,7 +288,10 @@ fn the_summary_tells_the_figures() {
             let text = String::from_utf8(walk(&top, "stat", &[]).exits(0).stdout).unwrap();
             let bare = text.replace([',', '_', '\u{202f}'], "");
             for field in ["entries", "directories"] {
-                assert!(bare.contains(&result[field].to_string()), "no {field} in\n{text}");
+                assert!(
+                    bare.contains(&result[field].to_string()),
+                    "no {field} in\n{text}"
+                );
             }
         });
     }
@@ -230,13 +305,32 @@ fn profile_goes_with_every_format() {
             grow(&dir(top.join("tree")), 1, 20);
             for format in ["summary", "du", "paths", "paths0", "ndjson", "csv"] {
                 let plain = walk(&top, "stat", &["--format", format]).exits(0);
-                let ran =
-                    run(&mut fathom(args!["walk", &top, "--engine", "stat", "--format", format, "--profile"])).exits(0);
-                assert!(ran.stderr.contains("%Time") && ran.stderr.contains("statx"), "{format}: {ran}");
-                assert!(format == "summary" || ran.stdout == plain.stdout, "{format}: {ran}");
+                let ran = run(&mut fathom(args![
+                    "walk",
+                    &top,
+                    "--engine",
+                    "stat",
+                    "--format",
+                    format,
+                    "--profile"
+                ]))
+                .exits(0);
+                assert!(
+                    ran.stderr.contains("%Time") && ran.stderr.contains("statx"),
+                    "{format}: {ran}"
+                );
+                assert!(
+                    format == "summary" || ran.stdout == plain.stdout,
+                    "{format}: {ran}"
+                );
             }
             let lines = objects(&walk(&top, "threads", &["--format", "ndjson"]).exits(0));
-            assert!(lines.iter().map(entry).all(|(_, entry)| entry.btime.is_some()));
+            assert!(
+                lines
+                    .iter()
+                    .map(entry)
+                    .all(|(_, entry)| entry.btime.is_some())
+            );
         });
     }
 }

@@ -24,15 +24,22 @@ fn the_tree_of_a_server() {
     if require(&FAR) {
         in_namespace(|ground| {
             let at = ground.join("far");
-            let _server = serve_far(Far { directories: 30, files: 150, ..Far::default() }, &at);
+            let _server = serve_far(
+                Far {
+                    directories: 30,
+                    files: 150,
+                    ..Far::default()
+                },
+                &at,
+            );
             every_engine_is_right(&at, &["stat", "threads"], "FUSE");
             assert_eq!(census(&at).len(), 1 + 30 + 30 * 150);
         });
     }
 }
 
-/// What a millisecond for each request costs depends on how many are under way. The server counts them: of that nothing
-/// depends on how busy this machine is.
+/// What a millisecond for each request costs depends on how many are under way. The server counts
+/// them: of that nothing depends on how busy this machine is.
 #[test]
 fn threads_keep_many_requests_under_way() {
     if require(&FAR) {
@@ -40,16 +47,34 @@ fn threads_keep_many_requests_under_way() {
             let loads = ["stat", "threads"].map(|engine| {
                 let at = ground.join(engine);
                 let latency = Duration::from_millis(1);
-                let server = serve_far(Far { directories: 100, files: 20, latency, ..Far::default() }, &at);
+                let server = serve_far(
+                    Far {
+                        directories: 100,
+                        files: 20,
+                        latency,
+                        ..Far::default()
+                    },
+                    &at,
+                );
                 walk(&at, engine, &["--json"]).exits(0).json();
                 let load = &server.load;
-                (load.most.load(Ordering::Relaxed), load.mean(), load.requests.load(Ordering::Relaxed))
+                (
+                    load.most.load(Ordering::Relaxed),
+                    load.mean(),
+                    load.requests.load(Ordering::Relaxed),
+                )
             });
-            let [(most, mean, requests), (most_of_threads, mean_of_threads, requests_of_threads)] = loads;
+            let [
+                (most, mean, requests),
+                (most_of_threads, mean_of_threads, requests_of_threads),
+            ] = loads;
             // That a directory is closed again is said without waiting for an answer.
             assert!(most <= 4 && requests > 2000, "stat: {loads:?}");
             assert!(most_of_threads >= 16, "{loads:?}");
-            assert!(mean_of_threads >= 8.0 * mean, "on the average, so many times as fast: {loads:?}");
+            assert!(
+                mean_of_threads >= 8.0 * mean,
+                "on the average, so many times as fast: {loads:?}"
+            );
             assert!(
                 requests_of_threads <= requests + requests / 10,
                 "and no more requests than a plain walk: {loads:?}"
@@ -58,14 +83,23 @@ fn threads_keep_many_requests_under_way() {
     }
 }
 
-/// One wide directory has nothing in it to go down into: its entries are to be asked for side by side all the same.
+/// One wide directory has nothing in it to go down into: its entries are to be asked for side by
+/// side all the same.
 #[test]
 fn threads_share_a_wide_directory() {
     if require(&FAR) {
         in_namespace(|ground| {
             let at = ground.join("far");
             let latency = Duration::from_millis(1);
-            let server = serve_far(Far { directories: 1, files: 3000, latency, ..Far::default() }, &at);
+            let server = serve_far(
+                Far {
+                    directories: 1,
+                    files: 3000,
+                    latency,
+                    ..Far::default()
+                },
+                &at,
+            );
             walk(&at, "threads", &["--json"]).exits(0).json();
             assert!(server.load.mean() >= 8.0, "{:?}", server.load);
         });
@@ -74,9 +108,14 @@ fn threads_share_a_wide_directory() {
 
 fn below(census: &Census, top: &Path, at: &str) -> Census {
     let out = top.join(at);
-    let inside =
-        |path: &[u8]| Path::new(OsStr::from_bytes(path)).starts_with(&out) && path != out.as_os_str().as_bytes();
-    census.iter().filter(|(path, _)| !inside(path)).map(|(path, entry)| (path.clone(), entry.clone())).collect()
+    let inside = |path: &[u8]| {
+        Path::new(OsStr::from_bytes(path)).starts_with(&out) && path != out.as_os_str().as_bytes()
+    };
+    census
+        .iter()
+        .filter(|(path, _)| !inside(path))
+        .map(|(path, entry)| (path.clone(), entry.clone()))
+        .collect()
 }
 
 #[test]
@@ -87,12 +126,21 @@ fn what_fails_is_named_and_the_rest_goes_on() {
             let far = Far {
                 directories: 12,
                 files: 20,
-                lost: vec![("d1/f2", libc::EIO), ("d3", libc::ESTALE), ("d5/f0", libc::ENOENT)],
+                lost: vec![
+                    ("d1/f2", libc::EIO),
+                    ("d3", libc::ESTALE),
+                    ("d5/f0", libc::ENOENT),
+                ],
                 unreadable: vec![("d7", libc::EIO), ("d9", libc::ESTALE)],
                 ..Far::default()
             };
             let _server = serve_far(far, &at);
-            let expected = [("d1/f2", "EIO"), ("d3", "ESTALE"), ("d7", "EIO"), ("d9", "ESTALE")];
+            let expected = [
+                ("d1/f2", "EIO"),
+                ("d3", "ESTALE"),
+                ("d7", "EIO"),
+                ("d9", "ESTALE"),
+            ];
             for engine in ["stat", "threads", "auto"] {
                 let lines = objects(&walk(&at, engine, &["--format", "ndjson"]).exits(1));
                 // Nothing of d3, d7 itself and d9 itself, and two files less elsewhere.
@@ -100,7 +148,11 @@ fn what_fails_is_named_and_the_rest_goes_on() {
                 let value = walk(&at, engine, &["--json"]).exits(1).json();
                 let mut named: Vec<(String, String)> = warnings(&value, &at);
                 named.sort();
-                assert_eq!(named, expected.map(|(at, errno)| (at.to_owned(), errno.to_owned())), "{engine}");
+                assert_eq!(
+                    named,
+                    expected.map(|(at, errno)| (at.to_owned(), errno.to_owned())),
+                    "{engine}"
+                );
                 assert_eq!(value["result"]["entries"], lines.len());
             }
         });
@@ -112,7 +164,10 @@ fn warnings(value: &Value, top: &Path) -> Vec<(String, String)> {
     let warnings = value["warnings"].as_array().unwrap();
     let named = warnings.iter().map(|warning| {
         let path = path(warning, "path");
-        (path.strip_prefix(top).unwrap().to_str().unwrap().to_owned(), warning["errno"].as_str().unwrap().to_owned())
+        (
+            path.strip_prefix(top).unwrap().to_str().unwrap().to_owned(),
+            warning["errno"].as_str().unwrap().to_owned(),
+        )
     });
     named.collect()
 }
@@ -129,7 +184,13 @@ fn a_server_that_dies_meanwhile_ends_only_its_own_part() {
                     let at = top.join("far");
                     let latency = Duration::from_micros(200);
                     let server = serve_far(
-                        Far { directories: 20, files: 40, latency, dies_after: Some(dies_after), ..Far::default() },
+                        Far {
+                            directories: 20,
+                            files: 40,
+                            latency,
+                            dies_after: Some(dies_after),
+                            ..Far::default()
+                        },
                         &at,
                     );
                     let lines = objects(&walk(&top, engine, &["--format", "ndjson"]).exits(1));
@@ -142,7 +203,11 @@ fn a_server_that_dies_meanwhile_ends_only_its_own_part() {
                     for entry in given.values_mut().chain(expected.values_mut()) {
                         entry.atime.clear();
                     }
-                    same(&given, &expected, &format!("{engine}, dead after {dies_after}"));
+                    same(
+                        &given,
+                        &expected,
+                        &format!("{engine}, dead after {dies_after}"),
+                    );
                     drop(server);
                     unmount(&at);
                 }
@@ -168,9 +233,16 @@ fn a_disk_that_goes_away() {
             }
             unmount_whole(&at);
             mount(rustix::mount::MountFlags::RDONLY);
-            std::fs::OpenOptions::new().write(true).open(&disk).unwrap().set_len(1 << 20).unwrap();
+            std::fs::OpenOptions::new()
+                .write(true)
+                .open(&disk)
+                .unwrap()
+                .set_len(1 << 20)
+                .unwrap();
             for engine in ["ext4", "stat", "threads"] {
-                let ran = run(&mut fathom(args!["walk", &at, "--engine", engine, "--json"]));
+                let ran = run(&mut fathom(args![
+                    "walk", &at, "--engine", engine, "--json"
+                ]));
                 let code = ran.code();
                 assert!([1, 2].contains(&code), "{ran}");
                 if code == 1 {

@@ -1,4 +1,5 @@
-//! What it means that an engine is right: entry by entry what the reference sees, one digest, totals that add up.
+//! What it means that an engine is right: entry by entry what the reference sees, one digest,
+//! totals that add up.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -63,11 +64,28 @@ const FIELDS: [&str; 20] = [
 
 /// An entry from its line.
 pub(crate) fn entry(line: &Value) -> (Vec<u8>, Entry) {
-    let fields: BTreeSet<&str> = line.as_object().unwrap().keys().map(String::as_str).collect();
-    let expected = FIELDS.into_iter().filter(|field| *field != "path_b64" || line.get("path_b64").is_some()).collect();
+    let fields: BTreeSet<&str> = line
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let expected = FIELDS
+        .into_iter()
+        .filter(|field| *field != "path_b64" || line.get("path_b64").is_some())
+        .collect();
     assert_eq!(fields, expected, "{line}");
-    let number = |field: &str| line[field].as_u64().unwrap_or_else(|| panic!("{field} in {line}"));
-    let text = |field: &str| line[field].as_str().unwrap_or_else(|| panic!("{field} in {line}")).to_owned();
+    let number = |field: &str| {
+        line[field]
+            .as_u64()
+            .unwrap_or_else(|| panic!("{field} in {line}"))
+    };
+    let text = |field: &str| {
+        line[field]
+            .as_str()
+            .unwrap_or_else(|| panic!("{field} in {line}"))
+            .to_owned()
+    };
     let either = |field: &str| (!line[field].is_null()).then(|| text(field));
     let attributes = line["attributes"].as_array().unwrap();
     let entry = Entry {
@@ -86,7 +104,10 @@ pub(crate) fn entry(line: &Value) -> (Vec<u8>, Entry) {
         mtime: text("mtime"),
         ctime: text("ctime"),
         btime: either("btime"),
-        attributes: attributes.iter().map(|name| name.as_str().unwrap().to_owned()).collect(),
+        attributes: attributes
+            .iter()
+            .map(|name| name.as_str().unwrap().to_owned())
+            .collect(),
     };
     (exact(line, "path"), entry)
 }
@@ -94,7 +115,11 @@ pub(crate) fn entry(line: &Value) -> (Vec<u8>, Entry) {
 /// The objects on the lines of a run, one for each entry.
 pub(crate) fn objects(ran: &Ran) -> Vec<Value> {
     let lines = ran.stdout.split_inclusive(|&b| b == b'\n');
-    lines.map(|line| serde_json::from_slice(line).unwrap_or_else(|e| panic!("{e}: {}", line.escape_ascii()))).collect()
+    lines
+        .map(|line| {
+            serde_json::from_slice(line).unwrap_or_else(|e| panic!("{e}: {}", line.escape_ascii()))
+        })
+        .collect()
 }
 
 /// What an engine says of every entry, each of which it must give once.
@@ -114,20 +139,36 @@ pub(crate) fn same(given: &Census, expected: &Census, what: &str) {
     if given == expected {
         return;
     }
-    let show = |path: &[u8]| path.escape_ascii().to_string().chars().take(300).collect::<String>();
+    let show = |path: &[u8]| {
+        path.escape_ascii()
+            .to_string()
+            .chars()
+            .take(300)
+            .collect::<String>()
+    };
     let mut faults = Vec::new();
     for (path, entry) in expected {
         match given.get(path) {
             None => faults.push(format!("missing: {} {entry:?}", show(path))),
-            Some(told) if told != entry => faults.push(format!("{}:\n   is {entry:?}\n told {told:?}", show(path))),
+            Some(told) if told != entry => {
+                faults.push(format!("{}:\n   is {entry:?}\n told {told:?}", show(path)))
+            }
             Some(_) => {}
         }
     }
     faults.extend(
-        given.keys().filter(|path| !expected.contains_key(*path)).map(|path| format!("made up: {}", show(path))),
+        given
+            .keys()
+            .filter(|path| !expected.contains_key(*path))
+            .map(|path| format!("made up: {}", show(path))),
     );
     let first: Vec<_> = faults.iter().take(6).cloned().collect();
-    panic!("{what}: {} faults in {} entries\n{}", faults.len(), expected.len(), first.join("\n"));
+    panic!(
+        "{what}: {} faults in {} entries\n{}",
+        faults.len(),
+        expected.len(),
+        first.join("\n")
+    );
 }
 
 /// Holds the totals of a run to the entries.
@@ -141,16 +182,25 @@ pub(crate) fn totals(result: &Value, top: &Path, expected: &Census, what: &str) 
         ("files", kind("file")),
         ("directories", kind("directory")),
         ("symlinks", kind("symlink")),
-        ("other", entries - kind("file") - kind("directory") - kind("symlink")),
+        (
+            "other",
+            entries - kind("file") - kind("directory") - kind("symlink"),
+        ),
         ("bytes", expected.values().map(|entry| entry.size).sum()),
         ("blocks", expected.values().map(|entry| entry.blocks).sum()),
-        ("max_depth", expected.keys().map(|path| depth(root, path)).max().unwrap()),
+        (
+            "max_depth",
+            expected.keys().map(|path| depth(root, path)).max().unwrap(),
+        ),
     ];
     for (field, figure) in figures {
         assert_eq!(result[field], figure, "{what}: {field}");
     }
     let digest = result["digest"].as_str().unwrap();
-    assert!(digest.len() == 32 && digest.bytes().all(|b| b"0123456789abcdef".contains(&b)), "{digest}");
+    assert!(
+        digest.len() == 32 && digest.bytes().all(|b| b"0123456789abcdef".contains(&b)),
+        "{digest}"
+    );
 }
 
 /// Holds what an engine gives beside statx's fields to what the file system says of it.
@@ -162,7 +212,8 @@ fn extras(lines: &[Value]) {
         }
         let path = Path::new(OsStr::from_bytes(&path));
         if line["xattrs"] == false {
-            // An engine that says no has looked; one that says yes may mean that there could be some.
+            // An engine that says no has looked; one that says yes may mean that there could be
+            // some.
             let size = rustix::fs::llistxattr(path, &mut [0_u8; 0]);
             assert_eq!(size, Ok(0), "has extended attributes: {line}");
         }
@@ -179,15 +230,20 @@ fn generation(line: &Value, path: &Path) -> Option<u64> {
         return None;
     }
     let how = libc::O_NOFOLLOW | libc::O_NOATIME;
-    let file = fs::OpenOptions::new().read(true).custom_flags(how).open(path).ok()?;
+    let file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(how)
+        .open(path)
+        .ok()?;
     let mut generation: u32 = 0;
     // SAFETY: whatever its type says, this ioctl writes an int.
     let done = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_GETVERSION, &raw mut generation) };
     (done == 0).then_some(generation.into())
 }
 
-/// Where a subvolume was, a snapshot of what it was in has an empty directory, which btrfs makes anew for whoever looks: its
-/// times are those of the look. They are left out here, and have to be in the digest.
+/// Where a subvolume was, a snapshot of what it was in has an empty directory, which btrfs makes
+/// anew for whoever looks: its times are those of the look. They are left out here, and have to be
+/// in the digest.
 fn steady(mut census: Census) -> Census {
     for entry in census.values_mut() {
         if entry.ino == 2 && entry.dev.starts_with("0:") && entry.btime.is_none() {
@@ -207,21 +263,30 @@ pub(crate) fn every_engine_is_right(top: &Path, engines: &[&str], what: &str) {
     for engine in engines {
         let what = format!("{engine} on {what}");
         let lines = objects(&walk(top, engine, &["--format", "ndjson"]).exits(0));
-        assert_eq!(exact(&lines[0], "path"), top.as_os_str().as_bytes(), "{what}: DIR comes first");
+        assert_eq!(
+            exact(&lines[0], "path"),
+            top.as_os_str().as_bytes(),
+            "{what}: DIR comes first"
+        );
         same(&steady(told(&lines)), &expected, &what);
         extras(&lines);
     }
     all_agree(top, &expected, engines, what);
 }
 
-/// The same where there is much of the same: the last engine in full, the others by their figures and their digests.
+/// The same where there is much of the same: the last engine in full, the others by their figures
+/// and their digests.
 #[track_caller]
 pub(crate) fn every_engine_agrees(top: &Path, engines: &[&str], what: &str) {
     settle(top);
     let expected = steady(census(top));
     let last = engines.last().unwrap();
     let lines = objects(&walk(top, last, &["--format", "ndjson"]).exits(0));
-    same(&steady(told(&lines)), &expected, &format!("{last} on {what}"));
+    same(
+        &steady(told(&lines)),
+        &expected,
+        &format!("{last} on {what}"),
+    );
     all_agree(top, &expected, engines, what);
 }
 
@@ -232,7 +297,12 @@ fn all_agree(top: &Path, expected: &Census, engines: &[&str], what: &str) {
         .map(|engine| {
             let value = summary(top, engine, &[]);
             assert_eq!(value["result"]["engine"], *engine, "{what}");
-            totals(&value["result"], top, expected, &format!("{engine} on {what}"));
+            totals(
+                &value["result"],
+                top,
+                expected,
+                &format!("{engine} on {what}"),
+            );
             value["result"]["digest"].to_string()
         })
         .collect();

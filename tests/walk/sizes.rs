@@ -9,7 +9,9 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, unlinkat};
 
 use super::engines::still;
-use super::right::{engines, every_engine_agrees, every_engine_is_right, objects, same, told, walk};
+use super::right::{
+    engines, every_engine_agrees, every_engine_is_right, objects, same, told, walk,
+};
 use crate::support::build::{bush, deep, dir, file, unmount_whole};
 use crate::support::disks::{BTRFS, EXT4, Make, XFS, image, mount_image, mounted};
 use crate::support::jail::{as_nobody, at_most, fathom_in, few_files};
@@ -26,7 +28,11 @@ fn each(makes: &[Make], look: impl Fn(&Path, &[&str], &str) + Sync) {
         in_namespace(|ground| {
             let at = ground.join("disk");
             assert!(mounted(*make, &at));
-            look(&at, engines(make.fstype), &format!("{} with {}", make.fstype, make.name));
+            look(
+                &at,
+                engines(make.fstype),
+                &format!("{} with {}", make.fstype, make.name),
+            );
         });
     }
 }
@@ -40,7 +46,13 @@ fn four_thousand_directories_deep() {
     if require(&DISK) {
         each(&[EXT4[0], XFS[0], BTRFS[0]], |at, engines, what| {
             let last = deep(at, "d", 4000);
-            rustix::fs::openat(&last, "at the bottom", OFlags::CREATE | OFlags::WRONLY, Mode::from(0o644)).unwrap();
+            rustix::fs::openat(
+                &last,
+                "at the bottom",
+                OFlags::CREATE | OFlags::WRONLY,
+                Mode::from(0o644),
+            )
+            .unwrap();
             every_engine_agrees(at, engines, what);
         });
         in_namespace(|ground| {
@@ -48,38 +60,56 @@ fn four_thousand_directories_deep() {
             deep(top, "d", 4000);
             let mut few = fathom(args!["walk", top, "--engine", "threads", "--json"]);
             let limited = few_files(&mut few, 64);
-            assert_eq!(run(limited).exits(0).json()["result"]["max_depth"], 4000, "with 64 open files at most");
+            assert_eq!(
+                run(limited).exits(0).json()["result"]["max_depth"],
+                4000,
+                "with 64 open files at most"
+            );
             every_engine_agrees(top, &["stat", "threads"], "tmpfs");
         });
     }
 }
 
-/// A million entries in a directory are for the benchmarks; here it is 50,000, which takes what is grown by them (hash trees of
-/// two levels, indirect blocks) and does not take long.
+/// A million entries in a directory are for the benchmarks; here it is 50,000, which takes what is
+/// grown by them (hash trees of two levels, indirect blocks) and does not take long.
 #[test]
 fn fifty_thousand_entries_in_one_directory() {
     if require(&DISK) {
-        each(&[EXT4[0], ext4("ext3 with 1K blocks"), XFS[0], BTRFS[0]], |at, engines, what| {
-            let wide = dir(at.join("wide"));
-            for n in 0..50_000 {
-                // Inodes are scarcer than names.
-                if n % 10 == 0 {
-                    File::create(wide.join(format!("entry number {n}"))).unwrap();
-                } else {
-                    let first = wide.join(format!("entry number {}", n - n % 10));
-                    fs::hard_link(first, wide.join(format!("entry number {n}"))).unwrap();
+        each(
+            &[EXT4[0], ext4("ext3 with 1K blocks"), XFS[0], BTRFS[0]],
+            |at, engines, what| {
+                let wide = dir(at.join("wide"));
+                for n in 0..50_000 {
+                    // Inodes are scarcer than names.
+                    if n % 10 == 0 {
+                        File::create(wide.join(format!("entry number {n}"))).unwrap();
+                    } else {
+                        let first = wide.join(format!("entry number {}", n - n % 10));
+                        fs::hard_link(first, wide.join(format!("entry number {n}"))).unwrap();
+                    }
                 }
-            }
-            every_engine_agrees(at, engines, what);
-            // To weigh the engines, its beginning is read a few times; the rest is told by its size.
-            let ran = run(&mut fathom(args!["walk", &wide, "--explain", "--json"])).exits(0).json();
-            let reads = calls(&ran["gates"])["getdents64"];
-            assert!(reads <= 100, "{what}: it was read {reads} times to weigh the engines");
-            let why = ran["result"]["why"].as_str().unwrap();
-            let about = why.split("about ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().replace(',', "");
-            let about: u64 = about.parse().unwrap();
-            assert!((35_000..=75_000).contains(&about), "{what}: {why}");
-        });
+                every_engine_agrees(at, engines, what);
+                // To weigh the engines, its beginning is read a few times; the rest is told by its
+                // size.
+                let ran = run(&mut fathom(args!["walk", &wide, "--explain", "--json"]))
+                    .exits(0)
+                    .json();
+                let reads = calls(&ran["gates"])["getdents64"];
+                assert!(
+                    reads <= 100,
+                    "{what}: it was read {reads} times to weigh the engines"
+                );
+                let why = ran["result"]["why"].as_str().unwrap();
+                let about = why
+                    .split("about ")
+                    .nth(1)
+                    .and_then(|rest| rest.split(' ').next())
+                    .unwrap()
+                    .replace(',', "");
+                let about: u64 = about.parse().unwrap();
+                assert!((35_000..=75_000).contains(&about), "{what}: {why}");
+            },
+        );
     }
 }
 
@@ -90,30 +120,48 @@ fn nothing_in_it() {
             every_engine_is_right(at, engines, what);
             fs::remove_dir(at.join("lost+found")).unwrap();
             every_engine_is_right(at, engines, &format!("{what}, one inode"));
-            every_engine_is_right(&dir(at.join("empty")), engines, &format!("{what}, an empty directory"));
+            every_engine_is_right(
+                &dir(at.join("empty")),
+                engines,
+                &format!("{what}, an empty directory"),
+            );
         });
         each(&[XFS[0], BTRFS[0]], |at, engines, what| {
             every_engine_is_right(at, engines, what);
-            every_engine_is_right(&dir(at.join("empty")), engines, &format!("{what}, an empty directory"));
+            every_engine_is_right(
+                &dir(at.join("empty")),
+                engines,
+                &format!("{what}, an empty directory"),
+            );
         });
-        in_namespace(|ground| every_engine_is_right(still(ground), engines("tmpfs"), "an empty tmpfs"));
+        in_namespace(|ground| {
+            every_engine_is_right(still(ground), engines("tmpfs"), "an empty tmpfs")
+        });
     }
 }
 
 #[test]
 fn full_disks() {
     if require(&DISK) {
-        let few = Make { mkfs: "-N 200", ..EXT4[0] };
-        each(&[EXT4[0], few, ext4("ext3 with 1K blocks"), XFS[0], BTRFS[0]], |at, engines, what| {
-            let mut n = 0;
-            // Large ones until none fits, then small ones, then names.
-            for size in [64 << 20, 64 << 10, 0] {
-                while n < 3000 && fs::write(at.join(format!("file {n}")), vec![b'x'; size]).is_ok() {
-                    n += 1;
+        let few = Make {
+            mkfs: "-N 200",
+            ..EXT4[0]
+        };
+        each(
+            &[EXT4[0], few, ext4("ext3 with 1K blocks"), XFS[0], BTRFS[0]],
+            |at, engines, what| {
+                let mut n = 0;
+                // Large ones until none fits, then small ones, then names.
+                for size in [64 << 20, 64 << 10, 0] {
+                    while n < 3000
+                        && fs::write(at.join(format!("file {n}")), vec![b'x'; size]).is_ok()
+                    {
+                        n += 1;
+                    }
                 }
-            }
-            every_engine_is_right(at, engines, what);
-        });
+                every_engine_is_right(at, engines, what);
+            },
+        );
     }
 }
 
@@ -121,22 +169,26 @@ fn full_disks() {
 #[test]
 fn orphans_are_in_no_walk() {
     if require(&DISK) {
-        each(&[EXT4[0], ext4("orphan_file"), ext4("ext2"), XFS[0], BTRFS[0]], |at, engines, what| {
-            grow(&dir(at.join("tree")), 1, 50);
-            let orphans: Vec<File> = (0..50)
-                .map(|n| {
-                    let path = file(at.join(format!("tree/orphan {n}")), 5000);
-                    let open = File::open(&path).unwrap();
-                    fs::remove_file(path).unwrap();
-                    open
-                })
-                .collect();
-            let nameless = rustix::fs::open(at, OFlags::TMPFILE | OFlags::WRONLY, Mode::from(0o600)).ok();
-            let gone = File::open(dir(at.join("tree/gone"))).unwrap();
-            fs::remove_dir(at.join("tree/gone")).unwrap();
-            every_engine_is_right(at, engines, what);
-            drop((orphans, nameless, gone));
-        });
+        each(
+            &[EXT4[0], ext4("orphan_file"), ext4("ext2"), XFS[0], BTRFS[0]],
+            |at, engines, what| {
+                grow(&dir(at.join("tree")), 1, 50);
+                let orphans: Vec<File> = (0..50)
+                    .map(|n| {
+                        let path = file(at.join(format!("tree/orphan {n}")), 5000);
+                        let open = File::open(&path).unwrap();
+                        fs::remove_file(path).unwrap();
+                        open
+                    })
+                    .collect();
+                let nameless =
+                    rustix::fs::open(at, OFlags::TMPFILE | OFlags::WRONLY, Mode::from(0o600)).ok();
+                let gone = File::open(dir(at.join("tree/gone"))).unwrap();
+                fs::remove_dir(at.join("tree/gone")).unwrap();
+                every_engine_is_right(at, engines, what);
+                drop((orphans, nameless, gone));
+            },
+        );
     }
 }
 
@@ -144,17 +196,38 @@ fn orphans_are_in_no_walk() {
 #[test]
 fn mounted_read_only() {
     if require(&DISK) {
-        for make in [EXT4[0], ext4("^has_journal"), ext4("ext2"), XFS[0], BTRFS[0]] {
+        for make in [
+            EXT4[0],
+            ext4("^has_journal"),
+            ext4("ext2"),
+            XFS[0],
+            BTRFS[0],
+        ] {
             in_namespace(|ground| {
                 let (at, disk) = (ground.join("disk"), ground.join("image"));
-                image(make, if make.fstype.starts_with("ext") { 64 } else { 400 }, &disk);
-                for flags in [rustix::mount::MountFlags::NOATIME, rustix::mount::MountFlags::RDONLY] {
+                image(
+                    make,
+                    if make.fstype.starts_with("ext") {
+                        64
+                    } else {
+                        400
+                    },
+                    &disk,
+                );
+                for flags in [
+                    rustix::mount::MountFlags::NOATIME,
+                    rustix::mount::MountFlags::RDONLY,
+                ] {
                     assert!(mount_image(make, &disk, &dir(&at), flags));
                     if flags == rustix::mount::MountFlags::NOATIME {
                         grow(&dir(at.join("tree")), 1, 200);
                         unmount_whole(&at);
                     } else {
-                        every_engine_is_right(&at, engines(make.fstype), &format!("{}, read-only", make.fstype));
+                        every_engine_is_right(
+                            &at,
+                            engines(make.fstype),
+                            &format!("{}, read-only", make.fstype),
+                        );
                     }
                 }
             });
@@ -172,7 +245,9 @@ fn directories_that_may_not_be_read() {
                 grow(&dir(top.join(closed)), 1, 20);
             }
             file(top.join("open/file"), 3);
-            let mode = |at: &str, mode| fs::set_permissions(top.join(at), Permissions::from_mode(mode)).unwrap();
+            let mode = |at: &str, mode| {
+                fs::set_permissions(top.join(at), Permissions::from_mode(mode)).unwrap()
+            };
             mode("closed", 0o700);
             mode("within/closed", 0o711);
             mode("listable", 0o744);
@@ -181,9 +256,15 @@ fn directories_that_may_not_be_read() {
                 let inside = |at: &str| path.starts_with(&[root, at.as_bytes()].concat());
                 !inside("/closed/") && !inside("/within/closed/") && !inside("/listable/")
             };
-            let expected: Census = census(&top).into_iter().filter(|(path, _)| seen(path)).collect();
+            let expected: Census = census(&top)
+                .into_iter()
+                .filter(|(path, _)| seen(path))
+                .collect();
             for engine in ["stat", "threads", "auto"] {
-                let mut command = program(&here, args!["walk", &top, "--engine", engine, "--format", "ndjson"]);
+                let mut command = program(
+                    &here,
+                    args!["walk", &top, "--engine", engine, "--format", "ndjson"],
+                );
                 as_nobody(&mut command);
                 let ran = run(&mut command).exits(1);
                 assert_eq!(told(&objects(&ran)), expected, "{engine}");
@@ -193,11 +274,16 @@ fn directories_that_may_not_be_read() {
                 let warnings = value["warnings"].as_array().unwrap();
                 for closed in ["closed", "within/closed", "listable"] {
                     assert!(
-                        warnings.iter().any(|w| path(w, "path").starts_with(top.join(closed))),
+                        warnings
+                            .iter()
+                            .any(|w| path(w, "path").starts_with(top.join(closed))),
                         "{closed}: {warnings:?}"
                     );
                 }
-                assert!(warnings.iter().all(|w| w["errno"] == "EACCES"), "{warnings:?}");
+                assert!(
+                    warnings.iter().all(|w| w["errno"] == "EACCES"),
+                    "{warnings:?}"
+                );
             }
         });
     }
@@ -215,14 +301,27 @@ fn an_ordinary_user_on_a_disk() {
             in_namespace(|other| {
                 let here = fathom_in(&other.join("bin"));
                 for engine in ["auto", "stat", "threads"] {
-                    let mut command = program(&here, args!["walk", &tree, "--engine", engine, "--format", "ndjson"]);
+                    let mut command = program(
+                        &here,
+                        args!["walk", &tree, "--engine", engine, "--format", "ndjson"],
+                    );
                     as_nobody(&mut command);
-                    same(&told(&objects(&run(&mut command).exits(0))), &census(&tree), what);
+                    same(
+                        &told(&objects(&run(&mut command).exits(0))),
+                        &census(&tree),
+                        what,
+                    );
                 }
-                let mut command = program(&here, args!["walk", &tree, "--engine", engines.last().unwrap()]);
+                let mut command = program(
+                    &here,
+                    args!["walk", &tree, "--engine", engines.last().unwrap()],
+                );
                 as_nobody(&mut command);
                 let ran = run(&mut command).refused();
-                assert!(ran.stderr.contains("root") && ran.stderr.contains("--explain"), "what would help: {ran}");
+                assert!(
+                    ran.stderr.contains("root") && ran.stderr.contains("--explain"),
+                    "what would help: {ran}"
+                );
             });
         });
     }
@@ -232,16 +331,28 @@ fn an_ordinary_user_on_a_disk() {
 #[test]
 fn memory_stays_small() {
     if require(&DISK) {
-        each(&[Make { mkfs: "-N 70000", ..EXT4[0] }, XFS[0], BTRFS[0]], |at, engines, what| {
-            bush(at, 600, 100);
-            let mut digests = BTreeSet::new();
-            for engine in engines {
-                let mut command = fathom(args!["walk", at, "--engine", engine, "-j", "4", "--json"]);
-                at_most(&mut command, 48);
-                digests.insert(run(&mut command).exits(0).json()["result"]["digest"].to_string());
-            }
-            assert_eq!(digests.len(), 1, "{what}");
-        });
+        each(
+            &[
+                Make {
+                    mkfs: "-N 70000",
+                    ..EXT4[0]
+                },
+                XFS[0],
+                BTRFS[0],
+            ],
+            |at, engines, what| {
+                bush(at, 600, 100);
+                let mut digests = BTreeSet::new();
+                for engine in engines {
+                    let mut command =
+                        fathom(args!["walk", at, "--engine", engine, "-j", "4", "--json"]);
+                    at_most(&mut command, 48);
+                    digests
+                        .insert(run(&mut command).exits(0).json()["result"]["digest"].to_string());
+                }
+                assert_eq!(digests.len(), 1, "{what}");
+            },
+        );
     }
 }
 
@@ -253,7 +364,9 @@ fn many_threads_and_few_files() {
             bush(at, 400, 10);
             let mut digests = BTreeSet::new();
             for engine in engines {
-                let mut command = fathom(args!["walk", at, "--engine", engine, "-j", "65535", "--json"]);
+                let mut command = fathom(args![
+                    "walk", at, "--engine", engine, "-j", "65535", "--json"
+                ]);
                 let value = run(few_files(&mut command, 24)).exits(0).json();
                 digests.insert(value["result"]["digest"].to_string());
             }

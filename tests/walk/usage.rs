@@ -1,4 +1,5 @@
-//! Bad input, and how a run ends: one clear line, the right status, and nothing half-written left behind.
+//! Bad input, and how a run ends: one clear line, the right status, and nothing half-written left
+//! behind.
 
 use std::fs;
 use std::io::Read;
@@ -24,15 +25,29 @@ fn a_directory_that_is_missing_or_none() {
     symlink("nowhere", place.path().join("dangling")).unwrap();
     for engine in ["auto", "stat", "threads"] {
         let missing = walk(&place.path().join("missing"), engine, &[]).refused();
-        assert!(missing.stderr.contains("No such file or directory (os error 2)"), "{missing}");
+        assert!(
+            missing
+                .stderr
+                .contains("No such file or directory (os error 2)"),
+            "{missing}"
+        );
         assert!(missing.stderr.contains("/missing'"), "{missing}");
         let wrong = walk(&plain, engine, &[]).refused();
-        assert!(wrong.stderr.contains("Not a directory (os error 20)"), "{wrong}");
+        assert!(
+            wrong.stderr.contains("Not a directory (os error 20)"),
+            "{wrong}"
+        );
         walk(&place.path().join("dangling"), engine, &[]).refused();
         walk(&plain.join("below"), engine, &[]).refused();
         walk(Path::new(""), engine, &[]).refused();
     }
-    let both = args!["walk", place.path(), place.path().join("missing"), "--format", "paths"];
+    let both = args![
+        "walk",
+        place.path(),
+        place.path().join("missing"),
+        "--format",
+        "paths"
+    ];
     run(&mut fathom(both)).refused();
 }
 
@@ -41,13 +56,18 @@ fn a_directory_that_may_not_be_read() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let closed = dir(ground.join("closed"));
-            fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+            fs::set_permissions(&closed, std::os::unix::fs::PermissionsExt::from_mode(0o700))
+                .unwrap();
             let here = crate::support::jail::fathom_in(&ground.join("bin"));
             for engine in ["auto", "stat", "threads"] {
-                let mut command = crate::support::run::program(&here, args!["walk", &closed, "--engine", engine]);
+                let mut command =
+                    crate::support::run::program(&here, args!["walk", &closed, "--engine", engine]);
                 crate::support::jail::as_nobody(&mut command);
                 let ran = run(&mut command).refused();
-                assert!(ran.stderr.contains("Permission denied (os error 13)"), "{ran}");
+                assert!(
+                    ran.stderr.contains("Permission denied (os error 13)"),
+                    "{ran}"
+                );
             }
         });
     }
@@ -87,7 +107,11 @@ fn what_makes_no_sense_is_refused() {
 fn an_engine_where_it_cannot_work() {
     if require(&[Need::Root, Need::Loop]) {
         in_namespace(|ground| {
-            let (ext4, xfs, btrfs) = (ground.join("ext4"), ground.join("xfs"), ground.join("btrfs"));
+            let (ext4, xfs, btrfs) = (
+                ground.join("ext4"),
+                ground.join("xfs"),
+                ground.join("btrfs"),
+            );
             assert!(mounted(EXT4[0], &ext4) && mounted(XFS[0], &xfs) && mounted(BTRFS[0], &btrfs));
             let tmpfs = still(&ground.join("tmpfs")).to_owned();
             for (at, kind, wrong) in [
@@ -98,7 +122,10 @@ fn an_engine_where_it_cannot_work() {
             ] {
                 for engine in wrong {
                     let ran = walk(at, engine, &[]).refused();
-                    assert!(ran.stderr.contains(engine) && ran.stderr.len() > 100, "{kind}, why: {ran}");
+                    assert!(
+                        ran.stderr.contains(engine) && ran.stderr.len() > 100,
+                        "{kind}, why: {ran}"
+                    );
                     assert!(ran.stderr.contains("--explain"), "what would: {ran}");
                 }
             }
@@ -122,13 +149,21 @@ fn who_reads_no_more_ends_it_as_it_ends_other_tools() {
                 for engine in ["stat", "threads"] {
                     let (mut reader, writer) = std::io::pipe().unwrap();
                     let arguments = args!["walk", &top, "--format", format, "--engine", engine];
-                    let mut child = fathom(arguments).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+                    let mut child = fathom(arguments)
+                        .stdout(writer)
+                        .stderr(Stdio::piped())
+                        .spawn()
+                        .unwrap();
                     if format != "du" {
                         reader.read_exact(&mut [0; 100]).unwrap();
                     }
                     drop(reader);
                     let status = child.wait().unwrap();
-                    assert_eq!(status.signal(), Some(libc::SIGPIPE), "{format} by {engine}: {status}");
+                    assert_eq!(
+                        status.signal(),
+                        Some(libc::SIGPIPE),
+                        "{format} by {engine}: {status}"
+                    );
                     let said = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
                     assert!(said.is_empty(), "{format}: {said}");
                 }
@@ -142,16 +177,29 @@ fn nowhere_to_write_is_no_success() {
     if require(&[Need::Root]) {
         in_namespace(|ground| {
             let top = much(ground);
-            for more in
-                ["--format=paths", "--format=paths0", "--format=ndjson", "--format=csv", "--format=du", "--json"]
-            {
-                let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-                let child = fathom(args!["walk", &top, more]).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+            for more in [
+                "--format=paths",
+                "--format=paths0",
+                "--format=ndjson",
+                "--format=csv",
+                "--format=du",
+                "--json",
+            ] {
+                let full = fs::OpenOptions::new()
+                    .write(true)
+                    .open("/dev/full")
+                    .unwrap();
+                let child = fathom(args!["walk", &top, more])
+                    .stdout(full)
+                    .stderr(Stdio::piped())
+                    .spawn()
+                    .unwrap();
                 let out = child.wait_with_output().unwrap();
                 let said = String::from_utf8_lossy(&out.stderr);
                 assert_eq!(out.status.code(), Some(2), "{more}: {said}");
                 assert!(
-                    said.contains("No space left on device") && said.trim_end().lines().count() == 1,
+                    said.contains("No space left on device")
+                        && said.trim_end().lines().count() == 1,
                     "{more}: {said}"
                 );
             }
@@ -161,8 +209,10 @@ fn nowhere_to_write_is_no_success() {
 
 /// What is in a directory, by name.
 fn within(at: &Path) -> Vec<Vec<u8>> {
-    let mut names: Vec<_> =
-        fs::read_dir(at).unwrap().map(|entry| entry.unwrap().file_name().as_bytes().to_vec()).collect();
+    let mut names: Vec<_> = fs::read_dir(at)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().as_bytes().to_vec())
+        .collect();
     names.sort();
     names
 }
@@ -173,19 +223,34 @@ fn a_catalog_that_cannot_be_written_leaves_the_old_one() {
         in_namespace(|ground| {
             let top = much(ground);
             let small = dir(ground.join("small"));
-            rustix::mount::mount("small", &small, "tmpfs", rustix::mount::MountFlags::empty(), c"size=64k").unwrap();
+            rustix::mount::mount(
+                "small",
+                &small,
+                "tmpfs",
+                rustix::mount::MountFlags::empty(),
+                c"size=64k",
+            )
+            .unwrap();
             let catalog = file(small.join("catalog"), 1000);
             assert!(fs::write(small.join("filler"), [0; 1 << 17]).is_err());
             let old = fs::read(&catalog).unwrap();
             for engine in ["stat", "threads"] {
                 let ran = walk(&top, engine, &["--catalog", catalog.to_str().unwrap()]).refused();
-                assert!(ran.stderr.contains("No space left on device (os error 28)"), "{ran}");
+                assert!(
+                    ran.stderr.contains("No space left on device (os error 28)"),
+                    "{ran}"
+                );
                 assert!(ran.stderr.contains("catalog'"), "{ran}");
                 assert_eq!(within(&small), [&b"catalog"[..], b"filler"]);
                 assert_eq!(fs::read(&catalog).unwrap(), old);
             }
             for nowhere in ["missing/catalog", "small", "much/d0/f0/catalog"] {
-                let ran = walk(&top, "auto", &["--catalog", ground.join(nowhere).to_str().unwrap()]).refused();
+                let ran = walk(
+                    &top,
+                    "auto",
+                    &["--catalog", ground.join(nowhere).to_str().unwrap()],
+                )
+                .refused();
                 assert!(ran.stderr.contains(nowhere), "{ran}");
             }
         });
@@ -198,21 +263,51 @@ fn interrupted_it_leaves_nothing_behind() {
         in_namespace(|ground| {
             let at = ground.join("far");
             let latency = Duration::from_millis(20);
-            let server = serve_far(Far { directories: 100, files: 100, latency, ..Far::default() }, &at);
+            let server = serve_far(
+                Far {
+                    directories: 100,
+                    files: 100,
+                    latency,
+                    ..Far::default()
+                },
+                &at,
+            );
             let out = dir(ground.join("out"));
             file(out.join("catalog"), 10);
             for signal in [libc::SIGINT, libc::SIGTERM] {
-                let before = server.load.requests.load(std::sync::atomic::Ordering::Relaxed);
-                let arguments = args!["walk", &at, "--catalog", out.join("catalog"), "--engine", "threads"];
-                let mut child = fathom(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-                while server.load.requests.load(std::sync::atomic::Ordering::Relaxed) < before + 200 {
+                let before = server
+                    .load
+                    .requests
+                    .load(std::sync::atomic::Ordering::Relaxed);
+                let arguments = args![
+                    "walk",
+                    &at,
+                    "--catalog",
+                    out.join("catalog"),
+                    "--engine",
+                    "threads"
+                ];
+                let mut child = fathom(arguments)
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::piped())
+                    .spawn()
+                    .unwrap();
+                while server
+                    .load
+                    .requests
+                    .load(std::sync::atomic::Ordering::Relaxed)
+                    < before + 200
+                {
                     assert_eq!(child.try_wait().unwrap(), None, "it has ended by itself");
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 // SAFETY: the child has not been waited for.
                 unsafe { libc::kill(child.id().cast_signed(), signal) };
                 let status = child.wait().unwrap();
-                assert!(status.signal() == Some(signal) || status.code() == Some(128 + signal), "{status}");
+                assert!(
+                    status.signal() == Some(signal) || status.code() == Some(128 + signal),
+                    "{status}"
+                );
                 assert_eq!(within(&out), [b"catalog"]);
                 assert_eq!(fs::metadata(out.join("catalog")).unwrap().len(), 10);
             }

@@ -20,9 +20,12 @@ use crate::support::{Need, in_namespace, require};
 /// How many changes come before each look.
 const CHANGES: usize = 4000;
 
-/// How many rounds of changes: few, so that the tests end soon; FATHOM_ROUNDS=50 is what counts before a release.
+/// How many rounds of changes: few, so that the tests end soon; FATHOM_ROUNDS=50 is what counts
+/// before a release.
 fn rounds() -> usize {
-    std::env::var("FATHOM_ROUNDS").map_or(6, |rounds| rounds.parse().expect("FATHOM_ROUNDS is a number"))
+    std::env::var("FATHOM_ROUNDS").map_or(6, |rounds| {
+        rounds.parse().expect("FATHOM_ROUNDS is a number")
+    })
 }
 
 fn rounds_on(make: Make, seed: u64) {
@@ -35,8 +38,13 @@ fn rounds_on(make: Make, seed: u64) {
         for round in 0..rounds() {
             let _orphans = mutate(&top, &mut dice, CHANGES);
             // At once, while most of it is in memory only.
-            let what = format!("{special} on {} with {}, seed {seed}, round {round}", make.fstype, make.name);
-            let given = told(&objects(&walk(&top, special, &["--format", "ndjson"]).exits(0)));
+            let what = format!(
+                "{special} on {} with {}, seed {seed}, round {round}",
+                make.fstype, make.name
+            );
+            let given = told(&objects(
+                &walk(&top, special, &["--format", "ndjson"]).exits(0),
+            ));
             settle(&top);
             let expected = census(&top);
             assert!(expected.len() > 40, "{}", expected.len());
@@ -44,7 +52,11 @@ fn rounds_on(make: Make, seed: u64) {
             let value = summary(&top, special, &[]);
             totals(&value["result"], &top, &expected, &what);
             let plain = plain[round % 2];
-            assert_eq!(value["result"]["digest"], summary(&top, plain, &[])["result"]["digest"], "{what}, and {plain}");
+            assert_eq!(
+                value["result"]["digest"],
+                summary(&top, plain, &[])["result"]["digest"],
+                "{what}, and {plain}"
+            );
         }
     });
 }
@@ -61,7 +73,13 @@ fn what_has_just_changed_on_ext4() {
 #[test]
 fn what_has_just_changed_on_ext4_without_checksums_and_on_ext2() {
     if require(&DISK) {
-        rounds_on(*EXT4.iter().find(|make| make.name == "ext3 with 1K blocks").unwrap(), 2);
+        rounds_on(
+            *EXT4
+                .iter()
+                .find(|make| make.name == "ext3 with 1K blocks")
+                .unwrap(),
+            2,
+        );
         rounds_on(*EXT4.iter().find(|make| make.name == "ext2").unwrap(), 3);
     }
 }
@@ -69,8 +87,17 @@ fn what_has_just_changed_on_ext4_without_checksums_and_on_ext2() {
 #[test]
 fn what_has_just_changed_on_ext4_with_much_at_once_and_fast_commits() {
     if require(&DISK) {
-        rounds_on(*EXT4.iter().find(|make| make.name == "much at once").unwrap(), 4);
-        rounds_on(*EXT4.iter().find(|make| make.name == "fast_commit").unwrap(), 5);
+        rounds_on(
+            *EXT4
+                .iter()
+                .find(|make| make.name == "much at once")
+                .unwrap(),
+            4,
+        );
+        rounds_on(
+            *EXT4.iter().find(|make| make.name == "fast_commit").unwrap(),
+            5,
+        );
     }
 }
 
@@ -105,10 +132,14 @@ fn while_busy(busy: &Path, look: impl FnOnce()) {
         }
         look();
     });
-    assert!(done.load(Ordering::Relaxed) > 3000, "the writers did little");
+    assert!(
+        done.load(Ordering::Relaxed) > 3000,
+        "the writers did little"
+    );
 }
 
-/// Everything in `calm`, and whatever is called `keep...` in `busy`, was there throughout: it must be given once, and right.
+/// Everything in `calm`, and whatever is called `keep...` in `busy`, was there throughout: it must
+/// be given once, and right.
 fn beside_writers(top: &Path, engines: &[&str]) {
     let (calm, busy) = (dir(top.join("calm")), dir(top.join("busy")));
     grow(&calm, 1, 200);
@@ -118,8 +149,16 @@ fn beside_writers(top: &Path, engines: &[&str]) {
         }
     }
     settle(top);
-    let kept = |path: &[u8]| path.rsplit(|&b| b == b'/').next().unwrap().starts_with(b"keep");
-    let before: Census = census(top).into_iter().filter(|(path, _)| kept(path) || starts(path, &calm)).collect();
+    let kept = |path: &[u8]| {
+        path.rsplit(|&b| b == b'/')
+            .next()
+            .unwrap()
+            .starts_with(b"keep")
+    };
+    let before: Census = census(top)
+        .into_iter()
+        .filter(|(path, _)| kept(path) || starts(path, &calm))
+        .collect();
     assert!(before.len() > 1000);
     while_busy(&busy, || {
         for round in 0..3 {
@@ -134,8 +173,13 @@ fn beside_writers(top: &Path, engines: &[&str]) {
                 let what = format!("{engine}, round {round}");
                 for (path, entry) in &before {
                     let path_shown = path.escape_ascii();
-                    assert_eq!(found.get(path), Some(&1), "{what}: how often {path_shown} is given");
-                    // The times and sizes of the directories in which the writers are change; what they are does not.
+                    assert_eq!(
+                        found.get(path),
+                        Some(&1),
+                        "{what}: how often {path_shown} is given"
+                    );
+                    // The times and sizes of the directories in which the writers are change; what
+                    // they are does not.
                     let told = &given[path];
                     let same = if entry.kind == "directory" && !starts(path, &calm) {
                         (told.ino, &told.kind, &told.mode, &told.btime)
@@ -146,7 +190,9 @@ fn beside_writers(top: &Path, engines: &[&str]) {
                     assert!(same, "{what}: {path_shown}\n  is {entry:?}\ntold {told:?}");
                 }
                 for path in given.keys() {
-                    let known = before.contains_key(path) || path == top.as_os_str().as_bytes() || starts(path, &busy);
+                    let known = before.contains_key(path)
+                        || path == top.as_os_str().as_bytes()
+                        || starts(path, &busy);
                     let spare = Path::new(OsStr::from_bytes(path)).ends_with("lost+found");
                     assert!(known || spare, "{what}: made up: {}", path.escape_ascii());
                 }
@@ -178,7 +224,12 @@ fn beside_hostile_writers_on_ext4() {
 #[test]
 fn beside_hostile_writers_on_ext4_without_checksums() {
     if require(&DISK) {
-        beside_writers_on(*EXT4.iter().find(|make| make.name == "ext3 with 1K blocks").unwrap());
+        beside_writers_on(
+            *EXT4
+                .iter()
+                .find(|make| make.name == "ext3 with 1K blocks")
+                .unwrap(),
+        );
     }
 }
 

@@ -3,10 +3,12 @@
 use std::ffi::CString;
 use std::time::Duration;
 
-/// Bytes of a name that are told; what is longer is cut (the kernel takes no more than this, and a NUL).
+/// Bytes of a name that are told; what is longer is cut (the kernel takes no more than this, and a
+/// NUL).
 pub const LONGEST_NAME: usize = 4095;
 
-/// One call through the gate that a metered process made, told when it has returned, or when its caller has ended in it.
+/// One call through the gate that a metered process made, told when it has returned, or when its
+/// caller has ended in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// The process, as the PID namespace of the metering process knows it.
@@ -15,15 +17,18 @@ pub struct Call<'a> {
     pub tid: u32,
     /// The number of the system call: [`crate::syscalls::of`] knows it.
     pub number: u32,
-    /// Its arguments, as they were at the entry; 0 for those that the meter has not. It has those that are descriptors or flags.
+    /// Its arguments, as they were at the entry; 0 for those that the meter has not. It has those
+    /// that are descriptors or flags.
     pub args: [u64; 6],
-    /// What its first path argument pointed to at the entry: the bytes up to the NUL, at most [`LONGEST_NAME`] of them. `None` when
-    /// it has no path argument, or when that cannot be read (a bad or a null pointer).
+    /// What its first path argument pointed to at the entry: the bytes up to the NUL, at most
+    /// [`LONGEST_NAME`] of them. `None` when it has no path argument, or when that cannot be read
+    /// (a bad or a null pointer).
     pub name: Option<&'a [u8]>,
     /// The same of its second path argument.
     pub other: Option<&'a [u8]>,
-    /// What it answered: 0 or more, or minus the error number (minus 512 and the like for a call that a signal has cut short and
-    /// that begins again, as strace shows it). `None` when it never returned: its thread ended in it.
+    /// What it answered: 0 or more, or minus the error number (minus 512 and the like for a call
+    /// that a signal has cut short and that begins again, as strace shows it). `None` when it never
+    /// returned: its thread ended in it.
     pub result: Option<i64>,
     /// When it was entered, in nanoseconds of `CLOCK_MONOTONIC`.
     pub start: u64,
@@ -34,7 +39,9 @@ pub struct Call<'a> {
 impl Call<'_> {
     /// The error number, when it failed.
     pub fn errno(&self) -> Option<i32> {
-        self.result.filter(|result| (-4095..0).contains(result)).map(|result| -result as i32)
+        self.result
+            .filter(|result| (-4095..0).contains(result))
+            .map(|result| -result as i32)
     }
 }
 
@@ -53,13 +60,15 @@ pub struct Fork {
     pub shares_fs: bool,
 }
 
-/// What a meter tells as it happens; for each process in the order in which it happened, as far as the meter knows it.
+/// What a meter tells as it happens; for each process in the order in which it happened, as far as
+/// the meter knows it.
 pub trait Listener {
     /// A call has returned, or its thread has ended in it.
     fn call(&mut self, _call: &Call<'_>) {}
     /// A process or thread begins.
     fn fork(&mut self, _fork: &Fork) {}
-    /// A process runs another program from now on, which has closed what was to be closed; its other threads are no more.
+    /// A process runs another program from now on, which has closed what was to be closed; its
+    /// other threads are no more.
     fn exec(&mut self, _pid: u32, _program: &[u8]) {}
     /// A thread has ended; of a process the last word is that of `tid == pid`, as a rule.
     fn exit(&mut self, _pid: u32, _tid: u32) {}
@@ -73,7 +82,8 @@ impl Listener for () {}
 pub enum Want {
     /// The totals only.
     Totals,
-    /// Besides, so many calls one by one, with their names; afterwards the totals only. `u64::MAX` is all of them.
+    /// Besides, so many calls one by one, with their names; afterwards the totals only. `u64::MAX`
+    /// is all of them.
     Detail {
         /// The number of calls.
         calls: u64,
@@ -90,7 +100,8 @@ impl Want {
     }
 }
 
-/// The command that is metered. It has the environment, descriptors, terminal and process group of the metering process.
+/// The command that is metered. It has the environment, descriptors, terminal and process group of
+/// the metering process.
 #[derive(Clone, Debug)]
 pub struct Command {
     /// The program's file, found already: what execve(2) is given.
@@ -121,14 +132,16 @@ impl Ended {
 /// Calls of one kind that a process made while it ran one program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Total {
-    /// The file of the program: an absolute name, as far as it is known. Before the first execve has succeeded: the name that
-    /// it was given.
+    /// The file of the program: an absolute name, as far as it is known. Before the first execve
+    /// has succeeded: the name that it was given.
     pub program: Vec<u8>,
-    /// The process; 0 when it is several that ran this program, for which there was no room one by one.
+    /// The process; 0 when it is several that ran this program, for which there was no room one by
+    /// one.
     pub pid: u32,
     /// The number of the system call.
     pub number: u32,
-    /// How often it returned: what `strace -c` counts. An execve that succeeds returns in the program that it begins.
+    /// How often it returned: what `strace -c` counts. An execve that succeeds returns in the
+    /// program that it begins.
     pub calls: u64,
     /// Time between entry and return, all together, in nanoseconds.
     pub nanos: u64,
@@ -149,7 +162,8 @@ pub struct Metered {
     pub totals: Vec<Total>,
     /// Calls that were told one by one.
     pub told: u64,
-    /// Calls in which their thread ended: they never returned, and are not in the totals (nor does `strace -c` count them).
+    /// Calls in which their thread ended: they never returned, and are not in the totals (nor does
+    /// `strace -c` count them).
     pub unfinished: u64,
     /// Calls that were made and are neither told nor in the totals, as far as is known.
     pub lost: u64,
@@ -159,8 +173,8 @@ pub struct Metered {
     pub ended: Ended,
     /// From the command's start to the end of the last metered process.
     pub real: Duration,
-    /// CPU time of the metered processes, in the programs. What a meter makes the kernel do for them may be in `sys`; ptrace, which
-    /// stops them at each call, takes it off.
+    /// CPU time of the metered processes, in the programs. What a meter makes the kernel do for
+    /// them may be in `sys`; ptrace, which stops them at each call, takes it off.
     pub user: Duration,
     /// CPU time of the metered processes in the kernel.
     pub sys: Duration,
@@ -169,11 +183,14 @@ pub struct Metered {
 /// Why there is no account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The command cannot be run: one line that says why, and the exit status for it (127 not found, 126 not to be executed).
+    /// The command cannot be run: one line that says why, and the exit status for it (127 not
+    /// found, 126 not to be executed).
     Command(String, i32),
-    /// The meter cannot do it: one line that says why, and what would help. The command has not begun.
+    /// The meter cannot do it: one line that says why, and what would help. The command has not
+    /// begun.
     Meter(String),
-    /// The meter has failed when the command had begun: one line that says why. To try another one would be to run it again.
+    /// The meter has failed when the command had begun: one line that says why. To try another one
+    /// would be to run it again.
     Late(String),
 }
 
@@ -193,11 +210,14 @@ pub trait Meter {
     /// What stands in the way, and what would help.
     fn possible(&self) -> Result<(), String>;
 
-    /// Runs the command to its end, and to the end of all that it has started, and tells what they did.
+    /// Runs the command to its end, and to the end of all that it has started, and tells what they
+    /// did.
     ///
     /// # Errors
-    /// Of the meter: the command has not begun, and another meter may be tried. Of the command: it cannot be run.
-    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure>;
+    /// Of the meter: the command has not begun, and another meter may be tried. Of the command: it
+    /// cannot be run.
+    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener)
+    -> Result<Metered, Failure>;
 }
 
 #[cfg(test)]
@@ -226,6 +246,9 @@ mod tests {
 
     #[test]
     fn a_signal_is_passed_on_as_a_shell_does() {
-        assert_eq!([Ended::Exited(3), Ended::Killed(9)].map(Ended::status), [3, 137]);
+        assert_eq!(
+            [Ended::Exited(3), Ended::Killed(9)].map(Ended::status),
+            [3, 137]
+        );
     }
 }

@@ -1,8 +1,9 @@
-//! Ratios of runs: how many times as much one program takes as another, on each of many systems (J. M. Smith, 1988: the journal
-//! paper's Tables 2 to 4, the report's Figures 7 and 10).
+//! Ratios of runs: how many times as much one program takes as another, on each of many systems (J.
+//! M. Smith, 1988: the journal paper's Tables 2 to 4, the report's Figures 7 and 10).
 //!
-//! A run is what a program, by its NAME, took on a system: seconds real, user and sys, and calls where they were counted. Runs are
-//! read from comma-separated values ([`csv`]) and from what fathom itself gives as JSON ([`json`]).
+//! A run is what a program, by its NAME, took on a system: seconds real, user and sys, and calls
+//! where they were counted. Runs are read from comma-separated values ([`csv`]) and from what
+//! fathom itself gives as JSON ([`json`]).
 
 use std::collections::HashMap;
 
@@ -37,7 +38,8 @@ impl Measure {
     }
 }
 
-/// One value for each of [`Measure::ALL`], where there is one: seconds, and a number of calls; or ratios of them.
+/// One value for each of [`Measure::ALL`], where there is one: seconds, and a number of calls; or
+/// ratios of them.
 pub type Took = [Option<f64>; Measure::ALL.len()];
 
 /// Where runs come from: only those of one kind are put into one table.
@@ -103,7 +105,8 @@ pub struct Runs {
 pub enum Lack {
     /// One of the two was not measured.
     Unknown,
-    /// One of the two is 0, or next to it: less than the clock tells apart. The papers' ratios have none of these either.
+    /// One of the two is 0, or next to it: less than the clock tells apart. The papers' ratios have
+    /// none of these either.
     TooShort,
 }
 
@@ -123,7 +126,11 @@ pub(crate) fn is_sane(value: f64) -> bool {
 /// Why that cannot be told.
 pub fn ratio(of: Option<f64>, to: Option<f64>) -> Result<f64, Lack> {
     let (of, to) = of.zip(to).ok_or(Lack::Unknown)?;
-    if of >= SHORTEST && to >= SHORTEST { Ok(of / to) } else { Err(Lack::TooShort) }
+    if of >= SHORTEST && to >= SHORTEST {
+        Ok(of / to)
+    } else {
+        Err(Lack::TooShort)
+    }
 }
 
 /// One program against another.
@@ -138,7 +145,8 @@ pub struct Pair {
 }
 
 impl Runs {
-    /// The NAME that the others are held against unless one is given: the last, as in the papers, where the newest is.
+    /// The NAME that the others are held against unless one is given: the last, as in the papers,
+    /// where the newest is.
     pub fn base(&self) -> usize {
         self.names.len().saturating_sub(1)
     }
@@ -146,58 +154,95 @@ impl Runs {
     /// Each program against one of them.
     pub fn pairs(&self, base: usize) -> Vec<Pair> {
         let pair = |of: usize| {
-            let took = |system: &System, at: usize| system.took.get(at).copied().unwrap_or_default();
+            let took =
+                |system: &System, at: usize| system.took.get(at).copied().unwrap_or_default();
             let ratios = |system: &System| {
                 let (of, to) = (took(system, of), took(system, base));
                 std::array::from_fn(|measure| ratio(of[measure], to[measure]))
             };
-            Pair { of, to: base, ratios: self.systems.iter().map(ratios).collect() }
+            Pair {
+                of,
+                to: base,
+                ratios: self.systems.iter().map(ratios).collect(),
+            }
         };
-        (0..self.names.len()).filter(|of| *of != base).map(pair).collect()
+        (0..self.names.len())
+            .filter(|of| *of != base)
+            .map(pair)
+            .collect()
     }
 
     /// Whether the same programs are compared in both.
     fn goes_with(&self, other: &Runs) -> bool {
-        // What fathom compares are ways to do one thing, of which some are not possible everywhere. Of other files nothing is
-        // known: those with other NAMEs are another table, as Figure 10 is beside Figure 7.
-        let same = || self.names.len() == other.names.len() && other.names.iter().all(|name| self.names.contains(name));
+        // What fathom compares are ways to do one thing, of which some are not possible everywhere.
+        // Of other files nothing is known: those with other NAMEs are another table, as Figure 10
+        // is beside Figure 7.
+        let same = || {
+            self.names.len() == other.names.len()
+                && other.names.iter().all(|name| self.names.contains(name))
+        };
         self.kind == other.kind && (self.kind != Kind::Csv || same())
     }
 
     /// Adds what is in another file.
     fn add(&mut self, other: Runs) {
-        // A NAME that is new goes behind the one that it follows there, so that the order stays what it is in each file; where each
-        // file has one, the order is that of the files.
-        let mut behind = if other.names.len() == 1 { self.names.len() } else { 0 };
+        // A NAME that is new goes behind the one that it follows there, so that the order stays
+        // what it is in each file; where each file has one, the order is that of the files.
+        let mut behind = if other.names.len() == 1 {
+            self.names.len()
+        } else {
+            0
+        };
         for name in &other.names {
             behind = match self.names.iter().position(|known| known == name) {
                 Some(at) => at + 1,
                 None => {
                     self.names.insert(behind, name.clone());
-                    self.systems.iter_mut().for_each(|system| system.took.insert(behind, Took::default()));
+                    self.systems
+                        .iter_mut()
+                        .for_each(|system| system.took.insert(behind, Took::default()));
                     behind + 1
                 }
             };
         }
-        let places: Vec<_> = self.names.iter().map(|name| other.names.iter().position(|own| own == name)).collect();
+        let places: Vec<_> = self
+            .names
+            .iter()
+            .map(|name| other.names.iter().position(|own| own == name))
+            .collect();
         for system in other.systems {
-            let took = |place: &Option<usize>| place.and_then(|at| system.took.get(at).copied()).unwrap_or_default();
+            let took = |place: &Option<usize>| {
+                place
+                    .and_then(|at| system.took.get(at).copied())
+                    .unwrap_or_default()
+            };
             let took = places.iter().map(took).collect();
             self.systems.push(System { took, ..system });
         }
     }
 }
 
-/// What fathom gave of one system in several files, one for each NAME, is one row; where the same was measured twice, it is two.
+/// What fathom gave of one system in several files, one for each NAME, is one row; where the same
+/// was measured twice, it is two.
 fn merged(systems: Vec<System>) -> Vec<System> {
     let mut rows: Vec<System> = Vec::with_capacity(systems.len());
     let mut first: HashMap<Vec<u8>, usize> = HashMap::new();
     for system in systems {
         let known = first.get(&system.name).and_then(|at| rows.get_mut(*at));
-        let fits = |row: &System| row.took.iter().zip(&system.took).all(|(a, b)| is_nothing(a) || is_nothing(b));
+        let fits = |row: &System| {
+            row.took
+                .iter()
+                .zip(&system.took)
+                .all(|(a, b)| is_nothing(a) || is_nothing(b))
+        };
         match known.filter(|row| fits(row)) {
             Some(row) => {
-                for (has, new) in row.took.iter_mut().zip(&system.took).filter(|(has, _)| is_nothing(has)) {
+                for (has, new) in row
+                    .took
+                    .iter_mut()
+                    .zip(&system.took)
+                    .filter(|(has, _)| is_nothing(has))
+                {
                     *has = *new;
                 }
             }
@@ -214,8 +259,8 @@ fn is_nothing(took: &Took) -> bool {
     took.iter().all(Option::is_none)
 }
 
-/// Puts together what can be compared together: one table for each kind of runs, and of files with comma-separated values one for
-/// each set of NAMEs.
+/// Puts together what can be compared together: one table for each kind of runs, and of files with
+/// comma-separated values one for each set of NAMEs.
 pub fn join(files: impl IntoIterator<Item = Runs>) -> Vec<Runs> {
     let mut tables: Vec<Runs> = Vec::new();
     for file in files {
@@ -224,7 +269,10 @@ pub fn join(files: impl IntoIterator<Item = Runs>) -> Vec<Runs> {
             None => tables.push(file),
         }
     }
-    for table in tables.iter_mut().filter(|table| matches!(table.kind, Kind::Account | Kind::Pathwalk)) {
+    for table in tables
+        .iter_mut()
+        .filter(|table| matches!(table.kind, Kind::Account | Kind::Pathwalk))
+    {
         table.systems = merged(std::mem::take(&mut table.systems));
     }
     tables
@@ -235,31 +283,57 @@ mod tests {
     use super::*;
 
     fn runs(kind: Kind, names: &[&str], system: &str, real: &[f64]) -> Runs {
-        let took = real.iter().map(|&real| [Some(real), None, None, None]).collect();
-        let system = System { name: system.into(), took, ..System::default() };
+        let took = real
+            .iter()
+            .map(|&real| [Some(real), None, None, None])
+            .collect();
+        let system = System {
+            name: system.into(),
+            took,
+            ..System::default()
+        };
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Runs { kind, names, systems: vec![system], empty: Vec::new() }
+        Runs {
+            kind,
+            names,
+            systems: vec![system],
+            empty: Vec::new(),
+        }
     }
 
     fn mean(pair: &Pair, measure: usize) -> f64 {
-        let ratios: Vec<f64> = pair.ratios.iter().filter_map(|ratios| ratios[measure].ok()).collect();
+        let ratios: Vec<f64> = pair
+            .ratios
+            .iter()
+            .filter_map(|ratios| ratios[measure].ok())
+            .collect();
         ratios.iter().sum::<f64>() / ratios.len() as f64
     }
 
     #[test]
     fn the_means_of_figures_7_and_10() {
-        let figures = [include_str!("../data/getmnt-figure7.csv"), include_str!("../data/getmnt-figure10.csv")];
-        for (text, systems, means) in
-            [(figures[0], 40, ["10.38", "13.10", "5.03"]), (figures[1], 37, ["3.72", "3.65", "3.08"])]
-        {
+        let figures = [
+            include_str!("../data/getmnt-figure7.csv"),
+            include_str!("../data/getmnt-figure10.csv"),
+        ];
+        for (text, systems, means) in [
+            (figures[0], 40, ["10.38", "13.10", "5.03"]),
+            (figures[1], 37, ["3.72", "3.65", "3.08"]),
+        ] {
             let runs = csv::parse(text).unwrap();
             let pairs = runs.pairs(runs.base());
             assert_eq!((pairs.len(), runs.systems.len()), (1, systems));
-            assert_eq!([0, 1, 2].map(|measure| format!("{:.2}", mean(&pairs[0], measure))), means);
+            assert_eq!(
+                [0, 1, 2].map(|measure| format!("{:.2}", mean(&pairs[0], measure))),
+                means
+            );
             // Each single ratio is printed right, to rounding.
             for (ratios, system) in pairs[0].ratios.iter().zip(&runs.systems) {
                 for (ours, printed) in ratios.iter().zip(system.printed).take(3) {
-                    assert!((ours.unwrap() - printed.unwrap()).abs() <= 0.011, "{system:?}");
+                    assert!(
+                        (ours.unwrap() - printed.unwrap()).abs() <= 0.011,
+                        "{system:?}"
+                    );
                 }
             }
         }
@@ -268,7 +342,13 @@ mod tests {
     #[test]
     fn nothing_is_divided_by_nothing() {
         assert_eq!(ratio(Some(6.0), Some(2.0)), Ok(3.0));
-        for (of, to) in [(1.0, 0.0), (0.0, 1.0), (0.0, 0.0), (-0.0, 1.0), (1e15, 1e-308)] {
+        for (of, to) in [
+            (1.0, 0.0),
+            (0.0, 1.0),
+            (0.0, 0.0),
+            (-0.0, 1.0),
+            (1e15, 1e-308),
+        ] {
             assert_eq!(ratio(Some(of), Some(to)), Err(Lack::TooShort), "{of}/{to}");
         }
         assert_eq!(ratio(None, Some(1.0)), Err(Lack::Unknown));
@@ -282,18 +362,38 @@ mod tests {
         let tables = join([a, c, b]);
         assert_eq!(tables.len(), 2);
         let pairs = tables[0].pairs(tables[0].base());
-        assert_eq!(pairs[0].ratios.iter().map(|ratios| ratios[0]).collect::<Vec<_>>(), [Ok(2.0), Ok(3.0)]);
+        assert_eq!(
+            pairs[0]
+                .ratios
+                .iter()
+                .map(|ratios| ratios[0])
+                .collect::<Vec<_>>(),
+            [Ok(2.0), Ok(3.0)]
+        );
     }
 
     #[test]
     fn an_engine_that_is_not_everywhere_takes_its_place() {
-        let ext4 = runs(Kind::Walk, &["threads", "ext4", "stat"], "a", &[2.0, 1.0, 4.0]);
-        let xfs = runs(Kind::Walk, &["threads", "bulkstat", "stat"], "b", &[2.0, 1.0, 4.0]);
+        let ext4 = runs(
+            Kind::Walk,
+            &["threads", "ext4", "stat"],
+            "a",
+            &[2.0, 1.0, 4.0],
+        );
+        let xfs = runs(
+            Kind::Walk,
+            &["threads", "bulkstat", "stat"],
+            "b",
+            &[2.0, 1.0, 4.0],
+        );
         let tables = join([ext4, xfs]);
         assert_eq!(tables[0].names, ["threads", "bulkstat", "ext4", "stat"]);
         let pairs = tables[0].pairs(3);
         assert_eq!(
-            pairs.iter().map(|pair| pair.ratios[0][0]).collect::<Vec<_>>(),
+            pairs
+                .iter()
+                .map(|pair| pair.ratios[0][0])
+                .collect::<Vec<_>>(),
             [Ok(0.5), Err(Lack::Unknown), Ok(0.25)]
         );
     }
@@ -301,10 +401,21 @@ mod tests {
     #[test]
     fn files_of_one_system_are_one_row() {
         let file = |name, system, real| runs(Kind::Account, &[name], system, &[real]);
-        let tables =
-            join([file("before", "a", 6.0), file("after", "a", 2.0), file("after", "b", 1.0), file("after", "a", 3.0)]);
+        let tables = join([
+            file("before", "a", 6.0),
+            file("after", "a", 2.0),
+            file("after", "b", 1.0),
+            file("after", "a", 3.0),
+        ]);
         assert_eq!(tables[0].names, ["before", "after"]);
-        let real: Vec<_> = tables[0].systems.iter().map(|system| [system.took[0][0], system.took[1][0]]).collect();
-        assert_eq!(real, [[Some(6.0), Some(2.0)], [None, Some(1.0)], [None, Some(3.0)]]);
+        let real: Vec<_> = tables[0]
+            .systems
+            .iter()
+            .map(|system| [system.took[0][0], system.took[1][0]])
+            .collect();
+        assert_eq!(
+            real,
+            [[Some(6.0), Some(2.0)], [None, Some(1.0)], [None, Some(3.0)]]
+        );
     }
 }

@@ -17,7 +17,10 @@ pub struct Per<T> {
 impl<T> Per<T> {
     /// The same done to both.
     pub fn map<U>(self, mut each: impl FnMut(T) -> U) -> Per<U> {
-        Per { dir: each(self.dir), file: each(self.file) }
+        Per {
+            dir: each(self.dir),
+            file: each(self.file),
+        }
     }
 }
 
@@ -53,25 +56,39 @@ impl std::fmt::Display for Wrong {
 }
 
 /// The columns, in any order; the memo's segments are files here.
-const COLUMNS: [&[&str]; 5] =
-    [&["gate"], &["ms_per_call"], &["calls_per_dir"], &["calls_per_file", "calls_per_seg"], &["for_effect"]];
+const COLUMNS: [&[&str]; 5] = [
+    &["gate"],
+    &["ms_per_call"],
+    &["calls_per_dir"],
+    &["calls_per_file", "calls_per_seg"],
+    &["for_effect"],
+];
 
 /// Reads a table: comma-separated, with a line of headings; what begins with `#` is a comment.
 ///
 /// # Errors
-/// A column that is missing, a cell that says nothing, or a table in which no gate is called for information.
+/// A column that is missing, a cell that says nothing, or a table in which no gate is called for
+/// information.
 pub fn parse(text: &str) -> Result<Vec<Gate>, Wrong> {
     let mut records = records(text);
-    let (line, head) = records.next().unwrap_or_else(|| Err(whole("it is empty")))?;
+    let (line, head) = records
+        .next()
+        .unwrap_or_else(|| Err(whole("it is empty")))?;
     let mut places = [0; COLUMNS.len()];
     for (place, names) in places.iter_mut().zip(COLUMNS) {
         let found = head.iter().position(|cell| names.contains(&&**cell));
-        *place = found.ok_or_else(|| Wrong { line, what: format!("there is no column {}", names[0]) })?;
+        *place = found.ok_or_else(|| Wrong {
+            line,
+            what: format!("there is no column {}", names[0]),
+        })?;
     }
     let gate = |record: Result<(usize, Vec<Cow<'_, str>>), Wrong>| {
         let (line, row) = record?;
         match row.len() {
-            cells if cells > head.len() => Err(format!("it has {cells} cells, and the headings are {}", head.len())),
+            cells if cells > head.len() => Err(format!(
+                "it has {cells} cells, and the headings are {}",
+                head.len()
+            )),
             _ => gate(&row, &places),
         }
         .map_err(|what| Wrong { line, what })
@@ -84,12 +101,18 @@ pub fn parse(text: &str) -> Result<Vec<Gate>, Wrong> {
 }
 
 fn whole(what: &str) -> Wrong {
-    Wrong { line: 0, what: what.to_owned() }
+    Wrong {
+        line: 0,
+        what: what.to_owned(),
+    }
 }
 
 fn gate(row: &[Cow<'_, str>], places: &[usize; 5]) -> Result<Gate, String> {
     let cell = |column: usize| {
-        let found = row.get(places[column]).map(|cell| cell.trim()).filter(|cell| !cell.is_empty());
+        let found = row
+            .get(places[column])
+            .map(|cell| cell.trim())
+            .filter(|cell| !cell.is_empty());
         found.ok_or_else(|| format!("there is no {}", COLUMNS[column][0]))
     };
     let number = |column: usize| {
@@ -100,10 +123,23 @@ fn gate(row: &[Cow<'_, str>], places: &[usize; 5]) -> Result<Gate, String> {
     let for_effect = match cell(4)? {
         yes if yes.eq_ignore_ascii_case("yes") => true,
         no if no.eq_ignore_ascii_case("no") => false,
-        other => return Err(format!("for_effect is yes or no, and not '{}'", other.escape_debug())),
+        other => {
+            return Err(format!(
+                "for_effect is yes or no, and not '{}'",
+                other.escape_debug()
+            ));
+        }
     };
-    let calls = Per { dir: number(2)?, file: number(3)? };
-    Ok(Gate { name: cell(0)?.to_owned(), ms: number(1)?, calls, for_effect })
+    let calls = Per {
+        dir: number(2)?,
+        file: number(3)?,
+    };
+    Ok(Gate {
+        name: cell(0)?.to_owned(),
+        ms: number(1)?,
+        calls,
+        for_effect,
+    })
 }
 
 #[cfg(test)]
@@ -114,10 +150,24 @@ mod tests {
     #[test]
     fn columns_come_in_any_order_and_segments_are_files() {
         let text = "# of a memo\r\nfor_effect,calls_per_seg,gate,ms_per_call,more,calls_per_dir\r\nno,0.5,a,14,x,2\r\n";
-        let a = Gate { name: "a".to_owned(), ms: 14.0, calls: Per { dir: 2.0, file: 0.5 }, for_effect: false };
+        let a = Gate {
+            name: "a".to_owned(),
+            ms: 14.0,
+            calls: Per {
+                dir: 2.0,
+                file: 0.5,
+            },
+            for_effect: false,
+        };
         assert_eq!(parse(text), Ok(vec![a.clone()]));
         let quoted = "\u{feff}\"gate\",\"ms_per_call\",\"calls_per_dir\",\"calls_per_file\",\"for_effect\"\n\"a, \"\"b\"\"\",\"14\",2,\"0.5\",\"No\"\n";
-        assert_eq!(parse(quoted), Ok(vec![Gate { name: "a, \"b\"".to_owned(), ..a }]));
+        assert_eq!(
+            parse(quoted),
+            Ok(vec![Gate {
+                name: "a, \"b\"".to_owned(),
+                ..a
+            }])
+        );
     }
 
     #[test]
@@ -138,10 +188,19 @@ mod tests {
             ("a,1,0,0,no", 0, "no gate in it is called for information"),
         ] {
             let wrong = parse(&format!("{head}\n{row}\n")).unwrap_err();
-            assert!(wrong.line == line && wrong.what.starts_with(what), "{row}: {wrong}");
+            assert!(
+                wrong.line == line && wrong.what.starts_with(what),
+                "{row}: {wrong}"
+            );
         }
-        assert_eq!(parse("gate,ms_per_call\n").unwrap_err().to_string(), "line 1: there is no column calls_per_dir");
-        assert_eq!(parse("\n# nothing\n").unwrap_err().to_string(), "it is empty");
+        assert_eq!(
+            parse("gate,ms_per_call\n").unwrap_err().to_string(),
+            "line 1: there is no column calls_per_dir"
+        );
+        assert_eq!(
+            parse("\n# nothing\n").unwrap_err().to_string(),
+            "it is empty"
+        );
     }
 
     proptest! {

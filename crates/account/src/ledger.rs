@@ -1,10 +1,11 @@
 //! Adds up what a meter tells: calls by file, by directory, and the redundant patterns in them.
 //!
-//! How many calls there were, of what gate and by what program, the meter knows best ([`crate::call::Metered::totals`]): it counts
-//! in the kernel where it can, and leaves out nothing. What is here comes from the calls that were told one by one.
+//! How many calls there were, of what gate and by what program, the meter knows best
+//! ([`crate::call::Metered::totals`]): it counts in the kernel where it can, and leaves out
+//! nothing. What is here comes from the calls that were told one by one.
 //!
-//! Memory is bounded: [`MOST_FILES`] names, and [`MOST_NAMES`] bytes of them. Calls on files beyond that are counted together
-//! ([`Detail::unheld`]).
+//! Memory is bounded: [`MOST_FILES`] names, and [`MOST_NAMES`] bytes of them. Calls on files beyond
+//! that are counted together ([`Detail::unheld`]).
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -71,7 +72,11 @@ pub struct File {
 impl File {
     /// Its calls by the kernel's names.
     pub fn gates(&self) -> BTreeMap<&'static str, u64> {
-        by_name(self.gates.iter().map(|gate| (gate.number, gate.calls.into())))
+        by_name(
+            self.gates
+                .iter()
+                .map(|gate| (gate.number, gate.calls.into())),
+        )
     }
 
     /// What was done to learn of it: questions, and of a directory also its opening and closing.
@@ -90,9 +95,14 @@ impl File {
         work
     }
 
-    /// The directory that its calls are counted for: itself, if it is one; else the one that it is in.
+    /// The directory that its calls are counted for: itself, if it is one; else the one that it is
+    /// in.
     pub fn dir(&self) -> &[u8] {
-        if self.directory { &self.name } else { parent(&self.name) }
+        if self.directory {
+            &self.name
+        } else {
+            parent(&self.name)
+        }
     }
 }
 
@@ -130,7 +140,11 @@ impl Directory<'_> {
         self.files += 1;
         self.sum.join(&file.sum);
         for gate in &file.gates {
-            match self.gates.iter_mut().find(|(number, _)| *number == gate.number) {
+            match self
+                .gates
+                .iter_mut()
+                .find(|(number, _)| *number == gate.number)
+            {
                 Some((_, calls)) => *calls += u64::from(gate.calls),
                 None => self.gates.push((gate.number, gate.calls.into())),
             }
@@ -138,7 +152,8 @@ impl Directory<'_> {
     }
 }
 
-/// The first so many in an order, in that order. The others need not be sorted for that, and of tens of thousands some ten are shown.
+/// The first so many in an order, in that order. The others need not be sorted for that, and of
+/// tens of thousands some ten are shown.
 pub fn first<T>(mut all: Vec<T>, most: usize, order: impl Fn(&T, &T) -> Ordering) -> Vec<T> {
     if most < all.len() {
         all.select_nth_unstable_by(most, &order);
@@ -182,7 +197,12 @@ impl Detail {
             match directories.get_mut(at) {
                 Some(directory) => directory.add(file),
                 None => {
-                    let mut directory = Directory { name, files: 0, sum: Sum::default(), gates: Vec::new() };
+                    let mut directory = Directory {
+                        name,
+                        files: 0,
+                        sum: Sum::default(),
+                        gates: Vec::new(),
+                    };
                     directory.add(file);
                     directories.push(directory);
                 }
@@ -196,10 +216,13 @@ impl Detail {
         costliest(self.files.iter(), most)
     }
 
-    /// So many files that were asked for by name, often and not in /proc and the like: among them is one to find prices with.
+    /// So many files that were asked for by name, often and not in /proc and the like: among them
+    /// is one to find prices with.
     pub fn samples(&self, most: usize) -> Vec<&File> {
         let is_plain = |file: &&File| {
-            let special = [&b"/proc/"[..], b"/sys/", b"/dev/"].iter().any(|dir| file.name.starts_with(dir));
+            let special = [&b"/proc/"[..], b"/sys/", b"/dev/"]
+                .iter()
+                .any(|dir| file.name.starts_with(dir));
             !special && !file.directory && file.sum.errors == 0
         };
         costliest(self.files.iter().filter(is_plain), most)
@@ -207,7 +230,12 @@ impl Detail {
 }
 
 fn costliest<'a>(files: impl Iterator<Item = &'a File>, most: usize) -> Vec<&'a File> {
-    first(files.collect(), most, |a, b| b.sum.nanos.cmp(&a.sum.nanos).then_with(|| a.name.cmp(&b.name)))
+    first(files.collect(), most, |a, b| {
+        b.sum
+            .nanos
+            .cmp(&a.sum.nanos)
+            .then_with(|| a.name.cmp(&b.name))
+    })
 }
 
 /// The directory of a name.
@@ -220,7 +248,11 @@ fn parent(name: &[u8]) -> &[u8] {
 
 /// The first components of an absolute name.
 fn cut(name: &[u8], depth: usize) -> &[u8] {
-    let mut slashes = name.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at);
+    let mut slashes = name
+        .iter()
+        .enumerate()
+        .filter(|(_, b)| **b == b'/')
+        .map(|(at, _)| at);
     match slashes.nth(depth) {
         Some(0) => b"/",
         Some(at) => name.get(..at).unwrap_or_default(),
@@ -252,7 +284,12 @@ impl Files {
         let at = u32::try_from(self.rows.len()).ok()?;
         self.bytes += name.len();
         self.index.insert(Name::clone(name), at);
-        self.rows.push(File { name: Name::clone(name), sum: Sum::default(), directory: false, gates: Vec::new() });
+        self.rows.push(File {
+            name: Name::clone(name),
+            sum: Sum::default(),
+            directory: false,
+            gates: Vec::new(),
+        });
         Some(at)
     }
 }
@@ -301,7 +338,9 @@ impl Ledger {
 
 impl Listener for Ledger {
     fn call(&mut self, call: &Call<'_>) {
-        let Some(syscall) = syscalls::of(call.number) else { return };
+        let Some(syscall) = syscalls::of(call.number) else {
+            return;
+        };
         let about = self.names.call(call);
         if call.result.is_none() {
             return; // it never returned, and counts nowhere
@@ -317,13 +356,19 @@ impl Listener for Ledger {
                 row.sum.add(call);
                 row.directory |= about.directory;
                 let parts = u32::try_from(parts).unwrap_or(u32::MAX);
-                let same = |gate: &&mut Gate| u32::from(gate.number) == call.number && gate.sort == sort;
+                let same =
+                    |gate: &&mut Gate| u32::from(gate.number) == call.number && gate.sort == sort;
                 match row.gates.iter_mut().find(same) {
                     Some(gate) => {
                         gate.calls = gate.calls.saturating_add(1);
                         gate.parts = gate.parts.saturating_add(parts);
                     }
-                    None => row.gates.push(Gate { number: call.number as u16, sort, calls: 1, parts }),
+                    None => row.gates.push(Gate {
+                        number: call.number as u16,
+                        sort,
+                        calls: 1,
+                        parts,
+                    }),
                 }
             }
             None if about.name.is_some() => self.unheld.add(call),
@@ -331,9 +376,20 @@ impl Listener for Ledger {
         }
         let find = |name: Option<&[u8]>| name.and_then(|name| self.files.find(name));
         let other = find(about.other.as_deref());
-        let changes = matches!(syscall.kind, Kind::Change | Kind::Copy | Kind::Mount | Kind::Open);
+        let changes = matches!(
+            syscall.kind,
+            Kind::Change | Kind::Copy | Kind::Mount | Kind::Open
+        );
         let parent = find(about.name.as_deref().filter(|_| changes).map(parent));
-        self.patterns.call(&Seen { call, syscall, about: &about, sort, file, other, parent });
+        self.patterns.call(&Seen {
+            call,
+            syscall,
+            about: &about,
+            sort,
+            file,
+            other,
+            parent,
+        });
     }
 
     fn fork(&mut self, fork: &Fork) {
@@ -370,41 +426,112 @@ mod tests {
             ("/a/b/c", 3, "/a/b/c"),
             ("/a/b/c", 9, "/a/b/c"),
         ] {
-            assert_eq!(cut(name.as_bytes(), depth), kept.as_bytes(), "{name} {depth}");
+            assert_eq!(
+                cut(name.as_bytes(), depth),
+                kept.as_bytes(),
+                "{name} {depth}"
+            );
         }
-        assert_eq!([&b"/"[..], b"/a", b"/a/b"].map(parent), [&b"/"[..], b"/", b"/a"]);
+        assert_eq!(
+            [&b"/"[..], b"/a", b"/a/b"].map(parent),
+            [&b"/"[..], b"/", b"/a"]
+        );
     }
 
     fn ask<'a>(path: &'a [u8], nanos: u64, result: i64) -> Call<'a> {
         let number = syscalls::named("newfstatat").unwrap().number;
         let args = [-100_i64 as u64, 0, 0, 0, 0, 0];
-        Call { pid: 1, tid: 1, number, args, name: Some(path), other: None, result: Some(result), start: 0, nanos }
+        Call {
+            pid: 1,
+            tid: 1,
+            number,
+            args,
+            name: Some(path),
+            other: None,
+            result: Some(result),
+            start: 0,
+            nanos,
+        }
     }
 
     #[test]
     fn calls_are_counted_for_their_file_and_for_its_directory() {
-        let mut ledger = Ledger::new(Start { cwd: Some(b"/d".to_vec()), files: vec![] });
-        for (path, nanos, result) in [(&b"a"[..], 5, 0), (b"b", 1, -2), (b"./a", 2, 0), (b"/e/x", 100, 0)] {
+        let mut ledger = Ledger::new(Start {
+            cwd: Some(b"/d".to_vec()),
+            files: vec![],
+        });
+        for (path, nanos, result) in [
+            (&b"a"[..], 5, 0),
+            (b"b", 1, -2),
+            (b"./a", 2, 0),
+            (b"/e/x", 100, 0),
+        ] {
             ledger.call(&ask(path, nanos, result));
         }
         let list = syscalls::named("getdents64").unwrap().number;
         let open = syscalls::named("openat").unwrap().number;
-        ledger.call(&Call { number: open, result: Some(3), ..ask(b".", 7, 0) });
-        ledger.call(&Call { number: list, args: [3, 0, 0, 0, 0, 0], name: None, ..ask(b"", 9, 40) });
-        ledger.call(&Call { number: list, args: [9, 0, 0, 0, 0, 0], name: None, ..ask(b"", 9, 40) });
+        ledger.call(&Call {
+            number: open,
+            result: Some(3),
+            ..ask(b".", 7, 0)
+        });
+        ledger.call(&Call {
+            number: list,
+            args: [3, 0, 0, 0, 0, 0],
+            name: None,
+            ..ask(b"", 9, 40)
+        });
+        ledger.call(&Call {
+            number: list,
+            args: [9, 0, 0, 0, 0, 0],
+            name: None,
+            ..ask(b"", 9, 40)
+        });
         let detail = ledger.close();
-        let names = |most| detail.costliest(most).iter().map(|file| &*file.name).collect::<Vec<&[u8]>>();
+        let names = |most| {
+            detail
+                .costliest(most)
+                .iter()
+                .map(|file| &*file.name)
+                .collect::<Vec<&[u8]>>()
+        };
         assert_eq!(names(9), [&b"/e/x"[..], b"/d", b"/d/a", b"/d/b"]);
         assert_eq!((names(2), names(0)), (vec![&b"/e/x"[..], b"/d"], vec![]));
         assert_eq!(&*detail.samples(1)[0].name, b"/e/x");
         let a = detail.costliest(3)[2];
-        assert_eq!((a.sum, a.gates()), (Sum { calls: 2, errors: 0, nanos: 7 }, BTreeMap::from([("newfstatat", 2)])));
+        assert_eq!(
+            (a.sum, a.gates()),
+            (
+                Sum {
+                    calls: 2,
+                    errors: 0,
+                    nanos: 7
+                },
+                BTreeMap::from([("newfstatat", 2)])
+            )
+        );
         assert_eq!(detail.nameless.calls, 1);
         let directories = detail.directories(None);
         assert_eq!(directories.len(), 2);
-        let d = directories.iter().find(|directory| directory.name == b"/d").unwrap();
-        assert_eq!((d.files, d.sum), (3, Sum { calls: 5, errors: 1, nanos: 24 }));
-        assert_eq!(d.gates(), BTreeMap::from([("getdents64", 1), ("newfstatat", 3), ("openat", 1)]));
+        let d = directories
+            .iter()
+            .find(|directory| directory.name == b"/d")
+            .unwrap();
+        assert_eq!(
+            (d.files, d.sum),
+            (
+                3,
+                Sum {
+                    calls: 5,
+                    errors: 1,
+                    nanos: 24
+                }
+            )
+        );
+        assert_eq!(
+            d.gates(),
+            BTreeMap::from([("getdents64", 1), ("newfstatat", 3), ("openat", 1)])
+        );
         assert_eq!(detail.directories(Some(0)).len(), 1);
     }
 
@@ -422,7 +549,14 @@ mod tests {
             long.call(&ask(format!("/{n:04000}").as_bytes(), 1, 0));
         }
         let detail = long.close();
-        assert!(detail.files.iter().map(|file| file.name.len()).sum::<usize>() <= MOST_NAMES);
+        assert!(
+            detail
+                .files
+                .iter()
+                .map(|file| file.name.len())
+                .sum::<usize>()
+                <= MOST_NAMES
+        );
         assert_eq!(detail.files.len() as u64 + detail.unheld.calls, 4000);
     }
 

@@ -1,8 +1,9 @@
-//! What calls through the gates cost, and what other gates would save: the model of the Multics memo of 1974 (R. E. Mullen,
-//! *Backup Performance*).
+//! What calls through the gates cost, and what other gates would save: the model of the Multics
+//! memo of 1974 (R. E. Mullen, *Backup Performance*).
 //!
-//! Each call costs a fixed price, that of the cheapest call that asks for something: this is *overhead*. What a call takes
-//! beyond it is *useful*. A new gate that answers what several others did saves their overhead; the useful work stays.
+//! Each call costs a fixed price, that of the cheapest call that asks for something: this is
+//! *overhead*. What a call takes beyond it is *useful*. A new gate that answers what several others
+//! did saves their overhead; the useful work stays.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -20,7 +21,8 @@
 //! | [`whatif`] | what changes would save |
 //! | [`compare`] | ratios of runs on many systems, as in the tables of 1988 |
 //!
-//! The model is arithmetic: only the meters, the prices, and what a command begins with touch the kernel.
+//! The model is arithmetic: only the meters, the prices, and what a command begins with touch the
+//! kernel.
 #![forbid(unsafe_code)]
 
 pub mod call;

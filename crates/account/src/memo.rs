@@ -1,9 +1,10 @@
 //! The memo's own table, and its proposals.
 //!
-//! What the memo prints is rounded: directories to 5 ms, files to 1, savings to whole percents. It gives 30 ms for a
-//! directory that is copied out, and 5 for a file in it, without saying where they come from: two calls for each directory
-//! and a third of one for each file come to that. What dumping raw spares is the useful work of those gates that are called
-//! for directories alone: listing and its access list, 100 of 115 ms.
+//! What the memo prints is rounded: directories to 5 ms, files to 1, savings to whole percents. It
+//! gives 30 ms for a directory that is copied out, and 5 for a file in it, without saying where
+//! they come from: two calls for each directory and a third of one for each file come to that. What
+//! dumping raw spares is the useful work of those gates that are called for directories alone:
+//! listing and its access list, 100 of 115 ms.
 
 use crate::gates::{Gate, Per, parse};
 use crate::model::{Asked, Cost, Keeps, Proposal, Swap};
@@ -11,7 +12,10 @@ use crate::model::{Asked, Cost, Keeps, Proposal, Swap};
 const TABLE: &str = include_str!("../data/multics-1974.csv");
 
 /// Directories and other segments among what an incremental dump of 1974 dumped, in percent.
-pub const MIX: Per<f64> = Per { dir: 40.0, file: 60.0 };
+pub const MIX: Per<f64> = Per {
+    dir: 40.0,
+    file: 60.0,
+};
 /// The percentage of the backup's CPU time that went into calls for information.
 pub const SHARE: f64 = 51.0;
 /// The percentage of the system that the backup used.
@@ -32,11 +36,22 @@ const fn calls(dir: f64, file: f64) -> Per<f64> {
     Per { dir, file }
 }
 
-const COPY: Swap = Swap { gates: Asked::All, by: &[("copy_directory", calls(2.0, 1.0 / 3.0))] };
+const COPY: Swap = Swap {
+    gates: Asked::All,
+    by: &[("copy_directory", calls(2.0, 1.0 / 3.0))],
+};
 
 /// Its options, in its order.
 pub const OPTIONS: [Choice; 4] = [
-    Choice { proposal: Proposal { name: "today", swaps: &[], keeps: Keeps::All }, printed: None, printed_system: None },
+    Choice {
+        proposal: Proposal {
+            name: "today",
+            swaps: &[],
+            keeps: Keeps::All,
+        },
+        printed: None,
+        printed_system: None,
+    },
     Choice {
         proposal: Proposal {
             name: "two_gates",
@@ -62,12 +77,20 @@ pub const OPTIONS: [Choice; 4] = [
         printed_system: Some(5.0),
     },
     Choice {
-        proposal: Proposal { name: "copyout", swaps: &[COPY], keeps: Keeps::All },
+        proposal: Proposal {
+            name: "copyout",
+            swaps: &[COPY],
+            keeps: Keeps::All,
+        },
         printed: Some(32.0),
         printed_system: Some(6.0),
     },
     Choice {
-        proposal: Proposal { name: "rawdump", swaps: &[COPY], keeps: Keeps::Entries },
+        proposal: Proposal {
+            name: "rawdump",
+            swaps: &[COPY],
+            keeps: Keeps::Entries,
+        },
         printed: Some(41.0),
         printed_system: Some(8.0),
     },
@@ -91,9 +114,15 @@ pub fn is_table(gates: &[Gate]) -> bool {
 pub fn rounded(costs: &Per<Cost>) -> Per<Cost> {
     let to = |grain: f64, cost: Cost| {
         let round = |ms: f64| (ms / grain).round() * grain;
-        Cost { overhead: round(cost.overhead), useful: round(cost.useful) }
+        Cost {
+            overhead: round(cost.overhead),
+            useful: round(cost.useful),
+        }
     };
-    Per { dir: to(5.0, costs.dir), file: to(1.0, costs.file) }
+    Per {
+        dir: to(5.0, costs.dir),
+        file: to(1.0, costs.file),
+    }
 }
 
 #[cfg(test)]
@@ -105,11 +134,38 @@ mod tests {
     fn its_totals_hold() {
         let gates = table();
         assert_eq!(fixed_price(&gates), Some(14.0));
-        let calls = |per: fn(&Gate) -> f64| gates.iter().filter(|gate| !gate.for_effect).map(per).sum::<f64>();
-        assert_eq!((calls(|gate| gate.calls.dir), calls(|gate| gate.calls.file)), (25.0, 6.0));
+        let calls = |per: fn(&Gate) -> f64| {
+            gates
+                .iter()
+                .filter(|gate| !gate.for_effect)
+                .map(per)
+                .sum::<f64>()
+        };
+        assert_eq!(
+            (calls(|gate| gate.calls.dir), calls(|gate| gate.calls.file)),
+            (25.0, 6.0)
+        );
         let today = cost(&gates, 14.0);
-        assert_eq!((today.dir, today.dir.total()), (Cost { overhead: 350.0, useful: 115.0 }, 465.0));
-        assert_eq!((today.file, today.file.total()), (Cost { overhead: 84.0, useful: 15.0 }, 99.0));
+        assert_eq!(
+            (today.dir, today.dir.total()),
+            (
+                Cost {
+                    overhead: 350.0,
+                    useful: 115.0
+                },
+                465.0
+            )
+        );
+        assert_eq!(
+            (today.file, today.file.total()),
+            (
+                Cost {
+                    overhead: 84.0,
+                    useful: 15.0
+                },
+                99.0
+            )
+        );
     }
 
     #[test]
@@ -125,7 +181,11 @@ mod tests {
             let costs = rounded(&predict(&gates, 14.0, &option.proposal).unwrap());
             assert_eq!(option.proposal.name, name);
             let column = |cost: Cost| [cost.overhead, cost.useful, cost.total()];
-            assert_eq!((column(costs.dir), column(costs.file)), (dir, file), "{name}");
+            assert_eq!(
+                (column(costs.dir), column(costs.file)),
+                (dir, file),
+                "{name}"
+            );
         }
     }
 
@@ -134,13 +194,20 @@ mod tests {
         let gates = table();
         let today = cost(&gates, 14.0);
         let saved = |round: fn(&Per<Cost>) -> Per<Cost>| {
-            let then = OPTIONS.map(|option| round(&predict(&gates, 14.0, &option.proposal).unwrap()));
+            let then =
+                OPTIONS.map(|option| round(&predict(&gates, 14.0, &option.proposal).unwrap()));
             then.map(|then| saves(&round(&today), &then, MIX, SHARE))
         };
-        assert_eq!(saved(|costs| *costs).map(f64::round), [0.0, 29.0, 37.0, 45.0]);
+        assert_eq!(
+            saved(|costs| *costs).map(f64::round),
+            [0.0, 29.0, 37.0, 45.0]
+        );
         // From the rounded table it is 36.45 for copying out.
         assert_eq!(saved(rounded).map(f64::round), [0.0, 29.0, 36.0, 45.0]);
-        assert_eq!(OPTIONS.map(|option| option.printed), [None, Some(27.0), Some(32.0), Some(41.0)]);
+        assert_eq!(
+            OPTIONS.map(|option| option.printed),
+            [None, Some(27.0), Some(32.0), Some(41.0)]
+        );
     }
 
     #[test]

@@ -20,17 +20,24 @@ impl Cost {
 
 /// Gates that ask for something, and are called.
 fn asking(gates: &[Gate]) -> impl Iterator<Item = &Gate> {
-    gates.iter().filter(|gate| !gate.for_effect && gate.calls.dir + gate.calls.file > 0.0)
+    gates
+        .iter()
+        .filter(|gate| !gate.for_effect && gate.calls.dir + gate.calls.file > 0.0)
 }
 
-/// What any call costs, in milliseconds: the cheapest that asks for something. `None` when none does.
+/// What any call costs, in milliseconds: the cheapest that asks for something. `None` when none
+/// does.
 pub fn fixed_price(gates: &[Gate]) -> Option<f64> {
     asking(gates).map(|gate| gate.ms).min_by(f64::total_cmp)
 }
 
 /// What the calls for information take today.
 pub fn cost(gates: &[Gate], fixed: f64) -> Per<Cost> {
-    let today = Proposal { name: "", swaps: &[], keeps: Keeps::All };
+    let today = Proposal {
+        name: "",
+        swaps: &[],
+        keeps: Keeps::All,
+    };
     predict(gates, fixed, &today).unwrap_or_default()
 }
 
@@ -77,7 +84,8 @@ impl Asked {
 pub enum Keeps {
     /// All of it: it is done in other calls.
     All,
-    /// What is done for each entry, whether directory or file; what is done for directories alone is spared.
+    /// What is done for each entry, whether directory or file; what is done for directories alone
+    /// is spared.
     Entries,
 }
 
@@ -110,12 +118,16 @@ pub fn predict(gates: &[Gate], fixed: f64, proposal: &Proposal) -> Option<Per<Co
     Some(costs)
 }
 
-/// What is saved, in percent of the whole, when calls that take `share` percent of it cost `then` instead of `today`, and
-/// directories and files come in the proportion `mix`.
+/// What is saved, in percent of the whole, when calls that take `share` percent of it cost `then`
+/// instead of `today`, and directories and files come in the proportion `mix`.
 pub fn saves(today: &Per<Cost>, then: &Per<Cost>, mix: Per<f64>, share: f64) -> f64 {
     let mean = |costs: &Per<Cost>| mix.dir * costs.dir.total() + mix.file * costs.file.total();
     let before = mean(today);
-    if before > 0.0 { share * (1.0 - mean(then) / before) } else { 0.0 }
+    if before > 0.0 {
+        share * (1.0 - mean(then) / before)
+    } else {
+        0.0
+    }
 }
 
 #[cfg(test)]
@@ -123,35 +135,97 @@ mod tests {
     use super::*;
 
     fn gate(name: &str, ms: f64, dir: f64, file: f64) -> Gate {
-        Gate { name: name.to_owned(), ms, calls: Per { dir, file }, for_effect: false }
+        Gate {
+            name: name.to_owned(),
+            ms,
+            calls: Per { dir, file },
+            for_effect: false,
+        }
     }
 
     #[test]
     fn the_cheapest_call_that_asks_is_the_price_of_any() {
-        let effect = Gate { for_effect: true, ..gate("set", 1.0, 1.0, 1.0) };
-        let gates = [effect, gate("never", 2.0, 0.0, 0.0), gate("list", 9.0, 2.0, 0.0), gate("stat", 5.0, 1.0, 1.0)];
+        let effect = Gate {
+            for_effect: true,
+            ..gate("set", 1.0, 1.0, 1.0)
+        };
+        let gates = [
+            effect,
+            gate("never", 2.0, 0.0, 0.0),
+            gate("list", 9.0, 2.0, 0.0),
+            gate("stat", 5.0, 1.0, 1.0),
+        ];
         assert_eq!(fixed_price(&gates), Some(5.0));
         let costs = cost(&gates, 5.0);
-        assert_eq!(costs.dir, Cost { overhead: 15.0, useful: 8.0 });
-        assert_eq!(costs.file, Cost { overhead: 5.0, useful: 0.0 });
+        assert_eq!(
+            costs.dir,
+            Cost {
+                overhead: 15.0,
+                useful: 8.0
+            }
+        );
+        assert_eq!(
+            costs.file,
+            Cost {
+                overhead: 5.0,
+                useful: 0.0
+            }
+        );
         assert_eq!(fixed_price(&gates[..2]), None);
     }
 
     #[test]
     fn a_proposal_replaces_only_what_is_there() {
-        const ONE: Per<f64> = Per { dir: 1.0, file: 1.0 };
-        const THESE: Swap = Swap { gates: Asked::These(&["a", "b"]), by: &[("ab", ONE)] };
-        let proposal = Proposal { name: "ab", swaps: &[THESE], keeps: Keeps::All };
-        let gates = [gate("a", 2.0, 1.0, 1.0), gate("b", 3.0, 1.0, 2.0), gate("c", 2.0, 1.0, 0.0)];
+        const ONE: Per<f64> = Per {
+            dir: 1.0,
+            file: 1.0,
+        };
+        const THESE: Swap = Swap {
+            gates: Asked::These(&["a", "b"]),
+            by: &[("ab", ONE)],
+        };
+        let proposal = Proposal {
+            name: "ab",
+            swaps: &[THESE],
+            keeps: Keeps::All,
+        };
+        let gates = [
+            gate("a", 2.0, 1.0, 1.0),
+            gate("b", 3.0, 1.0, 2.0),
+            gate("c", 2.0, 1.0, 0.0),
+        ];
         let costs = predict(&gates, 2.0, &proposal).unwrap();
-        assert_eq!(costs.dir, Cost { overhead: 4.0, useful: 1.0 });
-        assert_eq!(costs.file, Cost { overhead: 2.0, useful: 2.0 });
+        assert_eq!(
+            costs.dir,
+            Cost {
+                overhead: 4.0,
+                useful: 1.0
+            }
+        );
+        assert_eq!(
+            costs.file,
+            Cost {
+                overhead: 2.0,
+                useful: 2.0
+            }
+        );
         assert_eq!(predict(&gates[1..], 2.0, &proposal), None);
     }
 
     #[test]
     fn nothing_is_saved_of_nothing() {
         let none = Per::<Cost>::default();
-        assert_eq!(saves(&none, &none, Per { dir: 1.0, file: 1.0 }, 51.0), 0.0);
+        assert_eq!(
+            saves(
+                &none,
+                &none,
+                Per {
+                    dir: 1.0,
+                    file: 1.0
+                },
+                51.0
+            ),
+            0.0
+        );
     }
 }

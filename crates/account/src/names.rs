@@ -1,14 +1,18 @@
-//! Absolute names of what calls are about: follows each process's descriptors, working directory and root.
+//! Absolute names of what calls are about: follows each process's descriptors, working directory
+//! and root.
 //!
-//! A name is made of what the process said, as a path from its root: `.` and doubled slashes go. Symbolic links stay, since only the
-//! kernel knows where they lead, and so does a `..`, unless what stands before it was opened with `O_NOFOLLOW`, and is no link.
-//! So one file may have several names, but no name is a guess: what cannot be known is `None`. That is so for a descriptor that came past the calls (from a socket, a pipe, io_uring, another namespace), for
-//! absolute names after chroot(2), and for names over 4095 bytes. Descriptors and directories keep the name that they were opened
-//! by, also when they are renamed.
+//! A name is made of what the process said, as a path from its root: `.` and doubled slashes go.
+//! Symbolic links stay, since only the kernel knows where they lead, and so does a `..`, unless
+//! what stands before it was opened with `O_NOFOLLOW`, and is no link. So one file may have several
+//! names, but no name is a guess: what cannot be known is `None`. That is so for a descriptor that
+//! came past the calls (from a socket, a pipe, io_uring, another namespace), for absolute names
+//! after chroot(2), and for names over 4095 bytes. Descriptors and directories keep the name that
+//! they were opened by, also when they are renamed.
 //!
-//! Each thread has a table of descriptors and a place (working directory and root), alone or together with others, as
-//! clone(2) and unshare(2) say. A copied table is copied only when it is changed. Memory is bounded ([`MOST_TASKS`],
-//! [`MOST_BYTES`]): what there is no room for is unknown, and counted ([`Names::forgotten`]).
+//! Each thread has a table of descriptors and a place (working directory and root), alone or
+//! together with others, as clone(2) and unshare(2) say. A copied table is copied only when it is
+//! changed. Memory is bounded ([`MOST_TASKS`], [`MOST_BYTES`]): what there is no room for is
+//! unknown, and counted ([`Names::forgotten`]).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -40,10 +44,13 @@ pub struct Start {
 }
 
 impl Start {
-    /// What this process hands on to a command that it runs: its working directory, and those descriptors that execve(2) leaves
-    /// open. Without /proc the descriptors are unknown.
+    /// What this process hands on to a command that it runs: its working directory, and those
+    /// descriptors that execve(2) leaves open. Without /proc the descriptors are unknown.
     pub fn here() -> Start {
-        Start { cwd: getcwd().ok().filter(|name| name.first() == Some(&b'/')), files: open_files().unwrap_or_default() }
+        Start {
+            cwd: getcwd().ok().filter(|name| name.first() == Some(&b'/')),
+            files: open_files().unwrap_or_default(),
+        }
     }
 }
 
@@ -53,10 +60,16 @@ fn open_files() -> Option<Vec<(u32, Vec<u8>)>> {
     let mut files = Vec::new();
     loop {
         let n = getdents64(&dir, &mut buffer).ok().filter(|n| *n > 0);
-        let Some(entries) = n.and_then(|n| buffer.get(..n)) else { return Some(files) };
+        let Some(entries) = n.and_then(|n| buffer.get(..n)) else {
+            return Some(files);
+        };
         for entry in ondisk::dirent::entries(entries) {
-            let Some(fd) = entry.name.to_str().ok().and_then(|name| name.parse().ok()) else { continue };
-            let name = readlinkat(&dir, entry.name).ok().filter(|name| is_file(name));
+            let Some(fd) = entry.name.to_str().ok().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            let name = readlinkat(&dir, entry.name)
+                .ok()
+                .filter(|name| is_file(name));
             files.extend(name.filter(|_| survives_exec(fd)).map(|name| (fd, name)));
         }
     }
@@ -72,10 +85,15 @@ fn survives_exec(fd: u32) -> bool {
     if gate::command::was_closed(fd) {
         return false;
     }
-    let Ok(path) = gate::long::c_string(format!("/proc/self/fdinfo/{fd}").as_bytes()) else { return false };
+    let Ok(path) = gate::long::c_string(format!("/proc/self/fdinfo/{fd}").as_bytes()) else {
+        return false;
+    };
     let text = gate::file::read_kernel(&path).unwrap_or_default();
-    let flags = text.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(b"flags:"));
-    let flags = flags.and_then(|flags| u64::from_str_radix(str::from_utf8(flags).ok()?.trim(), 8).ok());
+    let flags = text
+        .split(|&b| b == b'\n')
+        .find_map(|line| line.strip_prefix(b"flags:"));
+    let flags =
+        flags.and_then(|flags| u64::from_str_radix(str::from_utf8(flags).ok()?.trim(), 8).ok());
     flags.is_some_and(|flags| flags & O_CLOEXEC == 0)
 }
 
@@ -95,7 +113,8 @@ const ENOENT: i32 = 2;
 /// What a call is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// The absolute name of its file: of its first path argument that is looked up, or of its first descriptor.
+    /// The absolute name of its file: of its first path argument that is looked up, or of its first
+    /// descriptor.
     pub name: Option<Name>,
     /// The absolute name of the other file, where there are two: rename, link, copy_file_range.
     pub other: Option<Name>,
@@ -105,8 +124,8 @@ pub struct About {
     pub directory: bool,
     /// Of a name that begins in an open directory: the number of that opening.
     pub base: Option<u64>,
-    /// Of a call on a descriptor, and of one that opens: a number that this opening of the file has alone, also in copies of the
-    /// descriptor.
+    /// Of a call on a descriptor, and of one that opens: a number that this opening of the file has
+    /// alone, also in copies of the descriptor.
     pub opened: Option<u64>,
     /// So many of the last components of its name are directories, and not links to some.
     real: u32,
@@ -146,12 +165,18 @@ impl Table {
 
     fn take(&mut self, fd: u32) -> Option<Descriptor> {
         let taken = self.open.remove(&fd)?;
-        self.held.set(self.held.get().saturating_sub(taken.weight()));
+        self.held
+            .set(self.held.get().saturating_sub(taken.weight()));
         Some(taken)
     }
 
     fn retain(&mut self, keep: impl Fn(u32, &Descriptor) -> bool) {
-        let gone: Vec<u32> = self.open.iter().filter(|(fd, open)| !keep(**fd, open)).map(|(fd, _)| *fd).collect();
+        let gone: Vec<u32> = self
+            .open
+            .iter()
+            .filter(|(fd, open)| !keep(**fd, open))
+            .map(|(fd, _)| *fd)
+            .collect();
         gone.into_iter().for_each(|fd| drop(self.take(fd)));
     }
 }
@@ -159,7 +184,10 @@ impl Table {
 impl Clone for Table {
     fn clone(&self) -> Table {
         self.held.set(self.held.get() + self.weight());
-        Table { open: self.open.clone(), held: Rc::clone(&self.held) }
+        Table {
+            open: self.open.clone(),
+            held: Rc::clone(&self.held),
+        }
     }
 }
 
@@ -179,7 +207,8 @@ struct Place {
     rooted: bool,
 }
 
-/// A thread. The outer cells are shared as the kernel shares them; the inner `Rc` is a copy that nobody has changed yet.
+/// A thread. The outer cells are shared as the kernel shares them; the inner `Rc` is a copy that
+/// nobody has changed yet.
 #[derive(Clone, Debug)]
 struct Task {
     process: u32,
@@ -211,7 +240,8 @@ pub struct Names {
     /// Tasks that are not the main threads of their processes.
     threads: usize,
     start: Option<Start>,
-    /// Some process has another root than the command: those of which nothing is known may have it, too.
+    /// Some process has another root than the command: those of which nothing is known may have it,
+    /// too.
     uprooted: bool,
     held: Rc<Cell<usize>>,
     opened: u64,
@@ -232,16 +262,21 @@ impl Names {
         }
     }
 
-    /// Descriptors that were forgotten, and threads that were not followed, because there were too many.
+    /// Descriptors that were forgotten, and threads that were not followed, because there were too
+    /// many.
     pub fn forgotten(&self) -> u64 {
         self.forgotten
     }
 
     /// What a call is about; and follows what it does to descriptors and places.
     pub fn call(&mut self, call: &Call<'_>) -> About {
-        let Some(syscall) = syscalls::of(call.number) else { return About::default() };
+        let Some(syscall) = syscalls::of(call.number) else {
+            return About::default();
+        };
         self.meet(call.pid, call.tid);
-        let Some(task) = self.task(call.pid, call.tid) else { return About::default() };
+        let Some(task) = self.task(call.pid, call.tid) else {
+            return About::default();
+        };
         let mut about = about(task, syscall, call);
         self.follow(syscall, call, &mut about);
         about
@@ -265,8 +300,8 @@ impl Names {
         self.enter(fork.tid, task);
     }
 
-    /// A process runs another program: its table is its own from now on, without what was to be closed; its other threads are no
-    /// more.
+    /// A process runs another program: its table is its own from now on, without what was to be
+    /// closed; its other threads are no more.
     pub fn exec(&mut self, pid: u32) {
         self.meet(pid, pid);
         if self.threads > 0 {
@@ -289,8 +324,8 @@ impl Names {
         self.leave(tid);
     }
 
-    /// A process that is met for the first time, without having been told of: the first of all begins as the command does, of
-    /// others nothing is known.
+    /// A process that is met for the first time, without having been told of: the first of all
+    /// begins as the command does, of others nothing is known.
     fn meet(&mut self, pid: u32, tid: u32) {
         if self.tasks.contains_key(&tid) || self.tasks.contains_key(&pid) {
             return;
@@ -301,7 +336,10 @@ impl Names {
         }
         let start = self.start.take();
         let Start { cwd, files } = start.unwrap_or_default();
-        let table = Table { open: HashMap::new(), held: Rc::clone(&self.held) };
+        let table = Table {
+            open: HashMap::new(),
+            held: Rc::clone(&self.held),
+        };
         let task = Task {
             process: pid,
             files: Rc::new(RefCell::new(Rc::new(table))),
@@ -314,7 +352,13 @@ impl Names {
         self.enter(pid, task);
         for (fd, name) in files {
             let real = all_real(&name);
-            let open = Descriptor { name: Name::from(name), real, opened: 0, directory: false, cloexec: false };
+            let open = Descriptor {
+                name: Name::from(name),
+                real,
+                opened: 0,
+                directory: false,
+                cloexec: false,
+            };
             self.put(pid, pid, fd, open);
         }
     }
@@ -335,14 +379,18 @@ impl Names {
         }
     }
 
-    /// Changes the table of descriptors of a thread. Where there is no room for a copy of its own, that table is forgotten.
+    /// Changes the table of descriptors of a thread. Where there is no room for a copy of its own,
+    /// that table is forgotten.
     fn change<T>(&mut self, pid: u32, tid: u32, with: impl FnOnce(&mut Table) -> T) -> Option<T> {
         let task = self.task(pid, tid)?;
         let mut files = task.files.borrow_mut();
         let mut forgotten = 0;
         if Rc::strong_count(&files) > 1 && self.held.get() + files.weight() > MOST_BYTES {
             forgotten = files.open.len() as u64;
-            *files = Rc::new(Table { open: HashMap::new(), held: Rc::clone(&self.held) });
+            *files = Rc::new(Table {
+                open: HashMap::new(),
+                held: Rc::clone(&self.held),
+            });
         }
         let done = with(Rc::make_mut(&mut files));
         drop(files);
@@ -354,7 +402,8 @@ impl Names {
     fn put(&mut self, pid: u32, tid: u32, fd: u32, open: Descriptor) -> Option<u64> {
         self.opened += 1;
         let opened = self.opened;
-        self.place(pid, tid, fd, Some(Descriptor { opened, ..open })).then_some(opened)
+        self.place(pid, tid, fd, Some(Descriptor { opened, ..open }))
+            .then_some(opened)
     }
 
     /// Puts a descriptor into a table, or nothing.
@@ -389,7 +438,11 @@ impl Names {
             }
             (_, None) => {}
             ("close_range", _) => self.close_range(pid, tid, a0 as u32..=a1 as u32, a2),
-            ("open" | "openat" | "openat2" | "creat" | "open_tree" | "open_tree_attr" | "open_by_handle_at", _) => {
+            (
+                "open" | "openat" | "openat2" | "creat" | "open_tree" | "open_tree_attr"
+                | "open_by_handle_at",
+                _,
+            ) => {
                 let Some(new) = new else { return };
                 let flags = match syscall.name {
                     "open" => a1,
@@ -398,14 +451,27 @@ impl Names {
                     // In memory that is not ours: what may be closed by execve(2) is taken to be.
                     _ => O_CLOEXEC,
                 };
-                about.directory |= flags & Flags::DIRECTORY.bits() as u64 != 0 && flags & O_TMPFILE == 0;
+                about.directory |=
+                    flags & Flags::DIRECTORY.bits() as u64 != 0 && flags & O_TMPFILE == 0;
                 let name = about.name.clone().filter(|_| flags & O_TMPFILE == 0);
                 about.opened = match name {
                     Some(name) => {
-                        let followed = about.may_be_link && flags & Flags::NOFOLLOW.bits() as u64 == 0;
+                        let followed =
+                            about.may_be_link && flags & Flags::NOFOLLOW.bits() as u64 == 0;
                         let real = if followed { 0 } else { about.real };
                         let (directory, cloexec) = (about.directory, flags & O_CLOEXEC != 0);
-                        self.put(pid, tid, new, Descriptor { name, real, opened: 0, directory, cloexec })
+                        self.put(
+                            pid,
+                            tid,
+                            new,
+                            Descriptor {
+                                name,
+                                real,
+                                opened: 0,
+                                directory,
+                                cloexec,
+                            },
+                        )
                     }
                     None => {
                         self.place(pid, tid, new, None);
@@ -435,17 +501,25 @@ impl Names {
             ("chdir" | "fchdir", _) => {
                 about.directory = true;
                 let real = if about.may_be_link { 0 } else { about.real };
-                self.move_to(pid, tid, |place| (place.cwd, place.real) = (about.name.clone(), real));
+                self.move_to(pid, tid, |place| {
+                    (place.cwd, place.real) = (about.name.clone(), real)
+                });
             }
             ("chroot", _) => self.uproot(pid, tid, |place| place.rooted = false),
-            ("setns", _) if a1 == 0 || a1 & CLONE_NEWNS != 0 => self.uproot(pid, tid, |place| *place = NOWHERE),
+            ("setns", _) if a1 == 0 || a1 & CLONE_NEWNS != 0 => {
+                self.uproot(pid, tid, |place| *place = NOWHERE)
+            }
             // A new root for every process of the mount namespace.
             ("pivot_root", _) => {
                 self.uprooted = true;
-                self.tasks.values().for_each(|task| *task.place.borrow_mut() = NOWHERE);
+                self.tasks
+                    .values()
+                    .for_each(|task| *task.place.borrow_mut() = NOWHERE);
             }
             ("unshare", _) => {
-                let Some(task) = self.tasks.get_mut(&tid) else { return };
+                let Some(task) = self.tasks.get_mut(&tid) else {
+                    return;
+                };
                 if a0 & CLONE_FILES != 0 {
                     task.own_files();
                 }
@@ -463,13 +537,19 @@ impl Names {
 
     fn copy(&mut self, pid: u32, tid: u32, from: u64, to: u32, cloexec: bool) {
         let open = self.task(pid, tid).and_then(|task| task.open(from));
-        self.place(pid, tid, to, open.map(|open| Descriptor { cloexec, ..open }));
+        self.place(
+            pid,
+            tid,
+            to,
+            open.map(|open| Descriptor { cloexec, ..open }),
+        );
     }
 
     fn set_cloexec(&mut self, pid: u32, tid: u32, fd: Option<u32>, cloexec: bool) {
         let is_other = |task: &Task| {
             let files = task.files.borrow();
-            fd.and_then(|fd| files.open.get(&fd)).is_some_and(|open| open.cloexec != cloexec)
+            fd.and_then(|fd| files.open.get(&fd))
+                .is_some_and(|open| open.cloexec != cloexec)
         };
         if let Some(fd) = fd
             && self.task(pid, tid).is_some_and(is_other)
@@ -482,7 +562,13 @@ impl Names {
         }
     }
 
-    fn close_range(&mut self, pid: u32, tid: u32, range: std::ops::RangeInclusive<u32>, flags: u64) {
+    fn close_range(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        range: std::ops::RangeInclusive<u32>,
+        flags: u64,
+    ) {
         if flags & CLOSE_RANGE_UNSHARE != 0
             && let Some(task) = self.tasks.get_mut(&tid)
         {
@@ -510,7 +596,11 @@ impl Names {
     }
 }
 
-const NOWHERE: Place = Place { cwd: None, real: 0, rooted: false };
+const NOWHERE: Place = Place {
+    cwd: None,
+    real: 0,
+    rooted: false,
+};
 const F_DUPFD: u32 = 0;
 const F_SETFD: u32 = 2;
 const F_DUPFD_CLOEXEC: u32 = 1030;
@@ -520,8 +610,15 @@ const FIOCLEX: u32 = 0x5451;
 const CLOSE_RANGE_UNSHARE: u64 = 2;
 const CLOSE_RANGE_CLOEXEC: u64 = 4;
 /// Calls that answer with a descriptor of something that has no name.
-const FRESH: [&str; 7] =
-    ["inotify_init", "inotify_init1", "fanotify_init", "io_uring_setup", "fsopen", "fsmount", "fspick"];
+const FRESH: [&str; 7] = [
+    "inotify_init",
+    "inotify_init1",
+    "fanotify_init",
+    "io_uring_setup",
+    "fsopen",
+    "fsmount",
+    "fspick",
+];
 
 /// What a call is about, before it does anything.
 fn about(task: &Task, syscall: &Syscall, call: &Call<'_>) -> About {
@@ -530,10 +627,13 @@ fn about(task: &Task, syscall: &Syscall, call: &Call<'_>) -> About {
     let mut looked_up = 0;
     for (at, name) in syscall.names.iter().enumerate() {
         let given = if at == 0 { call.name } else { call.other };
-        let Some(found) = found(task, syscall, name.at, given, call) else { continue };
+        let Some(found) = found(task, syscall, name.at, given, call) else {
+            continue;
+        };
         if looked_up == 0 {
             about.by_name = found.by_name;
-            (about.directory, about.base, about.opened) = (found.directory, found.base, found.opened);
+            (about.directory, about.base, about.opened) =
+                (found.directory, found.base, found.opened);
             (about.real, about.may_be_link) = (found.real, found.may_be_link);
         }
         if let Some(slot) = names.get_mut(looked_up) {
@@ -542,9 +642,15 @@ fn about(task: &Task, syscall: &Syscall, call: &Call<'_>) -> About {
         looked_up += 1;
     }
     if looked_up == 0 {
-        let open = |at: usize| syscall.fds.get(at).and_then(|arg| task.open(*call.args.get(*arg)?));
+        let open = |at: usize| {
+            syscall
+                .fds
+                .get(at)
+                .and_then(|arg| task.open(*call.args.get(*arg)?))
+        };
         if let Some(first) = open(0) {
-            (about.directory, about.opened, about.real) = (first.directory, Some(first.opened), first.real);
+            (about.directory, about.opened, about.real) =
+                (first.directory, Some(first.opened), first.real);
             names = [Some(first.name), open(1).map(|other| other.name)];
         }
     }
@@ -566,21 +672,46 @@ struct Found {
 
 impl Found {
     fn by_name(joined: Option<Joined>, base: Option<u64>) -> Found {
-        let Some(Joined { name, real, may_be_link }) = joined else {
-            return Found { by_name: true, ..Found::default() };
+        let Some(Joined {
+            name,
+            real,
+            may_be_link,
+        }) = joined
+        else {
+            return Found {
+                by_name: true,
+                ..Found::default()
+            };
         };
-        Found { name: Some(name), by_name: true, base, real, may_be_link, ..Found::default() }
+        Found {
+            name: Some(name),
+            by_name: true,
+            base,
+            real,
+            may_be_link,
+            ..Found::default()
+        }
     }
 }
 
 /// `None` for an argument that is not looked up.
-fn found(task: &Task, syscall: &Syscall, at: At, given: Option<&[u8]>, call: &Call<'_>) -> Option<Found> {
+fn found(
+    task: &Task,
+    syscall: &Syscall,
+    at: At,
+    given: Option<&[u8]>,
+    call: &Call<'_>,
+) -> Option<Found> {
     let (base, dirfd) = match at {
         At::Nowhere => return None,
         At::Here => (None, None),
         At::Fd(arg) => {
             let fd = *call.args.get(arg)?;
-            if fd as i32 == AT_FDCWD { (None, None) } else { (task.open(fd), Some(fd)) }
+            if fd as i32 == AT_FDCWD {
+                (None, None)
+            } else {
+                (task.open(fd), Some(fd))
+            }
         }
     };
     let place = task.place.borrow();
@@ -588,20 +719,40 @@ fn found(task: &Task, syscall: &Syscall, at: At, given: Option<&[u8]>, call: &Ca
         // The descriptor itself, with AT_EMPTY_PATH; or where there may be no name at all.
         Some(b"") | None if dirfd.is_some() && call.errno() != Some(ENOENT) => {
             let base = base?;
-            let (name, real, directory, opened) = (Some(base.name), base.real, base.directory, Some(base.opened));
-            Some(Found { name, real, directory, opened, ..Found::default() })
+            let (name, real, directory, opened) = (
+                Some(base.name),
+                base.real,
+                base.directory,
+                Some(base.opened),
+            );
+            Some(Found {
+                name,
+                real,
+                directory,
+                opened,
+                ..Found::default()
+            })
         }
         Some(b"") | None => Some(Found::by_name(None, None)),
         // With RESOLVE_IN_ROOT, which is in memory that is not ours, it begins somewhere else.
         Some(name) if name.first() == Some(&b'/') => {
             let known = place.rooted && syscall.name != "openat2";
-            Some(Found::by_name(known.then(|| join(b"", 0, name)).flatten(), None))
+            Some(Found::by_name(
+                known.then(|| join(b"", 0, name)).flatten(),
+                None,
+            ))
         }
         Some(name) => match base {
-            Some(open) => Some(Found::by_name(join(&open.name, open.real, name), Some(open.opened))),
+            Some(open) => Some(Found::by_name(
+                join(&open.name, open.real, name),
+                Some(open.opened),
+            )),
             None => {
                 let cwd = place.cwd.as_deref().filter(|_| dirfd.is_none());
-                Some(Found::by_name(cwd.and_then(|cwd| join(cwd, place.real, name)), None))
+                Some(Found::by_name(
+                    cwd.and_then(|cwd| join(cwd, place.real, name)),
+                    None,
+                ))
             }
         },
     }
@@ -614,8 +765,8 @@ struct Joined {
     may_be_link: bool,
 }
 
-/// `dir/name` without empty components and `.`; without `..` at the root and behind one of the last `real` components of `dir`, which
-/// are directories. `None` if that is too long.
+/// `dir/name` without empty components and `.`; without `..` at the root and behind one of the last
+/// `real` components of `dir`, which are directories. `None` if that is too long.
 fn join(dir: &[u8], real: u32, name: &[u8]) -> Option<Joined> {
     let mut path = Vec::with_capacity(dir.len() + 1 + name.len());
     if dir != b"/" {
@@ -648,7 +799,11 @@ fn join(dir: &[u8], real: u32, name: &[u8]) -> Option<Joined> {
     if path.is_empty() {
         path.push(b'/');
     }
-    (path.len() <= LONGEST_NAME).then(|| Joined { name: Name::from(path), real, may_be_link })
+    (path.len() <= LONGEST_NAME).then(|| Joined {
+        name: Name::from(path),
+        real,
+        may_be_link,
+    })
 }
 
 /// As many components as an absolute name without links has.

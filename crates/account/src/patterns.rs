@@ -1,8 +1,9 @@
-//! Redundant patterns: calls that ask what is known already, or that come singly where one would do for many.
+//! Redundant patterns: calls that ask what is known already, or that come singly where one would do
+//! for many.
 //!
-//! Each is found in the stream of calls as it comes, by what is remembered of each file and of each opening of one; what is not
-//! remembered any more is not found, and nothing is found that was not there. docs/account.md defines them for users; the words
-//! here are the same.
+//! Each is found in the stream of calls as it comes, by what is remembered of each file and of each
+//! opening of one; what is not remembered any more is not found, and nothing is found that was not
+//! there. docs/account.md defines them for users; the words here are the same.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -17,8 +18,9 @@ use crate::syscalls::{Kind, Syscall};
 /// A redundant pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pattern {
-    /// A file is asked for by name, opened by the same name, and then its descriptor is asked: the first and the last say the same.
-    /// If nothing else is done with the descriptor, the opening was in vain.
+    /// A file is asked for by name, opened by the same name, and then its descriptor is asked: the
+    /// first and the last say the same. If nothing else is done with the descriptor, the opening
+    /// was in vain.
     StatOpenFstat,
     /// A file is asked for again, by the same process, and nobody metered has changed it.
     RepeatedStat,
@@ -26,7 +28,8 @@ pub enum Pattern {
     Miss,
     /// A call for extended attributes finds none: `ENODATA`, `EOPNOTSUPP`, or an empty list.
     NoXattr,
-    /// A directory with few entries is listed by two calls, the second of which says that there are no more.
+    /// A directory with few entries is listed by two calls, the second of which says that there are
+    /// no more.
     TinyDirectory,
     /// Reads of under 4 KiB, one behind the other.
     SmallReads,
@@ -180,7 +183,8 @@ struct File {
 /// What is remembered of an opening.
 #[derive(Clone, Debug, Default)]
 struct Opening {
-    /// The process has asked for it by name before it opened it so, and has not asked the descriptor yet: that call.
+    /// The process has asked for it by name before it opened it so, and has not asked the
+    /// descriptor yet: that call.
     asked: Option<Once>,
     /// That call, when it has asked the descriptor as well.
     chain: Option<Once>,
@@ -188,7 +192,8 @@ struct Opening {
     open: Option<Once>,
     /// Its descriptor has been asked: that call.
     fstat: Option<Once>,
-    /// How often the file had changed by then; `None` when it has been changed by this descriptor since.
+    /// How often the file had changed by then; `None` when it has been changed by this descriptor
+    /// since.
     answered: Option<u32>,
     /// Calls for extended attributes on it.
     xattrs: u32,
@@ -216,8 +221,8 @@ struct Row {
 }
 
 impl Row {
-    /// Takes a small call, and gives how many there are now, and whether one more is redundant: with calls of a page, as many as there
-    /// are pages would do.
+    /// Takes a small call, and gives how many there are now, and whether one more is redundant:
+    /// with calls of a page, as many as there are pages would do.
     fn small(&mut self, bytes: u64, at: Option<u64>) -> (u64, bool) {
         if self.calls > 0 && at != self.next {
             *self = Row::default();
@@ -254,7 +259,11 @@ impl Seen<'_> {
     fn once(&self) -> Once {
         let name = self.call.name.filter(|_| self.about.by_name);
         let parts = name.map_or(0, |name| components(name).saturating_sub(1));
-        Once { sort: self.sort, parts, nanos: self.call.nanos }
+        Once {
+            sort: self.sort,
+            parts,
+            nanos: self.call.nanos,
+        }
     }
 
     fn done(&self) -> bool {
@@ -262,12 +271,18 @@ impl Seen<'_> {
     }
 
     fn failed_with(&self, errnos: &[Errno]) -> bool {
-        self.call.errno().is_some_and(|errno| errnos.contains(&Errno(errno)))
+        self.call
+            .errno()
+            .is_some_and(|errno| errnos.contains(&Errno(errno)))
     }
 
     /// The name of its file, as well as it is known.
     fn example(&self) -> Option<Vec<u8>> {
-        self.about.name.as_deref().or(self.call.name).map(<[u8]>::to_vec)
+        self.about
+            .name
+            .as_deref()
+            .or(self.call.name)
+            .map(<[u8]>::to_vec)
     }
 }
 
@@ -277,7 +292,8 @@ pub struct Patterns {
     found: [Found; Pattern::ALL.len()],
     spared: [Spared; Spare::ALL.len()],
     files: Vec<File>,
-    /// Questions that other processes have asked since, by file and process: most files are asked for by one only.
+    /// Questions that other processes have asked since, by file and process: most files are asked
+    /// for by one only.
     others: HashMap<(u32, u32), Asked>,
     openings: HashMap<u64, Opening>,
     /// Look-ups by long names and the time in them, by process and a hash of the directory.
@@ -394,7 +410,10 @@ impl Patterns {
     /// Something became of a file: what was learned of it holds no longer.
     fn changed(&mut self, file: u32) {
         let file = self.file(file);
-        *file = File { changes: file.changes.wrapping_add(1), ..File::default() };
+        *file = File {
+            changes: file.changes.wrapping_add(1),
+            ..File::default()
+        };
     }
 
     /// A file was changed, or the directory that it is in.
@@ -403,7 +422,10 @@ impl Patterns {
             opening.answered = None;
         }
         if seen.done() {
-            [seen.file, seen.other, seen.parent].into_iter().flatten().for_each(|file| self.changed(file));
+            [seen.file, seen.other, seen.parent]
+                .into_iter()
+                .flatten()
+                .for_each(|file| self.changed(file));
         }
     }
 
@@ -417,13 +439,20 @@ impl Patterns {
             let before = self.asked(file, pid).is_some();
             let held = self.file(file);
             held.missed = false;
-            held.asked = Some(Asked { pid, call: it, opened: false, changes: held.changes });
+            held.asked = Some(Asked {
+                pid,
+                call: it,
+                opened: false,
+                changes: held.changes,
+            });
             if before {
                 self.repeated(seen, &it);
             }
             return;
         }
-        let Some(opened) = seen.about.opened else { return };
+        let Some(opened) = seen.about.opened else {
+            return;
+        };
         let changes = seen.file.map_or(0, |file| self.file(file).changes);
         let opening = self.opening(opened);
         opening.fstat = Some(it);
@@ -438,12 +467,15 @@ impl Patterns {
         }
     }
 
-    /// What a process has asked of a file by its name, if that still holds: from now on in the file itself, in the place of what another
-    /// one has asked.
+    /// What a process has asked of a file by its name, if that still holds: from now on in the file
+    /// itself, in the place of what another one has asked.
     fn asked(&mut self, file: u32, pid: u32) -> Option<&mut Asked> {
         let (changes, last) = (self.file(file).changes, self.file(file).asked);
         if last.is_none_or(|last| last.pid != pid) {
-            let before = self.others.remove(&(file, pid)).filter(|asked| asked.changes == changes);
+            let before = self
+                .others
+                .remove(&(file, pid))
+                .filter(|asked| asked.changes == changes);
             if let Some(last) = last {
                 if self.others.len() >= MOST {
                     self.others.clear();
@@ -475,22 +507,44 @@ impl Patterns {
         let it = seen.once();
         let Some(file) = seen.file else { return };
         if flags & CHANGES != 0 {
-            [Some(file), seen.parent].into_iter().flatten().for_each(|file| self.changed(file));
+            [Some(file), seen.parent]
+                .into_iter()
+                .flatten()
+                .for_each(|file| self.changed(file));
         }
         self.file(file).missed = false;
-        let asked = self.asked(file, seen.call.pid).filter(|asked| !asked.opened);
+        let asked = self
+            .asked(file, seen.call.pid)
+            .filter(|asked| !asked.opened);
         let asked = asked.map(|asked| {
             asked.opened = true;
             asked.call
         });
         if let Some(opened) = seen.about.opened {
-            *self.opening(opened) = Opening { asked, open: Some(it), ..Opening::default() };
+            *self.opening(opened) = Opening {
+                asked,
+                open: Some(it),
+                ..Opening::default()
+            };
         }
     }
 
     fn close(&mut self, seen: &Seen<'_>) {
-        let Some(opening) = seen.about.opened.and_then(|opened| self.openings.remove(&opened)) else { return };
-        let Opening { open: Some(open), used: false, .. } = opening else { return };
+        let Some(opening) = seen
+            .about
+            .opened
+            .and_then(|opened| self.openings.remove(&opened))
+        else {
+            return;
+        };
+        let Opening {
+            open: Some(open),
+            used: false,
+            ..
+        } = opening
+        else {
+            return;
+        };
         let close = seen.once();
         match (opening.fstat, opening.chain) {
             // Opened to be asked, though it had been asked by name.
@@ -534,8 +588,12 @@ impl Patterns {
     }
 
     fn list(&mut self, seen: &Seen<'_>) {
-        let Some(listed) = seen.call.result.filter(|_| seen.done()) else { return };
-        let Some(opening) = self.uses(seen) else { return };
+        let Some(listed) = seen.call.result.filter(|_| seen.done()) else {
+            return;
+        };
+        let Some(opening) = self.uses(seen) else {
+            return;
+        };
         if listed > 0 {
             opening.lists += 1;
             opening.listed = listed;
@@ -546,15 +604,28 @@ impl Patterns {
     }
 
     fn read(&mut self, seen: &Seen<'_>) {
-        self.in_row(seen, Pattern::SmallReads, |opening| &mut opening.reads, |opening| &mut opening.writes);
+        self.in_row(
+            seen,
+            Pattern::SmallReads,
+            |opening| &mut opening.reads,
+            |opening| &mut opening.writes,
+        );
     }
 
     fn write(&mut self, seen: &Seen<'_>) {
         if let Some(file) = seen.file {
             self.changed(file);
         }
-        self.in_row(seen, Pattern::SmallWrites, |opening| &mut opening.writes, |opening| &mut opening.reads);
-        if let Some(bytes) = seen.call.result.and_then(|result| u64::try_from(result).ok())
+        self.in_row(
+            seen,
+            Pattern::SmallWrites,
+            |opening| &mut opening.writes,
+            |opening| &mut opening.reads,
+        );
+        if let Some(bytes) = seen
+            .call
+            .result
+            .and_then(|result| u64::try_from(result).ok())
             && let Some(opened) = seen.about.opened
         {
             let opening = self.opening(opened);
@@ -573,14 +644,25 @@ impl Patterns {
         let (asked, at) = match seen.syscall.name {
             "read" | "write" => (seen.call.args[2], None),
             "pread64" | "pwrite64" => (seen.call.args[2], Some(seen.call.args[3])),
-            // The lengths are in memory that is not ours: what was done must do. Of the second of each kind, -1 is no place.
+            // The lengths are in memory that is not ours: what was done must do. Of the second of
+            // each kind, -1 is no place.
             name => {
-                let at = matches!(name, "preadv" | "pwritev" | "preadv2" | "pwritev2").then_some(seen.call.args[3]);
-                (seen.call.result.map_or(0, |result| result.max(0) as u64), at.filter(|at| *at != u64::MAX))
+                let at = matches!(name, "preadv" | "pwritev" | "preadv2" | "pwritev2")
+                    .then_some(seen.call.args[3]);
+                (
+                    seen.call.result.map_or(0, |result| result.max(0) as u64),
+                    at.filter(|at| *at != u64::MAX),
+                )
             }
         };
-        let bytes = seen.call.result.and_then(|result| u64::try_from(result).ok()).filter(|bytes| *bytes > 0);
-        let Some(opening) = self.uses(seen) else { return };
+        let bytes = seen
+            .call
+            .result
+            .and_then(|result| u64::try_from(result).ok())
+            .filter(|bytes| *bytes > 0);
+        let Some(opening) = self.uses(seen) else {
+            return;
+        };
         *other(opening) = Row::default();
         if at.is_none() {
             opening.at = opening.at.saturating_add(bytes.unwrap_or_default());
@@ -602,19 +684,29 @@ impl Patterns {
 
     /// What comes next may begin elsewhere: then it is in no row with what came before.
     fn seek(&mut self, seen: &Seen<'_>) {
-        let to = seen.call.result.and_then(|result| u64::try_from(result).ok());
-        let Some(opening) = self.uses(seen) else { return };
+        let to = seen
+            .call
+            .result
+            .and_then(|result| u64::try_from(result).ok());
+        let Some(opening) = self.uses(seen) else {
+            return;
+        };
         if let Some(to) = to.filter(|_| seen.syscall.name == "lseek")
             && std::mem::replace(&mut opening.at, to) != to
         {
-            for row in [&mut opening.reads, &mut opening.writes].into_iter().filter(|row| row.next.is_none()) {
+            for row in [&mut opening.reads, &mut opening.writes]
+                .into_iter()
+                .filter(|row| row.next.is_none())
+            {
                 *row = Row::default();
             }
         }
     }
 
     fn sync(&mut self, seen: &Seen<'_>) {
-        let Some(opening) = self.uses(seen) else { return };
+        let Some(opening) = self.uses(seen) else {
+            return;
+        };
         opening.writes = Row::default();
         let bytes = std::mem::take(&mut opening.unsynced);
         if !matches!(seen.syscall.name, "fsync" | "fdatasync") || bytes == 0 || bytes >= SMALL {
@@ -631,10 +723,21 @@ impl Patterns {
     }
 
     fn long_name(&mut self, seen: &Seen<'_>) {
-        let looks = matches!(seen.syscall.kind, Kind::Open | Kind::Stat | Kind::Access | Kind::Xattr);
-        let Some(name) = seen.call.name.filter(|_| looks && seen.about.by_name) else { return };
+        let looks = matches!(
+            seen.syscall.kind,
+            Kind::Open | Kind::Stat | Kind::Access | Kind::Xattr
+        );
+        let Some(name) = seen.call.name.filter(|_| looks && seen.about.by_name) else {
+            return;
+        };
         let parts = components(name);
-        let Some(at) = name.iter().rposition(|&b| b == b'/').filter(|_| parts >= LONG) else { return };
+        let Some(at) = name
+            .iter()
+            .rposition(|&b| b == b'/')
+            .filter(|_| parts >= LONG)
+        else {
+            return;
+        };
         if self.long.len() >= MOST {
             self.long.clear();
         }
@@ -652,13 +755,18 @@ impl Patterns {
         self.find(Pattern::LongNames, seen, u64::from(count));
         let found = &mut self.found[Pattern::LongNames as usize];
         found.nanos += nanos;
-        self.spare(Spare::DirectoryFd).work.add(Sort::Other, 0, u64::from(count) * (parts - 1));
+        self.spare(Spare::DirectoryFd)
+            .work
+            .add(Sort::Other, 0, u64::from(count) * (parts - 1));
     }
 }
 
 /// Terminals and their like take what there is.
 fn is_device(seen: &Seen<'_>) -> bool {
-    seen.about.name.as_deref().is_none_or(|name| name.starts_with(b"/dev/"))
+    seen.about
+        .name
+        .as_deref()
+        .is_none_or(|name| name.starts_with(b"/dev/"))
 }
 
 #[cfg(test)]

@@ -1,15 +1,18 @@
 //! What calls cost without a meter: the prices of the model.
 //!
-//! What a meter says that a call took has the meter's own work in it. So calls that are saved are not priced by that, but by what
-//! calls of their [`Sort`] cost when nobody looks: measured here in a few milliseconds ([`Prices::measure`]), or given
-//! ([`Prices::given`], from `fathom probe DIR gates --json`). A price is that of a name of one component whose answer is in
-//! memory; each further component costs [`Prices::part`] more.
+//! What a meter says that a call took has the meter's own work in it. So calls that are saved are
+//! not priced by that, but by what calls of their [`Sort`] cost when nobody looks: measured here in
+//! a few milliseconds ([`Prices::measure`]), or given ([`Prices::given`], from `fathom probe DIR
+//! gates --json`). A price is that of a name of one component whose answer is in memory; each
+//! further component costs [`Prices::part`] more.
 
 use std::ffi::{CStr, CString};
 use std::time::Duration;
 
 use gate::clock::empty_call;
-use gate::fs::{At, CWD, FileType, Open, Want, getdents64, newfstatat, openat, pread64, readlinkat, statx};
+use gate::fs::{
+    At, CWD, FileType, Open, Want, getdents64, newfstatat, openat, pread64, readlinkat, statx,
+};
 use gate::long::c_string;
 use gate::uring::Ring;
 use gate::usage::cpu_time;
@@ -83,11 +86,18 @@ impl Sort {
     }
 }
 
-/// Whether a call looked for a name and did not find it: `ENOENT` or `ENOTDIR` from execve, open, stat, access, readlink and their
-/// kin.
+/// Whether a call looked for a name and did not find it: `ENOENT` or `ENOTDIR` from execve, open,
+/// stat, access, readlink and their kin.
 pub fn is_miss(syscall: &Syscall, call: &Call<'_>, about: &About) -> bool {
-    let looks = matches!(syscall.kind, Kind::Stat | Kind::Access | Kind::Link | Kind::Open | Kind::Exec | Kind::Xattr);
-    looks && about.by_name && call.errno().is_some_and(|errno| [Errno::ENOENT, Errno::ENOTDIR].contains(&Errno(errno)))
+    let looks = matches!(
+        syscall.kind,
+        Kind::Stat | Kind::Access | Kind::Link | Kind::Open | Kind::Exec | Kind::Xattr
+    );
+    looks
+        && about.by_name
+        && call
+            .errno()
+            .is_some_and(|errno| [Errno::ENOENT, Errno::ENOTDIR].contains(&Errno(errno)))
 }
 
 /// Calls by sort, and the components of their names beyond the first of each.
@@ -113,7 +123,10 @@ impl Work {
 
     /// Adds all of another.
     pub fn join(&mut self, other: &Work) {
-        self.calls.iter_mut().zip(other.calls).for_each(|(mine, theirs)| *mine += theirs);
+        self.calls
+            .iter_mut()
+            .zip(other.calls)
+            .for_each(|(mine, theirs)| *mine += theirs);
         self.parts += other.parts;
     }
 
@@ -127,7 +140,10 @@ impl Work {
     /// So many times as many calls.
     pub fn scaled(self, times: f64) -> Work {
         let scaled = |number: u64| (number as f64 * times).round() as u64;
-        Work { calls: self.calls.map(scaled), parts: scaled(self.parts) }
+        Work {
+            calls: self.calls.map(scaled),
+            parts: scaled(self.parts),
+        }
     }
 
     /// All calls.
@@ -151,8 +167,8 @@ pub struct Prices {
     pub empty: f64,
     /// A question by name through io_uring, with all that its worker threads use.
     pub uring: f64,
-    /// How many times as dear as one file asked for again and again are many, each asked for once: their names and inodes are in memory,
-    /// but not near the processor.
+    /// How many times as dear as one file asked for again and again are many, each asked for once:
+    /// their names and inodes are in memory, but not near the processor.
     pub many: f64,
     /// Where the prices are from, in words.
     pub source: String,
@@ -181,20 +197,32 @@ impl Prices {
 
     /// What calls cost together, in seconds.
     pub fn cost(&self, work: &Work) -> f64 {
-        let calls: f64 = work.calls.iter().zip(self.each).map(|(calls, each)| *calls as f64 * each).sum();
+        let calls: f64 = work
+            .calls
+            .iter()
+            .zip(self.each)
+            .map(|(calls, each)| *calls as f64 * each)
+            .sum();
         (calls + work.parts as f64 * self.part) / 1e9
     }
 
-    /// The fixed price of any call, in nanoseconds: that of the cheapest that asks something by name, among those that were made. What
-    /// is asked of an open file is cheaper, and no price for what is asked by name.
+    /// The fixed price of any call, in nanoseconds: that of the cheapest that asks something by
+    /// name, among those that were made. What is asked of an open file is cheaper, and no price for
+    /// what is asked by name.
     pub fn fixed(&self, made: &Work) -> f64 {
-        let asked = [Sort::Stat, Sort::Miss, Sort::Xattr].into_iter().filter(|sort| made.calls_of(*sort) > 0);
-        asked.map(|sort| self.of(sort)).min_by(f64::total_cmp).unwrap_or(self.of(Sort::Stat))
+        let asked = [Sort::Stat, Sort::Miss, Sort::Xattr]
+            .into_iter()
+            .filter(|sort| made.calls_of(*sort) > 0);
+        asked
+            .map(|sort| self.of(sort))
+            .min_by(f64::total_cmp)
+            .unwrap_or(self.of(Sort::Stat))
     }
 
-    /// Measures them here, on a plain file that is given by an absolute name: one that the calls to be priced were about is best. It is
-    /// asked for and opened, not read. Where there is none, or it cannot be opened, this program's own file must do. Measured are a
-    /// question by name, and what was `made`; what is not, or cannot be, is as dear as an empty call.
+    /// Measures them here, on a plain file that is given by an absolute name: one that the calls to
+    /// be priced were about is best. It is asked for and opened, not read. Where there is none, or
+    /// it cannot be opened, this program's own file must do. Measured are a question by name, and
+    /// what was `made`; what is not, or cannot be, is as dear as an empty call.
     pub fn measure(sample: Option<&[u8]>, made: &Work) -> Prices {
         let empty = each(|| {
             empty_call();
@@ -202,7 +230,14 @@ impl Prices {
         });
         let empty = empty.unwrap_or(100.0);
         let source = "measured here".to_owned();
-        let mut prices = Prices { each: [empty; Sort::ALL.len()], part: 0.0, empty, uring: 0.0, many: 1.0, source };
+        let mut prices = Prices {
+            each: [empty; Sort::ALL.len()],
+            part: 0.0,
+            empty,
+            uring: 0.0,
+            many: 1.0,
+            source,
+        };
         let asked = sample.is_some_and(|sample| prices.ask(sample, made).is_ok());
         if !asked && let Ok(own) = readlinkat(CWD, c"/proc/self/exe") {
             // What is not to be had keeps the price of an empty call.
@@ -214,13 +249,19 @@ impl Prices {
         prices
     }
 
-    /// Finds out what many files cost: asks for each of these once, by absolute names. A few say nothing.
+    /// Finds out what many files cost: asks for each of these once, by absolute names. A few say
+    /// nothing.
     pub fn measure_many<'a>(&mut self, names: impl Iterator<Item = &'a [u8]>) {
         const ENOUGH: usize = 200;
         let names: Vec<CString> = names.filter_map(|name| c_string(name).ok()).collect();
-        let beyond: u64 = names.iter().map(|name| components(name.as_bytes()).saturating_sub(1)).sum();
+        let beyond: u64 = names
+            .iter()
+            .map(|name| components(name.as_bytes()).saturating_sub(1))
+            .sum();
         let begun = now();
-        let there = names.iter().filter(|name| newfstatat(CWD, name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT).is_ok());
+        let there = names
+            .iter()
+            .filter(|name| newfstatat(CWD, name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT).is_ok());
         let there = there.count();
         let took = now().saturating_sub(begun) as f64 - beyond as f64 * self.part;
         if there >= ENOUGH && there == names.len() {
@@ -233,7 +274,13 @@ impl Prices {
         let (dir, name) = path.split_at(at + 1);
         let (whole, name) = (c_string(path)?, c_string(name)?);
         let dir = openat(CWD, &c_string(dir)?, Open::DIRECTORY)?;
-        let kind = statx(&dir, &name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE)?.file_type;
+        let kind = statx(
+            &dir,
+            &name,
+            At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
+            Want::TYPE,
+        )?
+        .file_type;
         if kind != FileType::Regular {
             return Err(Errno::EINVAL); // to open anything else may do something
         }
@@ -244,17 +291,28 @@ impl Prices {
         self.set(Sort::Stat, near);
         // The same by a name of many components.
         let beyond = components(path).saturating_sub(1);
-        if let (Ok(near), Ok(far)) = (near, each(|| newfstatat(CWD, &whole, At::SYMLINK_NOFOLLOW).map(drop)))
-            && beyond > 0
+        if let (Ok(near), Ok(far)) = (
+            near,
+            each(|| newfstatat(CWD, &whole, At::SYMLINK_NOFOLLOW).map(drop)),
+        ) && beyond > 0
         {
             self.part = ((far - near) / beyond as f64).max(0.0);
         }
         if of(&[Sort::OpenStat]) {
-            self.set(Sort::OpenStat, each(|| newfstatat(&file, c"", At::EMPTY_PATH).map(drop)));
+            self.set(
+                Sort::OpenStat,
+                each(|| newfstatat(&file, c"", At::EMPTY_PATH).map(drop)),
+            );
         }
         if of(&[Sort::Miss]) {
             let absent = CString::from(c"no-such-file-in-this-directory");
-            let missed = |done: Result<()>| if done == Err(Errno::ENOENT) { Ok(()) } else { done };
+            let missed = |done: Result<()>| {
+                if done == Err(Errno::ENOENT) {
+                    Ok(())
+                } else {
+                    done
+                }
+            };
             self.set(Sort::Miss, each(|| missed(look(&dir, &absent))));
         }
         if of(&[Sort::Open, Sort::Close]) {
@@ -275,7 +333,10 @@ impl Prices {
             };
             let far = each(|| none(lgetxattr(&whole, c"user.fathom", &mut value)));
             self.set(Sort::Xattr, far.map(|far| far - beyond as f64 * self.part));
-            self.set(Sort::OpenXattr, each(|| none(fgetxattr(&file, c"user.fathom", &mut value))));
+            self.set(
+                Sort::OpenXattr,
+                each(|| none(fgetxattr(&file, c"user.fathom", &mut value))),
+            );
         }
         if of(&[Sort::Read, Sort::Write]) {
             // To read it would change its time of access.
@@ -299,8 +360,8 @@ impl Prices {
         }
     }
 
-    /// With prices that others have measured. What they have not is taken from here, as much cheaper or dearer as their empty call
-    /// is.
+    /// With prices that others have measured. What they have not is taken from here, as much
+    /// cheaper or dearer as their empty call is.
     pub fn given(self, given: &Given, source: String) -> Prices {
         let scale = given.empty.map_or(1.0, |empty| empty / self.empty);
         let mut prices = Prices {
@@ -320,7 +381,11 @@ impl Prices {
         if let Some(ns) = given.stat {
             prices.uring *= ns / prices.of(Sort::Stat);
         }
-        for (sort, ns) in [(Sort::Stat, given.stat), (Sort::Miss, given.miss), (Sort::Xattr, given.xattr)] {
+        for (sort, ns) in [
+            (Sort::Stat, given.stat),
+            (Sort::Miss, given.miss),
+            (Sort::Xattr, given.xattr),
+        ] {
             if let Some(ns) = ns {
                 prices.each[sort as usize] = ns;
             }
@@ -331,7 +396,9 @@ impl Prices {
 
 /// Components of a name.
 pub fn components(name: &[u8]) -> u64 {
-    name.split(|&b| b == b'/').filter(|part| !part.is_empty()).count() as u64
+    name.split(|&b| b == b'/')
+        .filter(|part| !part.is_empty())
+        .count() as u64
 }
 
 /// What a question through io_uring costs where there is none to be measured, in questions by name.
@@ -341,7 +408,8 @@ pub(crate) const URING_BATCH: u32 = 32;
 const CALLS: usize = 64;
 const BATCHES: usize = 5;
 
-/// The CPU time that this process has used, in nanoseconds: other work on the machine does not count.
+/// The CPU time that this process has used, in nanoseconds: other work on the machine does not
+/// count.
 fn now() -> u64 {
     u64::try_from(cpu_time().as_nanos()).unwrap_or(u64::MAX)
 }
@@ -374,8 +442,8 @@ fn through_ring(dir: &Fd, name: &CStr) -> Result<f64> {
     Ok(now_at_rest().saturating_sub(begun) as f64 / (BATCHES * CALLS) as f64)
 }
 
-/// [`now`], with all that the worker threads have used: the kernel books it when a thread goes to sleep, which one does as soon as it has
-/// answered.
+/// [`now`], with all that the worker threads have used: the kernel books it when a thread goes to
+/// sleep, which one does as soon as it has answered.
 fn now_at_rest() -> u64 {
     std::thread::sleep(Duration::from_micros(300));
     now()
@@ -408,13 +476,25 @@ mod tests {
         Sort::ALL.into_iter().for_each(|sort| all.add(sort, 1, 0));
         let prices = Prices::measure(None, &all);
         for sort in Sort::ALL {
-            assert!(prices.of(sort) >= prices.empty && prices.of(sort) < 1e6, "{sort:?}: {prices:?}");
+            assert!(
+                prices.of(sort) >= prices.empty && prices.of(sort) < 1e6,
+                "{sort:?}: {prices:?}"
+            );
         }
-        assert!(prices.of(Sort::Open) > prices.of(Sort::OpenStat), "{prices:?}");
-        assert!(prices.of(Sort::Stat) > prices.empty && prices.part < prices.of(Sort::Stat), "{prices:?}");
+        assert!(
+            prices.of(Sort::Open) > prices.of(Sort::OpenStat),
+            "{prices:?}"
+        );
+        assert!(
+            prices.of(Sort::Stat) > prices.empty && prices.part < prices.of(Sort::Stat),
+            "{prices:?}"
+        );
         // Of what was not made, a question by name is all that is asked.
         let none = Prices::measure(None, &Work::default());
-        assert!(none.of(Sort::Stat) > none.empty && none.of(Sort::Open) == none.empty, "{none:?}");
+        assert!(
+            none.of(Sort::Stat) > none.empty && none.of(Sort::Open) == none.empty,
+            "{none:?}"
+        );
     }
 
     #[test]
@@ -427,11 +507,27 @@ mod tests {
             many: 1.0,
             source: String::new(),
         };
-        let given = Given { empty: Some(50.0), stat: Some(300.0), open_close: Some(900.0), ..Given::default() };
+        let given = Given {
+            empty: Some(50.0),
+            stat: Some(300.0),
+            open_close: Some(900.0),
+            ..Given::default()
+        };
         let prices = here.given(&given, "a file".to_owned());
         let of = |sort| prices.of(sort);
-        assert_eq!((of(Sort::Stat), of(Sort::Open), of(Sort::Close), of(Sort::Miss)), (300.0, 450.0, 450.0, 100.0));
-        assert_eq!((prices.part, prices.empty, prices.uring), (5.0, 50.0, 1200.0));
+        assert_eq!(
+            (
+                of(Sort::Stat),
+                of(Sort::Open),
+                of(Sort::Close),
+                of(Sort::Miss)
+            ),
+            (300.0, 450.0, 450.0, 100.0)
+        );
+        assert_eq!(
+            (prices.part, prices.empty, prices.uring),
+            (5.0, 50.0, 1200.0)
+        );
         let mut work = Work::of(Sort::Stat, 2);
         work.add(Sort::Open, 1, 4);
         assert!((prices.cost(&work) - 1070e-9).abs() < 1e-15);
@@ -443,6 +539,9 @@ mod tests {
 
     #[test]
     fn components_are_what_stands_between_slashes() {
-        assert_eq!([&b"/"[..], b"a", b"/a//b/", b""].map(components), [0, 1, 2, 0]);
+        assert_eq!(
+            [&b"/"[..], b"a", b"/a//b/", b""].map(components),
+            [0, 1, 2, 0]
+        );
     }
 }

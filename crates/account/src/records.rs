@@ -1,5 +1,6 @@
-//! Comma-separated values as spreadsheets and scripts write them (RFC 4180): cells may be quoted, lines may end in CR LF, a mark of
-//! the order of bytes may come first. Empty lines, and lines that begin with `#`, are passed over.
+//! Comma-separated values as spreadsheets and scripts write them (RFC 4180): cells may be quoted,
+//! lines may end in CR LF, a mark of the order of bytes may come first. Empty lines, and lines that
+//! begin with `#`, are passed over.
 
 use std::borrow::Cow;
 
@@ -7,7 +8,10 @@ use crate::gates::Wrong;
 
 /// The records of a text.
 pub(crate) fn records(text: &str) -> Records<'_> {
-    Records { rest: text.strip_prefix('\u{feff}').unwrap_or(text), line: 1 }
+    Records {
+        rest: text.strip_prefix('\u{feff}').unwrap_or(text),
+        line: 1,
+    }
 }
 
 /// Records, each with the line that it begins on.
@@ -40,7 +44,10 @@ impl<'a> Iterator for Records<'a> {
                 }
                 Err(what) => {
                     self.rest = "";
-                    return Some(Err(Wrong { line, what: what.to_owned() }));
+                    return Some(Err(Wrong {
+                        line,
+                        what: what.to_owned(),
+                    }));
                 }
             }
         }
@@ -59,14 +66,22 @@ impl<'a> Records<'a> {
     /// The next cell, and whether it is the last of its record.
     fn cell(&mut self) -> Result<(Cow<'a, str>, bool), &'static str> {
         let blanks = self.rest.len() - self.rest.trim_start_matches([' ', '\t']).len();
-        let quoted = match self.rest.get(blanks..).and_then(|cell| cell.strip_prefix('"')) {
+        let quoted = match self
+            .rest
+            .get(blanks..)
+            .and_then(|cell| cell.strip_prefix('"'))
+        {
             None => None,
             Some(cell) => {
                 self.pass(blanks + 1);
                 let end = closing(cell).ok_or("a quote in it is not closed")?;
                 let content = self.pass(end);
                 self.pass(1);
-                Some(if content.contains('"') { content.replace("\"\"", "\"").into() } else { content.into() })
+                Some(if content.contains('"') {
+                    content.replace("\"\"", "\"").into()
+                } else {
+                    content.into()
+                })
             }
         };
         let end = self.rest.find([',', '\n']).unwrap_or(self.rest.len());

@@ -1,9 +1,10 @@
 //! The file-system system calls, by the kernel's numbers and names.
 //!
-//! In the table is what strace calls `%file` and `%desc`, and what writes to disk or moves in the tree of mounts (`sync`,
-//! `msync`, `statmount`, `unshare`, ...). Not in it is what only waits (`poll`, `select`, `epoll_wait`), what is memory
-//! (`mmap`), and descriptors that no file is behind (sockets, `eventfd2`, `timerfd_create`, `memfd_create`, `pidfd_open`,
-//! message queues). What io_uring does inside of itself is not a call: `io_uring_enter` is.
+//! In the table is what strace calls `%file` and `%desc`, and what writes to disk or moves in the
+//! tree of mounts (`sync`, `msync`, `statmount`, `unshare`, ...). Not in it is what only waits
+//! (`poll`, `select`, `epoll_wait`), what is memory (`mmap`), and descriptors that no file is
+//! behind (sockets, `eventfd2`, `timerfd_create`, `memfd_create`, `pidfd_open`, message queues).
+//! What io_uring does inside of itself is not a call: `io_uring_enter` is.
 
 /// What a call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,10 +54,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// It is called for what it says of the file system and changes nothing, nor does it carry data: what the memo of 1974
-    /// calls a gate for information. The others are called for their effect.
+    /// It is called for what it says of the file system and changes nothing, nor does it carry
+    /// data: what the memo of 1974 calls a gate for information. The others are called for their
+    /// effect.
     pub fn asks(self) -> bool {
-        matches!(self, Kind::Stat | Kind::Access | Kind::Link | Kind::List | Kind::Xattr | Kind::Ask)
+        matches!(
+            self,
+            Kind::Stat | Kind::Access | Kind::Link | Kind::List | Kind::Xattr | Kind::Ask
+        )
     }
 }
 
@@ -65,10 +70,11 @@ impl Kind {
 pub enum At {
     /// In the working directory.
     Here,
-    /// In the directory whose descriptor is this argument; in the working directory when that is `AT_FDCWD` (-100, of 32
-    /// bits).
+    /// In the directory whose descriptor is this argument; in the working directory when that is
+    /// `AT_FDCWD` (-100, of 32 bits).
     Fd(usize),
-    /// Nowhere: it is not looked up, or not as a path (what a symbolic link is to say, what is to be mounted).
+    /// Nowhere: it is not looked up, or not as a path (what a symbolic link is to say, what is to
+    /// be mounted).
     Nowhere,
 }
 
@@ -92,13 +98,17 @@ pub struct Syscall {
     pub kind: Kind,
     /// Its path arguments, at most two, in their order.
     pub names: &'static [Name],
-    /// Which arguments are descriptors of files that it works on (not the directories that names begin in).
+    /// Which arguments are descriptors of files that it works on (not the directories that names
+    /// begin in).
     pub fds: &'static [usize],
 }
 
 /// The call of this number, if it is in the table.
 pub fn of(number: u32) -> Option<&'static Syscall> {
-    let slot = INDEX.get(number as usize).copied().filter(|slot| *slot != NONE)?;
+    let slot = INDEX
+        .get(number as usize)
+        .copied()
+        .filter(|slot| *slot != NONE)?;
     TABLE.get(usize::from(slot))
 }
 
@@ -118,21 +128,70 @@ pub const NUMBERS: usize = 512;
 const NONE: u8 = u8::MAX;
 
 const NO_NAME: &[Name] = &[];
-const PATH: &[Name] = &[Name { arg: 0, at: At::Here }];
-const PATH_1: &[Name] = &[Name { arg: 1, at: At::Here }];
-const PATH_AT: &[Name] = &[Name { arg: 1, at: At::Fd(0) }];
-const PATH_AT_3: &[Name] = &[Name { arg: 4, at: At::Fd(3) }];
-const TWO: &[Name] = &[Name { arg: 0, at: At::Here }, Name { arg: 1, at: At::Here }];
-const TWO_AT: &[Name] = &[Name { arg: 1, at: At::Fd(0) }, Name { arg: 3, at: At::Fd(2) }];
-const TEXT_AND_PATH: &[Name] = &[Name { arg: 0, at: At::Nowhere }, Name { arg: 1, at: At::Here }];
-const TEXT_AND_PATH_AT: &[Name] = &[Name { arg: 0, at: At::Nowhere }, Name { arg: 2, at: At::Fd(1) }];
+const PATH: &[Name] = &[Name {
+    arg: 0,
+    at: At::Here,
+}];
+const PATH_1: &[Name] = &[Name {
+    arg: 1,
+    at: At::Here,
+}];
+const PATH_AT: &[Name] = &[Name {
+    arg: 1,
+    at: At::Fd(0),
+}];
+const PATH_AT_3: &[Name] = &[Name {
+    arg: 4,
+    at: At::Fd(3),
+}];
+const TWO: &[Name] = &[
+    Name {
+        arg: 0,
+        at: At::Here,
+    },
+    Name {
+        arg: 1,
+        at: At::Here,
+    },
+];
+const TWO_AT: &[Name] = &[
+    Name {
+        arg: 1,
+        at: At::Fd(0),
+    },
+    Name {
+        arg: 3,
+        at: At::Fd(2),
+    },
+];
+const TEXT_AND_PATH: &[Name] = &[
+    Name {
+        arg: 0,
+        at: At::Nowhere,
+    },
+    Name {
+        arg: 1,
+        at: At::Here,
+    },
+];
+const TEXT_AND_PATH_AT: &[Name] = &[
+    Name {
+        arg: 0,
+        at: At::Nowhere,
+    },
+    Name {
+        arg: 2,
+        at: At::Fd(1),
+    },
+];
 
 const NO_FD: &[usize] = &[];
 const FD: &[usize] = &[0];
 const FDS: &[usize] = &[0, 1];
 const FD_0_AND_2: &[usize] = &[0, 2];
 
-/// The table of the architecture at hand: each line has the numbers of x86-64 and of aarch64, or of one of them.
+/// The table of the architecture at hand: each line has the numbers of x86-64 and of aarch64, or of
+/// one of them.
 macro_rules! table {
     ($($x86:tt $arm:tt $name:ident $kind:ident $names:ident $fds:ident;)*) => {
         const UNSORTED: &[Syscall] = &[$(Syscall {
@@ -331,7 +390,13 @@ const LEN: usize = {
 static TABLE: [Syscall; LEN] = SORTED;
 
 const SORTED: [Syscall; LEN] = {
-    const NOTHING: Syscall = Syscall { number: 0, name: "", kind: Kind::Ask, names: NO_NAME, fds: NO_FD };
+    const NOTHING: Syscall = Syscall {
+        number: 0,
+        name: "",
+        kind: Kind::Ask,
+        names: NO_NAME,
+        fds: NO_FD,
+    };
     let mut table = [NOTHING; LEN];
     let (mut number, mut n) = (0, 0);
     while number < NUMBERS as u32 {
@@ -339,7 +404,13 @@ const SORTED: [Syscall; LEN] = {
         while i < UNSORTED.len() {
             let it = &UNSORTED[i];
             if it.number == number {
-                table[n] = Syscall { number, name: it.name, kind: it.kind, names: it.names, fds: it.fds };
+                table[n] = Syscall {
+                    number,
+                    name: it.name,
+                    kind: it.kind,
+                    names: it.names,
+                    fds: it.fds,
+                };
                 n += 1;
             }
             i += 1;
@@ -370,7 +441,11 @@ mod tests {
             assert!((call.number as usize) < NUMBERS, "{}", call.name);
             assert_eq!(of(call.number), Some(call));
             assert_eq!(named(call.name), Some(call));
-            assert!(call.names.len() <= 2 && call.names.iter().all(|name| name.arg < 6), "{}", call.name);
+            assert!(
+                call.names.len() <= 2 && call.names.iter().all(|name| name.arg < 6),
+                "{}",
+                call.name
+            );
         }
         assert!(all().is_sorted_by_key(|call| call.number) && all().len() < usize::from(NONE));
         assert_eq!((of(u32::MAX), named("socket")), (None, None));
@@ -379,7 +454,13 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn the_numbers_are_those_of_x86_64() {
-        for (name, number) in [("read", 0), ("openat", 257), ("statx", 332), ("listmount", 458), ("execve", 59)] {
+        for (name, number) in [
+            ("read", 0),
+            ("openat", 257),
+            ("statx", 332),
+            ("listmount", 458),
+            ("execve", 59),
+        ] {
             assert_eq!(named(name).unwrap().number, number);
         }
     }
@@ -387,7 +468,13 @@ mod tests {
     #[test]
     #[cfg(target_arch = "aarch64")]
     fn the_numbers_are_those_of_aarch64() {
-        for (name, number) in [("read", 63), ("openat", 56), ("statx", 291), ("listmount", 458), ("execve", 221)] {
+        for (name, number) in [
+            ("read", 63),
+            ("openat", 56),
+            ("statx", 291),
+            ("listmount", 458),
+            ("execve", 221),
+        ] {
             assert_eq!(named(name).unwrap().number, number);
         }
         assert_eq!(named("open"), None);

@@ -1,6 +1,11 @@
-//! What every meter must tell. A new one gives its name in `account::meter::all`, and inherits all of this.
+//! What every meter must tell. A new one gives its name in `account::meter::all`, and inherits all
+//! of this.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the tests build and check past the gate")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "the tests build and check past the gate"
+)]
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,7 +16,9 @@ use std::process::Command as Tool;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use account::call::{Call, Command, Ended, Failure, Fork, LONGEST_NAME, Listener, Meter, Metered, Want};
+use account::call::{
+    Call, Command, Ended, Failure, Fork, LONGEST_NAME, Listener, Meter, Metered, Want,
+};
 use account::{meter, syscalls};
 
 /// All that a meter said.
@@ -64,8 +71,11 @@ fn busy() -> OsString {
         let at = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("busy");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/busy.c");
         // Static: cargo sets LD_LIBRARY_PATH, and the search of it would be most of what is seen.
-        let done =
-            Tool::new("cc").args(["-static", "-O1", "-w", "-pthread", source, "-o"]).arg(&at).status().expect("cc");
+        let done = Tool::new("cc")
+            .args(["-static", "-O1", "-w", "-pthread", source, "-o"])
+            .arg(&at)
+            .status()
+            .expect("cc");
         assert!(done.success());
         at
     });
@@ -77,7 +87,8 @@ fn find<A: Into<OsString>>(words: impl IntoIterator<Item = A>) -> Command {
     Command::find(&words).unwrap()
 }
 
-/// One at a time: a meter watches the signals of the whole process, and CPU times are those of all children.
+/// One at a time: a meter watches the signals of the whole process, and CPU times are those of all
+/// children.
 fn run(meter: &dyn Meter, command: &Command, want: Want) -> (Result<Metered, Failure>, Heard) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,13 +129,22 @@ fn busy_with(what: &str) -> [OsString; 2] {
 
 /// The same for what only those can tell that see names.
 fn each_naming<A: Into<OsString> + Clone>(words: &[A], test: impl Fn(&str, Metered, Heard)) {
-    let naming: Vec<_> =
-        meter::all().into_iter().filter(|meter| meter.sees_names()).map(|meter| meter.name()).collect();
+    let naming: Vec<_> = meter::all()
+        .into_iter()
+        .filter(|meter| meter.sees_names())
+        .map(|meter| meter.name())
+        .collect();
     each_running(words, |meter, metered, heard| {
         if naming.contains(&meter) {
             test(meter, metered, heard);
         } else {
-            assert!(heard.calls.iter().all(|call| call.name.is_none() && call.other.is_none()), "{meter}");
+            assert!(
+                heard
+                    .calls
+                    .iter()
+                    .all(|call| call.name.is_none() && call.other.is_none()),
+                "{meter}"
+            );
         }
     });
 }
@@ -135,8 +155,13 @@ type Counts = BTreeMap<&'static str, (u64, u64)>;
 fn counts(metered: &Metered, heard: &Heard) -> (Counts, Counts) {
     let (mut summed, mut told) = (Counts::new(), Counts::new());
     for total in &metered.totals {
-        let sum = summed.entry(syscalls::of(total.number).unwrap().name).or_default();
-        *sum = (sum.0 + total.calls, sum.1 + total.errors.iter().map(|(_, times)| times).sum::<u64>());
+        let sum = summed
+            .entry(syscalls::of(total.number).unwrap().name)
+            .or_default();
+        *sum = (
+            sum.0 + total.calls,
+            sum.1 + total.errors.iter().map(|(_, times)| times).sum::<u64>(),
+        );
     }
     for call in &heard.calls {
         if let Some(result) = call.result {
@@ -152,10 +177,24 @@ fn the_first_call_is_the_commands_own_execve() {
     each_running(&["true"], |meter, metered, heard| {
         let first = &heard.calls[0];
         assert_eq!((first.gate, first.result), ("execve", Some(0)), "{meter}");
-        let execs: Vec<_> = heard.execs.iter().map(|(_, program)| String::from_utf8_lossy(program)).collect();
-        assert!(execs.len() == 1 && execs[0].starts_with('/'), "{meter}: {execs:?}");
-        assert_eq!((metered.ended, metered.told, metered.unfinished), (Ended::Exited(0), heard.calls.len() as u64, 0));
-        assert!(metered.real.as_nanos() > 0 && metered.warnings.is_empty(), "{meter}: {:?}", metered.warnings);
+        let execs: Vec<_> = heard
+            .execs
+            .iter()
+            .map(|(_, program)| String::from_utf8_lossy(program))
+            .collect();
+        assert!(
+            execs.len() == 1 && execs[0].starts_with('/'),
+            "{meter}: {execs:?}"
+        );
+        assert_eq!(
+            (metered.ended, metered.told, metered.unfinished),
+            (Ended::Exited(0), heard.calls.len() as u64, 0)
+        );
+        assert!(
+            metered.real.as_nanos() > 0 && metered.warnings.is_empty(),
+            "{meter}: {:?}",
+            metered.warnings
+        );
         let (summed, told) = counts(&metered, &heard);
         assert_eq!(summed, told, "{meter}");
         assert_eq!(heard.exits, [(first.pid, first.pid)], "{meter}");
@@ -167,8 +206,16 @@ fn threads_forks_and_vforks_are_followed() {
     each_running(&busy_with("crowd"), |meter, metered, heard| {
         let (summed, told) = counts(&metered, &heard);
         assert_eq!(summed, told, "{meter}");
-        let made = heard.forks.iter().filter(|fork| fork.pid == fork.tid).count();
-        let threads = heard.forks.iter().filter(|fork| fork.pid != fork.tid).count();
+        let made = heard
+            .forks
+            .iter()
+            .filter(|fork| fork.pid == fork.tid)
+            .count();
+        let threads = heard
+            .forks
+            .iter()
+            .filter(|fork| fork.pid != fork.tid)
+            .count();
         assert_eq!((made, threads, heard.execs.len()), (70, 8, 11), "{meter}");
         assert_eq!(heard.exits.len(), 79, "{meter}");
         // 8 times 100, 50, and 10 that run it anew.
@@ -176,7 +223,10 @@ fn threads_forks_and_vforks_are_followed() {
         assert_eq!(missing.count(), 2 * 860, "{meter}");
     });
     each_naming(&busy_with("crowd"), |meter, _, heard| {
-        let missing = heard.calls.iter().filter(|call| call.name.as_deref() == Some(b"/no/such/file"));
+        let missing = heard
+            .calls
+            .iter()
+            .filter(|call| call.name.as_deref() == Some(b"/no/such/file"));
         assert!(missing.clone().all(is_missing), "{meter}");
         assert_eq!(missing.count(), 2 * 860, "{meter}");
     });
@@ -191,12 +241,22 @@ fn is_missing(call: &Heeded) -> bool {
 fn names_are_told_as_they_were_given_or_not_at_all() {
     each_naming(&busy_with("names"), |meter, _, heard| {
         let brief = |name: &Option<Vec<u8>>| {
-            name.as_ref().map(|name| (name[..name.len().min(13)].escape_ascii().to_string(), name.len()))
+            name.as_ref().map(|name| {
+                (
+                    name[..name.len().min(13)].escape_ascii().to_string(),
+                    name.len(),
+                )
+            })
         };
         // Before them the loader may look for libraries.
-        let wrong = heard.calls.iter().filter(|call| call.result.is_some_and(|result| result < 0));
+        let wrong = heard
+            .calls
+            .iter()
+            .filter(|call| call.result.is_some_and(|result| result < 0));
         let asked = wrong.filter(|call| ["newfstatat", "renameat2"].contains(&call.gate));
-        let names: Vec<_> = asked.map(|call| (brief(&call.name), brief(&call.other))).collect();
+        let names: Vec<_> = asked
+            .map(|call| (brief(&call.name), brief(&call.other)))
+            .collect();
         let names = &names[names.len().saturating_sub(7)..];
         let xs = "x".repeat(13);
         let expected = [
@@ -230,10 +290,18 @@ fn two_names_come_in_the_order_of_the_arguments() {
         let _ = fs::remove_file(&to);
         let (metered, heard) = run(meter, &command, ALL);
         assert_eq!(metered.unwrap().ended, Ended::Exited(0));
-        let linked = heard.calls.iter().find(|call| call.gate.starts_with("symlink") && call.result == Some(0));
+        let linked = heard
+            .calls
+            .iter()
+            .find(|call| call.gate.starts_with("symlink") && call.result == Some(0));
         let linked = linked.expect("a symlink");
         let names = [&linked.name, &linked.other].map(|name| name.clone().map(OsString::from_vec));
-        assert_eq!(names, [Some(from.clone()), Some(to.clone())], "{}", meter.name());
+        assert_eq!(
+            names,
+            [Some(from.clone()), Some(to.clone())],
+            "{}",
+            meter.name()
+        );
     });
 }
 
@@ -243,11 +311,22 @@ fn what_is_shared_is_told() {
         let shown: Vec<_> = heard
             .forks
             .iter()
-            .map(|fork| (fork.pid != fork.tid, fork.shares_files, fork.shares_fs, fork.parent == heard.forks[0].parent))
+            .map(|fork| {
+                (
+                    fork.pid != fork.tid,
+                    fork.shares_files,
+                    fork.shares_fs,
+                    fork.parent == heard.forks[0].parent,
+                )
+            })
             .collect();
         assert_eq!(
             shown,
-            [(true, true, true, true), (false, false, false, true), (false, true, true, true)],
+            [
+                (true, true, true, true),
+                (false, false, false, true),
+                (false, true, true, true)
+            ],
             "{meter}"
         );
     });
@@ -259,11 +338,23 @@ fn a_thread_that_runs_a_program_becomes_the_process() {
         let (summed, told) = counts(&metered, &heard);
         assert_eq!((&summed, summed["execve"]), (&told, (2, 0)), "{meter}");
         let pid = heard.calls[0].pid;
-        assert_eq!(heard.execs.iter().map(|(pid, _)| *pid).collect::<Vec<_>>(), [pid, pid], "{meter}");
+        assert_eq!(
+            heard.execs.iter().map(|(pid, _)| *pid).collect::<Vec<_>>(),
+            [pid, pid],
+            "{meter}"
+        );
         // Another thread was reading.
-        let unfinished: Vec<_> =
-            heard.calls.iter().filter(|call| call.result.is_none()).map(|call| call.gate).collect();
-        assert_eq!((&unfinished[..], metered.unfinished), (&["read"][..], 1), "{meter}");
+        let unfinished: Vec<_> = heard
+            .calls
+            .iter()
+            .filter(|call| call.result.is_none())
+            .map(|call| call.gate)
+            .collect();
+        assert_eq!(
+            (&unfinished[..], metered.unfinished),
+            (&["read"][..], 1),
+            "{meter}"
+        );
         assert_eq!(metered.ended, Ended::Exited(0), "{meter}");
         assert_eq!(heard.exits.last(), Some(&(pid, pid)), "{meter}");
     });
@@ -274,7 +365,11 @@ fn a_call_that_never_returns_is_told_but_not_in_the_totals() {
     each_running(&busy_with("end-in-call"), |meter, metered, heard| {
         let (summed, told) = counts(&metered, &heard);
         assert_eq!(summed, told, "{meter}");
-        assert_eq!((metered.ended, metered.unfinished), (Ended::Exited(5), 1), "{meter}");
+        assert_eq!(
+            (metered.ended, metered.unfinished),
+            (Ended::Exited(5), 1),
+            "{meter}"
+        );
         assert_eq!(metered.told, heard.calls.len() as u64, "{meter}");
     });
 }
@@ -288,25 +383,49 @@ fn each_entry_of_a_call_that_begins_again_counts() {
             .filter(|call| call.gate == "read" && call.args[2] == 1)
             .map(|call| call.result)
             .collect();
-        assert_eq!(reads, [Some(-512), Some(-512), Some(-512)], "{meter}: {:?}", metered.totals);
+        assert_eq!(
+            reads,
+            [Some(-512), Some(-512), Some(-512)],
+            "{meter}: {:?}",
+            metered.totals
+        );
     });
 }
 
 #[test]
 fn who_outlives_the_command_is_waited_for() {
     each_running(&busy_with("daemon"), |meter, metered, heard| {
-        assert!(metered.real.as_millis() >= 200, "{meter}: {:?}", metered.real);
-        assert_eq!((metered.ended, heard.exits.len()), (Ended::Exited(0), 3), "{meter}");
-        assert_eq!(heard.calls.iter().filter(|call| is_missing(call)).count(), 2, "{meter}");
+        assert!(
+            metered.real.as_millis() >= 200,
+            "{meter}: {:?}",
+            metered.real
+        );
+        assert_eq!(
+            (metered.ended, heard.exits.len()),
+            (Ended::Exited(0), 3),
+            "{meter}"
+        );
+        assert_eq!(
+            heard.calls.iter().filter(|call| is_missing(call)).count(),
+            2,
+            "{meter}"
+        );
     });
 }
 
 #[test]
 fn the_end_of_the_command_is_passed_on() {
-    for (signal, ended) in [("9", Ended::Killed(9)), ("15", Ended::Killed(15)), ("11", Ended::Killed(11))] {
-        each_running(&[busy(), "die".into(), signal.into()], |meter, metered, _| {
-            assert_eq!(metered.ended, ended, "{meter}");
-        });
+    for (signal, ended) in [
+        ("9", Ended::Killed(9)),
+        ("15", Ended::Killed(15)),
+        ("11", Ended::Killed(11)),
+    ] {
+        each_running(
+            &[busy(), "die".into(), signal.into()],
+            |meter, metered, _| {
+                assert_eq!(metered.ended, ended, "{meter}");
+            },
+        );
     }
     each_running(&["sh", "-c", "exit 42"], |meter, metered, _| {
         assert_eq!(metered.ended, Ended::Exited(42), "{meter}");
@@ -315,10 +434,17 @@ fn the_end_of_the_command_is_passed_on() {
 
 #[test]
 fn stopping_is_not_ending() {
-    each_running(&["sh", "-c", "(sleep 0.3; kill -CONT $$) & kill -STOP $$; exit 3"], |meter, metered, _| {
-        assert_eq!(metered.ended, Ended::Exited(3), "{meter}");
-        assert!(metered.real.as_millis() >= 300, "{meter}");
-    });
+    each_running(
+        &[
+            "sh",
+            "-c",
+            "(sleep 0.3; kill -CONT $$) & kill -STOP $$; exit 3",
+        ],
+        |meter, metered, _| {
+            assert_eq!(metered.ended, Ended::Exited(3), "{meter}");
+            assert!(metered.real.as_millis() >= 300, "{meter}");
+        },
+    );
 }
 
 #[test]
@@ -327,11 +453,19 @@ fn what_cannot_be_run_is_said_with_its_status() {
     let script = dir.path().join("script");
     fs::write(&script, "true\n").unwrap();
     Tool::new("chmod").arg("755").arg(&script).status().unwrap();
-    for (word, expected) in [("/no/such/program".into(), 127), ("/".into(), 126), (script.into_os_string(), 126)] {
+    for (word, expected) in [
+        ("/no/such/program".into(), 127),
+        ("/".into(), 126),
+        (script.into_os_string(), 126),
+    ] {
         let command = find([word]);
         each(|meter| match run(meter, &command, ALL) {
             (Err(Failure::Command(line, status)), _) => {
-                assert!(status == expected && line.starts_with("cannot run '"), "{}: {line}", meter.name());
+                assert!(
+                    status == expected && line.starts_with("cannot run '"),
+                    "{}: {line}",
+                    meter.name()
+                );
             }
             (other, _) => panic!("{}: {other:?}", meter.name()),
         });
@@ -353,7 +487,11 @@ fn beyond_what_is_wanted_there_are_totals() {
             }
             all.push(counts(&metered, &heard).0);
         }
-        assert!(all[0]["openat"].1 >= 1000 && all.windows(2).all(|two| two[0] == two[1]), "{}: {all:?}", meter.name());
+        assert!(
+            all[0]["openat"].1 >= 1000 && all.windows(2).all(|two| two[0] == two[1]),
+            "{}: {all:?}",
+            meter.name()
+        );
     });
 }
 
@@ -389,15 +527,29 @@ fn of_half_a_million_failing_calls_none_is_lost() {
                 .iter()
                 .filter(|total| syscalls::named("openat").unwrap().number == total.number)
                 .collect();
-            let sum = |of: &dyn Fn(&account::call::Total) -> u64| opens.iter().map(|total| of(total)).sum::<u64>();
-            let failed =
-                sum(&|total| total.errors.iter().filter(|(errno, _)| *errno == 2).map(|(_, times)| times).sum());
+            let sum = |of: &dyn Fn(&account::call::Total) -> u64| {
+                opens.iter().map(|total| of(total)).sum::<u64>()
+            };
+            let failed = sum(&|total| {
+                total
+                    .errors
+                    .iter()
+                    .filter(|(errno, _)| *errno == 2)
+                    .map(|(_, times)| times)
+                    .sum()
+            });
             let calls: u64 = metered.totals.iter().map(|total| total.calls).sum();
             assert_eq!(counting.told, metered.told, "{}", meter.name());
             if meter.name() == "bpf" {
-                assert!(failed >= MANY && metered.told + metered.lost >= calls, "{}: {metered:?}", meter.name());
+                assert!(
+                    failed >= MANY && metered.told + metered.lost >= calls,
+                    "{}: {metered:?}",
+                    meter.name()
+                );
             }
-            metered.lost == 0 && failed >= MANY && counting.missing == if meter.sees_names() { MANY } else { 0 }
+            metered.lost == 0
+                && failed >= MANY
+                && counting.missing == if meter.sees_names() { MANY } else { 0 }
         });
         assert!(whole, "{}", meter.name());
     });
@@ -420,8 +572,15 @@ fn who_listens_slowly_hears_what_was_asked_for_and_no_more_is_told() {
     let command = find([busy(), "many".into(), "10000".into()]);
     each(|meter| {
         let mut slow = Slow::default();
-        let metered = meter.run(&command, Want::Detail { calls: WANTED }, &mut slow).unwrap();
-        assert_eq!((metered.told, slow.0, metered.lost), (WANTED, WANTED, 0), "{}: {metered:?}", meter.name());
+        let metered = meter
+            .run(&command, Want::Detail { calls: WANTED }, &mut slow)
+            .unwrap();
+        assert_eq!(
+            (metered.told, slow.0, metered.lost),
+            (WANTED, WANTED, 0),
+            "{}: {metered:?}",
+            meter.name()
+        );
         let calls: u64 = metered.totals.iter().map(|total| total.calls).sum();
         assert!(calls > 10_000, "{}: {calls}", meter.name());
     });
@@ -451,8 +610,16 @@ fn what_comes_faster_than_it_is_read_is_said_to_be_lost() {
         let mut dozing = Dozing::default();
         let metered = meter.run(&command, ALL, &mut dozing).unwrap();
         let calls: u64 = metered.totals.iter().map(|total| total.calls).sum();
-        assert!(metered.lost > 0 && !metered.warnings.is_empty(), "{}: {metered:?}", meter.name());
-        assert!(metered.told == dozing.0 && metered.told + metered.lost >= MANY, "{}: {metered:?}", meter.name());
+        assert!(
+            metered.lost > 0 && !metered.warnings.is_empty(),
+            "{}: {metered:?}",
+            meter.name()
+        );
+        assert!(
+            metered.told == dozing.0 && metered.told + metered.lost >= MANY,
+            "{}: {metered:?}",
+            meter.name()
+        );
         // One of them adds up in the kernel, and so lacks nothing.
         assert!(meter.name() != "bpf" || calls >= MANY, "{calls}");
     });
@@ -480,12 +647,18 @@ fn sums(meter: &dyn Meter, command: &Command) -> (u64, u64, u64) {
     let mut counting = Counting::default();
     let metered = meter.run(command, ALL, &mut counting).unwrap();
     let calls = metered.totals.iter().map(|total| total.calls).sum();
-    assert_eq!((counting.told, metered.unfinished), (metered.told, 0), "{}", meter.name());
+    assert_eq!(
+        (counting.told, metered.unfinished),
+        (metered.told, 0),
+        "{}",
+        meter.name()
+    );
     assert_eq!(metered.told, calls, "{}", meter.name());
     (metered.told, calls, metered.lost)
 }
 
-/// `open("/no/such")` and `exit(0)`, as a program of 32 bits makes them; with an argument, it runs that first.
+/// `open("/no/such")` and `exit(0)`, as a program of 32 bits makes them; with an argument, it runs
+/// that first.
 #[cfg(target_arch = "x86_64")]
 const NARROW: &str = ".globl _start\n_start: mov $5, %eax\nmov $p, %ebx\nxor %ecx, %ecx\nint $0x80\n\
     mov 8(%esp), %ebx\ntest %ebx, %ebx\njz e\nmov $11, %eax\nlea 8(%esp), %ecx\nxor %edx, %edx\nint $0x80\n\
@@ -497,12 +670,24 @@ fn programs_of_32_bits_are_not_counted_and_it_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fs::write(at("narrow.s"), NARROW).unwrap();
-    let built = Tool::new("as").arg("--32").arg(at("narrow.s")).arg("-o").arg(at("narrow.o")).status();
-    let linked = Tool::new("ld").args(["-m", "elf_i386", "-o"]).arg(at("narrow")).arg(at("narrow.o")).status();
+    let built = Tool::new("as")
+        .arg("--32")
+        .arg(at("narrow.s"))
+        .arg("-o")
+        .arg(at("narrow.o"))
+        .status();
+    let linked = Tool::new("ld")
+        .args(["-m", "elf_i386", "-o"])
+        .arg(at("narrow"))
+        .arg(at("narrow.o"))
+        .status();
     if !built.is_ok_and(|status| status.success()) || !linked.is_ok_and(|status| status.success()) {
         return eprintln!("*** SKIPPED: it takes an assembler for 32 bits");
     }
-    if !Tool::new(at("narrow")).status().is_ok_and(|status| status.success()) {
+    if !Tool::new(at("narrow"))
+        .status()
+        .is_ok_and(|status| status.success())
+    {
         return eprintln!("*** SKIPPED: this kernel does not run programs of 32 bits");
     }
     // From 64 bits to 32, and back.
@@ -529,11 +714,17 @@ fn one_meter_can_be_asked_for_and_auto_is_the_first_that_works() {
     let command = find(["true"]);
     match meter::run("sundial", &command, Want::Totals, &mut ()) {
         Err(Failure::Meter(line)) => {
-            assert!(line.starts_with("there is no meter of this name") && line.contains("ptrace"), "{line}")
+            assert!(
+                line.starts_with("there is no meter of this name") && line.contains("ptrace"),
+                "{line}"
+            )
         }
         other => panic!("{other:?}"),
     }
-    let first = meter::all().into_iter().find(|meter| meter.possible().is_ok()).unwrap();
+    let first = meter::all()
+        .into_iter()
+        .find(|meter| meter.possible().is_ok())
+        .unwrap();
     let metered = meter::run("auto", &command, Want::Totals, &mut ()).unwrap();
     assert_eq!(metered.meter, first.name());
     assert!(metered.why.contains("cheapest"), "{}", metered.why);

@@ -1,4 +1,5 @@
-//! Walks a directory with an engine, three times without a catalog and three times with one: a bench for the bench.
+//! Walks a directory with an engine, three times without a catalog and three times with one: a
+//! bench for the bench.
 
 use std::time::Instant;
 
@@ -7,19 +8,41 @@ use walk::{By, Desk, Question, Summary, walk};
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let (dir, file) = (args.next().expect("a directory"), args.next().expect("a file"));
-    let by = args.next().map(|name| By::ALL.into_iter().find(|by| by.name() == name).expect("an engine"));
-    let question = Question { dirs: vec![dir.clone().into_bytes()], by, threads: Some(2), ..Question::default() };
+    let (dir, file) = (
+        args.next().expect("a directory"),
+        args.next().expect("a file"),
+    );
+    let by = args.next().map(|name| {
+        By::ALL
+            .into_iter()
+            .find(|by| by.name() == name)
+            .expect("an engine")
+    });
+    let question = Question {
+        dirs: vec![dir.clone().into_bytes()],
+        by,
+        threads: Some(2),
+        ..Question::default()
+    };
     for _ in 0..3 {
         let (sink, desk) = (Summary::default(), Desk::default());
         let start = Instant::now();
         walk(&question, &sink, &desk).expect("a walk");
-        println!("{:8} entries alone {:?}", sink.totals().entries, start.elapsed());
+        println!(
+            "{:8} entries alone {:?}",
+            sink.totals().entries,
+            start.elapsed()
+        );
         let start = Instant::now();
-        let catalog = Catalog::create(file.as_bytes(), dir.as_bytes(), Options::default()).expect("a catalog");
+        let catalog = Catalog::create(file.as_bytes(), dir.as_bytes(), Options::default())
+            .expect("a catalog");
         let answer = walk(&question, &catalog, &desk).expect("a walk");
         let walked = start.elapsed();
         let about = catalog.finish(&answer, true).expect("a catalog");
-        println!("{:8} entries with a catalog {walked:?} + {:?}", about.entries, start.elapsed() - walked);
+        println!(
+            "{:8} entries with a catalog {walked:?} + {:?}",
+            about.entries,
+            start.elapsed() - walked
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! Gathers a directory by each way (or those that are named), each in a process of its own, and prints how long it took, beside a
-//! walk alone, and how much memory the rows are: a bench for the bench.
+//! Gathers a directory by each way (or those that are named), each in a process of its own, and
+//! prints how long it took, beside a walk alone, and how much memory the rows are: a bench for the
+//! bench.
 
 use std::time::Instant;
 
@@ -10,26 +11,45 @@ use walk::{Desk, Summary};
 fn most() -> u64 {
     let text = gate::file::read_kernel(c"/proc/self/status").expect("/proc");
     let text = String::from_utf8_lossy(&text);
-    let line = text.lines().find(|line| line.starts_with("VmHWM:")).expect("VmHWM");
-    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("VmHWM:"))
+        .expect("VmHWM");
+    line.split_whitespace()
+        .nth(1)
+        .and_then(|number| number.parse().ok())
+        .expect("a number")
 }
 
 fn main() {
     let mut args = std::env::args().skip(1);
     let dir = args.next().expect("a directory").into_bytes();
     let only: Vec<String> = args.collect();
-    for way in Gather::ALL.into_iter().filter(|way| only.is_empty() || only.iter().any(|name| name == way.name())) {
+    for way in Gather::ALL
+        .into_iter()
+        .filter(|way| only.is_empty() || only.iter().any(|name| name == way.name()))
+    {
         let desk = Desk::default();
-        let alone = walk::Question { dirs: vec![dir.clone()], in_turn: way.engines(), ..walk::Question::default() };
+        let alone = walk::Question {
+            dirs: vec![dir.clone()],
+            in_turn: way.engines(),
+            ..walk::Question::default()
+        };
         let start = Instant::now();
         walk::walk(&alone, &Summary::default(), &desk).expect("a walk");
         let (walked, before) = (start.elapsed(), most());
-        let question = Question { sources: vec![dir.clone()], gather: Some(way), ..Question::default() };
+        let question = Question {
+            sources: vec![dir.clone()],
+            gather: Some(way),
+            ..Question::default()
+        };
         let start = Instant::now();
         let (rows, answer) = gather(&question, &desk).expect("rows");
         let gathered = start.elapsed();
         let start = Instant::now();
-        let names: usize = (0..rows.len()).map(|row| rows.name(row).len() + usize::from(rows.is_dir(row))).sum();
+        let names: usize = (0..rows.len())
+            .map(|row| rows.name(row).len() + usize::from(rows.is_dir(row)))
+            .sum();
         println!(
             "{:9} {:9} {} rows in {gathered:?}, walked alone {walked:?}; all looked at in {:?}; {names} bytes of names; at most {} KiB more",
             way.name(),

@@ -20,13 +20,18 @@ pub struct Took {
     pub own: Duration,
 }
 
-/// Gathers in one way, with one thread and an [account] of its own. Nothing is kept of what is found;
-/// what was skipped is said at the desk.
+/// Gathers in one way, with one thread and an [account] of its own. Nothing is kept of what is
+/// found; what was skipped is said at the desk.
 ///
 /// # Errors
 /// Why this way is not to be had.
 pub fn measure(question: &Question, way: Gather, desk: &Desk) -> Result<Took, String> {
-    let question = Question { gather: Some(way), threads: Some(1), for_catalog: None, ..question.clone() };
+    let question = Question {
+        gather: Some(way),
+        threads: Some(1),
+        for_catalog: None,
+        ..question.clone()
+    };
     account::open();
     let gathered = gather(&question, desk);
     let books = account::close();
@@ -35,13 +40,30 @@ pub fn measure(question: &Question, way: Gather, desk: &Desk) -> Result<Took, St
         return Err("no SRC is a directory".to_owned());
     }
     if let Some(other) = answer.parts.iter().find(|part| part.gather != way) {
-        return Err(format!("{} is gathered by {}: {}", name(&other.path), other.gather.name(), other.why));
+        return Err(format!(
+            "{} is gathered by {}: {}",
+            name(&other.path),
+            other.gather.name(),
+            other.why
+        ));
     }
     let directories = (0..rows.len()).filter(|&row| rows.is_dir(row)).count() as u64;
-    let lines: Vec<Line> = books.lines.into_iter().filter(|line| line.function == Function::Information).collect();
-    let in_gates: Duration = lines.iter().map(|line| line.all.cpu + line.directory.cpu + line.file.cpu).sum();
+    let lines: Vec<Line> = books
+        .lines
+        .into_iter()
+        .filter(|line| line.function == Function::Information)
+        .collect();
+    let in_gates: Duration = lines
+        .iter()
+        .map(|line| line.all.cpu + line.directory.cpu + line.file.cpu)
+        .sum();
     let own = books.cpu[Function::Information as usize].saturating_sub(in_gates);
-    Ok(Took { directories, files: rows.len() as u64 - directories, lines, own })
+    Ok(Took {
+        directories,
+        files: rows.len() as u64 - directories,
+        lines,
+        own,
+    })
 }
 
 fn name(path: &[u8]) -> String {

@@ -1,5 +1,5 @@
-//! Work that is done beside other work, in a thread of its own. Where none can be begun (`ulimit -u`, or pids.max of a cgroup) it is
-//! done by whoever asked for it.
+//! Work that is done beside other work, in a thread of its own. Where none can be begun (`ulimit
+//! -u`, or pids.max of a cgroup) it is done by whoever asked for it.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,10 @@ pub(crate) struct Beside<'scope, T, F> {
 }
 
 /// Begins it; where that cannot be, does it at once. It must not wait for what is done after it.
-pub(crate) fn beside<'scope, T, F>(scope: &'scope Scope<'scope, '_>, work: F) -> Beside<'scope, T, F>
+pub(crate) fn beside<'scope, T, F>(
+    scope: &'scope Scope<'scope, '_>,
+    work: F,
+) -> Beside<'scope, T, F>
 where
     T: Send + 'scope,
     F: FnOnce() -> T + Send + 'scope,
@@ -37,7 +40,11 @@ where
         gate::meter::hand_in();
         done
     });
-    Beside { thread: begun.ok(), work, done: None }
+    Beside {
+        thread: begun.ok(),
+        work,
+        done: None,
+    }
 }
 
 fn take<F>(work: &Mutex<Option<F>>) -> Option<F> {
@@ -64,15 +71,24 @@ impl<T, F: FnOnce() -> T> Beside<'_, T, F> {
 }
 
 /// Does two things at once.
-pub(crate) fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
+pub(crate) fn both<A, B: Send>(
+    here: impl FnOnce() -> A,
+    there: impl FnOnce() -> B + Send,
+) -> (A, B) {
     std::thread::scope(|scope| {
         let there = beside(scope, there);
         let here = here();
-        (here, there.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        (
+            here,
+            there
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        )
     })
 }
 
-/// Reads something of each of so many, several of them at once, and takes one after the other, in any order.
+/// Reads something of each of so many, several of them at once, and takes one after the other, in
+/// any order.
 ///
 /// # Errors
 /// Those of `read`: after one, nothing more is read.
@@ -81,7 +97,8 @@ pub(crate) fn each<T, E: Send>(
     read: impl Fn(usize) -> std::result::Result<T, E> + Sync,
     take: impl FnMut(usize, T) + Send,
 ) -> std::result::Result<(), E> {
-    /// So many threads are of use: what they read is in memory already, or the disk is what they wait for.
+    /// So many threads are of use: what they read is in memory already, or the disk is what they
+    /// wait for.
     const MOST: usize = 4;
     let (next, taken) = (AtomicUsize::new(0), Mutex::new((take, None)));
     let work = || {

@@ -1,5 +1,5 @@
-//! Gathering: everything that is to be known of a tree before any of it is read, by one of four ways, which the 1974 memo on
-//! Multics' backup weighs against each other. All give the same rows.
+//! Gathering: everything that is to be known of a tree before any of it is read, by one of four
+//! ways, which the 1974 memo on Multics' backup weighs against each other. All give the same rows.
 //!
 //! | way | calls | engines of [`walk`](mod@walk) |
 //! |---|---|---|
@@ -8,7 +8,8 @@
 //! | `batched` | one for many entries | `bulkstat`, `btrfs` |
 //! | `raw` | none for an entry: the file system's own tables | `ext4` |
 //!
-//! What a mount does not offer falls back to the next better one: from `raw` to `batched`, and from that to `combined`.
+//! What a mount does not offer falls back to the next better one: from `raw` to `batched`, and from
+//! that to `combined`.
 
 use gate::Gate;
 use gate::account::{self, Function};
@@ -34,7 +35,12 @@ pub enum Gather {
 
 impl Gather {
     /// All of them, costliest first.
-    pub const ALL: [Gather; 4] = [Gather::PerCall, Gather::Combined, Gather::Batched, Gather::Raw];
+    pub const ALL: [Gather; 4] = [
+        Gather::PerCall,
+        Gather::Combined,
+        Gather::Batched,
+        Gather::Raw,
+    ];
 
     /// Its name: in `--gather`, in the JSON.
     pub fn name(self) -> &'static str {
@@ -70,7 +76,8 @@ impl Gather {
 /// What is asked.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
-    /// Directories, and files of any kind, as they were given. A symlink is taken itself, unless a slash follows it.
+    /// Directories, and files of any kind, as they were given. A symlink is taken itself, unless a
+    /// slash follows it.
     pub sources: Vec<Vec<u8>>,
     /// The way; `None` for what is best for each mount.
     pub gather: Option<Gather>,
@@ -82,9 +89,10 @@ pub struct Question {
     pub excludes: Vec<String>,
     /// Nothing deeper than this; a SRC itself is at 0.
     pub max_depth: Option<u32>,
-    /// Set if a catalog is to be made of it: then the file systems are asked for their tokens, what is dirty is written before
-    /// that, and what was at rest when it was read can be told from what was not. Nothing is read within a tick of this
-    /// moment: the longer ago it is, the less there is to wait.
+    /// Set if a catalog is to be made of it: then the file systems are asked for their tokens, what
+    /// is dirty is written before that, and what was at rest when it was read can be told from what
+    /// was not. Nothing is read within a tick of this moment: the longer ago it is, the less there
+    /// is to wait.
     pub for_catalog: Option<Moment>,
     /// About how many entries there are, if that is known.
     pub expected: Option<u64>,
@@ -134,12 +142,23 @@ pub(crate) fn collect<'a>(
 ) -> Result<(Gathering<'a>, Answer), NoWalk> {
     account::phase(Function::Information);
     let filter = Filter::new(&question.excludes, question.max_depth).map_err(NoWalk::Pattern)?;
-    let looked: Vec<Meta> = question.sources.iter().map(|path| look(path)).collect::<Result<_, _>>()?;
-    let sources = question.sources.iter().zip(&looked).map(|(path, meta)| source(path, meta.is_dir()));
+    let looked: Vec<Meta> = question
+        .sources
+        .iter()
+        .map(|path| look(path))
+        .collect::<Result<_, _>>()?;
+    let sources = question
+        .sources
+        .iter()
+        .zip(&looked)
+        .map(|(path, meta)| source(path, meta.is_dir()));
     let is_dir = |number: &u32| looked[*number as usize].is_dir();
     let (dirs, others): (Vec<u32>, Vec<u32>) = (0..looked.len() as u32).partition(is_dir);
     let asked = Walk {
-        dirs: dirs.iter().map(|&number| question.sources[number as usize].clone()).collect(),
+        dirs: dirs
+            .iter()
+            .map(|&number| question.sources[number as usize].clone())
+            .collect(),
         in_turn: question.gather.map_or(&[], Gather::engines),
         threads: question.threads,
         one_file_system: question.one_file_system,
@@ -163,30 +182,62 @@ pub(crate) fn collect<'a>(
         let gather = Gather::of(part.by);
         let why = match question.gather {
             Some(asked) if asked == gather => "it was asked for".to_owned(),
-            Some(asked) => format!("{} falls back to {}: {}", asked.name(), gather.name(), part.why),
+            Some(asked) => format!(
+                "{} falls back to {}: {}",
+                asked.name(),
+                gather.name(),
+                part.why
+            ),
             None => part.why,
         };
-        Gathered { path: part.path, fstype: part.fstype, gather, engine: part.by, why }
+        Gathered {
+            path: part.path,
+            fstype: part.fstype,
+            gather,
+            engine: part.by,
+            why,
+        }
     });
-    let answer = Answer { parts: parts.collect() };
+    let answer = Answer {
+        parts: parts.collect(),
+    };
     Ok((gathering, answer))
 }
 
-/// Ready to take in, and to add up, what is in the one SRC; `None` if there are several, or it is no directory.
+/// Ready to take in, and to add up, what is in the one SRC; `None` if there are several, or it is
+/// no directory.
 pub(crate) fn of_directory<'a>(question: &Question, desk: &'a Desk) -> Option<Gathering<'a>> {
-    let [path] = &question.sources[..] else { return None };
+    let [path] = &question.sources[..] else {
+        return None;
+    };
     let is_dir = look(path).is_ok_and(|meta| meta.is_dir());
-    let new = || Gathering::new(vec![source(path, true)], vec![0], question.for_catalog, desk);
+    let new = || {
+        Gathering::new(
+            vec![source(path, true)],
+            vec![0],
+            question.for_catalog,
+            desk,
+        )
+    };
     is_dir.then(|| new().with_sum(question.expected))
 }
 
 fn source(path: &[u8], is_dir: bool) -> Source {
-    Source { path: path.to_vec(), absolute: is_dir.then(|| crate::absolute(path)).flatten(), rows: 0..0 }
+    Source {
+        path: path.to_vec(),
+        absolute: is_dir.then(|| crate::absolute(path)).flatten(),
+        rows: 0..0,
+    }
 }
 
 fn look(path: &[u8]) -> Result<Meta, NoWalk> {
-    let unusable =
-        |errno| Unusable { doing: "cannot read the attributes of", path: path.to_vec(), gate: Gate::Statx, errno };
+    let unusable = |errno| Unusable {
+        doing: "cannot read the attributes of",
+        path: path.to_vec(),
+        gate: Gate::Statx,
+        errno,
+    };
     let seen = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT);
-    seen.map(|seen| Meta::of(&seen)).map_err(|e| NoWalk::Unusable(unusable(e)))
+    seen.map(|seen| Meta::of(&seen))
+        .map_err(|e| NoWalk::Unusable(unusable(e)))
 }

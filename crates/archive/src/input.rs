@@ -1,5 +1,6 @@
-//! Reads an archive from a file, a device, a fifo or standard input; plain, or compressed with zstd, which shows by how it
-//! begins. What is in a plain file and not wanted is passed over, not read.
+//! Reads an archive from a file, a device, a fifo or standard input; plain, or compressed with
+//! zstd, which shows by how it begins. What is in a plain file and not wanted is passed over, not
+//! read.
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -14,7 +15,8 @@ use ondisk::pax::{BLOCK, Decoder, Event, Fault, Kind, Member, padded};
 /// Bytes read at a time.
 const CHUNK: usize = 256 << 10;
 
-/// The largest window that what is compressed may want, as a power of two: 8 MiB, which is what levels up to 19 have.
+/// The largest window that what is compressed may want, as a power of two: 8 MiB, which is what
+/// levels up to 19 have.
 const WINDOW_LOG: u32 = 23;
 
 /// Why an archive cannot be read, or not further.
@@ -62,17 +64,26 @@ impl Failure {
     /// As a warning: the archive can be read this far and no further.
     pub fn warning(&self, archive: &[u8]) -> Warning {
         match self {
-            Failure::Call { gate, errno } => {
-                Warning::failed(archive, *gate, *errno, "cannot read the archive any further")
-            }
-            other => Warning::about(archive, format!("cannot read the archive any further: {other}")),
+            Failure::Call { gate, errno } => Warning::failed(
+                archive,
+                *gate,
+                *errno,
+                "cannot read the archive any further",
+            ),
+            other => Warning::about(
+                archive,
+                format!("cannot read the archive any further: {other}"),
+            ),
         }
     }
 }
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Failure {
-        Failure::Damaged { at: fault.at, what: fault.what.to_owned() }
+        Failure::Damaged {
+            at: fault.at,
+            what: fault.what.to_owned(),
+        }
     }
 }
 
@@ -161,7 +172,9 @@ impl Stream {
 impl Read for Stream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.head.read(buffer)? {
-            0 => self.call(buffer).map_err(|e| io::Error::from_raw_os_error(e.0)),
+            0 => self
+                .call(buffer)
+                .map_err(|e| io::Error::from_raw_os_error(e.0)),
             n => Ok(n),
         }
     }
@@ -177,13 +190,22 @@ impl Input {
             b"-" => None,
             _ => Some(open_long(path, Open::empty()).map_err(Failure::call(Gate::Openat))?),
         };
-        let seen = fd.as_ref().map(|fd| statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)).transpose();
+        let seen = fd
+            .as_ref()
+            .map(|fd| statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS))
+            .transpose();
         let seen = seen.map_err(Failure::call(Gate::Statx))?;
-        let mut stream = Stream { head: io::Cursor::default(), fd };
+        let mut stream = Stream {
+            head: io::Cursor::default(),
+            fd,
+        };
         let mut head = vec![0; BLOCK];
         let mut have = 0;
         while have < head.len() {
-            match stream.call(&mut head[have..]).map_err(Failure::call(Gate::Read))? {
+            match stream
+                .call(&mut head[have..])
+                .map_err(Failure::call(Gate::Read))?
+            {
                 0 => break,
                 n => have += n,
             }
@@ -204,9 +226,11 @@ impl Input {
             source
         } else {
             match (stream.fd, seen) {
-                (Some(fd), Some(seen)) if seen.file_type == FileType::Regular => {
-                    Source::File { fd, at: have as u64, len: seen.size }
-                }
+                (Some(fd), Some(seen)) if seen.file_type == FileType::Regular => Source::File {
+                    fd,
+                    at: have as u64,
+                    len: seen.size,
+                },
                 (fd, _) => Source::Stream(Stream { fd, ..stream }),
             }
         };
@@ -231,7 +255,8 @@ impl Input {
         self.check = Some(Check::default());
     }
 
-    /// Where the headers of the current member begin: offset in the archive, uncompressed, in bytes.
+    /// Where the headers of the current member begin: offset in the archive, uncompressed, in
+    /// bytes.
     pub fn at(&self) -> u64 {
         self.at
     }
@@ -246,22 +271,28 @@ impl Input {
         self.is_followed
     }
 
-    /// What came of the checksum of the member **before** the one that [`Input::next`] gave last; of the last one, once that
-    /// has given `None` or failed: the checksum of a large member stands after its data. `None` for what is no file, for what
-    /// could not be read whole, and where nothing is checked.
+    /// What came of the checksum of the member **before** the one that [`Input::next`] gave last;
+    /// of the last one, once that has given `None` or failed: the checksum of a large member stands
+    /// after its data. `None` for what is no file, for what could not be read whole, and where
+    /// nothing is checked.
     pub fn verdict(&self) -> Option<Verdict> {
         self.check.as_ref().and_then(|check| check.verdict)
     }
 
-    /// The next member; `None` at the end of the archive. What is left of the data of the one before is passed over.
+    /// The next member; `None` at the end of the archive. What is left of the data of the one
+    /// before is passed over.
     ///
     /// # Errors
     /// What is wrong: nothing more can be read then, save after [`Input::recover`].
-    #[allow(clippy::should_implement_trait, reason = "what is wrong stands beside the end, as for a reader")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "what is wrong stands beside the end, as for a reader"
+    )]
     pub fn next(&mut self) -> Result<Option<Member>, Failure> {
         let passed = self.pass_over();
         if let Some(check) = &mut self.check {
-            check.computed = (check.is_due && passed.is_ok()).then(|| check.hasher.finalize().into());
+            check.computed =
+                (check.is_due && passed.is_ok()).then(|| check.hasher.finalize().into());
             check.hasher.reset();
         }
         let next = passed.and_then(|()| self.headers());
@@ -311,15 +342,17 @@ impl Input {
         Ok(None)
     }
 
-    /// After [`Failure::Damaged`]: makes [`Input::next`] look for the next header that is sound. What lies between is lost,
-    /// and what looks like a header there, in the data of a member that is an archive itself, is taken for one.
+    /// After [`Failure::Damaged`]: makes [`Input::next`] look for the next header that is sound.
+    /// What lies between is lost, and what looks like a header there, in the data of a member that
+    /// is an archive itself, is taken for one.
     pub fn recover(&mut self) {
         self.left = 0;
         self.filling = 0;
         self.decoder.recover();
     }
 
-    /// The next piece of the current member's data as it is stored, at most `most` bytes; empty at its end.
+    /// The next piece of the current member's data as it is stored, at most `most` bytes; empty at
+    /// its end.
     ///
     /// # Errors
     /// A call that fails, and an archive that ends too soon.
@@ -339,13 +372,21 @@ impl Input {
         Ok(piece)
     }
 
-    /// The contents of the current member, which is `member`: each piece of its data with its place in the file.
+    /// The contents of the current member, which is `member`: each piece of its data with its place
+    /// in the file.
     pub fn contents<'a>(&'a mut self, member: &'a Member) -> Contents<'a> {
-        let whole = Extent { offset: 0, len: self.left };
+        let whole = Extent {
+            offset: 0,
+            len: self.left,
+        };
         let extents = member.sparse.as_ref().map(|map| map.extents());
         Contents {
             input: self,
-            current: if extents.is_none() { whole } else { Extent::default() },
+            current: if extents.is_none() {
+                whole
+            } else {
+                Extent::default()
+            },
             extents: extents.unwrap_or_default(),
         }
     }
@@ -410,8 +451,9 @@ impl Input {
         answer
     }
 
-    /// Reads what follows the end: what fills up the last record, so that whoever writes it can end in peace, and what the
-    /// compression has at its own end. More than a mebibyte of it is none of ours.
+    /// Reads what follows the end: what fills up the last record, so that whoever writes it can end
+    /// in peace, and what the compression has at its own end. More than a mebibyte of it is none of
+    /// ours.
     fn drain(&mut self) -> Result<(), Failure> {
         const MOST: usize = 1 << 20;
         let mut read = 0;
@@ -433,17 +475,26 @@ impl Input {
             true => "it is cut short, within the headers of a member",
             false => "it has no end: it may be cut short",
         };
-        Err(Failure::Damaged { at: self.place, what: what.to_owned() })
+        Err(Failure::Damaged {
+            at: self.place,
+            what: what.to_owned(),
+        })
     }
 
     fn cut(&self, missing: u64) -> Failure {
-        Failure::Damaged { at: self.place, what: format!("it is cut short, and at least {missing} bytes are missing") }
+        Failure::Damaged {
+            at: self.place,
+            what: format!("it is cut short, and at least {missing} bytes are missing"),
+        }
     }
 }
 
 /// Whether something begins as what zstd writes does.
 fn is_zstd(head: &[u8]) -> bool {
-    matches!(head, [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..0x60, 0x2a, 0x4d, 0x18, ..])
+    matches!(
+        head,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..0x60, 0x2a, 0x4d, 0x18, ..]
+    )
 }
 
 /// Sees whether something begins as an archive does.
@@ -453,13 +504,26 @@ fn is_archive(head: &[u8]) -> Result<(), Failure> {
         return Ok(());
     }
     let (what, next) = match head {
-        [] => ("it is empty", "give one that fathom dump or tar has written"),
-        [0x1f, 0x8b, ..] => ("it is compressed with gzip", "give it to fathom's standard input by gzip -dc"),
-        [b'B', b'Z', b'h', ..] => ("it is compressed with bzip2", "give it to fathom's standard input by bzip2 -dc"),
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => {
-            ("it is compressed with xz", "give it to fathom's standard input by xz -dc")
-        }
-        _ => ("it is no tar archive", "give one that fathom dump or tar has written"),
+        [] => (
+            "it is empty",
+            "give one that fathom dump or tar has written",
+        ),
+        [0x1f, 0x8b, ..] => (
+            "it is compressed with gzip",
+            "give it to fathom's standard input by gzip -dc",
+        ),
+        [b'B', b'Z', b'h', ..] => (
+            "it is compressed with bzip2",
+            "give it to fathom's standard input by bzip2 -dc",
+        ),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => (
+            "it is compressed with xz",
+            "give it to fathom's standard input by xz -dc",
+        ),
+        _ => (
+            "it is no tar archive",
+            "give one that fathom dump or tar has written",
+        ),
     };
     Err(Failure::NoArchive { what, next })
 }
@@ -470,7 +534,10 @@ impl Source {
             decoder.window_log_max(WINDOW_LOG)?;
             Ok(Source::Zstd(Box::new(decoder)))
         });
-        decoder.map_err(|_| Failure::Call { gate: Gate::Read, errno: Errno::ENOMEM })
+        decoder.map_err(|_| Failure::Call {
+            gate: Gate::Read,
+            errno: Errno::ENOMEM,
+        })
     }
 
     fn read(&mut self, buffer: &mut [u8], place: u64) -> Result<usize, Failure> {
@@ -481,17 +548,30 @@ impl Source {
                 Ok(n)
             }
             Source::Stream(stream) => stream.call(buffer).map_err(Failure::call(Gate::Read)),
-            Source::Zstd(decoder) => decoder.read(buffer).map_err(|e| match (e.raw_os_error(), e.kind()) {
-                (Some(errno), _) => Failure::Call { gate: Gate::Read, errno: Errno(errno) },
-                (None, io::ErrorKind::UnexpectedEof) => {
-                    Failure::Damaged { at: place, what: "what is compressed is cut short".to_owned() }
-                }
-                (None, _) if e.to_string().contains("too much memory") => Failure::NoArchive {
-                    what: "what is compressed wants a window of over 8 MiB",
-                    next: "give it to fathom's standard input by zstd -dc --long=31",
-                },
-                (None, _) => Failure::Damaged { at: place, what: format!("what is compressed cannot be read ({e})") },
-            }),
+            Source::Zstd(decoder) => {
+                decoder
+                    .read(buffer)
+                    .map_err(|e| match (e.raw_os_error(), e.kind()) {
+                        (Some(errno), _) => Failure::Call {
+                            gate: Gate::Read,
+                            errno: Errno(errno),
+                        },
+                        (None, io::ErrorKind::UnexpectedEof) => Failure::Damaged {
+                            at: place,
+                            what: "what is compressed is cut short".to_owned(),
+                        },
+                        (None, _) if e.to_string().contains("too much memory") => {
+                            Failure::NoArchive {
+                                what: "what is compressed wants a window of over 8 MiB",
+                                next: "give it to fathom's standard input by zstd -dc --long=31",
+                            }
+                        }
+                        (None, _) => Failure::Damaged {
+                            at: place,
+                            what: format!("what is compressed cannot be read ({e})"),
+                        },
+                    })
+            }
         }
     }
 }
@@ -506,20 +586,29 @@ pub struct Contents<'a> {
 }
 
 impl Contents<'_> {
-    /// The next piece: where in the file it is, and what; `None` at the end. No piece is empty, and they are in order.
+    /// The next piece: where in the file it is, and what; `None` at the end. No piece is empty, and
+    /// they are in order.
     ///
     /// # Errors
     /// A call that fails, and an archive that ends too soon.
-    #[allow(clippy::should_implement_trait, reason = "a piece lasts until the next")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "a piece lasts until the next"
+    )]
     pub fn next(&mut self) -> Result<Option<(u64, &[u8])>, Failure> {
         if self.current.len == 0 {
-            let Some((next, rest)) = self.extents.split_first() else { return Ok(None) };
+            let Some((next, rest)) = self.extents.split_first() else {
+                return Ok(None);
+            };
             (self.current, self.extents) = (*next, rest);
         }
         let offset = self.current.offset;
         let piece = self.input.data(self.current.len)?;
         let len = piece.len() as u64;
-        self.current = Extent { offset: offset + len, len: self.current.len - len };
+        self.current = Extent {
+            offset: offset + len,
+            len: self.current.len - len,
+        };
         Ok((len > 0).then_some((offset, piece)))
     }
 }

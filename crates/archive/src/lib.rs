@@ -1,4 +1,5 @@
-//! What is kept of a tree, to be looked at later: archives of it, its catalog, and what has changed since.
+//! What is kept of a tree, to be looked at later: archives of it, its catalog, and what has changed
+//! since.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -42,7 +43,8 @@ fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).escape_debug().to_string()
 }
 
-/// The first eight bytes of a name, as a number: what they say of the order of two names is mostly all.
+/// The first eight bytes of a name, as a number: what they say of the order of two names is mostly
+/// all.
 fn head(name: &[u8]) -> u64 {
     let mut head = [0; 8];
     let len = name.len().min(8);

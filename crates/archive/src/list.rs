@@ -17,7 +17,10 @@ impl Wanted {
     /// All members, where no names are given. Slashes at the end of a name mean nothing.
     pub fn new(names: &[Vec<u8>]) -> Wanted {
         let names: Vec<Vec<u8>> = names.iter().map(|name| bare(name).to_vec()).collect();
-        Wanted { met: vec![false; names.len()], names }
+        Wanted {
+            met: vec![false; names.len()],
+            names,
+        }
     }
 
     /// Whether a member is wanted.
@@ -25,7 +28,10 @@ impl Wanted {
         let path = bare(path);
         let mut is_wanted = self.names.is_empty();
         for (name, met) in self.names.iter().zip(&mut self.met) {
-            if path.strip_prefix(&name[..]).is_some_and(|rest| rest.is_empty() || rest[0] == b'/') {
+            if path
+                .strip_prefix(&name[..])
+                .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+            {
                 *met = true;
                 is_wanted = true;
             }
@@ -42,7 +48,10 @@ impl Wanted {
 
 /// A name without the slashes at its end.
 fn bare(name: &[u8]) -> &[u8] {
-    let end = name.iter().rposition(|&byte| byte != b'/').map_or(0, |at| at + 1);
+    let end = name
+        .iter()
+        .rposition(|&byte| byte != b'/')
+        .map_or(0, |at| at + 1);
     &name[..end]
 }
 
@@ -56,11 +65,16 @@ pub type Opened<'a> = (&'a [u8], Input);
 pub fn open(names: &[Vec<u8>]) -> Result<Vec<Opened<'_>>, (&[u8], Failure)> {
     names
         .iter()
-        .map(|name| Input::open(name).map(|input| (&name[..], input)).map_err(|failure| (&name[..], failure)))
+        .map(|name| {
+            Input::open(name)
+                .map(|input| (&name[..], input))
+                .map_err(|failure| (&name[..], failure))
+        })
         .collect()
 }
 
-/// Hands over each wanted member of an archive, with where in it its headers begin. What cannot be read ends it.
+/// Hands over each wanted member of an archive, with where in it its headers begin. What cannot be
+/// read ends it.
 ///
 /// # Errors
 /// Why it ends before its end; or what `take` says, which ends it, too.

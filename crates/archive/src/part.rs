@@ -11,7 +11,8 @@ use walk::{By, Ground, Meta};
 
 use crate::token;
 
-/// A mount, or a subvolume in one, that a tree is made of. All entries of a part have their inode numbers from one space.
+/// A mount, or a subvolume in one, that a tree is made of. All entries of a part have their inode
+/// numbers from one space.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Part {
     /// The number of the DIR that it was come upon in.
@@ -41,25 +42,36 @@ pub struct Part {
 }
 
 impl Part {
-    /// Whether both are of one file system (on btrfs, of one subvolume), so that the same inode number means the same file.
+    /// Whether both are of one file system (on btrfs, of one subvolume), so that the same inode
+    /// number means the same file.
     pub fn is_same_file_system(&self, other: &Part) -> bool {
         if self.magic != other.magic {
             return false;
         }
-        // The UUID is the best; without it, what statfs says, which on some is but the device's number; at last the source.
+        // The UUID is the best; without it, what statfs says, which on some is but the device's
+        // number; at last the source.
         match (self.uuid, other.uuid) {
-            // On btrfs each subvolume has inode numbers of its own, and the number of the subvolume is in `f_fsid`.
-            (Some(a), Some(b)) => a == b && (self.magic != BTRFS_SUPER_MAGIC || self.fsid == other.fsid),
+            // On btrfs each subvolume has inode numbers of its own, and the number of the subvolume
+            // is in `f_fsid`.
+            (Some(a), Some(b)) => {
+                a == b && (self.magic != BTRFS_SUPER_MAGIC || self.fsid == other.fsid)
+            }
             _ if self.fsid != [0; 2] && other.fsid != [0; 2] => self.fsid == other.fsid,
             _ => self.fstype == other.fstype && self.source == other.source,
         }
     }
 
-    /// The number of this part among those of a catalog: of the same file system at the same place, or else anywhere.
+    /// The number of this part among those of a catalog: of the same file system at the same place,
+    /// or else anywhere.
     pub(crate) fn among(&self, old: &[Part]) -> Option<u32> {
-        let mut same = (0..).zip(old).filter(|(_, old)| old.is_same_file_system(self)).peekable();
+        let mut same = (0..)
+            .zip(old)
+            .filter(|(_, old)| old.is_same_file_system(self))
+            .peekable();
         let any = same.peek().map(|(at, _)| *at);
-        same.find(|(_, old)| (old.top, &old.path) == (self.top, &self.path)).map(|(at, _)| at).or(any)
+        same.find(|(_, old)| (old.top, &old.path) == (self.top, &self.path))
+            .map(|(at, _)| at)
+            .or(any)
     }
 
     pub(crate) fn of_ground(root: &[u8], ground: &Ground<'_>, by: By) -> Part {
@@ -73,7 +85,10 @@ impl Part {
             fsroot: content.map(|c| c.fsroot.clone()),
             magic: ground.statfs.magic,
             fsid: ground.statfs.fsid,
-            uuid: fs_uuid(&top.fd).ok().flatten().filter(|uuid| *uuid != [0; 16]),
+            uuid: fs_uuid(&top.fd)
+                .ok()
+                .flatten()
+                .filter(|uuid| *uuid != [0; 16]),
             dev: top.meta.dev,
             ino: top.meta.ino,
             engine: Some(by.name().to_owned()),
@@ -81,9 +96,12 @@ impl Part {
         }
     }
 
-    /// Of a name at which something begins that no job was made for: a subvolume, or what is mounted on a file.
+    /// Of a name at which something begins that no job was made for: a subvolume, or what is
+    /// mounted on a file.
     fn of_name(root: &[u8], path: &[u8], meta: &Meta) -> Part {
-        let seen = open_long(path, Open::PATH | Open::NOFOLLOW).and_then(|fd| fstatfs(&fd)).ok();
+        let seen = open_long(path, Open::PATH | Open::NOFOLLOW)
+            .and_then(|fd| fstatfs(&fd))
+            .ok();
         Part {
             path: relative(root, path).to_vec(),
             magic: seen.map_or(0, |s| s.magic),
@@ -122,7 +140,10 @@ struct Known {
 
 impl Parts {
     pub(crate) fn new(roots: Vec<Vec<u8>>) -> Parts {
-        Parts { roots, known: Mutex::default() }
+        Parts {
+            roots,
+            known: Mutex::default(),
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -138,24 +159,34 @@ impl Parts {
         self.known().top = top;
     }
 
-    /// A mount is about to be walked. With `with_token`, what is dirty in it is written first, and its token taken.
+    /// A mount is about to be walked. With `with_token`, what is dirty in it is written first, and
+    /// its token taken.
     pub(crate) fn begin(&self, ground: &Ground<'_>, by: By, with_token: bool) {
         let mut known = self.known();
         let top = known.top;
-        let mut part = Part { top: top as u32, ..Part::of_ground(self.root(top), ground, by) };
+        let mut part = Part {
+            top: top as u32,
+            ..Part::of_ground(self.root(top), ground, by)
+        };
         let mount = ground.top.meta.mount;
-        // What has been read already may have changed since: a token that is taken now would not know. One that was taken
-        // before that does.
-        let before = known.parts.iter().find(|(other, before)| *other == mount && before.dev == part.dev);
+        // What has been read already may have changed since: a token that is taken now would not
+        // know. One that was taken before that does.
+        let before = known
+            .parts
+            .iter()
+            .find(|(other, before)| *other == mount && before.dev == part.dev);
         part.token = match before {
             Some((_, before)) => before.token.clone(),
-            None if with_token && !known.parts.iter().any(|(other, _)| *other == mount) => token::take(ground),
+            None if with_token && !known.parts.iter().any(|(other, _)| *other == mount) => {
+                token::take(ground)
+            }
             None => None,
         };
         known.parts.push((mount, part));
     }
 
-    /// The number of the part that an entry is in. `last` is for the caller to keep, one for each thread.
+    /// The number of the part that an entry is in. `last` is for the caller to keep, one for each
+    /// thread.
     pub(crate) fn of(&self, last: &mut Option<Last>, meta: &Meta, dir: &[u8], name: &[u8]) -> u32 {
         if let Some(last) = last
             && (last.mount, last.dev) == (meta.mount, meta.dev)
@@ -163,30 +194,50 @@ impl Parts {
             return last.part;
         }
         let mut known = self.known();
-        let place = known.parts.iter().position(|(mount, part)| (*mount, part.dev) == (meta.mount, meta.dev));
+        let place = known
+            .parts
+            .iter()
+            .position(|(mount, part)| (*mount, part.dev) == (meta.mount, meta.dev));
         let part = place.unwrap_or_else(|| {
             let mut path = dir.to_vec();
             append(&mut path, name);
-            let part = Part { top: known.top as u32, ..Part::of_name(self.root(known.top), &path, meta) };
+            let part = Part {
+                top: known.top as u32,
+                ..Part::of_name(self.root(known.top), &path, meta)
+            };
             known.parts.push((meta.mount, part));
             known.parts.len() - 1
         });
         let part = u32::try_from(part).unwrap_or(u32::MAX);
-        *last = Some(Last { mount: meta.mount, dev: meta.dev, part });
+        *last = Some(Last {
+            mount: meta.mount,
+            dev: meta.dev,
+            part,
+        });
         part
     }
 
     /// One of them.
     pub(crate) fn get(&self, number: u32) -> Option<Part> {
-        self.known().parts.get(number as usize).map(|(_, part)| part.clone())
+        self.known()
+            .parts
+            .get(number as usize)
+            .map(|(_, part)| part.clone())
     }
 
-    /// All of them. `by` are the engines that have walked those that were begun, in that order: it may have been another one in
-    /// the end.
+    /// All of them. `by` are the engines that have walked those that were begun, in that order: it
+    /// may have been another one in the end.
     pub(crate) fn all(&self, by: impl IntoIterator<Item = By>) -> Vec<Part> {
-        let mut all: Vec<Part> = self.known().parts.iter().map(|(_, part)| part.clone()).collect();
+        let mut all: Vec<Part> = self
+            .known()
+            .parts
+            .iter()
+            .map(|(_, part)| part.clone())
+            .collect();
         let begun = all.iter_mut().filter(|part| part.engine.is_some());
-        begun.zip(by).for_each(|(part, by)| part.engine = Some(by.name().to_owned()));
+        begun
+            .zip(by)
+            .for_each(|(part, by)| part.engine = Some(by.name().to_owned()));
         all
     }
 }
@@ -205,23 +256,60 @@ mod tests {
 
     #[test]
     fn names_below() {
-        for (root, path, rest) in
-            [("/", "/usr", "usr"), (".", "./a/b", "a/b"), ("a", "a", ""), ("a/", "a/b", "b"), ("a", "a/b", "b")]
-        {
+        for (root, path, rest) in [
+            ("/", "/usr", "usr"),
+            (".", "./a/b", "a/b"),
+            ("a", "a", ""),
+            ("a/", "a/b", "b"),
+            ("a", "a/b", "b"),
+        ] {
             assert_eq!(relative(root.as_bytes(), path.as_bytes()), rest.as_bytes());
         }
     }
 
     #[test]
     fn a_file_system_is_known_by_what_stays() {
-        let one = Part { magic: 1, fsid: [5, 0], uuid: Some([1; 16]), dev: (8, 1).into(), ..Part::default() };
-        assert!(one.is_same_file_system(&Part { fsid: [6, 0], dev: (8, 2).into(), ..one.clone() }));
-        assert!(!one.is_same_file_system(&Part { uuid: Some([2; 16]), ..one.clone() }));
-        assert!(!one.is_same_file_system(&Part { magic: 2, ..one.clone() }));
-        assert!(one.is_same_file_system(&Part { uuid: None, ..one.clone() }));
-        let subvolume = Part { magic: BTRFS_SUPER_MAGIC, ..one.clone() };
-        assert!(!subvolume.is_same_file_system(&Part { fsid: [6, 0], ..subvolume.clone() }));
-        let nameless = Part { fsid: [0; 2], uuid: None, source: Some(b"server:/x".to_vec()), ..one };
-        assert!(!nameless.is_same_file_system(&Part { source: None, ..nameless.clone() }));
+        let one = Part {
+            magic: 1,
+            fsid: [5, 0],
+            uuid: Some([1; 16]),
+            dev: (8, 1).into(),
+            ..Part::default()
+        };
+        assert!(one.is_same_file_system(&Part {
+            fsid: [6, 0],
+            dev: (8, 2).into(),
+            ..one.clone()
+        }));
+        assert!(!one.is_same_file_system(&Part {
+            uuid: Some([2; 16]),
+            ..one.clone()
+        }));
+        assert!(!one.is_same_file_system(&Part {
+            magic: 2,
+            ..one.clone()
+        }));
+        assert!(one.is_same_file_system(&Part {
+            uuid: None,
+            ..one.clone()
+        }));
+        let subvolume = Part {
+            magic: BTRFS_SUPER_MAGIC,
+            ..one.clone()
+        };
+        assert!(!subvolume.is_same_file_system(&Part {
+            fsid: [6, 0],
+            ..subvolume.clone()
+        }));
+        let nameless = Part {
+            fsid: [0; 2],
+            uuid: None,
+            source: Some(b"server:/x".to_vec()),
+            ..one
+        };
+        assert!(!nameless.is_same_file_system(&Part {
+            source: None,
+            ..nameless.clone()
+        }));
     }
 }

@@ -1,5 +1,5 @@
-//! /etc/passwd and /etc/group: names of users and groups, and their numbers. Other services of names would have to be asked by
-//! way of the C library, past every gate.
+//! /etc/passwd and /etc/group: names of users and groups, and their numbers. Other services of
+//! names would have to be asked by way of the C library, past every gate.
 
 use gate::file::Reader;
 
@@ -14,7 +14,9 @@ pub(crate) fn groups(most: u64) -> Vec<(Vec<u8>, u32)> {
 }
 
 fn whole(path: &[u8], most: u64) -> Vec<u8> {
-    let Ok(reader) = Reader::open(path) else { return Vec::new() };
+    let Ok(reader) = Reader::open(path) else {
+        return Vec::new();
+    };
     let mut bytes = vec![0; reader.len().min(most) as usize];
     let read = reader.read_at(0, &mut bytes).unwrap_or(0);
     bytes.truncate(read);
@@ -40,6 +42,9 @@ mod tests {
     fn lines_of_passwd() {
         let text = b"root:x:0:0:root:/root:/bin/sh\n# a comment\ntoor:x:0:0::/:\nodd\nbad:x:many:\n\n:x:5:\nx:*:7";
         let expected = [("root", 0), ("toor", 0), ("x", 7)];
-        assert_eq!(entries(text), expected.map(|(name, number)| (name.as_bytes().to_vec(), number)));
+        assert_eq!(
+            entries(text),
+            expected.map(|(name, number)| (name.as_bytes().to_vec(), number))
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Whether an archive is whole, and whether a tree is as it says.
 //!
-//! Whole: every header's checksum is right, and that of every member's data where there is one, and the archive has its
-//! end. After what is damaged it goes on with the next header that is sound.
+//! Whole: every header's checksum is right, and that of every member's data where there is one, and
+//! the archive has its end. After what is damaged it goes on with the next header that is sound.
 
 use std::ffi::{CStr, CString};
 use std::ops::Range;
@@ -41,7 +41,8 @@ pub struct Answer {
     pub compared: u64,
     /// Of them, those that are otherwise there, or not there.
     pub different: u64,
-    /// What is in the directories that were dumped, and not in the archive; what is in a directory of these is not counted.
+    /// What is in the directories that were dumped, and not in the archive; what is in a directory
+    /// of these is not counted.
     pub unknown: u64,
     /// Length of the archive, uncompressed, in bytes: as far as it was read.
     pub bytes: u64,
@@ -68,7 +69,11 @@ pub fn verify(
     let mut answer = Answer::default();
     let mut last: Option<(Vec<u8>, u64)> = None;
     let mut known = Known::default();
-    let own = if name == b"-" { None } else { statx_long(name, At::empty(), Want::BASIC_STATS).ok() };
+    let own = if name == b"-" {
+        None
+    } else {
+        statx_long(name, At::empty(), Want::BASIC_STATS).ok()
+    };
     let own = own.map(|seen| (seen.dev.into(), seen.ino));
     input.check();
     loop {
@@ -79,8 +84,9 @@ pub fn verify(
                 Verdict::Unsaid => answer.unsaid += 1,
                 Verdict::Wrong => {
                     answer.damaged += 1;
-                    let what =
-                        format!("its data is not what was archived: the checksum is wrong (member at byte {at})");
+                    let what = format!(
+                        "its data is not what was archived: the checksum is wrong (member at byte {at})"
+                    );
                     answer.warn(Warning::about(path, what));
                 }
             }
@@ -106,20 +112,34 @@ pub fn verify(
             let compared = tree.compare(input, &member, &mut known, &mut differences);
             answer.compared += 1;
             answer.different += u64::from(!differences.is_empty());
-            differences.into_iter().for_each(|difference| answer.warn(difference));
+            differences
+                .into_iter()
+                .for_each(|difference| answer.warn(difference));
             if let Err(failure) = compared {
                 answer.damaged += 1;
                 answer.warn(Warning::about(&member.path, failure.to_string()));
                 input.recover();
             }
             if let Some(list) = &member.dumpdir {
-                let spared = Spared { own, filter: &tree.filter };
-                tree.unlisted(&member.path, list, &spared, |warning| answer.unknown(warning));
+                let spared = Spared {
+                    own,
+                    filter: &tree.filter,
+                };
+                tree.unlisted(&member.path, list, &spared, |warning| {
+                    answer.unknown(warning)
+                });
             }
         }
     }
     if let Some(tree) = against {
-        tree.besides(&known, &Spared { own, filter: &tree.filter }, |warning| answer.unknown(warning));
+        tree.besides(
+            &known,
+            &Spared {
+                own,
+                filter: &tree.filter,
+            },
+            |warning| answer.unknown(warning),
+        );
     }
     answer.bytes = input.place();
     if input.is_followed() {
@@ -127,7 +147,10 @@ pub fn verify(
         answer.warnings.push(Warning::about(name, what));
     }
     if answer.untold > 0 {
-        answer.warnings.push(Warning::general(format!("and {} more of these warnings", answer.untold)));
+        answer.warnings.push(Warning::general(format!(
+            "and {} more of these warnings",
+            answer.untold
+        )));
     }
     Ok(answer)
 }
@@ -178,7 +201,10 @@ impl Differences<'_> {
     }
 
     fn failed(&mut self, doing: &str, gate: Gate) -> impl FnMut(Errno) {
-        move |errno| self.found.push(Warning::failed(self.path, gate, errno, doing))
+        move |errno| {
+            self.found
+                .push(Warning::failed(self.path, gate, errno, doing))
+        }
     }
 
     fn unless_same<T: PartialEq>(&mut self, is: T, said: T, what: impl Fn(&T, &T) -> String) {
@@ -189,30 +215,47 @@ impl Differences<'_> {
 }
 
 impl Tree {
-    /// The tree under a directory. Members are looked for below it by their names; what a filter leaves out need not be in the
-    /// archive, by names below the directory.
+    /// The tree under a directory. Members are looked for below it by their names; what a filter
+    /// leaves out need not be in the archive, by names below the directory.
     ///
     /// # Errors
     /// Those of openat(2).
     pub fn open(dir: &[u8], filter: Filter) -> Result<Tree, Errno> {
         let top = open_long(dir, Open::DIRECTORY | Open::PATH)?;
-        Ok(Tree { top, last: None, owners: Rc::new(Owners::read()), filter })
+        Ok(Tree {
+            top,
+            last: None,
+            owners: Rc::new(Owners::read()),
+            filter,
+        })
     }
 
     /// Where a member's name leads; no symlink on the way is followed.
     fn spot(&mut self, name: &[u8]) -> Result<Spot<'_>, Errno> {
         let name = name.strip_suffix(b"/").unwrap_or(name);
-        let at = name.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+        let at = name
+            .iter()
+            .rposition(|&byte| byte == b'/')
+            .map_or(0, |at| at + 1);
         let (dir, base) = name.split_at(at);
         if dir.is_empty() {
-            return Ok(Spot { dir: self.top.as_fd(), name: c_string(base)? });
+            return Ok(Spot {
+                dir: self.top.as_fd(),
+                name: c_string(base)?,
+            });
         }
         if self.last.as_ref().is_none_or(|(last, _)| last != dir) {
             let how = Open::DIRECTORY | Open::PATH;
             self.last = Some((dir.to_vec(), open_beneath(self.top.as_fd(), dir, how)?));
         }
-        let dir = self.last.as_ref().map_or(self.top.as_fd(), |(_, fd)| fd.as_fd());
-        Ok(Spot { dir, name: c_string(base)? })
+        let dir = self
+            .last
+            .as_ref()
+            .map_or(self.top.as_fd(), |(_, fd)| fd.as_fd());
+        Ok(Spot {
+            dir,
+            name: c_string(base)?,
+        })
     }
 
     /// Compares a member, the current one of `input`, with what has its name, which is then known.
@@ -223,7 +266,10 @@ impl Tree {
         known: &mut Known,
         found: &mut Vec<Warning>,
     ) -> Result<(), Failure> {
-        let mut differ = Differences { path: &member.path, found };
+        let mut differ = Differences {
+            path: &member.path,
+            found,
+        };
         let owners = Rc::clone(&self.owners);
         if member.kind == Kind::LABEL {
             return Ok(());
@@ -255,7 +301,10 @@ impl Tree {
         if member.kind == Kind::Link {
             let to = below(&member.link).map(|name| self.spot(name).and_then(|spot| spot.statx()));
             if !matches!(to, Some(Ok(to)) if (to.dev, to.ino) == (is.dev, is.ino)) {
-                differ.say(format!("it is not the same file as '{}'", member.link.escape_ascii()));
+                differ.say(format!(
+                    "it is not the same file as '{}'",
+                    member.link.escape_ascii()
+                ));
             }
             return Ok(());
         }
@@ -265,9 +314,15 @@ impl Tree {
         match member.kind {
             Kind::Symlink => match readlinkat(spot.dir, &spot.name) {
                 Ok(target) => differ.unless_same(&target[..], &member.link[..], |is, said| {
-                    format!("it leads to '{}', and led to '{}'", is.escape_ascii(), said.escape_ascii())
+                    format!(
+                        "it leads to '{}', and led to '{}'",
+                        is.escape_ascii(),
+                        said.escape_ascii()
+                    )
                 }),
-                Err(errno) => differ.failed("cannot read the symlink in the tree", Gate::Readlinkat)(errno),
+                Err(errno) => {
+                    differ.failed("cannot read the symlink in the tree", Gate::Readlinkat)(errno)
+                }
             },
             Kind::File if is.size == member.size => contents(input, member, &spot, &mut differ)?,
             _ => {}
@@ -283,16 +338,27 @@ impl Tree {
 
 impl Spot<'_> {
     fn statx(&self) -> Result<Statx, Errno> {
-        statx(self.dir, &self.name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::BASIC_STATS)
+        statx(
+            self.dir,
+            &self.name,
+            At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
+            Want::BASIC_STATS,
+        )
     }
 }
 
-/// A member's name as it is looked for below a directory: without slashes at its beginning. `None` for one that leads out.
+/// A member's name as it is looked for below a directory: without slashes at its beginning. `None`
+/// for one that leads out.
 fn below(name: &[u8]) -> Option<&[u8]> {
-    let from = name.iter().position(|&byte| byte != b'/').unwrap_or(name.len());
+    let from = name
+        .iter()
+        .position(|&byte| byte != b'/')
+        .unwrap_or(name.len());
     let name = &name[from..];
-    (!name.is_empty() && !name.contains(&0) && name.split(|&byte| byte == b'/').all(|part| part != b".."))
-        .then_some(name)
+    (!name.is_empty()
+        && !name.contains(&0)
+        && name.split(|&byte| byte == b'/').all(|part| part != b".."))
+    .then_some(name)
 }
 
 /// Compares what statx(2) says. False if it is something else altogether.
@@ -307,36 +373,66 @@ fn attributes(member: &Member, is: &Statx, differ: &mut Differences<'_>) -> bool
         Kind::Link | Kind::Unknown(_) => return false,
     };
     let kind = Type::of_mode(is.mode);
-    differ.unless_same(kind, said, |is, said| format!("it is a {}, and was a {}", is.name(), said.name()));
+    differ.unless_same(kind, said, |is, said| {
+        format!("it is a {}, and was a {}", is.name(), said.name())
+    });
     if kind != said {
         return false;
     }
     if kind != Type::Symlink {
-        // With an access control list, the group's bits are its mask, and some programs archive the group's own instead.
-        let bits = if member.acl_access.is_some() { 0o7707 } else { 0o7777 };
+        // With an access control list, the group's bits are its mask, and some programs archive the
+        // group's own instead.
+        let bits = if member.acl_access.is_some() {
+            0o7707
+        } else {
+            0o7777
+        };
         differ.unless_same(is.mode & bits, member.mode & bits, |is, said| {
             format!("its mode is {is:04o}, and was {said:04o}")
         });
     }
     differ.unless_same((is.uid, is.gid), (member.uid, member.gid), |is, said| {
-        format!("it belongs to {}:{}, and belonged to {}:{}", is.0, is.1, said.0, said.1)
+        format!(
+            "it belongs to {}:{}, and belonged to {}:{}",
+            is.0, is.1, said.0, said.1
+        )
     });
     if kind == Type::File {
-        differ.unless_same(is.size, member.size, |is, said| format!("it has {is} bytes, and had {said}"));
+        differ.unless_same(is.size, member.size, |is, said| {
+            format!("it has {is} bytes, and had {said}")
+        });
     }
     if matches!(kind, Type::Char | Type::Block) {
-        differ.unless_same(is.rdev.into(), member.rdev, |is, said| format!("it is the device {is}, and was {said}"));
+        differ.unless_same(is.rdev.into(), member.rdev, |is, said| {
+            format!("it is the device {is}, and was {said}")
+        });
     }
     // Archives of old know of whole seconds only.
-    let nsec = if member.mtime.nsec == 0 { 0 } else { is.mtime.nsec };
-    differ.unless_same(Time { sec: is.mtime.sec, nsec }, member.mtime, |is, said| {
-        format!("it was last written at {is}, and had been at {said} (seconds since 1970)")
-    });
+    let nsec = if member.mtime.nsec == 0 {
+        0
+    } else {
+        is.mtime.nsec
+    };
+    differ.unless_same(
+        Time {
+            sec: is.mtime.sec,
+            nsec,
+        },
+        member.mtime,
+        |is, said| {
+            format!("it was last written at {is}, and had been at {said} (seconds since 1970)")
+        },
+    );
     true
 }
 
 /// Compares the data of a file with what is in the archive, which is as long.
-fn contents(input: &mut Input, member: &Member, spot: &Spot<'_>, differ: &mut Differences<'_>) -> Result<(), Failure> {
+fn contents(
+    input: &mut Input,
+    member: &Member,
+    spot: &Spot<'_>,
+    differ: &mut Differences<'_>,
+) -> Result<(), Failure> {
     let fd = match openat(spot.dir, &spot.name, Open::NOFOLLOW | Open::NONBLOCK) {
         Ok(fd) => fd,
         Err(errno) => {
@@ -344,7 +440,10 @@ fn contents(input: &mut Input, member: &Member, spot: &Spot<'_>, differ: &mut Di
             return Ok(());
         }
     };
-    let mut other = Other { fd, buffer: Vec::new() };
+    let mut other = Other {
+        fd,
+        buffer: Vec::new(),
+    };
     let mut said = input.contents(member);
     let mut at = 0;
     loop {
@@ -389,11 +488,15 @@ impl Other {
         if self.buffer[..have] == *said {
             return Ok(None);
         }
-        let different = self.buffer[..have].iter().zip(said).position(|(is, said)| is != said);
+        let different = self.buffer[..have]
+            .iter()
+            .zip(said)
+            .position(|(is, said)| is != said);
         Ok(Some(offset + different.unwrap_or(have) as u64))
     }
 
-    /// The first place in a hole of the archive's at which there is not a zero. Holes of the file's are not read.
+    /// The first place in a hole of the archive's at which there is not a zero. Holes of the file's
+    /// are not read.
     fn zeros(&mut self, hole: Range<u64>) -> Result<Option<u64>, Errno> {
         static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
         let mut at = hole.start;
@@ -416,39 +519,69 @@ impl Other {
 }
 
 /// Compares extended attributes and access control lists.
-fn extended(member: &Member, spot: &Spot<'_>, id_of: impl Fn(Who, &[u8]) -> Option<u32>, differ: &mut Differences<'_>) {
-    /// Three entries say no more than the mode does, and the kernel keeps no list of them, save a default one.
+fn extended(
+    member: &Member,
+    spot: &Spot<'_>,
+    id_of: impl Fn(Who, &[u8]) -> Option<u32>,
+    differ: &mut Differences<'_>,
+) {
+    /// Three entries say no more than the mode does, and the kernel keeps no list of them, save a
+    /// default one.
     const MINIMAL: usize = 4 + 3 * 8;
     const ACLS: [&CStr; 2] = [c"system.posix_acl_access", c"system.posix_acl_default"];
     let (mut names, mut value) = (Vec::new(), Vec::new());
     match listxattrat(spot.dir, &spot.name, &mut names) {
         Ok(()) | Err(Errno::EOPNOTSUPP) => {}
         Err(errno) => {
-            return differ.failed("cannot list its extended attributes in the tree", Gate::Listxattrat)(errno);
+            return differ.failed(
+                "cannot list its extended attributes in the tree",
+                Gate::Listxattrat,
+            )(errno);
         }
     }
     let is_acl = |name: &[u8]| ACLS.iter().any(|acl| acl.to_bytes() == name);
-    for name in names.split(|&byte| byte == 0).filter(|name| !name.is_empty() && !is_acl(name)) {
+    for name in names
+        .split(|&byte| byte == 0)
+        .filter(|name| !name.is_empty() && !is_acl(name))
+    {
         // Security modules give theirs to every file, whether it was archived or not.
         if member.xattrs.iter().all(|(said, _)| said != name) && name != b"security.selinux" {
-            differ.say(format!("it has an extended attribute '{}', and had none", name.escape_ascii()));
+            differ.say(format!(
+                "it has an extended attribute '{}', and had none",
+                name.escape_ascii()
+            ));
         }
     }
-    let mut read = |attribute: &CStr| match getxattrat(spot.dir, &spot.name, attribute, &mut value) {
+    let mut read = |attribute: &CStr| match getxattrat(spot.dir, &spot.name, attribute, &mut value)
+    {
         Ok(()) => Ok(Some(value.clone())),
         Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(None),
         Err(errno) => Err(errno),
     };
     for (name, said) in member.xattrs.iter().filter(|(name, _)| !is_acl(name)) {
-        let Ok(attribute) = c_string(name) else { continue };
+        let Ok(attribute) = c_string(name) else {
+            continue;
+        };
         match read(&attribute) {
             Ok(Some(is)) if is == *said => {}
-            Ok(Some(_)) => differ.say(format!("its extended attribute '{}' is another", name.escape_ascii())),
-            Ok(None) => differ.say(format!("it has no extended attribute '{}' any more", name.escape_ascii())),
-            Err(errno) => differ.failed("cannot read an extended attribute in the tree", Gate::Getxattrat)(errno),
+            Ok(Some(_)) => differ.say(format!(
+                "its extended attribute '{}' is another",
+                name.escape_ascii()
+            )),
+            Ok(None) => differ.say(format!(
+                "it has no extended attribute '{}' any more",
+                name.escape_ascii()
+            )),
+            Err(errno) => differ.failed(
+                "cannot read an extended attribute in the tree",
+                Gate::Getxattrat,
+            )(errno),
         }
     }
-    for (attribute, said) in ACLS.into_iter().zip([&member.acl_access, &member.acl_default]) {
+    for (attribute, said) in ACLS
+        .into_iter()
+        .zip([&member.acl_access, &member.acl_default])
+    {
         let said = match said.as_deref().map(|text| acl::to_binary(text, &id_of)) {
             Some(None) => {
                 differ.say("its access control list has names that cannot be compared");
@@ -457,14 +590,24 @@ fn extended(member: &Member, spot: &Spot<'_>, id_of: impl Fn(Who, &[u8]) -> Opti
             said => said.flatten(),
         };
         // Who has none need not be asked for it.
-        let is_listed = names.split(|&byte| byte == 0).any(|name| name == attribute.to_bytes());
+        let is_listed = names
+            .split(|&byte| byte == 0)
+            .any(|name| name == attribute.to_bytes());
         match if is_listed { read(attribute) } else { Ok(None) } {
-            Ok(is) => {
-                differ.unless_same(is, said.filter(|said| attribute != ACLS[0] || said.len() > MINIMAL), |_, _| {
-                    format!("its access control list ({}) is another", attribute.to_bytes().escape_ascii())
-                })
-            }
-            Err(errno) => differ.failed("cannot read an access control list in the tree", Gate::Getxattrat)(errno),
+            Ok(is) => differ.unless_same(
+                is,
+                said.filter(|said| attribute != ACLS[0] || said.len() > MINIMAL),
+                |_, _| {
+                    format!(
+                        "its access control list ({}) is another",
+                        attribute.to_bytes().escape_ascii()
+                    )
+                },
+            ),
+            Err(errno) => differ.failed(
+                "cannot read an access control list in the tree",
+                Gate::Getxattrat,
+            )(errno),
         }
     }
 }

@@ -1,5 +1,9 @@
-//! What has changed, on real directories: each kind of change by itself, and random ones against a model.
-#![allow(clippy::disallowed_methods, reason = "the tests build and check past the gate")]
+//! What has changed, on real directories: each kind of change by itself, and random ones against a
+//! model.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the tests build and check past the gate"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,22 +32,37 @@ fn catalog(dir: &Path, file: &Path, options: Options) -> About {
 }
 
 fn since(dir: &Path, file: &Path, update: bool) -> Result<Answer, Failure> {
-    let question =
-        Question { dir: bytes(dir), since: bytes(file), by: Some(By::Threads), update, ..Question::default() };
+    let question = Question {
+        dir: bytes(dir),
+        since: bytes(file),
+        by: Some(By::Threads),
+        update,
+        ..Question::default()
+    };
     let mut answer = changed(&question, &Desk::default())?;
-    answer.update.take().map(|sealed| sealed.publish()).transpose()?;
+    answer
+        .update
+        .take()
+        .map(|sealed| sealed.publish())
+        .transpose()?;
     Ok(answer)
 }
 
-/// `sign path` or `> path < from`, without the directories that have changed because of what happened in them.
+/// `sign path` or `> path < from`, without the directories that have changed because of what
+/// happened in them.
 fn told(answer: &Answer) -> Vec<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let is_told = |entry: &&archive::changed::Changed| !(entry.is_dir && entry.change == Change::Changed);
+    let is_told =
+        |entry: &&archive::changed::Changed| !(entry.is_dir && entry.change == Change::Changed);
     let line = |entry: &archive::changed::Changed| match entry.change {
         Change::Added => format!("+ {}", text(&entry.path)),
         Change::Changed => format!("* {}", text(&entry.path)),
         Change::Removed => format!("- {}", text(&entry.path)),
-        Change::Renamed => format!("> {} < {}", text(&entry.path), text(entry.from.as_deref().unwrap())),
+        Change::Renamed => format!(
+            "> {} < {}",
+            text(&entry.path),
+            text(entry.from.as_deref().unwrap())
+        ),
     };
     let mut lines: Vec<String> = answer.entries.iter().filter(is_told).map(line).collect();
     lines.sort();
@@ -56,7 +75,9 @@ struct Ground {
 
 impl Ground {
     fn new(files: &[&str]) -> Ground {
-        let ground = Ground { dir: tempfile::tempdir().unwrap() };
+        let ground = Ground {
+            dir: tempfile::tempdir().unwrap(),
+        };
         fs::create_dir(ground.dir()).unwrap();
         for file in files {
             ground.write(file, "1");
@@ -96,8 +117,9 @@ fn nothing_has_changed() {
 
 #[test]
 fn each_kind_of_change() {
-    let ground =
-        Ground::new(&["stays", "grows", "goes", "moves", "d/x", "d/e/y", "d/e/z", "swap1", "swap2", "replaced"]);
+    let ground = Ground::new(&[
+        "stays", "grows", "goes", "moves", "d/x", "d/e/y", "d/e/z", "swap1", "swap2", "replaced",
+    ]);
     fs::hard_link(ground.at("stays"), ground.at("link")).unwrap();
     ground.catalog();
     ground.write("grows", "123");
@@ -127,7 +149,11 @@ fn each_kind_of_change() {
     assert_eq!(ground.told(), want);
     let answer = since(&ground.dir(), &ground.file(), true).unwrap();
     assert_eq!(told(&answer), want);
-    let mut carried: Vec<_> = answer.carried.iter().map(|(path, _)| String::from_utf8(path.clone()).unwrap()).collect();
+    let mut carried: Vec<_> = answer
+        .carried
+        .iter()
+        .map(|(path, _)| String::from_utf8(path.clone()).unwrap())
+        .collect();
     carried.sort();
     assert_eq!(carried, ["D/e/y", "D/x"]);
 }
@@ -157,7 +183,11 @@ fn a_change_in_the_tick_of_the_catalog_is_not_missed() {
 #[test]
 fn options_are_those_of_the_catalog() {
     let ground = Ground::new(&["a/b/c", "x.o", "y"]);
-    let options = Options { excludes: vec!["*.o".to_owned()], max_depth: Some(1), one_file_system: false };
+    let options = Options {
+        excludes: vec!["*.o".to_owned()],
+        max_depth: Some(1),
+        one_file_system: false,
+    };
     catalog(&ground.dir(), &ground.file(), options);
     ground.write("a/b/c", "22");
     ground.write("x.o", "22");
@@ -171,9 +201,17 @@ fn an_update_leaves_a_catalog_of_what_is_there() {
     ground.catalog();
     ground.write("a", "22");
     let before = fs::metadata(ground.file()).unwrap().ino();
-    assert_eq!(told(&since(&ground.dir(), &ground.file(), true).unwrap()), ["* a"]);
+    assert_eq!(
+        told(&since(&ground.dir(), &ground.file(), true).unwrap()),
+        ["* a"]
+    );
     assert_ne!(fs::metadata(ground.file()).unwrap().ino(), before);
-    assert!(since(&ground.dir(), &ground.file(), false).unwrap().entries.is_empty());
+    assert!(
+        since(&ground.dir(), &ground.file(), false)
+            .unwrap()
+            .entries
+            .is_empty()
+    );
     assert_eq!(fs::read_dir(ground.dir.path()).unwrap().count(), 2);
 }
 
@@ -207,14 +245,23 @@ fn catalogs_that_cannot_be_used() {
 #[test]
 fn names_of_every_kind_come_back() {
     let ground = Ground::new(&[]);
-    let names: Vec<Vec<u8>> =
-        (1..=255u8).filter(|&b| b != b'/' && b != b'.').map(|b| vec![b; 1 + usize::from(b) % 40]).collect();
+    let names: Vec<Vec<u8>> = (1..=255u8)
+        .filter(|&b| b != b'/' && b != b'.')
+        .map(|b| vec![b; 1 + usize::from(b) % 40])
+        .collect();
     for name in &names {
         fs::write(ground.dir().join(std::ffi::OsStr::from_bytes(name)), b"").unwrap();
     }
     ground.catalog();
     let reader = Reader::open(&bytes(&ground.file())).unwrap();
-    let of = |group| reader.names(group, "name").unwrap().iter().map(<[u8]>::to_vec).collect::<Vec<_>>();
+    let of = |group| {
+        reader
+            .names(group, "name")
+            .unwrap()
+            .iter()
+            .map(<[u8]>::to_vec)
+            .collect::<Vec<_>>()
+    };
     let read: Vec<Vec<u8>> = (0..reader.groups()).flat_map(of).collect();
     let mut want = names;
     want.push(Vec::new());
@@ -274,8 +321,14 @@ fn look(dir: &Path, below: &str, into: &mut BTreeMap<String, (u64, bool, [i64; 6
         if meta.is_dir() {
             look(&entry.path(), &format!("{name}/"), into);
         }
-        let print =
-            [meta.mode() as i64, meta.size() as i64, meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];
+        let print = [
+            meta.mode() as i64,
+            meta.size() as i64,
+            meta.mtime(),
+            meta.mtime_nsec(),
+            meta.ctime(),
+            meta.ctime_nsec(),
+        ];
         into.insert(name, (meta.ino(), meta.is_dir(), print));
     }
 }
@@ -321,7 +374,8 @@ proptest! {
                 Some((Change::Changed, _)) => prop_assert!(!is_same, "{path} is as it was: {answer:?}"),
             }
         }
-        // Whatever was there is there, or told of as gone or renamed, or was below what was renamed.
+        // Whatever was there is there, or told of as gone or renamed, or was below what was
+        // renamed.
         let renamed: Vec<&String> = told.values().filter_map(|(_, from)| from.as_ref()).collect();
         for path in then.keys().filter(|path| !now.contains_key(*path)) {
             let is_gone = told.get(path).is_some_and(|(change, _)| *change == Change::Removed);

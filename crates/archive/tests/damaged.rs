@@ -16,13 +16,25 @@ const SEEDS: [&[u8]; 3] = [
 fn read(bytes: &[u8]) -> usize {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(bytes).unwrap();
-    let Ok(reader) = Reader::open(file.path().as_os_str().as_bytes()) else { return 0 };
+    let Ok(reader) = Reader::open(file.path().as_os_str().as_bytes()) else {
+        return 0;
+    };
     let mut whole = 0;
     for group in 0..reader.groups().min(8) {
-        whole += ["dir", "name"].iter().filter(|column| reader.names(group, column).is_ok()).count();
-        whole += ["part", "mode", "top"].iter().filter(|column| reader.numbers32(group, column).is_ok()).count();
-        whole += ["ino", "size", "ctime"].iter().filter(|column| reader.numbers64(group, column).is_ok()).count();
-        whole += usize::from(reader.maybe64(group, "btime", 0).is_ok()) + usize::from(reader.hashes(group).is_ok());
+        whole += ["dir", "name"]
+            .iter()
+            .filter(|column| reader.names(group, column).is_ok())
+            .count();
+        whole += ["part", "mode", "top"]
+            .iter()
+            .filter(|column| reader.numbers32(group, column).is_ok())
+            .count();
+        whole += ["ino", "size", "ctime"]
+            .iter()
+            .filter(|column| reader.numbers64(group, column).is_ok())
+            .count();
+        whole += usize::from(reader.maybe64(group, "btime", 0).is_ok())
+            + usize::from(reader.hashes(group).is_ok());
     }
     whole
 }

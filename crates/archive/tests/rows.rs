@@ -1,5 +1,8 @@
 //! Rows on their way into a catalog and back.
-#![allow(clippy::disallowed_methods, reason = "the tests build and check past the gate")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the tests build and check past the gate"
+)]
 
 use std::fs;
 use std::ops::Range;
@@ -18,7 +21,14 @@ fn bytes(path: &Path) -> Vec<u8> {
 
 fn tree() -> tempfile::TempDir {
     let place = tempfile::tempdir().unwrap();
-    for name in ["top/b/x", "top/b/c/y", "top/a", "top/b.z", "other/f", "file"] {
+    for name in [
+        "top/b/x",
+        "top/b/c/y",
+        "top/a",
+        "top/b.z",
+        "other/f",
+        "file",
+    ] {
         let at = place.path().join(name);
         fs::create_dir_all(at.parent().unwrap()).unwrap();
         fs::write(at, name).unwrap();
@@ -29,10 +39,20 @@ fn tree() -> tempfile::TempDir {
 }
 
 fn rows(place: &Path, sources: &[&str]) -> Rows {
-    let sources = sources.iter().map(|name| bytes(&place.join(name))).collect();
-    gather(&Question { sources, for_catalog: Some(walk::Moment::now()), ..Question::default() }, &Desk::default())
-        .unwrap()
-        .0
+    let sources = sources
+        .iter()
+        .map(|name| bytes(&place.join(name)))
+        .collect();
+    gather(
+        &Question {
+            sources,
+            for_catalog: Some(walk::Moment::now()),
+            ..Question::default()
+        },
+        &Desk::default(),
+    )
+    .unwrap()
+    .0
 }
 
 fn hash(row: usize) -> Option<[u8; 32]> {
@@ -40,19 +60,36 @@ fn hash(row: usize) -> Option<[u8; 32]> {
 }
 
 fn write(file: &Path, rows: &Rows, complete: bool, kept: impl Fn(usize) -> bool + Sync) -> About {
-    let later = |rows: Range<usize>| Ok(Later { hashes: rows.map(hash).collect(), ..Later::default() });
+    let later = |rows: Range<usize>| {
+        Ok(Later {
+            hashes: rows.map(hash).collect(),
+            ..Later::default()
+        })
+    };
     let draft = Draft::create(&bytes(file)).unwrap();
-    draft.write(rows, Options::default(), kept, later, || complete).unwrap().publish().unwrap()
+    draft
+        .write(rows, Options::default(), kept, later, || complete)
+        .unwrap()
+        .publish()
+        .unwrap()
 }
 
 /// `top dir/name` of each row, in order.
 fn names(reader: &Reader) -> Vec<String> {
     let group = |group| {
-        let (dirs, names) = (reader.names(group, "dir").unwrap(), reader.names(group, "name").unwrap());
+        let (dirs, names) = (
+            reader.names(group, "dir").unwrap(),
+            reader.names(group, "name").unwrap(),
+        );
         let tops = reader.numbers32(group, "top").unwrap();
         let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-        let line = |((dir, name), top): ((&_, &_), _)| format!("{top} {}/{}", text(dir), text(name));
-        dirs.iter().zip(names.iter()).zip(tops).map(line).collect::<Vec<_>>()
+        let line =
+            |((dir, name), top): ((&_, &_), _)| format!("{top} {}/{}", text(dir), text(name));
+        dirs.iter()
+            .zip(names.iter())
+            .zip(tops)
+            .map(line)
+            .collect::<Vec<_>>()
     };
     (0..reader.groups()).flat_map(group).collect()
 }
@@ -64,47 +101,104 @@ fn a_catalog_of_rows_is_that_of_a_walk() {
     let rows = rows(place.path(), &["top"]);
     let about = write(&file, &rows, true, |_| true);
     let sum = Summary::default();
-    let walk = walk::Question { dirs: vec![bytes(&top)], by: Some(By::Threads), ..walk::Question::default() };
+    let walk = walk::Question {
+        dirs: vec![bytes(&top)],
+        by: Some(By::Threads),
+        ..walk::Question::default()
+    };
     walk::walk(&walk, &sum, &Desk::default()).unwrap();
-    assert_eq!((about.digest.clone(), about.entries), (sum.totals().digest.to_string(), 9));
-    assert!(about.complete && about.racy == 0 && about.parts[0].path.is_empty(), "{about:?}");
+    assert_eq!(
+        (about.digest.clone(), about.entries),
+        (sum.totals().digest.to_string(), 9)
+    );
+    assert!(
+        about.complete && about.racy == 0 && about.parts[0].path.is_empty(),
+        "{about:?}"
+    );
 
     let reader = Reader::open(&bytes(&file)).unwrap();
     assert_eq!(reader.about(), &about);
-    let expected =
-        ["0 /", "0 /a", "0 /b", "0 b/c", "0 b/c/y", "0 b/x", "0 /b.z", "0 /empty", "0 /link"].map(str::to_owned);
+    let expected = [
+        "0 /", "0 /a", "0 /b", "0 b/c", "0 b/c/y", "0 b/x", "0 /b.z", "0 /empty", "0 /link",
+    ]
+    .map(str::to_owned);
     assert_eq!(names(&reader), expected);
-    assert_eq!(*reader.hashes(0).unwrap(), (0..9).map(hash).collect::<Vec<_>>());
+    assert_eq!(
+        *reader.hashes(0).unwrap(),
+        (0..9).map(hash).collect::<Vec<_>>()
+    );
     let metas: Vec<_> = (0..9).map(|row| rows.meta(row)).collect();
-    assert_eq!(reader.numbers64(0, "ino").unwrap(), metas.iter().map(|meta| meta.ino).collect::<Vec<_>>());
+    assert_eq!(
+        reader.numbers64(0, "ino").unwrap(),
+        metas.iter().map(|meta| meta.ino).collect::<Vec<_>>()
+    );
     assert_eq!(
         reader.maybe32(0, "btime_ns", u32::MAX).unwrap(),
-        metas.iter().map(|meta| meta.btime.map_or(u32::MAX, |t| t.nsec)).collect::<Vec<_>>()
+        metas
+            .iter()
+            .map(|meta| meta.btime.map_or(u32::MAX, |t| t.nsec))
+            .collect::<Vec<_>>()
     );
 
     let since = |by| {
-        let question = changed::Question { dir: bytes(&top), since: bytes(&file), by, ..Default::default() };
+        let question = changed::Question {
+            dir: bytes(&top),
+            since: bytes(&file),
+            by,
+            ..Default::default()
+        };
         changed(&question, &Desk::default()).unwrap().entries
     };
     assert_eq!((since(None), since(Some(By::Threads))), (vec![], vec![]));
     fs::write(top.join("b/x"), "new").unwrap();
     let told = since(None);
-    assert_eq!(told.iter().map(|entry| &entry.path[..]).collect::<Vec<_>>(), [b"b/x"]);
+    assert_eq!(
+        told.iter().map(|entry| &entry.path[..]).collect::<Vec<_>>(),
+        [b"b/x"]
+    );
 }
 
 #[test]
 fn a_catalog_of_several() {
     let place = tree();
     let file = place.path().join("catalog");
-    let about = write(&file, &rows(place.path(), &["other", "file", "top/b"]), true, |_| true);
-    let roots: Vec<_> = about.roots.iter().map(|root| (root.path.clone(), root.absolute.is_some())).collect();
+    let about = write(
+        &file,
+        &rows(place.path(), &["other", "file", "top/b"]),
+        true,
+        |_| true,
+    );
+    let roots: Vec<_> = about
+        .roots
+        .iter()
+        .map(|root| (root.path.clone(), root.absolute.is_some()))
+        .collect();
     let path = |name: &str| bytes(&place.path().join(name));
-    assert_eq!(roots, [(path("other"), true), (path("file"), false), (path("top/b"), true)]);
+    assert_eq!(
+        roots,
+        [
+            (path("other"), true),
+            (path("file"), false),
+            (path("top/b"), true)
+        ]
+    );
     let reader = Reader::open(&bytes(&file)).unwrap();
-    assert_eq!(names(&reader), ["0 /", "0 /f", "1 /", "2 /", "2 /c", "2 c/y", "2 /x"]);
-    let begun: Vec<u32> = about.parts.iter().filter(|part| part.engine.is_some()).map(|part| part.top).collect();
+    assert_eq!(
+        names(&reader),
+        ["0 /", "0 /f", "1 /", "2 /", "2 /c", "2 c/y", "2 /x"]
+    );
+    let begun: Vec<u32> = about
+        .parts
+        .iter()
+        .filter(|part| part.engine.is_some())
+        .map(|part| part.top)
+        .collect();
     assert_eq!(begun, [0, 2]);
-    let question = changed::Question { dir: path("other"), since: bytes(&file), ..Default::default() };
+    let question = changed::Question {
+        dir: path("other"),
+        since: bytes(&file),
+        ..Default::default()
+    };
     assert!(changed(&question, &Desk::default()).is_err());
 }
 
@@ -115,7 +209,10 @@ fn what_is_left_out_costs_the_tokens() {
     let rows = rows(place.path(), &["top"]);
     for (complete, left_out) in [(false, usize::MAX), (true, 4)] {
         let about = write(&file, &rows, complete, |row| row != left_out);
-        assert!(!about.complete && about.parts.iter().all(|part| part.token.is_none()), "{about:?}");
+        assert!(
+            !about.complete && about.parts.iter().all(|part| part.token.is_none()),
+            "{about:?}"
+        );
         let reader = Reader::open(&bytes(&file)).unwrap();
         assert_eq!(names(&reader).len(), if complete { 8 } else { 9 });
     }
@@ -126,10 +223,21 @@ fn what_is_left_out_costs_the_tokens() {
 fn what_is_not_to_be_known_is_not_written() {
     let place = tree();
     let file = place.path().join("catalog");
-    let fault = Fault { doing: "cannot read", path: b"elsewhere".to_vec(), error: "gone".to_owned(), next: "" };
+    let fault = Fault {
+        doing: "cannot read",
+        path: b"elsewhere".to_vec(),
+        error: "gone".to_owned(),
+        next: "",
+    };
     let draft = Draft::create(&bytes(&file)).unwrap();
     let rows = rows(place.path(), &["top"]);
-    let written = draft.write(&rows, Options::default(), |_| true, |_| Err(fault.clone()), || true);
+    let written = draft.write(
+        &rows,
+        Options::default(),
+        |_| true,
+        |_| Err(fault.clone()),
+        || true,
+    );
     assert_eq!((written.err(), file.exists()), (Some(fault), false));
 }
 
@@ -149,8 +257,13 @@ fn many_row_groups() {
     let about = write(&file, &rows, true, |_| true);
     assert_eq!((about.entries, rows.len()), (70_071, 70_071));
     let reader = Reader::open(&bytes(&file)).unwrap();
-    assert_eq!((reader.groups(), reader.rows(0), reader.rows(8)), (9, 8_758, 7));
-    let hashes: Vec<_> = (0..9).flat_map(|group| reader.hashes(group).unwrap().to_vec()).collect();
+    assert_eq!(
+        (reader.groups(), reader.rows(0), reader.rows(8)),
+        (9, 8_758, 7)
+    );
+    let hashes: Vec<_> = (0..9)
+        .flat_map(|group| reader.hashes(group).unwrap().to_vec())
+        .collect();
     assert!(hashes.into_iter().eq((0..70_071).map(hash)));
     let first = reader.names(1, "name").unwrap()[0].to_vec();
     assert_eq!(first, rows.name(8_758));

@@ -1,4 +1,5 @@
-//! Every flag of every command. The parser, `-h`, `--help`, the man pages and the completions all come from here.
+//! Every flag of every command. The parser, `-h`, `--help`, the man pages and the completions all
+//! come from here.
 //!
 //! Here are the commands and what they share; the flags of each command are in a file of its own.
 
@@ -51,14 +52,30 @@ pub(crate) use self::verify::Verify;
 pub(crate) use self::walk::{Engine, Walk, WalkFormat};
 
 const EXAMPLES: &[(&str, &str)] = &[
-    ("fathom survey", "this machine, on a page and on the terminal"),
-    ("fathom mounts --check", "which mounts there are, and which answer"),
-    ("fathom walk /srv", "how much there is, by the engine that costs least"),
-    ("fathom account -- make", "where the file-system time of a command goes"),
-    ("fathom help walk", "all that there is to know of one command"),
+    (
+        "fathom survey",
+        "this machine, on a page and on the terminal",
+    ),
+    (
+        "fathom mounts --check",
+        "which mounts there are, and which answer",
+    ),
+    (
+        "fathom walk /srv",
+        "how much there is, by the engine that costs least",
+    ),
+    (
+        "fathom account -- make",
+        "where the file-system time of a command goes",
+    ),
+    (
+        "fathom help walk",
+        "all that there is to know of one command",
+    ),
 ];
 
-/// Measure what file-system work costs, find the cheapest correct way to do it here, and do it that way
+/// Measure what file-system work costs, find the cheapest correct way to do it here, and do it that
+/// way
 #[derive(Parser, Debug)]
 #[command(name = "fathom", version, propagate_version = true, max_term_width = 100, args_override_self = true,
           after_help = exit!(), after_long_help = help::ending(EXAMPLES, "", help::EXIT))]
@@ -76,7 +93,8 @@ pub(crate) struct Global {
     /// Print one JSON object: result, gates, warnings (schemas in docs/schemas)
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Time every call, and print what each gate cost on stderr, costliest first; with -v also percentiles
+    /// Time every call, and print what each gate cost on stderr, costliest first; with -v also
+    /// percentiles
     #[arg(long, global = true)]
     pub(crate) profile: bool,
     /// Print no progress and no talk on stderr; warnings and errors remain
@@ -107,102 +125,119 @@ pub(crate) enum When {
 pub(crate) enum Command {
     /// Find every mount point, and what is the matter with it.
     ///
-    /// By default the kernel's mount table is read, in the way that is cheaper here; it shows every mount, hidden ones too.
-    /// Where there is no table, or it is not to be trusted, `--by search` finds the mounts that a path reaches in the file tree
-    /// itself. naive and getmnt1 to getmnt3 are the programs of the papers of 1988, for comparison: they go by device numbers,
-    /// and see neither bind mounts of one device nor mounts on files.
+    /// By default the kernel's mount table is read, in the way that is cheaper here; it shows every
+    /// mount, hidden ones too. Where there is no table, or it is not to be trusted, `--by search`
+    /// finds the mounts that a path reaches in the file tree itself. naive and getmnt1 to getmnt3
+    /// are the programs of the papers of 1988, for comparison: they go by device numbers, and see
+    /// neither bind mounts of one device nor mounts on files.
     ///
-    /// No automount is set off and no dead server waited for, save that naive and getmnt1 to getmnt3 go into every directory,
-    /// as does search where it has no table to go by.
+    /// No automount is set off and no dead server waited for, save that naive and getmnt1 to
+    /// getmnt3 go into every directory, as does search where it has no table to go by.
     Mounts(Box<Mounts>),
     /// Find all that is in directories, by the engine that costs least.
     ///
-    /// Of each entry all is found that statx(2) says. An engine is a way to learn of every entry in a mount: `threads` and `stat`
-    /// ask for each by name, the others ask the file system for many at a time (`bulkstat`: XFS, `btrfs`) or read its tables from
-    /// the device (`ext4`). By default each mount that the tree crosses is walked by the one that is cheapest there. All give the
+    /// Of each entry all is found that statx(2) says. An engine is a way to learn of every entry in
+    /// a mount: `threads` and `stat` ask for each by name, the others ask the file system for many
+    /// at a time (`bulkstat`: XFS, `btrfs`) or read its tables from the device (`ext4`). By default
+    /// each mount that the tree crosses is walked by the one that is cheapest there. All give the
     /// same answer.
     Walk(Box<Walk>),
     /// Find what has changed in a directory since a catalog was written.
     ///
-    /// What was added, changed, removed or renamed since `fathom walk --catalog`, in a form that backup tools take. Where the file
-    /// system keeps count of its changes, and has counted none, that is the answer. Else the tree is walked by the engine that
-    /// costs least, with what the catalog's walk left out left out again. Names are relative to DIR.
+    /// What was added, changed, removed or renamed since `fathom walk --catalog`, in a form that
+    /// backup tools take. Where the file system keeps count of its changes, and has counted none,
+    /// that is the answer. Else the tree is walked by the engine that costs least, with what the
+    /// catalog's walk left out left out again. Names are relative to DIR.
     Changed(Changed),
     /// Write trees into a tar archive: whole, or what has changed.
     ///
-    /// The archive is a POSIX pax tar, which GNU tar and bsdtar extract as well. First all that statx(2) says of every file is
-    /// gathered, by the way that costs least here; then the files are read and written, in the order of their names. The same
-    /// tree gives the same archive, byte for byte, whatever the gathering and the number of threads. A file that is changed
+    /// The archive is a POSIX pax tar, which GNU tar and bsdtar extract as well. First all that
+    /// statx(2) says of every file is gathered, by the way that costs least here; then the files
+    /// are read and written, in the order of their names. The same tree gives the same archive,
+    /// byte for byte, whatever the gathering and the number of threads. A file that is changed
     /// meanwhile leaves the archive sound; what is wrong then is named in a warning.
     Dump(Box<Dump>),
     /// Make a tree from an archive and its increments.
     ///
-    /// All is made beneath DIR, and nothing outside it is touched, whatever an archive says: names with '..' are refused, and no
-    /// symlink is followed. Owners, modes, times, links, holes, extended attributes and access control lists become as they were;
-    /// owners and devices only for root. The archives of GNU tar and bsdtar are restored as well, plain or compressed with zstd.
+    /// All is made beneath DIR, and nothing outside it is touched, whatever an archive says: names
+    /// with '..' are refused, and no symlink is followed. Owners, modes, times, links, holes,
+    /// extended attributes and access control lists become as they were; owners and devices only
+    /// for root. The archives of GNU tar and bsdtar are restored as well, plain or compressed with
+    /// zstd.
     ///
-    /// The first archive is laid over what is in DIR and takes nothing away. Each increment after it renames and removes what was
-    /// renamed and removed before it was made.
+    /// The first archive is laid over what is in DIR and takes nothing away. Each increment after
+    /// it renames and removes what was renamed and removed before it was made.
     Restore(Restore),
     /// List what is in archives, as tar -tv does.
     ///
-    /// Any tar archive is read (pax, GNU tar's, ustar, v7), plain or compressed with zstd. Times are in UTC.
+    /// Any tar archive is read (pax, GNU tar's, ustar, v7), plain or compressed with zstd. Times
+    /// are in UTC.
     List(List),
     /// Check that an archive is whole, or that a tree is as it says.
     ///
-    /// Every header is checked, the checksum of every file, and the end. What fathom dump writes has a checksum (BLAKE3) of the
-    /// data of each file; archives of other programs have only those of the headers. What is damaged is named, and what follows it
-    /// is looked at, too.
+    /// Every header is checked, the checksum of every file, and the end. What fathom dump writes
+    /// has a checksum (BLAKE3) of the data of each file; archives of other programs have only those
+    /// of the headers. What is damaged is named, and what follows it is looked at, too.
     Verify(Verify),
     /// Account for the file-system calls of a command.
     ///
-    /// What the calls of a command and all that it starts cost, and what would save them. The command runs as it would alone, with
-    /// its own input, output, terminal and signals. Each call that it makes on files is counted: by gate, by program or process,
-    /// by file and directory. Then come the redundant ones, and what it would save to make fewer, by the model of the Multics memo
-    /// of 1974: any call has a fixed price, and what it takes beyond that is useful work.
+    /// What the calls of a command and all that it starts cost, and what would save them. The
+    /// command runs as it would alone, with its own input, output, terminal and signals. Each call
+    /// that it makes on files is counted: by gate, by program or process, by file and directory.
+    /// Then come the redundant ones, and what it would save to make fewer, by the model of the
+    /// Multics memo of 1974: any call has a fixed price, and what it takes beyond that is useful
+    /// work.
     ///
     /// `--model` meters nothing, and works that model out on a table of gates.
     Account(Box<Account>),
     /// Compare runs of programs from many machines, by ratios.
     ///
-    /// How many times as much one program takes as another, in the tables of the papers of 1988. Of each machine's or each run's
-    /// times the ratios real, user and sys, as in the report's Figures 7 and 10; of the ratios mean, median, max, min and standard
-    /// deviation (of the sample), as in the journal paper's Tables 2 to 4. Ratios, since times of unlike machines cannot be added
+    /// How many times as much one program takes as another, in the tables of the papers of 1988. Of
+    /// each machine's or each run's times the ratios real, user and sys, as in the report's Figures
+    /// 7 and 10; of the ratios mean, median, max, min and standard deviation (of the sample), as in
+    /// the journal paper's Tables 2 to 4. Ratios, since times of unlike machines cannot be added
     /// up.
     ///
-    /// A FILE has comma-separated values: a row for each machine, and columns NAME_real, NAME_user, NAME_sys for each of two or more
-    /// programs; NAME_calls, if calls were counted; other columns are labels, and columns ratio_real or printed_ratio_real, ... have
-    /// ratios to show beside. Or it has JSON of fathom: of mounts --compare and walk --compare, the file named SYSTEM.json; of
-    /// account and pathwalk, SYSTEM.NAME.json. What has other NAMEs is another table. How to collect such files from many
-    /// machines is in docs/fleet.md.
+    /// A FILE has comma-separated values: a row for each machine, and columns NAME_real, NAME_user,
+    /// NAME_sys for each of two or more programs; NAME_calls, if calls were counted; other columns
+    /// are labels, and columns ratio_real or printed_ratio_real, ... have ratios to show beside. Or
+    /// it has JSON of fathom: of mounts --compare and walk --compare, the file named SYSTEM.json;
+    /// of account and pathwalk, SYSTEM.NAME.json. What has other NAMEs is another table. How to
+    /// collect such files from many machines is in docs/fleet.md.
     Compare(Compare),
     /// Find out by experiment what a file system is, and what calls cost.
     ///
-    /// Its block, readahead, cache and extents, and the price of each call, after the paper "Exploring and Measuring Unix-Based File
-    /// Systems". Each finding stands beside what the kernel itself says, with how it was found and how sure it is; what cannot be
-    /// told is said to be so. Files that are made for it have no name, or go in any case; nobody else's files are read, and nobody
-    /// else's cache is emptied.
+    /// Its block, readahead, cache and extents, and the price of each call, after the paper
+    /// "Exploring and Measuring Unix-Based File Systems". Each finding stands beside what the
+    /// kernel itself says, with how it was found and how sure it is; what cannot be told is said to
+    /// be so. Files that are made for it have no name, or go in any case; nobody else's files are
+    /// read, and nobody else's cache is emptied.
     Probe(Probe),
     /// Watch what a command searches for in vain, and what that costs.
     ///
-    /// Every look-up by name of the command and all that it starts is counted for its directory, and grouped into searches: of the
-    /// shell's PATH, of the dynamic linker, of Python, Perl, Ruby, Node, the compiler, of locales and terminals. From what was done
-    /// with each name here follow the requests that the same start makes on a network file system, cold and warm, alone or on many
-    /// nodes at once; and what would help. docs/pathsearch.md has the rules and the model.
+    /// Every look-up by name of the command and all that it starts is counted for its directory,
+    /// and grouped into searches: of the shell's PATH, of the dynamic linker, of Python, Perl,
+    /// Ruby, Node, the compiler, of locales and terminals. From what was done with each name here
+    /// follow the requests that the same start makes on a network file system, cold and warm, alone
+    /// or on many nodes at once; and what would help. docs/pathsearch.md has the rules and the
+    /// model.
     Pathsearch(Pathsearch),
     /// Measure path search by the benchmark pathwalk of LLNL.
     ///
-    /// It is that of Lawrence Livermore National Laboratory, line for line. A tree of directories full of empty files is made (-c),
-    /// each file is looked for in one directory after another until it is found in the last one (-t), and the tree is removed (-r).
-    /// Trees and options are those of LLNL's program, and either can use the other's. The timed part makes the same stat(2) calls,
-    /// and does nothing else. Threads (-j) share the files; the ranks of an MPI job each look for all of them, at once.
+    /// It is that of Lawrence Livermore National Laboratory, line for line. A tree of directories
+    /// full of empty files is made (-c), each file is looked for in one directory after another
+    /// until it is found in the last one (-t), and the tree is removed (-r). Trees and options are
+    /// those of LLNL's program, and either can use the other's. The timed part makes the same
+    /// stat(2) calls, and does nothing else. Threads (-j) share the files; the ranks of an MPI job
+    /// each look for all of them, at once.
     Pathwalk(Pathwalk),
     /// Survey a machine: its mounts, file systems, and what work costs.
     ///
-    /// All that is safe to run unasked, on one page: the mounts and how they were found at what cost; what each file system is; what
-    /// walking costs and which engine wins, and dumping; what each call costs; what starting programs costs; and what to do about it.
-    /// A summary goes to the terminal, and the page, which needs nothing beside itself, into a file. What takes too long is left out,
-    /// and the page says why and how to have it.
+    /// All that is safe to run unasked, on one page: the mounts and how they were found at what
+    /// cost; what each file system is; what walking costs and which engine wins, and dumping; what
+    /// each call costs; what starting programs costs; and what to do about it. A summary goes to
+    /// the terminal, and the page, which needs nothing beside itself, into a file. What takes too
+    /// long is left out, and the page says why and how to have it.
     Survey(Box<Survey>),
     /// Walk a directory, for fathom survey to account for
     #[command(hide = true)]

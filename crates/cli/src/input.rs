@@ -10,7 +10,11 @@ use crate::out::Failed;
 pub(crate) fn whole(path: &[u8], most: usize, doing: &str, next: &str) -> Result<Vec<u8>, Failed> {
     const PIECE: usize = 64 << 10;
     let failed = |e| Failed::at(doing, path, e, next);
-    let file = if path == b"-" { None } else { Some(open_long(path, Open::empty()).map_err(failed)?) };
+    let file = if path == b"-" {
+        None
+    } else {
+        Some(open_long(path, Open::empty()).map_err(failed)?)
+    };
     let (mut bytes, mut have) = (Vec::new(), 0);
     loop {
         bytes.resize(have + PIECE, 0);

@@ -1,8 +1,9 @@
 //! fathom: what file-system work costs, and how to do it for less.
 //!
-//! The way of a command: [`args`] defines what can be said; `main` hands it to the command's room under [`cmd`]; that
-//! asks an engine (crates `mounts` and `walk`), which passes the gates (crate `gate`); what comes back goes through [`out`], where
-//! `--json`, `--profile`, warnings and the exit status are the same for all.
+//! The way of a command: [`args`] defines what can be said; `main` hands it to the command's room
+//! under [`cmd`]; that asks an engine (crates `mounts` and `walk`), which passes the gates (crate
+//! `gate`); what comes back goes through [`out`], where `--json`, `--profile`, warnings and the
+//! exit status are the same for all.
 //!
 //! | room | what is in it |
 //! |---|---|

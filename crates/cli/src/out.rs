@@ -1,4 +1,5 @@
-//! Output, the same for all commands: data on stdout, talk on stderr, warnings, the profile, the exit status.
+//! Output, the same for all commands: data on stdout, talk on stderr, warnings, the profile, the
+//! exit status.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -18,7 +19,9 @@ use crate::args::{Cli, Global, When};
 
 /// Columns of a terminal; `None` for what is none.
 fn columns<T: IsTerminal + AsFd>(stream: &T) -> Option<usize> {
-    stream.is_terminal().then(|| gate::machine::terminal_width(stream).unwrap_or(80))
+    stream
+        .is_terminal()
+        .then(|| gate::machine::terminal_width(stream).unwrap_or(80))
 }
 
 impl When {
@@ -27,11 +30,15 @@ impl When {
         match self {
             When::Always => true,
             When::Never => false,
-            When::Auto => stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            When::Auto => {
+                stream.is_terminal()
+                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
         }
     }
 
-    /// What the words of a command line say, also one that was not parsed to its end, because help was asked for.
+    /// What the words of a command line say, also one that was not parsed to its end, because help
+    /// was asked for.
     fn said(words: impl Iterator<Item = OsString>) -> When {
         let mut words = words.take_while(|word| word != "--");
         let mut said = When::Auto;
@@ -41,7 +48,10 @@ impl When {
                 Some(value) => value.trim_start_matches('=').into(),
                 None => continue,
             };
-            said = value.to_str().and_then(|value| When::from_str(value, false).ok()).unwrap_or(said);
+            said = value
+                .to_str()
+                .and_then(|value| When::from_str(value, false).ok())
+                .unwrap_or(said);
         }
         said
     }
@@ -72,11 +82,25 @@ pub(crate) type Done = Result<usize, Failed>;
 pub(crate) struct Failed(pub(crate) String);
 
 impl Failed {
-    /// A failure in the house's form: what was being done, the path, the error in words, what to do next.
-    pub(crate) fn at(doing: &str, path: &[u8], error: impl std::fmt::Display, next: &str) -> Failed {
+    /// A failure in the house's form: what was being done, the path, the error in words, what to do
+    /// next.
+    pub(crate) fn at(
+        doing: &str,
+        path: &[u8],
+        error: impl std::fmt::Display,
+        next: &str,
+    ) -> Failed {
         let error = error.to_string();
-        let next = if next.is_empty() { usual(doing, &error) } else { next };
-        let next = if next.is_empty() { String::new() } else { format!("; {next}") };
+        let next = if next.is_empty() {
+            usual(doing, &error)
+        } else {
+            next
+        };
+        let next = if next.is_empty() {
+            String::new()
+        } else {
+            format!("; {next}")
+        };
         Failed(format!("{doing} '{}': {error}{next}", printable(path)))
     }
 }
@@ -85,17 +109,49 @@ impl Failed {
 fn usual(doing: &str, error: &str) -> &'static str {
     // For reading, and for writing.
     const NEXT: [(Errno, &str, &str); 8] = [
-        (Errno::ENOENT, "give a name that exists", "make its directory first"),
-        (Errno::ENOTDIR, "give a directory", "give a name in a directory"),
+        (
+            Errno::ENOENT,
+            "give a name that exists",
+            "make its directory first",
+        ),
+        (
+            Errno::ENOTDIR,
+            "give a directory",
+            "give a name in a directory",
+        ),
         (Errno::EISDIR, "give a file", "give the name of a file"),
-        (Errno::EACCES, "run as root, or give what you may read", "give a name where you may write"),
-        (Errno::EPERM, "run as root, or give what you may read", "give a name where you may write"),
+        (
+            Errno::EACCES,
+            "run as root, or give what you may read",
+            "give a name where you may write",
+        ),
+        (
+            Errno::EPERM,
+            "run as root, or give what you may read",
+            "give a name where you may write",
+        ),
         (Errno::EROFS, "", "give a name where you may write"),
-        (Errno::ENOSPC, "", "make room, or write it to another file system"),
-        (Errno::EFBIG, "", "raise the limit that ulimit -f shows, or write it to a file system of larger files"),
+        (
+            Errno::ENOSPC,
+            "",
+            "make room, or write it to another file system",
+        ),
+        (
+            Errno::EFBIG,
+            "",
+            "raise the limit that ulimit -f shows, or write it to a file system of larger files",
+        ),
     ];
-    let known = NEXT.iter().find(|(errno, ..)| error.ends_with(&errno.to_string()));
-    known.map_or("", |(_, read, write)| if doing.starts_with("cannot write") { write } else { read })
+    let known = NEXT
+        .iter()
+        .find(|(errno, ..)| error.ends_with(&errno.to_string()));
+    known.map_or("", |(_, read, write)| {
+        if doing.starts_with("cannot write") {
+            write
+        } else {
+            read
+        }
+    })
 }
 
 impl Out {
@@ -126,24 +182,38 @@ impl Out {
 
     /// How tables look on stdout.
     pub(crate) fn look(&self) -> Look {
-        Look { width: self.width, tree: false, color: self.color }
+        Look {
+            width: self.width,
+            tree: false,
+            color: self.color,
+        }
     }
 
     /// How tables look on stderr.
     pub(crate) fn look_err(&self) -> Look {
-        Look { width: self.width_err, tree: false, color: self.color_err }
+        Look {
+            width: self.width_err,
+            tree: false,
+            color: self.color_err,
+        }
     }
 
     /// Writes on stderr what was asked for, where stdout is a command's.
     pub(crate) fn data_err(&self, text: &str) -> Result<(), Failed> {
-        let cannot = |e| Failed(format!("cannot write the report on standard error: {e}; give it a file with -o"));
+        let cannot = |e| {
+            Failed(format!(
+                "cannot write the report on standard error: {e}; give it a file with -o"
+            ))
+        };
         std::io::stderr().write_all(text.as_bytes()).map_err(cannot)
     }
 
     /// Writes data on stdout.
     pub(crate) fn data(&self, bytes: &[u8]) -> Result<(), Failed> {
         if gate::command::was_closed(1) {
-            return Err(Failed("cannot write the output: standard output is closed".to_owned()));
+            return Err(Failed(
+                "cannot write the output: standard output is closed".to_owned(),
+            ));
         }
         let mut stdout = std::io::stdout().lock();
         stdout
@@ -163,9 +233,19 @@ impl Out {
     }
 
     /// What stands in the envelope before and behind a result that is written as it comes.
-    pub(crate) fn around(&self, schema: &'static str, warnings: &[mounts::Warning]) -> (String, String) {
+    pub(crate) fn around(
+        &self,
+        schema: &'static str,
+        warnings: &[mounts::Warning],
+    ) -> (String, String) {
         let warnings = shown_warnings(warnings);
-        Envelope { schema, result: (), gates: &gates(&gate::meter::tally()), warnings: &warnings }.around()
+        Envelope {
+            schema,
+            result: (),
+            gates: &gates(&gate::meter::tally()),
+            warnings: &warnings,
+        }
+        .around()
     }
 
     /// Says something on stderr that is neither data nor a warning.
@@ -188,12 +268,19 @@ impl Out {
     /// Prints warnings on stderr; with `--json` they are in the object, and here as well.
     pub(crate) fn warn(&self, warnings: &[mounts::Warning]) {
         const SHOWN: usize = 20;
-        let shown = if self.verbose { warnings.len() } else { warnings.len().min(SHOWN) };
+        let shown = if self.verbose {
+            warnings.len()
+        } else {
+            warnings.len().min(SHOWN)
+        };
         for warning in &warnings[..shown] {
             say(format_args!("fathom: {}\n", worded(warning)));
         }
         if shown < warnings.len() {
-            say(format_args!("fathom: and {} more warnings; -v or --json gives them all\n", warnings.len() - shown));
+            say(format_args!(
+                "fathom: and {} more warnings; -v or --json gives them all\n",
+                warnings.len() - shown
+            ));
         }
     }
 
@@ -210,8 +297,16 @@ impl Out {
             say(format_args!("{}", profile::to_text(&lines, self.color_err)));
             if self.verbose {
                 for (gate, row) in tally.used() {
-                    let at = |share| row.percentile(share).map_or("-".to_owned(), |ns| format!("{ns} ns"));
-                    say(format_args!("{}: half under {}, 99 % under {}\n", gate.name(), at(0.5), at(0.99)));
+                    let at = |share| {
+                        row.percentile(share)
+                            .map_or("-".to_owned(), |ns| format!("{ns} ns"))
+                    };
+                    say(format_args!(
+                        "{}: half under {}, 99 % under {}\n",
+                        gate.name(),
+                        at(0.5),
+                        at(0.99)
+                    ));
                 }
             }
         }
@@ -227,9 +322,13 @@ impl Out {
     }
 }
 
-/// A warning in the house's form: the path, what could not be done, the error in words, what follows from it.
+/// A warning in the house's form: the path, what could not be done, the error in words, what
+/// follows from it.
 fn worded(warning: &mounts::Warning) -> String {
-    let path = warning.path.as_deref().map_or(String::new(), |path| format!("'{}': ", printable(path)));
+    let path = warning
+        .path
+        .as_deref()
+        .map_or(String::new(), |path| format!("'{}': ", printable(path)));
     let message = &warning.message;
     match warning.errno {
         Some(errno) if message.starts_with("cannot ") => match message.split_once("; ") {
@@ -242,10 +341,20 @@ fn worded(warning: &mounts::Warning) -> String {
 }
 
 /// A result in its envelope, as a line.
-pub(crate) fn enveloped(schema: &'static str, result: impl serde::Serialize, warnings: &[mounts::Warning]) -> String {
+pub(crate) fn enveloped(
+    schema: &'static str,
+    result: impl serde::Serialize,
+    warnings: &[mounts::Warning],
+) -> String {
     let warnings = shown_warnings(warnings);
     let gates = gates(&gate::meter::tally());
-    Envelope { schema, result, gates: &gates, warnings: &warnings }.to_line()
+    Envelope {
+        schema,
+        result,
+        gates: &gates,
+        warnings: &warnings,
+    }
+    .to_line()
 }
 
 /// Writes a file of the output, whole or not at all.
@@ -256,26 +365,37 @@ pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Failed> {
     file.publish().map_err(|e| cannot(&e))
 }
 
-/// Says something on stderr, in one write: stderr has no buffer. If it cannot be said, nobody is there to be told.
+/// Says something on stderr, in one write: stderr has no buffer. If it cannot be said, nobody is
+/// there to be told.
 fn say(text: std::fmt::Arguments<'_>) {
     let _ = std::io::stderr().write_all(text.to_string().as_bytes());
 }
 
-/// What clap has to say of a command line: help, without the blanks that it leaves at the ends of lines; an error in one line.
+/// What clap has to say of a command line: help, without the blanks that it leaves at the ends of
+/// lines; an error in one line.
 pub(crate) fn usage(e: &clap::Error) -> ExitCode {
     use clap::error::ErrorKind;
     let styled = e.render();
     if matches!(
         e.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     ) {
         let when = When::said(std::env::args_os().skip(1));
         let (is_colored, status) = match e.use_stderr() {
             true => (when.is_wanted(&std::io::stderr()), 2),
             false => (when.is_wanted(&std::io::stdout()), 0),
         };
-        let text = if is_colored { styled.ansi().to_string() } else { styled.to_string() };
-        let text: String = text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect();
+        let text = if is_colored {
+            styled.ansi().to_string()
+        } else {
+            styled.to_string()
+        };
+        let text: String = text
+            .lines()
+            .flat_map(|line| [line.trim_end(), "\n"])
+            .collect();
         let printed = match e.use_stderr() {
             true => std::io::stderr().write_all(text.as_bytes()),
             false => std::io::stdout().write_all(text.as_bytes()),
@@ -284,15 +404,26 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
     }
     let text = styled.to_string();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let mut said = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    for line in lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more")) {
+    let mut said = lines
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ")
+        .to_owned();
+    for line in
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+    {
         said.push_str(if line.starts_with("tip: ") { "; " } else { " " });
         said.push_str(line.trim_start_matches("tip: "));
     }
     let all = Cli::command();
-    let command = std::env::args_os().skip(1).find_map(|word| all.find_subcommand(word));
+    let command = std::env::args_os()
+        .skip(1)
+        .find_map(|word| all.find_subcommand(word));
     let command = command.map_or(String::new(), |command| format!("{} ", command.get_name()));
-    say(format_args!("fathom: {}; see fathom {command}--help\n", printable(said.as_bytes())));
+    say(format_args!(
+        "fathom: {}; see fathom {command}--help\n",
+        printable(said.as_bytes())
+    ));
     ExitCode::from(2)
 }
 
@@ -304,12 +435,19 @@ pub(crate) fn gates(tally: &gate::Tally) -> Gates {
         errors: row.errors,
         seconds: timed.then(|| seconds(row.nanos)),
     };
-    tally.used().map(|(gate, counts)| (gate.name(), row(counts))).collect()
+    tally
+        .used()
+        .map(|(gate, counts)| (gate.name(), row(counts)))
+        .collect()
 }
 
 /// A tally as the lines of a profile.
 pub(crate) fn profile_lines(tally: &gate::Tally) -> Vec<profile::Line> {
-    profile::lines(tally.used().map(|(gate, row)| (gate.name(), row.calls, seconds(row.nanos))))
+    profile::lines(
+        tally
+            .used()
+            .map(|(gate, row)| (gate.name(), row.calls, seconds(row.nanos))),
+    )
 }
 
 /// Nanoseconds as they are shown.
@@ -344,7 +482,11 @@ mod tests {
             ("walk --help --color mauve", When::Auto),
             ("walk --help --colored never", When::Auto),
         ] {
-            assert_eq!(When::said(line.split(' ').map(OsString::from)), when, "{line}");
+            assert_eq!(
+                When::said(line.split(' ').map(OsString::from)),
+                when,
+                "{line}"
+            );
         }
     }
 }

@@ -18,10 +18,16 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(wanted: bool) -> Progress {
-        Progress { wanted, start: Instant::now(), stage: None, bar: None }
+        Progress {
+            wanted,
+            start: Instant::now(),
+            stage: None,
+            bar: None,
+        }
     }
 
-    /// The same for one of several things to be done, which is shown at once: `3 of 8, walking by each engine`.
+    /// The same for one of several things to be done, which is shown at once: `3 of 8, walking by
+    /// each engine`.
     pub(crate) fn stage(wanted: bool, stage: String) -> Progress {
         let mut progress = Progress::new(wanted);
         progress.stage = Some(stage);
@@ -37,7 +43,8 @@ impl Progress {
         let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
             bar.with_style(
-                ProgressStyle::with_template("{spinner} {wide_msg}").unwrap_or(ProgressStyle::default_spinner()),
+                ProgressStyle::with_template("{spinner} {wide_msg}")
+                    .unwrap_or(ProgressStyle::default_spinner()),
             )
         });
         bar.set_message(match (&self.stage, what()) {
@@ -86,7 +93,9 @@ pub(crate) fn watched_dump<T>(
     // When the reading began, and how long after the beginning.
     let began = std::cell::Cell::new(None);
     let say = move |seconds: f64| {
-        let Some(far) = progress.far() else { return format!("gathering: {}", walked(desk, seconds)) };
+        let Some(far) = progress.far() else {
+            return format!("gathering: {}", walked(desk, seconds));
+        };
         let from = began.get().unwrap_or(seconds);
         began.set(Some(from));
         let ((entries, all_entries), (bytes, all_bytes)) = (far.entries, far.bytes);
@@ -108,7 +117,11 @@ pub(crate) fn watched_dump<T>(
 fn walked(desk: &walk::Desk, seconds: f64) -> String {
     let (entries, path) = desk.far();
     let rate = entries as f64 / seconds;
-    let place = if path.is_empty() { String::new() } else { format!(", at {}", printable(&path)) };
+    let place = if path.is_empty() {
+        String::new()
+    } else {
+        format!(", at {}", printable(&path))
+    };
     format!("{entries} entries, {rate:.0} entries/s{place}")
 }
 
@@ -121,9 +134,13 @@ fn lasting(seconds: f64) -> String {
     }
 }
 
-/// Does some work, and says meanwhile what there is to say after so many seconds. A thread of its own looks, so that the work
-/// is not held up.
-pub(crate) fn watch<T>(wanted: bool, say: impl Fn(f64) -> String + Send, work: impl FnOnce() -> T) -> T {
+/// Does some work, and says meanwhile what there is to say after so many seconds. A thread of its
+/// own looks, so that the work is not held up.
+pub(crate) fn watch<T>(
+    wanted: bool,
+    say: impl Fn(f64) -> String + Send,
+    work: impl FnOnce() -> T,
+) -> T {
     const EVERY: Duration = Duration::from_millis(100);
     if !wanted {
         return work();

@@ -1,8 +1,10 @@
-//! What calls, and the CPU time about them, are for: the account of a run, in the manner of the Multics memo of 1974.
+//! What calls, and the CPU time about them, are for: the account of a run, in the manner of the
+//! Multics memo of 1974.
 //!
-//! While one is [open], each call's CPU time is taken, and booked by what is being done ([`phase`], [`turn`]) and for
-//! whom ([`about`]). Threads have clocks of their own, so that it does not matter how many there are. Taking the time costs
-//! more than many a call: what it costs is measured first, and left out of what is booked.
+//! While one is [open], each call's CPU time is taken, and booked by what is being done ([`phase`],
+//! [`turn`]) and for whom ([`about`]). Threads have clocks of their own, so that it does not matter
+//! how many there are. Taking the time costs more than many a call: what it costs is measured
+//! first, and left out of what is booked.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -21,7 +23,8 @@ pub enum Function {
     Other,
     /// Learning what is there.
     Information,
-    /// Calls that are made for what they do: opening a file to read it, closing it, giving an archive its name.
+    /// Calls that are made for what they do: opening a file to read it, closing it, giving an
+    /// archive its name.
     Effect,
     /// Reading the contents of files.
     Copy,
@@ -33,8 +36,14 @@ pub enum Function {
 
 impl Function {
     /// Every one, in the order of the enum.
-    pub const ALL: [Function; 6] =
-        [Function::Other, Function::Information, Function::Effect, Function::Copy, Function::Write, Function::Map];
+    pub const ALL: [Function; 6] = [
+        Function::Other,
+        Function::Information,
+        Function::Effect,
+        Function::Copy,
+        Function::Write,
+        Function::Map,
+    ];
 }
 
 /// For whose sake a call is made.
@@ -121,7 +130,11 @@ thread_local! {
 }
 
 fn books<T>(with: impl FnOnce(&mut Books) -> T) -> Option<T> {
-    BOOKS.lock().unwrap_or_else(|e| e.into_inner()).as_mut().map(with)
+    BOOKS
+        .lock()
+        .unwrap_or_else(|e| e.into_inner())
+        .as_mut()
+        .map(with)
 }
 
 fn put(books: Option<Books>) -> Option<Books> {
@@ -129,19 +142,29 @@ fn put(books: Option<Books>) -> Option<Books> {
 }
 
 fn present() -> Function {
-    Function::ALL.get(usize::from(PHASE.load(Relaxed))).copied().unwrap_or(Function::Other)
+    Function::ALL
+        .get(usize::from(PHASE.load(Relaxed)))
+        .copied()
+        .unwrap_or(Function::Other)
 }
 
 /// Opens an account. What was booked in one that was open is forgotten.
 pub fn open() {
-    let empty = || Books { calls: vec![Default::default(); Gate::ALL.len()], ..Books::default() };
+    let empty = || Books {
+        calls: vec![Default::default(); Gate::ALL.len()],
+        ..Books::default()
+    };
     put(Some(empty()));
     meter::set_accounting(true);
     let prices = prices();
     TURNED.set(None);
     ABOUT.set(Whom::All);
     PHASE.store(Function::Other as u8, Relaxed);
-    put(Some(Books { prices, since: cpu_time(), ..empty() }));
+    put(Some(Books {
+        prices,
+        since: cpu_time(),
+        ..empty()
+    }));
 }
 
 fn prices() -> Prices {
@@ -180,7 +203,8 @@ pub fn phase(function: Function) {
     });
 }
 
-/// From now on this thread does something else than the phase says; or, with `None`, that again. Gives what it did until now.
+/// From now on this thread does something else than the phase says; or, with `None`, that again.
+/// Gives what it did until now.
 pub fn turn(to: Option<Function>) -> Option<Function> {
     if !meter::accounting() {
         return None;
@@ -210,7 +234,8 @@ pub fn during<T>(function: Function, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Some work whose calls are made for somebody's sake. Costs next to nothing while no account is open.
+/// Some work whose calls are made for somebody's sake. Costs next to nothing while no account is
+/// open.
 #[inline]
 pub fn about<T>(whom: Whom, work: impl FnOnce() -> T) -> T {
     if !meter::accounting() {
@@ -225,7 +250,11 @@ pub fn about<T>(whom: Whom, work: impl FnOnce() -> T) -> T {
 /// Books a call.
 pub(crate) fn enter(gate: Gate, cpu: Duration) {
     // A thread that is ending has turned to nothing any more.
-    let function = TURNED.try_with(Cell::get).ok().flatten().map_or_else(present, |(function, _)| function);
+    let function = TURNED
+        .try_with(Cell::get)
+        .ok()
+        .flatten()
+        .map_or_else(present, |(function, _)| function);
     let whom = ABOUT.try_with(Cell::get).unwrap_or(Whom::All);
     books(|books| {
         let calls = &mut books.calls[gate as usize][function as usize][whom as usize];
@@ -239,7 +268,9 @@ pub fn close() -> Account {
     turn(None);
     phase(Function::Other);
     meter::set_accounting(false);
-    let Some(books) = put(None) else { return Account::default() };
+    let Some(books) = put(None) else {
+        return Account::default();
+    };
     let mut account = Account::default();
     for (at, function) in Function::ALL.into_iter().enumerate() {
         let mut calls = 0;
@@ -247,12 +278,19 @@ pub fn close() -> Account {
             let [all, directory, file] = by[at];
             let here = all.calls + directory.calls + file.calls;
             if here > 0 {
-                account.lines.push(Line { gate, function, all, directory, file });
+                account.lines.push(Line {
+                    gate,
+                    function,
+                    all,
+                    directory,
+                    file,
+                });
             }
             calls += here;
         }
         let calls = u32::try_from(calls).unwrap_or(u32::MAX);
-        let metering = books.prices.call.saturating_mul(calls) + books.prices.turn.saturating_mul(books.turns[at]);
+        let metering = books.prices.call.saturating_mul(calls)
+            + books.prices.turn.saturating_mul(books.turns[at]);
         let metering = metering.min(books.cpu[at]);
         account.metering += metering;
         account.cpu[at] = books.cpu[at] - metering;
@@ -291,12 +329,27 @@ mod tests {
         work(ms(5));
         let account = close();
         let cpu = |function: Function| account.cpu[function as usize];
-        for (function, least) in [(Function::Information, 30), (Function::Copy, 40), (Function::Write, 5)] {
-            assert!(cpu(function) >= ms(least * 9 / 10), "{function:?}: {account:?}");
+        for (function, least) in [
+            (Function::Information, 30),
+            (Function::Copy, 40),
+            (Function::Write, 5),
+        ] {
+            assert!(
+                cpu(function) >= ms(least * 9 / 10),
+                "{function:?}: {account:?}"
+            );
         }
-        assert!(cpu(Function::Copy) < ms(80) && cpu(Function::Other) < ms(5), "{account:?}");
+        assert!(
+            cpu(Function::Copy) < ms(80) && cpu(Function::Other) < ms(5),
+            "{account:?}"
+        );
         // The other tests of this crate may make calls meanwhile, on threads that turn to nothing.
-        let line = |function| account.lines.iter().find(|line| (line.gate, line.function) == (Gate::Getcwd, function));
+        let line = |function| {
+            account
+                .lines
+                .iter()
+                .find(|line| (line.gate, line.function) == (Gate::Getcwd, function))
+        };
         assert_eq!(line(Function::Information).unwrap().directory.calls, 1);
         assert_eq!(line(Function::Copy).unwrap().file.calls, 1);
         crate::fs::getcwd().unwrap();

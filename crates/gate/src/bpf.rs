@@ -1,9 +1,10 @@
-//! BPF: maps, programs that the kernel has verified, and raw tracepoints, by [bpf(2)](https://man7.org/linux/man-pages/man2/bpf.2.html)
-//! and nothing else.
+//! BPF: maps, programs that the kernel has verified, and raw tracepoints, by
+//! [bpf(2)](https://man7.org/linux/man-pages/man2/bpf.2.html) and nothing else.
 //!
-//! A program is a row of instructions, 64 bits each; who assembles them is not of interest here, since the kernel verifies
-//! them. Everything here lives by its descriptors: when the process ends, however it ends, the kernel takes programs, maps
-//! and attachments away. None of it is file-system work, so none of it is counted (but closing is).
+//! A program is a row of instructions, 64 bits each; who assembles them is not of interest here,
+//! since the kernel verifies them. Everything here lives by its descriptors: when the process ends,
+//! however it ends, the kernel takes programs, maps and attachments away. None of it is file-system
+//! work, so none of it is counted (but closing is).
 
 use std::ffi::CStr;
 use std::ops::Deref;
@@ -20,7 +21,8 @@ use crate::{Errno, Fd, Result};
 pub enum Kind {
     /// Any key; room for all entries is set aside when it is made.
     Hash,
-    /// Keys are 0, 1, ...; entries are always there, and user space can map them ([`Map::words`]). Values are of whole words.
+    /// Keys are 0, 1, ...; entries are always there, and user space can map them ([`Map::words`]).
+    /// Values are of whole words.
     Array,
     /// The same, but user space cannot map them, and reads them one by one.
     Entries,
@@ -116,11 +118,19 @@ const MAP_DELETE_BATCH: c_long = 27;
 /// One bpf(2).
 ///
 /// # Safety
-/// `attr` must be what `command` reads, and the addresses in it must be those of memory that the kernel may read or write as
-/// the command does.
+/// `attr` must be what `command` reads, and the addresses in it must be those of memory that the
+/// kernel may read or write as the command does.
 unsafe fn bpf<T>(command: c_long, attr: &mut T) -> Result<usize> {
-    // SAFETY: as the caller promises; the kernel reads and writes at most `size_of::<T>()` bytes of `attr`.
-    answer(unsafe { syscall(libc::SYS_bpf, command, std::ptr::from_mut(attr), size_of::<T>()) })
+    // SAFETY: as the caller promises; the kernel reads and writes at most `size_of::<T>()` bytes of
+    // `attr`.
+    answer(unsafe {
+        syscall(
+            libc::SYS_bpf,
+            command,
+            std::ptr::from_mut(attr),
+            size_of::<T>(),
+        )
+    })
 }
 
 fn raw(fd: impl AsFd) -> u32 {
@@ -140,8 +150,9 @@ impl Map {
     /// Makes a map; `name` is shown by bpftool, 15 letters, digits and underscores of it.
     ///
     /// # Errors
-    /// `EPERM` without `CAP_BPF` (before Linux 5.11 also when too little memory may be locked); `EINVAL` for sizes that the
-    /// kind cannot have, `E2BIG` and `ENOMEM` for those that are too large.
+    /// `EPERM` without `CAP_BPF` (before Linux 5.11 also when too little memory may be locked);
+    /// `EINVAL` for sizes that the kind cannot have, `E2BIG` and `ENOMEM` for those that are too
+    /// large.
     pub fn new(kind: Kind, name: &str, key: usize, value: usize, entries: u32) -> Result<Map> {
         const MMAPABLE: u32 = 1 << 10;
         let (map_type, map_flags) = match kind {
@@ -155,7 +166,13 @@ impl Map {
         }
         let size = |bytes| u32::try_from(bytes).map_err(|_| Errno::E2BIG);
         let fd = create(map_type, map_flags, name, size(key)?, size(value)?, entries)?;
-        Ok(Map { fd, kind, key, value, entries })
+        Ok(Map {
+            fd,
+            kind,
+            key,
+            value,
+            entries,
+        })
     }
 
     /// How many entries it holds at most.
@@ -172,7 +189,13 @@ impl Map {
             return Err(Errno::EINVAL);
         }
         let (key, value) = (key.as_ptr() as u64, value.as_ptr() as u64);
-        let mut attr = Element { map_fd: raw(&self.fd), pad: 0, key, value, flags: 0 };
+        let mut attr = Element {
+            map_fd: raw(&self.fd),
+            pad: 0,
+            key,
+            value,
+            flags: 0,
+        };
         // SAFETY: the kernel reads a key and a value of the sizes that were compared above.
         unsafe { bpf(MAP_UPDATE_ELEM, &mut attr) }.map(drop)
     }
@@ -186,13 +209,19 @@ impl Map {
             return Err(Errno::EINVAL);
         }
         let (key, value) = (key.as_ptr() as u64, value.as_mut_ptr() as u64);
-        let mut attr = Element { map_fd: raw(&self.fd), pad: 0, key, value, flags: 0 };
+        let mut attr = Element {
+            map_fd: raw(&self.fd),
+            pad: 0,
+            key,
+            value,
+            flags: 0,
+        };
         // SAFETY: the kernel reads a key and writes a value of the sizes that were compared above.
         unsafe { bpf(MAP_LOOKUP_ELEM, &mut attr) }.map(drop)
     }
 
-    /// Shows every entry of a hash, key and value. An entry that stays all the while is shown once; whether one that comes or
-    /// goes meanwhile is shown is open.
+    /// Shows every entry of a hash, key and value. An entry that stays all the while is shown once;
+    /// whether one that comes or goes meanwhile is shown is open.
     ///
     /// # Errors
     /// Those of `BPF_MAP_LOOKUP_BATCH` (since Linux 5.6).
@@ -217,7 +246,8 @@ impl Map {
                 map_fd: raw(&self.fd),
                 ..Batch::default()
             };
-            // SAFETY: `keys` and `values` have room for `count` of the map's keys and values, and the places for one key.
+            // SAFETY: `keys` and `values` have room for `count` of the map's keys and values, and
+            // the places for one key.
             let done = unsafe { bpf(MAP_LOOKUP_BATCH, &mut attr) };
             match done {
                 // More entries fall together in the hash than there is room for.
@@ -230,8 +260,10 @@ impl Map {
                 Ok(_) | Err(Errno::ENOENT) => (),
                 Err(errno) => return Err(errno),
             }
-            for (key, value) in
-                keys.chunks_exact(self.key).zip(values.chunks_exact(self.value)).take((attr.count as usize).min(room))
+            for (key, value) in keys
+                .chunks_exact(self.key)
+                .zip(values.chunks_exact(self.value))
+                .take((attr.count as usize).min(room))
             {
                 show(key, value);
             }
@@ -243,7 +275,8 @@ impl Map {
         }
     }
 
-    /// Takes entries away: `keys` are whole keys, one after the other. One that is not there is no error.
+    /// Takes entries away: `keys` are whole keys, one after the other. One that is not there is no
+    /// error.
     ///
     /// # Errors
     /// `EINVAL` when they are no whole keys.
@@ -253,7 +286,12 @@ impl Map {
         }
         while !keys.is_empty() {
             let count = u32::try_from(keys.len() / self.key).unwrap_or(u32::MAX);
-            let mut attr = Batch { keys: keys.as_ptr() as u64, count, map_fd: raw(&self.fd), ..Batch::default() };
+            let mut attr = Batch {
+                keys: keys.as_ptr() as u64,
+                count,
+                map_fd: raw(&self.fd),
+                ..Batch::default()
+            };
             // SAFETY: the kernel reads at most `count` keys of the map's size.
             let done = unsafe { bpf(MAP_DELETE_BATCH, &mut attr) };
             let gone = (attr.count as usize).min(keys.len() / self.key);
@@ -267,7 +305,8 @@ impl Map {
         Ok(())
     }
 
-    /// Maps the values of an array into memory: whole words that programs and this process both see at once.
+    /// Maps the values of an array into memory: whole words that programs and this process both see
+    /// at once.
     ///
     /// # Errors
     /// `EINVAL` for another kind of map; those of mmap(2).
@@ -293,10 +332,24 @@ impl AsRawFd for Map {
     }
 }
 
-fn create(map_type: u32, map_flags: u32, name: &str, key_size: u32, value_size: u32, max_entries: u32) -> Result<Fd> {
+fn create(
+    map_type: u32,
+    map_flags: u32,
+    name: &str,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+) -> Result<Fd> {
     let map_name = short(name);
-    let mut attr =
-        MapCreate { map_type, key_size, value_size, max_entries, map_flags, map_name, ..MapCreate::default() };
+    let mut attr = MapCreate {
+        map_type,
+        key_size,
+        value_size,
+        max_entries,
+        map_flags,
+        map_name,
+        ..MapCreate::default()
+    };
     // SAFETY: there are no addresses in it.
     unsafe { bpf(MAP_CREATE, &mut attr) }.map(Fd::take)
 }
@@ -308,7 +361,8 @@ pub(crate) struct Area {
     len: usize,
 }
 
-// SAFETY: a mapping is the process's, and it is all the same which of its threads uses it and takes it away.
+// SAFETY: a mapping is the process's, and it is all the same which of its threads uses it and takes
+// it away.
 unsafe impl Send for Area {}
 
 /// What it is mapped for.
@@ -332,19 +386,26 @@ impl Area {
         let (fd, offset) = (fd.as_fd().as_raw_fd(), offset as libc::off_t);
         // SAFETY: a fresh mapping, wherever the kernel likes, touches no other memory.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, sharing, fd, offset) };
-        if at == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(Area { at: at.cast(), len }) }
+        if at == libc::MAP_FAILED {
+            Err(Errno::last())
+        } else {
+            Ok(Area { at: at.cast(), len })
+        }
     }
 
     /// The word at an offset of whole words; `None` beyond the end.
     pub(crate) fn word(&self, offset: usize) -> Option<&AtomicU64> {
-        let inside = offset.checked_add(size_of::<u64>())? <= self.len && offset.is_multiple_of(size_of::<u64>());
-        // SAFETY: inside of the mapping, which begins on a page, aligned, and alive as long as `self`.
+        let inside = offset.checked_add(size_of::<u64>())? <= self.len
+            && offset.is_multiple_of(size_of::<u64>());
+        // SAFETY: inside of the mapping, which begins on a page, aligned, and alive as long as
+        // `self`.
         inside.then(|| unsafe { &*self.at.add(offset).cast::<AtomicU64>() })
     }
 
     /// The half word at such an offset.
     fn half(&self, offset: usize) -> Option<&AtomicU32> {
-        let inside = offset.checked_add(size_of::<u32>())? <= self.len && offset.is_multiple_of(size_of::<u32>());
+        let inside = offset.checked_add(size_of::<u32>())? <= self.len
+            && offset.is_multiple_of(size_of::<u32>());
         // SAFETY: as above.
         inside.then(|| unsafe { &*self.at.add(offset).cast::<AtomicU32>() })
     }
@@ -367,7 +428,8 @@ impl Drop for Area {
     }
 }
 
-/// What the kernel says of its own types (BTF), as it has it in memory itself: some megabytes, which nobody need copy.
+/// What the kernel says of its own types (BTF), as it has it in memory itself: some megabytes,
+/// which nobody need copy.
 #[derive(Debug)]
 pub struct Types(Area);
 
@@ -399,7 +461,8 @@ pub struct Words {
 impl Deref for Words {
     type Target = [AtomicU64];
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping holds `len` aligned words, any bits are a value, and it lives as long as `self`.
+        // SAFETY: the mapping holds `len` aligned words, any bits are a value, and it lives as long
+        // as `self`.
         unsafe { std::slice::from_raw_parts(self.area.at.cast(), self.len) }
     }
 }
@@ -410,7 +473,8 @@ pub(crate) fn page() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// A ring buffer: what programs output to user space, in the order in which they did. `BPF_MAP_TYPE_RINGBUF` (since Linux 5.8)
+/// A ring buffer: what programs output to user space, in the order in which they did.
+/// `BPF_MAP_TYPE_RINGBUF` (since Linux 5.8)
 #[derive(Debug)]
 pub struct Ring {
     fd: Fd,
@@ -439,22 +503,37 @@ impl Ring {
         let fd = create(RINGBUF, 0, name, 0, 0, size)?;
         let (page, size) = (page(), size as usize);
         let consumer = Area::map(&fd, 0, page, Access::Write)?;
-        // The kernel would map the data twice in a row, so that nothing had to be put together; in return they would count
-        // twice as this process's memory.
+        // The kernel would map the data twice in a row, so that nothing had to be put together; in
+        // return they would count twice as this process's memory.
         let data = Area::map(&fd, page, page + size, Access::Read)?;
-        Ok(Ring { fd, consumer, data, page, size, whole: Vec::new() })
+        Ok(Ring {
+            fd,
+            consumer,
+            data,
+            page,
+            size,
+            whole: Vec::new(),
+        })
     }
 
     /// Shows every record that is there now; gives how many.
     pub fn drain(&mut self, mut show: impl FnMut(&[u8])) -> usize {
-        let (Some(consumer), Some(producer)) = (self.consumer.word(0), self.data.word(0)) else { return 0 };
+        let (Some(consumer), Some(producer)) = (self.consumer.word(0), self.data.word(0)) else {
+            return 0;
+        };
         let end = producer.load(Ordering::Acquire);
         let mut at = consumer.load(Ordering::Relaxed);
         let mut given_back = at;
         let mut shown = 0;
         while at < end {
             let offset = at as usize & (self.size - 1);
-            let Some(header) = self.data.half(self.page + offset).map(|len| len.load(Ordering::Acquire)) else { break };
+            let Some(header) = self
+                .data
+                .half(self.page + offset)
+                .map(|len| len.load(Ordering::Acquire))
+            else {
+                break;
+            };
             let len = (header & !(BUSY | DISCARDED)) as usize;
             if header & BUSY != 0 || len > self.size - HEADER {
                 break;
@@ -462,9 +541,14 @@ impl Ring {
             if header & DISCARDED == 0 {
                 let from = (offset + HEADER) & (self.size - 1);
                 let first = len.min(self.size - from);
-                // SAFETY: the record is complete; no program writes there before `consumer` says that it has been read.
-                let (first, rest) =
-                    unsafe { (self.data.bytes(self.page + from, first), self.data.bytes(self.page, len - first)) };
+                // SAFETY: the record is complete; no program writes there before `consumer` says
+                // that it has been read.
+                let (first, rest) = unsafe {
+                    (
+                        self.data.bytes(self.page + from, first),
+                        self.data.bytes(self.page, len - first),
+                    )
+                };
                 match (first, rest) {
                     (Some(first), Some([])) => show(first),
                     (Some(first), Some(rest)) => {
@@ -478,7 +562,8 @@ impl Ring {
                 shown += 1;
             }
             at += (HEADER + len).next_multiple_of(8) as u64;
-            // Programs look there for each record: what is written for each would go back and forth between processors.
+            // Programs look there for each record: what is written for each would go back and forth
+            // between processors.
             if at - given_back > self.size as u64 / 16 {
                 consumer.store(at, Ordering::Release);
                 given_back = at;
@@ -510,7 +595,8 @@ pub struct Program {
 /// Why the kernel did not take a program.
 #[derive(Clone, Debug)]
 pub struct Refused {
-    /// The error number: `EPERM` without the privilege, `EINVAL` and `EACCES` when the verifier refuses.
+    /// The error number: `EPERM` without the privilege, `EINVAL` and `EACCES` when the verifier
+    /// refuses.
     pub errno: Errno,
     /// The last words of the verifier; empty when it has not come to that.
     pub log: String,
@@ -519,15 +605,18 @@ pub struct Refused {
 /// What the kernel says of a program; counts since it was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    /// How often it should have run and did not, since it was running on that processor already (since Linux 5.12).
+    /// How often it should have run and did not, since it was running on that processor already
+    /// (since Linux 5.12).
     pub recursion_misses: u64,
 }
 
 impl Program {
-    /// Has the kernel verify and compile a program for a raw tracepoint, under a licence that it knows.
+    /// Has the kernel verify and compile a program for a raw tracepoint, under a licence that it
+    /// knows.
     ///
     /// # Errors
-    /// What the verifier says. It is asked a second time for that, so that the usual case pays nothing for it.
+    /// What the verifier says. It is asked a second time for that, so that the usual case pays
+    /// nothing for it.
     pub fn load_raw_tracepoint(
         name: &str,
         instructions: &[u64],
@@ -542,12 +631,16 @@ impl Program {
                 license: license.as_ptr() as u64,
                 log_level: u32::from(!log.is_empty()),
                 log_size: log.len() as u32,
-                log_buf: if log.is_empty() { 0 } else { log.as_mut_ptr() as u64 },
+                log_buf: if log.is_empty() {
+                    0
+                } else {
+                    log.as_mut_ptr() as u64
+                },
                 prog_name: short(name),
                 ..ProgLoad::default()
             };
-            // SAFETY: the kernel reads `insn_cnt` instructions and a NUL-terminated licence, and writes at most `log_size`
-            // bytes of `log`.
+            // SAFETY: the kernel reads `insn_cnt` instructions and a NUL-terminated licence, and
+            // writes at most `log_size` bytes of `log`.
             unsafe { bpf(PROG_LOAD, &mut attr) }.map(|fd| Program { fd: Fd::take(fd) })
         };
         load(&mut []).or_else(|errno| {
@@ -557,9 +650,16 @@ impl Program {
                 Err(_) => {
                     let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
                     let text = String::from_utf8_lossy(&log[..end]);
-                    let last = text.lines().rev().filter(|line| !line.starts_with("processed")).take(3);
+                    let last = text
+                        .lines()
+                        .rev()
+                        .filter(|line| !line.starts_with("processed"))
+                        .take(3);
                     let last: Vec<&str> = last.collect();
-                    Err(Refused { errno, log: last.into_iter().rev().collect::<Vec<_>>().join("; ") })
+                    Err(Refused {
+                        errno,
+                        log: last.into_iter().rev().collect::<Vec<_>>().join("; "),
+                    })
                 }
             }
         })
@@ -570,10 +670,17 @@ impl Program {
         // `struct bpf_prog_info`, as far as it is of interest.
         let mut words = [0u64; 27];
         let info = words.as_mut_ptr() as u64;
-        let mut attr = InfoByFd { fd: raw(&self.fd), len: size_of_val(&words) as u32, info };
-        // SAFETY: the kernel writes at most `len` bytes of `words`; no list in it is asked for, since all lengths are 0.
+        let mut attr = InfoByFd {
+            fd: raw(&self.fd),
+            len: size_of_val(&words) as u32,
+            info,
+        };
+        // SAFETY: the kernel writes at most `len` bytes of `words`; no list in it is asked for,
+        // since all lengths are 0.
         unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut attr) }?;
-        Ok(Info { recursion_misses: words[26] })
+        Ok(Info {
+            recursion_misses: words[26],
+        })
     }
 }
 
@@ -582,13 +689,17 @@ impl Program {
 /// # Errors
 /// `ENOENT`: there is no such tracepoint.
 pub fn raw_tracepoint_open(name: &CStr, program: &Program) -> Result<Fd> {
-    let mut attr = RawTracepoint { name: name.as_ptr() as u64, prog_fd: raw(&program.fd), pad: 0 };
+    let mut attr = RawTracepoint {
+        name: name.as_ptr() as u64,
+        prog_fd: raw(&program.fd),
+        pad: 0,
+    };
     // SAFETY: the name is NUL-terminated.
     unsafe { bpf(RAW_TRACEPOINT_OPEN, &mut attr) }.map(Fd::take)
 }
 
-/// A prctl(2) that no kernel knows, and that does nothing: a call that a program at `sys_enter` can tell from all others by its
-/// arguments. A child may make it between fork and execve.
+/// A prctl(2) that no kernel knows, and that does nothing: a call that a program at `sys_enter` can
+/// tell from all others by its arguments. A child may make it between fork and execve.
 pub fn prctl_unknown(option: u32, first: u64, second: u64) {
     // SAFETY: the kernel refuses an option that it does not know, whatever the arguments.
     unsafe { syscall(libc::SYS_prctl, c_long::from(option), first, second, 0, 0) };
@@ -605,9 +716,12 @@ mod tests {
 
     #[test]
     fn what_is_put_into_a_hash_is_in_it_once() {
-        let Some(map) = map(Kind::Hash, 4, 8, 3000) else { return };
+        let Some(map) = map(Kind::Hash, 4, 8, 3000) else {
+            return;
+        };
         for n in 0u32..2500 {
-            map.update(&n.to_ne_bytes(), &u64::from(n).to_ne_bytes()).unwrap();
+            map.update(&n.to_ne_bytes(), &u64::from(n).to_ne_bytes())
+                .unwrap();
         }
         let mut seen = Vec::new();
         map.each(|key, value| {
@@ -618,20 +732,28 @@ mod tests {
         seen.sort_unstable();
         assert!(seen.into_iter().eq(0..2500));
 
-        let keys: Vec<u8> = [9000u32, 0, 8000, 7000, 1, 2, 9001].iter().flat_map(|n| n.to_ne_bytes()).collect();
+        let keys: Vec<u8> = [9000u32, 0, 8000, 7000, 1, 2, 9001]
+            .iter()
+            .flat_map(|n| n.to_ne_bytes())
+            .collect();
         map.delete(&keys).unwrap();
         let mut left = 0;
         map.each(|_, _| left += 1).unwrap();
         assert_eq!(left, 2497);
         let mut value = [0; 8];
-        assert_eq!(map.lookup(&1u32.to_ne_bytes(), &mut value), Err(Errno::ENOENT));
+        assert_eq!(
+            map.lookup(&1u32.to_ne_bytes(), &mut value),
+            Err(Errno::ENOENT)
+        );
         map.lookup(&3u32.to_ne_bytes(), &mut value).unwrap();
         assert_eq!(value, 3u64.to_ne_bytes());
     }
 
     #[test]
     fn sizes_that_are_not_the_maps_are_refused() {
-        let Some(map) = map(Kind::Hash, 4, 8, 4) else { return };
+        let Some(map) = map(Kind::Hash, 4, 8, 4) else {
+            return;
+        };
         assert_eq!(map.update(&[0; 3], &[0; 8]), Err(Errno::EINVAL));
         assert_eq!(map.update(&[0; 4], &[0; 9]), Err(Errno::EINVAL));
         assert_eq!(map.lookup(&[0; 4], &mut [0; 7]), Err(Errno::EINVAL));
@@ -641,7 +763,9 @@ mod tests {
 
     #[test]
     fn words_are_the_arrays_values() {
-        let Some(map) = map(Kind::Array, 4, 24, 2) else { return };
+        let Some(map) = map(Kind::Array, 4, 24, 2) else {
+            return;
+        };
         let words = map.words().unwrap();
         words[4].store(7, Ordering::Relaxed);
         let mut value = [0; 24];
@@ -660,6 +784,9 @@ mod tests {
         // `r0 = 0; exit`
         let program = Program::load_raw_tracepoint("fathom_test", &[0xb7, 0x95], c"GPL").unwrap();
         assert_eq!(program.info().unwrap().recursion_misses, 0);
-        assert_eq!(raw_tracepoint_open(c"no_such_place", &program).map(drop), Err(Errno::ENOENT));
+        assert_eq!(
+            raw_tracepoint_open(c"no_such_place", &program).map(drop),
+            Err(Errno::ENOENT)
+        );
     }
 }

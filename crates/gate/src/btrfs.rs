@@ -18,7 +18,8 @@ const fn request(direction: c_long, number: c_long, len: usize) -> c_long {
 /// Length of what [`get_subvol_info`] fills in, in bytes.
 pub const SUBVOL_INFO_LEN: usize = 504;
 
-/// Describes the subvolume that an open directory is in: a `struct btrfs_ioctl_get_subvol_info_args`.
+/// Describes the subvolume that an open directory is in: a `struct
+/// btrfs_ioctl_get_subvol_info_args`.
 /// [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
 ///
 /// # Errors
@@ -29,13 +30,19 @@ pub fn get_subvol_info(dir: impl AsFd) -> Result<[u8; SUBVOL_INFO_LEN]> {
     pass(Gate::BtrfsGetSubvolInfo, || {
         // SAFETY: the request's size field says SUBVOL_INFO_LEN, and that is what `info` has.
         answer(unsafe {
-            syscall(libc::SYS_ioctl, dir.as_fd().as_raw_fd(), BTRFS_IOC_GET_SUBVOL_INFO, info.as_mut_ptr())
+            syscall(
+                libc::SYS_ioctl,
+                dir.as_fd().as_raw_fd(),
+                BTRFS_IOC_GET_SUBVOL_INFO,
+                info.as_mut_ptr(),
+            )
         })
     })?;
     Ok(info)
 }
 
-/// What is searched for in a tree: the items whose keys lie in a range, in the order of (object, type, offset).
+/// What is searched for in a tree: the items whose keys lie in a range, in the order of (object,
+/// type, offset).
 #[derive(Clone, Copy, Debug)]
 pub struct SearchKey {
     /// The tree; 0 for that of the subvolume that the descriptor is in.
@@ -50,16 +57,18 @@ pub struct SearchKey {
     pub items: u32,
 }
 
-/// Bytes at the beginning of [`tree_search_v2`]'s buffer that belong to the call: a `struct btrfs_ioctl_search_args_v2`.
+/// Bytes at the beginning of [`tree_search_v2`]'s buffer that belong to the call: a `struct
+/// btrfs_ioctl_search_args_v2`.
 pub const SEARCH_HEAD: usize = 112;
 
-/// Reads items of a tree into `buffer`, and gives how many. They begin at [`SEARCH_HEAD`], each after a
-/// `struct btrfs_ioctl_search_header`; there are as many as have room. What is not yet in the trees, [`crate::fs::syncfs`]
-/// puts there. [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
+/// Reads items of a tree into `buffer`, and gives how many. They begin at [`SEARCH_HEAD`], each
+/// after a `struct btrfs_ioctl_search_header`; there are as many as have room. What is not yet in
+/// the trees, [`crate::fs::syncfs`] puts there.
+/// [btrfs-ioctl(2)](https://btrfs.readthedocs.io/en/latest/btrfs-ioctl.html)
 ///
 /// # Errors
-/// `EPERM` without CAP_SYS_ADMIN; `EOVERFLOW` when not even the first item has room; `ENOENT` when there is no such tree;
-/// `ENOTTY` where it is not btrfs.
+/// `EPERM` without CAP_SYS_ADMIN; `EOVERFLOW` when not even the first item has room; `ENOENT` when
+/// there is no such tree; `ENOTTY` where it is not btrfs.
 ///
 /// # Panics
 /// When `buffer` is shorter than [`SEARCH_HEAD`].
@@ -89,9 +98,15 @@ pub fn tree_search_v2(fd: impl AsFd, key: &SearchKey, buffer: &mut [u8]) -> Resu
         *to = word.to_ne_bytes();
     }
     pass(Gate::BtrfsTreeSearchV2, || {
-        // SAFETY: `buffer` begins with the 112 bytes of the head, whose buf_size says how many bytes follow it.
+        // SAFETY: `buffer` begins with the 112 bytes of the head, whose buf_size says how many
+        // bytes follow it.
         answer(unsafe {
-            syscall(libc::SYS_ioctl, fd.as_fd().as_raw_fd(), BTRFS_IOC_TREE_SEARCH_V2, buffer.as_mut_ptr())
+            syscall(
+                libc::SYS_ioctl,
+                fd.as_fd().as_raw_fd(),
+                BTRFS_IOC_TREE_SEARCH_V2,
+                buffer.as_mut_ptr(),
+            )
         })
     })?;
     let found: [u8; 4] = buffer[NR_ITEMS].try_into().unwrap_or_default();

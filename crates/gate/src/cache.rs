@@ -18,20 +18,33 @@ pub struct Cached {
     pub writeback: u64,
 }
 
-/// How much of `len` bytes of a file from `offset` on is in memory; a `len` of 0 means up to the end.
-/// [cachestat(2)](https://docs.kernel.org/filesystems/api-summary.html), since Linux 6.5
+/// How much of `len` bytes of a file from `offset` on is in memory; a `len` of 0 means up to the
+/// end. [cachestat(2)](https://docs.kernel.org/filesystems/api-summary.html), since Linux 6.5
 ///
 /// # Errors
-/// `ENOSYS` before that; `EOPNOTSUPP` for huge pages; `EPERM` for a file that one may neither write nor owns.
+/// `ENOSYS` before that; `EOPNOTSUPP` for huge pages; `EPERM` for a file that one may neither write
+/// nor owns.
 pub fn cachestat(fd: impl AsFd, offset: u64, len: u64) -> Result<Cached> {
     const SYS_CACHESTAT: c_long = 451;
     let range = [offset, len]; // struct cachestat_range
     let mut said = [0_u64; 5]; // struct cachestat: cache, dirty, writeback, evicted, recently evicted
     pass(Gate::Cachestat, || {
         // SAFETY: `range` and `said` are laid out as the two structs, and outlive the call.
-        answer(unsafe { syscall(SYS_CACHESTAT, fd.as_fd().as_raw_fd(), range.as_ptr(), said.as_mut_ptr(), 0) })
+        answer(unsafe {
+            syscall(
+                SYS_CACHESTAT,
+                fd.as_fd().as_raw_fd(),
+                range.as_ptr(),
+                said.as_mut_ptr(),
+                0,
+            )
+        })
     })?;
-    Ok(Cached { pages: said[0], dirty: said[1], writeback: said[2] })
+    Ok(Cached {
+        pages: said[0],
+        dirty: said[1],
+        writeback: said[2],
+    })
 }
 
 /// A file's place in memory, never looked into: only for asking which of its pages are there.
@@ -50,25 +63,44 @@ impl Mapping {
     pub fn new(fd: impl AsFd, len: usize) -> Result<Mapping> {
         let fd = fd.as_fd().as_raw_fd();
         // SAFETY: a fresh mapping at a place of the kernel's choice touches no other memory.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_NONE, libc::MAP_SHARED, fd, 0) };
-        if at == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(Mapping { at, len }) }
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_NONE,
+                libc::MAP_SHARED,
+                fd,
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            Err(Errno::last())
+        } else {
+            Ok(Mapping { at, len })
+        }
     }
 
-    /// Which pages of a part of the file are in memory: the lowest bit of each byte of `pages`, which is made as long as it must
-    /// be. The part begins with a page, and ends with the mapping at the latest.
-    /// [mincore(2)](https://man7.org/linux/man-pages/man2/mincore.2.html)
+    /// Which pages of a part of the file are in memory: the lowest bit of each byte of `pages`,
+    /// which is made as long as it must be. The part begins with a page, and ends with the mapping
+    /// at the latest. [mincore(2)](https://man7.org/linux/man-pages/man2/mincore.2.html)
     ///
     /// # Errors
-    /// `EINVAL` for a part that does not begin with a page. For a file that one may neither write nor owns, every page is said to
-    /// be there.
+    /// `EINVAL` for a part that does not begin with a page. For a file that one may neither write
+    /// nor owns, every page is said to be there.
     pub fn mincore(&self, offset: usize, len: usize, pages: &mut Vec<u8>) -> Result<()> {
         let len = len.min(self.len.saturating_sub(offset));
         pages.clear();
         pages.resize(len.div_ceil(page_size()), 0);
         pass(Gate::Mincore, || {
-            // SAFETY: the part lies within the mapping, and `pages` has a byte for each of its pages.
+            // SAFETY: the part lies within the mapping, and `pages` has a byte for each of its
+            // pages.
             answer(unsafe {
-                syscall(libc::SYS_mincore, self.at.byte_add(offset.min(self.len)), len, pages.as_mut_ptr())
+                syscall(
+                    libc::SYS_mincore,
+                    self.at.byte_add(offset.min(self.len)),
+                    len,
+                    pages.as_mut_ptr(),
+                )
             })
         })
         .map(drop)
@@ -88,7 +120,8 @@ pub fn page_size() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// Memory at a place that is a multiple of 4096, as `O_DIRECT` wants it; or a little beside one, to see whether it is wanted.
+/// Memory at a place that is a multiple of 4096, as `O_DIRECT` wants it; or a little beside one, to
+/// see whether it is wanted.
 #[derive(Debug)]
 pub struct Aligned {
     words: Vec<u8>,
@@ -133,7 +166,13 @@ mod tests {
     fn aligned_memory_is() {
         for beside in [0, 1, 512] {
             let mut memory = Aligned::new(100, beside);
-            assert_eq!((memory.bytes().as_ptr() as usize % 4096, memory.bytes().len()), (beside, 100));
+            assert_eq!(
+                (
+                    memory.bytes().as_ptr() as usize % 4096,
+                    memory.bytes().len()
+                ),
+                (beside, 100)
+            );
         }
     }
 }

@@ -1,45 +1,70 @@
-//! Clocks, and the processor that a thread runs on. None of it is file-system work, and none of it is counted.
+//! Clocks, and the processor that a thread runs on. None of it is file-system work, and none of it
+//! is counted.
 
 use crate::Result;
 use crate::fs::Time;
 
 /// Nanoseconds of the clock that nobody adjusts, from some moment on.
-/// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html), `CLOCK_MONOTONIC_RAW`
+/// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html),
+/// `CLOCK_MONOTONIC_RAW`
 #[inline]
 pub fn monotonic_raw() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `t` is a live timespec. The clock is always there.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &raw mut t) };
-    (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
+    (t.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(t.tv_nsec as u64)
 }
 
 /// Nanoseconds of the clock that the kernel's events carry; it runs at the speed of time servers.
-/// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html), `CLOCK_MONOTONIC`
+/// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html),
+/// `CLOCK_MONOTONIC`
 #[inline]
 pub fn monotonic() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `t` is a live timespec. The clock is always there.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
-    (t.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(t.tv_nsec as u64)
+    (t.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(t.tv_nsec as u64)
 }
 
 /// Microseconds since 1970, by the clock on the wall: the paper's yardstick.
 /// [gettimeofday(2)](https://man7.org/linux/man-pages/man2/gettimeofday.2.html)
 #[inline]
 pub fn time_of_day() -> u64 {
-    let mut t = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let mut t = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 0,
+    };
     // SAFETY: `t` is a live timeval, and the zone may be null.
     unsafe { libc::gettimeofday(&raw mut t, std::ptr::null_mut()) };
-    (t.tv_sec as u64).wrapping_mul(1_000_000).wrapping_add(t.tv_usec as u64)
+    (t.tv_sec as u64)
+        .wrapping_mul(1_000_000)
+        .wrapping_add(t.tv_usec as u64)
 }
 
 /// The time of day as the kernel gives it to files that are changed: that of its last tick.
-/// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html), `CLOCK_REALTIME_COARSE`
+/// [clock_gettime(2)](https://man7.org/linux/man-pages/man2/clock_gettime.2.html),
+/// `CLOCK_REALTIME_COARSE`
 pub fn of_files() -> Time {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `t` is a live timespec. The clock is always there.
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut t) };
-    Time { sec: t.tv_sec, nsec: t.tv_nsec as u32 }
+    Time {
+        sec: t.tv_sec,
+        nsec: t.tv_nsec as u32,
+    }
 }
 
 /// What the processor says of its counter of cycles.
@@ -57,9 +82,18 @@ pub fn counter() -> Option<Counter> {
     use std::arch::x86_64::__cpuid;
     const EXTENDED: u32 = 0x8000_0000;
     let highest = __cpuid(EXTENDED).eax;
-    let edx = |leaf: u32| if highest >= leaf { __cpuid(leaf).edx } else { 0 };
+    let edx = |leaf: u32| {
+        if highest >= leaf {
+            __cpuid(leaf).edx
+        } else {
+            0
+        }
+    };
     let (features, power) = (edx(EXTENDED + 1), edx(EXTENDED + 7));
-    Some(Counter { invariant: power & 1 << 8 != 0, ordered: features & 1 << 27 != 0 })
+    Some(Counter {
+        invariant: power & 1 << 8 != 0,
+        ordered: features & 1 << 27 != 0,
+    })
 }
 
 /// What the processor says of its time-stamp counter; `None` where there is none.
@@ -74,8 +108,8 @@ pub fn rdtscp() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         let mut processor = 0;
-        // SAFETY: the instruction writes the counter and the number of the processor, and nothing else. A processor without it
-        // ends the program by a signal; callers ask `counter` first.
+        // SAFETY: the instruction writes the counter and the number of the processor, and nothing
+        // else. A processor without it ends the program by a signal; callers ask `counter` first.
         unsafe { std::arch::x86_64::__rdtscp(&raw mut processor) }
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -92,7 +126,9 @@ pub fn affinity() -> Vec<usize> {
         return Vec::new();
     }
     // SAFETY: every number is below the size of the set.
-    (0..libc::CPU_SETSIZE as usize).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) }).collect()
+    (0..libc::CPU_SETSIZE as usize)
+        .filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &set) })
+        .collect()
 }
 
 /// Has the calling thread run on these processors only. Numbers over 1023 are left out.
@@ -103,7 +139,10 @@ pub fn affinity() -> Vec<usize> {
 pub fn set_affinity(processors: &[usize]) -> Result<()> {
     // SAFETY: zero is a valid cpu_set_t.
     let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
-    for &cpu in processors.iter().filter(|cpu| **cpu < libc::CPU_SETSIZE as usize) {
+    for &cpu in processors
+        .iter()
+        .filter(|cpu| **cpu < libc::CPU_SETSIZE as usize)
+    {
         // SAFETY: the number is below the size of the set.
         unsafe { libc::CPU_SET(cpu, &mut set) };
     }
@@ -123,8 +162,8 @@ pub fn empty_call() {
 /// The number of [`empty_file_call`].
 pub const EMPTY_FILE_CALL: u32 = libc::SYS_fcntl as u32;
 
-/// The same for a call that a meter of file-system work sees: it asks something of no descriptor, and fails (`EBADF`).
-/// [fcntl(2)](https://man7.org/linux/man-pages/man2/fcntl.2.html)
+/// The same for a call that a meter of file-system work sees: it asks something of no descriptor,
+/// and fails (`EBADF`). [fcntl(2)](https://man7.org/linux/man-pages/man2/fcntl.2.html)
 #[inline]
 pub fn empty_file_call() {
     // SAFETY: no pointers.

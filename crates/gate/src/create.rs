@@ -1,4 +1,5 @@
-//! Making what a tree consists of, and giving it its attributes. Plain files are in [`crate::file`].
+//! Making what a tree consists of, and giving it its attributes. Plain files are in
+//! [`crate::file`].
 //!
 //! What takes a directory and a name never follows a symlink that has the name.
 
@@ -14,11 +15,19 @@ use crate::{Fd, Result};
 /// The number of fchmodat2, the same on every architecture that this crate is for.
 const SYS_FCHMODAT2: c_long = 452;
 
-/// Makes a directory with the permissions `mode`, less the umask. [mkdirat(2)](https://man7.org/linux/man-pages/man2/mkdir.2.html)
+/// Makes a directory with the permissions `mode`, less the umask.
+/// [mkdirat(2)](https://man7.org/linux/man-pages/man2/mkdir.2.html)
 pub fn mkdirat(dir: impl AsFd, name: &CStr, mode: u32) -> Result<()> {
     pass(Gate::Mkdirat, || {
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_mkdirat, dir.as_fd().as_raw_fd(), name.as_ptr(), mode) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_mkdirat,
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+                mode,
+            )
+        })
     })
     .map(drop)
 }
@@ -32,7 +41,15 @@ pub fn openat_new(dir: impl AsFd, name: &CStr, mode: u32) -> Result<Fd> {
     pass(Gate::Openat, || {
         let how = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_openat, dir.as_fd().as_raw_fd(), name.as_ptr(), how, mode & 0o7777) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_openat,
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+                how,
+                mode & 0o7777,
+            )
+        })
     })
     .map(Fd::take)
 }
@@ -62,7 +79,15 @@ pub fn mknodat(dir: impl AsFd, name: &CStr, node: Node, mode: u32) -> Result<()>
     pass(Gate::Mknodat, || {
         let mode = kind | mode & 0o7777;
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_mknodat, dir.as_fd().as_raw_fd(), name.as_ptr(), mode, dev as c_long) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_mknodat,
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+                mode,
+                dev as c_long,
+            )
+        })
     })
     .map(drop)
 }
@@ -71,7 +96,14 @@ pub fn mknodat(dir: impl AsFd, name: &CStr, node: Node, mode: u32) -> Result<()>
 pub fn symlinkat(target: &CStr, dir: impl AsFd, name: &CStr) -> Result<()> {
     pass(Gate::Symlinkat, || {
         // SAFETY: both strings are NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_symlinkat, target.as_ptr(), dir.as_fd().as_raw_fd(), name.as_ptr()) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_symlinkat,
+                target.as_ptr(),
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+            )
+        })
     })
     .map(drop)
 }
@@ -82,7 +114,14 @@ pub fn unlinkat_directory(dir: impl AsFd, name: &CStr) -> Result<()> {
     pass(Gate::Unlinkat, || {
         let how = libc::AT_REMOVEDIR;
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_unlinkat, dir.as_fd().as_raw_fd(), name.as_ptr(), how) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_unlinkat,
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+                how,
+            )
+        })
     })
     .map(drop)
 }
@@ -95,12 +134,22 @@ pub fn fchownat(dir: impl AsFd, name: &CStr, uid: u32, gid: u32) -> Result<()> {
     let at = (At::SYMLINK_NOFOLLOW | At::EMPTY_PATH).bits();
     pass(Gate::Fchownat, || {
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_fchownat, dir.as_fd().as_raw_fd(), name.as_ptr(), uid, gid, at) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_fchownat,
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+                uid,
+                gid,
+                at,
+            )
+        })
     })
     .map(drop)
 }
 
-/// Changes the permissions of an open file. [fchmod(2)](https://man7.org/linux/man-pages/man2/chmod.2.html)
+/// Changes the permissions of an open file.
+/// [fchmod(2)](https://man7.org/linux/man-pages/man2/chmod.2.html)
 pub fn fchmod(fd: impl AsFd, mode: u32) -> Result<()> {
     pass(Gate::Fchmod, || {
         // SAFETY: no pointers.
@@ -109,8 +158,9 @@ pub fn fchmod(fd: impl AsFd, mode: u32) -> Result<()> {
     .map(drop)
 }
 
-/// Changes the permissions of what has a name; an empty name means the descriptor itself, which may be one of `O_PATH`.
-/// [fchmodat2(2)](https://man7.org/linux/man-pages/man2/chmod.2.html), since Linux 6.6
+/// Changes the permissions of what has a name; an empty name means the descriptor itself, which may
+/// be one of `O_PATH`. [fchmodat2(2)](https://man7.org/linux/man-pages/man2/chmod.2.html), since
+/// Linux 6.6
 ///
 /// # Errors
 /// `EOPNOTSUPP` for a symlink; `ENOSYS` on an older kernel.
@@ -126,12 +176,19 @@ pub fn fchmodat2(dir: impl AsFd, name: &CStr, mode: u32) -> Result<()> {
     .map(drop)
 }
 
-/// Changes the permissions of what a path leads to, through any symlink: for names in /proc ([`in_proc`]).
-/// [fchmodat(2)](https://man7.org/linux/man-pages/man2/chmod.2.html)
+/// Changes the permissions of what a path leads to, through any symlink: for names in /proc
+/// ([`in_proc`]). [fchmodat(2)](https://man7.org/linux/man-pages/man2/chmod.2.html)
 pub fn fchmodat(path: &CStr, mode: u32) -> Result<()> {
     pass(Gate::Fchmodat, || {
         // SAFETY: `path` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_fchmodat, libc::AT_FDCWD, path.as_ptr(), mode & 0o7777) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_fchmodat,
+                libc::AT_FDCWD,
+                path.as_ptr(),
+                mode & 0o7777,
+            )
+        })
     })
     .map(drop)
 }
@@ -140,19 +197,38 @@ pub fn fchmodat(path: &CStr, mode: u32) -> Result<()> {
 fn pair(atime: Option<Time>, mtime: Option<Time>) -> [libc::timespec; 2] {
     [atime, mtime].map(|time| match time {
         // More nanoseconds than a second has would mean something else to the kernel.
-        Some(t) => libc::timespec { tv_sec: t.sec, tv_nsec: t.nsec.min(999_999_999).into() },
-        None => libc::timespec { tv_sec: 0, tv_nsec: libc::UTIME_OMIT },
+        Some(t) => libc::timespec {
+            tv_sec: t.sec,
+            tv_nsec: t.nsec.min(999_999_999).into(),
+        },
+        None => libc::timespec {
+            tv_sec: 0,
+            tv_nsec: libc::UTIME_OMIT,
+        },
     })
 }
 
 /// Sets the times of what has a name; those that are `None` stay.
 /// [utimensat(2)](https://man7.org/linux/man-pages/man2/utimensat.2.html)
-pub fn utimensat(dir: impl AsFd, name: &CStr, atime: Option<Time>, mtime: Option<Time>) -> Result<()> {
+pub fn utimensat(
+    dir: impl AsFd,
+    name: &CStr,
+    atime: Option<Time>,
+    mtime: Option<Time>,
+) -> Result<()> {
     let times = pair(atime, mtime);
     let at = At::SYMLINK_NOFOLLOW.bits();
     pass(Gate::Utimensat, || {
         // SAFETY: `name` is NUL-terminated, and `times` are two live timespecs.
-        answer(unsafe { syscall(libc::SYS_utimensat, dir.as_fd().as_raw_fd(), name.as_ptr(), times.as_ptr(), at) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_utimensat,
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+                times.as_ptr(),
+                at,
+            )
+        })
     })
     .map(drop)
 }
@@ -165,19 +241,33 @@ pub fn futimens(fd: impl AsFd, atime: Option<Time>, mtime: Option<Time>) -> Resu
         // SAFETY: without a name the call is about the descriptor; `times` are two live timespecs.
         answer(unsafe {
             let none = std::ptr::null::<libc::c_char>();
-            syscall(libc::SYS_utimensat, fd.as_fd().as_raw_fd(), none, times.as_ptr(), 0)
+            syscall(
+                libc::SYS_utimensat,
+                fd.as_fd().as_raw_fd(),
+                none,
+                times.as_ptr(),
+                0,
+            )
         })
     })
     .map(drop)
 }
 
-/// Sets an extended attribute of an open file. [fsetxattr(2)](https://man7.org/linux/man-pages/man2/setxattr.2.html)
+/// Sets an extended attribute of an open file.
+/// [fsetxattr(2)](https://man7.org/linux/man-pages/man2/setxattr.2.html)
 pub fn fsetxattr(fd: impl AsFd, name: &CStr, value: &[u8]) -> Result<()> {
     pass(Gate::Fsetxattr, || {
         // SAFETY: `name` is NUL-terminated, and the kernel reads `value.len()` bytes of `value`.
         answer(unsafe {
             let fd = fd.as_fd().as_raw_fd();
-            syscall(libc::SYS_fsetxattr, fd, name.as_ptr(), value.as_ptr(), value.len(), 0)
+            syscall(
+                libc::SYS_fsetxattr,
+                fd,
+                name.as_ptr(),
+                value.as_ptr(),
+                value.len(),
+                0,
+            )
         })
     })
     .map(drop)
@@ -187,8 +277,18 @@ pub fn fsetxattr(fd: impl AsFd, name: &CStr, value: &[u8]) -> Result<()> {
 /// [lsetxattr(2)](https://man7.org/linux/man-pages/man2/setxattr.2.html)
 pub fn lsetxattr(path: &CStr, name: &CStr, value: &[u8]) -> Result<()> {
     pass(Gate::Lsetxattr, || {
-        // SAFETY: both names are NUL-terminated, and the kernel reads `value.len()` bytes of `value`.
-        answer(unsafe { syscall(libc::SYS_lsetxattr, path.as_ptr(), name.as_ptr(), value.as_ptr(), value.len(), 0) })
+        // SAFETY: both names are NUL-terminated, and the kernel reads `value.len()` bytes of
+        // `value`.
+        answer(unsafe {
+            syscall(
+                libc::SYS_lsetxattr,
+                path.as_ptr(),
+                name.as_ptr(),
+                value.as_ptr(),
+                value.len(),
+                0,
+            )
+        })
     })
     .map(drop)
 }
@@ -201,7 +301,13 @@ pub fn lsetxattr(path: &CStr, name: &CStr, value: &[u8]) -> Result<()> {
 pub fn fremovexattr(fd: impl AsFd, name: &CStr) -> Result<()> {
     pass(Gate::Fremovexattr, || {
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_fremovexattr, fd.as_fd().as_raw_fd(), name.as_ptr()) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_fremovexattr,
+                fd.as_fd().as_raw_fd(),
+                name.as_ptr(),
+            )
+        })
     })
     .map(drop)
 }
@@ -227,7 +333,13 @@ pub fn lremovexattr(path: &CStr, name: &CStr) -> Result<()> {
 pub fn ftruncate(fd: impl AsFd, len: u64) -> Result<()> {
     pass(Gate::Ftruncate, || {
         // SAFETY: no pointers.
-        answer(unsafe { syscall(libc::SYS_ftruncate, fd.as_fd().as_raw_fd(), len.cast_signed()) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_ftruncate,
+                fd.as_fd().as_raw_fd(),
+                len.cast_signed(),
+            )
+        })
     })
     .map(drop)
 }
@@ -238,7 +350,13 @@ pub fn pwrite64(fd: impl AsFd, bytes: &[u8], offset: u64) -> Result<usize> {
         // SAFETY: the kernel reads at most `bytes.len()` bytes of `bytes`.
         answer(unsafe {
             let fd = fd.as_fd().as_raw_fd();
-            syscall(libc::SYS_pwrite64, fd, bytes.as_ptr(), bytes.len(), offset.cast_signed())
+            syscall(
+                libc::SYS_pwrite64,
+                fd,
+                bytes.as_ptr(),
+                bytes.len(),
+                offset.cast_signed(),
+            )
         })
     })
 }
@@ -247,10 +365,14 @@ pub fn pwrite64(fd: impl AsFd, bytes: &[u8], offset: u64) -> Result<usize> {
 /// [umask(2)](https://man7.org/linux/man-pages/man2/umask.2.html)
 pub fn umask(mode: u32) -> u32 {
     // SAFETY: no pointers. The call never fails.
-    pass(Gate::Umask, || answer(unsafe { syscall(libc::SYS_umask, mode & 0o777) })).map_or(0o022, |old| old as u32)
+    pass(Gate::Umask, || {
+        answer(unsafe { syscall(libc::SYS_umask, mode & 0o777) })
+    })
+    .map_or(0o022, |old| old as u32)
 }
 
-/// The name of an open file in /proc, for calls that take no descriptor; with a name, what has it in that directory.
+/// The name of an open file in /proc, for calls that take no descriptor; with a name, what has it
+/// in that directory.
 ///
 /// # Errors
 /// `EINVAL` for a name with a NUL in it.

@@ -30,14 +30,20 @@ pub fn fallocate(fd: impl AsFd, what: Allocate, offset: u64, len: u64) -> Result
         // SAFETY: no pointers.
         answer(unsafe {
             let fd = fd.as_fd().as_raw_fd();
-            syscall(libc::SYS_fallocate, fd, c_long::from(mode), offset as c_long, len as c_long)
+            syscall(
+                libc::SYS_fallocate,
+                fd,
+                c_long::from(mode),
+                offset as c_long,
+                len as c_long,
+            )
         })
     })
     .map(drop)
 }
 
-/// The extents of a file from `offset` on, as many as there is room for: a `struct fiemap` with its `fiemap_extent`s, for
-/// `ondisk::fiemap`. What is not yet on the disk is written first.
+/// The extents of a file from `offset` on, as many as there is room for: a `struct fiemap` with its
+/// `fiemap_extent`s, for `ondisk::fiemap`. What is not yet on the disk is written first.
 /// [FS_IOC_FIEMAP](https://docs.kernel.org/filesystems/fiemap.html)
 ///
 /// # Errors
@@ -50,14 +56,27 @@ pub fn fiemap(fd: impl AsFd, offset: u64, buffer: &mut [u64]) -> Result<()> {
     const EXTENT: usize = 7;
     let room = buffer.len().checked_sub(HEAD).ok_or(Errno::EINVAL)? / EXTENT;
     buffer.fill(0);
-    let halves = |low: u64, high: u64| if cfg!(target_endian = "little") { low | high << 32 } else { low << 32 | high };
+    let halves = |low: u64, high: u64| {
+        if cfg!(target_endian = "little") {
+            low | high << 32
+        } else {
+            low << 32 | high
+        }
+    };
     buffer[0] = offset;
     buffer[1] = u64::MAX - offset;
     buffer[2] = halves(FLAG_SYNC, 0); // fm_flags, fm_mapped_extents
     buffer[3] = halves(u64::try_from(room).unwrap_or(0).min(u64::from(u32::MAX)), 0); // fm_extent_count, reserved
     pass(Gate::FsIocFiemap, || {
         // SAFETY: the head says how many extents there is room for behind it.
-        answer(unsafe { syscall(libc::SYS_ioctl, fd.as_fd().as_raw_fd(), FS_IOC_FIEMAP, buffer.as_mut_ptr()) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_ioctl,
+                fd.as_fd().as_raw_fd(),
+                FS_IOC_FIEMAP,
+                buffer.as_mut_ptr(),
+            )
+        })
     })
     .map(drop)
 }

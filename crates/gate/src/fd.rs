@@ -15,11 +15,13 @@ impl Fd {
         Fd(raw as RawFd)
     }
 
-    /// Another descriptor of the same open file. No file is looked at for it, and nothing is counted.
+    /// Another descriptor of the same open file. No file is looked at for it, and nothing is
+    /// counted.
     /// [F_DUPFD_CLOEXEC(2const)](https://man7.org/linux/man-pages/man2/F_DUPFD.2const.html)
     pub fn again(&self) -> Result<Fd> {
         // SAFETY: no pointers.
-        answer(unsafe { libc::syscall(libc::SYS_fcntl, self.0, libc::F_DUPFD_CLOEXEC, 3) }).map(Fd::take)
+        answer(unsafe { libc::syscall(libc::SYS_fcntl, self.0, libc::F_DUPFD_CLOEXEC, 3) })
+            .map(Fd::take)
     }
 }
 

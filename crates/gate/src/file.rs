@@ -19,23 +19,43 @@ use crate::{Errno, Fd, Result};
 pub fn write(fd: impl AsFd, bytes: &[u8]) -> Result<usize> {
     pass(Gate::Write, || {
         // SAFETY: the kernel reads at most `bytes.len()` bytes of `bytes`.
-        answer(unsafe { syscall(libc::SYS_write, fd.as_fd().as_raw_fd(), bytes.as_ptr(), bytes.len() as c_long) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_write,
+                fd.as_fd().as_raw_fd(),
+                bytes.as_ptr(),
+                bytes.len() as c_long,
+            )
+        })
     })
 }
 
-/// Waits until a file, or what a directory says, is on the disk. [fsync(2)](https://man7.org/linux/man-pages/man2/fsync.2.html)
+/// Waits until a file, or what a directory says, is on the disk.
+/// [fsync(2)](https://man7.org/linux/man-pages/man2/fsync.2.html)
 pub fn fsync(fd: impl AsFd) -> Result<()> {
     // SAFETY: no pointers.
-    pass(Gate::Fsync, || answer(unsafe { syscall(libc::SYS_fsync, fd.as_fd().as_raw_fd()) })).map(drop)
+    pass(Gate::Fsync, || {
+        answer(unsafe { syscall(libc::SYS_fsync, fd.as_fd().as_raw_fd()) })
+    })
+    .map(drop)
 }
 
-/// Begins to bring a part of a file to the disk, and does not wait for it: unlike fsync(2) it promises nothing.
+/// Begins to bring a part of a file to the disk, and does not wait for it: unlike fsync(2) it
+/// promises nothing.
 /// [sync_file_range(2)](https://man7.org/linux/man-pages/man2/sync_file_range.2.html)
 pub fn sync_file_range(fd: impl AsFd, offset: u64, len: u64) -> Result<()> {
     pass(Gate::SyncFileRange, || {
         let (offset, len) = (offset.cast_signed(), len.cast_signed());
-        // SAFETY: no pointers. By way of the C library, since the order of the arguments is not the same everywhere.
-        let done = unsafe { libc::sync_file_range(fd.as_fd().as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE) };
+        // SAFETY: no pointers. By way of the C library, since the order of the arguments is not the
+        // same everywhere.
+        let done = unsafe {
+            libc::sync_file_range(
+                fd.as_fd().as_raw_fd(),
+                offset,
+                len,
+                libc::SYNC_FILE_RANGE_WRITE,
+            )
+        };
         answer(done.into())
     })
     .map(drop)
@@ -46,18 +66,37 @@ pub fn linkat(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr, at: At) -
     let (from, to) = (from.as_fd().as_raw_fd(), to.as_fd().as_raw_fd());
     pass(Gate::Linkat, || {
         // SAFETY: both names are NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_linkat, from, name.as_ptr(), to, new.as_ptr(), at.bits()) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_linkat,
+                from,
+                name.as_ptr(),
+                to,
+                new.as_ptr(),
+                at.bits(),
+            )
+        })
     })
     .map(drop)
 }
 
-/// Gives a file another name in the place of the one that it has; what had the new name is replaced.
-/// [renameat2(2)](https://man7.org/linux/man-pages/man2/rename.2.html)
+/// Gives a file another name in the place of the one that it has; what had the new name is
+/// replaced. [renameat2(2)](https://man7.org/linux/man-pages/man2/rename.2.html)
 pub fn renameat2(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr) -> Result<()> {
     let (from, to) = (from.as_fd().as_raw_fd(), to.as_fd().as_raw_fd());
     pass(Gate::Renameat2, || {
-        // SAFETY: both names are NUL-terminated. Without flags it is renameat, which newer architectures lack.
-        answer(unsafe { syscall(libc::SYS_renameat2, from, name.as_ptr(), to, new.as_ptr(), 0) })
+        // SAFETY: both names are NUL-terminated. Without flags it is renameat, which newer
+        // architectures lack.
+        answer(unsafe {
+            syscall(
+                libc::SYS_renameat2,
+                from,
+                name.as_ptr(),
+                to,
+                new.as_ptr(),
+                0,
+            )
+        })
     })
     .map(drop)
 }
@@ -66,7 +105,14 @@ pub fn renameat2(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr) -> Res
 pub fn unlinkat(dir: impl AsFd, name: &CStr) -> Result<()> {
     pass(Gate::Unlinkat, || {
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_unlinkat, dir.as_fd().as_raw_fd(), name.as_ptr(), 0) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_unlinkat,
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+                0,
+            )
+        })
     })
     .map(drop)
 }
@@ -79,7 +125,15 @@ fn create(dir: impl AsFd, name: &CStr, how: c_int, mode: u32) -> Result<Fd> {
     pass(Gate::Openat, || {
         let how = how | libc::O_WRONLY | libc::O_CLOEXEC;
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_openat, dir.as_fd().as_raw_fd(), name.as_ptr(), how, mode) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_openat,
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+                how,
+                mode,
+            )
+        })
     })
     .map(Fd::take)
 }
@@ -89,7 +143,9 @@ fn unnamed(dir: impl AsFd, mode: u32) -> Result<Option<Fd>> {
     match create(dir, c".", libc::O_TMPFILE, mode) {
         Ok(fd) => Ok(Some(fd)),
         // File systems and kernels that have none say so in many ways.
-        Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => Ok(None),
+        Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {
+            Ok(None)
+        }
         Err(e) => Err(e),
     }
 }
@@ -104,8 +160,9 @@ fn named(dir: Fd, mode: u32) -> Result<(Fd, Temporary)> {
     Ok((made.ok_or(Errno::EIO)?, temporary))
 }
 
-/// A new file that gets its name when it is whole: until then nothing is to be seen of it, and nothing is left of it when
-/// the process ends. Unlike a [`Writer`] it is made in an open directory, and waits for no disk.
+/// A new file that gets its name when it is whole: until then nothing is to be seen of it, and
+/// nothing is left of it when the process ends. Unlike a [`Writer`] it is made in an open
+/// directory, and waits for no disk.
 #[derive(Debug)]
 pub struct Fresh {
     fd: Fd,
@@ -113,17 +170,23 @@ pub struct Fresh {
 }
 
 impl Fresh {
-    /// Makes one with the permissions `mode`, less the umask, for a directory: an `O_TMPFILE`. `Ok(None)` where there is
-    /// none of these.
+    /// Makes one with the permissions `mode`, less the umask, for a directory: an `O_TMPFILE`.
+    /// `Ok(None)` where there is none of these.
     pub fn unnamed(dir: &Fd, mode: u32) -> Result<Option<Fresh>> {
-        Ok(unnamed(dir, mode)?.map(|fd| Fresh { fd, temporary: None }))
+        Ok(unnamed(dir, mode)?.map(|fd| Fresh {
+            fd,
+            temporary: None,
+        }))
     }
 
-    /// Makes one under a temporary name, which signals take away but a SIGKILL does not. Only its owner may do anything
-    /// with it.
+    /// Makes one under a temporary name, which signals take away but a SIGKILL does not. Only its
+    /// owner may do anything with it.
     pub fn named(dir: &Fd) -> Result<Fresh> {
         let (fd, temporary) = named(openat(dir, c".", Open::PATH | Open::DIRECTORY)?, 0o600)?;
-        Ok(Fresh { fd, temporary: Some(temporary) })
+        Ok(Fresh {
+            fd,
+            temporary: Some(temporary),
+        })
     }
 
     /// The file, open for writing.
@@ -134,8 +197,8 @@ impl Fresh {
     /// Gives it its name, in the directory that it was made for.
     ///
     /// # Errors
-    /// `EEXIST` or another when something has the name already. The file is still there then, and can be given a name once
-    /// that one has gone.
+    /// `EEXIST` or another when something has the name already. The file is still there then, and
+    /// can be given a name once that one has gone.
     pub fn publish(&mut self, dir: &Fd, name: &CStr) -> Result<()> {
         match &mut self.temporary {
             None => link(&self.fd, dir, name),
@@ -148,9 +211,10 @@ impl Fresh {
     }
 }
 
-/// A file being written. Under its name it appears whole, when it is [published](Writer::publish), and takes the place of
-/// what was there; until then, and if it never is, nothing is to be seen of it. What is no plain file (a device, a fifo, a
-/// descriptor's name as `/dev/stdout`) is written straight.
+/// A file being written. Under its name it appears whole, when it is [published](Writer::publish),
+/// and takes the place of what was there; until then, and if it never is, nothing is to be seen of
+/// it. What is no plain file (a device, a fifo, a descriptor's name as `/dev/stdout`) is written
+/// straight.
 #[derive(Debug)]
 pub struct Writer {
     fd: Fd,
@@ -187,7 +251,9 @@ impl Lead {
         const MOST_LINKS: usize = 40;
         let is_descriptor = |path: &[u8]| {
             matches!(path, b"/dev/stdout" | b"/dev/stderr")
-                || [&b"/dev/fd/"[..], b"/proc/self/fd/"].iter().any(|dir| path.starts_with(dir))
+                || [&b"/dev/fd/"[..], b"/proc/self/fd/"]
+                    .iter()
+                    .any(|dir| path.starts_with(dir))
         };
         let mut path = path.to_vec();
         for _ in 0..MOST_LINKS {
@@ -195,15 +261,25 @@ impl Lead {
                 return Ok(Lead::Straight(path));
             }
             let (parent, name) = split(&path);
-            match statx_long(&path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::BASIC_STATS) {
+            match statx_long(
+                &path,
+                At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
+                Want::BASIC_STATS,
+            ) {
                 Ok(seen) if seen.file_type == FileType::Symlink => {
                     let reach = reach(CWD, &path)?;
                     let target = readlinkat(reach.dir(), reach.rest())?;
-                    path = if target.starts_with(b"/") { target } else { [parent, &target].concat() };
+                    path = if target.starts_with(b"/") {
+                        target
+                    } else {
+                        [parent, &target].concat()
+                    };
                 }
                 Ok(seen) if seen.file_type == FileType::Directory => return Err(Errno::EISDIR),
                 Ok(_) | Err(Errno::ENOENT) if name.is_empty() => return Err(Errno::EISDIR),
-                Ok(seen) if seen.file_type == FileType::Regular => return Ok(Lead::File(path, Some(seen))),
+                Ok(seen) if seen.file_type == FileType::Regular => {
+                    return Ok(Lead::File(path, Some(seen)));
+                }
                 Ok(_) => return Ok(Lead::Straight(path)),
                 Err(Errno::ENOENT) => return Ok(Lead::File(path, None)),
                 Err(e) => return Err(e),
@@ -219,13 +295,19 @@ fn or_here(parent: &[u8]) -> &[u8] {
 }
 
 impl Writer {
-    /// Makes ready to write the file that a name of any length leads to. A symlink is followed, so that it stays.
+    /// Makes ready to write the file that a name of any length leads to. A symlink is followed, so
+    /// that it stays.
     ///
     /// # Errors
     /// `EISDIR` for a directory; those of openat(2).
     pub fn create(path: &[u8]) -> Result<Writer> {
         let (path, seen) = match Lead::of(path)? {
-            Lead::Straight(path) => return Ok(Writer::to(open_long(&path, Open::WRONLY)?, Whereto::Straight)),
+            Lead::Straight(path) => {
+                return Ok(Writer::to(
+                    open_long(&path, Open::WRONLY)?,
+                    Whereto::Straight,
+                ));
+            }
             Lead::File(path, seen) => (path, seen),
         };
         let (parent, name) = split(&path);
@@ -237,24 +319,33 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Where a [`Writer`] for a name would give its file a name: the directory, and the name there. `None` if it is written straight.
+    /// Where a [`Writer`] for a name would give its file a name: the directory, and the name there.
+    /// `None` if it is written straight.
     ///
     /// # Errors
     /// As for [`create`](Writer::create).
     pub fn place(path: &[u8]) -> Result<Option<(Statx, Vec<u8>)>> {
-        let Lead::File(path, _) = Lead::of(path)? else { return Ok(None) };
+        let Lead::File(path, _) = Lead::of(path)? else {
+            return Ok(None);
+        };
         let (parent, name) = split(&path);
-        Ok(Some((statx_long(or_here(parent), At::NO_AUTOMOUNT, Want::BASIC_STATS)?, name.to_vec())))
+        Ok(Some((
+            statx_long(or_here(parent), At::NO_AUTOMOUNT, Want::BASIC_STATS)?,
+            name.to_vec(),
+        )))
     }
 
-    /// Gives it the owner and the permissions of the file whose place it is to take: who may not read that one may not read this one
-    /// either. What is written is no program of that owner's: the set-id bits go, as with any write.
+    /// Gives it the owner and the permissions of the file whose place it is to take: who may not
+    /// read that one may not read this one either. What is written is no program of that owner's:
+    /// the set-id bits go, as with any write.
     fn be_like(&self, &Statx { uid, gid, mode, .. }: &Statx) {
         const SAME: u32 = u32::MAX;
         const GROUP: u32 = 0o070;
         let mode = mode & 0o777;
         // Who is not root gives nothing away, but may have the group.
-        let has_group = [uid, SAME].into_iter().any(|uid| fchownat(&self.fd, c"", uid, gid).is_ok());
+        let has_group = [uid, SAME]
+            .into_iter()
+            .any(|uid| fchownat(&self.fd, c"", uid, gid).is_ok());
         // Some file systems have no permissions of their own.
         let _ = fchmod(&self.fd, if has_group { mode } else { mode & !GROUP });
     }
@@ -269,7 +360,14 @@ impl Writer {
             return Err(Errno::EBADF);
         }
         // SAFETY: no pointers; the number that comes back is of a descriptor that nobody else has.
-        let own = answer(unsafe { syscall(libc::SYS_fcntl, libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 3) })?;
+        let own = answer(unsafe {
+            syscall(
+                libc::SYS_fcntl,
+                libc::STDOUT_FILENO,
+                libc::F_DUPFD_CLOEXEC,
+                3,
+            )
+        })?;
         Ok(Writer::to(Fd::take(own), Whereto::Straight))
     }
 
@@ -284,11 +382,17 @@ impl Writer {
     }
 
     fn to(fd: Fd, whereto: Whereto) -> Writer {
-        Writer { fd, whereto, written: 0, hastened: 0, is_settled: false }
+        Writer {
+            fd,
+            whereto,
+            written: 0,
+            hastened: 0,
+            is_settled: false,
+        }
     }
 
-    /// Sends what has been written on its way to the disk, so that there is little left to wait for at the end. Where that is no
-    /// use, nothing is said: the end tells what has come of it.
+    /// Sends what has been written on its way to the disk, so that there is little left to wait for
+    /// at the end. Where that is no use, nothing is said: the end tells what has come of it.
     fn hasten(&mut self) {
         /// So much at a time: large enough for a disk, and little to be left over.
         const PIECE: u64 = 1 << 20;
@@ -320,11 +424,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Waits until all is on the disk, and gives the file its name, in the place of whatever has it.
+    /// Waits until all is on the disk, and gives the file its name, in the place of whatever has
+    /// it.
     ///
     /// # Errors
-    /// Nothing is left behind then, and what had the name still has it; unless it is the last step that fails, which is to
-    /// wait until the name is on the disk.
+    /// Nothing is left behind then, and what had the name still has it; unless it is the last step
+    /// that fails, which is to wait until the name is on the disk.
     pub fn publish(mut self) -> Result<()> {
         if !self.is_settled {
             self.settle()?;
@@ -336,7 +441,10 @@ impl Writer {
                 Err(Errno::EEXIST) => replace(&self.fd, dir, &name),
                 Err(e) => Err(e),
             },
-            Whereto::Named { name, mut temporary } => temporary.rename(&name),
+            Whereto::Named {
+                name,
+                mut temporary,
+            } => temporary.rename(&name),
         }
     }
 }
@@ -365,24 +473,29 @@ fn link(fd: &Fd, dir: &Fd, name: &CStr) -> Result<()> {
     match linkat(fd, c"", dir, name, At::EMPTY_PATH) {
         // Before Linux 6.10 that needs CAP_DAC_READ_SEARCH; through /proc it does not.
         Err(Errno::ENOENT | Errno::EPERM | Errno::EINVAL) => {
-            let own = CString::new(format!("/proc/self/fd/{}", fd.as_raw_fd())).map_err(|_| Errno::EINVAL)?;
+            let own = CString::new(format!("/proc/self/fd/{}", fd.as_raw_fd()))
+                .map_err(|_| Errno::EINVAL)?;
             linkat(CWD, &own, dir, name, At::SYMLINK_FOLLOW)
         }
         other => other,
     }
 }
 
-/// Gives an `O_TMPFILE` a name that something has, whose place it takes. On the way it has a temporary name, always the same
-/// one for the same file: what a process has left there that was killed just then goes when the file is written again. Who else
-/// writes the same file at the same time may take that name away: then it is done once more.
+/// Gives an `O_TMPFILE` a name that something has, whose place it takes. On the way it has a
+/// temporary name, always the same one for the same file: what a process has left there that was
+/// killed just then goes when the file is written again. Who else writes the same file at the same
+/// time may take that name away: then it is done once more.
 fn replace(fd: &Fd, dir: Fd, name: &CStr) -> Result<()> {
     const TRIES: u32 = 100;
     // FNV-1a: a name of its own for each file, that is no longer than names may be.
     let hash = name
         .to_bytes()
         .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    let mut temporary = Temporary::named(dir, c_string(format!(".fathom-{hash:016x}").as_bytes())?)?;
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    let mut temporary =
+        Temporary::named(dir, c_string(format!(".fathom-{hash:016x}").as_bytes())?)?;
     for _ in 0..TRIES {
         match temporary.make(|dir, name| link(fd, dir, name)) {
             Ok(()) => {}
@@ -482,8 +595,10 @@ mod tests {
     }
 
     fn names(dir: &std::path::Path) -> Vec<String> {
-        let mut names: Vec<_> =
-            std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -496,14 +611,18 @@ mod tests {
         for content in ["one", "two"] {
             let mut writer = create();
             writer.write_all(content.as_bytes()).unwrap();
-            assert!(std::fs::read_to_string(&path).is_ok_and(|now| now == "one") == (content == "two"));
+            assert!(
+                std::fs::read_to_string(&path).is_ok_and(|now| now == "one") == (content == "two")
+            );
             writer.publish().unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
         }
         // What somebody who was killed has left in the way goes.
         let hash = b"out"
             .iter()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
         std::fs::write(dir.join(format!(".fathom-{hash:016x}")), b"left behind").unwrap();
         let mut again = create();
         again.write_all(b"two").unwrap();
@@ -514,7 +633,10 @@ mod tests {
         drop(dropped);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
         assert_eq!(names(&dir), ["out"]);
-        assert_eq!(Writer::create(dir.as_os_str().as_bytes()).unwrap_err(), Errno::EISDIR);
+        assert_eq!(
+            Writer::create(dir.as_os_str().as_bytes()).unwrap_err(),
+            Errno::EISDIR
+        );
         std::fs::remove_dir_all(dir).unwrap();
     }
 
@@ -527,14 +649,24 @@ mod tests {
             std::fs::write(&path, "old").unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             let is_given = std::os::unix::fs::chown(&path, Some(7), Some(8)).is_ok();
-            Writer::create(path.as_os_str().as_bytes()).unwrap().publish().unwrap();
+            Writer::create(path.as_os_str().as_bytes())
+                .unwrap()
+                .publish()
+                .unwrap();
             let now = path.metadata().unwrap();
             assert_eq!((now.mode() & 0o7777, now.len()), (mode, 0));
             assert!(!is_given || (now.uid(), now.gid()) == (7, 8));
         }
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6755)).unwrap();
-        Writer::create(path.as_os_str().as_bytes()).unwrap().publish().unwrap();
-        assert_eq!(path.metadata().unwrap().mode() & 0o7777, 0o755, "the set-id bits are gone");
+        Writer::create(path.as_os_str().as_bytes())
+            .unwrap()
+            .publish()
+            .unwrap();
+        assert_eq!(
+            path.metadata().unwrap().mode() & 0o7777,
+            0o755,
+            "the set-id bits are gone"
+        );
         std::fs::remove_dir_all(dir).unwrap();
     }
 
@@ -544,7 +676,13 @@ mod tests {
         let open = || open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
         let start = || {
             let (fd, temporary) = named(open(), FOR_ALL).unwrap();
-            Writer::to(fd, Whereto::Named { name: c"out".to_owned(), temporary })
+            Writer::to(
+                fd,
+                Whereto::Named {
+                    name: c"out".to_owned(),
+                    temporary,
+                },
+            )
         };
         let mut writer = start();
         writer.write_all(b"x").unwrap();
@@ -559,13 +697,23 @@ mod tests {
     #[test]
     fn a_temporary_name_is_its_own_processs_to_take_away() {
         let dir = ground("forked");
-        let (_fd, temporary) = named(open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap(), FOR_ALL).unwrap();
+        let (_fd, temporary) = named(
+            open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap(),
+            FOR_ALL,
+        )
+        .unwrap();
         let mut child = crate::process::Child::fork(|| {
             // SAFETY: no pointers; its handler, or without one the signal, ends this process.
             unsafe { libc::raise(libc::SIGTERM) };
         })
         .unwrap();
-        assert_eq!(child.wait(std::time::Duration::from_secs(5)).unwrap().status, None);
+        assert_eq!(
+            child
+                .wait(std::time::Duration::from_secs(5))
+                .unwrap()
+                .status,
+            None
+        );
         assert_eq!(names(&dir), [temporary.name.to_str().unwrap()]);
         drop(temporary);
         assert_eq!(names(&dir), [""; 0]);
@@ -576,7 +724,12 @@ mod tests {
     fn a_fresh_file_gets_its_name_when_it_is_whole() {
         let dir = ground("fresh");
         let fd = open_long(dir.as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
-        let both = || [Fresh::unnamed(&fd, 0o640).unwrap().unwrap(), Fresh::named(&fd).unwrap()];
+        let both = || {
+            [
+                Fresh::unnamed(&fd, 0o640).unwrap().unwrap(),
+                Fresh::named(&fd).unwrap(),
+            ]
+        };
         for (fresh, name) in both().iter_mut().zip([c"one", c"two"]) {
             write(fresh.fd(), b"x").unwrap();
             fresh.publish(&fd, name).unwrap();
@@ -598,7 +751,10 @@ mod tests {
         let mut writer = Writer::create(dir.join("link").as_os_str().as_bytes()).unwrap();
         writer.write_all(b"x").unwrap();
         writer.publish().unwrap();
-        assert_eq!(std::fs::read_link(dir.join("link")).unwrap().as_os_str(), "real");
+        assert_eq!(
+            std::fs::read_link(dir.join("link")).unwrap().as_os_str(),
+            "real"
+        );
         assert_eq!(std::fs::read(dir.join("real")).unwrap(), b"x");
         std::fs::remove_dir_all(dir).unwrap();
         let mut null = Writer::create(b"/dev/null").unwrap();
@@ -612,6 +768,11 @@ mod tests {
         let mut tail = [0; 16];
         assert_eq!(reader.read_at(reader.len() - 4, &mut tail).unwrap(), 4);
         assert_eq!(Reader::open(b"/").unwrap_err(), Errno::EISDIR);
-        assert!(read_kernel(c"/proc/sys/kernel/random/boot_id").unwrap().len() > 30);
+        assert!(
+            read_kernel(c"/proc/sys/kernel/random/boot_id")
+                .unwrap()
+                .len()
+                > 30
+        );
     }
 }

@@ -12,7 +12,8 @@ use crate::meter::{Gate, answer, pass};
 use crate::{Errno, Fd, Result};
 
 /// The current directory, for the `*at` calls.
-// SAFETY: AT_FDCWD is not a descriptor that could be closed; the kernel takes it for the current directory.
+// SAFETY: AT_FDCWD is not a descriptor that could be closed; the kernel takes it for the current
+// directory.
 pub const CWD: BorrowedFd<'static> = unsafe { BorrowedFd::borrow_raw(libc::AT_FDCWD) };
 
 bitflags! {
@@ -27,7 +28,8 @@ bitflags! {
         const NOFOLLOW = libc::O_NOFOLLOW;
         /// Do not wait for a fifo's other end or a device.
         const NONBLOCK = libc::O_NONBLOCK;
-        /// Reading does not move the access time. For its owner and the superuser; `EPERM` for others.
+        /// Reading does not move the access time. For its owner and the superuser; `EPERM` for
+        /// others.
         const NOATIME = libc::O_NOATIME;
         /// For writing only.
         const WRONLY = libc::O_WRONLY;
@@ -153,7 +155,10 @@ pub struct Time {
 }
 
 fn time(t: libc::statx_timestamp) -> Time {
-    Time { sec: t.tv_sec, nsec: t.tv_nsec }
+    Time {
+        sec: t.tv_sec,
+        nsec: t.tv_nsec,
+    }
 }
 
 /// What [`statx`] says of a file.
@@ -165,7 +170,8 @@ pub struct Statx {
     pub attributes: Attributes,
     /// The attributes that the kernel and the file system know of.
     pub attributes_known: Attributes,
-    /// Type, from the mode; file systems fill it in even when it was not asked for, save some on a network.
+    /// Type, from the mode; file systems fill it in even when it was not asked for, save some on a
+    /// network.
     pub file_type: FileType,
     /// Type and permission bits, as `st_mode`.
     pub mode: u32,
@@ -197,10 +203,11 @@ pub struct Statx {
     pub mnt_id: Option<u64>,
 }
 
-/// Attributes of a file, with a choice of what to wait for. [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html)
+/// Attributes of a file, with a choice of what to wait for.
+/// [statx(2)](https://man7.org/linux/man-pages/man2/statx.2.html)
 ///
-/// With an empty `want` the kernel still gives the device, the mount id and the mount-root attribute, and no server is
-/// asked.
+/// With an empty `want` the kernel still gives the device, the mount id and the mount-root
+/// attribute, and no server is asked.
 pub fn statx(dir: impl AsFd, name: &CStr, at: At, want: Want) -> Result<Statx> {
     let mut buffer = MaybeUninit::<libc::statx>::zeroed();
     pass(Gate::Statx, || {
@@ -237,7 +244,9 @@ pub fn statx(dir: impl AsFd, name: &CStr, at: At, want: Want) -> Result<Statx> {
         btime: have.contains(Want::BTIME).then(|| time(s.stx_btime)),
         dev: (s.stx_dev_major, s.stx_dev_minor),
         rdev: (s.stx_rdev_major, s.stx_rdev_minor),
-        mnt_id: have.intersects(Want::MNT_ID | Want::MNT_ID_UNIQUE).then_some(s.stx_mnt_id),
+        mnt_id: have
+            .intersects(Want::MNT_ID | Want::MNT_ID_UNIQUE)
+            .then_some(s.stx_mnt_id),
     })
 }
 
@@ -254,19 +263,31 @@ pub struct Stat {
     pub rdev: (u32, u32),
 }
 
-/// Attributes of a file, as stat(2) of old. [newfstatat(2)](https://man7.org/linux/man-pages/man2/stat.2.html)
+/// Attributes of a file, as stat(2) of old.
+/// [newfstatat(2)](https://man7.org/linux/man-pages/man2/stat.2.html)
 pub fn newfstatat(dir: impl AsFd, name: &CStr, at: At) -> Result<Stat> {
     let mut buffer = MaybeUninit::<libc::stat>::zeroed();
     pass(Gate::Newfstatat, || {
         // SAFETY: `name` is NUL-terminated and `buffer` has room for one struct stat.
         answer(unsafe {
-            syscall(libc::SYS_newfstatat, dir.as_fd().as_raw_fd(), name.as_ptr(), buffer.as_mut_ptr(), at.bits())
+            syscall(
+                libc::SYS_newfstatat,
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+                buffer.as_mut_ptr(),
+                at.bits(),
+            )
         })
     })?;
     // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.
     let s = unsafe { buffer.assume_init() };
     let split = |dev| (libc::major(dev), libc::minor(dev));
-    Ok(Stat { dev: split(s.st_dev), ino: s.st_ino, file_type: FileType::of_mode(s.st_mode), rdev: split(s.st_rdev) })
+    Ok(Stat {
+        dev: split(s.st_dev),
+        ino: s.st_ino,
+        file_type: FileType::of_mode(s.st_mode),
+        rdev: split(s.st_rdev),
+    })
 }
 
 /// Opens for reading. [openat(2)](https://man7.org/linux/man-pages/man2/openat.2.html)
@@ -274,7 +295,13 @@ pub fn openat(dir: impl AsFd, name: &CStr, how: Open) -> Result<Fd> {
     pass(Gate::Openat, || {
         // SAFETY: `name` is NUL-terminated.
         answer(unsafe {
-            syscall(libc::SYS_openat, dir.as_fd().as_raw_fd(), name.as_ptr(), how.bits() | libc::O_CLOEXEC, 0)
+            syscall(
+                libc::SYS_openat,
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+                how.bits() | libc::O_CLOEXEC,
+                0,
+            )
         })
     })
     .map(Fd::take)
@@ -298,9 +325,9 @@ bitflags! {
 /// Whether there is no openat2(2) here.
 static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
 
-/// Opens for reading a name of several components, so that a tree that changes underneath cannot lead elsewhere. Before
-/// Linux 5.6, where there is no openat2, only the last component is held to being no symlink.
-/// [openat2(2)](https://man7.org/linux/man-pages/man2/openat2.2.html)
+/// Opens for reading a name of several components, so that a tree that changes underneath cannot
+/// lead elsewhere. Before Linux 5.6, where there is no openat2, only the last component is held to
+/// being no symlink. [openat2(2)](https://man7.org/linux/man-pages/man2/openat2.2.html)
 pub fn openat2(dir: impl AsFd, name: &CStr, how: Open, resolve: Resolve) -> Result<Fd> {
     if NO_OPENAT2.load(Ordering::Relaxed) {
         return openat(dir, name, how | Open::NOFOLLOW);
@@ -310,14 +337,21 @@ pub fn openat2(dir: impl AsFd, name: &CStr, how: Open, resolve: Resolve) -> Resu
         // SAFETY: `name` is NUL-terminated and `request` is a valid open_how.
         answer(unsafe {
             let size = size_of_val(&request) as c_long;
-            syscall(libc::SYS_openat2, dir.as_fd().as_raw_fd(), name.as_ptr(), request.as_ptr(), size)
+            syscall(
+                libc::SYS_openat2,
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+                request.as_ptr(),
+                size,
+            )
         })
     });
     match opened {
         // O_NOATIME is refused so: whoever asked for it is to know.
         Err(Errno::EPERM) if how.contains(Open::NOATIME) => Err(Errno::EPERM),
         Err(Errno::ENOSYS | Errno::EPERM) if !NO_OPENAT2.load(Ordering::Relaxed) => {
-            // A filter that does not know openat2 answers EPERM; if openat is refused too, that is the answer.
+            // A filter that does not know openat2 answers EPERM; if openat is refused too, that is
+            // the answer.
             let fallen_back = openat(dir, name, how | Open::NOFOLLOW)?;
             NO_OPENAT2.store(true, Ordering::Relaxed);
             Ok(fallen_back)
@@ -337,7 +371,12 @@ pub fn getdents64(dir: impl AsFd, buffer: &mut [u8]) -> Result<usize> {
     pass(Gate::Getdents64, || {
         // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`.
         answer(unsafe {
-            syscall(libc::SYS_getdents64, dir.as_fd().as_raw_fd(), buffer.as_mut_ptr(), buffer.len() as c_long)
+            syscall(
+                libc::SYS_getdents64,
+                dir.as_fd().as_raw_fd(),
+                buffer.as_mut_ptr(),
+                buffer.len() as c_long,
+            )
         })
     })
 }
@@ -346,7 +385,14 @@ pub fn getdents64(dir: impl AsFd, buffer: &mut [u8]) -> Result<usize> {
 pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> Result<usize> {
     pass(Gate::Read, || {
         // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`.
-        answer(unsafe { syscall(libc::SYS_read, fd.as_fd().as_raw_fd(), buffer.as_mut_ptr(), buffer.len() as c_long) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_read,
+                fd.as_fd().as_raw_fd(),
+                buffer.as_mut_ptr(),
+                buffer.len() as c_long,
+            )
+        })
     })
 }
 
@@ -375,13 +421,20 @@ pub fn readlinkat(dir: impl AsFd, name: &CStr) -> Result<Vec<u8>> {
     }
 }
 
-/// Reads from a place in a file; 0 at its end. [pread(2)](https://man7.org/linux/man-pages/man2/pread.2.html)
+/// Reads from a place in a file; 0 at its end.
+/// [pread(2)](https://man7.org/linux/man-pages/man2/pread.2.html)
 pub fn pread64(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
     pass(Gate::Pread64, || {
         // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`.
         answer(unsafe {
             let fd = fd.as_fd().as_raw_fd();
-            syscall(libc::SYS_pread64, fd, buffer.as_mut_ptr(), buffer.len() as c_long, offset as c_long)
+            syscall(
+                libc::SYS_pread64,
+                fd,
+                buffer.as_mut_ptr(),
+                buffer.len() as c_long,
+                offset as c_long,
+            )
         })
     })
 }
@@ -397,10 +450,12 @@ pub enum Whence {
     Set,
 }
 
-/// Moves to a place in a file, and says where that is. [lseek(2)](https://man7.org/linux/man-pages/man2/lseek.2.html)
+/// Moves to a place in a file, and says where that is.
+/// [lseek(2)](https://man7.org/linux/man-pages/man2/lseek.2.html)
 ///
 /// # Errors
-/// `ENXIO` at or after the end of the file, and for [`Whence::Data`] also when nothing but a hole follows.
+/// `ENXIO` at or after the end of the file, and for [`Whence::Data`] also when nothing but a hole
+/// follows.
 pub fn lseek(fd: impl AsFd, offset: u64, whence: Whence) -> Result<u64> {
     let whence = match whence {
         Whence::Data => libc::SEEK_DATA,
@@ -409,7 +464,14 @@ pub fn lseek(fd: impl AsFd, offset: u64, whence: Whence) -> Result<u64> {
     };
     pass(Gate::Lseek, || {
         // SAFETY: no pointers.
-        answer(unsafe { syscall(libc::SYS_lseek, fd.as_fd().as_raw_fd(), offset as c_long, c_long::from(whence)) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_lseek,
+                fd.as_fd().as_raw_fd(),
+                offset as c_long,
+                c_long::from(whence),
+            )
+        })
     })
     .map(|at| at as u64)
 }
@@ -425,7 +487,8 @@ pub enum Advice {
     Random,
 }
 
-/// Says how a part of a file will be used. [posix_fadvise(2)](https://man7.org/linux/man-pages/man2/posix_fadvise.2.html)
+/// Says how a part of a file will be used.
+/// [posix_fadvise(2)](https://man7.org/linux/man-pages/man2/posix_fadvise.2.html)
 pub fn fadvise64(fd: impl AsFd, offset: u64, len: u64, advice: Advice) -> Result<()> {
     let advice = match advice {
         Advice::WillNeed => libc::POSIX_FADV_WILLNEED,
@@ -436,7 +499,13 @@ pub fn fadvise64(fd: impl AsFd, offset: u64, len: u64, advice: Advice) -> Result
         // SAFETY: no pointers.
         answer(unsafe {
             let fd = fd.as_fd().as_raw_fd();
-            syscall(libc::SYS_fadvise64, fd, offset as c_long, len as c_long, c_long::from(advice))
+            syscall(
+                libc::SYS_fadvise64,
+                fd,
+                offset as c_long,
+                len as c_long,
+                c_long::from(advice),
+            )
         })
     })
     .map(drop)
@@ -446,7 +515,10 @@ pub fn fadvise64(fd: impl AsFd, offset: u64, len: u64, advice: Advice) -> Result
 /// [syncfs(2)](https://man7.org/linux/man-pages/man2/sync.2.html)
 pub fn syncfs(fd: impl AsFd) -> Result<()> {
     // SAFETY: no pointers.
-    pass(Gate::Syncfs, || answer(unsafe { syscall(libc::SYS_syncfs, fd.as_fd().as_raw_fd()) })).map(drop)
+    pass(Gate::Syncfs, || {
+        answer(unsafe { syscall(libc::SYS_syncfs, fd.as_fd().as_raw_fd()) })
+    })
+    .map(drop)
 }
 
 /// What kind of file system: the fields of statfs(2) that are used here.
@@ -471,14 +543,22 @@ pub struct Statfs {
 }
 
 /// The UUID of the file system that an open file is on; `None` where it has none.
-/// [FS_IOC_GETFSUUID](https://docs.kernel.org/userspace-api/ioctl/ioctl-number.html), since Linux 6.9
+/// [FS_IOC_GETFSUUID](https://docs.kernel.org/userspace-api/ioctl/ioctl-number.html), since Linux
+/// 6.9
 pub fn fs_uuid(fd: impl AsFd) -> Result<Option<[u8; 16]>> {
     // _IOR(0x15, 0, struct fsuuid2 of 17 bytes)
     const FS_IOC_GETFSUUID: c_long = 2 << 30 | 17 << 16 | 0x15 << 8;
     let mut answered = [0u8; 17];
     pass(Gate::FsGetfsuuid, || {
         // SAFETY: the request's size field says 17 bytes, and that is what `answered` has.
-        answer(unsafe { syscall(libc::SYS_ioctl, fd.as_fd().as_raw_fd(), FS_IOC_GETFSUUID, answered.as_mut_ptr()) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_ioctl,
+                fd.as_fd().as_raw_fd(),
+                FS_IOC_GETFSUUID,
+                answered.as_mut_ptr(),
+            )
+        })
     })?;
     let [len, uuid @ ..] = answered;
     Ok((len == 16).then_some(uuid))
@@ -493,36 +573,66 @@ pub const TMPFS_MAGIC: u64 = 0x0102_1994;
 /// The `f_type` of procfs.
 pub const PROC_SUPER_MAGIC: u64 = 0x9fa0;
 
-/// The file system that an open file is on. [fstatfs(2)](https://man7.org/linux/man-pages/man2/statfs.2.html)
+/// The file system that an open file is on.
+/// [fstatfs(2)](https://man7.org/linux/man-pages/man2/statfs.2.html)
 pub fn fstatfs(fd: impl AsFd) -> Result<Statfs> {
     let mut buffer = MaybeUninit::<libc::statfs>::zeroed();
     pass(Gate::Fstatfs, || {
         // SAFETY: `buffer` has room for one struct statfs.
-        answer(unsafe { syscall(libc::SYS_fstatfs, fd.as_fd().as_raw_fd(), buffer.as_mut_ptr()) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_fstatfs,
+                fd.as_fd().as_raw_fd(),
+                buffer.as_mut_ptr(),
+            )
+        })
     })?;
     // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.
     let s = unsafe { buffer.assume_init() };
     // SAFETY: fsid_t is two plain integers, whose names the C library keeps to itself.
     let fsid = unsafe { std::mem::transmute::<libc::fsid_t, [u32; 2]>(s.f_fsid) };
     let (magic, block_size) = (s.f_type as u64, s.f_bsize as u64);
-    let fragment_size = if s.f_frsize > 0 { s.f_frsize as u64 } else { block_size };
-    let [size, available] = [s.f_blocks, s.f_bavail].map(|blocks| blocks.saturating_mul(fragment_size));
-    Ok(Statfs { magic, block_size, fragment_size, size, available, files: s.f_files, files_free: s.f_ffree, fsid })
+    let fragment_size = if s.f_frsize > 0 {
+        s.f_frsize as u64
+    } else {
+        block_size
+    };
+    let [size, available] =
+        [s.f_blocks, s.f_bavail].map(|blocks| blocks.saturating_mul(fragment_size));
+    Ok(Statfs {
+        magic,
+        block_size,
+        fragment_size,
+        size,
+        available,
+        files: s.f_files,
+        files_free: s.f_ffree,
+        fsid,
+    })
 }
 
-/// Makes an open directory the current one. [fchdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)
+/// Makes an open directory the current one.
+/// [fchdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)
 pub fn fchdir(dir: impl AsFd) -> Result<()> {
     // SAFETY: no pointers.
-    pass(Gate::Fchdir, || answer(unsafe { syscall(libc::SYS_fchdir, dir.as_fd().as_raw_fd()) })).map(drop)
+    pass(Gate::Fchdir, || {
+        answer(unsafe { syscall(libc::SYS_fchdir, dir.as_fd().as_raw_fd()) })
+    })
+    .map(drop)
 }
 
-/// Makes a named directory the current one. [chdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)
+/// Makes a named directory the current one.
+/// [chdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)
 pub fn chdir(name: &CStr) -> Result<()> {
     // SAFETY: `name` is NUL-terminated.
-    pass(Gate::Chdir, || answer(unsafe { syscall(libc::SYS_chdir, name.as_ptr()) })).map(drop)
+    pass(Gate::Chdir, || {
+        answer(unsafe { syscall(libc::SYS_chdir, name.as_ptr()) })
+    })
+    .map(drop)
 }
 
-/// The name of the current directory. [getcwd(2)](https://man7.org/linux/man-pages/man2/getcwd.2.html)
+/// The name of the current directory.
+/// [getcwd(2)](https://man7.org/linux/man-pages/man2/getcwd.2.html)
 ///
 /// # Errors
 /// `ENOENT` also when the current directory cannot be reached from the root.
@@ -533,5 +643,9 @@ pub fn getcwd() -> Result<Vec<u8>> {
         answer(unsafe { syscall(libc::SYS_getcwd, name.as_mut_ptr(), name.len() as c_long) })
     })?;
     name.truncate(n.saturating_sub(1)); // the count includes the NUL
-    if name.first() == Some(&b'/') { Ok(name) } else { Err(Errno::ENOENT) }
+    if name.first() == Some(&b'/') {
+        Ok(name)
+    } else {
+        Err(Errno::ENOENT)
+    }
 }

@@ -11,8 +11,9 @@ const NOTED: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// The signal that has come; 0 while there was none.
 static CAME: AtomicI32 = AtomicI32::new(0);
 
-/// To be said by one who has nothing left to put away, in the place of dropping [`Guard`]: the next signal ends the process. But if
-/// one has come, SIGTERM does not: another process may be about to pass on the same once more ([`crate::process::Child::ask_to_stop`]).
+/// To be said by one who has nothing left to put away, in the place of dropping [`Guard`]: the next
+/// signal ends the process. But if one has come, SIGTERM does not: another process may be about to
+/// pass on the same once more ([`crate::process::Child::ask_to_stop`]).
 pub fn let_go(guard: Guard) {
     if asked().is_some() {
         // SAFETY: to ignore is always a valid disposition.
@@ -22,13 +23,14 @@ pub fn let_go(guard: Guard) {
     std::mem::forget(guard);
 }
 
-/// In a child that has nothing to put away: what the parent would only note ends it, as if [`hold`] had not been called.
+/// In a child that has nothing to put away: what the parent would only note ends it, as if [`hold`]
+/// had not been called.
 pub fn heed() {
     forget_handlers(NOTED);
 }
 
-/// From now until [`Guard`] is dropped, the first SIGINT, SIGTERM or SIGHUP is only noted, for [`asked`]; a second one ends
-/// the process at once. What is ignored stays ignored.
+/// From now until [`Guard`] is dropped, the first SIGINT, SIGTERM or SIGHUP is only noted, for
+/// [`asked`]; a second one ends the process at once. What is ignored stays ignored.
 pub fn hold() -> Guard {
     extern "C" fn on_signal(signal: c_int, _: *const libc::siginfo_t, _: *const c_void) {
         CAME.store(signal, Ordering::SeqCst);
@@ -37,12 +39,13 @@ pub fn hold() -> Guard {
     Guard(unsafe { Handled::new(NOTED, on_signal, libc::SA_RESETHAND) })
 }
 
-/// In a child that has something to put away, and whose parent passes on what it is asked: what [`hold`] had noted only the first
-/// time is noted however often it comes, since a terminal asks both.
+/// In a child that has something to put away, and whose parent passes on what it is asked: what
+/// [`hold`] had noted only the first time is noted however often it comes, since a terminal asks
+/// both.
 pub fn note() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: zero is a valid sigaction, all pointers are to live ones, and of the handler no more is changed than how often it
-        // is called.
+        // SAFETY: zero is a valid sigaction, all pointers are to live ones, and of the handler no
+        // more is changed than how often it is called.
         unsafe {
             let mut now: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &raw mut now);
@@ -57,7 +60,8 @@ pub fn asked() -> Option<i32> {
     Some(CAME.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
-/// What signals did before [`hold`]; they do it again when this is dropped, and the one that has come does it then.
+/// What signals did before [`hold`]; they do it again when this is dropped, and the one that has
+/// come does it then.
 pub struct Guard(Handled<3>);
 
 impl Drop for Guard {
@@ -87,6 +91,10 @@ mod tests {
         })
         .unwrap()
         .wait(std::time::Duration::from_secs(5));
-        assert_eq!(status.unwrap().status, None, "a signal should have ended it");
+        assert_eq!(
+            status.unwrap().status,
+            None,
+            "a signal should have ended it"
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! The only door to the kernel.
 //!
-//! Multics called an entry into ring zero a *gate*; here a gate is a system call, under the kernel's own name. Every
-//! file-system call of the program is a function of this crate: typed, safe, counted, and timed under
-//! [`meter::set_profiling`]. Nothing else in the workspace enters the kernel for file-system work.
+//! Multics called an entry into ring zero a *gate*; here a gate is a system call, under the
+//! kernel's own name. Every file-system call of the program is a function of this crate: typed,
+//! safe, counted, and timed under [`meter::set_profiling`]. Nothing else in the workspace enters
+//! the kernel for file-system work.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -37,10 +38,14 @@
 //! | [`xattr`] | extended attributes: `listxattrat`, `getxattrat`, `flistxattr`, ... |
 //! | [`xfs`] | bulkstat and the geometry of XFS |
 //!
-//! The functions return the kernel's error number as it was ([`Errno`]). A gate that the kernel does not have answers
-//! `ENOSYS`; those that are asked often remember it ([`mount::listmount`]).
+//! The functions return the kernel's error number as it was ([`Errno`]). A gate that the kernel
+//! does not have answers `ENOSYS`; those that are asked often remember it ([`mount::listmount`]).
 
-#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(target_arch = "mips64"))))]
+#[cfg(not(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    not(target_arch = "mips64")
+)))]
 compile_error!(
     "fathom is for 64-bit Linux; the numbers and layouts of its system calls are those of x86-64, arm64 and the like"
 );

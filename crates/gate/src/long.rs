@@ -1,13 +1,16 @@
 //! Names of any length.
 //!
-//! The kernel takes at most `PATH_MAX` (4096) bytes at a time. A longer name is opened piece by piece, each piece but the
-//! last as a place in the tree; the call then gets the last piece and the descriptor before it.
+//! The kernel takes at most `PATH_MAX` (4096) bytes at a time. A longer name is opened piece by
+//! piece, each piece but the last as a place in the tree; the call then gets the last piece and the
+//! descriptor before it.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::fs::{At, CWD, Open, Resolve, Stat, Statx, Want, has_openat2, newfstatat, openat, openat2, statx};
+use crate::fs::{
+    At, CWD, Open, Resolve, Stat, Statx, Want, has_openat2, newfstatat, openat, openat2, statx,
+};
 use crate::{Errno, Fd, Result};
 
 /// The longest name the kernel takes, without its NUL.
@@ -32,15 +35,21 @@ impl Reach<'_> {
     }
 }
 
-/// Brings `name`, as seen from `dir`, within what the kernel takes at a time. A name that is short enough costs nothing.
+/// Brings `name`, as seen from `dir`, within what the kernel takes at a time. A name that is short
+/// enough costs nothing.
 ///
 /// # Errors
-/// Those of openat(2) for a piece; `EINVAL` for a name with a NUL in it; `ENAMETOOLONG` for a component of over 4095 bytes.
+/// Those of openat(2) for a piece; `EINVAL` for a name with a NUL in it; `ENAMETOOLONG` for a
+/// component of over 4095 bytes.
 pub fn reach<'a>(dir: BorrowedFd<'a>, name: &'a [u8]) -> Result<Reach<'a>> {
     let mut from: Option<Fd> = None;
     let mut rest = name;
     while rest.len() > LONGEST {
-        let cut = rest[..LONGEST].iter().rposition(|&b| b == b'/').filter(|&at| at > 0).ok_or(Errno::ENAMETOOLONG)?;
+        let cut = rest[..LONGEST]
+            .iter()
+            .rposition(|&b| b == b'/')
+            .filter(|&at| at > 0)
+            .ok_or(Errno::ENAMETOOLONG)?;
         let piece = c_string(&rest[..cut])?;
         let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
         from = Some(openat(at, &piece, Open::PATH | Open::DIRECTORY)?);
@@ -49,8 +58,16 @@ pub fn reach<'a>(dir: BorrowedFd<'a>, name: &'a [u8]) -> Result<Reach<'a>> {
             rest = tail;
         }
     }
-    let rest = if rest.is_empty() && from.is_some() { Cow::Borrowed(c".") } else { Cow::Owned(c_string(rest)?) };
-    Ok(Reach { from, base: dir, rest })
+    let rest = if rest.is_empty() && from.is_some() {
+        Cow::Borrowed(c".")
+    } else {
+        Cow::Owned(c_string(rest)?)
+    };
+    Ok(Reach {
+        from,
+        base: dir,
+        rest,
+    })
 }
 
 /// A name as the kernel wants it.
@@ -84,21 +101,25 @@ pub fn open_long_no_symlinks(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Res
     openat2_long(dir, name, how, Resolve::NO_SYMLINKS)
 }
 
-/// [`openat2`] of a name of any length, as seen from `dir`; what `resolve` asks for holds for its last piece only, where it
-/// is longer than the kernel takes at a time.
+/// [`openat2`] of a name of any length, as seen from `dir`; what `resolve` asks for holds for its
+/// last piece only, where it is longer than the kernel takes at a time.
 pub fn openat2_long(dir: BorrowedFd<'_>, name: &[u8], how: Open, resolve: Resolve) -> Result<Fd> {
     let reach = reach(dir, name)?;
     openat2(reach.dir(), reach.rest(), how, resolve)
 }
 
-/// Opens what is beneath a directory, by a name of any length: no symlink is followed, and no `..`, whatever others do to the
-/// tree meanwhile. Where the kernel has no openat2(2), one component after the other.
+/// Opens what is beneath a directory, by a name of any length: no symlink is followed, and no `..`,
+/// whatever others do to the tree meanwhile. Where the kernel has no openat2(2), one component
+/// after the other.
 ///
 /// # Errors
 /// `ELOOP` or `ENOTDIR` where a symlink is in the way, `EXDEV` for a name that leads out.
 pub fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Result<Fd> {
     let resolve = Resolve::BENEATH | Resolve::NO_SYMLINKS | Resolve::NO_MAGICLINKS;
-    let components = || name.split(|&b| b == b'/').filter(|part| !part.is_empty() && *part != b".");
+    let components = || {
+        name.split(|&b| b == b'/')
+            .filter(|part| !part.is_empty() && *part != b".")
+    };
     if components().any(|part| part == b"..") || name.starts_with(b"/") {
         return Err(Errno::EXDEV);
     }
@@ -106,7 +127,11 @@ pub fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Result<Fd> {
     let mut from: Option<Fd> = None;
     let mut rest = name;
     while rest.len() > LONGEST && has_openat2() {
-        let cut = rest[..LONGEST].iter().rposition(|&b| b == b'/').filter(|&at| at > 0).ok_or(Errno::ENAMETOOLONG)?;
+        let cut = rest[..LONGEST]
+            .iter()
+            .rposition(|&b| b == b'/')
+            .filter(|&at| at > 0)
+            .ok_or(Errno::ENAMETOOLONG)?;
         let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
         let next = openat2(at, &c_string(&rest[..cut])?, place, resolve)?;
         if !has_openat2() {
@@ -117,7 +142,12 @@ pub fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Result<Fd> {
     }
     if has_openat2() {
         let at = from.as_ref().map_or(dir, |fd| fd.as_fd());
-        let opened = openat2(at, &c_string(if rest.is_empty() { b"." } else { rest })?, how | Open::NOFOLLOW, resolve);
+        let opened = openat2(
+            at,
+            &c_string(if rest.is_empty() { b"." } else { rest })?,
+            how | Open::NOFOLLOW,
+            resolve,
+        );
         if has_openat2() {
             return opened;
         }
@@ -125,8 +155,16 @@ pub fn open_beneath(dir: BorrowedFd<'_>, name: &[u8], how: Open) -> Result<Fd> {
     let mut parts = components().peekable();
     let mut here: Option<Fd> = None;
     while let Some(part) = parts.next() {
-        let how = if parts.peek().is_some() { place } else { how | Open::NOFOLLOW };
-        here = Some(openat(here.as_ref().map_or(dir, |fd| fd.as_fd()), &c_string(part)?, how)?);
+        let how = if parts.peek().is_some() {
+            place
+        } else {
+            how | Open::NOFOLLOW
+        };
+        here = Some(openat(
+            here.as_ref().map_or(dir, |fd| fd.as_fd()),
+            &c_string(part)?,
+            how,
+        )?);
     }
     here.map_or_else(|| openat(dir, c".", how), Ok)
 }

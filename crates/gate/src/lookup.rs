@@ -1,8 +1,8 @@
 //! Looking a name up, and no more: what path searches do, at the least that it can cost.
 //!
-//! A name is given as bytes whose last one is NUL, so that a loop can count it up in place; the kernel reads up to the first
-//! NUL. All of these follow symlinks, as the C library's functions do. What a name without that NUL gets is `EINVAL`, and no
-//! call.
+//! A name is given as bytes whose last one is NUL, so that a loop can count it up in place; the
+//! kernel reads up to the first NUL. All of these follow symlinks, as the C library's functions do.
+//! What a name without that NUL gets is `EINVAL`, and no call.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -28,7 +28,15 @@ pub fn newfstatat(dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
     let name = terminated(name)?;
     pass(Gate::Newfstatat, || {
         // SAFETY: `name` ends in NUL, and `buffer` has room for one struct stat.
-        answer(unsafe { syscall(libc::SYS_newfstatat, dir.as_raw_fd(), name, buffer.as_mut_ptr(), 0) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_newfstatat,
+                dir.as_raw_fd(),
+                name,
+                buffer.as_mut_ptr(),
+                0,
+            )
+        })
     })
     .map(drop)
 }
@@ -42,7 +50,16 @@ pub fn statx(dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
     pass(Gate::Statx, || {
         let want = libc::STATX_BASIC_STATS;
         // SAFETY: `name` ends in NUL, and `buffer` has room for one struct statx.
-        answer(unsafe { syscall(libc::SYS_statx, dir.as_raw_fd(), name, 0, want, buffer.as_mut_ptr()) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_statx,
+                dir.as_raw_fd(),
+                name,
+                0,
+                want,
+                buffer.as_mut_ptr(),
+            )
+        })
     })
     .map(drop)
 }
@@ -66,7 +83,14 @@ pub fn openat(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Fd> {
     let name = terminated(name)?;
     pass(Gate::Openat, || {
         // SAFETY: `name` ends in NUL.
-        answer(unsafe { syscall(libc::SYS_openat, dir.as_raw_fd(), name, libc::O_RDONLY | libc::O_CLOEXEC) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_openat,
+                dir.as_raw_fd(),
+                name,
+                libc::O_RDONLY | libc::O_CLOEXEC,
+            )
+        })
     })
     .map(Fd::take)
 }

@@ -21,16 +21,26 @@ pub fn uname() -> System {
         let mut names: libc::utsname = std::mem::zeroed();
         (libc::uname(&raw mut names) == 0, names)
     };
-    let bytes =
-        |field: &[c_char]| -> Vec<u8> { field.iter().take_while(|c| **c != 0).map(|c| c.to_ne_bytes()[0]).collect() };
+    let bytes = |field: &[c_char]| -> Vec<u8> {
+        field
+            .iter()
+            .take_while(|c| **c != 0)
+            .map(|c| c.to_ne_bytes()[0])
+            .collect()
+    };
     let text = |field: &[c_char]| String::from_utf8_lossy(&bytes(field)).into_owned();
     if !known {
         return System::default();
     }
-    System { host: bytes(&names.nodename), kernel: text(&names.release), machine: text(&names.machine) }
+    System {
+        host: bytes(&names.nodename),
+        kernel: text(&names.release),
+        machine: text(&names.machine),
+    }
 }
 
-/// Bytes of memory that the machine has. [sysinfo(2)](https://man7.org/linux/man-pages/man2/sysinfo.2.html)
+/// Bytes of memory that the machine has.
+/// [sysinfo(2)](https://man7.org/linux/man-pages/man2/sysinfo.2.html)
 pub fn memory() -> Option<u64> {
     // SAFETY: zero is a valid sysinfo, and the pointer is to a live one.
     let (known, info) = unsafe {
@@ -47,15 +57,25 @@ pub fn processors() -> usize {
     // SAFETY: `set` is a live cpu_set_t of the size given.
     let known = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } == 0;
     // SAFETY: `set` is a live cpu_set_t.
-    if known { (unsafe { libc::CPU_COUNT(&set) } as usize).max(1) } else { 1 }
+    if known {
+        (unsafe { libc::CPU_COUNT(&set) } as usize).max(1)
+    } else {
+        1
+    }
 }
 
-/// Width of the terminal that a descriptor is connected to, in columns; `None` when it is none, or does not say.
-/// [ioctl_tty(2)](https://man7.org/linux/man-pages/man2/TIOCGWINSZ.2const.html)
+/// Width of the terminal that a descriptor is connected to, in columns; `None` when it is none, or
+/// does not say. [ioctl_tty(2)](https://man7.org/linux/man-pages/man2/TIOCGWINSZ.2const.html)
 pub fn terminal_width(fd: impl AsFd) -> Option<usize> {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    let mut size = libc::winsize {
+        ws_row: 0,
+        ws_col: 0,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
     // SAFETY: `size` is a live winsize.
-    let known = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) } == 0;
+    let known =
+        unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) } == 0;
     (known && size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 

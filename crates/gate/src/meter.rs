@@ -1,9 +1,9 @@
 //! Counting what passes the gates.
 //!
-//! Each thread counts in a ledger of its own, without locks or atomics; a thread that ends adds its ledger to the
-//! process's. [`tally`] is the sum of what ended and of the calling thread. Times and the histogram are taken only while
-//! [`set_profiling`] is on, and CPU times while an [account] is open: otherwise a call costs one relaxed
-//! load and two additions more than the bare system call.
+//! Each thread counts in a ledger of its own, without locks or atomics; a thread that ends adds its
+//! ledger to the process's. [`tally`] is the sum of what ended and of the calling thread. Times and
+//! the histogram are taken only while [`set_profiling`] is on, and CPU times while an [account] is
+//! open: otherwise a call costs one relaxed load and two additions more than the bare system call.
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -106,7 +106,8 @@ gates! {
 
 /// How many gates there are.
 const GATES: usize = Gate::ALL.len();
-/// Buckets of a histogram: bucket `b` holds calls of 2^b up to 2^(b+1) nanoseconds; the last one all that took longer.
+/// Buckets of a histogram: bucket `b` holds calls of 2^b up to 2^(b+1) nanoseconds; the last one
+/// all that took longer.
 pub const BUCKETS: usize = 36;
 
 /// Which of the two bits below are set.
@@ -132,10 +133,15 @@ pub struct Row {
 }
 
 impl Row {
-    const NONE: Row = Row { calls: 0, errors: 0, nanos: 0, histogram: [0; BUCKETS] };
+    const NONE: Row = Row {
+        calls: 0,
+        errors: 0,
+        nanos: 0,
+        histogram: [0; BUCKETS],
+    };
 
-    /// An upper bound of the duration below which `share` (0 to 1) of the calls lie, in nanoseconds: the end of the
-    /// histogram's bucket. `None` when nothing was timed.
+    /// An upper bound of the duration below which `share` (0 to 1) of the calls lie, in
+    /// nanoseconds: the end of the histogram's bucket. `None` when nothing was timed.
     pub fn percentile(&self, share: f64) -> Option<u64> {
         let timed: u64 = self.histogram.iter().sum();
         let rank = (share * timed as f64).ceil().max(1.0) as u64;
@@ -163,7 +169,9 @@ impl Default for Tally {
 }
 
 impl Tally {
-    const NONE: Tally = Tally { rows: [Row::NONE; GATES] };
+    const NONE: Tally = Tally {
+        rows: [Row::NONE; GATES],
+    };
     /// How many 64-bit words [`Tally::publish`] writes.
     pub const WORDS: usize = GATES * (3 + BUCKETS);
 
@@ -174,7 +182,10 @@ impl Tally {
 
     /// The gates that were called, in alphabetical order of the enum.
     pub fn used(&self) -> impl Iterator<Item = (Gate, &Row)> {
-        Gate::ALL.iter().map(|&g| (g, self.of(g))).filter(|(_, row)| row.calls > 0)
+        Gate::ALL
+            .iter()
+            .map(|&g| (g, self.of(g)))
+            .filter(|(_, row)| row.calls > 0)
     }
 
     /// All calls of all gates.
@@ -215,8 +226,11 @@ impl Tally {
     /// # Panics
     /// When `words` is shorter than that.
     pub fn publish(&self, words: &[AtomicU64]) {
-        let values =
-            self.rows.iter().flat_map(|row| [row.calls, row.errors, row.nanos].into_iter().chain(row.histogram));
+        let values = self.rows.iter().flat_map(|row| {
+            [row.calls, row.errors, row.nanos]
+                .into_iter()
+                .chain(row.histogram)
+        });
         assert!(words.len() >= Tally::WORDS, "too little room for a tally");
         for (word, value) in words.iter().zip(values) {
             word.store(value, Ordering::Relaxed);
@@ -229,7 +243,11 @@ impl Tally {
     /// When `words` is shorter than [`Tally::WORDS`].
     pub fn collect(words: &[AtomicU64]) -> Tally {
         let mut tally = Tally::NONE;
-        for (row, words) in tally.rows.iter_mut().zip(words[..Tally::WORDS].chunks_exact(3 + BUCKETS)) {
+        for (row, words) in tally
+            .rows
+            .iter_mut()
+            .zip(words[..Tally::WORDS].chunks_exact(3 + BUCKETS))
+        {
             let word = |i: usize| words[i].load(Ordering::Relaxed);
             *row = Row {
                 calls: word(0),
@@ -284,8 +302,16 @@ impl Ledger {
 
 impl Ledger {
     fn hand_in(&self) {
-        ENDED.lock().unwrap_or_else(|e| e.into_inner()).add(&self.tally());
-        let cells = self.calls.iter().chain(&self.errors).chain(&self.nanos).chain(self.histogram.iter().flatten());
+        ENDED
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .add(&self.tally());
+        let cells = self
+            .calls
+            .iter()
+            .chain(&self.errors)
+            .chain(&self.nanos)
+            .chain(self.histogram.iter().flatten());
         cells.for_each(|cell| cell.set(0));
     }
 }
@@ -336,14 +362,15 @@ pub fn tally() -> Tally {
     sum
 }
 
-/// Runs this while no other thread holds the lock of what has passed: a process forked while one does would wait for it for ever.
+/// Runs this while no other thread holds the lock of what has passed: a process forked while one
+/// does would wait for it for ever.
 pub(crate) fn at_rest<T>(fork: impl FnOnce() -> T) -> T {
     let _mine = ENDED.lock().unwrap_or_else(|e| e.into_inner());
     fork()
 }
 
-/// Hands in what the calling thread has counted: for a thread whose end nobody waits for, since a scope of threads ends when
-/// their work has ended, and not their ledgers.
+/// Hands in what the calling thread has counted: for a thread whose end nobody waits for, since a
+/// scope of threads ends when their work has ended, and not their ledgers.
 pub fn hand_in() {
     LEDGER.with(Ledger::hand_in);
 }
@@ -374,7 +401,9 @@ fn pass_timed<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
         account::enter(gate, thread_cpu_time().saturating_sub(cpu));
     }
     count(gate, answer.is_err());
-    let Some(elapsed) = elapsed else { return answer };
+    let Some(elapsed) = elapsed else {
+        return answer;
+    };
     let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
     let bucket = (nanos.max(1).ilog2() as usize).min(BUCKETS - 1);
     let _ = LEDGER.try_with(|ledger| {
@@ -388,7 +417,8 @@ fn pass_timed<T>(gate: Gate, call: impl FnOnce() -> Result<T>) -> Result<T> {
 
 #[inline]
 fn count(gate: Gate, failed: bool) {
-    // A descriptor that is dropped while its thread's ledger is being dropped is closed, but counted nowhere.
+    // A descriptor that is dropped while its thread's ledger is being dropped is closed, but
+    // counted nowhere.
     let _ = LEDGER.try_with(|ledger| {
         let calls = &ledger.calls[gate as usize];
         calls.set(calls.get() + 1);
@@ -411,7 +441,9 @@ mod tests {
         let before = tally();
         std::thread::spawn(|| {
             for failed in [false, true, false] {
-                let _ = pass(Gate::Getcwd, || if failed { Err(Errno::EINVAL) } else { Ok(()) });
+                let _ = pass(Gate::Getcwd, || {
+                    if failed { Err(Errno::EINVAL) } else { Ok(()) }
+                });
             }
         })
         .join()
@@ -423,7 +455,12 @@ mod tests {
     #[test]
     fn a_tally_survives_shared_memory() {
         let mut tally = Tally::default();
-        tally.rows[3] = Row { calls: 7, errors: 2, nanos: 99, histogram: [1; BUCKETS] };
+        tally.rows[3] = Row {
+            calls: 7,
+            errors: 2,
+            nanos: 99,
+            histogram: [1; BUCKETS],
+        };
         let words: Vec<AtomicU64> = (0..Tally::WORDS).map(|_| AtomicU64::new(0)).collect();
         tally.publish(&words);
         assert_eq!(Tally::collect(&words), tally);

@@ -52,7 +52,12 @@ struct MntIdReq {
 
 impl MntIdReq {
     fn new(mnt_id: u64, param: u64) -> MntIdReq {
-        MntIdReq { size: size_of::<MntIdReq>() as u32, spare: 0, mnt_id, param }
+        MntIdReq {
+            size: size_of::<MntIdReq>() as u32,
+            spare: 0,
+            mnt_id,
+            param,
+        }
     }
 }
 
@@ -65,14 +70,15 @@ pub enum Order {
     Newest,
 }
 
-/// Ids of the mounts under a mount, in the order in which they were made, after the id `after` (0: from the first).
-/// [listmount(2)](https://man7.org/linux/man-pages/man2/listmount.2.html)
+/// Ids of the mounts under a mount, in the order in which they were made, after the id `after` (0:
+/// from the first). [listmount(2)](https://man7.org/linux/man-pages/man2/listmount.2.html)
 ///
-/// Gives how many ids it wrote; fewer than there is room for means that these were the last. A caller without privilege
-/// gets only mounts that its root reaches.
+/// Gives how many ids it wrote; fewer than there is room for means that these were the last. A
+/// caller without privilege gets only mounts that its root reaches.
 ///
 /// # Errors
-/// `ENOSYS` before Linux 6.8, which is remembered: the kernel is asked once. `EPERM` where a filter forbids it.
+/// `ENOSYS` before Linux 6.8, which is remembered: the kernel is asked once. `EPERM` where a filter
+/// forbids it.
 pub fn listmount(under: u64, after: u64, order: Order, ids: &mut [u64]) -> Result<usize> {
     static ABSENT: AtomicBool = AtomicBool::new(false);
     if ABSENT.load(Ordering::Relaxed) {
@@ -82,7 +88,15 @@ pub fn listmount(under: u64, after: u64, order: Order, ids: &mut [u64]) -> Resul
     let request = MntIdReq::new(under, after);
     pass(Gate::Listmount, || {
         // SAFETY: `request` is a valid mnt_id_req, and the kernel writes at most `ids.len()` ids.
-        answer(unsafe { syscall(SYS_LISTMOUNT, &raw const request, ids.as_mut_ptr(), ids.len() as c_long, flags) })
+        answer(unsafe {
+            syscall(
+                SYS_LISTMOUNT,
+                &raw const request,
+                ids.as_mut_ptr(),
+                ids.len() as c_long,
+                flags,
+            )
+        })
     })
     .map(|n| n.min(ids.len()))
     .inspect_err(|&e| {
@@ -92,33 +106,56 @@ pub fn listmount(under: u64, after: u64, order: Order, ids: &mut [u64]) -> Resul
     })
 }
 
-/// Describes one mount, by the id that [`listmount`] gave, into `buffer`, as a `struct statmount` and its strings.
-/// [statmount(2)](https://man7.org/linux/man-pages/man2/statmount.2.html)
+/// Describes one mount, by the id that [`listmount`] gave, into `buffer`, as a `struct statmount`
+/// and its strings. [statmount(2)](https://man7.org/linux/man-pages/man2/statmount.2.html)
 ///
 /// # Errors
-/// `EOVERFLOW`: the buffer is too small. `ENOENT`: the mount is gone. `EPERM`: the caller's root does not reach it.
+/// `EOVERFLOW`: the buffer is too small. `ENOENT`: the mount is gone. `EPERM`: the caller's root
+/// does not reach it.
 pub fn statmount(id: u64, ask: Ask, buffer: &mut [u8]) -> Result<()> {
     let request = MntIdReq::new(id, ask.bits());
     pass(Gate::Statmount, || {
-        // SAFETY: `request` is a valid mnt_id_req, and the kernel writes at most `buffer.len()` bytes.
-        answer(unsafe { syscall(SYS_STATMOUNT, &raw const request, buffer.as_mut_ptr(), buffer.len() as c_long, 0) })
+        // SAFETY: `request` is a valid mnt_id_req, and the kernel writes at most `buffer.len()`
+        // bytes.
+        answer(unsafe {
+            syscall(
+                SYS_STATMOUNT,
+                &raw const request,
+                buffer.as_mut_ptr(),
+                buffer.len() as c_long,
+                0,
+            )
+        })
     })
     .map(drop)
 }
 
-/// Gives the calling process a mount namespace of its own, a copy in which nothing that it does reaches any other.
-/// [unshare(2)](https://man7.org/linux/man-pages/man2/unshare.2.html), `CLONE_NEWNS`
+/// Gives the calling process a mount namespace of its own, a copy in which nothing that it does
+/// reaches any other. [unshare(2)](https://man7.org/linux/man-pages/man2/unshare.2.html),
+/// `CLONE_NEWNS`
 ///
 /// # Errors
 /// `EPERM` without `CAP_SYS_ADMIN`.
 pub fn unshare_mounts() -> Result<()> {
     // SAFETY: no pointers.
-    pass(Gate::Unshare, || answer(unsafe { syscall(libc::SYS_unshare, libc::CLONE_NEWNS) }))?;
+    pass(Gate::Unshare, || {
+        answer(unsafe { syscall(libc::SYS_unshare, libc::CLONE_NEWNS) })
+    })?;
     let flags = libc::MS_REC | libc::MS_PRIVATE;
     let nothing = std::ptr::null::<u8>();
     pass(Gate::Mount, || {
-        // SAFETY: the target is NUL-terminated; the kernel ignores the rest for a change of propagation.
-        answer(unsafe { syscall(libc::SYS_mount, nothing, c"/".as_ptr(), nothing, flags, nothing) })
+        // SAFETY: the target is NUL-terminated; the kernel ignores the rest for a change of
+        // propagation.
+        answer(unsafe {
+            syscall(
+                libc::SYS_mount,
+                nothing,
+                c"/".as_ptr(),
+                nothing,
+                flags,
+                nothing,
+            )
+        })
     })
     .map(drop)
 }
@@ -127,12 +164,22 @@ pub fn unshare_mounts() -> Result<()> {
 /// [mount(2)](https://man7.org/linux/man-pages/man2/mount.2.html)
 ///
 /// # Errors
-/// `ENODEV`: the kernel does not know this type. `EPERM` without `CAP_SYS_ADMIN`; `EBUSY` where it is mounted already.
+/// `ENODEV`: the kernel does not know this type. `EPERM` without `CAP_SYS_ADMIN`; `EBUSY` where it
+/// is mounted already.
 pub fn mount_own(kind: &CStr, name: &CStr) -> Result<()> {
     let nothing = std::ptr::null::<u8>();
     pass(Gate::Mount, || {
         // SAFETY: the strings are NUL-terminated; these file systems take no data.
-        answer(unsafe { syscall(libc::SYS_mount, kind.as_ptr(), name.as_ptr(), kind.as_ptr(), 0, nothing) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_mount,
+                kind.as_ptr(),
+                name.as_ptr(),
+                kind.as_ptr(),
+                0,
+                nothing,
+            )
+        })
     })
     .map(drop)
 }
@@ -148,18 +195,27 @@ pub fn umount_detach(name: &CStr) -> Result<()> {
     .map(drop)
 }
 
-/// Copies one mount, without those mounted on it, into a tree of its own that no path reaches: what lies beneath them
-/// shows. The copy is gone when its descriptor and those opened from it are closed.
-/// [open_tree(2)](https://man7.org/linux/man-pages/man2/open_tree.2.html), `OPEN_TREE_CLONE`
+/// Copies one mount, without those mounted on it, into a tree of its own that no path reaches: what
+/// lies beneath them shows. The copy is gone when its descriptor and those opened from it are
+/// closed. [open_tree(2)](https://man7.org/linux/man-pages/man2/open_tree.2.html),
+/// `OPEN_TREE_CLONE`
 ///
 /// # Errors
-/// `EPERM` without `CAP_SYS_ADMIN` in the mount namespace's user namespace; `EINVAL` where mounts are locked to their parent.
+/// `EPERM` without `CAP_SYS_ADMIN` in the mount namespace's user namespace; `EINVAL` where mounts
+/// are locked to their parent.
 pub fn open_tree_clone(dir: impl AsFd, name: &CStr) -> Result<Fd> {
     const OPEN_TREE_CLONE: i32 = 1;
     let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC | libc::AT_NO_AUTOMOUNT;
     pass(Gate::OpenTree, || {
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_open_tree, dir.as_fd().as_raw_fd(), name.as_ptr(), flags) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_open_tree,
+                dir.as_fd().as_raw_fd(),
+                name.as_ptr(),
+                flags,
+            )
+        })
     })
     .map(Fd::take)
 }

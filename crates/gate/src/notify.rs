@@ -1,4 +1,5 @@
-//! Being told of what happens: mounts through fanotify, readiness through poll, signals through a descriptor.
+//! Being told of what happens: mounts through fanotify, readiness through poll, signals through a
+//! descriptor.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -15,8 +16,9 @@ pub const FAN_MNT_DETACH: u64 = 0x0200_0000;
 /// The queue overflowed and events were lost: bit of an event's mask.
 pub const FAN_Q_OVERFLOW: u64 = 0x4000;
 
-/// A group that reports mounts by their 64-bit ids; with `unlimited`, with a queue that never overflows.
-/// [fanotify_init(2)](https://man7.org/linux/man-pages/man2/fanotify_init.2.html), `FAN_REPORT_MNT` (Linux 6.15)
+/// A group that reports mounts by their 64-bit ids; with `unlimited`, with a queue that never
+/// overflows. [fanotify_init(2)](https://man7.org/linux/man-pages/man2/fanotify_init.2.html),
+/// `FAN_REPORT_MNT` (Linux 6.15)
 ///
 /// # Errors
 /// `EINVAL` before Linux 6.15; `EPERM` for `unlimited` without `CAP_SYS_ADMIN`.
@@ -25,15 +27,25 @@ pub fn fanotify_init_mounts(unlimited: bool) -> Result<Fd> {
     const FAN_UNLIMITED_QUEUE: u32 = 0x10;
     const FAN_CLOEXEC: u32 = 0x1;
     const FAN_NONBLOCK: u32 = 0x2;
-    let flags = FAN_REPORT_MNT | FAN_CLOEXEC | FAN_NONBLOCK | if unlimited { FAN_UNLIMITED_QUEUE } else { 0 };
+    let flags = FAN_REPORT_MNT
+        | FAN_CLOEXEC
+        | FAN_NONBLOCK
+        | if unlimited { FAN_UNLIMITED_QUEUE } else { 0 };
     pass(Gate::FanotifyInit, || {
         // SAFETY: no pointers.
-        answer(unsafe { syscall(libc::SYS_fanotify_init, flags, libc::O_RDONLY | libc::O_CLOEXEC) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_fanotify_init,
+                flags,
+                libc::O_RDONLY | libc::O_CLOEXEC,
+            )
+        })
     })
     .map(Fd::take)
 }
 
-/// Asks a group to report attaches and detaches in a mount namespace, given by an open `/proc/PID/ns/mnt`.
+/// Asks a group to report attaches and detaches in a mount namespace, given by an open
+/// `/proc/PID/ns/mnt`.
 /// [fanotify_mark(2)](https://man7.org/linux/man-pages/man2/fanotify_mark.2.html), `FAN_MARK_MNTNS`
 ///
 /// # Errors
@@ -65,16 +77,21 @@ pub enum Event {
     Readable,
     /// There is room to write.
     Writable,
-    /// Something exceptional: at /proc/self/mountinfo, the table has changed since it was last read.
+    /// Something exceptional: at /proc/self/mountinfo, the table has changed since it was last
+    /// read.
     Priority,
 }
 
 /// Waits until one of the descriptors is ready, or `limit` has passed; says which are ready.
-/// [poll(2)](https://man7.org/linux/man-pages/man2/poll.2.html). Not counted: it is no file-system work.
+/// [poll(2)](https://man7.org/linux/man-pages/man2/poll.2.html). Not counted: it is no file-system
+/// work.
 ///
 /// # Errors
 /// Those of poll(2), save `EINTR`, after which nothing is ready.
-pub fn poll<const N: usize>(wait: [(BorrowedFd<'_>, Event); N], limit: Option<Duration>) -> Result<[bool; N]> {
+pub fn poll<const N: usize>(
+    wait: [(BorrowedFd<'_>, Event); N],
+    limit: Option<Duration>,
+) -> Result<[bool; N]> {
     let mut set = wait.map(|(fd, event)| libc::pollfd {
         fd: fd.as_raw_fd(),
         events: match event {
@@ -84,17 +101,22 @@ pub fn poll<const N: usize>(wait: [(BorrowedFd<'_>, Event); N], limit: Option<Du
         },
         revents: 0,
     });
-    let limit = limit.map_or(-1, |d| i32::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
+    let limit = limit.map_or(-1, |d| {
+        i32::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+    });
     // SAFETY: `set` has N entries.
-    match answer(c_long::from(unsafe { libc::poll(set.as_mut_ptr(), N as libc::nfds_t, limit) })) {
+    match answer(c_long::from(unsafe {
+        libc::poll(set.as_mut_ptr(), N as libc::nfds_t, limit)
+    })) {
         Ok(_) => Ok(set.map(|fd| fd.revents != 0)),
         Err(Errno::EINTR) => Ok([false; N]),
         Err(e) => Err(e),
     }
 }
 
-/// Turns SIGINT and SIGTERM into something to poll for: from now on they no longer end the process, but make the
-/// descriptor readable. [signalfd(2)](https://man7.org/linux/man-pages/man2/signalfd.2.html)
+/// Turns SIGINT and SIGTERM into something to poll for: from now on they no longer end the process,
+/// but make the descriptor readable.
+/// [signalfd(2)](https://man7.org/linux/man-pages/man2/signalfd.2.html)
 pub fn stop_signals() -> Result<Fd> {
     // SAFETY: `set` is initialised by sigemptyset before it is used, and outlives the calls.
     unsafe {
@@ -103,6 +125,11 @@ pub fn stop_signals() -> Result<Fd> {
         libc::sigaddset(&raw mut set, libc::SIGINT);
         libc::sigaddset(&raw mut set, libc::SIGTERM);
         libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        answer(c_long::from(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC))).map(Fd::take)
+        answer(c_long::from(libc::signalfd(
+            -1,
+            &raw const set,
+            libc::SFD_CLOEXEC,
+        )))
+        .map(Fd::take)
     }
 }

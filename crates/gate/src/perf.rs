@@ -1,8 +1,8 @@
-//! Tracepoints as events of a command and of all that it starts, and the rings that they are written to.
-//! [perf_event_open(2)](https://man7.org/linux/man-pages/man2/perf_event_open.2.html)
+//! Tracepoints as events of a command and of all that it starts, and the rings that they are
+//! written to. [perf_event_open(2)](https://man7.org/linux/man-pages/man2/perf_event_open.2.html)
 //!
-//! Events live by their descriptors: nothing of them is left when the process has ended. None of it is file-system work, so
-//! none of it is counted (but closing is).
+//! Events live by their descriptors: nothing of them is left when the process has ended. None of it
+//! is file-system work, so none of it is counted (but closing is).
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering;
@@ -65,12 +65,12 @@ pub struct Event {
     fd: Fd,
 }
 
-/// An event of a tracepoint, in a thread and in all that it starts, while they are on a processor; it waits for [`Event::enable`].
-/// Times are those of `CLOCK_MONOTONIC`.
+/// An event of a tracepoint, in a thread and in all that it starts, while they are on a processor;
+/// it waits for [`Event::enable`]. Times are those of `CLOCK_MONOTONIC`.
 ///
 /// # Errors
-/// `EACCES` or `EPERM` without `CAP_PERFMON`, unless /proc/sys/kernel/perf_event_paranoid is -1; `EINVAL` for a processor that
-/// there cannot be; `EMFILE`.
+/// `EACCES` or `EPERM` without `CAP_PERFMON`, unless /proc/sys/kernel/perf_event_paranoid is -1;
+/// `EINVAL` for a processor that there cannot be; `EMFILE`.
 pub fn perf_event_open(watch: &Watch, tid: i32, processor: u32) -> Result<Event> {
     const TRACEPOINT: u32 = 2;
     const DISABLED: u64 = 1 << 0;
@@ -85,7 +85,12 @@ pub fn perf_event_open(watch: &Watch, tid: i32, processor: u32) -> Result<Event>
         config: watch.tracepoint,
         sample_period: 1,
         sample_type: watch.sample,
-        flags: DISABLED | INHERIT | WATERMARK | SAMPLE_ID_ALL | USE_CLOCKID | if watch.tasks { TASK } else { 0 },
+        flags: DISABLED
+            | INHERIT
+            | WATERMARK
+            | SAMPLE_ID_ALL
+            | USE_CLOCKID
+            | if watch.tasks { TASK } else { 0 },
         wakeup_watermark: watch.watermark,
         sample_regs_user: watch.registers,
         clockid: libc::CLOCK_MONOTONIC,
@@ -94,15 +99,21 @@ pub fn perf_event_open(watch: &Watch, tid: i32, processor: u32) -> Result<Event>
     open(&attr, tid, processor).map(|fd| Event { fd })
 }
 
-/// Whether this process may watch all that goes on on a processor: by an event that never happens. To close one of a tracepoint
-/// takes some hundredths of a second.
+/// Whether this process may watch all that goes on on a processor: by an event that never happens.
+/// To close one of a tracepoint takes some hundredths of a second.
 ///
 /// # Errors
-/// As of [`perf_event_open`], but where /proc/sys/kernel/perf_event_paranoid is 0 nobody is refused.
+/// As of [`perf_event_open`], but where /proc/sys/kernel/perf_event_paranoid is 0 nobody is
+/// refused.
 pub fn permitted(processor: u32) -> Result<()> {
     const SOFTWARE: u32 = 1;
     const DUMMY: u64 = 9;
-    let attr = Attr { kind: SOFTWARE, size: size_of::<Attr>() as u32, config: DUMMY, ..Attr::default() };
+    let attr = Attr {
+        kind: SOFTWARE,
+        size: size_of::<Attr>() as u32,
+        config: DUMMY,
+        ..Attr::default()
+    };
     open(&attr, -1, processor).map(drop)
 }
 
@@ -110,8 +121,16 @@ fn open(attr: &Attr, tid: i32, processor: u32) -> Result<Fd> {
     const FD_CLOEXEC: c_long = 1 << 3;
     let attr = std::ptr::from_ref(attr);
     // SAFETY: `attr` is a live perf_event_attr that says how long it is.
-    let fd =
-        unsafe { syscall(libc::SYS_perf_event_open, attr, c_long::from(tid), c_long::from(processor), -1, FD_CLOEXEC) };
+    let fd = unsafe {
+        syscall(
+            libc::SYS_perf_event_open,
+            attr,
+            c_long::from(tid),
+            c_long::from(processor),
+            -1,
+            FD_CLOEXEC,
+        )
+    };
     answer(fd).map(Fd::take)
 }
 
@@ -122,12 +141,24 @@ impl Event {
     /// `EPERM` when that is more than /proc/sys/kernel/perf_event_mlock_kb allows a user; `ENOMEM`.
     pub fn ring(&self, pages: usize) -> Result<Ring> {
         let page = page();
-        let size = pages.checked_mul(page).filter(|_| pages.is_power_of_two()).ok_or(Errno::EINVAL)?;
+        let size = pages
+            .checked_mul(page)
+            .filter(|_| pages.is_power_of_two())
+            .ok_or(Errno::EINVAL)?;
         let area = Area::map(&self.fd, 0, page + size, Access::Write)?;
-        Ok(Ring { area, page, size, at: 0, end: 0, given_back: 0, whole: Vec::new() })
+        Ok(Ring {
+            area,
+            page,
+            size,
+            at: 0,
+            end: 0,
+            given_back: 0,
+            whole: Vec::new(),
+        })
     }
 
-    /// Has it recorded in the ring of another event of the same processor. `PERF_EVENT_IOC_SET_OUTPUT`
+    /// Has it recorded in the ring of another event of the same processor.
+    /// `PERF_EVENT_IOC_SET_OUTPUT`
     pub fn set_output(&self, other: &Event) -> Result<()> {
         self.ioctl(0x2405, other.fd.as_raw_fd())
     }
@@ -144,29 +175,51 @@ impl Event {
 
     fn ioctl(&self, request: c_long, number: i32) -> Result<()> {
         // SAFETY: no pointers.
-        answer(unsafe { syscall(libc::SYS_ioctl, self.fd.as_raw_fd(), request, c_long::from(number)) }).map(drop)
+        answer(unsafe {
+            syscall(
+                libc::SYS_ioctl,
+                self.fd.as_raw_fd(),
+                request,
+                c_long::from(number),
+            )
+        })
+        .map(drop)
     }
 
     /// How often it has happened, whether it was recorded or not.
     pub fn count(&self) -> Result<u64> {
         let mut count: u64 = 0;
         // SAFETY: the kernel writes at most 8 bytes.
-        answer(unsafe { syscall(libc::SYS_read, self.fd.as_raw_fd(), &raw mut count, size_of::<u64>()) })?;
+        answer(unsafe {
+            syscall(
+                libc::SYS_read,
+                self.fd.as_raw_fd(),
+                &raw mut count,
+                size_of::<u64>(),
+            )
+        })?;
         Ok(count)
     }
 }
 
-/// Waits until the ring of one of the events has as much as it is to wake for, or until there is nobody left who is watched, or
-/// `limit` has passed. Says whether there is somebody left.
+/// Waits until the ring of one of the events has as much as it is to wake for, or until there is
+/// nobody left who is watched, or `limit` has passed. Says whether there is somebody left.
 ///
 /// # Errors
 /// Those of poll(2), save `EINTR`.
 pub fn wait<'a>(events: impl Iterator<Item = &'a Event>, limit: Duration) -> Result<bool> {
-    let mut set: Vec<libc::pollfd> =
-        events.map(|event| libc::pollfd { fd: event.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+    let mut set: Vec<libc::pollfd> = events
+        .map(|event| libc::pollfd {
+            fd: event.fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
     let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
     // SAFETY: `set` has as many entries as is said.
-    match answer(c_long::from(unsafe { libc::poll(set.as_mut_ptr(), set.len() as libc::nfds_t, limit) })) {
+    match answer(c_long::from(unsafe {
+        libc::poll(set.as_mut_ptr(), set.len() as libc::nfds_t, limit)
+    })) {
         // An event hangs up when its process and all that have inherited it are no more.
         Ok(_) => Ok(!set.iter().any(|event| event.revents & libc::POLLHUP != 0)),
         Err(Errno::EINTR) => Ok(true),
@@ -180,7 +233,8 @@ pub struct Ring {
     area: Area,
     page: usize,
     size: usize,
-    /// The record to read next, and the end of those that were there at the last [`Ring::look`]. They only grow.
+    /// The record to read next, and the end of those that were there at the last [`Ring::look`].
+    /// They only grow.
     at: u64,
     end: u64,
     /// How far the kernel may write again.
@@ -189,7 +243,8 @@ pub struct Ring {
     whole: Vec<u8>,
 }
 
-/// Where `struct perf_event_mmap_page` says how far the kernel has written, and the reader has read.
+/// Where `struct perf_event_mmap_page` says how far the kernel has written, and the reader has
+/// read.
 const DATA_HEAD: usize = 1024;
 const DATA_TAIL: usize = 1032;
 
@@ -209,14 +264,19 @@ impl Ring {
         self.given_back = self.at;
     }
 
-    /// The next record of those that were there at the last [`Ring::look`]; the same one until [`Ring::advance`].
+    /// The next record of those that were there at the last [`Ring::look`]; the same one until
+    /// [`Ring::advance`].
     pub fn record(&mut self) -> Option<&[u8]> {
         let len = self.length()?;
         let from = self.at as usize & (self.size - 1);
         let first = len.min(self.size - from);
         // SAFETY: the kernel writes nothing between the tail, which is not beyond `at`, and `end`.
-        let (first, rest) =
-            unsafe { (self.area.bytes(self.page + from, first)?, self.area.bytes(self.page, len - first)?) };
+        let (first, rest) = unsafe {
+            (
+                self.area.bytes(self.page + from, first)?,
+                self.area.bytes(self.page, len - first)?,
+            )
+        };
         if rest.is_empty() {
             return Some(first);
         }
@@ -237,12 +297,15 @@ impl Ring {
         }
     }
 
-    /// Length of the next record: the upper half of the second word of its head, which is never torn, since lengths are
-    /// multiples of 8.
+    /// Length of the next record: the upper half of the second word of its head, which is never
+    /// torn, since lengths are multiples of 8.
     fn length(&self) -> Option<usize> {
         const HEAD: u64 = 8;
         let left = self.end.checked_sub(self.at).filter(|left| *left >= HEAD)?;
-        let head = self.area.word(self.page + (self.at as usize & (self.size - 1)))?.load(Ordering::Relaxed);
+        let head = self
+            .area
+            .word(self.page + (self.at as usize & (self.size - 1)))?
+            .load(Ordering::Relaxed);
         let bytes = head.to_ne_bytes();
         let len = u16::from_ne_bytes([bytes[6], bytes[7]]);
         (u64::from(len) >= HEAD && u64::from(len) <= left).then_some(usize::from(len))

@@ -1,8 +1,10 @@
-//! Children that can be killed, memory shared with them, and how this process stands: whose it is, what comes before it, how it ends.
+//! Children that can be killed, memory shared with them, and how this process stands: whose it is,
+//! what comes before it, how it ends.
 //!
-//! A call that waits for a dead server cannot be given a time limit; a process that makes the call can. None of this is
-//! file-system work, so none of it is counted. What a child does at the gates, the child itself hands over, through
-//! [`Shared`] memory ([`crate::Tally::publish`]) or in what it writes.
+//! A call that waits for a dead server cannot be given a time limit; a process that makes the call
+//! can. None of this is file-system work, so none of it is counted. What a child does at the gates,
+//! the child itself hands over, through [`Shared`] memory ([`crate::Tally::publish`]) or in what it
+//! writes.
 
 use std::ops::Deref;
 use std::os::fd::AsFd;
@@ -15,7 +17,8 @@ use crate::meter::{self, answer};
 use crate::notify::{Event, poll};
 use crate::{Errno, Fd, Result};
 
-/// Memory that stays shared between a process and the children that it forks: 64-bit words, all 0 at first.
+/// Memory that stays shared between a process and the children that it forks: 64-bit words, all 0
+/// at first.
 #[derive(Debug)]
 pub struct Shared {
     words: *mut AtomicU64,
@@ -26,19 +29,29 @@ impl Shared {
     /// Maps `len` words (at least one).
     pub fn new(len: usize) -> Result<Shared> {
         let len = len.max(1);
-        let bytes = len.checked_mul(size_of::<AtomicU64>()).ok_or(Errno::ENOMEM)?;
+        let bytes = len
+            .checked_mul(size_of::<AtomicU64>())
+            .ok_or(Errno::ENOMEM)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         // SAFETY: a fresh anonymous mapping touches no other memory.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
-        if at == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(Shared { words: at.cast(), len }) }
+        if at == libc::MAP_FAILED {
+            Err(Errno::last())
+        } else {
+            Ok(Shared {
+                words: at.cast(),
+                len,
+            })
+        }
     }
 }
 
 impl Deref for Shared {
     type Target = [AtomicU64];
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping holds `len` aligned words, zero is a valid value, and it lives as long as `self`.
+        // SAFETY: the mapping holds `len` aligned words, zero is a valid value, and it lives as
+        // long as `self`.
         unsafe { std::slice::from_raw_parts(self.words, self.len) }
     }
 }
@@ -63,7 +76,8 @@ pub struct Ended {
     pub sys: Duration,
 }
 
-/// A forked process. Dropping it kills it, and reaps it if it is dead already; else init does when this process ends.
+/// A forked process. Dropping it kills it, and reaps it if it is dead already; else init does when
+/// this process ends.
 #[derive(Debug)]
 pub struct Child {
     pid: libc::pid_t,
@@ -71,11 +85,11 @@ pub struct Child {
 }
 
 impl Child {
-    /// Forks, and runs `work` in the child, which ends when `work` returns (status 0) or panics (status 101). The child
-    /// dies with its parent.
+    /// Forks, and runs `work` in the child, which ends when `work` returns (status 0) or panics
+    /// (status 101). The child dies with its parent.
     ///
-    /// The calling process should be single-threaded, or `work` may wait for ever for a lock that nobody will release. (That of
-    /// what the gates count is free.)
+    /// The calling process should be single-threaded, or `work` may wait for ever for a lock that
+    /// nobody will release. (That of what the gates count is free.)
     pub fn fork(work: impl FnOnce()) -> Result<Child> {
         if let Some(child) = Child::split()? {
             return Ok(child);
@@ -84,9 +98,9 @@ impl Child {
         leave(if done.is_ok() { 0 } else { 101 })
     }
 
-    /// Forks, and returns in both processes: in the parent with the child, in the child with `None`. The child dies with its
-    /// parent. As with [`Child::fork`], the calling process should be single-threaded.
-    /// [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html)
+    /// Forks, and returns in both processes: in the parent with the child, in the child with
+    /// `None`. The child dies with its parent. As with [`Child::fork`], the calling process should
+    /// be single-threaded. [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html)
     pub fn split() -> Result<Option<Child>> {
         // SAFETY: getpid cannot fail and touches no memory.
         let parent = unsafe { libc::getpid() };
@@ -94,7 +108,8 @@ impl Child {
         if pid != 0 {
             return Ok(Some(Child { pid, ended: None }));
         }
-        // SAFETY: these calls take and leave no memory. A parent that died before prctl has left us to another.
+        // SAFETY: these calls take and leave no memory. A parent that died before prctl has left us
+        // to another.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             if libc::getppid() != parent {
@@ -104,13 +119,14 @@ impl Child {
         Ok(None)
     }
 
-    /// [`Child::fork`] for a child that may never end: first it lets go of everything that it has inherited and that
-    /// somebody could wait for, above all the other end of a pipe. `work` can use no descriptor that was open before.
+    /// [`Child::fork`] for a child that may never end: first it lets go of everything that it has
+    /// inherited and that somebody could wait for, above all the other end of a pipe. `work` can
+    /// use no descriptor that was open before.
     /// [close_range(2)](https://man7.org/linux/man-pages/man2/close_range.2.html)
     pub fn fork_detached(work: impl FnOnce()) -> Result<Child> {
         Child::fork(|| {
-            // SAFETY: this process owns the copies of the descriptors; a wrapper of one that is dropped later fails to
-            // close it, which is ignored, and what `work` opens is its own.
+            // SAFETY: this process owns the copies of the descriptors; a wrapper of one that is
+            // dropped later fails to close it, which is ignored, and what `work` opens is its own.
             if unsafe { libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) } != 0 {
                 (0..4096).for_each(|fd| {
                     // SAFETY: as above.
@@ -137,13 +153,17 @@ impl Child {
     /// Waits for its end, for at most `limit`.
     pub fn wait(&mut self, limit: Duration) -> Option<Ended> {
         let until = Instant::now() + limit;
-        // SAFETY: no pointers. Where the kernel has no pidfd_open (before 5.3), the loop below looks every millisecond.
-        let pidfd = answer(unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) }).map(Fd::take);
+        // SAFETY: no pointers. Where the kernel has no pidfd_open (before 5.3), the loop below
+        // looks every millisecond.
+        let pidfd =
+            answer(unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) }).map(Fd::take);
         loop {
             if let Some(ended) = self.try_wait() {
                 return Some(ended);
             }
-            let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+            let left = until
+                .checked_duration_since(Instant::now())
+                .filter(|left| !left.is_zero())?;
             match &pidfd {
                 Ok(fd) => drop(poll([(fd.as_fd(), Event::Readable)], Some(left))),
                 Err(_) => std::thread::sleep(left.min(Duration::from_millis(1))),
@@ -151,8 +171,8 @@ impl Child {
         }
     }
 
-    /// Sends SIGKILL. A process that waits in the kernel for a server that has taken its request dies only when that
-    /// wait ends.
+    /// Sends SIGKILL. A process that waits in the kernel for a server that has taken its request
+    /// dies only when that wait ends.
     pub fn kill(&mut self) {
         if self.try_wait().is_none() {
             // SAFETY: no pointers; the process has not been reaped, so the id is still its own.
@@ -169,13 +189,18 @@ impl Child {
     }
 
     fn wait4(&self, options: c_int) -> Option<Ended> {
-        wait4(self.pid, options).ok().filter(|(pid, _)| *pid == self.pid).map(|(_, ended)| ended)
+        wait4(self.pid, options)
+            .ok()
+            .filter(|(pid, _)| *pid == self.pid)
+            .map(|(_, ended)| ended)
     }
 }
 
-/// The id of the child; in the child, 0. [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html)
+/// The id of the child; in the child, 0.
+/// [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html)
 pub(crate) fn fork() -> Result<libc::pid_t> {
-    // SAFETY: the child runs on a copy of this thread's memory; the lock that this thread holds is there held by it, too.
+    // SAFETY: the child runs on a copy of this thread's memory; the lock that this thread holds is
+    // there held by it, too.
     meter::at_rest(|| answer(c_long::from(unsafe { libc::fork() }))).map(|pid| pid as libc::pid_t)
 }
 
@@ -186,9 +211,15 @@ pub(crate) fn wait4(pid: libc::pid_t, options: c_int) -> Result<(libc::pid_t, En
     // SAFETY: zero is a valid rusage, and both pointers are to live variables.
     let (pid, usage) = unsafe {
         let mut usage = std::mem::zeroed::<libc::rusage>();
-        (libc::wait4(pid, &raw mut status, options, &raw mut usage), usage)
+        (
+            libc::wait4(pid, &raw mut status, options, &raw mut usage),
+            usage,
+        )
     };
-    Ok((answer(c_long::from(pid))? as libc::pid_t, ended(status, &usage)))
+    Ok((
+        answer(c_long::from(pid))? as libc::pid_t,
+        ended(status, &usage),
+    ))
 }
 
 /// What wait4(2) says of a process that has ended.
@@ -209,14 +240,21 @@ impl Drop for Child {
     }
 }
 
-/// Has SIGALRM end this process after so long, whatever it does then. [setitimer(2)](https://man7.org/linux/man-pages/man2/setitimer.2.html)
+/// Has SIGALRM end this process after so long, whatever it does then.
+/// [setitimer(2)](https://man7.org/linux/man-pages/man2/setitimer.2.html)
 pub fn end_after(limit: Duration) {
-    let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let never = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 0,
+    };
     let after = libc::timeval {
         tv_sec: limit.as_secs().try_into().unwrap_or(c_long::MAX),
         tv_usec: limit.subsec_micros().max(1).into(),
     };
-    let timer = libc::itimerval { it_interval: never, it_value: after };
+    let timer = libc::itimerval {
+        it_interval: never,
+        it_value: after,
+    };
     // SAFETY: the default action is always a valid one, and `timer` is a live itimerval.
     unsafe {
         libc::signal(libc::SIGALRM, libc::SIG_DFL);
@@ -237,9 +275,10 @@ pub fn raise(signal: i32) {
     unsafe { libc::raise(signal) };
 }
 
-/// Lets others go first, from now on, and in all processes that this one makes: at the processors (nice 10, unless it was more
-/// already) and at the disks (the lowest of the priorities at which one is served at all, and not only while nobody else
-/// wants anything). [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html),
+/// Lets others go first, from now on, and in all processes that this one makes: at the processors
+/// (nice 10, unless it was more already) and at the disks (the lowest of the priorities at which
+/// one is served at all, and not only while nobody else wants anything).
+/// [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html),
 /// [ioprio_set(2)](https://man7.org/linux/man-pages/man2/ioprio_set.2.html)
 pub fn yield_to_others() {
     const NICE: c_long = 10;
@@ -258,8 +297,8 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// `None` for who may not: it takes `CAP_SYS_NICE`. Children that were forked before are left as they were.
-    /// [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html)
+    /// `None` for who may not: it takes `CAP_SYS_NICE`. Children that were forked before are left
+    /// as they were. [setpriority(2)](https://man7.org/linux/man-pages/man2/setpriority.2.html)
     pub fn get() -> Option<Ahead> {
         const AHEAD: c_long = -15;
         let nice = nice();
@@ -274,7 +313,8 @@ impl Drop for Ahead {
 }
 
 fn nice() -> c_long {
-    // SAFETY: no pointers. The call itself answers 20 less the value, so that it is no error number.
+    // SAFETY: no pointers. The call itself answers 20 less the value, so that it is no error
+    // number.
     20 - unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, 0) }
 }
 
@@ -286,15 +326,25 @@ fn set_nice(nice: c_long) -> bool {
 /// Raises the limit on open descriptors as far as it goes, and gives what it is then.
 /// [getrlimit(2)](https://man7.org/linux/man-pages/man2/getrlimit.2.html)
 pub fn raise_open_files() -> usize {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: `limit` is a live rlimit.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
         return 256;
     }
-    let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+    let raised = libc::rlimit {
+        rlim_cur: limit.rlim_max,
+        ..limit
+    };
     // SAFETY: `raised` is a live rlimit.
     let done = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const raised) } == 0;
-    (if done { raised.rlim_cur } else { limit.rlim_cur }) as usize
+    (if done {
+        raised.rlim_cur
+    } else {
+        limit.rlim_cur
+    }) as usize
 }
 
 /// Whether this is the superuser, as far as that may be said of a process in a user namespace.
@@ -313,21 +363,23 @@ pub fn is_me(uid: u32) -> bool {
     ids().0 == uid
 }
 
-/// Has the kernel keep the statuses of children that have ended until they are waited for, also where whoever began this process did not
-/// want to know of his: SIGCHLD stays ignored through execve(2), and then nobody can be waited for.
+/// Has the kernel keep the statuses of children that have ended until they are waited for, also
+/// where whoever began this process did not want to know of his: SIGCHLD stays ignored through
+/// execve(2), and then nobody can be waited for.
 pub fn heed_children() {
     // SAFETY: the default action is always a valid one.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
-/// Lets a closed pipe end the process, as it ends other command-line tools: Rust ignores SIGPIPE at start-up.
+/// Lets a closed pipe end the process, as it ends other command-line tools: Rust ignores SIGPIPE at
+/// start-up.
 pub fn restore_sigpipe() {
     // SAFETY: the default action is always a valid one.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
-/// Has what would make a file larger than this process may (`ulimit -f`) fail, with EFBIG, so that it can say so and leave nothing
-/// behind: without that, SIGXFSZ would end it.
+/// Has what would make a file larger than this process may (`ulimit -f`) fail, with EFBIG, so that
+/// it can say so and leave nothing behind: without that, SIGXFSZ would end it.
 pub fn outlive_file_limit() {
     // SAFETY: to ignore is always a valid disposition.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -354,7 +406,9 @@ mod tests {
                 shared[0].store(7, Ordering::Relaxed);
                 leave(3);
             }
-            Some(mut child) => assert_eq!(child.wait(Duration::from_secs(5)).unwrap().status, Some(3)),
+            Some(mut child) => {
+                assert_eq!(child.wait(Duration::from_secs(5)).unwrap().status, Some(3))
+            }
         }
         assert_eq!(shared[0].load(Ordering::Relaxed), 7);
     }
@@ -390,9 +444,14 @@ mod tests {
             };
             (0..2).for_each(|_| drop(scope.spawn(counting)));
             let forks = |_| Child::fork(|| _ = meter::tally()).unwrap();
-            let ended = (0..100).map(forks).all(|mut child| child.wait(Duration::from_secs(10)).is_some());
+            let ended = (0..100)
+                .map(forks)
+                .all(|mut child| child.wait(Duration::from_secs(10)).is_some());
             done.store(true, Ordering::Relaxed);
-            assert!(ended, "a child waits for a lock that was held when it was made");
+            assert!(
+                ended,
+                "a child waits for a lock that was held when it was made"
+            );
         });
     }
 

@@ -1,7 +1,7 @@
 //! The stops of traced processes. [ptrace(2)](https://man7.org/linux/man-pages/man2/ptrace.2.html)
 //!
-//! None of it is file-system work, and none of it is counted. A tracer is a thread: only the one that has called [`seize`] may call
-//! the others.
+//! None of it is file-system work, and none of it is counted. A tracer is a thread: only the one
+//! that has called [`seize`] may call the others.
 
 use std::mem::MaybeUninit;
 use std::time::Duration;
@@ -31,16 +31,18 @@ const EVENT_SECCOMP: c_int = 7;
 const EVENT_STOP: c_int = 128;
 
 fn ptrace(request: c_long, tid: u32, address: usize, data: usize) -> Result<usize> {
-    // SAFETY: the callers below hand over either plain numbers, or an address and a size of memory of theirs that lives.
+    // SAFETY: the callers below hand over either plain numbers, or an address and a size of memory
+    // of theirs that lives.
     answer(unsafe { libc::syscall(libc::SYS_ptrace, request, tid as c_long, address, data) })
 }
 
-/// Traces a process from now on, without stopping it: its calls that a [filter](crate::seccomp) stops at, its execve(2), the end
-/// of calls, and with all that also the processes and threads that it makes. When this thread ends they are killed.
+/// Traces a process from now on, without stopping it: its calls that a [filter](crate::seccomp)
+/// stops at, its execve(2), the end of calls, and with all that also the processes and threads that
+/// it makes. When this thread ends they are killed.
 ///
 /// # Errors
-/// `EPERM` where it may not be traced: another one traces it, it has more privilege, or a container or
-/// `kernel.yama.ptrace_scope` forbids it.
+/// `EPERM` where it may not be traced: another one traces it, it has more privilege, or a container
+/// or `kernel.yama.ptrace_scope` forbids it.
 pub fn seize(pid: i32) -> Result<()> {
     let options = libc::PTRACE_O_TRACESYSGOOD
         | libc::PTRACE_O_TRACESECCOMP
@@ -59,11 +61,11 @@ pub enum Stop {
     Enters,
     /// It returns from a call.
     Returns,
-    /// It has made a process by fork(2), vfork(2) or clone(2), or a thread: [`event_message`] is its id. What it has made stops too,
-    /// with [`Stop::Begins`], before or after this.
+    /// It has made a process by fork(2), vfork(2) or clone(2), or a thread: [`event_message`] is
+    /// its id. What it has made stops too, with [`Stop::Begins`], before or after this.
     Makes,
-    /// Another program is in place, just before execve(2) returns. The thread has the process's id from now on;
-    /// [`event_message`] is the id that it had.
+    /// Another program is in place, just before execve(2) returns. The thread has the process's id
+    /// from now on; [`event_message`] is the id that it had.
     Execs,
     /// It has just been made, or goes on after [`How::Listen`].
     Begins,
@@ -82,20 +84,33 @@ pub enum Came {
     Ended(Ended),
 }
 
-/// Waits for a thread that this one traces or a child that it has made to stop or end. With `times`, the times of those that
-/// end are looked up; that costs a little at each stop too. If `awake` is some time, it looks again and again for so long, and does
-/// not sleep: to wake a processor that has gone to sleep may take far longer than what is waited for.
+/// Waits for a thread that this one traces or a child that it has made to stop or end. With
+/// `times`, the times of those that end are looked up; that costs a little at each stop too. If
+/// `awake` is some time, it looks again and again for so long, and does not sleep: to wake a
+/// processor that has gone to sleep may take far longer than what is waited for.
 ///
 /// # Errors
-/// `ECHILD` when there are none any more; `EINTR` when a signal has come; `EAGAIN` when nothing has, while it was awake.
+/// `ECHILD` when there are none any more; `EINTR` when a signal has come; `EAGAIN` when nothing
+/// has, while it was awake.
 pub fn wait(times: bool, awake: Duration) -> Result<(u32, Came)> {
     let mut status: c_int = 0;
     // SAFETY: zero is a valid rusage.
     let mut usage = unsafe { std::mem::zeroed::<libc::rusage>() };
-    let into = if times { &raw mut usage } else { std::ptr::null_mut() };
+    let into = if times {
+        &raw mut usage
+    } else {
+        std::ptr::null_mut()
+    };
     let mut wait4 = |how: c_int| {
         // SAFETY: `status` and `usage` live, and a null pointer for the latter is allowed.
-        let tid = unsafe { libc::wait4(-1, &raw mut status, libc::__WALL | libc::__WNOTHREAD | how, into) };
+        let tid = unsafe {
+            libc::wait4(
+                -1,
+                &raw mut status,
+                libc::__WALL | libc::__WNOTHREAD | how,
+                into,
+            )
+        };
         answer(c_long::from(tid)).map(|tid| tid as u32)
     };
     let tid = if awake.is_zero() {
@@ -201,19 +216,33 @@ pub enum At {
 /// `EIO` before Linux 5.3.
 pub fn syscall_info(tid: u32) -> Result<Doing> {
     let mut info = MaybeUninit::<SyscallInfo>::zeroed();
-    ptrace(GET_SYSCALL_INFO, tid, size_of::<SyscallInfo>(), info.as_mut_ptr() as usize)?;
+    ptrace(
+        GET_SYSCALL_INFO,
+        tid,
+        size_of::<SyscallInfo>(),
+        info.as_mut_ptr() as usize,
+    )?;
     // SAFETY: zeroed above, and every bit pattern of the plain integers in it is valid.
     let info = unsafe { info.assume_init() };
     let [first, rest @ .., _] = info.words;
     let call = match info.op {
-        1 | 3 => Some(At::Entry { number: first, args: rest }),
-        2 => Some(At::Exit { result: first.cast_signed() }),
+        1 | 3 => Some(At::Entry {
+            number: first,
+            args: rest,
+        }),
+        2 => Some(At::Exit {
+            result: first.cast_signed(),
+        }),
         _ => None,
     };
-    Ok(Doing { arch: info.arch, call })
+    Ok(Doing {
+        arch: info.arch,
+        call,
+    })
 }
 
-/// The number and the first argument of the call that a thread is in, at any stop; `None` where that cannot be said.
+/// The number and the first argument of the call that a thread is in, at any stop; `None` where
+/// that cannot be said.
 pub fn call_in_progress(tid: u32) -> Option<(u64, u64)> {
     // Where the general registers have them.
     const PLACES: Option<(usize, usize)> = if cfg!(target_arch = "x86_64") {
@@ -226,7 +255,10 @@ pub fn call_in_progress(tid: u32) -> Option<(u64, u64)> {
     const NT_PRSTATUS: usize = 1;
     let (number, first) = PLACES?;
     let mut registers = [0_u64; 40];
-    let mut part = libc::iovec { iov_base: registers.as_mut_ptr().cast::<c_void>(), iov_len: size_of_val(&registers) };
+    let mut part = libc::iovec {
+        iov_base: registers.as_mut_ptr().cast::<c_void>(),
+        iov_len: size_of_val(&registers),
+    };
     ptrace(GETREGSET, tid, NT_PRSTATUS, (&raw mut part) as usize).ok()?;
     // A 32-bit program has fewer and smaller ones.
     if part.iov_len < 27 * size_of::<u64>() {
@@ -235,13 +267,20 @@ pub fn call_in_progress(tid: u32) -> Option<(u64, u64)> {
     Some((*registers.get(number)?, *registers.get(first)?))
 }
 
-/// Reads memory of a traced process, page by page, as far as it can be read; says how many bytes that were. 0 when not even the
-/// first can.
+/// Reads memory of a traced process, page by page, as far as it can be read; says how many bytes
+/// that were. 0 when not even the first can.
 /// [process_vm_readv(2)](https://man7.org/linux/man-pages/man2/process_vm_readv.2.html)
 pub fn read_memory(tid: u32, address: u64, into: &mut [u8]) -> usize {
     // aarch64 allows tags in the upper byte, which this call does not take.
-    const PLACE: u64 = if cfg!(target_arch = "aarch64") { u64::MAX >> 8 } else { u64::MAX };
-    const NONE: libc::iovec = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+    const PLACE: u64 = if cfg!(target_arch = "aarch64") {
+        u64::MAX >> 8
+    } else {
+        u64::MAX
+    };
+    const NONE: libc::iovec = libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    };
     let page = page_size();
     let mut remote = [NONE; 8];
     let (mut at, mut left, mut parts) = ((address & PLACE) as usize, into.len(), 0);
@@ -250,21 +289,37 @@ pub fn read_memory(tid: u32, address: u64, into: &mut [u8]) -> usize {
         if here == 0 {
             break;
         }
-        *part = libc::iovec { iov_base: at as *mut c_void, iov_len: here };
+        *part = libc::iovec {
+            iov_base: at as *mut c_void,
+            iov_len: here,
+        };
         (at, left, parts) = (at.wrapping_add(here), left - here, parts + 1);
     }
-    let local = libc::iovec { iov_base: into.as_mut_ptr().cast::<c_void>(), iov_len: into.len() };
-    // SAFETY: `local` is all of `into`, which lives; what `remote` says is the other process's, and the kernel checks it.
+    let local = libc::iovec {
+        iov_base: into.as_mut_ptr().cast::<c_void>(),
+        iov_len: into.len(),
+    };
+    // SAFETY: `local` is all of `into`, which lives; what `remote` says is the other process's, and
+    // the kernel checks it.
     let read = unsafe {
         let (local, remote) = (&raw const local, remote.as_ptr());
-        libc::syscall(libc::SYS_process_vm_readv, tid as c_long, local, 1_usize, remote, parts, 0_usize)
+        libc::syscall(
+            libc::SYS_process_vm_readv,
+            tid as c_long,
+            local,
+            1_usize,
+            remote,
+            parts,
+            0_usize,
+        )
     };
     answer(read).unwrap_or(0).min(into.len())
 }
 
 /// Ends a process that this one traces, whatever it is doing.
 pub fn kill(pid: u32) {
-    // SAFETY: no pointers; a process that is traced keeps its id until the tracer has waited for it.
+    // SAFETY: no pointers; a process that is traced keeps its id until the tracer has waited for
+    // it.
     unsafe { libc::kill(pid as libc::pid_t, libc::SIGKILL) };
 }
 
@@ -278,7 +333,10 @@ mod tests {
     fn a_traced_command_stops_at_its_calls_and_its_names_can_be_read() {
         let filter = Filter::trace([libc::SYS_execve as u32]);
         let program = c"/bin/true";
-        let held = Held::fork(program, &[program.to_owned()], || filter.install().map(drop)).unwrap();
+        let held = Held::fork(program, &[program.to_owned()], || {
+            filter.install().map(drop)
+        })
+        .unwrap();
         seize(held.id()).unwrap();
         let pid = held.id() as u32;
         let _running = held.go().unwrap();
@@ -294,7 +352,10 @@ mod tests {
                         (Stop::Enters, Some(At::Entry { number, args })) => {
                             let mut name = [0; 4096];
                             let read = read_memory(tid, args[0], &mut name);
-                            assert_eq!((number, name.get(..10)), (libc::SYS_execve as u64, Some(&b"/bin/true\0"[..])));
+                            assert_eq!(
+                                (number, name.get(..10)),
+                                (libc::SYS_execve as u64, Some(&b"/bin/true\0"[..]))
+                            );
                             assert!(read >= 10);
                             assert_eq!(read_memory(tid, 0, &mut name), 0);
                             assert_eq!(call_in_progress(tid), Some((number, args[0])));
@@ -304,10 +365,22 @@ mod tests {
                         other => panic!("{other:?}"),
                     }
                     stops.push(stop);
-                    resume(tid, if stop == Stop::Returns { How::Cont } else { How::Syscall }, 0).unwrap();
+                    resume(
+                        tid,
+                        if stop == Stop::Returns {
+                            How::Cont
+                        } else {
+                            How::Syscall
+                        },
+                        0,
+                    )
+                    .unwrap();
                 }
             }
         };
-        assert_eq!((&stops[..], ended.status), (&[Stop::Enters, Stop::Execs, Stop::Returns][..], Some(0)));
+        assert_eq!(
+            (&stops[..], ended.status),
+            (&[Stop::Enters, Stop::Execs, Stop::Returns][..], Some(0))
+        );
     }
 }

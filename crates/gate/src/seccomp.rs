@@ -6,7 +6,8 @@ use libc::{c_long, c_ulong, sock_filter};
 use crate::meter::answer;
 use crate::{Errno, Result};
 
-/// The architecture of this program, as the kernel's audit names it (`AUDIT_ARCH_*`); 0 where nobody has written it down.
+/// The architecture of this program, as the kernel's audit names it (`AUDIT_ARCH_*`); 0 where
+/// nobody has written it down.
 pub const ARCH: u32 = if cfg!(target_arch = "x86_64") {
     0xc000_003e
 } else if cfg!(target_arch = "aarch64") {
@@ -33,8 +34,8 @@ const fn step(code: u16, jt: u8, jf: u8, k: u32) -> sock_filter {
 pub struct Filter(Vec<sock_filter>);
 
 impl Filter {
-    /// One that stops at the calls of these numbers (`SECCOMP_RET_TRACE`) and lets all others pass; also those that a 32-bit
-    /// program makes, and those of x32, which have numbers of their own.
+    /// One that stops at the calls of these numbers (`SECCOMP_RET_TRACE`) and lets all others pass;
+    /// also those that a 32-bit program makes, and those of x32, which have numbers of their own.
     pub fn trace(numbers: impl IntoIterator<Item = u32>) -> Filter {
         let mut numbers: Vec<u32> = numbers.into_iter().collect();
         numbers.sort_unstable();
@@ -57,14 +58,17 @@ impl Filter {
         Filter(steps)
     }
 
-    /// Puts the calling process under it, for good, and all that it will ever start. Whoever is not traced then gets `ENOSYS` for
-    /// those calls. Says whether this took the right to gain privileges by execve(2) from them (`PR_SET_NO_NEW_PRIVS`), as
-    /// it must from a process without `CAP_SYS_ADMIN`.
+    /// Puts the calling process under it, for good, and all that it will ever start. Whoever is not
+    /// traced then gets `ENOSYS` for those calls. Says whether this took the right to gain
+    /// privileges by execve(2) from them (`PR_SET_NO_NEW_PRIVS`), as it must from a process without
+    /// `CAP_SYS_ADMIN`.
     pub fn install(&self) -> Result<bool> {
         match self.set() {
             Err(Errno::EACCES) => {
                 // SAFETY: no pointers.
-                answer(c_long::from(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }))?;
+                answer(c_long::from(unsafe {
+                    libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+                }))?;
                 self.set().map(|()| true)
             }
             other => other.map(|()| false),
@@ -73,14 +77,23 @@ impl Filter {
 
     fn set(&self) -> Result<()> {
         let len = self.0.len() as u16;
-        let program = libc::sock_fprog { len, filter: self.0.as_ptr().cast_mut() };
+        let program = libc::sock_fprog {
+            len,
+            filter: self.0.as_ptr().cast_mut(),
+        };
         let set = |flags: c_ulong| {
             // SAFETY: `program` and its instructions live, and the kernel only reads them.
             answer(unsafe {
-                libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program)
+                libc::syscall(
+                    libc::SYS_seccomp,
+                    libc::SECCOMP_SET_MODE_FILTER,
+                    flags,
+                    &raw const program,
+                )
             })
         };
-        // Without this flag, kernels before 5.16 also turn off speculation, which makes programs slower than they are.
+        // Without this flag, kernels before 5.16 also turn off speculation, which makes programs
+        // slower than they are.
         match set(libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW) {
             Err(Errno::EINVAL) => set(0),
             other => other,
@@ -89,11 +102,19 @@ impl Filter {
     }
 }
 
-/// The steps that find the place of a number between `changes` by halving; below the first, it is one of those sought if `inside`.
+/// The steps that find the place of a number between `changes` by halving; below the first, it is
+/// one of those sought if `inside`.
 fn search(changes: &[u32], inside: bool, steps: &mut Vec<sock_filter>) {
     let middle = changes.len() / 2;
-    let (Some(change), below) = (changes.get(middle), changes.get(..middle).unwrap_or_default()) else {
-        let verdict = if inside { libc::SECCOMP_RET_TRACE } else { libc::SECCOMP_RET_ALLOW };
+    let (Some(change), below) = (
+        changes.get(middle),
+        changes.get(..middle).unwrap_or_default(),
+    ) else {
+        let verdict = if inside {
+            libc::SECCOMP_RET_TRACE
+        } else {
+            libc::SECCOMP_RET_ALLOW
+        };
         steps.push(step(RETURN, 0, 0, verdict));
         return;
     };
@@ -107,7 +128,11 @@ fn search(changes: &[u32], inside: bool, steps: &mut Vec<sock_filter>) {
     {
         jump.k = jump_over as u32;
     }
-    search(changes.get(middle + 1..).unwrap_or_default(), inside ^ middle.is_multiple_of(2), steps);
+    search(
+        changes.get(middle + 1..).unwrap_or_default(),
+        inside ^ middle.is_multiple_of(2),
+        steps,
+    );
 }
 
 #[cfg(test)]
@@ -132,16 +157,28 @@ mod tests {
 
     #[test]
     fn it_stops_at_just_these() {
-        for numbers in [&[][..], &[0], &[1], &[0, 1, 2], &[7, 3, 3, 5], &[0, 2, 3, 4, 9, 10, 257, 439, 440]] {
+        for numbers in [
+            &[][..],
+            &[0],
+            &[1],
+            &[0, 1, 2],
+            &[7, 3, 3, 5],
+            &[0, 2, 3, 4, 9, 10, 257, 439, 440],
+        ] {
             let filter = Filter::trace(numbers.iter().copied());
             for number in (0..500).chain([0x4000_0000, 0x4000_0003, u32::MAX]) {
                 let traced = verdict(&filter, ARCH, number) == libc::SECCOMP_RET_TRACE;
                 assert_eq!(traced, numbers.contains(&number), "{number} of {numbers:?}");
-                assert_eq!(verdict(&filter, 0x4000_0003, number), libc::SECCOMP_RET_ALLOW);
+                assert_eq!(
+                    verdict(&filter, 0x4000_0003, number),
+                    libc::SECCOMP_RET_ALLOW
+                );
             }
         }
         let many = Filter::trace((0..450).step_by(2));
-        assert!((0..450).all(|n| (verdict(&many, ARCH, n) == libc::SECCOMP_RET_TRACE) == (n % 2 == 0)));
+        assert!(
+            (0..450).all(|n| (verdict(&many, ARCH, n) == libc::SECCOMP_RET_TRACE) == (n % 2 == 0))
+        );
         assert!(many.0.len() < 4096);
     }
 }

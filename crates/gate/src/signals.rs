@@ -29,8 +29,8 @@ pub(crate) type Handler = extern "C" fn(c_int, *const libc::siginfo_t, *const c_
 pub(crate) struct Handled<const N: usize>([(c_int, libc::sigaction); N]);
 
 impl<const N: usize> Handled<N> {
-    /// Gives signals a handler; what is ignored stays ignored. `flags` are those of sigaction(2). Without `SA_RESTART` among them
-    /// a call that sleeps is woken.
+    /// Gives signals a handler; what is ignored stays ignored. `flags` are those of sigaction(2).
+    /// Without `SA_RESTART` among them a call that sleeps is woken.
     ///
     /// # Safety
     /// The handler must do only what handlers may do: see signal-safety(7).
@@ -38,7 +38,8 @@ impl<const N: usize> Handled<N> {
         Handled(signals.map(|signal| {
             let before = disposition(signal);
             if before.sa_sigaction != libc::SIG_IGN {
-                // SAFETY: zero is a valid sigaction, the pointer is to a live one, and the caller answers for the handler.
+                // SAFETY: zero is a valid sigaction, the pointer is to a live one, and the caller
+                // answers for the handler.
                 unsafe {
                     let mut now: libc::sigaction = std::mem::zeroed();
                     now.sa_sigaction = handler as *const () as usize;

@@ -1,6 +1,7 @@
 //! io_uring, as far as it takes to find out what it costs: statx(2) through a ring.
 //!
-//! No engine uses it: the kernel hands each statx to a worker thread, and that is dearer than the call.
+//! No engine uses it: the kernel hands each statx to a worker thread, and that is dearer than the
+//! call.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -61,15 +62,34 @@ struct Map {
 
 impl Map {
     fn new(fd: &Fd, offset: i64, len: usize) -> Result<Map> {
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+        let (protection, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_POPULATE,
+        );
         // SAFETY: a fresh mapping touches no other memory.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd.as_raw_fd(), offset) };
-        if at == libc::MAP_FAILED { Err(Errno::last()) } else { Ok(Map { at, len }) }
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                protection,
+                flags,
+                fd.as_raw_fd(),
+                offset,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            Err(Errno::last())
+        } else {
+            Ok(Map { at, len })
+        }
     }
 
     /// Where so many things of a type begin; `None` when they are not all inside.
     fn place<T>(&self, offset: u32, count: u32) -> Option<*mut T> {
-        let (offset, bytes) = (offset as usize, (count as usize).checked_mul(size_of::<T>())?);
+        let (offset, bytes) = (
+            offset as usize,
+            (count as usize).checked_mul(size_of::<T>())?,
+        );
         let inside = offset.checked_add(bytes)? <= self.len && offset % align_of::<T>() == 0;
         inside.then(|| self.at.wrapping_byte_add(offset).cast())
     }
@@ -100,7 +120,13 @@ impl Ring {
         let mut params: Params = [0; 30];
         let fd = pass(Gate::IoUringSetup, || {
             // SAFETY: `params` is as long as a struct io_uring_params.
-            answer(unsafe { syscall(libc::SYS_io_uring_setup, c_long::from(requests), params.as_mut_ptr()) })
+            answer(unsafe {
+                syscall(
+                    libc::SYS_io_uring_setup,
+                    c_long::from(requests),
+                    params.as_mut_ptr(),
+                )
+            })
         })
         .map(Fd::take)?;
         if params[FEATURES] & SINGLE_MMAP == 0 {
@@ -109,12 +135,23 @@ impl Ring {
         let sent = params[SQ_ARRAY] as usize + params[SQ_ENTRIES] as usize * size_of::<u32>();
         let answered = params[CQ_CQES] as usize + params[CQ_ENTRIES] as usize * size_of::<Answer>();
         let rings = Map::new(&fd, 0, sent.max(answered))?;
-        let requests = Map::new(&fd, OFFSET_SQES, params[SQ_ENTRIES] as usize * size_of::<Request>())?;
-        Ok(Ring { fd, params, rings, requests })
+        let requests = Map::new(
+            &fd,
+            OFFSET_SQES,
+            params[SQ_ENTRIES] as usize * size_of::<Request>(),
+        )?;
+        Ok(Ring {
+            fd,
+            params,
+            rings,
+            requests,
+        })
     }
 
-    /// Asks for the metadata of a name so many times, as many at once as the ring takes, and waits for all answers.
-    /// [io_uring_enter(2)](https://man7.org/linux/man-pages/man2/io_uring_enter.2.html), `IORING_OP_STATX`
+    /// Asks for the metadata of a name so many times, as many at once as the ring takes, and waits
+    /// for all answers.
+    /// [io_uring_enter(2)](https://man7.org/linux/man-pages/man2/io_uring_enter.2.html),
+    /// `IORING_OP_STATX`
     ///
     /// # Errors
     /// The ring's, or that of a statx.
@@ -123,7 +160,10 @@ impl Ring {
         let p = &self.params;
         let sq = self.params[SQ_ENTRIES];
         let mut buffers = vec![[0_u64; 32]; sq as usize]; // struct statx is 256 bytes long
-        let (words, entries) = (|offset: usize| self.rings.place::<AtomicU32>(p[offset], 1), p[CQ_ENTRIES]);
+        let (words, entries) = (
+            |offset: usize| self.rings.place::<AtomicU32>(p[offset], 1),
+            p[CQ_ENTRIES],
+        );
         let places = (
             self.requests.place::<Request>(0, sq),
             self.rings.place::<u32>(p[SQ_ARRAY], sq),
@@ -131,14 +171,23 @@ impl Ring {
             (words(SQ_TAIL), words(CQ_HEAD), words(CQ_TAIL)),
             (words(SQ_MASK), words(CQ_MASK)),
         );
-        let (Some(requests), Some(array), Some(answers), (Some(tail), Some(head), Some(end)), (Some(sent), Some(got))) =
-            places
+        let (
+            Some(requests),
+            Some(array),
+            Some(answers),
+            (Some(tail), Some(head), Some(end)),
+            (Some(sent), Some(got)),
+        ) = places
         else {
             return Err(Errno::EIO);
         };
-        // SAFETY: all of them lie in the mappings, which live as long as `self`; the kernel changes these words as atomics.
+        // SAFETY: all of them lie in the mappings, which live as long as `self`; the kernel changes
+        // these words as atomics.
         let (tail, head, end, sent, got) = unsafe { (&*tail, &*head, &*end, &*sent, &*got) };
-        let (sent, got) = (sent.load(Ordering::Relaxed).min(sq - 1), got.load(Ordering::Relaxed).min(entries - 1));
+        let (sent, got) = (
+            sent.load(Ordering::Relaxed).min(sq - 1),
+            got.load(Ordering::Relaxed).min(entries - 1),
+        );
         let mut left = times;
         let mut done = Ok(());
         while left > 0 && done.is_ok() {
@@ -157,7 +206,8 @@ impl Ring {
                     at: 0,
                     rest: [0; 4],
                 };
-                // SAFETY: `slot` is below the number of entries of both; the kernel does not read them before the tail has passed.
+                // SAFETY: `slot` is below the number of entries of both; the kernel does not read
+                // them before the tail has passed.
                 unsafe {
                     requests.add(slot as usize).write(request);
                     array.add(slot as usize).write(slot);
@@ -170,10 +220,23 @@ impl Ring {
             // Until all have been answered: the kernel writes to `buffers`, whatever else fails.
             while waiting > 0 {
                 let entered = pass(Gate::IoUringEnter, || {
-                    let (fd, unsent, waiting) = (self.fd.as_raw_fd(), c_long::from(unsent), c_long::from(waiting));
-                    // SAFETY: what the requests point to, `name` and `buffers`, lives until they have been answered.
+                    let (fd, unsent, waiting) = (
+                        self.fd.as_raw_fd(),
+                        c_long::from(unsent),
+                        c_long::from(waiting),
+                    );
+                    // SAFETY: what the requests point to, `name` and `buffers`, lives until they
+                    // have been answered.
                     answer(unsafe {
-                        syscall(libc::SYS_io_uring_enter, fd, unsent, waiting, ENTER_GETEVENTS, 0_usize, 0_usize)
+                        syscall(
+                            libc::SYS_io_uring_enter,
+                            fd,
+                            unsent,
+                            waiting,
+                            ENTER_GETEVENTS,
+                            0_usize,
+                            0_usize,
+                        )
                     })
                 });
                 match entered {
@@ -184,9 +247,16 @@ impl Ring {
                 }
                 let mut from = head.load(Ordering::Relaxed);
                 while from != end.load(Ordering::Acquire) && waiting > 0 {
-                    // SAFETY: the index is below the number of entries, and the kernel has written this one.
+                    // SAFETY: the index is below the number of entries, and the kernel has written
+                    // this one.
                     let result = unsafe { answers.add((from & got) as usize).read() }.result;
-                    let asked = pass(Gate::UringStatx, || if result < 0 { Err(Errno(-result)) } else { Ok(()) });
+                    let asked = pass(Gate::UringStatx, || {
+                        if result < 0 {
+                            Err(Errno(-result))
+                        } else {
+                            Ok(())
+                        }
+                    });
                     done = done.and(asked);
                     (from, waiting) = (from.wrapping_add(1), waiting - 1);
                 }

@@ -8,7 +8,8 @@ use libc::c_int;
 use crate::file::read_kernel;
 use crate::process::ended;
 
-/// Bytes that a process and those that it has waited for have had read from disks and written to them.
+/// Bytes that a process and those that it has waited for have had read from disks and written to
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Read.
@@ -25,12 +26,16 @@ impl Moved {
 
     /// What came after an earlier look.
     pub fn since(self, before: Moved) -> Moved {
-        Moved { read: self.read.saturating_sub(before.read), written: self.written.saturating_sub(before.written) }
+        Moved {
+            read: self.read.saturating_sub(before.read),
+            written: self.written.saturating_sub(before.written),
+        }
     }
 }
 
-/// What a process has moved, or this one, where none is given; `None` where the kernel does not say (it keeps no such account, or
-/// there is no /proc). [proc_pid_io(5)](https://man7.org/linux/man-pages/man5/proc_pid_io.5.html)
+/// What a process has moved, or this one, where none is given; `None` where the kernel does not say
+/// (it keeps no such account, or there is no /proc).
+/// [proc_pid_io(5)](https://man7.org/linux/man-pages/man5/proc_pid_io.5.html)
 pub fn moved(pid: Option<i32>) -> Option<Moved> {
     let name = match pid {
         None => c"/proc/self/io".to_owned(),
@@ -41,10 +46,15 @@ pub fn moved(pid: Option<i32>) -> Option<Moved> {
 
 fn moved_in(text: &[u8]) -> Option<Moved> {
     let value = |key: &str| {
-        let line = text.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(key.as_bytes()))?;
+        let line = text
+            .split(|b| *b == b'\n')
+            .find_map(|line| line.strip_prefix(key.as_bytes()))?;
         std::str::from_utf8(line.trim_ascii()).ok()?.parse().ok()
     };
-    Some(Moved { read: value("read_bytes:")?, written: value("write_bytes:")? })
+    Some(Moved {
+        read: value("read_bytes:")?,
+        written: value("write_bytes:")?,
+    })
 }
 
 /// CPU time that all threads of this process have used, in the program and in the kernel.
@@ -52,14 +62,15 @@ pub fn cpu_time() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Blocks of 512 bytes that this process has had read from disks so far, those of directories and inodes among them.
-/// [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
+/// Blocks of 512 bytes that this process has had read from disks so far, those of directories and
+/// inodes among them. [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
 pub fn blocks_read() -> u64 {
     usage(libc::RUSAGE_SELF).ru_inblock.unsigned_abs()
 }
 
-/// CPU time of the processes that this one has waited for, as their parent, and of those that they have waited for: in the
-/// programs, and in the kernel. [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
+/// CPU time of the processes that this one has waited for, as their parent, and of those that they
+/// have waited for: in the programs, and in the kernel.
+/// [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
 pub fn children_time() -> (Duration, Duration) {
     let all = ended(0, &usage(libc::RUSAGE_CHILDREN));
     (all.user, all.sys)
@@ -71,7 +82,10 @@ pub(crate) fn thread_cpu_time() -> Duration {
 }
 
 fn clock(which: libc::clockid_t) -> Duration {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `t` is a live timespec. The clocks of CPU time are always there.
     unsafe { libc::clock_gettime(which, &raw mut t) };
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
@@ -101,9 +115,31 @@ mod tests {
         let text =
             b"rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 5\n";
         let moved = moved_in(text).unwrap();
-        assert_eq!((moved, moved.sum()), (Moved { read: 4096, written: 8192 }, 12_288));
-        assert_eq!(moved.since(Moved { read: 96, written: 9000 }), Moved { read: 4000, written: 0 });
-        for bad in [&b""[..], b"read_bytes: 1\n", b"read_bytes: x\nwrite_bytes: 1\n"] {
+        assert_eq!(
+            (moved, moved.sum()),
+            (
+                Moved {
+                    read: 4096,
+                    written: 8192
+                },
+                12_288
+            )
+        );
+        assert_eq!(
+            moved.since(Moved {
+                read: 96,
+                written: 9000
+            }),
+            Moved {
+                read: 4000,
+                written: 0
+            }
+        );
+        for bad in [
+            &b""[..],
+            b"read_bytes: 1\n",
+            b"read_bytes: x\nwrite_bytes: 1\n",
+        ] {
             assert_eq!(moved_in(bad), None);
         }
     }

@@ -1,10 +1,11 @@
 //! Extended attributes, among which POSIX ACLs and file capabilities are.
 //!
-//! The kernel gives no more than 64 KiB of names, nor of a value. What it gives goes into a buffer of the caller's, which grows
-//! as it must and is best used again.
+//! The kernel gives no more than 64 KiB of names, nor of a value. What it gives goes into a buffer
+//! of the caller's, which grows as it must and is best used again.
 //!
-//! Of a name in an open directory, listxattrat and getxattrat (since Linux 6.13) tell. Before that the name is put together
-//! through /proc, for llistxattr and lgetxattr: which it is, is found out once for each.
+//! Of a name in an open directory, listxattrat and getxattrat (since Linux 6.13) tell. Before that
+//! the name is put together through /proc, for llistxattr and lgetxattr: which it is, is found out
+//! once for each.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString};
@@ -27,7 +28,8 @@ struct XattrArgs {
     flags: u32,
 }
 
-/// Makes a call that writes into a buffer: where, and how many bytes there is room for. What was in the buffer is gone.
+/// Makes a call that writes into a buffer: where, and how many bytes there is room for. What was in
+/// the buffer is gone.
 ///
 /// # Safety
 /// The call writes no more bytes than it is told, and says how many they are.
@@ -54,26 +56,32 @@ unsafe fn fill(buffer: &mut Vec<u8>, call: impl Fn(*mut u8, usize) -> Result<usi
 /// [flistxattr(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html)
 ///
 /// # Errors
-/// `EOPNOTSUPP` where the file system has none; `EBADF` for a descriptor that was opened with `O_PATH`.
+/// `EOPNOTSUPP` where the file system has none; `EBADF` for a descriptor that was opened with
+/// `O_PATH`.
 pub fn flistxattr(fd: impl AsFd, names: &mut Vec<u8>) -> Result<()> {
     let fd = fd.as_fd().as_raw_fd();
     let call = |to: *mut u8, room: usize| {
         // SAFETY: the kernel writes at most `room` bytes to `to`, which has room for them.
-        pass(Gate::Flistxattr, || answer(unsafe { syscall(libc::SYS_flistxattr, fd, to, room) }))
+        pass(Gate::Flistxattr, || {
+            answer(unsafe { syscall(libc::SYS_flistxattr, fd, to, room) })
+        })
     };
     // SAFETY: the kernel keeps to what it is told.
     unsafe { fill(names, call) }
 }
 
-/// An extended attribute of an open file. [fgetxattr(2)](https://man7.org/linux/man-pages/man2/getxattr.2.html)
+/// An extended attribute of an open file.
+/// [fgetxattr(2)](https://man7.org/linux/man-pages/man2/getxattr.2.html)
 ///
 /// # Errors
-/// `ENODATA` where it has no such attribute; `EOPNOTSUPP` where the file system has none of the kind.
+/// `ENODATA` where it has no such attribute; `EOPNOTSUPP` where the file system has none of the
+/// kind.
 pub fn fgetxattr(fd: impl AsFd, attribute: &CStr, value: &mut Vec<u8>) -> Result<()> {
     let fd = fd.as_fd().as_raw_fd();
     let call = |to: *mut u8, room: usize| {
         pass(Gate::Fgetxattr, || {
-            // SAFETY: `attribute` is NUL-terminated, and the kernel writes at most `room` bytes to `to`, which has room.
+            // SAFETY: `attribute` is NUL-terminated, and the kernel writes at most `room` bytes to
+            // `to`, which has room.
             answer(unsafe { syscall(libc::SYS_fgetxattr, fd, attribute.as_ptr(), to, room) })
         })
     };
@@ -81,15 +89,16 @@ pub fn fgetxattr(fd: impl AsFd, attribute: &CStr, value: &mut Vec<u8>) -> Result
     unsafe { fill(value, call) }
 }
 
-/// The names of the extended attributes of what a name stands for, a symlink itself, each ended by NUL.
-/// [llistxattr(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html)
+/// The names of the extended attributes of what a name stands for, a symlink itself, each ended by
+/// NUL. [llistxattr(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html)
 ///
 /// # Errors
 /// As [`flistxattr`].
 pub fn llistxattr(path: &CStr, names: &mut Vec<u8>) -> Result<()> {
     let call = |to: *mut u8, room: usize| {
         pass(Gate::Llistxattr, || {
-            // SAFETY: `path` is NUL-terminated, and the kernel writes at most `room` bytes to `to`, which has room.
+            // SAFETY: `path` is NUL-terminated, and the kernel writes at most `room` bytes to `to`,
+            // which has room.
             answer(unsafe { syscall(libc::SYS_llistxattr, path.as_ptr(), to, room) })
         })
     };
@@ -106,7 +115,8 @@ pub fn lgetxattr(path: &CStr, attribute: &CStr, value: &mut Vec<u8>) -> Result<(
     let call = |to: *mut u8, room: usize| {
         pass(Gate::Lgetxattr, || {
             let (path, attribute) = (path.as_ptr(), attribute.as_ptr());
-            // SAFETY: both names are NUL-terminated, and the kernel writes at most `room` bytes to `to`, which has room.
+            // SAFETY: both names are NUL-terminated, and the kernel writes at most `room` bytes to
+            // `to`, which has room.
             answer(unsafe { syscall(libc::SYS_lgetxattr, path, attribute, to, room) })
         })
     };
@@ -119,8 +129,9 @@ static NO_LISTXATTRAT: AtomicBool = AtomicBool::new(false);
 /// Whether there is no getxattrat(2) here.
 static NO_GETXATTRAT: AtomicBool = AtomicBool::new(false);
 
-/// The names of the extended attributes of a name in an open directory, of a symlink itself, each ended by NUL.
-/// [listxattrat(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html), or [`llistxattr`] where the kernel lacks it.
+/// The names of the extended attributes of a name in an open directory, of a symlink itself, each
+/// ended by NUL. [listxattrat(2)](https://man7.org/linux/man-pages/man2/listxattr.2.html), or
+/// [`llistxattr`] where the kernel lacks it.
 ///
 /// # Errors
 /// As [`flistxattr`].
@@ -128,8 +139,18 @@ pub fn listxattrat(dir: impl AsFd, name: &CStr, names: &mut Vec<u8>) -> Result<(
     let dir = dir.as_fd().as_raw_fd();
     let call = |to: *mut u8, room: usize| {
         pass(Gate::Listxattrat, || {
-            // SAFETY: `name` is NUL-terminated, and the kernel writes at most `room` bytes to `to`, which has room.
-            answer(unsafe { syscall(SYS_LISTXATTRAT, dir, name.as_ptr(), libc::AT_SYMLINK_NOFOLLOW, to, room) })
+            // SAFETY: `name` is NUL-terminated, and the kernel writes at most `room` bytes to `to`,
+            // which has room.
+            answer(unsafe {
+                syscall(
+                    SYS_LISTXATTRAT,
+                    dir,
+                    name.as_ptr(),
+                    libc::AT_SYMLINK_NOFOLLOW,
+                    to,
+                    room,
+                )
+            })
         })
     };
     // SAFETY: the kernel keeps to what it is told.
@@ -140,21 +161,40 @@ pub fn listxattrat(dir: impl AsFd, name: &CStr, names: &mut Vec<u8>) -> Result<(
 }
 
 /// An extended attribute of a name in an open directory, of a symlink itself.
-/// [getxattrat(2)](https://man7.org/linux/man-pages/man2/getxattr.2.html), or [`lgetxattr`] where the kernel lacks it.
+/// [getxattrat(2)](https://man7.org/linux/man-pages/man2/getxattr.2.html), or [`lgetxattr`] where
+/// the kernel lacks it.
 ///
 /// # Errors
 /// As [`fgetxattr`].
-pub fn getxattrat(dir: impl AsFd, name: &CStr, attribute: &CStr, value: &mut Vec<u8>) -> Result<()> {
+pub fn getxattrat(
+    dir: impl AsFd,
+    name: &CStr,
+    attribute: &CStr,
+    value: &mut Vec<u8>,
+) -> Result<()> {
     let dir = dir.as_fd().as_raw_fd();
     let call = |to: *mut u8, room: usize| {
-        let args =
-            XattrArgs { value: to.expose_provenance() as u64, size: u32::try_from(room).unwrap_or(u32::MAX), flags: 0 };
+        let args = XattrArgs {
+            value: to.expose_provenance() as u64,
+            size: u32::try_from(room).unwrap_or(u32::MAX),
+            flags: 0,
+        };
         pass(Gate::Getxattrat, || {
             let (name, attribute) = (name.as_ptr(), attribute.as_ptr());
             let (at, size) = (libc::AT_SYMLINK_NOFOLLOW, size_of::<XattrArgs>());
-            // SAFETY: both names are NUL-terminated, `args` is as long as is said, and the kernel writes at most `room` bytes
-            // to `to`, which has room.
-            answer(unsafe { syscall(SYS_GETXATTRAT, dir, name, at, attribute, &raw const args, size) })
+            // SAFETY: both names are NUL-terminated, `args` is as long as is said, and the kernel
+            // writes at most `room` bytes to `to`, which has room.
+            answer(unsafe {
+                syscall(
+                    SYS_GETXATTRAT,
+                    dir,
+                    name,
+                    at,
+                    attribute,
+                    &raw const args,
+                    size,
+                )
+            })
         })
     };
     // SAFETY: the kernel keeps to what it is told.
@@ -164,7 +204,8 @@ pub fn getxattrat(dir: impl AsFd, name: &CStr, attribute: &CStr, value: &mut Vec
     })
 }
 
-/// Makes a call that newer kernels have. `Err` when the older one is to be asked, and what the newer one has answered, if it was.
+/// Makes a call that newer kernels have. `Err` when the older one is to be asked, and what the
+/// newer one has answered, if it was.
 fn or_by_path(
     missing: &AtomicBool,
     call: impl FnOnce() -> Result<()>,
@@ -193,7 +234,9 @@ fn path(dir: c_int, name: &CStr) -> Result<Cow<'_, CStr>> {
         return Ok(Cow::Borrowed(name));
     }
     let path = [format!("/proc/self/fd/{dir}/").as_bytes(), name.to_bytes()].concat();
-    CString::new(path).map(Cow::Owned).map_err(|_| Errno::EINVAL)
+    CString::new(path)
+        .map(Cow::Owned)
+        .map_err(|_| Errno::EINVAL)
 }
 
 #[cfg(test)]
@@ -207,7 +250,15 @@ mod tests {
 
     fn set(path: &CStr, attribute: &CStr, value: &[u8]) -> bool {
         // SAFETY: both names are NUL-terminated, and `value` is as long as is said.
-        unsafe { libc::lsetxattr(path.as_ptr(), attribute.as_ptr(), value.as_ptr().cast(), value.len(), 0) == 0 }
+        unsafe {
+            libc::lsetxattr(
+                path.as_ptr(),
+                attribute.as_ptr(),
+                value.as_ptr().cast(),
+                value.len(),
+                0,
+            ) == 0
+        }
     }
 
     #[test]
@@ -220,13 +271,19 @@ mod tests {
         let large = vec![7; 3000];
         let file = whole("file");
         if !set(&file, c"user.one", b"1") || !set(&file, c"user.large", &large) {
-            eprintln!("SKIPPED: {} has no room for extended attributes", top.display());
+            eprintln!(
+                "SKIPPED: {} has no room for extended attributes",
+                top.display()
+            );
             return std::fs::remove_dir_all(&top).unwrap();
         }
         let dir = open_long(top.as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
         let fd = openat(&dir, c"file", Open::NONBLOCK).unwrap();
         let own = |names: &[u8]| {
-            let mut own: Vec<_> = names.split(|&b| b == 0).filter(|name| name.starts_with(b"user.")).collect();
+            let mut own: Vec<_> = names
+                .split(|&b| b == 0)
+                .filter(|name| name.starts_with(b"user."))
+                .collect();
             own.sort();
             own.concat()
         };
@@ -242,8 +299,14 @@ mod tests {
             assert_eq!(buffer, large);
             getxattrat(&dir, c"file", c"user.one", &mut buffer).unwrap();
             assert_eq!(buffer, b"1");
-            assert_eq!(getxattrat(&dir, c"file", c"user.two", &mut buffer), Err(Errno::ENODATA));
-            assert_eq!(getxattrat(&dir, c"gone", c"user.one", &mut buffer), Err(Errno::ENOENT));
+            assert_eq!(
+                getxattrat(&dir, c"file", c"user.two", &mut buffer),
+                Err(Errno::ENODATA)
+            );
+            assert_eq!(
+                getxattrat(&dir, c"gone", c"user.one", &mut buffer),
+                Err(Errno::ENOENT)
+            );
             assert_eq!(listxattrat(&dir, c"gone", &mut buffer), Err(Errno::ENOENT));
             listxattrat(crate::fs::CWD, &file, &mut buffer).unwrap();
             assert_eq!(own(&buffer), b"user.largeuser.one");

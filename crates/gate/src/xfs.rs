@@ -20,11 +20,19 @@ pub const GEOMETRY_LEN: usize = 256;
 /// `ENOTTY` on another file system, and before Linux 5.2.
 pub fn xfs_fsgeometry(fd: impl AsFd) -> Result<[u8; GEOMETRY_LEN]> {
     // _IOR('X', 126, struct xfs_fsop_geom)
-    const XFS_IOC_FSGEOMETRY: c_long = 2 << 30 | (GEOMETRY_LEN as c_long) << 16 | (b'X' as c_long) << 8 | 126;
+    const XFS_IOC_FSGEOMETRY: c_long =
+        2 << 30 | (GEOMETRY_LEN as c_long) << 16 | (b'X' as c_long) << 8 | 126;
     let mut geometry = [0u8; GEOMETRY_LEN];
     pass(Gate::XfsFsgeometry, || {
         // SAFETY: the request's size field says GEOMETRY_LEN, and that is what `geometry` has.
-        answer(unsafe { syscall(libc::SYS_ioctl, fd.as_fd().as_raw_fd(), XFS_IOC_FSGEOMETRY, geometry.as_mut_ptr()) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_ioctl,
+                fd.as_fd().as_raw_fd(),
+                XFS_IOC_FSGEOMETRY,
+                geometry.as_mut_ptr(),
+            )
+        })
     })?;
     Ok(geometry)
 }
@@ -45,25 +53,40 @@ impl BulkBuffer {
 
     /// Room for so many inodes.
     pub fn new(inodes: usize) -> BulkBuffer {
-        BulkBuffer { bytes: vec![0; BulkBuffer::HEADER + inodes * BULKSTAT_LEN], rows: 0 }
+        BulkBuffer {
+            bytes: vec![0; BulkBuffer::HEADER + inodes * BULKSTAT_LEN],
+            rows: 0,
+        }
     }
 
     /// What the last call filled in: a `struct xfs_bulkstat` for each inode, by inode number.
     pub fn rows(&self) -> &[[u8; BULKSTAT_LEN]] {
-        self.bytes[BulkBuffer::HEADER..].as_chunks().0.get(..self.rows).unwrap_or_default()
+        self.bytes[BulkBuffer::HEADER..]
+            .as_chunks()
+            .0
+            .get(..self.rows)
+            .unwrap_or_default()
     }
 }
 
-/// Describes the inodes in use of an allocation group, from an inode number in that group on (0: from its first), `most` of
-/// them or as many as there is room for. Gives the number to go on from; without rows, there are no more in the group.
+/// Describes the inodes in use of an allocation group, from an inode number in that group on (0:
+/// from its first), `most` of them or as many as there is room for. Gives the number to go on from;
+/// without rows, there are no more in the group.
 /// [ioctl_xfs_bulkstat(2)](https://man7.org/linux/man-pages/man2/ioctl_xfs_bulkstat.2.html)
 ///
 /// # Errors
-/// `EPERM` without CAP_SYS_ADMIN in the first user namespace; `EINVAL` on a mount that maps owners; `ENOTTY` on another
-/// file system, and before Linux 5.3.
-pub fn xfs_bulkstat(fd: impl AsFd, group: u32, from: u64, most: usize, buffer: &mut BulkBuffer) -> Result<u64> {
+/// `EPERM` without CAP_SYS_ADMIN in the first user namespace; `EINVAL` on a mount that maps owners;
+/// `ENOTTY` on another file system, and before Linux 5.3.
+pub fn xfs_bulkstat(
+    fd: impl AsFd,
+    group: u32,
+    from: u64,
+    most: usize,
+    buffer: &mut BulkBuffer,
+) -> Result<u64> {
     // _IOR('X', 127, struct xfs_bulkstat_req)
-    const XFS_IOC_BULKSTAT: c_long = 2 << 30 | (BulkBuffer::HEADER as c_long) << 16 | (b'X' as c_long) << 8 | 127;
+    const XFS_IOC_BULKSTAT: c_long =
+        2 << 30 | (BulkBuffer::HEADER as c_long) << 16 | (b'X' as c_long) << 8 | 127;
     const XFS_BULK_IREQ_AGNO: u32 = 1;
     let room = (buffer.bytes.len() - BulkBuffer::HEADER) / BULKSTAT_LEN;
     let count = most.min(room) as u32;
@@ -76,8 +99,20 @@ pub fn xfs_bulkstat(fd: impl AsFd, group: u32, from: u64, most: usize, buffer: &
     }
     pass(Gate::XfsBulkstat, || {
         // SAFETY: the buffer has room for the header and for as many inodes as that says.
-        answer(unsafe { syscall(libc::SYS_ioctl, fd.as_fd().as_raw_fd(), XFS_IOC_BULKSTAT, buffer.bytes.as_mut_ptr()) })
+        answer(unsafe {
+            syscall(
+                libc::SYS_ioctl,
+                fd.as_fd().as_raw_fd(),
+                XFS_IOC_BULKSTAT,
+                buffer.bytes.as_mut_ptr(),
+            )
+        })
     })?;
-    buffer.rows = buffer.bytes[16..].first_chunk().map_or(0, |bytes| u32::from_ne_bytes(*bytes) as usize);
-    Ok(buffer.bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
+    buffer.rows = buffer.bytes[16..]
+        .first_chunk()
+        .map_or(0, |bytes| u32::from_ne_bytes(*bytes) as usize);
+    Ok(buffer
+        .bytes
+        .first_chunk()
+        .map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
 }

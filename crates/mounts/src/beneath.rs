@@ -1,11 +1,12 @@
 //! What lies hidden under a mount point.
 //!
-//! The mount that it is on is copied, alone, into a tree that no path reaches (open_tree with OPEN_TREE_CLONE): there,
-//! nothing is mounted over the directory. Nothing that anybody else sees is changed, and the copy goes with its
-//! descriptor.
+//! The mount that it is on is copied, alone, into a tree that no path reaches (open_tree with
+//! OPEN_TREE_CLONE): there, nothing is mounted over the directory. Nothing that anybody else sees
+//! is changed, and the copy goes with its descriptor.
 //!
-//! Where that mount is itself covered, no name leads to it. Then a child process takes a mount namespace of its own, a
-//! private copy of ours, and there takes off what lies over it, one mount after another.
+//! Where that mount is itself covered, no name leads to it. Then a child process takes a mount
+//! namespace of its own, a private copy of ours, and there takes off what lies over it, one mount
+//! after another.
 //!
 //! Where that mount's server may be gone, a process that can be killed touches the copy first.
 
@@ -56,7 +57,8 @@ pub fn look(points: &mut [Point], hunt: &mut Hunt<'_>) -> Result<(), [Refusal; 2
     for (at, point) in points.iter_mut().enumerate() {
         let Some(parent) = point.parent.and_then(|parent| tree.row(parent)) else {
             if point.target != b"/" {
-                let message = "what lies beneath is not known: it is on a mount that no name leads to";
+                let message =
+                    "what lies beneath is not known: it is on a mount that no name leads to";
                 hunt.warnings.push(Warning::about(&point.target, message));
             }
             continue;
@@ -78,7 +80,11 @@ pub fn look(points: &mut [Point], hunt: &mut Hunt<'_>) -> Result<(), [Refusal; 2
 /// The ids of the mounts that a path reaches.
 fn uncovered(tree: &Tree<'_>, rows: &[Mount], top: Option<u64>) -> HashSet<u64> {
     let visible = top.map(|top| tree.visible(b"/", top)).unwrap_or_default();
-    rows.iter().zip(visible).filter(|(_, visible)| *visible).map(|(row, _)| row.id).collect()
+    rows.iter()
+        .zip(visible)
+        .filter(|(_, visible)| *visible)
+        .map(|(row, _)| row.id)
+        .collect()
 }
 
 /// Enters what was found beneath a mount point, or why nothing was.
@@ -88,12 +94,15 @@ fn settle(point: &mut Point, looked: Looked, hunt: &mut Hunt<'_>) {
         Err((gate, errno)) => {
             let next = match errno {
                 Errno::EPERM => "; it takes CAP_SYS_ADMIN: run as root",
-                Errno::EINVAL => "; mounts here are locked to what they are on: run it outside this container",
+                Errno::EINVAL => {
+                    "; mounts here are locked to what they are on: run it outside this container"
+                }
                 Errno::ETIMEDOUT => "; what it is on does not answer: see fathom mounts --check",
                 _ => "",
             };
             let message = format!("cannot look beneath the mount point{next}");
-            hunt.warnings.push(Warning::failed(&point.target, gate, errno, message));
+            hunt.warnings
+                .push(Warning::failed(&point.target, gate, errno, message));
         }
     }
 }
@@ -106,14 +115,21 @@ impl Copies {
     fn look(&mut self, parent: &Mount, point: &Point, hunt: &mut Hunt<'_>) -> Looked {
         let missing = (Gate::OpenTree, Errno::ENOENT);
         let from = parent.target.as_deref().ok_or(missing)?;
-        let rest = below(from, &point.target).filter(|rest| !rest.is_empty()).unwrap_or(b".");
+        let rest = below(from, &point.target)
+            .filter(|rest| !rest.is_empty())
+            .unwrap_or(b".");
         let copy = self.0.entry(parent.id).or_insert_with(|| {
             if may_hang(&parent.content.fstype) && !answers(from, rest) {
                 return Err(Errno::ETIMEDOUT);
             }
             copy(from)
         });
-        count(copy.as_ref().map_err(|&errno| (Gate::OpenTree, errno))?, rest, point, hunt)
+        count(
+            copy.as_ref().map_err(|&errno| (Gate::OpenTree, errno))?,
+            rest,
+            point,
+            hunt,
+        )
     }
 }
 
@@ -125,7 +141,9 @@ fn copy(from: &[u8]) -> gate::Result<Fd> {
 /// Whether somebody answers, well or badly, who looks at the name `rest` of a copied mount.
 fn answers(from: &[u8], rest: &[u8]) -> bool {
     const REAP: Duration = Duration::from_millis(500);
-    let Ok(tally) = Shared::new(Tally::WORDS) else { return true };
+    let Ok(tally) = Shared::new(Tally::WORDS) else {
+        return true;
+    };
     let touch = || {
         let before = gate::meter::tally();
         let publish = || gate::meter::tally().since(&before).publish(&tally);
@@ -135,10 +153,19 @@ fn answers(from: &[u8], rest: &[u8]) -> bool {
             open_long_no_symlinks(copy.as_fd(), rest, Open::PATH)
         });
         publish();
-        let _ = place.map(|place| statx(&place, c"", At::EMPTY_PATH | At::STATX_FORCE_SYNC, Want::BASIC_STATS));
+        let _ = place.map(|place| {
+            statx(
+                &place,
+                c"",
+                At::EMPTY_PATH | At::STATX_FORCE_SYNC,
+                Want::BASIC_STATS,
+            )
+        });
         publish();
     };
-    let Ok(mut child) = Child::fork_detached(touch) else { return true };
+    let Ok(mut child) = Child::fork_detached(touch) else {
+        return true;
+    };
     let answered = child.wait(ANSWER_WITHIN).is_some();
     if !answered {
         child.kill();
@@ -149,16 +176,24 @@ fn answers(from: &[u8], rest: &[u8]) -> bool {
 }
 
 /// The mount points whose parents are covered, in a child with a mount namespace of its own.
-fn look_under_covers(points: &mut [Point], which: &[usize], rows: &[Mount], top: Option<u64>, hunt: &mut Hunt<'_>) {
-    /// For each mount point: 1 when it was looked at, and files, bytes and how many directories could not be read; or 2,
-    /// and gate and error.
+fn look_under_covers(
+    points: &mut [Point],
+    which: &[usize],
+    rows: &[Mount],
+    top: Option<u64>,
+    hunt: &mut Hunt<'_>,
+) {
+    /// For each mount point: 1 when it was looked at, and files, bytes and how many directories
+    /// could not be read; or 2, and gate and error.
     const WORDS: usize = 4;
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
     let unknown = (Gate::Unshare, Errno::EAGAIN);
     let shared = match Shared::new(which.len() * WORDS + Tally::WORDS) {
         Ok(shared) => shared,
         Err(errno) => {
-            return which.iter().for_each(|&at| settle(&mut points[at], Err((unknown.0, errno)), hunt));
+            return which
+                .iter()
+                .for_each(|&at| settle(&mut points[at], Err((unknown.0, errno)), hunt));
         }
     };
     let tally = &shared[which.len() * WORDS..];
@@ -183,20 +218,31 @@ fn look_under_covers(points: &mut [Point], which: &[usize], rows: &[Mount], top:
         let [state, a, b, unread] = std::array::from_fn(|w| shared[at * WORDS + w].load(Relaxed));
         let looked = match state {
             1 => Ok(Beneath { files: a, bytes: b }),
-            2 => Err((Gate::ALL.get(a as usize).copied().unwrap_or(unknown.0), Errno(b as i32))),
-            _ => Err(ended.as_ref().map_or_else(|&errno| (Gate::Unshare, errno), |_| unknown)),
+            2 => Err((
+                Gate::ALL.get(a as usize).copied().unwrap_or(unknown.0),
+                Errno(b as i32),
+            )),
+            _ => Err(ended
+                .as_ref()
+                .map_or_else(|&errno| (Gate::Unshare, errno), |_| unknown)),
         };
         settle(&mut points[point], looked, hunt);
         if unread > 0 {
-            let files = if unread == 1 { "1 file" } else { &format!("{unread} files") };
+            let files = if unread == 1 {
+                "1 file"
+            } else {
+                &format!("{unread} files")
+            };
             let next = if is_root() { "" } else { "; run as root" };
             let message = format!("{files} beneath it could not be read, and not counted{next}");
-            hunt.warnings.push(Warning::about(&points[point].target, message));
+            hunt.warnings
+                .push(Warning::about(&points[point].target, message));
         }
     }
 }
 
-/// What the child does: takes off what lies over a mount until a name leads to it, then looks beneath what is on it.
+/// What the child does: takes off what lies over a mount until a name leads to it, then looks
+/// beneath what is on it.
 fn uncover(
     points: &[Point],
     which: &[usize],
@@ -236,7 +282,11 @@ fn uncover(
 }
 
 /// Detaches one of the mounts that lie over a mount.
-fn take_off_a_cover(covered: Option<u64>, rows: &mut Vec<Mount>, reached: &HashSet<u64>) -> Result<(), (Gate, Errno)> {
+fn take_off_a_cover(
+    covered: Option<u64>,
+    rows: &mut Vec<Mount>,
+    reached: &HashSet<u64>,
+) -> Result<(), (Gate, Errno)> {
     let stuck = (Gate::Umount2, Errno::ENOENT);
     let row = |id: u64| rows.iter().find(|row| row.id == id);
     // The highest mount on the way to it that no name leads to.
@@ -247,14 +297,25 @@ fn take_off_a_cover(covered: Option<u64>, rows: &mut Vec<Mount>, reached: &HashS
     let name = hidden.target.as_deref().ok_or(stuck)?;
     // What lies over it is the deepest mount that its name leads through.
     let over = |cover: &&Mount| {
-        let through = cover.target.as_deref().is_some_and(|target| below(target, name).is_some());
+        let through = cover
+            .target
+            .as_deref()
+            .is_some_and(|target| below(target, name).is_some());
         through && reached.contains(&cover.id) && cover.id != hidden.parent
     };
-    let cover = rows.iter().filter(over).max_by_key(|cover| cover.target.as_ref().map_or(0, Vec::len)).ok_or(stuck)?;
-    let target = c_string(cover.target.as_deref().unwrap_or_default()).map_err(|e| (Gate::Umount2, e))?;
+    let cover = rows
+        .iter()
+        .filter(over)
+        .max_by_key(|cover| cover.target.as_ref().map_or(0, Vec::len))
+        .ok_or(stuck)?;
+    let target =
+        c_string(cover.target.as_deref().unwrap_or_default()).map_err(|e| (Gate::Umount2, e))?;
     umount_detach(&target).map_err(|e| (Gate::Umount2, e))?;
     let mut gone = HashSet::from([cover.id]);
-    while let Some(next) = rows.iter().find(|row| gone.contains(&row.parent) && !gone.contains(&row.id)) {
+    while let Some(next) = rows
+        .iter()
+        .find(|row| gone.contains(&row.parent) && !gone.contains(&row.id))
+    {
         gone.insert(next.id);
     }
     rows.retain(|row| !gone.contains(&row.id));
@@ -266,24 +327,46 @@ fn count(copy: &Fd, rest: &[u8], point: &Point, hunt: &mut Hunt<'_>) -> Looked {
     let mut sum = Sum::default();
     if point.kind == Some(Kind::File) {
         let reach = reach(copy.as_fd(), rest).map_err(|e| (Gate::Openat, e))?;
-        let seen = statx(reach.dir(), reach.rest(), At::SYMLINK_NOFOLLOW, Want::BASIC_STATS);
+        let seen = statx(
+            reach.dir(),
+            reach.rest(),
+            At::SYMLINK_NOFOLLOW,
+            Want::BASIC_STATS,
+        );
         sum.add(&seen.map_err(|e| (Gate::Statx, e))?);
         return Ok(sum.beneath);
     }
-    let fd = open_long_no_symlinks(copy.as_fd(), rest, Open::PATH | Open::DIRECTORY).map_err(|e| (Gate::Openat2, e))?;
-    let top = Root { path: point.target.clone(), fd, dev: point.dev, anchor: None, is_mount_root: None };
+    let fd = open_long_no_symlinks(copy.as_fd(), rest, Open::PATH | Open::DIRECTORY)
+        .map_err(|e| (Gate::Openat2, e))?;
+    let top = Root {
+        path: point.target.clone(),
+        fd,
+        dev: point.dev,
+        anchor: None,
+        is_mount_root: None,
+    };
     let mut queue = Queue::new(&top, ());
     let mut buffer = vec![0u8; 64 << 10];
     while let Some(at) = queue.pop() {
         let path = queue.path(at);
         hunt.directory(&path);
-        hunt.read(&path, queue.open(at), &mut buffer, |hunt, dir, entry| {
-            match statx(dir, entry.name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::BASIC_STATS) {
-                Ok(seen) if seen.file_type == FileType::Directory => queue.push(at, entry.name.to_bytes(), ()),
+        hunt.read(
+            &path,
+            queue.open(at),
+            &mut buffer,
+            |hunt, dir, entry| match statx(
+                dir,
+                entry.name,
+                At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
+                Want::BASIC_STATS,
+            ) {
+                Ok(seen) if seen.file_type == FileType::Directory => {
+                    queue.push(at, entry.name.to_bytes(), ())
+                }
                 Ok(seen) => sum.add(&seen),
                 Err(errno) => hunt.failed(&join(&path, entry.name.to_bytes()), Gate::Statx, errno),
-            }
-        });
+            },
+        );
     }
     Ok(sum.beneath)
 }

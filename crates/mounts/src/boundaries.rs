@@ -1,8 +1,8 @@
-//! Where the file system changes and the mount table says nothing: btrfs subvolumes and snapshots, automount triggers, and
-//! whatever else changes `st_dev` inside a mount.
+//! Where the file system changes and the mount table says nothing: btrfs subvolumes and snapshots,
+//! automount triggers, and whatever else changes `st_dev` inside a mount.
 //!
-//! Only mounts of file systems that can have such places are walked, each from its mount point, and none into another.
-//! Those whose server does not answer are left out, with a warning.
+//! Only mounts of file systems that can have such places are walked, each from its mount point, and
+//! none into another. Those whose server does not answer are left out, with a warning.
 
 use std::time::Duration;
 
@@ -61,7 +61,8 @@ pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// Inode number of the root of every btrfs subvolume.
 const BTRFS_FIRST_FREE_OBJECTID: u64 = 256;
 
-/// Inode number of the empty directory that stands in a snapshot where the original has a subvolume of its own.
+/// Inode number of the empty directory that stands in a snapshot where the original has a subvolume
+/// of its own.
 const BTRFS_EMPTY_SUBVOL_DIR_OBJECTID: u64 = 2;
 
 /// File systems that are one piece: no file in them has another device than their root.
@@ -106,18 +107,29 @@ const ONE_PIECE: [&[u8]; 38] = [
     b"xfs",
 ];
 
-/// Finds the boundaries at or under `root`, given the mount points there; `root_fstype` is the type of the file system
-/// that `root` itself is on, if it is known.
-pub fn find(root: &Root, root_fstype: Option<&[u8]>, points: &[Point], hunt: &mut Hunt<'_>) -> Vec<Boundary> {
-    let can_have = |fstype: Option<&[u8]>| !fstype.is_some_and(|fstype| ONE_PIECE.contains(&fstype));
+/// Finds the boundaries at or under `root`, given the mount points there; `root_fstype` is the type
+/// of the file system that `root` itself is on, if it is known.
+pub fn find(
+    root: &Root,
+    root_fstype: Option<&[u8]>,
+    points: &[Point],
+    hunt: &mut Hunt<'_>,
+) -> Vec<Boundary> {
+    let can_have =
+        |fstype: Option<&[u8]>| !fstype.is_some_and(|fstype| ONE_PIECE.contains(&fstype));
     let mut boundaries = Vec::new();
     if can_have(root_fstype) && !points.iter().any(|point| point.target == root.path) {
         walk(root, root_fstype, hunt, &mut boundaries);
     }
-    // A walk cannot be called back from a server that does not answer; so they are asked first, from processes that can.
-    let wanted = |p: &&Point| !p.hidden && p.kind != Some(crate::Kind::File) && can_have(p.fstype());
-    let (mut remote, mut walked): (Vec<Point>, Vec<Point>) =
-        points.iter().filter(wanted).cloned().partition(|point| point.fstype().is_some_and(crate::may_hang));
+    // A walk cannot be called back from a server that does not answer; so they are asked first,
+    // from processes that can.
+    let wanted =
+        |p: &&Point| !p.hidden && p.kind != Some(crate::Kind::File) && can_have(p.fstype());
+    let (mut remote, mut walked): (Vec<Point>, Vec<Point>) = points
+        .iter()
+        .filter(wanted)
+        .cloned()
+        .partition(|point| point.fstype().is_some_and(crate::may_hang));
     if !remote.is_empty() {
         match check(&mut remote, ANSWER_WITHIN, |_| {}) {
             Ok(warnings) => hunt.warnings.extend(warnings),
@@ -154,7 +166,9 @@ fn walk(top: &Root, fstype: Option<&[u8]>, hunt: &mut Hunt<'_>, boundaries: &mut
                 Ok(seen) => seen,
                 Err(errno) => return hunt.failed(&name, Gate::Statx, errno),
             };
-            if seen.file_type != FileType::Directory || seen.attributes.contains(Attributes::MOUNT_ROOT) {
+            if seen.file_type != FileType::Directory
+                || seen.attributes.contains(Attributes::MOUNT_ROOT)
+            {
                 return; // another mount is the table's affair
             }
             let trigger = triggers || seen.attributes.contains(Attributes::AUTOMOUNT);
@@ -166,7 +180,11 @@ fn walk(top: &Root, fstype: Option<&[u8]>, hunt: &mut Hunt<'_>, boundaries: &mut
                 BTRFS_FIRST_FREE_OBJECTID => Some(subvolume(dir, entry.name)),
                 _ => Some(BoundaryKind::Device),
             };
-            boundaries.extend(kind.map(|kind| Boundary { path: name, kind, dev: entry_dev }));
+            boundaries.extend(kind.map(|kind| Boundary {
+                path: name,
+                kind,
+                dev: entry_dev,
+            }));
             if !trigger {
                 queue.push(at, entry.name.to_bytes(), entry_dev);
             }
@@ -177,7 +195,11 @@ fn walk(top: &Root, fstype: Option<&[u8]>, hunt: &mut Hunt<'_>, boundaries: &mut
 /// Whether a subvolume was made as a snapshot.
 fn subvolume(dir: &Fd, name: &std::ffi::CStr) -> BoundaryKind {
     let info = openat(dir, name, Open::SCAN).and_then(|subvolume| get_subvol_info(&subvolume));
-    match info.ok().and_then(|info| Subvolume::parse(&info)).map(|subvolume| subvolume.is_snapshot()) {
+    match info
+        .ok()
+        .and_then(|info| Subvolume::parse(&info))
+        .map(|subvolume| subvolume.is_snapshot())
+    {
         Some(true) => BoundaryKind::Snapshot,
         Some(false) => BoundaryKind::Subvolume,
         None => BoundaryKind::Device,

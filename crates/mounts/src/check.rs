@@ -1,11 +1,13 @@
 //! Which mounts answer.
 //!
-//! Each mount is touched by a child process, because a call that waits for a dead server has no time limit, and a process
-//! can be killed. A few children take one mount after another; whenever those that are left are stuck, more are started,
-//! so that two hundred dead mounts take little longer than one. What the children find out they write into shared memory.
+//! Each mount is touched by a child process, because a call that waits for a dead server has no
+//! time limit, and a process can be killed. A few children take one mount after another; whenever
+//! those that are left are stuck, more are started, so that two hundred dead mounts take little
+//! longer than one. What the children find out they write into shared memory.
 //!
-//! To touch is to open it as a place, to ask for its attributes afresh, for its file system's, and to read the first
-//! entries of its directory. An autofs mount is only asked for its attributes: the rest would have something mounted.
+//! To touch is to open it as a place, to ask for its attributes afresh, for its file system's, and
+//! to read the first entries of its directory. An autofs mount is only asked for its attributes:
+//! the rest would have something mounted.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -62,9 +64,9 @@ const STARVED: Duration = Duration::from_secs(1);
 /// How long to wait for killed children, all together.
 const REAP: Duration = Duration::from_millis(500);
 
-/// Shared words: the number of the next mount; then for each mount when it was begun, when it was done and when it last
-/// answered a call (nanoseconds after the start, plus one), the error and the gate that gave it; then for each child the
-/// mount that it is at, plus one, and its tally.
+/// Shared words: the number of the next mount; then for each mount when it was begun, when it was
+/// done and when it last answered a call (nanoseconds after the start, plus one), the error and the
+/// gate that gave it; then for each child the mount that it is at, plus one, and its tally.
 struct Board {
     shared: Shared,
     mounts: usize,
@@ -86,7 +88,8 @@ impl Board {
     }
 
     fn child(&self, at: usize) -> &[std::sync::atomic::AtomicU64] {
-        &self.shared[1 + self.mounts * Board::PER_MOUNT + at * Board::PER_CHILD..][..Board::PER_CHILD]
+        &self.shared[1 + self.mounts * Board::PER_MOUNT + at * Board::PER_CHILD..]
+            [..Board::PER_CHILD]
     }
 
     fn now(&self) -> u64 {
@@ -99,25 +102,37 @@ impl Board {
 
     /// How long a child has been at the mount that it is at, and which that is.
     fn at_work(&self, child: usize) -> Option<(usize, Duration)> {
-        let at = usize::try_from(self.child(child)[0].load(SeqCst)).ok()?.checked_sub(1)?;
+        let at = usize::try_from(self.child(child)[0].load(SeqCst))
+            .ok()?
+            .checked_sub(1)?;
         let begun = self.mount(at)[Board::BEGUN].load(SeqCst);
         Some((at, Duration::from_nanos(self.now().saturating_sub(begun))))
     }
 }
 
-/// Touches every mount that a path reaches, and gives each its verdict. Returns what is to be warned of, within the
-/// deadline and a second, whatever the mounts do; only where more than 1,024 hang at once, or this user may have fewer
-/// processes than there are mounts that hang, does it take further deadlines.
+/// Touches every mount that a path reaches, and gives each its verdict. Returns what is to be
+/// warned of, within the deadline and a second, whatever the mounts do; only where more than 1,024
+/// hang at once, or this user may have fewer processes than there are mounts that hang, does it
+/// take further deadlines.
 ///
 /// # Errors
 /// When no child can be made.
-pub fn check(points: &mut [Point], deadline: Duration, mut tick: impl FnMut(usize)) -> gate::Result<Vec<Warning>> {
+pub fn check(
+    points: &mut [Point],
+    deadline: Duration,
+    mut tick: impl FnMut(usize),
+) -> gate::Result<Vec<Warning>> {
     let visible: Vec<usize> = (0..points.len()).filter(|&at| !points[at].hidden).collect();
     let most = MOST.min(visible.len());
-    // A child that was killed leaves its place on the board with its tally; at worst every mount takes one.
+    // A child that was killed leaves its place on the board with its tally; at worst every mount
+    // takes one.
     let places = visible.len() + most;
     let words = 1 + visible.len() * Board::PER_MOUNT + places * Board::PER_CHILD;
-    let board = Board { shared: Shared::new(words)?, mounts: visible.len(), start: Instant::now() };
+    let board = Board {
+        shared: Shared::new(words)?,
+        mounts: visible.len(),
+        start: Instant::now(),
+    };
     let mut children: Vec<Option<Child>> = Vec::new();
     let mut killed: Vec<(usize, Child)> = Vec::new();
     let mut hung = vec![false; visible.len()];
@@ -129,8 +144,11 @@ pub fn check(points: &mut [Point], deadline: Duration, mut tick: impl FnMut(usiz
             let Some(child) = slot else { continue };
             let at_work = board.at_work(place);
             if child.try_wait().is_some() {
-                // It has done its work, or has been killed by somebody else in the middle of a mount.
-                if let Some((at, _)) = at_work.filter(|&(at, _)| board.mount(at)[Board::DONE].load(SeqCst) == 0) {
+                // It has done its work, or has been killed by somebody else in the middle of a
+                // mount.
+                if let Some((at, _)) =
+                    at_work.filter(|&(at, _)| board.mount(at)[Board::DONE].load(SeqCst) == 0)
+                {
                     hung[at] = true;
                 }
                 *slot = None;
@@ -145,20 +163,30 @@ pub fn check(points: &mut [Point], deadline: Duration, mut tick: impl FnMut(usiz
             alive += 1;
             stuck += usize::from(at_work.is_some_and(|(_, since)| since > STUCK));
         }
-        let done = (0..visible.len()).filter(|&at| hung[at] || board.mount(at)[Board::DONE].load(SeqCst) != 0).count();
+        let done = (0..visible.len())
+            .filter(|&at| hung[at] || board.mount(at)[Board::DONE].load(SeqCst) != 0)
+            .count();
         tick(done);
         if done == visible.len() {
             break;
         }
         let left = visible.len().saturating_sub(board.taken());
         if alive - stuck < FREE && left > 0 && children.len() < places {
-            let more = FREE.max(stuck).min(left).min(most.saturating_sub(alive)).min(places - children.len());
+            let more = FREE
+                .max(stuck)
+                .min(left)
+                .min(most.saturating_sub(alive))
+                .min(places - children.len());
             for _ in 0..more {
                 let place = children.len();
                 match Child::fork_detached(|| work(&board, place, points, &visible)) {
                     Ok(child) => children.push(Some(child)),
-                    // No more processes for us now: those that live go on, and those that die make room.
-                    Err(e) if starved.get_or_insert_with(Instant::now).elapsed() > STARVED && alive == 0 => {
+                    // No more processes for us now: those that live go on, and those that die make
+                    // room.
+                    Err(e)
+                        if starved.get_or_insert_with(Instant::now).elapsed() > STARVED
+                            && alive == 0 =>
+                    {
                         return Err(e);
                     }
                     Err(_) => break,
@@ -206,13 +234,20 @@ fn reap(mut killed: Vec<(usize, Child)>, points: &[Point], visible: &[usize]) ->
     stay.collect()
 }
 
-fn verdicts(points: &mut [Point], visible: &[usize], board: &Board, hung: &[bool], deadline: Duration) -> Vec<Warning> {
+fn verdicts(
+    points: &mut [Point],
+    visible: &[usize],
+    board: &Board,
+    hung: &[bool],
+    deadline: Duration,
+) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for point in points.iter_mut().filter(|point| point.hidden) {
         point.verdict = Some(Verdict::Hidden);
     }
     for (at, &which) in visible.iter().enumerate() {
-        let [begun, done, errno, gate, answered] = std::array::from_fn(|w| board.mount(at)[w].load(SeqCst));
+        let [begun, done, errno, gate, answered] =
+            std::array::from_fn(|w| board.mount(at)[w].load(SeqCst));
         let took = Duration::from_nanos(done.saturating_sub(begun));
         let errno = Errno(errno as i32);
         let verdict = match errno {
@@ -292,7 +327,9 @@ fn work(board: &Board, place: usize, points: &[Point], visible: &[usize]) {
     let _ = gate::fs::chdir(c"/"); // a child that cannot be killed must not keep anybody's directory busy
     loop {
         let at = board.shared[Board::NEXT].fetch_add(1, SeqCst) as usize;
-        let Some(&which) = visible.get(at) else { return };
+        let Some(&which) = visible.get(at) else {
+            return;
+        };
         let mount = board.mount(at);
         mount[Board::BEGUN].store(board.now(), SeqCst);
         mine[0].store(at as u64 + 1, SeqCst);
@@ -313,7 +350,8 @@ fn work(board: &Board, place: usize, points: &[Point], visible: &[usize]) {
 /// Touches one mount; `publish` is called after every call that has returned.
 fn touch(point: &Point, publish: impl Fn()) -> Result<(), (Gate, Errno)> {
     let gate = |gate| move |errno| (gate, errno);
-    let place = open_long(&point.target, Open::PATH | Open::NOFOLLOW).map_err(gate(Gate::Openat))?;
+    let place =
+        open_long(&point.target, Open::PATH | Open::NOFOLLOW).map_err(gate(Gate::Openat))?;
     publish();
     let at = At::EMPTY_PATH | At::NO_AUTOMOUNT | At::STATX_FORCE_SYNC;
     let (directory, mount) = match statx(&place, c"", at, Want::BASIC_STATS) {

@@ -35,7 +35,8 @@ pub struct Run {
 pub enum NoRun {
     /// It took longer than the limit, and was stopped.
     Stopped(Duration),
-    /// It had so many bytes read from disks or written to them, which were more than it might, and was stopped after so long.
+    /// It had so many bytes read from disks or written to them, which were more than it might, and
+    /// was stopped after so long.
     Moved(u64, Duration),
     /// What it needs is not to be had here.
     Refused,
@@ -46,9 +47,15 @@ impl std::fmt::Display for NoRun {
         match self {
             NoRun::Stopped(Duration::ZERO) => f.write_str("no time was left for it"),
             NoRun::Stopped(after) => write!(f, "stopped after {:.3} s", after.as_secs_f64()),
-            NoRun::Moved(_, Duration::ZERO) => f.write_str("no disk reads and writes were left for it"),
+            NoRun::Moved(_, Duration::ZERO) => {
+                f.write_str("no disk reads and writes were left for it")
+            }
             NoRun::Moved(bytes, _) => {
-                write!(f, "stopped after {:.1} MiB of disk reads and writes", *bytes as f64 / 1_048_576.0)
+                write!(
+                    f,
+                    "stopped after {:.1} MiB of disk reads and writes",
+                    *bytes as f64 / 1_048_576.0
+                )
             }
             NoRun::Refused => f.write_str("what it needs is not to be had here"),
         }
@@ -62,11 +69,11 @@ pub struct Bounds {
     pub each: Duration,
     /// When the last one must have ended.
     pub until: Option<Instant>,
-    /// Bytes that all those that are still to come may have read from disks and written to them, together. Where the kernel
-    /// keeps no account of that, it holds nobody back.
+    /// Bytes that all those that are still to come may have read from disks and written to them,
+    /// together. Where the kernel keeps no account of that, it holds nobody back.
     pub bytes: Option<Cell<u64>>,
-    /// How long one may still take when this process is asked to stop: it may have been asked as well, and have something to put
-    /// away.
+    /// How long one may still take when this process is asked to stop: it may have been asked as
+    /// well, and have something to put away.
     pub grace: Duration,
 }
 
@@ -74,7 +81,12 @@ impl Bounds {
     /// So much time for each run, and nothing else.
     pub fn time(each: Duration) -> Bounds {
         const GRACE: Duration = Duration::from_secs(2);
-        Bounds { each, until: None, bytes: None, grace: GRACE }
+        Bounds {
+            each,
+            until: None,
+            bytes: None,
+            grace: GRACE,
+        }
     }
 
     /// Time for the next run; `None` when there is none left, or this process is asked to stop.
@@ -82,7 +94,8 @@ impl Bounds {
         /// In less nothing can be measured.
         const LEAST: Duration = Duration::from_millis(10);
         let left = self.left();
-        (left >= LEAST.min(self.each) && gate::interrupt::asked().is_none()).then(|| left.min(self.each))
+        (left >= LEAST.min(self.each) && gate::interrupt::asked().is_none())
+            .then(|| left.min(self.each))
     }
 
     /// Whether there is time for as much again as took so long.
@@ -91,7 +104,9 @@ impl Bounds {
     }
 
     fn left(&self) -> Duration {
-        self.until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()))
+        self.until.map_or(Duration::MAX, |until| {
+            until.saturating_duration_since(Instant::now())
+        })
     }
 }
 
@@ -110,8 +125,8 @@ pub struct Alone<const N: usize> {
     pub gave: [u64; N],
 }
 
-/// Does some work in a process of its own, for at most `limit`. Its calls are entered into this process's tally. Work that
-/// gives nothing is [`NoRun::Refused`].
+/// Does some work in a process of its own, for at most `limit`. Its calls are entered into this
+/// process's tally. Work that gives nothing is [`NoRun::Refused`].
 ///
 /// # Errors
 /// When no process can be made.
@@ -122,8 +137,8 @@ pub fn alone<const N: usize>(
     alone_within(&Bounds::time(limit), work)
 }
 
-/// The same, within bounds; what it moves is taken off what those who come after it may. Who has no grace ends at once when he is
-/// asked to.
+/// The same, within bounds; what it moves is taken off what those who come after it may. Who has no
+/// grace ends at once when he is asked to.
 ///
 /// # Errors
 /// When no process can be made.
@@ -135,7 +150,9 @@ pub fn alone_within<const N: usize>(
     const DONE: usize = 1;
     const TALLY: usize = 2;
     const GAVE: usize = TALLY + Tally::WORDS;
-    let Some(limit) = bounds.next() else { return Ok(Err(NoRun::Stopped(Duration::ZERO))) };
+    let Some(limit) = bounds.next() else {
+        return Ok(Err(NoRun::Stopped(Duration::ZERO)));
+    };
     if bounds.bytes.as_ref().is_some_and(|left| left.get() == 0) {
         return Ok(Err(NoRun::Moved(0, Duration::ZERO)));
     }
@@ -148,10 +165,18 @@ pub fn alone_within<const N: usize>(
         let before = gate::meter::tally();
         let start = Instant::now();
         let gave = work();
-        shared[REAL].store(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX), Relaxed);
-        gate::meter::tally().since(&before).publish(&shared[TALLY..]);
+        shared[REAL].store(
+            u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            Relaxed,
+        );
+        gate::meter::tally()
+            .since(&before)
+            .publish(&shared[TALLY..]);
         if let Some(gave) = gave {
-            shared[GAVE..].iter().zip(gave).for_each(|(word, value)| word.store(value, Relaxed));
+            shared[GAVE..]
+                .iter()
+                .zip(gave)
+                .for_each(|(word, value)| word.store(value, Relaxed));
             shared[DONE].store(1, Relaxed);
         }
     })?;
@@ -161,7 +186,9 @@ pub fn alone_within<const N: usize>(
         child.wait(Duration::from_millis(500));
     }
     // What it has moved is entered for this process when it has been waited for.
-    if let (Some(left), Some(before), Some(after)) = (&bounds.bytes, before, before.and_then(|_| moved(None))) {
+    if let (Some(left), Some(before), Some(after)) =
+        (&bounds.bytes, before, before.and_then(|_| moved(None)))
+    {
         left.set(left.get().saturating_sub(after.since(before).sum()));
     }
     let ended = match ended {
@@ -175,15 +202,30 @@ pub fn alone_within<const N: usize>(
     }
     let real = Duration::from_nanos(shared[REAL].load(Relaxed));
     let gave = std::array::from_fn(|at| shared[GAVE + at].load(Relaxed));
-    Ok(Ok(Alone { real, user: ended.user, sys: ended.sys, tally, gave }))
+    Ok(Ok(Alone {
+        real,
+        user: ended.user,
+        sys: ended.sys,
+        tally,
+        gave,
+    }))
 }
 
-/// Waits for the end of a child, for at most `limit`, and looks now and then whether it keeps within its bounds.
-fn end_of(child: &mut Child, limit: Duration, bounds: &Bounds) -> std::result::Result<Ended, NoRun> {
+/// Waits for the end of a child, for at most `limit`, and looks now and then whether it keeps
+/// within its bounds.
+fn end_of(
+    child: &mut Child,
+    limit: Duration,
+    bounds: &Bounds,
+) -> std::result::Result<Ended, NoRun> {
     const LOOK: Duration = Duration::from_millis(100);
     /// A fast disk reads 20 MiB meanwhile.
     const LOOK_AT_BYTES: Duration = Duration::from_millis(10);
-    let look = if bounds.bytes.is_some() { LOOK_AT_BYTES } else { LOOK };
+    let look = if bounds.bytes.is_some() {
+        LOOK_AT_BYTES
+    } else {
+        LOOK
+    };
     let (begun, mut limit, mut was_asked) = (Instant::now(), limit, false);
     loop {
         if gate::interrupt::asked().is_some() && !was_asked {
@@ -198,7 +240,12 @@ fn end_of(child: &mut Child, limit: Duration, bounds: &Bounds) -> std::result::R
             return Err(NoRun::Stopped(begun.elapsed()));
         }
         let most = bounds.bytes.as_ref().map_or(u64::MAX, Cell::get);
-        match bounds.bytes.as_ref().and_then(|_| moved(Some(child.id()))).map(Moved::sum) {
+        match bounds
+            .bytes
+            .as_ref()
+            .and_then(|_| moved(Some(child.id())))
+            .map(Moved::sum)
+        {
             Some(bytes) if bytes > most => return Err(NoRun::Moved(bytes, begun.elapsed())),
             _ => {}
         }
@@ -209,21 +256,40 @@ fn end_of(child: &mut Child, limit: Duration, bounds: &Bounds) -> std::result::R
 ///
 /// # Errors
 /// When no process can be made.
-pub fn run(root: &Root, by: By, question: &Question, bounds: &Bounds) -> Result<std::result::Result<Run, NoRun>> {
-    let question = Question { by: Some(by), ..question.clone() };
+pub fn run(
+    root: &Root,
+    by: By,
+    question: &Question,
+    bounds: &Bounds,
+) -> Result<std::result::Result<Run, NoRun>> {
+    let question = Question {
+        by: Some(by),
+        ..question.clone()
+    };
     let ran = alone_within(bounds, || {
         let answer = locate(root, &question, &mut |_, _| {}).ok()?;
-        Some([answer.points.len() as u64, u64::from(answer.lacking.is_empty())])
+        Some([
+            answer.points.len() as u64,
+            u64::from(answer.lacking.is_empty()),
+        ])
     })?;
-    Ok(ran.map(|Alone { real, user, sys, tally, gave: [found, complete] }| Run {
-        by,
-        real,
-        user,
-        sys,
-        found,
-        complete: complete == 1,
-        tally,
-    }))
+    Ok(ran.map(
+        |Alone {
+             real,
+             user,
+             sys,
+             tally,
+             gave: [found, complete],
+         }| Run {
+            by,
+            real,
+            user,
+            sys,
+            found,
+            complete: complete == 1,
+            tally,
+        },
+    ))
 }
 
 /// Several runs of every method.
@@ -237,9 +303,10 @@ pub struct Comparison {
     pub left_out: Vec<(By, NoRun)>,
 }
 
-/// Compares methods, in this order, after one run of each that warms the caches and is profiled. The trials go through the methods in turn,
-/// so that what else the machine does falls on all alike; where there is no time for all of them, there are fewer, and where there
-/// is none for even one, the profiled runs are the only trial.
+/// Compares methods, in this order, after one run of each that warms the caches and is profiled.
+/// The trials go through the methods in turn, so that what else the machine does falls on all
+/// alike; where there is no time for all of them, there are fewer, and where there is none for even
+/// one, the profiled runs are the only trial.
 ///
 /// # Errors
 /// When no process can be made.
@@ -256,9 +323,14 @@ pub fn compare(
     gate::meter::set_profiling(true);
     for &by in methods {
         tick(by.name(), 0);
-        // Once to warm the caches, once for the profile; a method that is stopped is not asked again.
+        // Once to warm the caches, once for the profile; a method that is stopped is not asked
+        // again.
         let warmed = run(root, by, question, bounds)?;
-        let profiled = if warmed.is_ok() { run(root, by, question, bounds)? } else { warmed };
+        let profiled = if warmed.is_ok() {
+            run(root, by, question, bounds)?
+        } else {
+            warmed
+        };
         match profiled {
             Ok(profile) => comparison.profiles.push(profile),
             Err(why) => comparison.left_out.push((by, why)),
@@ -295,6 +367,9 @@ pub fn compare(
     }
     let place = |by: By| By::ALL.iter().position(|one| *one == by);
     comparison.profiles.sort_by_key(|run| place(run.by));
-    comparison.trials.iter_mut().for_each(|runs| runs.sort_by_key(|run| place(run.by)));
+    comparison
+        .trials
+        .iter_mut()
+        .for_each(|runs| runs.sort_by_key(|run| place(run.by)));
     Ok(comparison)
 }

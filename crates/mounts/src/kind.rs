@@ -46,7 +46,8 @@ fn is_fuse(fstype: &[u8]) -> bool {
 /// A part of a file system that a mount shows.
 type Part<'a> = (Dev, &'a [u8]);
 
-/// Finds the kinds of mounts, and remembers them: two mounts that show the same part of a file system are of one kind.
+/// Finds the kinds of mounts, and remembers them: two mounts that show the same part of a file
+/// system are of one kind.
 #[derive(Default)]
 pub(crate) struct Kinds<'a> {
     known: HashMap<Part<'a>, Option<Kind>>,
@@ -55,8 +56,8 @@ pub(crate) struct Kinds<'a> {
 }
 
 impl<'a> Kinds<'a> {
-    /// The kind of one mount: from the table as far as that goes, else (a bind mount that shows a part of its file system
-    /// only) by one look at it, unless a server might not answer.
+    /// The kind of one mount: from the table as far as that goes, else (a bind mount that shows a
+    /// part of its file system only) by one look at it, unless a server might not answer.
     pub(crate) fn of(&mut self, row: &'a Mount, tree: &Tree<'_>, visible: bool) -> Option<Kind> {
         if row.content.fstype == b"nsfs" {
             return Some(Kind::File);
@@ -82,16 +83,24 @@ impl<'a> Kinds<'a> {
 }
 
 fn look(row: &Mount, tree: &Tree<'_>) -> Option<Kind> {
-    // To look at the root of a FUSE mount asks no server, as long as nothing is wanted; to go through one might.
+    // To look at the root of a FUSE mount asks no server, as long as nothing is wanted; to go
+    // through one might.
     let mut above = Some(row);
     while let Some(mount) = above {
-        if may_hang(&mount.content.fstype) && !(mount.id == row.id && is_fuse(&mount.content.fstype)) {
+        if may_hang(&mount.content.fstype)
+            && !(mount.id == row.id && is_fuse(&mount.content.fstype))
+        {
             return None;
         }
-        above = tree.row(mount.parent).filter(|parent| parent.id != mount.id);
+        above = tree
+            .row(mount.parent)
+            .filter(|parent| parent.id != mount.id);
     }
     let at = At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
-    match statx_long(row.target.as_deref()?, at, Want::empty()).ok()?.file_type {
+    match statx_long(row.target.as_deref()?, at, Want::empty())
+        .ok()?
+        .file_type
+    {
         FileType::Unknown => None,
         FileType::Directory => Some(Kind::Dir),
         _ => Some(Kind::File),

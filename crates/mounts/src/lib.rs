@@ -1,4 +1,5 @@
-//! Mount points: the kernel's table of them, the tree that they make, and the searches of the file tree for them.
+//! Mount points: the kernel's table of them, the tree that they make, and the searches of the file
+//! tree for them.
 //!
 //! | room | what is in it |
 //! |---|---|

@@ -30,7 +30,15 @@ pub enum By {
 
 impl By {
     /// Every method, the costliest first.
-    pub const ALL: [By; 7] = [By::Naive, By::Getmnt1, By::Getmnt2, By::Getmnt3, By::Search, By::Mountinfo, By::Kernel];
+    pub const ALL: [By; 7] = [
+        By::Naive,
+        By::Getmnt1,
+        By::Getmnt2,
+        By::Getmnt3,
+        By::Search,
+        By::Mountinfo,
+        By::Kernel,
+    ];
 
     /// Its name on the command line and in the JSON.
     pub fn name(self) -> &'static str {
@@ -90,21 +98,36 @@ pub struct Answer {
     pub search: Option<Progress>,
 }
 
-/// Finds every mount point at or under `root`. `tick` is called now and then while a search goes on.
+/// Finds every mount point at or under `root`. `tick` is called now and then while a search goes
+/// on.
 ///
 /// # Errors
 /// When the table that was asked for by name cannot be read.
-pub fn locate(root: &Root, question: &Question, tick: &mut dyn FnMut(&Progress, &[u8])) -> Result<Answer, Refusal> {
+pub fn locate(
+    root: &Root,
+    question: &Question,
+    tick: &mut dyn FnMut(&Progress, &[u8]),
+) -> Result<Answer, Refusal> {
     match question.by {
-        Some(By::Kernel) => Ok(of_table(root, Table::read(Door::Kernel)?, "asked for".to_owned())),
-        Some(By::Mountinfo) => Ok(of_table(root, Table::read(Door::Mountinfo)?, "asked for".to_owned())),
+        Some(By::Kernel) => Ok(of_table(
+            root,
+            Table::read(Door::Kernel)?,
+            "asked for".to_owned(),
+        )),
+        Some(By::Mountinfo) => Ok(of_table(
+            root,
+            Table::read(Door::Mountinfo)?,
+            "asked for".to_owned(),
+        )),
         Some(by) => Ok(searched(root, by, question, tick)),
         None => match table::read_either(false, root.anchor) {
             Ok((table, why)) => Ok(of_table(root, table, why)),
             Err([a, b]) => {
                 let mut answer = searched(root, By::Search, question, tick);
-                answer.why =
-                    format!("the kernel gives no mount table ({a}; {b}), so the tree was searched; {}", answer.why);
+                answer.why = format!(
+                    "the kernel gives no mount table ({a}; {b}), so the tree was searched; {}",
+                    answer.why
+                );
                 Ok(answer)
             }
         },
@@ -112,10 +135,16 @@ pub fn locate(root: &Root, question: &Question, tick: &mut dyn FnMut(&Progress, 
 }
 
 fn of_table(root: &Root, table: Table, why: String) -> Answer {
-    let by = if table.door() == Door::Kernel { By::Kernel } else { By::Mountinfo };
+    let by = if table.door() == Door::Kernel {
+        By::Kernel
+    } else {
+        By::Mountinfo
+    };
     let mut lacking = Vec::new();
     if !table.holds(root.anchor) {
-        lacking.push("the table does not hold the mount that the root is on; try --by search".to_owned());
+        lacking.push(
+            "the table does not hold the mount that the root is on; try --by search".to_owned(),
+        );
     }
     let tree = Tree::new(&table.mounts);
     let anchor = root.anchor.or_else(|| tree.anchor(&root.path));
@@ -141,10 +170,23 @@ fn of_table(root: &Root, table: Table, why: String) -> Answer {
             points.push(Point::of_row(row, target, kind, class, hidden));
         }
     }
-    Answer { by, why, root_fstype, points, warnings: incomplete(&lacking), lacking, search: None }
+    Answer {
+        by,
+        why,
+        root_fstype,
+        points,
+        warnings: incomplete(&lacking),
+        lacking,
+        search: None,
+    }
 }
 
-fn searched(root: &Root, by: By, question: &Question, tick: &mut dyn FnMut(&Progress, &[u8])) -> Answer {
+fn searched(
+    root: &Root,
+    by: By,
+    question: &Question,
+    tick: &mut dyn FnMut(&Progress, &[u8]),
+) -> Answer {
     let mut hunt = Hunt::new("mount points in it are not seen", tick);
     let mut root_fstype = None;
     let (points, why) = match by {
@@ -154,11 +196,17 @@ fn searched(root: &Root, by: By, question: &Question, tick: &mut dyn FnMut(&Prog
             (found.points, found.why)
         }
         By::Naive => (naive::find(root, &mut hunt), "no bound".to_owned()),
-        By::Getmnt1 => (getmnt1::find(root, question.bound, &mut hunt), bounded(question.bound)),
+        By::Getmnt1 => (
+            getmnt1::find(root, question.bound, &mut hunt),
+            bounded(question.bound),
+        ),
         By::Getmnt2 => {
             let (pairs, why) = pairs(root, &question.hints);
             let why = format!("{}, {why}", bounded(question.bound));
-            (getmnt2::find(root, question.bound, pairs.as_ref(), &mut hunt), why)
+            (
+                getmnt2::find(root, question.bound, pairs.as_ref(), &mut hunt),
+                why,
+            )
         }
         By::Getmnt3 => {
             let (pairs, why) = pairs(root, &question.hints);
@@ -177,7 +225,9 @@ fn searched(root: &Root, by: By, question: &Question, tick: &mut dyn FnMut(&Prog
     };
     if by != By::Search {
         classify_by_name(&mut answer.points);
-        answer.why.push_str("; goes by st_dev, so bind mounts of one device and mounts on files are not seen");
+        answer.why.push_str(
+            "; goes by st_dev, so bind mounts of one device and mounts on files are not seen",
+        );
     }
     answer.warnings.extend(incomplete(&answer.lacking));
     answer
@@ -185,26 +235,45 @@ fn searched(root: &Root, by: By, question: &Question, tick: &mut dyn FnMut(&Prog
 
 /// Why an answer is incomplete, as warnings.
 fn incomplete(lacking: &[String]) -> Vec<Warning> {
-    lacking.iter().map(|reason| Warning::general(format!("incomplete: {reason}"))).collect()
+    lacking
+        .iter()
+        .map(|reason| Warning::general(format!("incomplete: {reason}")))
+        .collect()
 }
 
 fn bounded(bound: Option<usize>) -> String {
-    bound.map_or("no depth bound".to_owned(), |bound| format!("depth bound {bound}"))
+    bound.map_or("no depth bound".to_owned(), |bound| {
+        format!("depth bound {bound}")
+    })
 }
 
-/// The table of device pairs, and what it was made from; without one, the search stops where its predecessor does.
+/// The table of device pairs, and what it was made from; without one, the search stops where its
+/// predecessor does.
 fn pairs(root: &Root, hints: &Hints) -> (Option<Pairs>, String) {
     if matches!(hints, Hints::None | Hints::File(_)) {
-        return (None, "without a table of device pairs: stops where getmnt1 does".to_owned());
+        return (
+            None,
+            "without a table of device pairs: stops where getmnt1 does".to_owned(),
+        );
     }
     match table::read_either(true, root.anchor) {
-        Err([a, b]) => (None, format!("no table of device pairs ({a}; {b}): stops where getmnt1 does")),
+        Err([a, b]) => (
+            None,
+            format!("no table of device pairs ({a}; {b}): stops where getmnt1 does"),
+        ),
         Ok((table, _)) => match Pairs::below(&table.mounts, root.anchor, root.dev) {
             Some(pairs) => {
-                let from = if table.door() == Door::Kernel { "statmount(2)" } else { "/proc/self/mountinfo" };
+                let from = if table.door() == Door::Kernel {
+                    "statmount(2)"
+                } else {
+                    "/proc/self/mountinfo"
+                };
                 (Some(pairs), format!("pairs of devices from {from}"))
             }
-            None => (None, "the mount table does not hold together: stops where getmnt1 does".to_owned()),
+            None => (
+                None,
+                "the mount table does not hold together: stops where getmnt1 does".to_owned(),
+            ),
         },
     }
 }

@@ -13,7 +13,8 @@ pub fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// What is left of `path` below `dir`, without a leading slash: empty for `dir` itself, `None` outside it.
+/// What is left of `path` below `dir`, without a leading slash: empty for `dir` itself, `None`
+/// outside it.
 pub fn below<'a>(dir: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
     if dir == b"/" {
         return path.strip_prefix(b"/");
@@ -63,6 +64,9 @@ mod tests {
 
     #[test]
     fn parents() {
-        assert_eq!((parent(b"/a/b"), parent(b"/a"), parent(b"/")), (&b"/a"[..], &b"/"[..], &b"/"[..]));
+        assert_eq!(
+            (parent(b"/a/b"), parent(b"/a"), parent(b"/")),
+            (&b"/a"[..], &b"/"[..], &b"/"[..])
+        );
     }
 }

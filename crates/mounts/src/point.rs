@@ -74,7 +74,13 @@ impl Point {
     }
 
     /// A row of the table, at the name where it was found.
-    pub fn of_row(row: Mount, target: Vec<u8>, kind: Option<Kind>, class: Class, hidden: bool) -> Point {
+    pub fn of_row(
+        row: Mount,
+        target: Vec<u8>,
+        kind: Option<Kind>,
+        class: Class,
+        hidden: bool,
+    ) -> Point {
         Point {
             id: Some(row.id),
             parent: Some(row.parent),
@@ -89,22 +95,30 @@ impl Point {
 impl Point {
     /// Type of the file system.
     pub fn fstype(&self) -> Option<&[u8]> {
-        self.content.as_ref().map(|content| content.fstype.as_slice())
+        self.content
+            .as_ref()
+            .map(|content| content.fstype.as_slice())
     }
 
     /// The device or other source.
     pub fn source(&self) -> Option<&[u8]> {
-        self.named.as_deref().or_else(|| self.content.as_ref()?.source.as_deref())
+        self.named
+            .as_deref()
+            .or_else(|| self.content.as_ref()?.source.as_deref())
     }
 
     /// The part of the file system that is mounted.
     pub fn fsroot(&self) -> Option<&[u8]> {
-        self.content.as_ref().map(|content| content.fsroot.as_slice())
+        self.content
+            .as_ref()
+            .map(|content| content.fsroot.as_slice())
     }
 
     /// Options of the mount, then of the super block, comma-separated, with the kernel's escapes.
     pub fn options(&self) -> Option<&[u8]> {
-        self.content.as_ref().map(|content| content.options.as_slice())
+        self.content
+            .as_ref()
+            .map(|content| content.options.as_slice())
     }
 }
 
@@ -114,7 +128,9 @@ pub(crate) fn classify_by_name(points: &mut [Point]) {
     order.sort_by(|&a, &b| crate::path::compare(&points[a].target, &points[b].target));
     let mut above: Vec<usize> = Vec::new();
     for at in order {
-        while above.last().is_some_and(|&top| crate::path::below(&points[top].target, &points[at].target).is_none()) {
+        while above.last().is_some_and(|&top| {
+            crate::path::below(&points[top].target, &points[at].target).is_none()
+        }) {
             above.pop();
         }
         if let Some(&top) = above.last() {

@@ -29,16 +29,25 @@ pub struct Root {
     pub fd: Fd,
     /// Its `st_dev`.
     pub dev: Dev,
-    /// The mount that it is on; `None` where the kernel does not say (before 5.8, or statx refused).
+    /// The mount that it is on; `None` where the kernel does not say (before 5.8, or statx
+    /// refused).
     pub anchor: Option<u64>,
     /// Whether it is itself the root of a mount; `None` likewise.
     pub is_mount_root: Option<bool>,
 }
 
 impl Root {
-    /// Opens `given` as a place, and finds its absolute name. Waits for no server where the kernel can help it.
+    /// Opens `given` as a place, and finds its absolute name. Waits for no server where the kernel
+    /// can help it.
     pub fn open(given: &[u8]) -> Result<Root, Unusable> {
-        let unusable = |doing| move |(gate, errno)| Unusable { doing, path: given.to_vec(), gate, errno };
+        let unusable = |doing| {
+            move |(gate, errno)| Unusable {
+                doing,
+                path: given.to_vec(),
+                gate,
+                errno,
+            }
+        };
         let fd = open_long(given, Open::PATH | Open::DIRECTORY)
             .map_err(|e| unusable("cannot open directory")((Gate::Openat, e)))?;
         let seen = Seen::at(&fd, b"").map_err(unusable("cannot read the attributes of"))?;
@@ -47,15 +56,33 @@ impl Root {
             _ => absolute_name(&fd, &seen)
                 .map_err(|e| unusable("cannot find the absolute name of")((Gate::Getcwd, e)))?,
         };
-        Ok(Root { path, fd, dev: seen.dev.into(), anchor: seen.mount, is_mount_root: seen.is_mount_root })
+        Ok(Root {
+            path,
+            fd,
+            dev: seen.dev.into(),
+            anchor: seen.mount,
+            is_mount_root: seen.is_mount_root,
+        })
     }
 
     /// Goes to the root of a mount, by its name in the mount table. Has nothing mounted there.
     pub fn of_mount(target: &[u8]) -> Result<Root, Unusable> {
-        let unusable = |(gate, errno)| Unusable { doing: "cannot open directory", path: target.to_vec(), gate, errno };
-        let fd = open_long(target, Open::PATH | Open::NOFOLLOW).map_err(|e| unusable((Gate::Openat, e)))?;
+        let unusable = |(gate, errno)| Unusable {
+            doing: "cannot open directory",
+            path: target.to_vec(),
+            gate,
+            errno,
+        };
+        let fd = open_long(target, Open::PATH | Open::NOFOLLOW)
+            .map_err(|e| unusable((Gate::Openat, e)))?;
         let seen = Seen::at(&fd, b"").map_err(unusable)?;
-        Ok(Root { path: target.to_vec(), fd, dev: seen.dev.into(), anchor: seen.mount, is_mount_root: None })
+        Ok(Root {
+            path: target.to_vec(),
+            fd,
+            dev: seen.dev.into(),
+            anchor: seen.mount,
+            is_mount_root: None,
+        })
     }
 
     /// Closes the directory; its name remains.
@@ -65,12 +92,14 @@ impl Root {
 
     /// Sees whether the directory can be read; a dead server makes this wait.
     pub fn check_readable(&self) -> Result<(), Unusable> {
-        gate::fs::openat(&self.fd, c".", Open::SCAN).map(drop).map_err(|errno| Unusable {
-            doing: "cannot read directory",
-            path: self.path.clone(),
-            gate: Gate::Openat,
-            errno,
-        })
+        gate::fs::openat(&self.fd, c".", Open::SCAN)
+            .map(drop)
+            .map_err(|errno| Unusable {
+                doing: "cannot read directory",
+                path: self.path.clone(),
+                gate: Gate::Openat,
+                errno,
+            })
     }
 }
 
@@ -83,28 +112,46 @@ struct Seen {
 }
 
 impl Seen {
-    /// Looks at a name, as seen from `dir`; an empty one means `dir` itself. Waits for no server, where there is statx.
+    /// Looks at a name, as seen from `dir`; an empty one means `dir` itself. Waits for no server,
+    /// where there is statx.
     fn at(dir: impl AsFd, name: &[u8]) -> Result<Seen, (Gate, Errno)> {
         let reach = reach(dir.as_fd(), name).map_err(|e| (Gate::Openat, e))?;
         let at = At::EMPTY_PATH | At::NO_AUTOMOUNT;
-        match statx(reach.dir(), reach.rest(), at | At::STATX_DONT_SYNC, Want::empty()) {
+        match statx(
+            reach.dir(),
+            reach.rest(),
+            at | At::STATX_DONT_SYNC,
+            Want::empty(),
+        ) {
             Ok(s) => {
                 let known = s.attributes_known.contains(Attributes::MOUNT_ROOT);
                 let is_mount_root = known.then(|| s.attributes.contains(Attributes::MOUNT_ROOT));
-                Ok(Seen { dev: s.dev, ino: s.ino, mount: s.mnt_id, is_mount_root })
+                Ok(Seen {
+                    dev: s.dev,
+                    ino: s.ino,
+                    mount: s.mnt_id,
+                    is_mount_root,
+                })
             }
             Err(Errno::ENOSYS | Errno::EPERM) => {
-                let s = newfstatat(reach.dir(), reach.rest(), at).map_err(|e| (Gate::Newfstatat, e))?;
-                Ok(Seen { dev: s.dev, ino: s.ino, mount: None, is_mount_root: None })
+                let s =
+                    newfstatat(reach.dir(), reach.rest(), at).map_err(|e| (Gate::Newfstatat, e))?;
+                Ok(Seen {
+                    dev: s.dev,
+                    ino: s.ino,
+                    mount: None,
+                    is_mount_root: None,
+                })
             }
             Err(e) => Err((Gate::Statx, e)),
         }
     }
 
-    /// Whether a name leads there. (The kernel gives ` (deleted)` behind the name of a directory that was removed, and
-    /// names over which another mount has come to lie.)
+    /// Whether a name leads there. (The kernel gives ` (deleted)` behind the name of a directory
+    /// that was removed, and names over which another mount has come to lie.)
     fn is_at(&self, name: &[u8]) -> bool {
-        let same = |other: Seen| (self.dev, self.ino, self.mount) == (other.dev, other.ino, other.mount);
+        let same =
+            |other: Seen| (self.dev, self.ino, self.mount) == (other.dev, other.ino, other.mount);
         name.first() == Some(&b'/') && Seen::at(CWD, name).is_ok_and(same)
     }
 }
@@ -118,7 +165,8 @@ pub fn name_of(dir: &Fd) -> gate::Result<Vec<u8>> {
     absolute_name(dir, &seen)
 }
 
-/// The absolute name of an open directory: from /proc, or else by going there and asking where we are.
+/// The absolute name of an open directory: from /proc, or else by going there and asking where we
+/// are.
 ///
 /// # Errors
 /// `ENOENT` when it has none: it was removed, or no path from this process's root leads to it.
@@ -133,5 +181,11 @@ fn absolute_name(dir: &Fd, seen: &Seen) -> gate::Result<Vec<u8>> {
     gate::fs::fchdir(dir.as_fd())?;
     let name = gate::fs::getcwd();
     gate::fs::fchdir(here.as_fd())?;
-    name.and_then(|name| if seen.is_at(&name) { Ok(name) } else { Err(Errno::ENOENT) })
+    name.and_then(|name| {
+        if seen.is_at(&name) {
+            Ok(name)
+        } else {
+            Err(Errno::ENOENT)
+        }
+    })
 }

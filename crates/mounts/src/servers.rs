@@ -2,8 +2,9 @@
 
 use ondisk::split_options;
 
-/// The machine that a mount's files are on, from its source and options; `None` for a local file system. Several machines
-/// (of ceph, gluster, lustre) are given as they stand, separated by commas.
+/// The machine that a mount's files are on, from its source and options; `None` for a local file
+/// system. Several machines (of ceph, gluster, lustre) are given as they stand, separated by
+/// commas.
 pub fn server(fstype: &[u8], source: &[u8], options: &[u8]) -> Option<String> {
     let source = String::from_utf8_lossy(source);
     let option = |name: &str| {
@@ -14,15 +15,23 @@ pub fn server(fstype: &[u8], source: &[u8], options: &[u8]) -> Option<String> {
     };
     let named = match fstype {
         b"nfs" | b"nfs4" => host_of_colon_path(&source).or_else(|| option("addr")),
-        b"cifs" | b"smb3" | b"smbfs" | b"ncpfs" | b"fuse.smbnetfs" => host_of_share(&source).or_else(|| option("addr")),
-        b"ceph" => option("mon_addr").map(|a| a.replace('/', ",")).or_else(|| host_of_colon_path(&source)),
-        b"9p" => option("trans").filter(|t| t != "virtio").and(Some(source.to_string()).filter(|s| !s.is_empty())),
-        b"lustre" => source.rfind(":/").map(|at| source[..at].replace(':', ",")),
-        b"afs" => source.strip_prefix(['#', '%']).map(|cell| cell.split(':').next().unwrap_or(cell).to_owned()),
-        b"beegfs" | b"gpfs" => None,
-        _ if fstype.starts_with(b"fuse") => {
-            host_of_url(&source).or_else(|| host_of_share(&source)).or_else(|| host_of_colon_path(&source))
+        b"cifs" | b"smb3" | b"smbfs" | b"ncpfs" | b"fuse.smbnetfs" => {
+            host_of_share(&source).or_else(|| option("addr"))
         }
+        b"ceph" => option("mon_addr")
+            .map(|a| a.replace('/', ","))
+            .or_else(|| host_of_colon_path(&source)),
+        b"9p" => option("trans")
+            .filter(|t| t != "virtio")
+            .and(Some(source.to_string()).filter(|s| !s.is_empty())),
+        b"lustre" => source.rfind(":/").map(|at| source[..at].replace(':', ",")),
+        b"afs" => source
+            .strip_prefix(['#', '%'])
+            .map(|cell| cell.split(':').next().unwrap_or(cell).to_owned()),
+        b"beegfs" | b"gpfs" => None,
+        _ if fstype.starts_with(b"fuse") => host_of_url(&source)
+            .or_else(|| host_of_share(&source))
+            .or_else(|| host_of_colon_path(&source)),
         _ => None,
     };
     named.filter(|name| !name.is_empty())
@@ -34,7 +43,8 @@ fn host_of_colon_path(source: &str) -> Option<String> {
         Some(end) => &source[..=end],
         None => {
             let (host, path) = source.split_once(':')?;
-            // Addresses with ports, `mon1:6789,mon2:6789:/`: the path begins at the last colon before a slash.
+            // Addresses with ports, `mon1:6789,mon2:6789:/`: the path begins at the last colon
+            // before a slash.
             match path.find(":/") {
                 Some(at) => &source[..host.len() + 1 + at],
                 None => host,
@@ -45,23 +55,43 @@ fn host_of_colon_path(source: &str) -> Option<String> {
         return None;
     }
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    Some(host.trim_start_matches('[').trim_end_matches(']').to_owned())
+    Some(
+        host.trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned(),
+    )
 }
 
 /// `//nas/share`.
 fn host_of_share(source: &str) -> Option<String> {
     let rest = source.strip_prefix("//")?;
-    Some(rest.split('/').next().unwrap_or(rest).rsplit('@').next().unwrap_or_default().to_owned())
+    Some(
+        rest.split('/')
+            .next()
+            .unwrap_or(rest)
+            .rsplit('@')
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+    )
 }
 
 /// `https://nas/dav`.
 fn host_of_url(source: &str) -> Option<String> {
     let (scheme, rest) = source.split_once("://")?;
-    if scheme.is_empty() || !scheme.chars().all(|c| c.is_ascii_alphanumeric() || c == '+') {
+    if scheme.is_empty()
+        || !scheme
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || c == '+')
+    {
         return None;
     }
     let host = rest.split('/').next()?.rsplit('@').next()?;
-    Some(host.rsplit_once(':').map_or(host, |(host, _)| host).to_owned())
+    Some(
+        host.rsplit_once(':')
+            .map_or(host, |(host, _)| host)
+            .to_owned(),
+    )
 }
 
 #[cfg(test)]
@@ -71,7 +101,11 @@ mod tests {
     #[test]
     fn machines_behind_sources() {
         let of = |fstype: &str, source: &str, options: &[&str]| {
-            server(fstype.as_bytes(), source.as_bytes(), options.join(",").as_bytes())
+            server(
+                fstype.as_bytes(),
+                source.as_bytes(),
+                options.join(",").as_bytes(),
+            )
         };
         let cases: [(&str, &str, &[&str], Option<&str>); 14] = [
             ("nfs4", "nas1:/srv/home", &[], Some("nas1")),
@@ -81,21 +115,40 @@ mod tests {
             ("fuse.sshfs", "joe@build:/var", &[], Some("build")),
             ("fuse.sshfs", "build:", &[], Some("build")),
             ("fuse.glusterfs", "g1:/vol", &[], Some("g1")),
-            ("ceph", "10.0.0.1:6789,10.0.0.2:6789:/", &[], Some("10.0.0.1:6789,10.0.0.2:6789")),
+            (
+                "ceph",
+                "10.0.0.1:6789,10.0.0.2:6789:/",
+                &[],
+                Some("10.0.0.1:6789,10.0.0.2:6789"),
+            ),
             (
                 "ceph",
                 "admin@fsid.cephfs=/",
                 &["mon_addr=10.0.0.1:3300/10.0.0.2:3300"],
                 Some("10.0.0.1:3300,10.0.0.2:3300"),
             ),
-            ("lustre", "mgs1@tcp:mgs2@tcp:/scratch", &[], Some("mgs1@tcp,mgs2@tcp")),
-            ("fuse", "https://joe@dav.example.org:8443/x", &[], Some("dav.example.org")),
+            (
+                "lustre",
+                "mgs1@tcp:mgs2@tcp:/scratch",
+                &[],
+                Some("mgs1@tcp,mgs2@tcp"),
+            ),
+            (
+                "fuse",
+                "https://joe@dav.example.org:8443/x",
+                &[],
+                Some("dav.example.org"),
+            ),
             ("fuse.bindfs", "/srv/a:b", &[], None),
             ("ext4", "/dev/sda1", &[], None),
             ("9p", "hostshare", &["trans=virtio"], None),
         ];
         for (fstype, source, options, expected) in cases {
-            assert_eq!(of(fstype, source, options).as_deref(), expected, "{fstype} {source}");
+            assert_eq!(
+                of(fstype, source, options).as_deref(),
+                expected,
+                "{fstype} {source}"
+            );
         }
     }
 }

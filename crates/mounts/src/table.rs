@@ -1,8 +1,9 @@
 //! The kernel's table of mounts, by either door: `kernel` (listmount and statmount) or `mountinfo`.
 //!
-//! Neither is always the cheaper. statmount costs a call for each mount; mountinfo comes a page at a time, but for each
-//! mount that receives propagation the kernel walks peer groups to print `propagate_from`, which takes longer the more
-//! mounts there are. [`read_either`] looks at a few mounts to see which it will be.
+//! Neither is always the cheaper. statmount costs a call for each mount; mountinfo comes a page at
+//! a time, but for each mount that receives propagation the kernel walks peer groups to print
+//! `propagate_from`, which takes longer the more mounts there are. [`read_either`] looks at a few
+//! mounts to see which it will be.
 
 use gate::fs::{CWD, Open, PROC_SUPER_MAGIC};
 use gate::mount::{Ask, LSMT_ROOT, Order, listmount, statmount};
@@ -34,12 +35,20 @@ pub struct Refusal {
 
 impl Refusal {
     fn new(gate: Gate, errno: Errno, message: &str) -> Refusal {
-        Refusal { gate, errno: Some(errno), message: message.to_owned() }
+        Refusal {
+            gate,
+            errno: Some(errno),
+            message: message.to_owned(),
+        }
     }
 
     /// An answer that makes no sense.
     fn senseless(gate: Gate, message: impl Into<String>) -> Refusal {
-        Refusal { gate, errno: None, message: message.into() }
+        Refusal {
+            gate,
+            errno: None,
+            message: message.into(),
+        }
     }
 
     fn cannot_list(errno: Errno) -> Refusal {
@@ -51,7 +60,10 @@ impl Refusal {
     }
 
     fn says_nothing() -> Refusal {
-        Refusal::senseless(Gate::Statmount, "statmount(2) says nothing of the mounts that listmount(2) gave")
+        Refusal::senseless(
+            Gate::Statmount,
+            "statmount(2) says nothing of the mounts that listmount(2) gave",
+        )
     }
 }
 
@@ -64,7 +76,8 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// All that statmount is asked for. `STATMOUNT_PROPAGATE_FROM` is left out: it alone would cost what makes mountinfo slow.
+/// All that statmount is asked for. `STATMOUNT_PROPAGATE_FROM` is left out: it alone would cost
+/// what makes mountinfo slow.
 fn everything() -> Ask {
     Ask::SB_BASIC
         | Ask::MNT_BASIC
@@ -99,7 +112,8 @@ impl Table {
         }
     }
 
-    /// Reads ids, parents, devices and types, and no names: what the papers' programs took from the kernel's memory.
+    /// Reads ids, parents, devices and types, and no names: what the papers' programs took from the
+    /// kernel's memory.
     pub fn read_nameless(door: Door) -> Result<Table, Refusal> {
         let mut table = match door {
             Door::Kernel => Table::from_kernel(Ask::SB_BASIC | Ask::MNT_BASIC | Ask::FS_TYPE),
@@ -127,24 +141,38 @@ impl Table {
         }
         match last_error {
             Some(e) if mounts.is_empty() => Err(Refusal::cannot_describe(e)),
-            _ => Ok(Table { mounts, read_by: Reader::Kernel { ids } }),
+            _ => Ok(Table {
+                mounts,
+                read_by: Reader::Kernel { ids },
+            }),
         }
     }
 
     fn from_mountinfo() -> Result<Table, Refusal> {
         let (file, mounts) = read_mountinfo()?;
-        Ok(Table { mounts, read_by: Reader::Mountinfo { file } })
+        Ok(Table {
+            mounts,
+            read_by: Reader::Mountinfo { file },
+        })
     }
 
-    /// Whether the table can be that of this process: it holds the mount `anchor`, or one that is on it. (In a chroot, the
-    /// mount that holds the root may itself be out of reach.)
+    /// Whether the table can be that of this process: it holds the mount `anchor`, or one that is
+    /// on it. (In a chroot, the mount that holds the root may itself be out of reach.)
     pub fn holds(&self, anchor: Option<u64>) -> bool {
-        anchor.is_none_or(|anchor| self.mounts.iter().any(|row| row.id == anchor || row.parent == anchor))
+        anchor.is_none_or(|anchor| {
+            self.mounts
+                .iter()
+                .any(|row| row.id == anchor || row.parent == anchor)
+        })
     }
 
     /// [`Table::read`], and a refusal when what comes cannot be the table of this process.
     fn read_sound(door: Door, nameless: bool, anchor: Option<u64>) -> Result<Table, Refusal> {
-        let table = if nameless { Table::read_nameless(door) } else { Table::read(door) }?;
+        let table = if nameless {
+            Table::read_nameless(door)
+        } else {
+            Table::read(door)
+        }?;
         if table.holds(anchor) {
             return Ok(table);
         }
@@ -152,7 +180,10 @@ impl Table {
             Door::Kernel => (Gate::Listmount, "listmount(2)"),
             Door::Mountinfo => (Gate::Read, "/proc/self/mountinfo"),
         };
-        Err(Refusal::senseless(gate, format!("{name} does not give the mount that the root is on")))
+        Err(Refusal::senseless(
+            gate,
+            format!("{name} does not give the mount that the root is on"),
+        ))
     }
 
     /// Whether mounts have come or gone since the table was read: one call.
@@ -160,12 +191,14 @@ impl Table {
         match &self.read_by {
             Reader::Kernel { ids } => list().map_or(true, |now| now != *ids),
             Reader::Mountinfo { file } => {
-                poll([(file.as_fd(), Event::Priority)], Some(Duration::ZERO)).map_or(true, |[changed]| changed)
+                poll([(file.as_fd(), Event::Priority)], Some(Duration::ZERO))
+                    .map_or(true, |[changed]| changed)
             }
         }
     }
 
-    /// What to poll, for [`Event::Priority`], to hear of changes of a table that was read by [`Door::Mountinfo`].
+    /// What to poll, for [`Event::Priority`], to hear of changes of a table that was read by
+    /// [`Door::Mountinfo`].
     pub(crate) fn changes(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         match &self.read_by {
             Reader::Kernel { .. } => None,
@@ -190,7 +223,10 @@ pub(crate) struct Describe {
 
 impl Describe {
     pub(crate) fn new(ask: Ask) -> Describe {
-        Describe { ask, buffer: vec![0; 4096] }
+        Describe {
+            ask,
+            buffer: vec![0; 4096],
+        }
     }
 
     /// Asks for all that a row of the table holds.
@@ -203,7 +239,9 @@ impl Describe {
         loop {
             self.buffer[..16].fill(0); // a call that fills nothing in must not leave the last answer standing
             match statmount(id, self.ask, &mut self.buffer) {
-                Err(Errno::EOVERFLOW) if self.buffer.len() < 1 << 24 => self.buffer.resize(self.buffer.len() * 4, 0),
+                Err(Errno::EOVERFLOW) if self.buffer.len() < 1 << 24 => {
+                    self.buffer.resize(self.buffer.len() * 4, 0)
+                }
                 Err(e) => return Err(e),
                 Ok(()) => return Ok(ondisk::statmount::parse(&self.buffer)),
             }
@@ -218,10 +256,15 @@ pub(crate) fn list() -> Result<Vec<u64>, Refusal> {
     let mut n: usize = 0;
     loop {
         let after = n.checked_sub(1).map_or(0, |last| ids[last]);
-        let got = listmount(LSMT_ROOT, after, Order::Oldest, &mut ids[n..]).map_err(Refusal::cannot_list)?;
-        // Ids that do not rise are no answer of listmount's: without this check they could come for ever.
+        let got = listmount(LSMT_ROOT, after, Order::Oldest, &mut ids[n..])
+            .map_err(Refusal::cannot_list)?;
+        // Ids that do not rise are no answer of listmount's: without this check they could come for
+        // ever.
         if ids[n..n + got].iter().any(|&id| id <= after) {
-            return Err(Refusal::senseless(Gate::Listmount, "listmount(2) gave ids that make no sense"));
+            return Err(Refusal::senseless(
+                Gate::Listmount,
+                "listmount(2) gave ids that make no sense",
+            ));
         }
         n += got;
         if n < ids.len() {
@@ -236,7 +279,8 @@ fn read_mountinfo() -> Result<(Fd, Vec<Mount>), Refusal> {
     const NAME: &std::ffi::CStr = c"/proc/self/mountinfo";
     let file = gate::fs::openat(CWD, NAME, Open::NONBLOCK)
         .map_err(|e| Refusal::new(Gate::Openat, e, "cannot open /proc/self/mountinfo"))?;
-    let kind = gate::fs::fstatfs(&file).map_err(|e| Refusal::new(Gate::Fstatfs, e, "cannot tell what /proc is"))?;
+    let kind = gate::fs::fstatfs(&file)
+        .map_err(|e| Refusal::new(Gate::Fstatfs, e, "cannot tell what /proc is"))?;
     if kind.magic != PROC_SUPER_MAGIC {
         let message = "/proc/self/mountinfo is an ordinary file, not the kernel's";
         return Err(Refusal::senseless(Gate::Fstatfs, message));
@@ -247,7 +291,13 @@ fn read_mountinfo() -> Result<(Fd, Vec<Mount>), Refusal> {
         match gate::fs::read(&file, &mut page) {
             Ok(0) => return Ok((file, parser.finish())),
             Ok(n) => parser.take(&page[..n]),
-            Err(e) => return Err(Refusal::new(Gate::Read, e, "cannot read /proc/self/mountinfo")),
+            Err(e) => {
+                return Err(Refusal::new(
+                    Gate::Read,
+                    e,
+                    "cannot read /proc/self/mountinfo",
+                ));
+            }
         }
     }
 }
@@ -277,7 +327,8 @@ impl Parser {
         self.begun.extend_from_slice(rest);
     }
 
-    /// The rows, each mount once: the file is read a page at a time while mounts come and go, so that one may show twice.
+    /// The rows, each mount once: the file is read a page at a time while mounts come and go, so
+    /// that one may show twice.
     fn finish(mut self) -> Vec<Mount> {
         let mut ids: Vec<u64> = self.mounts.iter().map(|mount| mount.id).collect();
         ids.sort_unstable();
@@ -289,37 +340,54 @@ impl Parser {
     }
 }
 
-/// Which door is the cheaper here, and why. Asks after a few mounts, the oldest and the newest; whether /proc is to be had
-/// is seen when it is read.
+/// Which door is the cheaper here, and why. Asks after a few mounts, the oldest and the newest;
+/// whether /proc is to be had is seen when it is read.
 fn cheaper() -> (Door, String) {
     let rows = match sample() {
         Ok(rows) => rows,
         Err(refusal) => {
-            return (Door::Mountinfo, format!("listmount(2) and statmount(2) are not to be had ({refusal})"));
+            return (
+                Door::Mountinfo,
+                format!("listmount(2) and statmount(2) are not to be had ({refusal})"),
+            );
         }
     };
     let looked_at = rows.len();
     match rows.iter().filter(|mount| mount.slave).count() {
         0 => {
             let why = "is a slave, so a page of rows costs less than a call for each";
-            (Door::Mountinfo, format!("none of {looked_at} mounts looked at {why}"))
+            (
+                Door::Mountinfo,
+                format!("none of {looked_at} mounts looked at {why}"),
+            )
         }
         slaves => {
             let why = "are slaves, which cost mountinfo a search of peer groups";
-            (Door::Kernel, format!("{slaves} of {looked_at} mounts looked at {why}"))
+            (
+                Door::Kernel,
+                format!("{slaves} of {looked_at} mounts looked at {why}"),
+            )
         }
     }
 }
 
-/// Rows of a few mounts: the oldest, and the newest, which are most likely to be like the many others.
+/// Rows of a few mounts: the oldest, and the newest, which are most likely to be like the many
+/// others.
 fn sample() -> Result<Vec<Mount>, Refusal> {
     const OF_EACH: usize = 4;
     let mut ids = [0; 2 * OF_EACH];
-    let oldest = listmount(LSMT_ROOT, 0, Order::Oldest, &mut ids[..OF_EACH]).map_err(Refusal::cannot_list)?;
+    let oldest = listmount(LSMT_ROOT, 0, Order::Oldest, &mut ids[..OF_EACH])
+        .map_err(Refusal::cannot_list)?;
     let newest = listmount(LSMT_ROOT, 0, Order::Newest, &mut ids[oldest..]).unwrap_or(0);
     let mut describe = Describe::new(Ask::SB_BASIC | Ask::MNT_BASIC);
-    let answers: Vec<_> = ids[..oldest + newest].iter().map(|&id| describe.mount(id)).collect();
-    let rows: Vec<Mount> = answers.iter().filter_map(|answer| answer.clone().ok()?).collect();
+    let answers: Vec<_> = ids[..oldest + newest]
+        .iter()
+        .map(|&id| describe.mount(id))
+        .collect();
+    let rows: Vec<Mount> = answers
+        .iter()
+        .filter_map(|answer| answer.clone().ok()?)
+        .collect();
     match answers.into_iter().find_map(Result::err) {
         _ if !rows.is_empty() => Ok(rows),
         Some(e) => Err(Refusal::cannot_describe(e)),
@@ -327,8 +395,8 @@ fn sample() -> Result<Vec<Mount>, Refusal> {
     }
 }
 
-/// Reads the table by the cheaper door, or by the other if that fails or cannot be the table of a process whose root is on
-/// the mount `anchor`, and says why it was that one.
+/// Reads the table by the cheaper door, or by the other if that fails or cannot be the table of a
+/// process whose root is on the mount `anchor`, and says why it was that one.
 ///
 /// # Errors
 /// When neither door is open: the refusals of both.
@@ -338,7 +406,11 @@ pub fn read_either(nameless: bool, anchor: Option<u64>) -> Result<(Table, String
         Ok(table) => return Ok((table, why)),
         Err(refusal) => refusal,
     };
-    let other = if door == Door::Kernel { Door::Mountinfo } else { Door::Kernel };
+    let other = if door == Door::Kernel {
+        Door::Mountinfo
+    } else {
+        Door::Kernel
+    };
     match Table::read_sound(other, nameless, anchor) {
         Ok(table) => Ok((table, format!("the cheaper way failed: {first}"))),
         Err(second) => Err([first, second]),

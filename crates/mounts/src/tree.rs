@@ -1,7 +1,7 @@
 //! The mount tree: which mounts a path reaches.
 //!
-//! A mount is hidden when another lies over its root, when a later mount on the same parent covers the directory that
-//! holds its mount point, or when what it is mounted on is itself hidden.
+//! A mount is hidden when another lies over its root, when a later mount on the same parent covers
+//! the directory that holds its mount point, or when what it is mounted on is itself hidden.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -11,17 +11,21 @@ use ondisk::Mount;
 use crate::path::{below, compare};
 use crate::point::Class;
 
-/// Spreads ids, which the kernel gives out one after another: the default hasher guards against keys that somebody chose,
-/// and takes longer than all else that is done with a row.
+/// Spreads ids, which the kernel gives out one after another: the default hasher guards against
+/// keys that somebody chose, and takes longer than all else that is done with a row.
 #[derive(Default)]
 struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(u64::from(byte)));
+        bytes
+            .iter()
+            .for_each(|&byte| self.write_u64(u64::from(byte)));
     }
     fn write_u64(&mut self, id: u64) {
-        self.0 = (self.0 ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+        self.0 = (self.0 ^ id)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(32);
     }
     fn finish(&self) -> u64 {
         self.0
@@ -46,22 +50,49 @@ impl<'a> Tree<'a> {
                 children.entry(row.parent).or_default().push(at);
             }
         }
-        let mut by_id: Vec<(u64, usize)> = rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
+        let mut by_id: Vec<(u64, usize)> = rows
+            .iter()
+            .enumerate()
+            .map(|(at, row)| (row.id, at))
+            .collect();
         by_id.sort_unstable();
-        Tree { rows, children, by_id }
+        Tree {
+            rows,
+            children,
+            by_id,
+        }
     }
 
     /// Whether anything is mounted on a mount.
     pub fn class(&self, id: u64) -> Class {
-        if self.children.contains_key(&id) { Class::Internal } else { Class::Leaf }
+        if self.children.contains_key(&id) {
+            Class::Internal
+        } else {
+            Class::Leaf
+        }
     }
 
-    /// The mount that a name is on, where `statx` does not say: the topmost with the longest name that leads to it.
+    /// The mount that a name is on, where `statx` does not say: the topmost with the longest name
+    /// that leads to it.
     pub fn anchor(&self, path: &[u8]) -> Option<u64> {
-        let leads = |row: &&Mount| row.target.as_deref().is_some_and(|target| below(target, path).is_some());
+        let leads = |row: &&Mount| {
+            row.target
+                .as_deref()
+                .is_some_and(|target| below(target, path).is_some())
+        };
         let length = |row: &Mount| row.target.as_ref().map_or(0, Vec::len);
-        let top = |row: &&Mount| !self.on(row.id).iter().any(|&on| self.rows[on].target == row.target);
-        self.rows.iter().filter(leads).filter(top).max_by_key(|row| length(row)).map(|row| row.id)
+        let top = |row: &&Mount| {
+            !self
+                .on(row.id)
+                .iter()
+                .any(|&on| self.rows[on].target == row.target)
+        };
+        self.rows
+            .iter()
+            .filter(leads)
+            .filter(top)
+            .max_by_key(|row| length(row))
+            .map(|row| row.id)
     }
 
     fn place(&self, id: u64) -> Option<usize> {
@@ -71,7 +102,9 @@ impl<'a> Tree<'a> {
 
     /// Whether anything is mounted inside a mount, and not just over its root.
     pub fn has_mount_inside(&self, row: &Mount) -> bool {
-        self.on(row.id).iter().any(|&child| self.rows[child].target != row.target)
+        self.on(row.id)
+            .iter()
+            .any(|&child| self.rows[child].target != row.target)
     }
 
     /// The row of a mount.
@@ -84,8 +117,8 @@ impl<'a> Tree<'a> {
         self.children.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    /// For each row, whether a path from `root` reaches it; `anchor` is the mount that `root` itself is on, which is
-    /// reached whatever lies over its own root: a path begins in it.
+    /// For each row, whether a path from `root` reaches it; `anchor` is the mount that `root`
+    /// itself is on, which is reached whatever lies over its own root: a path begins in it.
     pub fn visible(&self, root: &[u8], anchor: u64) -> Vec<bool> {
         let mut visible = vec![false; self.rows.len()];
         if let Some(at) = self.place(anchor) {
@@ -97,9 +130,12 @@ impl<'a> Tree<'a> {
                 .on(mount)
                 .iter()
                 .filter_map(|&child| Some((self.rows[child].target.as_deref()?, child)))
-                .filter(|(target, _)| below(root, target).is_some_and(|rest| mount != anchor || !rest.is_empty()))
+                .filter(|(target, _)| {
+                    below(root, target).is_some_and(|rest| mount != anchor || !rest.is_empty())
+                })
                 .collect();
-            let order = |a: &(&[u8], usize), b: &(&[u8], usize)| compare(a.0, b.0).then(b.1.cmp(&a.1));
+            let order =
+                |a: &(&[u8], usize), b: &(&[u8], usize)| compare(a.0, b.0).then(b.1.cmp(&a.1));
             if !on.is_sorted_by(|a, b| order(a, b).is_le()) {
                 on.sort_unstable_by(order);
             }
@@ -140,18 +176,34 @@ mod tests {
     fn visible(table: &[(u64, u64, &str)], root: &str, anchor: u64) -> Vec<u64> {
         let rows = rows(table);
         let visible = Tree::new(&rows).visible(root.as_bytes(), anchor);
-        rows.iter().zip(visible).filter(|(_, v)| *v).map(|(row, _)| row.id).collect()
+        rows.iter()
+            .zip(visible)
+            .filter(|(_, v)| *v)
+            .map(|(row, _)| row.id)
+            .collect()
     }
 
     #[test]
     fn a_mount_over_a_mount_hides_it_and_what_is_in_it() {
-        let table = [(1, 0, "/"), (2, 1, "/a"), (3, 2, "/a/b"), (4, 2, "/a"), (5, 4, "/a/b")];
+        let table = [
+            (1, 0, "/"),
+            (2, 1, "/a"),
+            (3, 2, "/a/b"),
+            (4, 2, "/a"),
+            (5, 4, "/a/b"),
+        ];
         assert_eq!(visible(&table, "/", 1), [1, 4, 5]);
     }
 
     #[test]
     fn a_mount_over_the_directory_that_holds_one_hides_it() {
-        let table = [(1, 0, "/"), (2, 1, "/a/b"), (3, 1, "/a"), (4, 2, "/a/b/c"), (5, 1, "/ab")];
+        let table = [
+            (1, 0, "/"),
+            (2, 1, "/a/b"),
+            (3, 1, "/a"),
+            (4, 2, "/a/b/c"),
+            (5, 1, "/ab"),
+        ];
         assert_eq!(visible(&table, "/", 1), [1, 3, 5]);
     }
 
@@ -163,7 +215,12 @@ mod tests {
 
     #[test]
     fn from_a_directory_inside_a_mount() {
-        let table = [(1, 0, "/"), (2, 1, "/srv/x"), (3, 1, "/srvx"), (4, 1, "/other")];
+        let table = [
+            (1, 0, "/"),
+            (2, 1, "/srv/x"),
+            (3, 1, "/srvx"),
+            (4, 1, "/other"),
+        ];
         assert_eq!(visible(&table, "/srv", 1), [1, 2]);
     }
 }

@@ -18,16 +18,31 @@ pub struct Warning {
 impl Warning {
     /// A call on `path` that failed; `message` says what was being done and what to do next.
     pub fn failed(path: &[u8], gate: Gate, errno: Errno, message: impl Into<String>) -> Warning {
-        Warning { path: Some(path.to_vec()), gate: Some(gate), errno: Some(errno), message: message.into() }
+        Warning {
+            path: Some(path.to_vec()),
+            gate: Some(gate),
+            errno: Some(errno),
+            message: message.into(),
+        }
     }
 
     /// Something about `path` that is no failed call.
     pub fn about(path: &[u8], message: impl Into<String>) -> Warning {
-        Warning { path: Some(path.to_vec()), gate: None, errno: None, message: message.into() }
+        Warning {
+            path: Some(path.to_vec()),
+            gate: None,
+            errno: None,
+            message: message.into(),
+        }
     }
 
     /// Something about the whole.
     pub fn general(message: impl Into<String>) -> Warning {
-        Warning { path: None, gate: None, errno: None, message: message.into() }
+        Warning {
+            path: None,
+            gate: None,
+            errno: None,
+            message: message.into(),
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Attaches and detaches as they happen: from fanotify where the kernel has it and lets us, else by polling mountinfo.
+//! Attaches and detaches as they happen: from fanotify where the kernel has it and lets us, else by
+//! polling mountinfo.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -31,7 +32,10 @@ pub struct Watch {
 
 enum Source {
     /// The 64-bit ids are those of the events.
-    Fanotify { group: Fd, known: HashMap<u64, Mount> },
+    Fanotify {
+        group: Fd,
+        known: HashMap<u64, Mount>,
+    },
     /// The ids are those of mountinfo.
     Mountinfo { table: Table, why: String },
 }
@@ -49,20 +53,31 @@ impl Watch {
         })?;
         let source = match fanotify() {
             Ok(group) => {
-                // What is there already is described after the group has begun to listen, so that nothing is lost between.
+                // What is there already is described after the group has begun to listen, so that
+                // nothing is lost between.
                 let mut describe = Describe::everything();
                 let ids = list()?;
-                let known = ids.into_iter().filter_map(|id| Some((id, describe.mount(id).ok()??))).collect();
+                let known = ids
+                    .into_iter()
+                    .filter_map(|id| Some((id, describe.mount(id).ok()??)))
+                    .collect();
                 Source::Fanotify { group, known }
             }
             Err((gate, errno)) => {
                 let why = format!("{} answers {errno}", gate.name());
-                let table = Table::read(Door::Mountinfo)
-                    .map_err(|e| Refusal { message: format!("{why}; {}", e.message), ..e })?;
+                let table = Table::read(Door::Mountinfo).map_err(|e| Refusal {
+                    message: format!("{why}; {}", e.message),
+                    ..e
+                })?;
                 Source::Mountinfo { table, why }
             }
         };
-        Ok(Watch { source, stop, pending: VecDeque::new(), stopped: false })
+        Ok(Watch {
+            source,
+            stop,
+            pending: VecDeque::new(),
+            stopped: false,
+        })
     }
 
     /// By what it watches, and what that cannot see, in words.
@@ -70,7 +85,9 @@ impl Watch {
         match &self.source {
             Source::Fanotify { .. } => "fanotify: every attach and detach".to_owned(),
             Source::Mountinfo { why, .. } => {
-                format!("polling mountinfo ({why}): a mount that comes and goes between two looks is not seen")
+                format!(
+                    "polling mountinfo ({why}): a mount that comes and goes between two looks is not seen"
+                )
             }
         }
     }
@@ -91,12 +108,16 @@ impl Watch {
             }
             let source = match &self.source {
                 Source::Fanotify { group, .. } => (group.as_fd(), Event::Readable),
-                Source::Mountinfo { table, .. } => (table.changes().unwrap_or(self.stop.as_fd()), Event::Priority),
+                Source::Mountinfo { table, .. } => (
+                    table.changes().unwrap_or(self.stop.as_fd()),
+                    Event::Priority,
+                ),
             };
             if self.stopped {
                 return Ok(None);
             }
-            let [changed, stopped] = poll([source, (self.stop.as_fd(), Event::Readable)], None).map_err(cannot_wait)?;
+            let [changed, stopped] =
+                poll([source, (self.stop.as_fd(), Event::Readable)], None).map_err(cannot_wait)?;
             self.stopped = stopped;
             if changed {
                 self.collect()?; // what happened before the signal is still told
@@ -104,12 +125,19 @@ impl Watch {
         }
     }
 
-    /// Waits until something can be written to `output`; false when a signal ends the watch before that.
+    /// Waits until something can be written to `output`; false when a signal ends the watch before
+    /// that.
     ///
     /// # Errors
     /// Those of poll(2).
     pub fn wait_for_room(&self, output: BorrowedFd<'_>) -> Result<bool, Refusal> {
-        let room = poll([(output, Event::Writable), (self.stop.as_fd(), Event::Readable)], None);
+        let room = poll(
+            [
+                (output, Event::Writable),
+                (self.stop.as_fd(), Event::Readable),
+            ],
+            None,
+        );
         room.map(|[room, _]| room).map_err(cannot_wait)
     }
 
@@ -122,7 +150,11 @@ impl Watch {
                     Err(Errno::EAGAIN | Errno::EINTR) => return Ok(()),
                     Err(errno) => {
                         let message = "cannot read mount events".to_owned();
-                        return Err(Refusal { gate: Gate::Read, errno: Some(errno), message });
+                        return Err(Refusal {
+                            gate: Gate::Read,
+                            errno: Some(errno),
+                            message,
+                        });
                     }
                 };
                 let mut describe = Describe::everything();
@@ -131,17 +163,20 @@ impl Watch {
                         self.pending.push_back(Change::Overflow);
                     }
                     let Some(id) = event.mount else { continue };
-                    // Events of one mount may come merged; it was attached before it was detached, or moved.
+                    // Events of one mount may come merged; it was attached before it was detached,
+                    // or moved.
                     let detached = event.mask & FAN_MNT_DETACH != 0;
                     let attached = event.mask & FAN_MNT_ATTACH != 0;
                     if detached && (!attached || known.contains_key(&id)) {
-                        self.pending.push_back(Change::Detach(id, known.remove(&id).map(Box::new)));
+                        self.pending
+                            .push_back(Change::Detach(id, known.remove(&id).map(Box::new)));
                     }
                     if attached {
                         let mount = describe.mount(id).ok().flatten();
                         known.extend(mount.clone().map(|mount| (id, mount)));
                         let gone = mount.is_none();
-                        self.pending.push_back(Change::Attach(id, mount.map(Box::new)));
+                        self.pending
+                            .push_back(Change::Attach(id, mount.map(Box::new)));
                         if detached && gone {
                             self.pending.push_back(Change::Detach(id, None));
                         }
@@ -152,13 +187,19 @@ impl Watch {
                 let new = Table::read(Door::Mountinfo)?;
                 let old = std::mem::replace(table, new);
                 let key = |row: &Mount| (row.id, row.target.clone());
-                let [before, after] =
-                    [&old.mounts, &table.mounts].map(|rows| rows.iter().map(key).collect::<HashSet<_>>());
+                let [before, after] = [&old.mounts, &table.mounts]
+                    .map(|rows| rows.iter().map(key).collect::<HashSet<_>>());
                 for row in old.mounts.iter().filter(|row| !after.contains(&key(row))) {
-                    self.pending.push_back(Change::Detach(row.id, Some(Box::new(row.clone()))));
+                    self.pending
+                        .push_back(Change::Detach(row.id, Some(Box::new(row.clone()))));
                 }
-                for row in table.mounts.iter().filter(|row| !before.contains(&key(row))) {
-                    self.pending.push_back(Change::Attach(row.id, Some(Box::new(row.clone()))));
+                for row in table
+                    .mounts
+                    .iter()
+                    .filter(|row| !before.contains(&key(row)))
+                {
+                    self.pending
+                        .push_back(Change::Attach(row.id, Some(Box::new(row.clone()))));
                 }
             }
         }
@@ -167,14 +208,19 @@ impl Watch {
 }
 
 fn cannot_wait(errno: Errno) -> Refusal {
-    Refusal { gate: Gate::Read, errno: Some(errno), message: "cannot wait for changes".to_owned() }
+    Refusal {
+        gate: Gate::Read,
+        errno: Some(errno),
+        message: "cannot wait for changes".to_owned(),
+    }
 }
 
 fn fanotify() -> Result<Fd, (Gate, Errno)> {
     let group = notify::fanotify_init_mounts(true)
         .or_else(|_| notify::fanotify_init_mounts(false))
         .map_err(|e| (Gate::FanotifyInit, e))?;
-    let namespace = openat(CWD, c"/proc/self/ns/mnt", Open::NONBLOCK).map_err(|e| (Gate::Openat, e))?;
+    let namespace =
+        openat(CWD, c"/proc/self/ns/mnt", Open::NONBLOCK).map_err(|e| (Gate::Openat, e))?;
     notify::fanotify_mark_mntns(&group, &namespace).map_err(|e| (Gate::FanotifyMark, e))?;
     Ok(group)
 }

@@ -1,5 +1,5 @@
-//! BTF, the kernel's description of its own types, as /sys/kernel/btf/vmlinux has it: where a field of a struct is.
-//! [BPF Type Format](https://docs.kernel.org/bpf/btf.html)
+//! BTF, the kernel's description of its own types, as /sys/kernel/btf/vmlinux has it: where a field
+//! of a struct is. [BPF Type Format](https://docs.kernel.org/bpf/btf.html)
 
 use crate::{u16_at, u32_at};
 
@@ -23,7 +23,8 @@ pub struct Member {
 
 /// What every type begins with: its name, what it is, and its size or another type.
 const HEAD: usize = 12;
-/// Anonymous structs that are looked into for a field, at most: those that contain themselves, or each other, have no end.
+/// Anonymous structs that are looked into for a field, at most: those that contain themselves, or
+/// each other, have no end.
 const ENOUGH: u32 = 1000;
 /// How deep they may lie in each other.
 const DEPTH: u32 = 8;
@@ -32,8 +33,8 @@ const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 
 impl<'a> Btf<'a> {
-    /// Finds the types; `None` when these bytes are not BTF, or end too early, or have a type that nobody knew when this was
-    /// written.
+    /// Finds the types; `None` when these bytes are not BTF, or end too early, or have a type that
+    /// nobody knew when this was written.
     pub fn parse(bytes: &'a [u8]) -> Option<Btf<'a>> {
         const MAGIC: u16 = 0xeb9f;
         if u16_at(bytes, 0)? != MAGIC {
@@ -48,9 +49,15 @@ impl<'a> Btf<'a> {
         let mut at = 0;
         while at < types.len() {
             starts.push(u32::try_from(at).ok()?);
-            at = at.checked_add(HEAD)?.checked_add(tail(u32_at(types, at + 4)?)?)?;
+            at = at
+                .checked_add(HEAD)?
+                .checked_add(tail(u32_at(types, at + 4)?)?)?;
         }
-        Some(Btf { types, strings, starts })
+        Some(Btf {
+            types,
+            strings,
+            starts,
+        })
     }
 
     /// How many types there are.
@@ -63,7 +70,8 @@ impl<'a> Btf<'a> {
         self.starts.is_empty()
     }
 
-    /// The numbers of the structs with these names, all in one go: there are a hundred thousand types.
+    /// The numbers of the structs with these names, all in one go: there are a hundred thousand
+    /// types.
     pub fn structures<const N: usize>(&self, names: [&[u8]; N]) -> [Option<u32>; N] {
         let mut found = [None; N];
         let mut missing = N;
@@ -90,12 +98,19 @@ impl<'a> Btf<'a> {
         self.word(self.start(number)? + 8)
     }
 
-    /// A field of a struct, or of an anonymous struct or union in it. Fields of single bits are not found.
+    /// A field of a struct, or of an anonymous struct or union in it. Fields of single bits are not
+    /// found.
     pub fn member(&self, number: u32, name: &[u8]) -> Option<Member> {
         self.member_within(number, name, DEPTH, &mut { ENOUGH })
     }
 
-    fn member_within(&self, number: u32, name: &[u8], depth: u32, left: &mut u32) -> Option<Member> {
+    fn member_within(
+        &self,
+        number: u32,
+        name: &[u8],
+        depth: u32,
+        left: &mut u32,
+    ) -> Option<Member> {
         const BYTES: usize = 12;
         let start = self.start(number)?;
         let info = self.word(start + 4)?;
@@ -106,14 +121,22 @@ impl<'a> Btf<'a> {
             let at = start + HEAD + n * BYTES;
             let (named, kind, place) = (self.word(at)?, self.word(at + 4)?, self.word(at + 8)?);
             // With the flag, the upper byte is how many bits it has, if it is made of bits.
-            let (bits, width) = if info >> 31 == 1 { (place & 0xff_ffff, place >> 24) } else { (place, 0) };
+            let (bits, width) = if info >> 31 == 1 {
+                (place & 0xff_ffff, place >> 24)
+            } else {
+                (place, 0)
+            };
             let offset = bits / 8;
             if named == 0 && depth > 0 {
                 *left = left.checked_sub(1)?;
                 let inner = self.member_within(kind, name, depth - 1, left)?;
-                return Some(Member { offset: offset.checked_add(inner.offset)?, ..inner });
+                return Some(Member {
+                    offset: offset.checked_add(inner.offset)?,
+                    ..inner
+                });
             }
-            (width == 0 && bits % 8 == 0 && self.is_named(at, name)).then_some(Member { offset, kind })
+            (width == 0 && bits % 8 == 0 && self.is_named(at, name))
+                .then_some(Member { offset, kind })
         })
     }
 
@@ -128,8 +151,12 @@ impl<'a> Btf<'a> {
 
     /// Whether what begins at an offset has this name: the string that its first word leads to.
     fn is_named(&self, at: usize, name: &[u8]) -> bool {
-        let string = self.word(at).and_then(|from| self.strings.get(from as usize..));
-        string.and_then(|string| string.strip_prefix(name)).is_some_and(|rest| rest.first() == Some(&0))
+        let string = self
+            .word(at)
+            .and_then(|from| self.strings.get(from as usize..));
+        string
+            .and_then(|string| string.strip_prefix(name))
+            .is_some_and(|rest| rest.first() == Some(&0))
     }
 }
 
@@ -158,25 +185,59 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// `struct task { int state; union { int pid; struct { int low, tgid; }; }; int bit:1; };`, in that order of types: int,
-    /// the inner struct, the union, `task`.
+    /// `struct task { int state; union { int pid; struct { int low, tgid; }; }; int bit:1; };`, in
+    /// that order of types: int, the inner struct, the union, `task`.
     fn sample() -> Vec<u8> {
         let strings = b"\0int\0task\0state\0pid\0low\0tgid\0bit\0";
         let name = |name: &str| {
             let wanted = [b"\0", name.as_bytes(), b"\0"].concat();
-            strings.windows(wanted.len()).position(|w| w == wanted).map_or(0, |at| at as u32 + 1)
+            strings
+                .windows(wanted.len())
+                .position(|w| w == wanted)
+                .map_or(0, |at| at as u32 + 1)
         };
         let of = |kind: u32, flag: u32, vlen: u32| flag << 31 | kind << 24 | vlen;
         let types = [
             [name("int"), of(1, 0, 0), 4, 32].to_vec(),
-            [0, of(STRUCT, 0, 2), 8, name("low"), 1, 0, name("tgid"), 1, 32].to_vec(),
+            [
+                0,
+                of(STRUCT, 0, 2),
+                8,
+                name("low"),
+                1,
+                0,
+                name("tgid"),
+                1,
+                32,
+            ]
+            .to_vec(),
             [0, of(UNION, 0, 2), 8, name("pid"), 1, 0, 0, 2, 0].to_vec(),
-            [name("task"), of(STRUCT, 1, 3), 16, name("state"), 1, 0, 0, 3, 32, name("bit"), 1, 1 << 24 | 96].to_vec(),
+            [
+                name("task"),
+                of(STRUCT, 1, 3),
+                16,
+                name("state"),
+                1,
+                0,
+                0,
+                3,
+                32,
+                name("bit"),
+                1,
+                1 << 24 | 96,
+            ]
+            .to_vec(),
         ]
         .concat();
         let types: Vec<u8> = types.into_iter().flat_map(u32::to_ne_bytes).collect();
         let mut bytes = [0xeb9fu16.to_ne_bytes(), [1, 0]].concat();
-        for word in [24, 0, types.len() as u32, types.len() as u32, strings.len() as u32] {
+        for word in [
+            24,
+            0,
+            types.len() as u32,
+            types.len() as u32,
+            strings.len() as u32,
+        ] {
             bytes.extend(word.to_ne_bytes());
         }
         [bytes, types, strings.to_vec()].concat()
@@ -195,7 +256,10 @@ mod tests {
             [b"state".as_slice(), b"pid", b"tgid", b"tg", b"bit"].map(offset),
             [Some(0), Some(4), Some(8), None, None]
         );
-        assert_eq!((btf.structures([b"int"]), btf.member(1, b"pid")), ([None], None));
+        assert_eq!(
+            (btf.structures([b"int"]), btf.member(1, b"pid")),
+            ([None], None)
+        );
         assert_eq!((btf.size(0), btf.size(5)), (None, None));
     }
 

@@ -1,7 +1,8 @@
-//! btrfs: items of its trees, as `BTRFS_IOC_TREE_SEARCH_V2` hands them over, and what it says of a subvolume.
-//! [On-disk format](https://btrfs.readthedocs.io/en/latest/dev/On-disk-format.html)
+//! btrfs: items of its trees, as `BTRFS_IOC_TREE_SEARCH_V2` hands them over, and what it says of a
+//! subvolume. [On-disk format](https://btrfs.readthedocs.io/en/latest/dev/On-disk-format.html)
 //!
-//! The search's own headers are in this machine's byte order, what is in the items is little-endian.
+//! The search's own headers are in this machine's byte order, what is in the items is
+//! little-endian.
 
 use crate::{Time, u32_at, u64_at};
 
@@ -39,15 +40,27 @@ pub const LAST_INODE: u64 = 256u64.wrapping_neg();
 const NAME_MAX: usize = 255;
 
 fn le16(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..at.checked_add(2)?)?.try_into().ok().map(u16::from_le_bytes)
+    bytes
+        .get(at..at.checked_add(2)?)?
+        .try_into()
+        .ok()
+        .map(u16::from_le_bytes)
 }
 
 fn le32(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..at.checked_add(4)?)?.try_into().ok().map(u32::from_le_bytes)
+    bytes
+        .get(at..at.checked_add(4)?)?
+        .try_into()
+        .ok()
+        .map(u32::from_le_bytes)
 }
 
 fn le64(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..at.checked_add(8)?)?.try_into().ok().map(u64::from_le_bytes)
+    bytes
+        .get(at..at.checked_add(8)?)?
+        .try_into()
+        .ok()
+        .map(u64::from_le_bytes)
 }
 
 /// An item that a search has found.
@@ -61,10 +74,14 @@ pub struct Item<'a> {
     pub data: &'a [u8],
 }
 
-/// The items of a search's buffer (without the call's head), at most `count`. Ends early at bytes that are no item.
+/// The items of a search's buffer (without the call's head), at most `count`. Ends early at bytes
+/// that are no item.
 #[inline]
 pub fn items(buffer: &[u8], count: usize) -> Items<'_> {
-    Items { rest: buffer, left: count }
+    Items {
+        rest: buffer,
+        left: count,
+    }
 }
 
 /// See [`items`].
@@ -86,14 +103,19 @@ impl<'a> Iterator for Items<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Item<'a>> {
-        // struct btrfs_ioctl_search_header: transid u64, objectid u64, offset u64, type u32, len u32
+        // struct btrfs_ioctl_search_header: transid u64, objectid u64, offset u64, type u32, len
+        // u32
         const HEAD: usize = 32;
         self.left = self.left.checked_sub(1)?;
         let (head, rest) = self.rest.split_first_chunk::<HEAD>()?;
         let kind = u8::try_from(u32_at(head, 24)?).ok()?;
         let (data, rest) = rest.split_at_checked(u32_at(head, 28)? as usize)?;
         self.rest = rest;
-        Some(Item { key: (u64_at(head, 8)?, kind, u64_at(head, 16)?), transid: u64_at(head, 0)?, data })
+        Some(Item {
+            key: (u64_at(head, 8)?, kind, u64_at(head, 16)?),
+            transid: u64_at(head, 0)?,
+            data,
+        })
     }
 }
 
@@ -146,7 +168,12 @@ impl Inode {
     #[inline]
     pub fn parse(data: &[u8]) -> Option<Inode> {
         let data = data.first_chunk::<160>()?;
-        let time = |at| Some(Time { sec: le64(data, at)?.cast_signed(), nsec: le32(data, at + 8)? });
+        let time = |at| {
+            Some(Time {
+                sec: le64(data, at)?.cast_signed(),
+                nsec: le32(data, at + 8)?,
+            })
+        };
         Some(Inode {
             generation: le64(data, 0)?,
             transid: le64(data, 8)?,
@@ -181,7 +208,8 @@ pub fn is_name(name: &[u8]) -> bool {
     (1..=NAME_MAX).contains(&name.len()) && !name.iter().any(|&b| b == b'/' || b == 0)
 }
 
-/// The names in an `INODE_REF` or `INODE_EXTREF`; none in any other item. Ends early at bytes that are no name.
+/// The names in an `INODE_REF` or `INODE_EXTREF`; none in any other item. Ends early at bytes that
+/// are no name.
 #[inline]
 pub fn links(item: Item<'_>) -> impl Iterator<Item = Link<'_>> {
     let is_ref = item.key.1 == kind::INODE_REF;
@@ -201,7 +229,8 @@ pub fn links(item: Item<'_>) -> impl Iterator<Item = Link<'_>> {
 /// The name in a `DIR_INDEX` that leads to another tree; `None` when it leads elsewhere.
 #[inline]
 pub fn way_to_root(item: Item<'_>) -> Option<&[u8]> {
-    // location: objectid u64, type u8, offset u64; transid u64, data_len u16, name_len u16, type u8, name
+    // location: objectid u64, type u8, offset u64; transid u64, data_len u16, name_len u16, type
+    // u8, name
     if item.key.1 != kind::DIR_INDEX || *item.data.get(8)? != kind::ROOT_ITEM {
         return None;
     }
@@ -216,7 +245,10 @@ pub fn root_ref(item: Item<'_>) -> Option<Link<'_>> {
         return None;
     }
     let len = usize::from(le16(item.data, 16)?);
-    Some(Link { dir: le64(item.data, 0)?, name: item.data.get(18..18 + len)? })
+    Some(Link {
+        dir: le64(item.data, 0)?,
+        name: item.data.get(18..18 + len)?,
+    })
 }
 
 /// What is said of a subvolume: the first fields of `struct btrfs_ioctl_get_subvol_info_args`.
@@ -238,8 +270,9 @@ pub struct Subvolume {
 impl Subvolume {
     /// From the bytes that the kernel filled in; `None` when they are too few.
     pub fn parse(info: &[u8]) -> Option<Subvolume> {
-        // treeid u64, name[256], parent_id u64, dirid u64, generation u64, flags u64, uuid[16], parent_uuid[16], received_uuid[16],
-        // four transactions u64, ctime { sec u64, nsec u32 }, ...
+        // treeid u64, name[256], parent_id u64, dirid u64, generation u64, flags u64, uuid[16],
+        // parent_uuid[16], received_uuid[16], four transactions u64, ctime { sec u64, nsec u32 },
+        // ...
         const GENERATION: usize = 8 + 256 + 2 * 8;
         const UUID: usize = GENERATION + 2 * 8;
         const CTIME: usize = UUID + 3 * 16 + 4 * 8;
@@ -249,7 +282,10 @@ impl Subvolume {
             generation: u64_at(info, GENERATION)?,
             uuid: uuid(UUID)?,
             parent_uuid: uuid(UUID + 16)?,
-            ctime: Time { sec: u64_at(info, CTIME)?.cast_signed(), nsec: u32_at(info, CTIME + 8)? },
+            ctime: Time {
+                sec: u64_at(info, CTIME)?.cast_signed(),
+                nsec: u32_at(info, CTIME + 8)?,
+            },
         })
     }
 
@@ -272,7 +308,9 @@ mod tests {
         assert!(Subvolume::parse(&info).unwrap().is_snapshot());
         assert_eq!(Subvolume::parse(&info[..387]), None);
         (info[280], info[376], info[384]) = (9, 10, 11);
-        let Subvolume { generation, ctime, .. } = Subvolume::parse(&info).unwrap();
+        let Subvolume {
+            generation, ctime, ..
+        } = Subvolume::parse(&info).unwrap();
         assert_eq!((generation, ctime), (9, Time { sec: 10, nsec: 11 }));
     }
 
@@ -289,7 +327,10 @@ mod tests {
 
     #[test]
     fn items_of_a_search() {
-        let buffer = [found(7, (257, kind::INODE_REF, 256), b"\x02\0\0\0\0\0\0\0\x01\0a"), found(8, (258, 1, 0), b"")];
+        let buffer = [
+            found(7, (257, kind::INODE_REF, 256), b"\x02\0\0\0\0\0\0\0\x01\0a"),
+            found(8, (258, 1, 0), b""),
+        ];
         let buffer = buffer.concat();
         let all: Vec<_> = items(&buffer, 9).collect();
         assert_eq!(all.len(), 2);
@@ -297,7 +338,13 @@ mod tests {
         assert_eq!(all[1].transid, 8);
         assert_eq!(items(&buffer, 1).count(), 1);
         assert_eq!(items(&buffer[..buffer.len() - 1], 9).count(), 1);
-        assert_eq!(links(all[0]).collect::<Vec<_>>(), [Link { dir: 256, name: b"a" }]);
+        assert_eq!(
+            links(all[0]).collect::<Vec<_>>(),
+            [Link {
+                dir: 256,
+                name: b"a"
+            }]
+        );
         assert_eq!(links(all[1]).count(), 0);
     }
 
@@ -310,28 +357,66 @@ mod tests {
             data.extend((name.len() as u16).to_le_bytes());
             data.extend(name);
         }
-        let item = Item { key: (400, kind::INODE_EXTREF, 12345), transid: 0, data: &data };
-        let expected = [Link { dir: 300, name: b"one" }, Link { dir: 301, name: b"two" }];
+        let item = Item {
+            key: (400, kind::INODE_EXTREF, 12345),
+            transid: 0,
+            data: &data,
+        };
+        let expected = [
+            Link {
+                dir: 300,
+                name: b"one",
+            },
+            Link {
+                dir: 301,
+                name: b"two",
+            },
+        ];
         assert_eq!(links(item).collect::<Vec<_>>(), expected);
-        let cut = Item { data: &data[..data.len() - 1], ..item };
+        let cut = Item {
+            data: &data[..data.len() - 1],
+            ..item
+        };
         assert_eq!(links(cut).collect::<Vec<_>>(), expected[..1]);
     }
 
     #[test]
     fn fields_of_an_inode() {
         let mut data = [0u8; 160];
-        for (at, byte) in [(0, 1), (8, 2), (16, 3), (24, 4), (40, 5), (44, 6), (48, 7), (52, 8), (56, 9), (64, 10)] {
+        for (at, byte) in [
+            (0, 1),
+            (8, 2),
+            (16, 3),
+            (24, 4),
+            (40, 5),
+            (44, 6),
+            (48, 7),
+            (52, 8),
+            (56, 9),
+            (64, 10),
+        ] {
             data[at] = byte;
         }
         for (at, byte) in [(112, 11), (124, 12), (136, 13), (148, 14), (156, 15)] {
             data[at] = byte;
         }
         let inode = Inode::parse(&data).unwrap();
-        assert_eq!((inode.generation, inode.transid, inode.size, inode.nbytes), (1, 2, 3, 4));
-        assert_eq!((inode.nlink, inode.uid, inode.gid, inode.mode), (5, 6, 7, 8));
+        assert_eq!(
+            (inode.generation, inode.transid, inode.size, inode.nbytes),
+            (1, 2, 3, 4)
+        );
+        assert_eq!(
+            (inode.nlink, inode.uid, inode.gid, inode.mode),
+            (5, 6, 7, 8)
+        );
         assert_eq!((inode.rdev, inode.flags), (9, 10));
         assert_eq!(
-            (inode.atime.sec, inode.ctime.sec, inode.mtime.sec, inode.otime),
+            (
+                inode.atime.sec,
+                inode.ctime.sec,
+                inode.mtime.sec,
+                inode.otime
+            ),
             (11, 12, 13, Time { sec: 14, nsec: 15 })
         );
         assert_eq!(Inode::parse(&data[..159]), None);
@@ -342,17 +427,50 @@ mod tests {
         let mut data = [0u8; 33];
         (data[0], data[8], data[27]) = (5, kind::ROOT_ITEM, 3);
         data[30..].copy_from_slice(b"sub");
-        let item = Item { key: (256, kind::DIR_INDEX, 2), transid: 0, data: &data };
+        let item = Item {
+            key: (256, kind::DIR_INDEX, 2),
+            transid: 0,
+            data: &data,
+        };
         assert_eq!(way_to_root(item), Some(&b"sub"[..]));
-        assert_eq!(way_to_root(Item { data: &data[..32], ..item }), None);
+        assert_eq!(
+            way_to_root(Item {
+                data: &data[..32],
+                ..item
+            }),
+            None
+        );
         data[8] = kind::INODE_ITEM;
-        assert_eq!(way_to_root(Item { key: (256, kind::DIR_INDEX, 2), transid: 0, data: &data }), None);
+        assert_eq!(
+            way_to_root(Item {
+                key: (256, kind::DIR_INDEX, 2),
+                transid: 0,
+                data: &data
+            }),
+            None
+        );
         let mut data = [0u8; 21];
         (data[1], data[16]) = (1, 3);
         data[18..].copy_from_slice(b"sub");
-        let item = Item { key: (5, kind::ROOT_REF, 257), transid: 0, data: &data };
-        assert_eq!(root_ref(item), Some(Link { dir: 256, name: b"sub" }));
-        assert_eq!(root_ref(Item { data: &data[..20], ..item }), None);
+        let item = Item {
+            key: (5, kind::ROOT_REF, 257),
+            transid: 0,
+            data: &data,
+        };
+        assert_eq!(
+            root_ref(item),
+            Some(Link {
+                dir: 256,
+                name: b"sub"
+            })
+        );
+        assert_eq!(
+            root_ref(Item {
+                data: &data[..20],
+                ..item
+            }),
+            None
+        );
     }
 
     proptest! {

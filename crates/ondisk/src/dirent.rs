@@ -27,7 +27,8 @@ pub struct Entry<'a> {
     pub entry_type: EntryType,
 }
 
-/// The entries of a buffer that getdents64 has filled, without `.` and `..`. Ends early at bytes that are no entry.
+/// The entries of a buffer that getdents64 has filled, without `.` and `..`. Ends early at bytes
+/// that are no entry.
 pub fn entries(buffer: &[u8]) -> Entries<'_> {
     Entries { rest: buffer }
 }
@@ -64,7 +65,11 @@ impl<'a> Iterator for Entries<'a> {
                 _ => EntryType::Other,
             };
             if !matches!(name.to_bytes(), b"." | b".." | b"") {
-                return Some(Entry { name, ino, entry_type });
+                return Some(Entry {
+                    name,
+                    ino,
+                    entry_type,
+                });
             }
         }
     }
@@ -86,11 +91,22 @@ mod tests {
 
     #[test]
     fn dots_are_left_out() {
-        let buffer =
-            [record(b".", 4), record(b"a", 8), record(b"..", 4), record(b"\xff\n", 4), record(b"?", 0)].concat();
-        let found: Vec<_> = entries(&buffer).map(|e| (e.name.to_bytes(), e.entry_type)).collect();
-        let expected: [(&[u8], _); 3] =
-            [(b"a", EntryType::Other), (b"\xff\n", EntryType::Directory), (b"?", EntryType::Unknown)];
+        let buffer = [
+            record(b".", 4),
+            record(b"a", 8),
+            record(b"..", 4),
+            record(b"\xff\n", 4),
+            record(b"?", 0),
+        ]
+        .concat();
+        let found: Vec<_> = entries(&buffer)
+            .map(|e| (e.name.to_bytes(), e.entry_type))
+            .collect();
+        let expected: [(&[u8], _); 3] = [
+            (b"a", EntryType::Other),
+            (b"\xff\n", EntryType::Directory),
+            (b"?", EntryType::Unknown),
+        ];
         assert_eq!(found, expected);
     }
 

@@ -1,5 +1,5 @@
-//! What of a program's file says which other files it needs at once: the interpreter of an ELF program, or that of a script.
-//! [elf(5)](https://man7.org/linux/man-pages/man5/elf.5.html),
+//! What of a program's file says which other files it needs at once: the interpreter of an ELF
+//! program, or that of a script. [elf(5)](https://man7.org/linux/man-pages/man5/elf.5.html),
 //! [execve(2)](https://man7.org/linux/man-pages/man2/execve.2.html)
 
 use crate::{u16_at, u32_at, u64_at};
@@ -12,7 +12,8 @@ pub enum Program<'a> {
         /// The interpreter's name.
         interpreter: &'a [u8],
     },
-    /// An ELF program or library that needs none, or whose need lies beyond the bytes that are known.
+    /// An ELF program or library that needs none, or whose need lies beyond the bytes that are
+    /// known.
     Static,
     /// A script.
     Script {
@@ -26,9 +27,20 @@ pub enum Program<'a> {
 /// What a file begins with, by its first bytes; 4 KiB of them say all, as linkers write programs.
 pub fn program(head: &[u8]) -> Program<'_> {
     if let Some(rest) = head.strip_prefix(b"#!") {
-        let line = rest.split(|&b| b == b'\n').next().unwrap_or_default().trim_ascii();
-        let interpreter = line.split(|b| b.is_ascii_whitespace() || *b == 0).next().unwrap_or_default();
-        return if interpreter.is_empty() { Program::Other } else { Program::Script { interpreter } };
+        let line = rest
+            .split(|&b| b == b'\n')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii();
+        let interpreter = line
+            .split(|b| b.is_ascii_whitespace() || *b == 0)
+            .next()
+            .unwrap_or_default();
+        return if interpreter.is_empty() {
+            Program::Other
+        } else {
+            Program::Script { interpreter }
+        };
     }
     if !head.starts_with(b"\x7fELF") {
         return Program::Other;
@@ -60,7 +72,10 @@ fn interpreter(head: &[u8]) -> Option<&[u8]> {
         let from = usize::try_from(u64_at(header, 8)?).ok()?;
         let length = usize::try_from(u64_at(header, 32)?).ok()?;
         let name = head.get(from..from.checked_add(length)?)?;
-        return name.split(|&b| b == 0).next().filter(|name| !name.is_empty());
+        return name
+            .split(|&b| b == 0)
+            .next()
+            .filter(|name| !name.is_empty());
     }
     None
 }
@@ -89,10 +104,25 @@ mod tests {
     #[test]
     fn interpreters() {
         let head = elf(b"/lib64/ld-linux-x86-64.so.2");
-        assert_eq!(program(&head), Program::Dynamic { interpreter: b"/lib64/ld-linux-x86-64.so.2" });
+        assert_eq!(
+            program(&head),
+            Program::Dynamic {
+                interpreter: b"/lib64/ld-linux-x86-64.so.2"
+            }
+        );
         assert_eq!(program(&head[..150]), Program::Static);
-        assert_eq!(program(b"#! /usr/bin/env python3\nimport"), Program::Script { interpreter: b"/usr/bin/env" });
-        assert_eq!(program(b"#!/bin/sh"), Program::Script { interpreter: b"/bin/sh" });
+        assert_eq!(
+            program(b"#! /usr/bin/env python3\nimport"),
+            Program::Script {
+                interpreter: b"/usr/bin/env"
+            }
+        );
+        assert_eq!(
+            program(b"#!/bin/sh"),
+            Program::Script {
+                interpreter: b"/bin/sh"
+            }
+        );
         assert_eq!(
             (program(b"#!\n"), program(b""), program(b"text")),
             (Program::Other, Program::Other, Program::Other)

@@ -1,4 +1,5 @@
-//! Mount events of fanotify. [fanotify(7)](https://man7.org/linux/man-pages/man7/fanotify.7.html), `FAN_REPORT_MNT`
+//! Mount events of fanotify. [fanotify(7)](https://man7.org/linux/man-pages/man7/fanotify.7.html),
+//! `FAN_REPORT_MNT`
 
 use crate::{u16_at, u32_at, u64_at};
 
@@ -23,9 +24,14 @@ pub fn events(buffer: &[u8]) -> impl Iterator<Item = MountEvent> {
         let mask = u64_at(event, 8)?;
         rest = &rest[length..];
         let metadata = usize::from(u16_at(event, 6)?);
-        let mut info = event.get(metadata..).filter(|_| metadata >= METADATA && event[4] == VERSION)?;
+        let mut info = event
+            .get(metadata..)
+            .filter(|_| metadata >= METADATA && event[4] == VERSION)?;
         let mut mount = None;
-        while let Some(length) = u16_at(info, 2).map(usize::from).filter(|&n| n >= 4 && n <= info.len()) {
+        while let Some(length) = u16_at(info, 2)
+            .map(usize::from)
+            .filter(|&n| n >= 4 && n <= info.len())
+        {
             if info[0] == INFO_TYPE_MNT {
                 mount = u64_at(&info[..length], 8); // after four bytes of padding
             }

@@ -1,4 +1,5 @@
-//! The answer of FS_IOC_FIEMAP: where a file lies. [fiemap](https://docs.kernel.org/filesystems/fiemap.html)
+//! The answer of FS_IOC_FIEMAP: where a file lies.
+//! [fiemap](https://docs.kernel.org/filesystems/fiemap.html)
 
 /// What is said of an extent: the `FIEMAP_EXTENT_*` of linux/fiemap.h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -10,7 +11,8 @@ impl Flags {
         self.0 & 0x1 != 0
     }
 
-    /// Where it lies is known, and is a place on the device that it has for itself: not delayed, not within other data.
+    /// Where it lies is known, and is a place on the device that it has for itself: not delayed,
+    /// not within other data.
     pub fn is_placed(self) -> bool {
         const UNKNOWN: u32 = 0x2;
         const DELALLOC: u32 = 0x4;
@@ -38,19 +40,29 @@ const HEAD: usize = 4;
 /// 64-bit words of `struct fiemap_extent`.
 const EXTENT: usize = 7;
 
-/// The extents of a buffer that the kernel has filled; only as many as it says there are, and as there is room for.
+/// The extents of a buffer that the kernel has filled; only as many as it says there are, and as
+/// there is room for.
 pub fn parse(buffer: &[u64]) -> Vec<Extent> {
     let second = |word: u64| u32::from_ne_bytes(std::array::from_fn(|i| word.to_ne_bytes()[4 + i]));
     let first = |word: u64| u32::from_ne_bytes(std::array::from_fn(|i| word.to_ne_bytes()[i]));
     let mapped = buffer.get(2).map_or(0, |word| second(*word) as usize);
-    let extents = buffer.get(HEAD..).unwrap_or_default().chunks_exact(EXTENT).take(mapped);
+    let extents = buffer
+        .get(HEAD..)
+        .unwrap_or_default()
+        .chunks_exact(EXTENT)
+        .take(mapped);
     extents
-        .map(|words| Extent { logical: words[0], physical: words[1], length: words[2], flags: Flags(first(words[5])) })
+        .map(|words| Extent {
+            logical: words[0],
+            physical: words[1],
+            length: words[2],
+            flags: Flags(first(words[5])),
+        })
         .collect()
 }
 
-/// The same with what lies side by side, in the file and on the device, taken for one: a file system may have to describe one
-/// piece by several extents.
+/// The same with what lies side by side, in the file and on the device, taken for one: a file
+/// system may have to describe one piece by several extents.
 pub fn merge(extents: &[Extent]) -> Vec<Extent> {
     let mut merged: Vec<Extent> = Vec::new();
     for extent in extents {
@@ -89,7 +101,12 @@ mod tests {
 
     #[test]
     fn what_lies_side_by_side_is_one() {
-        let buffer = filled(&[(0, 1000, 10, 0), (10, 1010, 5, 0), (15, 2000, 5, 0), (20, 2005, 1, 0x201)]);
+        let buffer = filled(&[
+            (0, 1000, 10, 0),
+            (10, 1010, 5, 0),
+            (15, 2000, 5, 0),
+            (20, 2005, 1, 0x201),
+        ]);
         let extents = parse(&buffer);
         assert_eq!(extents.len(), 4);
         assert!(extents[3].flags.is_last() && !extents[3].flags.is_placed());

@@ -1,7 +1,7 @@
 //! Bytes to structs: what the kernel and the disk hand us, parsed without I/O.
 //!
-//! Every parser takes bytes that anybody may have written, and answers with a struct or with `None`; none panics. The
-//! fuzz targets under `fuzz/` and the property tests hold that.
+//! Every parser takes bytes that anybody may have written, and answers with a struct or with
+//! `None`; none panics. The fuzz targets under `fuzz/` and the property tests hold that.
 //!
 //! | room | what it parses |
 //! |---|---|

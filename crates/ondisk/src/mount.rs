@@ -22,7 +22,8 @@ impl fmt::Display for Dev {
     }
 }
 
-/// A row of the kernel's mount table: what a line of mountinfo and a struct statmount have in common.
+/// A row of the kernel's mount table: what a line of mountinfo and a struct statmount have in
+/// common.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Mount {
     /// The mount's id, as in /proc/self/mountinfo: small, and used again after the mount is gone.
@@ -31,7 +32,8 @@ pub struct Mount {
     pub parent: u64,
     /// Device of the super block. On btrfs, `st_dev` of the files is another one.
     pub dev: Dev,
-    /// Where it is mounted, absolute, as seen from this process's root; `None` when that root does not reach it.
+    /// Where it is mounted, absolute, as seen from this process's root; `None` when that root does
+    /// not reach it.
     pub target: Option<Vec<u8>>,
     /// What is mounted there. Mounts that show the same share it: there may be thousands of them.
     pub content: Arc<Content>,
@@ -48,23 +50,36 @@ pub struct Content {
     pub fstype: Vec<u8>,
     /// The device or other source; `None` when the kernel does not say.
     pub source: Option<Vec<u8>>,
-    /// The mount's options, then those of the super block that it has not, comma-separated, with the kernel's escapes
-    /// (see [`split_options`](crate::split_options)); `ro` when either is.
+    /// The mount's options, then those of the super block that it has not, comma-separated, with
+    /// the kernel's escapes (see [`split_options`](crate::split_options)); `ro` when either is.
     pub options: Vec<u8>,
 }
 
-/// The options of a mount, then those of its super block that it has not, comma-separated; `ro` when either is. Escapes
-/// remain; [`split_options`] undoes them.
+/// The options of a mount, then those of its super block that it has not, comma-separated; `ro`
+/// when either is. Escapes remain; [`split_options`] undoes them.
 pub(crate) fn merge_options(mount: &[u8], super_block: &[u8]) -> Vec<u8> {
-    /// The kernel has a dozen options for a mount; whoever writes more is not to make us search them for ever.
+    /// The kernel has a dozen options for a mount; whoever writes more is not to make us search
+    /// them for ever.
     const MOST: usize = 32;
     let is_mode = |word: &&[u8]| matches!(*word, b"rw" | b"ro");
-    let mut modes = words(mount).chain(words(super_block)).filter(is_mode).peekable();
+    let mut modes = words(mount)
+        .chain(words(super_block))
+        .filter(is_mode)
+        .peekable();
     let mut all = Vec::with_capacity(mount.len() + 1 + super_block.len());
     if modes.peek().is_some() {
-        push(&mut all, if modes.any(|mode| mode == b"ro") { b"ro" } else { b"rw" });
+        push(
+            &mut all,
+            if modes.any(|mode| mode == b"ro") {
+                b"ro"
+            } else {
+                b"rw"
+            },
+        );
     }
-    words(mount).filter(|word| !is_mode(word)).for_each(|word| push(&mut all, word));
+    words(mount)
+        .filter(|word| !is_mode(word))
+        .for_each(|word| push(&mut all, word));
     for word in words(super_block).filter(|word| !is_mode(word)) {
         if !words(mount).take(MOST).any(|other| other == word) {
             push(&mut all, word);
@@ -74,7 +89,9 @@ pub(crate) fn merge_options(mount: &[u8], super_block: &[u8]) -> Vec<u8> {
 }
 
 fn words(options: &[u8]) -> impl Iterator<Item = &[u8]> {
-    options.split(|&b| b == b',').filter(|word| !word.is_empty())
+    options
+        .split(|&b| b == b',')
+        .filter(|word| !word.is_empty())
 }
 
 fn push(all: &mut Vec<u8>, word: &[u8]) {
@@ -95,9 +112,17 @@ mod tests {
 
     #[test]
     fn options_are_merged_and_read_only_wins() {
-        let merged = |mount: &str, sup: &str| String::from_utf8(merge_options(mount.as_bytes(), sup.as_bytes()));
-        assert_eq!(merged("rw,relatime", "rw,discard").unwrap(), "rw,relatime,discard");
-        assert_eq!(merged("rw,nosuid", "ro,size=4k").unwrap(), "ro,nosuid,size=4k");
+        let merged = |mount: &str, sup: &str| {
+            String::from_utf8(merge_options(mount.as_bytes(), sup.as_bytes()))
+        };
+        assert_eq!(
+            merged("rw,relatime", "rw,discard").unwrap(),
+            "rw,relatime,discard"
+        );
+        assert_eq!(
+            merged("rw,nosuid", "ro,size=4k").unwrap(),
+            "ro,nosuid,size=4k"
+        );
         assert_eq!(merged("ro,nosuid", "rw").unwrap(), "ro,nosuid");
         assert_eq!(merged("nosuid", "ro").unwrap(), "ro,nosuid");
     }

@@ -27,9 +27,13 @@ impl Parser {
         let id = number(fields.next()?)?;
         let parent = number(fields.next()?)?;
         let mut dev = fields.next()?.split(|&b| b == b':');
-        let dev = Dev { major: number(dev.next()?)?, minor: number(dev.next()?)? };
+        let dev = Dev {
+            major: number(dev.next()?)?,
+            minor: number(dev.next()?)?,
+        };
         let fsroot = fields.next()?;
-        let target = Some(unescape(fields.next()?)).filter(|target| target.first() == Some(&b'/'))?;
+        let target =
+            Some(unescape(fields.next()?)).filter(|target| target.first() == Some(&b'/'))?;
         let mount_options = fields.next()?;
         let mut slave = false;
         loop {
@@ -38,8 +42,21 @@ impl Parser {
                 tag => slave |= tag.starts_with(b"master:"),
             }
         }
-        let shows = [fsroot, mount_options, fields.next()?, fields.next()?, fields.next()?];
-        Some(Mount { id, parent, dev, target: Some(target), content: self.content(shows), slave })
+        let shows = [
+            fsroot,
+            mount_options,
+            fields.next()?,
+            fields.next()?,
+            fields.next()?,
+        ];
+        Some(Mount {
+            id,
+            parent,
+            dev,
+            target: Some(target),
+            content: self.content(shows),
+            slave,
+        })
     }
 
     fn content(&mut self, shows: [&[u8]; 5]) -> Arc<Content> {
@@ -82,9 +99,25 @@ mod tests {
     fn the_line_of_the_manual_page() {
         let line = b"36 35 98:0 /mnt1 /mnt\\040two rw,noatime master:1 - ext3 /dev/root rw,errors=continue";
         let mount = parse(line).unwrap();
-        assert_eq!((mount.id, mount.parent, mount.dev), (36, 35, Dev { major: 98, minor: 0 }));
+        assert_eq!(
+            (mount.id, mount.parent, mount.dev),
+            (
+                36,
+                35,
+                Dev {
+                    major: 98,
+                    minor: 0
+                }
+            )
+        );
         assert_eq!(mount.target.as_deref(), Some(&b"/mnt two"[..]));
-        assert_eq!((mount.content.fsroot.as_slice(), mount.content.fstype.as_slice()), (&b"/mnt1"[..], &b"ext3"[..]));
+        assert_eq!(
+            (
+                mount.content.fsroot.as_slice(),
+                mount.content.fstype.as_slice()
+            ),
+            (&b"/mnt1"[..], &b"ext3"[..])
+        );
         assert!(mount.slave);
     }
 
@@ -96,7 +129,13 @@ mod tests {
 
     #[test]
     fn what_is_no_line_is_none() {
-        for bad in ["", "36", "36 35 98:0 / /mnt rw master:1", "x 35 98:0 / /m rw - a b c", "1 2 3 / /m rw - a b c"] {
+        for bad in [
+            "",
+            "36",
+            "36 35 98:0 / /mnt rw master:1",
+            "x 35 98:0 / /m rw - a b c",
+            "1 2 3 / /m rw - a b c",
+        ] {
             assert_eq!(parse(bad.as_bytes()), None, "{bad:?}");
         }
     }
@@ -104,12 +143,20 @@ mod tests {
     #[test]
     fn lines_that_show_the_same_share_it() {
         let mut parser = Parser::default();
-        let line = |id: u32, rest: &str| format!("{id} 1 8:1 {rest} - ext4 /dev/a rw,x").into_bytes();
+        let line =
+            |id: u32, rest: &str| format!("{id} 1 8:1 {rest} - ext4 /dev/a rw,x").into_bytes();
         let mut content = |id, rest| parser.line(&line(id, rest)).unwrap().content;
-        let [a, b, c, d] =
-            [content(1, "/s /a rw"), content(2, "/s /b rw shared:3"), content(3, "/s /c ro"), content(4, "/s /d rw")];
+        let [a, b, c, d] = [
+            content(1, "/s /a rw"),
+            content(2, "/s /b rw shared:3"),
+            content(3, "/s /c ro"),
+            content(4, "/s /d rw"),
+        ];
         assert!(Arc::ptr_eq(&a, &b) && a == d);
-        assert_eq!((c.options.as_slice(), a.options.as_slice()), (&b"ro,x"[..], &b"rw,x"[..]));
+        assert_eq!(
+            (c.options.as_slice(), a.options.as_slice()),
+            (&b"ro,x"[..], &b"rw,x"[..])
+        );
     }
 
     proptest! {

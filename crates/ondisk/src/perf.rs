@@ -1,10 +1,11 @@
-//! What perf_event_open(2) puts into its ring, and the format files of tracepoints, which say where their fields are.
+//! What perf_event_open(2) puts into its ring, and the format files of tracepoints, which say where
+//! their fields are.
 //! [perf_event_open(2)](https://man7.org/linux/man-pages/man2/perf_event_open.2.html)
 
 use crate::{u16_at, u32_at, u64_at};
 
-/// A record. Events must have been opened with the sample type that [`SAMPLE`] stands for, all or none of them with [`IDS`] besides, and
-/// with `sample_id_all`.
+/// A record. Events must have been opened with the sample type that [`SAMPLE`] stands for, all or
+/// none of them with [`IDS`] besides, and with `sample_id_all`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record<'a> {
     /// A tracepoint was reached.
@@ -60,9 +61,11 @@ pub enum Abi {
 
 /// `PERF_SAMPLE_TIME | PERF_SAMPLE_RAW`: what each sample has.
 pub const SAMPLE: u64 = 1 << 2 | 1 << 10;
-/// `PERF_SAMPLE_TID`, which may be added: who it was, as the PID namespace of who opened the event knows it. See [`thread`].
+/// `PERF_SAMPLE_TID`, which may be added: who it was, as the PID namespace of who opened the event
+/// knows it. See [`thread`].
 pub const IDS: u64 = 1 << 1;
-/// `PERF_SAMPLE_REGS_USER`, which may be added, with a single register: it says of how many bits the program is.
+/// `PERF_SAMPLE_REGS_USER`, which may be added, with a single register: it says of how many bits
+/// the program is.
 pub const ABI: u64 = 1 << 12;
 
 /// What every record begins with: its type, flags, and length with this head.
@@ -75,18 +78,40 @@ pub fn length(head: &[u8]) -> Option<usize> {
 }
 
 impl Record<'_> {
-    /// From the bytes of a whole record; `None` when they are too few. Whether events were opened with [`IDS`] is to be said.
+    /// From the bytes of a whole record; `None` when they are too few. Whether events were opened
+    /// with [`IDS`] is to be said.
     pub fn parse(bytes: &[u8], ids: bool) -> Option<Record<'_>> {
         let (head, body) = bytes.split_at_checked(HEAD)?;
-        let task = |at| Some(Task { pid: u32_at(body, at)?, tid: u32_at(body, at + 4)? });
+        let task = |at| {
+            Some(Task {
+                pid: u32_at(body, at)?,
+                tid: u32_at(body, at + 4)?,
+            })
+        };
         // pid, ppid, tid, ptid, time
-        let second = |at| Some(Task { pid: u32_at(body, at)?, tid: u32_at(body, at + 8)? });
+        let second = |at| {
+            Some(Task {
+                pid: u32_at(body, at)?,
+                tid: u32_at(body, at + 8)?,
+            })
+        };
         Some(match u32_at(head, 0)? {
             2 => Record::Lost(u64_at(body, 8)?),
-            4 => Record::Exit { ended: second(0)?, time: u64_at(body, 16)? },
-            7 => Record::Fork { made: second(0)?, by: second(4)?, time: u64_at(body, 16)? },
+            4 => Record::Exit {
+                ended: second(0)?,
+                time: u64_at(body, 16)?,
+            },
+            7 => Record::Fork {
+                made: second(0)?,
+                by: second(4)?,
+                time: u64_at(body, 16)?,
+            },
             9 => {
-                let (by, body) = if ids { (Some(task(0)?), body.get(8..)?) } else { (None, body) };
+                let (by, body) = if ids {
+                    (Some(task(0)?), body.get(8..)?)
+                } else {
+                    (None, body)
+                };
                 let len = usize::try_from(u32_at(body, 8)?).ok()?;
                 let (raw, rest) = body.get(12..)?.split_at_checked(len)?;
                 let abi = match u64_at(rest, 0) {
@@ -94,7 +119,12 @@ impl Record<'_> {
                     Some(2) => Some(Abi::Bits64),
                     _ => None,
                 };
-                Record::Sample { by, time: u64_at(body, 0)?, raw, abi }
+                Record::Sample {
+                    by,
+                    time: u64_at(body, 0)?,
+                    raw,
+                    abi,
+                }
             }
             _ => Record::Other,
         })
@@ -103,7 +133,9 @@ impl Record<'_> {
     /// When it was made; `None` for what bears no time.
     pub fn time(&self) -> Option<u64> {
         match self {
-            Record::Sample { time, .. } | Record::Fork { time, .. } | Record::Exit { time, .. } => Some(*time),
+            Record::Sample { time, .. } | Record::Fork { time, .. } | Record::Exit { time, .. } => {
+                Some(*time)
+            }
             Record::Lost(_) | Record::Other => None,
         }
     }
@@ -135,12 +167,18 @@ impl Syscall {
         for (n, arg) in args.iter_mut().enumerate() {
             *arg = u64_at(raw, 16 + 8 * n)?;
         }
-        Some(Syscall::Enter { number: u64_at(raw, 8)?.cast_signed(), args })
+        Some(Syscall::Enter {
+            number: u64_at(raw, 8)?.cast_signed(),
+            args,
+        })
     }
 
     /// From the record of `sys_exit`.
     pub fn exit(raw: &[u8]) -> Option<Syscall> {
-        Some(Syscall::Exit { number: u64_at(raw, 8)?.cast_signed(), result: u64_at(raw, 16)?.cast_signed() })
+        Some(Syscall::Exit {
+            number: u64_at(raw, 8)?.cast_signed(),
+            result: u64_at(raw, 16)?.cast_signed(),
+        })
     }
 }
 
@@ -154,7 +192,8 @@ pub fn thread(raw: &[u8]) -> Option<u32> {
     u32_at(raw, 4)
 }
 
-/// A string of a record whose place and length are in the record themselves: a `__data_loc` field at `at`. Without its NUL.
+/// A string of a record whose place and length are in the record themselves: a `__data_loc` field
+/// at `at`. Without its NUL.
 pub fn text(raw: &[u8], at: usize) -> Option<&[u8]> {
     let place = u32_at(raw, at)?;
     let (from, len) = ((place & 0xffff) as usize, (place >> 16) as usize);
@@ -165,12 +204,21 @@ pub fn text(raw: &[u8], at: usize) -> Option<&[u8]> {
 /// The offset of a field in a tracepoint's record, from its format file.
 pub fn field(format: &[u8], name: &[u8]) -> Option<usize> {
     format.split(|&byte| byte == b'\n').find_map(|line| {
-        let mut parts = line.trim_ascii().split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+        let mut parts = line
+            .trim_ascii()
+            .split(|&byte| byte == b';')
+            .map(<[u8]>::trim_ascii);
         let declared = parts.next()?.strip_prefix(b"field:")?;
-        let last = declared.rsplit(|&byte| byte == b' ' || byte == b'*').next()?;
+        let last = declared
+            .rsplit(|&byte| byte == b' ' || byte == b'*')
+            .next()?;
         let last = last.split(|&byte| byte == b'[').next()?;
         let offset = parts.next()?.strip_prefix(b"offset:")?;
-        if last == name { str::from_utf8(offset).ok()?.parse().ok() } else { None }
+        if last == name {
+            str::from_utf8(offset).ok()?.parse().ok()
+        } else {
+            None
+        }
     })
 }
 
@@ -186,7 +234,13 @@ mod tests {
 
     fn record(kind: u32, body: &[u8]) -> Vec<u8> {
         let len = (HEAD + body.len()) as u16;
-        [&kind.to_ne_bytes()[..], &0u16.to_ne_bytes(), &len.to_ne_bytes(), body].concat()
+        [
+            &kind.to_ne_bytes()[..],
+            &0u16.to_ne_bytes(),
+            &len.to_ne_bytes(),
+            body,
+        ]
+        .concat()
     }
 
     fn words(words: &[u32]) -> Vec<u8> {
@@ -207,7 +261,10 @@ mod tests {
     fn records_are_as_the_kernel_makes_them() {
         let fork = record(7, &words(&[10, 9, 11, 8, 77, 0, 0, 0, 0, 0]));
         let (made, by) = (Task { pid: 10, tid: 11 }, Task { pid: 9, tid: 8 });
-        assert_eq!(Record::parse(&fork, false), Some(Record::Fork { made, by, time: 77 }));
+        assert_eq!(
+            Record::parse(&fork, false),
+            Some(Record::Fork { made, by, time: 77 })
+        );
         assert_eq!(length(&fork), Some(48));
 
         let raw = words(&[380, 11, 257, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0]);
@@ -215,14 +272,52 @@ mod tests {
         sample.extend(&raw);
         sample.extend(words(&[1, 0, 0, 0]));
         let whole = record(9, &sample);
-        let Some(Record::Sample { by, time: 5, raw, abi }) = Record::parse(&whole, true) else { panic!("{whole:?}") };
-        assert_eq!((by, tracepoint(raw), abi), (Some(Task { pid: 10, tid: 11 }), Some(380), Some(Abi::Bits32)));
+        let Some(Record::Sample {
+            by,
+            time: 5,
+            raw,
+            abi,
+        }) = Record::parse(&whole, true)
+        else {
+            panic!("{whole:?}")
+        };
+        assert_eq!(
+            (by, tracepoint(raw), abi),
+            (
+                Some(Task { pid: 10, tid: 11 }),
+                Some(380),
+                Some(Abi::Bits32)
+            )
+        );
         assert_eq!(thread(raw), Some(11));
         let short = record(9, &sample[8..]);
-        assert_eq!(Record::parse(&short, false), Some(Record::Sample { by: None, time: 5, raw, abi }));
-        assert_eq!(Syscall::enter(raw), Some(Syscall::Enter { number: 257, args: [1, 2, 3, 4, 5, 6] }));
-        assert_eq!(Syscall::exit(&raw[..24]), Some(Syscall::Exit { number: 257, result: 1 }));
-        assert_eq!(Record::parse(&record(2, &words(&[1, 0, 42, 0])), true), Some(Record::Lost(42)));
+        assert_eq!(
+            Record::parse(&short, false),
+            Some(Record::Sample {
+                by: None,
+                time: 5,
+                raw,
+                abi
+            })
+        );
+        assert_eq!(
+            Syscall::enter(raw),
+            Some(Syscall::Enter {
+                number: 257,
+                args: [1, 2, 3, 4, 5, 6]
+            })
+        );
+        assert_eq!(
+            Syscall::exit(&raw[..24]),
+            Some(Syscall::Exit {
+                number: 257,
+                result: 1
+            })
+        );
+        assert_eq!(
+            Record::parse(&record(2, &words(&[1, 0, 42, 0])), true),
+            Some(Record::Lost(42))
+        );
     }
 
     #[test]

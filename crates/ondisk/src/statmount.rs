@@ -18,7 +18,8 @@ const SB_SOURCE: u64 = 0x200;
 /// Where the strings begin, in bytes.
 const STRINGS: usize = 512;
 
-/// Parses the buffer. `None` when the kernel did not fill in at least the super block's and the mount's basics.
+/// Parses the buffer. `None` when the kernel did not fill in at least the super block's and the
+/// mount's basics.
 pub fn parse(buffer: &[u8]) -> Option<Mount> {
     let mask = u64_at(buffer, 8)?;
     if mask & (SB_BASIC | MNT_BASIC) != SB_BASIC | MNT_BASIC {
@@ -40,13 +41,19 @@ pub fn parse(buffer: &[u8]) -> Option<Mount> {
     Some(Mount {
         id: u64::from(u32_at(buffer, 56)?),
         parent: u64::from(u32_at(buffer, 60)?),
-        dev: Dev { major: u32_at(buffer, 16)?, minor: u32_at(buffer, 20)? },
+        dev: Dev {
+            major: u32_at(buffer, 16)?,
+            minor: u32_at(buffer, 20)?,
+        },
         target: string(MNT_POINT, 108).filter(|target| target.first() == Some(&b'/')),
         content: Arc::new(Content {
             fsroot: string(MNT_ROOT, 104).unwrap_or_default(),
             fstype,
             source: string(SB_SOURCE, 124).filter(|source| !source.is_empty()),
-            options: merge_options(&mount_options(u64_at(buffer, 64)?), &super_options(sb_flags, string(MNT_OPTS, 4))),
+            options: merge_options(
+                &mount_options(u64_at(buffer, 64)?),
+                &super_options(sb_flags, string(MNT_OPTS, 4)),
+            ),
         }),
         slave: u64_at(buffer, 88)? != 0,
     })
@@ -67,7 +74,8 @@ fn mount_options(attributes: u64) -> Vec<u8> {
     words.join(",").into_bytes()
 }
 
-/// The words that mountinfo has for the flags of a super block (`SB_*`), and the file system's own options.
+/// The words that mountinfo has for the flags of a super block (`SB_*`), and the file system's own
+/// options.
 fn super_options(flags: u32, own: Option<Vec<u8>>) -> Vec<u8> {
     let mut words = vec![if flags & 0x1 != 0 { "ro" } else { "rw" }];
     let on = |bit: u32| flags & bit != 0;
@@ -102,7 +110,10 @@ mod tests {
     #[test]
     fn ids_and_strings() {
         let mount = parse(&buffer(b"ext4\0/mnt\0")).unwrap();
-        assert_eq!((mount.id, mount.dev.major, mount.content.fstype.as_slice()), (27, 8, &b"ext4"[..]));
+        assert_eq!(
+            (mount.id, mount.dev.major, mount.content.fstype.as_slice()),
+            (27, 8, &b"ext4"[..])
+        );
         assert_eq!(mount.target.as_deref(), Some(&b"/mnt"[..]));
         assert_eq!(mount.content.options, b"rw,relatime");
         assert_eq!(mount.content.source, None);

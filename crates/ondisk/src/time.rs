@@ -1,8 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A time of a file: seconds since 1970, rounded down, and nanoseconds beyond them. Written in full it is a decimal
-/// number of seconds, as in the records of an archive.
+/// A time of a file: seconds since 1970, rounded down, and nanoseconds beyond them. Written in full
+/// it is a decimal number of seconds, as in the records of an archive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Time {
     /// Seconds since the beginning of 1970, UTC.
@@ -43,9 +43,15 @@ impl FromStr for Time {
 
     /// From a decimal number of seconds; what is finer than a nanosecond is rounded down.
     fn from_str(text: &str) -> Result<Time, NoTime> {
-        let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
+        let (is_negative, text) = text
+            .strip_prefix('-')
+            .map_or((false, text), |text| (true, text));
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-        if whole.is_empty() || ![whole, fraction].iter().all(|part| part.bytes().all(|b| b.is_ascii_digit())) {
+        if whole.is_empty()
+            || ![whole, fraction]
+                .iter()
+                .all(|part| part.bytes().all(|b| b.is_ascii_digit()))
+        {
             return Err(NoTime);
         }
         let sec: i128 = whole.parse().map_err(|_| NoTime)?;
@@ -57,7 +63,10 @@ impl FromStr for Time {
             (true, 0) => (-sec, 0),
             (true, nsec) => (-sec - 1, SECOND - nsec),
         };
-        Ok(Time { sec: i64::try_from(sec).map_err(|_| NoTime)?, nsec })
+        Ok(Time {
+            sec: i64::try_from(sec).map_err(|_| NoTime)?,
+            nsec,
+        })
     }
 }
 
@@ -77,10 +86,27 @@ mod tests {
         assert_eq!(of("-1.0000000009"), Some((-2, 999_999_999)));
         assert_eq!(of("-1.9999999999"), Some((-2, 0)));
         assert_eq!(of("7."), Some((7, 0)));
-        for bad in ["", "-", ".5", "+1", "1e3", "1.-5", "--1", " 1", "99999999999999999999"] {
+        for bad in [
+            "",
+            "-",
+            ".5",
+            "+1",
+            "1e3",
+            "1.-5",
+            "--1",
+            " 1",
+            "99999999999999999999",
+        ] {
             assert_eq!(of(bad), None, "{bad}");
         }
-        assert_eq!(Time { sec: -1, nsec: 500_000_000 }.to_string(), "-0.5");
+        assert_eq!(
+            Time {
+                sec: -1,
+                nsec: 500_000_000
+            }
+            .to_string(),
+            "-0.5"
+        );
         assert_eq!(Time { sec: 1, nsec: 20 }.to_string(), "1.00000002");
     }
 

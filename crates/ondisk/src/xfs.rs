@@ -1,4 +1,5 @@
-//! What XFS says of itself and of its inodes: `struct xfs_fsop_geom` and `struct xfs_bulkstat` of xfs_fs.h.
+//! What XFS says of itself and of its inodes: `struct xfs_fsop_geom` and `struct xfs_bulkstat` of
+//! xfs_fs.h.
 //! [ioctl_xfs_fsgeometry(2)](https://man7.org/linux/man-pages/man2/ioctl_xfs_fsop_geometry.2.html),
 //! [ioctl_xfs_bulkstat(2)](https://man7.org/linux/man-pages/man2/ioctl_xfs_bulkstat.2.html)
 
@@ -30,12 +31,20 @@ impl Geometry {
         let bits_of_block = u32::BITS - (group_blocks - 1).leading_zeros();
         let group_bits = bits_of_block + (block / inode).ilog2();
         let has_btime = u32_at(bytes, FLAGS)? & V5SB != 0;
-        (group_bits < u64::BITS).then_some(Geometry { block, groups, has_btime, group_bits })
+        (group_bits < u64::BITS).then_some(Geometry {
+            block,
+            groups,
+            has_btime,
+            group_bits,
+        })
     }
 
-    /// The lowest inode number that a group could have; that of the next group, for inodes of the last one, is an end.
+    /// The lowest inode number that a group could have; that of the next group, for inodes of the
+    /// last one, is an end.
     pub fn first_of(&self, group: u32) -> u64 {
-        u64::from(group).checked_shl(self.group_bits).unwrap_or(u64::MAX)
+        u64::from(group)
+            .checked_shl(self.group_bits)
+            .unwrap_or(u64::MAX)
     }
 
     /// The group that an inode is in; a number that is none gives a group that there is not.
@@ -51,8 +60,8 @@ pub struct Inode {
     pub ino: u64,
     /// Size in bytes.
     pub size: u64,
-    /// What is allocated, in blocks of the file system. 0 for what is kept in the inode itself, even if its extended
-    /// attributes have blocks.
+    /// What is allocated, in blocks of the file system. 0 for what is kept in the inode itself,
+    /// even if its extended attributes have blocks.
     pub blocks: u64,
     /// The `FS_XFLAG_*` (`bs_xflags`).
     pub xflags: u32,
@@ -102,7 +111,10 @@ impl Inode {
         let half = |at| u16_at(bytes, at).unwrap_or_default();
         let word = |at| u32_at(bytes, at).unwrap_or_default();
         let long = |at| u64_at(bytes, at).unwrap_or_default();
-        let time = |sec, nsec| Time { sec: long(sec).cast_signed(), nsec: word(nsec) };
+        let time = |sec, nsec| Time {
+            sec: long(sec).cast_signed(),
+            nsec: word(nsec),
+        };
         let rdev = word(100); // as System V packed it
         Inode {
             ino: long(0),
@@ -116,7 +128,10 @@ impl Inode {
             generation: word(64),
             uid: word(68),
             gid: word(72),
-            rdev: Dev { major: rdev >> 18, minor: rdev & 0x3_ffff },
+            rdev: Dev {
+                major: rdev >> 18,
+                minor: rdev & 0x3_ffff,
+            },
             nlink: word(112),
             attribute_extents: word(120),
             mode: half(132),
@@ -131,7 +146,13 @@ mod tests {
 
     fn geometry(block: u32, group_blocks: u32, groups: u32, inode: u32) -> Option<Geometry> {
         let mut bytes = [0; 256];
-        for (at, value) in [(0, block), (8, group_blocks), (12, groups), (24, inode), (92, 1 << 15)] {
+        for (at, value) in [
+            (0, block),
+            (8, group_blocks),
+            (12, groups),
+            (24, inode),
+            (92, 1 << 15),
+        ] {
             bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
         }
         Geometry::parse(&bytes)
@@ -142,7 +163,10 @@ mod tests {
         // 100 MiB in 4 groups: 6400 blocks take 13 bits, 8 inodes in a block 3.
         let shape = geometry(4096, 6400, 4, 512).unwrap();
         assert!(shape.has_btime && shape.groups == 4);
-        assert_eq!([128, 65535, 65536, 3 << 16 | 5, u64::MAX].map(|ino| shape.group_of(ino)), [0, 0, 1, 3, u32::MAX]);
+        assert_eq!(
+            [128, 65535, 65536, 3 << 16 | 5, u64::MAX].map(|ino| shape.group_of(ino)),
+            [0, 0, 1, 3, u32::MAX]
+        );
         assert_eq!((shape.first_of(0), shape.first_of(3)), (0, 3 << 16));
         assert_eq!(geometry(4096, 8192, 4, 4096).unwrap().group_of(8192), 1);
         assert_eq!(geometry(4096, 1, 4, 4096).unwrap().group_of(3), 3);
@@ -150,9 +174,14 @@ mod tests {
 
     #[test]
     fn a_shape_that_cannot_be_is_none() {
-        for (block, group_blocks, groups, inode) in
-            [(0, 9, 1, 256), (4095, 9, 1, 256), (4096, 0, 1, 256), (4096, 9, 0, 256), (512, 9, 1, 1024), (512, 9, 1, 0)]
-        {
+        for (block, group_blocks, groups, inode) in [
+            (0, 9, 1, 256),
+            (4095, 9, 1, 256),
+            (4096, 0, 1, 256),
+            (4096, 9, 0, 256),
+            (512, 9, 1, 1024),
+            (512, 9, 1, 0),
+        ] {
             assert_eq!(geometry(block, group_blocks, groups, inode), None);
         }
         assert_eq!(Geometry::parse(&[1; 90]), None);
@@ -180,9 +209,21 @@ mod tests {
         }
         if cfg!(target_endian = "little") {
             let inode = Inode::of(&bytes);
-            assert_eq!((inode.ino, inode.size, inode.nlink, inode.mode), (131, 5, 3, 0o060_644));
-            assert_eq!((inode.ctime, inode.generation, inode.uid), (Time { sec: 7, nsec: 123 }, 9, 1000));
-            assert_eq!(inode.rdev, Dev { major: 8, minor: 17 });
+            assert_eq!(
+                (inode.ino, inode.size, inode.nlink, inode.mode),
+                (131, 5, 3, 0o060_644)
+            );
+            assert_eq!(
+                (inode.ctime, inode.generation, inode.uid),
+                (Time { sec: 7, nsec: 123 }, 9, 1000)
+            );
+            assert_eq!(
+                inode.rdev,
+                Dev {
+                    major: 8,
+                    minor: 17
+                }
+            );
             assert_eq!(inode.xflags, Inode::HAS_ATTRIBUTES | Inode::APPEND);
             assert_eq!(inode.attribute_extents, 2);
         }

@@ -1,4 +1,5 @@
-//! Path search as a load on a file system: what looking for a name in one directory after another costs.
+//! Path search as a load on a file system: what looking for a name in one directory after another
+//! costs.
 //!
 //! | room | what is in it |
 //! |---|---|

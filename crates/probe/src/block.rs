@@ -34,51 +34,96 @@ const SPARSE: u64 = 64 << 20;
 const SMALL: u64 = 1 << 20;
 
 /// All of it.
-pub fn block(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>) -> Result<Vec<Finding>, Trouble> {
+pub fn block(
+    place: &Place,
+    desk: &mut Desk<'_>,
+    series: &mut Vec<Series>,
+) -> Result<Vec<Finding>, Trouble> {
     let mut found = Vec::new();
     let truth = block_truth(place);
-    let or = |unit, name, truth: &Option<(Value, String)>, said: Result<Finding, Trouble>| match said {
-        Err(Trouble::Interrupted) => Err(Trouble::Interrupted),
-        Err(why) => Ok(Finding::hindered(Experiment::Block, name, unit, &why).beside(truth.clone(), 0.0)),
-        Ok(finding) => Ok(finding.beside(truth.clone(), 0.0)),
-    };
+    let or =
+        |unit, name, truth: &Option<(Value, String)>, said: Result<Finding, Trouble>| match said {
+            Err(Trouble::Interrupted) => Err(Trouble::Interrupted),
+            Err(why) => {
+                Ok(Finding::hindered(Experiment::Block, name, unit, &why)
+                    .beside(truth.clone(), 0.0))
+            }
+            Ok(finding) => Ok(finding.beside(truth.clone(), 0.0)),
+        };
 
     desk.go_on("block: one byte far into a hole, to see how much the file has then")?;
-    found.push(or("bytes", "allocation-block", &truth, allocation(place, desk))?);
+    found.push(or(
+        "bytes",
+        "allocation-block",
+        &truth,
+        allocation(place, desk),
+    )?);
     desk.go_on("block: 256-byte writes into a hole, to see which take longer")?;
-    found.push(or("bytes", "allocation-block-by-time", &truth, writes(place, desk, series))?);
+    found.push(or(
+        "bytes",
+        "allocation-block-by-time",
+        &truth,
+        writes(place, desk, series),
+    )?);
     desk.go_on("block: the least hole that gives something back")?;
-    found.push(or("bytes", "cluster", &cluster_truth(place), cluster(place, desk))?);
+    found.push(or(
+        "bytes",
+        "cluster",
+        &cluster_truth(place),
+        cluster(place, desk),
+    )?);
     desk.go_on("block: what a read of one byte brings into memory")?;
-    let page =
-        Some((Value::from(granule_truth(place)), "the page of memory, or the block where it is larger".to_owned()));
-    found.push(or("bytes", "page-cache-granule", &page, granule(place, desk))?);
+    let page = Some((
+        Value::from(granule_truth(place)),
+        "the page of memory, or the block where it is larger".to_owned(),
+    ));
+    found.push(or(
+        "bytes",
+        "page-cache-granule",
+        &page,
+        granule(place, desk),
+    )?);
     desk.go_on("block: the paper's reads of 256 and 512 bytes, without readahead and with it")?;
-    for (kind, name, truth) in
-        [(Kind::Reads, "page-cache-granule-by-time", page), (Kind::ReadsAhead, "paper-reads", None)]
-    {
+    for (kind, name, truth) in [
+        (Kind::Reads, "page-cache-granule-by-time", page),
+        (Kind::ReadsAhead, "paper-reads", None),
+    ] {
         found.push(or("bytes", name, &truth, reads(place, desk, series, kind))?);
     }
     desk.go_on("block: reads past the page cache, ever less aligned")?;
-    found.push(or("bytes", "direct-io-alignment", &direct_truth(place), direct(place, desk))?);
+    found.push(or(
+        "bytes",
+        "direct-io-alignment",
+        &direct_truth(place),
+        direct(place, desk),
+    )?);
     Ok(found)
 }
 
-/// What statfs(2) gives as the unit that it counts in. A tmpfs with huge pages takes these where it can, and counts small ones.
+/// What statfs(2) gives as the unit that it counts in. A tmpfs with huge pages takes these where it
+/// can, and counts small ones.
 fn block_truth(place: &Place) -> Option<(Value, String)> {
     let block = place.statfs.fragment_size;
     let huge = |option: &Vec<u8>| option.starts_with(b"huge=") && option != b"huge=never";
-    let is_huge = place.mount.as_ref().is_some_and(|mount| split_options(&mount.content.options).any(|o| huge(&o)));
+    let is_huge = place
+        .mount
+        .as_ref()
+        .is_some_and(|mount| split_options(&mount.content.options).any(|o| huge(&o)));
     (block > 0 && !is_huge).then(|| (block.into(), "statfs(2), f_frsize".to_owned()))
 }
 
 /// A page, unless the file system's block is larger and kept whole in memory.
 fn granule_truth(place: &Place) -> u64 {
     let page = page_size() as u64;
-    if place.is(&[b"xfs", b"ext4", b"btrfs"]) { page.max(place.statfs.fragment_size) } else { page }
+    if place.is(&[b"xfs", b"ext4", b"btrfs"]) {
+        page.max(place.statfs.fragment_size)
+    } else {
+        page
+    }
 }
 
-/// What ext4 gives to a file at one time stands in its superblock, which is read from the device where that may be.
+/// What ext4 gives to a file at one time stands in its superblock, which is read from the device
+/// where that may be.
 fn cluster_truth(place: &Place) -> Option<(Value, String)> {
     if !place.is(&[b"ext4", b"ext3", b"ext2"]) {
         return block_truth(place).filter(|_| place.is(&[b"xfs", b"btrfs", b"tmpfs"]));
@@ -87,17 +132,30 @@ fn cluster_truth(place: &Place) -> Option<(Value, String)> {
     const LOG_CLUSTER: usize = 0x1c;
     let source = place.mount.as_ref()?.content.source.as_deref()?;
     let device = gate::long::open_long(source, gate::fs::Open::NONBLOCK).ok()?;
-    let rdev = statx(&device, c"", At::EMPTY_PATH, Want::BASIC_STATS).ok()?.rdev;
+    let rdev = statx(&device, c"", At::EMPTY_PATH, Want::BASIC_STATS)
+        .ok()?
+        .rdev;
     if ondisk::Dev::from(rdev) != place.device() {
         return None;
     }
     let mut superblock = [0; 1024];
-    pread64(&device, &mut superblock, ondisk::ext4::superblock::OFFSET).ok().filter(|n| *n == superblock.len())?;
-    let log = u32::from_le_bytes(superblock.get(LOG_CLUSTER..LOG_CLUSTER + 4)?.try_into().ok()?);
-    Some((1024_u64.checked_shl(log)?.into(), "the superblock, s_log_cluster_size".to_owned()))
+    pread64(&device, &mut superblock, ondisk::ext4::superblock::OFFSET)
+        .ok()
+        .filter(|n| *n == superblock.len())?;
+    let log = u32::from_le_bytes(
+        superblock
+            .get(LOG_CLUSTER..LOG_CLUSTER + 4)?
+            .try_into()
+            .ok()?,
+    );
+    Some((
+        1024_u64.checked_shl(log)?.into(),
+        "the superblock, s_log_cluster_size".to_owned(),
+    ))
 }
 
-/// Places in a sparse file that lie apart, and at the beginning of no unit. The first lie before the last that is used.
+/// Places in a sparse file that lie apart, and at the beginning of no unit. The first lie before
+/// the last that is used.
 fn odd_places() -> impl Iterator<Item = u64> {
     const PLACES: u64 = 7;
     (1..=PLACES).map(|i| i * (SPARSE / (PLACES + 2)) / 8191 * 8191 + 12_345)
@@ -121,7 +179,10 @@ fn allocation(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
             other => Some(other.map_err(refused(Gate::Lseek))?),
         };
         let to = lseek(file, at, Whence::Hole).map_err(refused(Gate::Lseek))?;
-        lengths.extend(from.filter(|from| *from <= at).map(|from| to.saturating_sub(from)));
+        lengths.extend(
+            from.filter(|from| *from <= at)
+                .map(|from| to.saturating_sub(from)),
+        );
     }
     let unknown = |why: &str| Ok(Finding::unknown(Experiment::Block, NAME, "bytes", why));
     let Some((length, agree)) = mode(&lengths) else {
@@ -140,7 +201,11 @@ fn allocation(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
 }
 
 /// 256-byte writes into a hole, by time alone.
-fn writes(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>) -> Result<Finding, Trouble> {
+fn writes(
+    place: &Place,
+    desk: &mut Desk<'_>,
+    series: &mut Vec<Series>,
+) -> Result<Finding, Trouble> {
     const STEP: usize = 256;
     const TRIALS: usize = 5;
     let bytes = [0x5a; STEP];
@@ -149,7 +214,13 @@ fn writes(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>) -> Resul
         let scratch = place.scratch()?;
         extend(&scratch.file, SPARSE)?;
         desk.spend(0, SMALL)?;
-        let times = times(desk.clock, SMALL, STEP, |at| pwrite64(&scratch.file, &bytes, at), drop);
+        let times = times(
+            desk.clock,
+            SMALL,
+            STEP,
+            |at| pwrite64(&scratch.file, &bytes, at),
+            drop,
+        );
         trials.push(times.map_err(Trouble::refused("cannot write into a hole", Gate::Pwrite64))?);
     }
     keep(Series::of(Kind::Writes, STEP as u64, trials), series)
@@ -165,10 +236,14 @@ fn keep(samples: Series, series: &mut Vec<Series>) -> Result<Finding, Trouble> {
 /// What is allocated to a file, in bytes.
 fn allocated(file: &Fd) -> Result<u64, Trouble> {
     let seen = statx(file.as_fd(), c"", At::EMPTY_PATH, Want::BASIC_STATS);
-    seen.map(|s| s.blocks * 512).map_err(Trouble::refused("cannot see what the file takes up", Gate::Statx))
+    seen.map(|s| s.blocks * 512).map_err(Trouble::refused(
+        "cannot see what the file takes up",
+        Gate::Statx,
+    ))
 }
 
-/// What a file grows by when a byte is written into a hole; held against the least hole, aligned, that gives something back.
+/// What a file grows by when a byte is written into a hole; held against the least hole, aligned,
+/// that gives something back.
 fn cluster(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
     const NAME: &str = "cluster";
     const LEAST: u64 = 512;
@@ -188,12 +263,17 @@ fn cluster(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
         before = now;
     }
     let grown: Vec<u64> = grown.into_iter().filter(|bytes| *bytes > 0).collect();
-    // What a map of blocks takes for itself the file pays for as well: only the least is one cluster's.
+    // What a map of blocks takes for itself the file pays for as well: only the least is one
+    // cluster's.
     let least = grown.iter().copied().min();
     let agree = grown.iter().filter(|bytes| Some(**bytes) == least).count();
     let most = MOST.min(1 << place.room().min(desk.bytes_left()).max(1).ilog2());
     // Where there is no room for a hole in something, none is punched.
-    let punched = if most < 2 * LEAST { None } else { punch(desk, file, LEAST, most)? };
+    let punched = if most < 2 * LEAST {
+        None
+    } else {
+        punch(desk, file, LEAST, most)?
+    };
     let (value, sure, method) = match (least, punched) {
         (None, None) => {
             let why = "the file takes up nothing more when a byte is written into a hole (st_blocks), and holes give nothing back";
@@ -209,9 +289,11 @@ fn cluster(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
                 ),
             )
         }
-        (None, Some(hole)) => {
-            (hole, 1.0, format!("the least hole that gives something back (st_blocks) is {hole} bytes long"))
-        }
+        (None, Some(hole)) => (
+            hole,
+            1.0,
+            format!("the least hole that gives something back (st_blocks) is {hole} bytes long"),
+        ),
         (Some(grown_by), Some(hole)) if grown_by == hole => (
             hole,
             1.0,
@@ -262,7 +344,9 @@ fn granule(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
     let scratch = place.scratch()?;
     let len = LEN.min(place.room()) >> 16 << 16;
     if len == 0 {
-        return Err(Trouble::Hindered("there is no room for a file of 64 KiB".to_owned()));
+        return Err(Trouble::Hindered(
+            "there is no room for a file of 64 KiB".to_owned(),
+        ));
     }
     fill(desk, &scratch.file, len)?;
     let Some(mut witness) = Witness::of(&scratch, len)? else {
@@ -283,12 +367,17 @@ fn granule(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
         let reader = random(&scratch)?;
         desk.spend(page, 0)?;
         read_at(&reader, &mut [0], len / (TRIALS + 1) * trial + 777)?;
-        let pages = witness.pages(0, len).map_err(Trouble::refused("cannot see what is in memory", Gate::Cachestat))?;
+        let pages = witness.pages(0, len).map_err(Trouble::refused(
+            "cannot see what is in memory",
+            Gate::Cachestat,
+        ))?;
         sizes.push(pages * page);
     }
     let (size, agree) = mode(&sizes).unwrap_or_default();
-    let method =
-        format!("a read of one byte had {size} bytes in memory, by {}, {agree} of {TRIALS} times", witness.name());
+    let method = format!(
+        "a read of one byte had {size} bytes in memory, by {}, {agree} of {TRIALS} times",
+        witness.name()
+    );
     let sure = agree as f64 / TRIALS as f64;
     Ok(Finding::known(Experiment::Block, NAME, "bytes", size, sure, method).tried(sizes.len()))
 }
@@ -297,12 +386,20 @@ fn granule(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
 fn random(scratch: &Scratch<'_>) -> Result<Fd, Trouble> {
     let reader = scratch.reopen()?;
     let told = fadvise64(&reader, 0, 0, Advice::Random);
-    told.map_err(Trouble::refused("cannot turn readahead off", Gate::Fadvise64))?;
+    told.map_err(Trouble::refused(
+        "cannot turn readahead off",
+        Gate::Fadvise64,
+    ))?;
     Ok(reader)
 }
 
 /// The paper's first experiment, with 256 and with 512 bytes: two findings that must be one.
-fn reads(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>, kind: Kind) -> Result<Finding, Trouble> {
+fn reads(
+    place: &Place,
+    desk: &mut Desk<'_>,
+    series: &mut Vec<Series>,
+    kind: Kind,
+) -> Result<Finding, Trouble> {
     const TRIALS: usize = 3;
     let scratch = place.scratch()?;
     fill(desk, &scratch.file, SMALL)?;
@@ -312,9 +409,19 @@ fn reads(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>, kind: Kin
         let mut trials = Vec::new();
         for _ in 0..TRIALS {
             forget(&scratch.file, SMALL, None)?;
-            let reader = if kind == Kind::Reads { random(&scratch)? } else { scratch.reopen()? };
+            let reader = if kind == Kind::Reads {
+                random(&scratch)?
+            } else {
+                scratch.reopen()?
+            };
             desk.spend(SMALL, 0)?;
-            let times = times(desk.clock, SMALL, step, |at| pread64(&reader, &mut buffer, at), drop);
+            let times = times(
+                desk.clock,
+                SMALL,
+                step,
+                |at| pread64(&reader, &mut buffer, at),
+                drop,
+            );
             trials.push(times.map_err(Trouble::refused("cannot read the file", Gate::Pread64))?);
         }
         findings.push(keep(Series::of(kind, step as u64, trials), series)?);
@@ -322,13 +429,21 @@ fn reads(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>, kind: Kin
     match &findings[..] {
         [by_256, by_512] if by_256.inferred == by_512.inferred => {
             let method = format!("{}; 512 bytes each time give the same", by_256.method);
-            Ok(Finding { confidence: by_256.confidence.min(by_512.confidence), method, ..by_256.clone() })
+            Ok(Finding {
+                confidence: by_256.confidence.min(by_512.confidence),
+                method,
+                ..by_256.clone()
+            })
         }
         [by_256, by_512] => {
-            let why =
-                format!("reads of 256 and of 512 bytes do not say the same: {}; {}", by_256.method, by_512.method);
+            let why = format!(
+                "reads of 256 and of 512 bytes do not say the same: {}; {}",
+                by_256.method, by_512.method
+            );
             let name = by_256.name;
-            Ok(Finding::unknown(Experiment::Block, name, "bytes", why).by_time().tried(TRIALS))
+            Ok(Finding::unknown(Experiment::Block, name, "bytes", why)
+                .by_time()
+                .tried(TRIALS))
         }
         _ => Err(Trouble::Hindered("there were no samples".to_owned())),
     }
@@ -350,7 +465,9 @@ fn direct(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
     let reader = match scratch.reopen_direct() {
         Ok(reader) => reader,
         Err(e) => {
-            let why = format!("there are no reads past the page cache here: open(2) with O_DIRECT says {e}");
+            let why = format!(
+                "there are no reads past the page cache here: open(2) with O_DIRECT says {e}"
+            );
             return Ok(Finding::unknown(Experiment::Block, NAME, "bytes", why));
         }
     };
@@ -367,12 +484,24 @@ fn direct(place: &Place, desk: &mut Desk<'_>) -> Result<Finding, Trouble> {
         tried += 1;
         let done = matches!(pread64(&reader, memory.bytes(), align), Ok(n) if n as u64 == align);
         // What cannot be done past the page cache some file systems do through it, without a word.
-        if done && witness.as_mut().is_none_or(|witness| witness.pages(0, LEN) == Ok(0)) {
-            let method =
-                format!("reads of {align} bytes at byte {align} are done past the page cache; of less, none was");
-            return Ok(Finding::known(Experiment::Block, NAME, "bytes", align, 1.0, method).tried(tried));
+        if done
+            && witness
+                .as_mut()
+                .is_none_or(|witness| witness.pages(0, LEN) == Ok(0))
+        {
+            let method = format!(
+                "reads of {align} bytes at byte {align} are done past the page cache; of less, none was"
+            );
+            return Ok(
+                Finding::known(Experiment::Block, NAME, "bytes", align, 1.0, method).tried(tried),
+            );
         }
         align *= 2;
     }
-    Ok(Finding::unknown(Experiment::Block, NAME, "bytes", "no read past the page cache is done, however it is aligned"))
+    Ok(Finding::unknown(
+        Experiment::Block,
+        NAME,
+        "bytes",
+        "no read past the page cache is done, however it is aligned",
+    ))
 }

@@ -1,4 +1,5 @@
-//! What every experiment works with: the clock, what it may use up, and whom it tells how far it is.
+//! What every experiment works with: the clock, what it may use up, and whom it tells how far it
+//! is.
 
 use std::time::{Duration, Instant};
 
@@ -68,7 +69,9 @@ impl Trouble {
     /// The call that failed, if one did, and how.
     pub fn refusal(&self) -> Option<(Gate, Errno)> {
         match self {
-            Trouble::Refused { gate, errno, .. } | Trouble::Told { gate, errno, .. } => Some((*gate, *errno)),
+            Trouble::Refused { gate, errno, .. } | Trouble::Told { gate, errno, .. } => {
+                Some((*gate, *errno))
+            }
             _ => None,
         }
     }
@@ -76,14 +79,30 @@ impl Trouble {
     /// What may be done about it.
     fn next(&self) -> &'static str {
         match self {
-            Trouble::Refused { errno: Errno::ENOSPC, .. } => "; make room, or let it use less with --max-bytes",
-            Trouble::Refused { errno: Errno::EDQUOT, .. } => "; the quota is used up: let it use less with --max-bytes",
-            Trouble::Refused { errno: Errno::EROFS, .. } => "; nothing can be written here: it is read-only",
-            Trouble::Refused { errno: Errno::EACCES | Errno::EPERM, .. } => {
-                "; give a directory that you may enter and write in"
-            }
-            Trouble::Refused { errno: Errno::ENOENT | Errno::ESTALE, .. } => "; is the directory still there?",
-            Trouble::Refused { errno: Errno::ENOTDIR, .. } => "; give a directory",
+            Trouble::Refused {
+                errno: Errno::ENOSPC,
+                ..
+            } => "; make room, or let it use less with --max-bytes",
+            Trouble::Refused {
+                errno: Errno::EDQUOT,
+                ..
+            } => "; the quota is used up: let it use less with --max-bytes",
+            Trouble::Refused {
+                errno: Errno::EROFS,
+                ..
+            } => "; nothing can be written here: it is read-only",
+            Trouble::Refused {
+                errno: Errno::EACCES | Errno::EPERM,
+                ..
+            } => "; give a directory that you may enter and write in",
+            Trouble::Refused {
+                errno: Errno::ENOENT | Errno::ESTALE,
+                ..
+            } => "; is the directory still there?",
+            Trouble::Refused {
+                errno: Errno::ENOTDIR,
+                ..
+            } => "; give a directory",
             _ => "",
         }
     }
@@ -113,7 +132,13 @@ pub struct Desk<'a> {
 impl<'a> Desk<'a> {
     /// A desk at which nothing has been used up yet; `say` is told what is being measured, and why.
     pub fn new(limits: Limits, say: &'a mut dyn FnMut(&str)) -> Desk<'a> {
-        Desk { clock: Clock::default(), limits, begun: Instant::now(), moved: Moved::default(), say }
+        Desk {
+            clock: Clock::default(),
+            limits,
+            begun: Instant::now(),
+            moved: Moved::default(),
+            say,
+        }
     }
 
     /// Says what is being measured, and goes on only if there is time and nobody minds.
@@ -137,7 +162,9 @@ impl<'a> Desk<'a> {
     pub fn spend(&mut self, read: u64, written: u64) -> Result<(), Trouble> {
         self.still()?;
         if read.saturating_add(written) > self.bytes_left() {
-            return Err(Trouble::Spent("it had read and written as much as it may; --max-bytes gives more"));
+            return Err(Trouble::Spent(
+                "it had read and written as much as it may; --max-bytes gives more",
+            ));
         }
         self.enter(Moved { read, written });
         Ok(())
@@ -151,7 +178,10 @@ impl<'a> Desk<'a> {
 
     /// Bytes that may still be read and written.
     pub fn bytes_left(&self) -> u64 {
-        self.limits.bytes.saturating_sub(self.moved.read).saturating_sub(self.moved.written)
+        self.limits
+            .bytes
+            .saturating_sub(self.moved.read)
+            .saturating_sub(self.moved.written)
     }
 
     /// Time that is left.

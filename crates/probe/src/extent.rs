@@ -1,8 +1,9 @@
 //! `extent`: how a file lies on the device.
 //!
-//! The paper writes a mebibyte at a time, waits for each with fsync(2), and takes the distance of the longer waits for the
-//! length of an extent. The kernel says where the extents are (FIEMAP); the paper's experiment is done all the same, and
-//! judged. A file that lies in many extents was written where free space is in pieces.
+//! The paper writes a mebibyte at a time, waits for each with fsync(2), and takes the distance of
+//! the longer waits for the length of an extent. The kernel says where the extents are (FIEMAP);
+//! the paper's experiment is done all the same, and judged. A file that lies in many extents was
+//! written where free space is in pieces.
 
 use gate::cache::Aligned;
 use gate::extent::fiemap;
@@ -28,11 +29,22 @@ const RUNS: u64 = 350;
 const FEWEST: u64 = 16;
 
 /// All of it.
-pub fn extent(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>) -> Result<Vec<Finding>, Trouble> {
-    const ALL: [&str; 4] = ["extents", "extent-largest", "free-space-in-pieces", "extent-by-time"];
+pub fn extent(
+    place: &Place,
+    desk: &mut Desk<'_>,
+    series: &mut Vec<Series>,
+) -> Result<Vec<Finding>, Trouble> {
+    const ALL: [&str; 4] = [
+        "extents",
+        "extent-largest",
+        "free-space-in-pieces",
+        "extent-by-time",
+    ];
     match measure(place, desk, series) {
         Err(Trouble::Interrupted) => Err(Trouble::Interrupted),
-        Err(why) => Ok(ALL.map(|name| Finding::hindered(Experiment::Extent, name, unit(name), &why)).into()),
+        Err(why) => Ok(ALL
+            .map(|name| Finding::hindered(Experiment::Extent, name, unit(name), &why))
+            .into()),
         Ok(found) => Ok(found),
     }
 }
@@ -45,17 +57,30 @@ fn unit(name: &str) -> &'static str {
     }
 }
 
-fn measure(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>) -> Result<Vec<Finding>, Trouble> {
+fn measure(
+    place: &Place,
+    desk: &mut Desk<'_>,
+    series: &mut Vec<Series>,
+) -> Result<Vec<Finding>, Trouble> {
     let scratch = place.scratch()?;
     let runs = RUNS.min(place.room() / STEP).min(desk.bytes_left() / STEP);
     if runs < FEWEST {
-        return Err(Trouble::Hindered(format!("there is no room for a file of {FEWEST} MiB")));
+        return Err(Trouble::Hindered(format!(
+            "there is no room for a file of {FEWEST} MiB"
+        )));
     }
-    desk.go_on(&format!("extent: up to {runs} times a mebibyte is written and waited for, as in the paper"))?;
+    desk.go_on(&format!(
+        "extent: up to {runs} times a mebibyte is written and waited for, as in the paper"
+    ))?;
     let file = &scratch.file;
     // As in the paper, room is made first; where that cannot be, the file grows as it is written.
-    if let Err(e @ (Errno::ENOSPC | Errno::EDQUOT)) = fallocate(file, Allocate::Room, 0, runs * STEP) {
-        return Err(Trouble::refused("cannot make room for the file", Gate::Fallocate)(e));
+    if let Err(e @ (Errno::ENOSPC | Errno::EDQUOT)) =
+        fallocate(file, Allocate::Room, 0, runs * STEP)
+    {
+        return Err(Trouble::refused(
+            "cannot make room for the file",
+            Gate::Fallocate,
+        )(e));
     }
     let mut bytes = vec![0; STEP as usize];
     let mut waits = Vec::new();
@@ -83,9 +108,16 @@ fn measure(place: &Place, desk: &mut Desk<'_>, series: &mut Vec<Series>) -> Resu
         Err(Errno::EINTR) => return Err(Trouble::Interrupted),
         Err(refused) => vec![device_reads(place, desk, &scratch, len, refused)?],
     };
-    let largest = found.iter().find(|finding| finding.name == "extent-largest").and_then(|f| f.inferred.clone());
+    let largest = found
+        .iter()
+        .find(|finding| finding.name == "extent-largest")
+        .and_then(|f| f.inferred.clone());
     let truth = largest.map(|largest| (largest, "FS_IOC_FIEMAP, the largest extent".to_owned()));
-    found.extend(by_time.into_iter().map(|finding| finding.beside(truth.clone(), 0.05)));
+    found.extend(
+        by_time
+            .into_iter()
+            .map(|finding| finding.beside(truth.clone(), 0.05)),
+    );
     Ok(found)
 }
 
@@ -111,11 +143,15 @@ fn extents(file: &Fd) -> Result<Vec<Extent>, Errno> {
     Ok(all)
 }
 
-/// What of the extents lies before a place in the file. Where the disk is slow, room was made for more than was then written.
+/// What of the extents lies before a place in the file. Where the disk is slow, room was made for
+/// more than was then written.
 fn before(extents: Vec<Extent>, end: u64) -> Vec<Extent> {
     let cut = |extent: Extent| {
         let left = end.saturating_sub(extent.logical);
-        (left > 0).then_some(Extent { length: extent.length.min(left), ..extent })
+        (left > 0).then_some(Extent {
+            length: extent.length.min(left),
+            ..extent
+        })
     };
     extents.into_iter().filter_map(cut).collect()
 }
@@ -124,9 +160,19 @@ fn before(extents: Vec<Extent>, end: u64) -> Vec<Extent> {
 fn lies(extents: &[Extent], len: u64) -> Vec<Finding> {
     // This is the kernel's own word: there is nothing to hold it against.
     let known = |name, value: Value, method: String| {
-        Finding::known(Experiment::Extent, name, unit(name), value, 1.0, method + " (FS_IOC_FIEMAP)")
+        Finding::known(
+            Experiment::Extent,
+            name,
+            unit(name),
+            value,
+            1.0,
+            method + " (FS_IOC_FIEMAP)",
+        )
     };
-    let placed: Vec<&Extent> = extents.iter().filter(|extent| extent.flags.is_placed()).collect();
+    let placed: Vec<&Extent> = extents
+        .iter()
+        .filter(|extent| extent.flags.is_placed())
+        .collect();
     let Some(largest) = placed.iter().map(|extent| extent.length).max() else {
         let why = "the file lies in no place that the file system would name";
         return ["extents", "extent-largest", "free-space-in-pieces"]
@@ -141,7 +187,9 @@ fn lies(extents: &[Extent], len: u64) -> Vec<Finding> {
         known(
             "extents",
             count.into(),
-            format!("what lies side by side on the device taken for one, {mib} MiB lie in {count} pieces"),
+            format!(
+                "what lies side by side on the device taken for one, {mib} MiB lie in {count} pieces"
+            ),
         ),
         known(
             "extent-largest",
@@ -151,13 +199,15 @@ fn lies(extents: &[Extent], len: u64) -> Vec<Finding> {
         known(
             "free-space-in-pieces",
             ((shared * 1000.0).round() / 1000.0).into(),
-            format!("what share of {mib} MiB found no room beside its largest piece; 0 where free space is whole"),
+            format!(
+                "what share of {mib} MiB found no room beside its largest piece; 0 where free space is whole"
+            ),
         ),
     ]
 }
 
-/// Where FIEMAP is refused: how many reads the device does for a mebibyte past the page cache. One that lies in pieces takes
-/// more than one that does not.
+/// Where FIEMAP is refused: how many reads the device does for a mebibyte past the page cache. One
+/// that lies in pieces takes more than one that does not.
 fn device_reads(
     place: &Place,
     desk: &mut Desk<'_>,
@@ -168,12 +218,22 @@ fn device_reads(
     const NAME: &str = "device-reads-per-mebibyte";
     const MOST: u64 = 64;
     let unknown = |why: String| {
-        Ok(Finding::unknown(Experiment::Extent, NAME, "reads", format!("FS_IOC_FIEMAP says {refused}; {why}")))
+        Ok(Finding::unknown(
+            Experiment::Extent,
+            NAME,
+            "reads",
+            format!("FS_IOC_FIEMAP says {refused}; {why}"),
+        ))
     };
     let stat = std::ffi::CString::new(format!("/sys/dev/block/{}/stat", place.device()));
     let reads = || -> Option<u64> {
         let text = read_kernel(stat.as_ref().ok()?).ok()?;
-        std::str::from_utf8(&text).ok()?.split_whitespace().next()?.parse().ok()
+        std::str::from_utf8(&text)
+            .ok()?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()
     };
     let Some(mut before) = reads() else {
         return unknown("and there is no device whose reads could be counted".to_owned());
@@ -193,7 +253,9 @@ fn device_reads(
         counts.push(now.saturating_sub(before));
         before = now;
     }
-    let Some((usual, agree)) = mode(&counts) else { return unknown("and there was nothing to read".to_owned()) };
+    let Some((usual, agree)) = mode(&counts) else {
+        return unknown("and there was nothing to read".to_owned());
+    };
     let method = format!(
         "FS_IOC_FIEMAP says {refused}; each of {} mebibytes past the page cache, and the device's own count of reads: {usual} \
          for {agree} of them (others that read from the device count too)",
@@ -220,8 +282,12 @@ mod tests {
         // Sixteen were written of 350: 12 and 4 of them lie apart.
         let made = vec![extent(0, 100, 12), extent(12, 300, 338)];
         let found = lies(&merge(&before(made, 16 * MIB)), 16 * MIB);
-        let value =
-            |name| found.iter().find(|finding| finding.name == name).and_then(|finding| finding.inferred.clone());
+        let value = |name| {
+            found
+                .iter()
+                .find(|finding| finding.name == name)
+                .and_then(|finding| finding.inferred.clone())
+        };
         assert_eq!(value("extents"), Some(2_u64.into()));
         assert_eq!(value("extent-largest"), Some((12 * MIB).into()));
         assert_eq!(value("free-space-in-pieces"), Some(0.25.into()));

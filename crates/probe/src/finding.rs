@@ -99,8 +99,9 @@ pub struct Finding {
     pub truth_source: Option<String>,
     /// Whether the two agree; `None` where one is missing.
     pub agrees: Option<bool>,
-    /// How sure the value is, between 0 and 1: for what was seen directly the share of the trials that agree, for what was inferred
-    /// from times 1 less the chance that noise does as well. 0 where there is none.
+    /// How sure the value is, between 0 and 1: for what was seen directly the share of the trials
+    /// that agree, for what was inferred from times 1 less the chance that noise does as well. 0
+    /// where there is none.
     pub confidence: f64,
     /// How it was found, or why it was not.
     pub method: String,
@@ -114,7 +115,12 @@ pub struct Finding {
 
 impl Finding {
     /// Something that cannot be told, and why.
-    pub fn unknown(experiment: Experiment, name: &'static str, unit: &'static str, why: impl Into<String>) -> Finding {
+    pub fn unknown(
+        experiment: Experiment,
+        name: &'static str,
+        unit: &'static str,
+        why: impl Into<String>,
+    ) -> Finding {
         Finding {
             experiment,
             name,
@@ -132,8 +138,16 @@ impl Finding {
     }
 
     /// Something that cannot be told, since the experiment could not be done.
-    pub fn hindered(experiment: Experiment, name: &'static str, unit: &'static str, why: &Trouble) -> Finding {
-        Finding { refused: why.refusal(), ..Finding::unknown(experiment, name, unit, why.to_string()) }
+    pub fn hindered(
+        experiment: Experiment,
+        name: &'static str,
+        unit: &'static str,
+        why: &Trouble,
+    ) -> Finding {
+        Finding {
+            refused: why.refusal(),
+            ..Finding::unknown(experiment, name, unit, why.to_string())
+        }
     }
 
     /// Something that was found.
@@ -156,12 +170,18 @@ impl Finding {
 
     /// The same, by times alone.
     pub fn by_time(self) -> Finding {
-        Finding { by_time: true, ..self }
+        Finding {
+            by_time: true,
+            ..self
+        }
     }
 
     /// The same, tried so often.
     pub fn tried(self, trials: usize) -> Finding {
-        Finding { trials: u32::try_from(trials).unwrap_or(u32::MAX), ..self }
+        Finding {
+            trials: u32::try_from(trials).unwrap_or(u32::MAX),
+            ..self
+        }
     }
 
     /// Beside what the kernel says, if it does; numbers agree within `within` of it.

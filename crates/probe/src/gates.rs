@@ -1,8 +1,10 @@
-//! `gates`: what each call costs on this file system, warm and cold, on one thread and on as many as there are processors.
+//! `gates`: what each call costs on this file system, warm and cold, on one thread and on as many
+//! as there are processors.
 //!
-//! Warm is a call whose answer is in memory; cold one for which the file system must look at the disk. To have the kernel forget
-//! names and inodes without taking anything from anybody else, the cold calls are made in a group of their own (cgroup), which is
-//! then emptied. Files that the directory already has are not touched, save that it is read once where nothing can be written.
+//! Warm is a call whose answer is in memory; cold one for which the file system must look at the
+//! disk. To have the kernel forget names and inodes without taking anything from anybody else, the
+//! cold calls are made in a group of their own (cgroup), which is then emptied. Files that the
+//! directory already has are not touched, save that it is read once where nothing can be written.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString};
@@ -13,7 +15,9 @@ use std::time::{Duration, Instant};
 use gate::clock::empty_call;
 use gate::create::pwrite64;
 use gate::file::{fsync, renameat2, unlinkat};
-use gate::fs::{Advice, At, CWD, Open, Want, fadvise64, fchdir, getdents64, newfstatat, openat, statx, syncfs};
+use gate::fs::{
+    Advice, At, CWD, Open, Want, fadvise64, fchdir, getdents64, newfstatat, openat, statx, syncfs,
+};
 use gate::scratch::open_new;
 use gate::xattr::{lgetxattr, llistxattr};
 use gate::{Errno, Fd, Gate};
@@ -48,7 +52,8 @@ pub struct Price {
     pub calls: u64,
 }
 
-/// What a thread does a batch of: what one of each of its calls cost, and how many of each there were.
+/// What a thread does a batch of: what one of each of its calls cost, and how many of each there
+/// were.
 type Batch<'a, const N: usize = 1> = dyn FnMut(Clock) -> Result<([f64; N], u64), Errno> + 'a;
 
 /// Files that each thread has.
@@ -84,13 +89,20 @@ impl Till {
             let gate = Gate::ALL.iter().find(|gate| gate.name() == name);
             let why = format!("{gates} ({what}) could not be priced: {errno}");
             let refused = gate.map(|gate| (*gate, errno));
-            Finding { refused, ..Finding::unknown(Experiment::Gates, name, "ns", why) }
+            Finding {
+                refused,
+                ..Finding::unknown(Experiment::Gates, name, "ns", why)
+            }
         })
     }
 }
 
 /// All of it.
-pub fn gates(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Result<Vec<Finding>, Trouble> {
+pub fn gates(
+    place: &Place,
+    desk: &mut Desk<'_>,
+    prices: &mut Vec<Price>,
+) -> Result<Vec<Finding>, Trouble> {
     desk.go_on("gates: what an empty call costs")?;
     let threads = gate::machine::processors().min(MOST_THREADS);
     let mut counts = vec![1];
@@ -106,7 +118,10 @@ pub fn gates(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Res
         Err(why) => (format!("; not all could be priced: {why}"), why.refusal()),
         Ok(()) => (String::new(), None),
     };
-    let Some(empty) = prices.iter().find(|price| price.gate == "getppid" && price.threads == 1) else {
+    let Some(empty) = prices
+        .iter()
+        .find(|price| price.gate == "getppid" && price.threads == 1)
+    else {
         return Ok(vec![Finding::unknown(
             Experiment::Gates,
             "empty-call",
@@ -119,11 +134,26 @@ pub fn gates(place: &Place, desk: &mut Desk<'_>, prices: &mut Vec<Price>) -> Res
         "getppid(2), which does nothing in the kernel, {} times: what every call costs at least{why}",
         empty.calls
     );
-    let found = Finding::known(Experiment::Gates, "empty-call", "ns", empty.ns.round(), sure, method);
-    Ok([Finding { refused, ..found }].into_iter().chain(unpriced).collect())
+    let found = Finding::known(
+        Experiment::Gates,
+        "empty-call",
+        "ns",
+        empty.ns.round(),
+        sure,
+        method,
+    );
+    Ok([Finding { refused, ..found }]
+        .into_iter()
+        .chain(unpriced)
+        .collect())
 }
 
-fn all(place: &Place, desk: &mut Desk<'_>, counts: &[usize], till: &mut Till) -> Result<(), Trouble> {
+fn all(
+    place: &Place,
+    desk: &mut Desk<'_>,
+    counts: &[usize],
+    till: &mut Till,
+) -> Result<(), Trouble> {
     for &threads in counts {
         empty(desk, threads, till)?;
     }
@@ -134,9 +164,19 @@ fn all(place: &Place, desk: &mut Desk<'_>, counts: &[usize], till: &mut Till) ->
             const CALLS: usize = 100;
             let same = |name: &CStr| vec![name.to_owned(); CALLS];
             for &threads in counts {
-                desk.go_on(&format!("gates: each call that needs no file of our own, on {threads} of the processors"))?;
+                desk.go_on(&format!(
+                    "gates: each call that needs no file of our own, on {threads} of the processors"
+                ))?;
                 let (there, absent) = (|_: usize| same(c"."), |_: usize| same(c"no-such-name"));
-                looks(desk, threads, &place.dir, "the directory", &there, &absent, till)?;
+                looks(
+                    desk,
+                    threads,
+                    &place.dir,
+                    "the directory",
+                    &there,
+                    &absent,
+                    till,
+                )?;
             }
             if place.makes_no_names() {
                 desk.go_on("gates: 4 KiB reads, from memory and from the disk")?;
@@ -150,19 +190,28 @@ fn all(place: &Place, desk: &mut Desk<'_>, counts: &[usize], till: &mut Till) ->
     for thread in 0..most {
         for file in 0..FILES {
             let name = name(thread, file)?;
-            let made =
-                open_new(fd, &name).map_err(Trouble::refused("cannot make a file to experiment on", Gate::Openat))?;
+            let made = open_new(fd, &name).map_err(Trouble::refused(
+                "cannot make a file to experiment on",
+                Gate::Openat,
+            ))?;
             if file == 0 {
                 desk.spend(0, 1)?;
-                pwrite64(&made, b"x", 0).map_err(Trouble::refused("cannot write to the file", Gate::Pwrite64))?;
+                pwrite64(&made, b"x", 0)
+                    .map_err(Trouble::refused("cannot write to the file", Gate::Pwrite64))?;
             }
         }
     }
-    // Some calls take a path, and no directory: they begin at the current one. Who cannot go back does not go there.
-    let home = openat(CWD, c".", Open::DIRECTORY | Open::PATH).ok().filter(|_| fchdir(fd).is_ok());
+    // Some calls take a path, and no directory: they begin at the current one. Who cannot go back
+    // does not go there.
+    let home = openat(CWD, c".", Open::DIRECTORY | Open::PATH)
+        .ok()
+        .filter(|_| fchdir(fd).is_ok());
     let done = warm(desk, counts, fd, till);
     if let Some(home) = home {
-        fchdir(&home).map_err(Trouble::refused("cannot go back to the current directory", Gate::Fchdir))?;
+        fchdir(&home).map_err(Trouble::refused(
+            "cannot go back to the current directory",
+            Gate::Fchdir,
+        ))?;
     }
     done?;
     drop(dir);
@@ -173,7 +222,8 @@ fn all(place: &Place, desk: &mut Desk<'_>, counts: &[usize], till: &mut Till) ->
 }
 
 fn name(thread: usize, file: usize) -> Result<CString, Trouble> {
-    CString::new(format!("{thread}-{file}")).map_err(|_| Trouble::Hindered("a name has a NUL in it".to_owned()))
+    CString::new(format!("{thread}-{file}"))
+        .map_err(|_| Trouble::Hindered("a name has a NUL in it".to_owned()))
 }
 
 /// Runs a batch of one call over and over on so many threads at once, and enters the price.
@@ -231,14 +281,19 @@ fn price_all<'a, const N: usize>(
                     })
                 })
                 .collect();
-            started.into_iter().map(|thread| thread.join().unwrap_or(Err(Errno::EIO))).collect()
+            started
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or(Err(Errno::EIO)))
+                .collect()
         })
     };
     desk.still()?;
     let done = match done.into_iter().collect::<Result<Vec<_>, Errno>>() {
         Ok(done) => done,
         Err(errno) => {
-            calls.into_iter().for_each(|(gate, what)| till.refused(gate, what, errno));
+            calls
+                .into_iter()
+                .for_each(|(gate, what)| till.refused(gate, what, errno));
             return Ok(());
         }
     };
@@ -248,7 +303,17 @@ fn price_all<'a, const N: usize>(
         return Ok(());
     }
     for (part, (gate, what)) in calls.into_iter().enumerate() {
-        enter(gate, what, true, threads, done.iter().flat_map(|(costs, _)| costs).map(|cost| cost[part]), made, till);
+        enter(
+            gate,
+            what,
+            true,
+            threads,
+            done.iter()
+                .flat_map(|(costs, _)| costs)
+                .map(|cost| cost[part]),
+            made,
+            till,
+        );
     }
     Ok(())
 }
@@ -265,7 +330,16 @@ fn enter(
     let costs = sorted(costs);
     if !costs.is_empty() {
         let [low, ns, high] = [0.25, 0.5, 0.75].map(|share| quantile(&costs, share));
-        till.prices.push(Price { gate, what, warm, threads, ns, low, high, calls });
+        till.prices.push(Price {
+            gate,
+            what,
+            warm,
+            threads,
+            ns,
+            low,
+            high,
+            calls,
+        });
     }
 }
 
@@ -288,35 +362,73 @@ fn each<'a>(names: Vec<CString>, call: impl Fn(&CStr) -> Result<(), Errno> + 'a)
         for name in &names {
             call(name)?;
         }
-        Ok(([clock.since(begun) / names.len() as f64], names.len() as u64))
+        Ok((
+            [clock.since(begun) / names.len() as f64],
+            names.len() as u64,
+        ))
     })
 }
 
-/// The calls that look at files, and those that make and take away, in a directory of our own, which is also the current one.
+/// The calls that look at files, and those that make and take away, in a directory of our own,
+/// which is also the current one.
 fn warm(desk: &mut Desk<'_>, counts: &[usize], dir: &Fd, till: &mut Till) -> Result<(), Trouble> {
-    let names = |thread: usize| -> Vec<CString> { (0..FILES).filter_map(|file| name(thread, file).ok()).collect() };
+    let names = |thread: usize| -> Vec<CString> {
+        (0..FILES)
+            .filter_map(|file| name(thread, file).ok())
+            .collect()
+    };
     let prefixed = |prefix: &str, thread: usize| -> Vec<CString> {
-        (0..FILES).filter_map(|file| CString::new(format!("{prefix}{thread}-{file}")).ok()).collect()
+        (0..FILES)
+            .filter_map(|file| CString::new(format!("{prefix}{thread}-{file}")).ok())
+            .collect()
     };
     for &threads in counts {
-        desk.go_on(&format!("gates: each call, its answer in memory, on {threads} of the processors"))?;
-        looks(desk, threads, dir, "a file, by name", &names, &|t| prefixed("no-", t), till)?;
+        desk.go_on(&format!(
+            "gates: each call, its answer in memory, on {threads} of the processors"
+        ))?;
+        looks(
+            desk,
+            threads,
+            dir,
+            "a file, by name",
+            &names,
+            &|t| prefixed("no-", t),
+            till,
+        )?;
         let listed = |t| {
             let all = RefCell::default();
             each(names(t), move |n| llistxattr(n, &mut all.borrow_mut()))
         };
-        price(desk, threads, "llistxattr", "a file without any", listed, till)?;
+        price(
+            desk,
+            threads,
+            "llistxattr",
+            "a file without any",
+            listed,
+            till,
+        )?;
         let absent = |t| {
             let value = RefCell::default();
-            each(names(t), move |n| match lgetxattr(n, c"user.fathom", &mut value.borrow_mut()) {
-                Err(Errno::ENODATA) => Ok(()),
-                other => other,
+            each(names(t), move |n| {
+                match lgetxattr(n, c"user.fathom", &mut value.borrow_mut()) {
+                    Err(Errno::ENODATA) => Ok(()),
+                    other => other,
+                }
             })
         };
-        price(desk, threads, "lgetxattr", "one that is not there", absent, till)?;
+        price(
+            desk,
+            threads,
+            "lgetxattr",
+            "one that is not there",
+            absent,
+            till,
+        )?;
     }
     for &threads in counts {
-        desk.go_on(&format!("gates: making, renaming and taking away, on {threads} of the processors"))?;
+        desk.go_on(&format!(
+            "gates: making, renaming and taking away, on {threads} of the processors"
+        ))?;
         changes(desk, threads, dir, &prefixed, till)?;
     }
     desk.go_on("gates: waiting until a byte is on the disk")?;
@@ -325,7 +437,8 @@ fn warm(desk: &mut Desk<'_>, counts: &[usize], dir: &Fd, till: &mut Till) -> Res
     Ok(())
 }
 
-/// What can be asked of anything: of names that are there, `what` of them, of names that are not, and of the directory.
+/// What can be asked of anything: of names that are there, `what` of them, of names that are not,
+/// and of the directory.
 fn looks(
     desk: &mut Desk<'_>,
     threads: usize,
@@ -337,15 +450,56 @@ fn looks(
 ) -> Result<(), Trouble> {
     let stat = |n: &CStr| newfstatat(dir, n, At::SYMLINK_NOFOLLOW).map(drop);
     let open = |n: &CStr| openat(dir, n, Open::NOFOLLOW).map(drop);
-    price(desk, threads, "statx", what, |t| each(there(t), |n| look(dir, n)), till)?;
-    price(desk, threads, "newfstatat", what, |t| each(there(t), stat), till)?;
-    price(desk, threads, "openat+close", what, |t| each(there(t), open), till)?;
-    price(desk, threads, "statx", "a name that is not there", |t| each(absent(t), |n| miss(dir, n)), till)?;
-    price(desk, threads, "getdents64", "an entry", |_| entries(dir), till)
+    price(
+        desk,
+        threads,
+        "statx",
+        what,
+        |t| each(there(t), |n| look(dir, n)),
+        till,
+    )?;
+    price(
+        desk,
+        threads,
+        "newfstatat",
+        what,
+        |t| each(there(t), stat),
+        till,
+    )?;
+    price(
+        desk,
+        threads,
+        "openat+close",
+        what,
+        |t| each(there(t), open),
+        till,
+    )?;
+    price(
+        desk,
+        threads,
+        "statx",
+        "a name that is not there",
+        |t| each(absent(t), |n| miss(dir, n)),
+        till,
+    )?;
+    price(
+        desk,
+        threads,
+        "getdents64",
+        "an entry",
+        |_| entries(dir),
+        till,
+    )
 }
 
 fn look(dir: &Fd, name: &CStr) -> Result<(), Errno> {
-    statx(dir, name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::BASIC_STATS).map(drop)
+    statx(
+        dir,
+        name,
+        At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
+        Want::BASIC_STATS,
+    )
+    .map(drop)
 }
 
 fn miss(dir: &Fd, name: &CStr) -> Result<(), Errno> {
@@ -375,7 +529,8 @@ fn entries<'a>(dir: &'a Fd) -> Box<Batch<'a>> {
     })
 }
 
-/// Makes as many files as a thread has names, renames them, and takes them away: three prices from one round.
+/// Makes as many files as a thread has names, renames them, and takes them away: three prices from
+/// one round.
 fn changes(
     desk: &mut Desk<'_>,
     threads: usize,
@@ -397,13 +552,19 @@ fn changes(
             Ok(([made, moved, taken_away], new.len() as u64))
         })
     };
-    let calls = [("openat+close", "a new file"), ("renameat2", "to a new name"), ("unlinkat", "a file")];
+    let calls = [
+        ("openat+close", "a new file"),
+        ("renameat2", "to a new name"),
+        ("unlinkat", "a file"),
+    ];
     price_all(desk, threads, calls, make, till)
 }
 
 /// A byte is written to the thread's first file, and waited for.
 fn syncs<'a>(dir: &'a Fd, thread: usize) -> Box<Batch<'a>> {
-    let file = name(thread, 0).map_err(|_| Errno::EINVAL).and_then(|name| openat(dir, &name, Open::WRONLY));
+    let file = name(thread, 0)
+        .map_err(|_| Errno::EINVAL)
+        .and_then(|name| openat(dir, &name, Open::WRONLY));
     let byte = Cell::new(0_u8);
     Box::new(move |clock| {
         let file = file.as_ref().map_err(|e| *e)?;
@@ -423,7 +584,9 @@ fn reads(place: &Place, desk: &mut Desk<'_>, till: &mut Till) -> Result<(), Trou
     const TURNS: usize = 24;
     let len = LEN.min(place.room()) / PAGE as u64 * PAGE as u64;
     if len < (READS * PAGE as u64) {
-        return Err(Trouble::Hindered("there is no room for a file to read".to_owned()));
+        return Err(Trouble::Hindered(
+            "there is no room for a file to read".to_owned(),
+        ));
     }
     let scratch: Scratch<'_> = place.scratch()?;
     fill(desk, &scratch.file, len)?;
@@ -432,11 +595,16 @@ fn reads(place: &Place, desk: &mut Desk<'_>, till: &mut Till) -> Result<(), Trou
     noise(&mut dice, 1);
     let mut order: Vec<(&[u8], u64)> = dice.chunks(8).zip((0..len).step_by(PAGE)).collect();
     order.sort_unstable();
-    let places: Vec<u64> = order.into_iter().map(|(_, at)| at).take(READS as usize).collect();
+    let places: Vec<u64> = order
+        .into_iter()
+        .map(|(_, at)| at)
+        .take(READS as usize)
+        .collect();
     let mut buffer = vec![0; PAGE];
     let mut costs = Vec::new();
     for _ in 0..TURNS {
-        // Not as long as there is time, as other calls: who keeps nothing in memory asks a disk or a server each time.
+        // Not as long as there is time, as other calls: who keeps nothing in memory asks a disk or
+        // a server each time.
         desk.spend(READS * PAGE as u64, 0)?;
         let begun = desk.clock.now();
         for at in &places {
@@ -444,14 +612,27 @@ fn reads(place: &Place, desk: &mut Desk<'_>, till: &mut Till) -> Result<(), Trou
         }
         costs.push(desk.clock.since(begun) / READS as f64);
     }
-    enter("pread64", "4 KiB", true, 1, costs, READS * TURNS as u64, till);
+    enter(
+        "pread64",
+        "4 KiB",
+        true,
+        1,
+        costs,
+        READS * TURNS as u64,
+        till,
+    );
     // What does not go from memory, or cannot be seen to, has no cold price.
-    let Some(mut witness) = Witness::of(&scratch, len)? else { return Ok(()) };
+    let Some(mut witness) = Witness::of(&scratch, len)? else {
+        return Ok(());
+    };
     if !forget(&scratch.file, len, Some(&mut witness))? {
         return Ok(());
     }
     let reader = scratch.reopen()?;
-    fadvise64(&reader, 0, 0, Advice::Random).map_err(Trouble::refused("cannot turn readahead off", Gate::Fadvise64))?;
+    fadvise64(&reader, 0, 0, Advice::Random).map_err(Trouble::refused(
+        "cannot turn readahead off",
+        Gate::Fadvise64,
+    ))?;
     desk.spend(READS * PAGE as u64, 0)?;
     let mut costs = Vec::new();
     for at in &places {
@@ -469,7 +650,8 @@ const ROUNDS: usize = 3;
 /// Names of which each cold call is asked once in a round.
 const COLD_FILES: usize = 200;
 
-/// Names and inodes that the kernel has forgotten: in a process of its own, in a group of its own, which is emptied.
+/// Names and inodes that the kernel has forgotten: in a process of its own, in a group of its own,
+/// which is emptied.
 fn cold(place: &Place, desk: &mut Desk<'_>, till: &mut Till) -> Result<(), Trouble> {
     const ROOM: u64 = 128 << 20;
     const CALLS: [(&str, &str); 4] = [
@@ -482,16 +664,23 @@ fn cold(place: &Place, desk: &mut Desk<'_>, till: &mut Till) -> Result<(), Troub
         let why = "its names and inodes are in memory and nowhere else: none are forgotten";
         return Err(Trouble::Hindered(why.to_owned()));
     }
-    let none = "no group of its own can be had, to forget names and inodes in without harm to others";
+    let none =
+        "no group of its own can be had, to forget names and inodes in without harm to others";
     let group = Group::own(&place.table).ok_or_else(|| Trouble::Hindered(none.to_owned()))?;
-    let own = group.make(ROOM).map_err(|e| Trouble::Hindered(format!("{none} ({e})")))?;
+    let own = group
+        .make(ROOM)
+        .map_err(|e| Trouble::Hindered(format!("{none} ({e})")))?;
     let clock = desk.clock;
     let ran = alone::<{ CALLS.len() * ROUNDS }>(desk.time_left(), || {
         own.enter().ok()?;
         let dir = place.scratch_dir().ok()?;
         let fd = dir.fd().ok()?;
-        let names: Vec<CString> = (0..COLD_FILES).filter_map(|file| name(0, file).ok()).collect();
-        let absent: Vec<CString> = (0..COLD_FILES).filter_map(|file| name(1, file).ok()).collect();
+        let names: Vec<CString> = (0..COLD_FILES)
+            .filter_map(|file| name(0, file).ok())
+            .collect();
+        let absent: Vec<CString> = (0..COLD_FILES)
+            .filter_map(|file| name(1, file).ok())
+            .collect();
         for name in &names {
             open_new(fd, name).ok()?;
         }
@@ -506,7 +695,9 @@ fn cold(place: &Place, desk: &mut Desk<'_>, till: &mut Till) -> Result<(), Troub
                 own.forget().ok()?;
                 let mut batch = match call {
                     0 => each(names.clone(), |name| look(fd, name)),
-                    1 => each(names.clone(), |name| openat(fd, name, Open::NOFOLLOW).map(drop)),
+                    1 => each(names.clone(), |name| {
+                        openat(fd, name, Open::NOFOLLOW).map(drop)
+                    }),
                     2 => each(absent.clone(), |name| miss(fd, name)),
                     _ => entries(fd),
                 };
@@ -516,21 +707,34 @@ fn cold(place: &Place, desk: &mut Desk<'_>, till: &mut Till) -> Result<(), Troub
         }
         Some(gave)
     });
-    let ran = ran.map_err(Trouble::refused("cannot make a process for it", Gate::Unshare))?;
+    let ran = ran.map_err(Trouble::refused(
+        "cannot make a process for it",
+        Gate::Unshare,
+    ))?;
     if let Err(NoRun::Stopped(_) | NoRun::Moved(..)) = ran {
         place.sweep(); // it could not put away what it had made
     }
     desk.still()?;
     let ran = ran.map_err(|why| match why {
         NoRun::Stopped(_) | NoRun::Moved(..) => Trouble::Spent(NO_TIME),
-        NoRun::Refused => {
-            Trouble::Hindered("names and inodes cannot be forgotten here, without harm to others".to_owned())
-        }
+        NoRun::Refused => Trouble::Hindered(
+            "names and inodes cannot be forgotten here, without harm to others".to_owned(),
+        ),
     })?;
     let gave = ran.gave;
     for (call, (gate, what)) in CALLS.into_iter().enumerate() {
-        let costs = gave.chunks_exact(CALLS.len()).map(|round| f64::from_bits(round[call]));
-        enter(gate, what, false, 1, costs, (COLD_FILES * ROUNDS) as u64, till);
+        let costs = gave
+            .chunks_exact(CALLS.len())
+            .map(|round| f64::from_bits(round[call]));
+        enter(
+            gate,
+            what,
+            false,
+            1,
+            costs,
+            (COLD_FILES * ROUNDS) as u64,
+            till,
+        );
     }
     Ok(())
 }

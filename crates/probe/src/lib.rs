@@ -1,5 +1,5 @@
-//! What a file system is, found by experiment: one experiment a file, each after the paper *Exploring and Measuring Unix-Based
-//! File Systems*, with what else the kernel lets be seen today.
+//! What a file system is, found by experiment: one experiment a file, each after the paper
+//! *Exploring and Measuring Unix-Based File Systems*, with what else the kernel lets be seen today.
 //!
 //! | room | what is in it |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! What one process tells another: a log in memory that both share, and how what was found becomes bytes in it and is made of them
-//! again.
+//! What one process tells another: a log in memory that both share, and how what was found becomes
+//! bytes in it and is made of them again.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -12,8 +12,8 @@ use crate::gates::Price;
 use crate::run::{Answer, Measured};
 use crate::samples::{Kind, Series};
 
-/// A log, to which one process adds. Who reads it, at whatever time, sees whole entries only, and those that were added by a process
-/// that was killed since.
+/// A log, to which one process adds. Who reads it, at whatever time, sees whole entries only, and
+/// those that were added by a process that was killed since.
 #[derive(Debug)]
 pub(crate) struct Log(Shared);
 
@@ -27,17 +27,24 @@ impl Log {
     pub(crate) fn add(&self, entry: &impl Carried) {
         let mut bytes = Vec::new();
         entry.put(&mut bytes);
-        let Some((used, entries)) = self.0.split_first() else { return };
+        let Some((used, entries)) = self.0.split_first() else {
+            return;
+        };
         let from = used.load(Relaxed) as usize;
         let end = from + 1 + bytes.len().div_ceil(8);
-        let Some(place) = entries.get(from..end) else { return };
+        let Some(place) = entries.get(from..end) else {
+            return;
+        };
         let words = bytes.chunks(8).map(|chunk| {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);
             u64::from_le_bytes(word)
         });
         let words = [bytes.len() as u64].into_iter().chain(words);
-        place.iter().zip(words).for_each(|(place, word)| place.store(word, Relaxed));
+        place
+            .iter()
+            .zip(words)
+            .for_each(|(place, word)| place.store(word, Relaxed));
         used.store(end as u64, Release);
     }
 
@@ -49,7 +56,11 @@ impl Log {
         let len = len.load(Relaxed) as usize;
         let words = words.get(..len.div_ceil(8))?;
         *at += 1 + words.len();
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).take(len).collect();
+        let bytes: Vec<u8> = words
+            .iter()
+            .flat_map(|word| word.load(Relaxed).to_le_bytes())
+            .take(len)
+            .collect();
         T::take(&mut &bytes[..])
     }
 }
@@ -148,7 +159,8 @@ impl Carried for String {
     }
 }
 
-/// The names of findings, units and calls. Those that come from another process are never given back: there are some dozens of them.
+/// The names of findings, units and calls. Those that come from another process are never given
+/// back: there are some dozens of them.
 impl Carried for &'static str {
     fn put(&self, into: &mut Vec<u8>) {
         self.to_string().put(into);
@@ -164,7 +176,11 @@ impl<T: Carried> Carried for Option<T> {
         self.iter().for_each(|some| some.put(into));
     }
     fn take(from: &mut &[u8]) -> Option<Self> {
-        if bool::take(from)? { T::take(from).map(Some) } else { Some(None) }
+        if bool::take(from)? {
+            T::take(from).map(Some)
+        } else {
+            Some(None)
+        }
     }
 }
 
@@ -187,7 +203,11 @@ impl<T: Carried> Carried for Result<T, Trouble> {
         }
     }
     fn take(from: &mut &[u8]) -> Option<Self> {
-        if bool::take(from)? { T::take(from).map(Ok) } else { Trouble::take(from).map(Err) }
+        if bool::take(from)? {
+            T::take(from).map(Ok)
+        } else {
+            Trouble::take(from).map(Err)
+        }
     }
 }
 
@@ -223,10 +243,15 @@ impl Carried for Value {
 /// What is heard of it is what it says, and the call that failed.
 impl Carried for Trouble {
     fn put(&self, into: &mut Vec<u8>) {
-        (*self == Trouble::Interrupted, (self.to_string(), self.refusal())).put(into);
+        (
+            *self == Trouble::Interrupted,
+            (self.to_string(), self.refusal()),
+        )
+            .put(into);
     }
     fn take(from: &mut &[u8]) -> Option<Self> {
-        let (is_interrupted, (why, refusal)): (bool, (String, Option<(Gate, Errno)>)) = Carried::take(from)?;
+        let (is_interrupted, (why, refusal)): (bool, (String, Option<(Gate, Errno)>)) =
+            Carried::take(from)?;
         Some(match refusal {
             _ if is_interrupted => Trouble::Interrupted,
             Some((gate, errno)) => Trouble::Told { why, gate, errno },
@@ -252,7 +277,11 @@ mod tests {
 
     #[test]
     fn what_was_found_is_carried_over() {
-        let why = Trouble::Refused { doing: "cannot write to the file", gate: Gate::Pwrite64, errno: Errno::ENOSPC };
+        let why = Trouble::Refused {
+            doing: "cannot write to the file",
+            gate: Gate::Pwrite64,
+            errno: Errno::ENOSPC,
+        };
         let values = [
             Value::Number(f64::NEG_INFINITY),
             Value::Range(1.5, 2.0),
@@ -260,11 +289,21 @@ mod tests {
             Value::Word("ä".to_owned()),
         ];
         let known = values.map(|value| {
-            let finding = Finding::known(Experiment::Block, "cluster", "bytes", 4096_u64, 0.5, "so").by_time().tried(3);
-            Finding { inferred: Some(value), ..finding }.beside(Some((4096_u64.into(), "statfs(2)".to_owned())), 0.0)
+            let finding =
+                Finding::known(Experiment::Block, "cluster", "bytes", 4096_u64, 0.5, "so")
+                    .by_time()
+                    .tried(3);
+            Finding {
+                inferred: Some(value),
+                ..finding
+            }
+            .beside(Some((4096_u64.into(), "statfs(2)".to_owned())), 0.0)
         });
         let unknown = Finding::hindered(Experiment::Gates, "fsync", "ns", &why);
-        let moved = Moved { read: 1, written: u64::MAX };
+        let moved = Moved {
+            read: 1,
+            written: u64::MAX,
+        };
         let price = Price {
             gate: "openat+close",
             what: "a new file",
@@ -278,21 +317,36 @@ mod tests {
         let found = known.into_iter().chain([unknown]);
         let answer = Answer {
             fstype: Some(b"fuse.\xff".to_vec()),
-            measured: found.map(|finding| Measured { finding, seconds: 0.125, moved }).collect(),
+            measured: found
+                .map(|finding| Measured {
+                    finding,
+                    seconds: 0.125,
+                    moved,
+                })
+                .collect(),
             prices: Some(vec![price]),
-            series: vec![Series { runs: vec![1, 4], ..Series::of(Kind::Passes, 4096, vec![vec![1.0, 0.1]; 3]) }],
+            series: vec![Series {
+                runs: vec![1, 4],
+                ..Series::of(Kind::Passes, 4096, vec![vec![1.0, 0.1]; 3])
+            }],
             hung: Some("so".to_owned()),
         };
         assert_eq!(again(&answer).as_ref(), Some(&answer));
         assert_eq!(again(&Answer::default()), Some(Answer::default()));
 
         let heard = again(&why).unwrap();
-        assert_eq!((heard.refusal(), heard.to_string()), (why.refusal(), why.to_string()));
+        assert_eq!(
+            (heard.refusal(), heard.to_string()),
+            (why.refusal(), why.to_string())
+        );
         let hindered = Trouble::Hindered("so".to_owned());
         assert_eq!(again(&hindered).as_ref(), Some(&hindered));
         let samples: Result<Vec<(u64, f64)>, Trouble> = Ok(vec![(1, 10.0), (2, 20.0)]);
         assert_eq!(again(&samples), Some(samples));
-        assert_eq!(again(&Err::<u8, _>(Trouble::Interrupted)), Some(Err(Trouble::Interrupted)));
+        assert_eq!(
+            again(&Err::<u8, _>(Trouble::Interrupted)),
+            Some(Err(Trouble::Interrupted))
+        );
     }
 
     #[test]

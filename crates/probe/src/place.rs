@@ -39,30 +39,54 @@ pub struct Place {
 }
 
 impl Place {
-    /// Opens a directory, and asks what it is. What an earlier run left behind in it, having been killed, is taken away.
+    /// Opens a directory, and asks what it is. What an earlier run left behind in it, having been
+    /// killed, is taken away.
     ///
     /// # Errors
     /// The call that failed.
     pub fn open(path: &[u8]) -> Result<Place, Trouble> {
-        let place = Place { names: true, ..Place::unasked(path)? };
+        let place = Place {
+            names: true,
+            ..Place::unasked(path)?
+        };
         place.sweep();
         Ok(place)
     }
 
-    /// The same, for one whom nobody has asked to work there: nothing is made that has a name, and nothing is taken away.
+    /// The same, for one whom nobody has asked to work there: nothing is made that has a name, and
+    /// nothing is taken away.
     ///
     /// # Errors
     /// The call that failed.
     pub fn unasked(path: &[u8]) -> Result<Place, Trouble> {
-        let dir =
-            open_long(path, Open::DIRECTORY).map_err(Trouble::refused("cannot open the directory", Gate::Openat))?;
+        let dir = open_long(path, Open::DIRECTORY)
+            .map_err(Trouble::refused("cannot open the directory", Gate::Openat))?;
         let asked = statx(&dir, c"", At::EMPTY_PATH, Want::BASIC_STATS | Want::MNT_ID);
-        let seen = asked.map_err(Trouble::refused("cannot look at the directory", Gate::Statx))?;
-        let statfs = fstatfs(&dir).map_err(Trouble::refused("cannot ask for the file system", Gate::Fstatfs))?;
-        let table = Table::read(Door::Mountinfo).or_else(|_| Table::read(Door::Kernel)).map(|table| table.mounts);
+        let seen = asked.map_err(Trouble::refused(
+            "cannot look at the directory",
+            Gate::Statx,
+        ))?;
+        let statfs = fstatfs(&dir).map_err(Trouble::refused(
+            "cannot ask for the file system",
+            Gate::Fstatfs,
+        ))?;
+        let table = Table::read(Door::Mountinfo)
+            .or_else(|_| Table::read(Door::Kernel))
+            .map(|table| table.mounts);
         let table = table.unwrap_or_default();
-        let mount = table.iter().find(|mount| Some(mount.id) == seen.mnt_id).cloned();
-        Ok(Place { dir, path: path.to_vec(), dev: seen.dev.into(), mount, statfs, table, names: false })
+        let mount = table
+            .iter()
+            .find(|mount| Some(mount.id) == seen.mnt_id)
+            .cloned();
+        Ok(Place {
+            dir,
+            path: path.to_vec(),
+            dev: seen.dev.into(),
+            mount,
+            statfs,
+            table,
+            names: false,
+        })
     }
 
     /// Whether what is made in it can have no name.
@@ -87,7 +111,9 @@ impl Place {
 
     /// Whether nothing can be written to it.
     pub fn is_read_only(&self) -> bool {
-        self.mount.as_ref().is_some_and(|mount| split_options(&mount.content.options).any(|option| option == b"ro"))
+        self.mount.as_ref().is_some_and(|mount| {
+            split_options(&mount.content.options).any(|option| option == b"ro")
+        })
     }
 
     /// The device of the file system: on btrfs not that of its files.
@@ -95,8 +121,8 @@ impl Place {
         self.mount.as_ref().map_or(self.dev, |mount| mount.dev)
     }
 
-    /// How much it reads ahead, in bytes, and where the kernel says so. An overlay reads by the rules of the file system that
-    /// its upper layer is on.
+    /// How much it reads ahead, in bytes, and where the kernel says so. An overlay reads by the
+    /// rules of the file system that its upper layer is on.
     pub fn readahead(&self) -> Option<(u64, String)> {
         let read = |path: String| {
             let text = read_kernel(&CString::new(path.as_bytes()).ok()?).ok()?;
@@ -105,8 +131,8 @@ impl Place {
         };
         if self.is(&[b"overlay"]) {
             let options = &self.mount.as_ref()?.content.options;
-            let upper =
-                split_options(options).find_map(|option| option.strip_prefix(b"upperdir=").map(<[u8]>::to_vec))?;
+            let upper = split_options(options)
+                .find_map(|option| option.strip_prefix(b"upperdir=").map(<[u8]>::to_vec))?;
             return Place::unasked(&upper).ok()?.readahead();
         }
         if self.is(&[b"btrfs"]) {
@@ -116,12 +142,20 @@ impl Place {
             let all = open_long(b"/sys/fs/btrfs", Open::SCAN).ok()?;
             let ours = names(&all).into_iter().find(|uuid| {
                 let path = [uuid.as_bytes(), b"/devices/", device].concat();
-                c_string(&path).is_ok_and(|path| statx(&all, &path, At::empty(), Want::TYPE).is_ok())
+                c_string(&path)
+                    .is_ok_and(|path| statx(&all, &path, At::empty(), Want::TYPE).is_ok())
             })?;
-            return read(format!("/sys/fs/btrfs/{}/bdi/read_ahead_kb", ours.to_string_lossy()));
+            return read(format!(
+                "/sys/fs/btrfs/{}/bdi/read_ahead_kb",
+                ours.to_string_lossy()
+            ));
         }
-        read(format!("/sys/class/bdi/{}/read_ahead_kb", self.device()))
-            .or_else(|| read(format!("/sys/class/bdi/{}-fuseblk/read_ahead_kb", self.device())))
+        read(format!("/sys/class/bdi/{}/read_ahead_kb", self.device())).or_else(|| {
+            read(format!(
+                "/sys/class/bdi/{}-fuseblk/read_ahead_kb",
+                self.device()
+            ))
+        })
     }
 
     /// How many bytes of a file may be made here: a quarter of what is free.
@@ -140,21 +174,36 @@ impl Place {
         }
         match open_unnamed(&self.dir) {
             Ok(file) => {
-                let unnamed = Scratch { file, name: None, place: self };
+                let unnamed = Scratch {
+                    file,
+                    name: None,
+                    place: self,
+                };
                 // Where there is no /proc, what has no name cannot be opened a second time.
                 if unnamed.reopen().is_ok() {
                     return Ok(unnamed);
                 }
             }
-            Err(Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS) => {}
+            Err(
+                Errno::EOPNOTSUPP | Errno::EISDIR | Errno::EINVAL | Errno::ENOENT | Errno::ENOSYS,
+            ) => {}
             Err(e) => return Err(self.refused(DOING, Gate::Openat, e)),
         }
         self.may_name()?;
         for _ in 0..TRIES {
             let name = self.free_name()?;
-            let file = open_new(&self.dir, &name).map_err(|e| self.refused(DOING, Gate::Openat, e))?;
-            let made = Scratch { file, name: Some(name), place: self };
-            if made.name.as_deref().is_some_and(|name| self.holds(&made.file, name)) {
+            let file =
+                open_new(&self.dir, &name).map_err(|e| self.refused(DOING, Gate::Openat, e))?;
+            let made = Scratch {
+                file,
+                name: Some(name),
+                place: self,
+            };
+            if made
+                .name
+                .as_deref()
+                .is_some_and(|name| self.holds(&made.file, name))
+            {
                 return Ok(made);
             }
         }
@@ -164,24 +213,33 @@ impl Place {
     /// Refuses to make what has a name, unless somebody has asked for it.
     fn may_name(&self) -> Result<(), Trouble> {
         let why = "nothing that has a name is made here unasked: fathom probe does, and takes it away again";
-        if self.names { Ok(()) } else { Err(Trouble::Hindered(why.to_owned())) }
+        if self.names {
+            Ok(())
+        } else {
+            Err(Trouble::Hindered(why.to_owned()))
+        }
     }
 
-    /// Locks what was just made, so that nobody takes it for what a killed run has left ([`Place::sweep`]). False when somebody
-    /// has done so already, before it was locked. Where there are no locks, nobody dares to take anything away.
+    /// Locks what was just made, so that nobody takes it for what a killed run has left
+    /// ([`Place::sweep`]). False when somebody has done so already, before it was locked. Where
+    /// there are no locks, nobody dares to take anything away.
     fn holds(&self, made: &Fd, name: &CStr) -> bool {
-        flock(made) != Err(Errno::EAGAIN) && statx(&self.dir, name, At::SYMLINK_NOFOLLOW, Want::TYPE).is_ok()
+        flock(made) != Err(Errno::EAGAIN)
+            && statx(&self.dir, name, At::SYMLINK_NOFOLLOW, Want::TYPE).is_ok()
     }
 
-    /// What it means that nothing can be made here. Of a directory that was deleted, file systems say what they like; and some that
-    /// are there, and take no files, that there is no such directory.
+    /// What it means that nothing can be made here. Of a directory that was deleted, file systems
+    /// say what they like; and some that are there, and take no files, that there is no such
+    /// directory.
     fn refused(&self, doing: &'static str, gate: Gate, errno: Errno) -> Trouble {
         let seen = statx(&self.dir, c"", At::EMPTY_PATH, Want::BASIC_STATS);
         match (seen.is_ok_and(|seen| seen.nlink == 0), errno) {
             (true, _) => Trouble::refused(doing, gate)(Errno::ENOENT),
-            (false, Errno::ENOENT) => {
-                Trouble::Told { why: format!("{doing}: {errno}; its file system takes no files"), gate, errno }
-            }
+            (false, Errno::ENOENT) => Trouble::Told {
+                why: format!("{doing}: {errno}; its file system takes no files"),
+                gate,
+                errno,
+            },
             (false, errno) => Trouble::refused(doing, gate)(errno),
         }
     }
@@ -195,9 +253,14 @@ impl Place {
         let mut last = Errno::ENOENT;
         for _ in 0..TRIES {
             let name = self.free_name()?;
-            mkdirat(&self.dir, &name, 0o700)
-                .map_err(|e| self.refused("cannot make a directory to experiment in", Gate::Mkdirat, e))?;
-            let mut made = ScratchDir { dir: None, name, place: self };
+            mkdirat(&self.dir, &name, 0o700).map_err(|e| {
+                self.refused("cannot make a directory to experiment in", Gate::Mkdirat, e)
+            })?;
+            let mut made = ScratchDir {
+                dir: None,
+                name,
+                place: self,
+            };
             match openat(&self.dir, &made.name, Open::SCAN) {
                 Ok(dir) if self.holds(&dir, &made.name) => {
                     made.dir = Some(dir);
@@ -207,18 +270,28 @@ impl Place {
                 Err(e) => last = e,
             }
         }
-        Err(Trouble::refused("cannot open a directory to experiment in", Gate::Openat)(last))
+        Err(Trouble::refused(
+            "cannot open a directory to experiment in",
+            Gate::Openat,
+        )(last))
     }
 
     /// A name that nothing has.
     fn free_name(&self) -> Result<CString, Trouble> {
         let now = gate::clock::monotonic_raw();
-        let name = [PREFIX, format!("{:x}-{now:x}", std::process::id()).as_bytes()].concat();
-        c_string(&name).map_err(Trouble::refused("cannot name a temporary file", Gate::Openat))
+        let name = [
+            PREFIX,
+            format!("{:x}-{now:x}", std::process::id()).as_bytes(),
+        ]
+        .concat();
+        c_string(&name).map_err(Trouble::refused(
+            "cannot name a temporary file",
+            Gate::Openat,
+        ))
     }
 
-    /// Takes away what processes that were killed have left behind: temporary names that nobody holds a lock on. Not for one whom
-    /// nobody has asked.
+    /// Takes away what processes that were killed have left behind: temporary names that nobody
+    /// holds a lock on. Not for one whom nobody has asked.
     pub fn sweep(&self) {
         if self.is_read_only() || !self.names {
             return;
@@ -227,11 +300,16 @@ impl Place {
             if !name.as_bytes().starts_with(PREFIX) {
                 continue;
             }
-            let Ok(left) = openat(&self.dir, &name, Open::NOFOLLOW | Open::NONBLOCK) else { continue };
+            let Ok(left) = openat(&self.dir, &name, Open::NOFOLLOW | Open::NONBLOCK) else {
+                continue;
+            };
             if flock(&left).is_ok() {
-                names(&left).iter().filter(|inner| is_ours(inner.to_bytes())).for_each(|inner| {
-                    let _ = unlinkat(&left, inner);
-                });
+                names(&left)
+                    .iter()
+                    .filter(|inner| is_ours(inner.to_bytes()))
+                    .for_each(|inner| {
+                        let _ = unlinkat(&left, inner);
+                    });
                 if unlinkat_directory(&self.dir, &name) == Err(Errno::ENOTDIR) {
                     let _ = unlinkat(&self.dir, &name);
                 }
@@ -240,10 +318,14 @@ impl Place {
     }
 }
 
-/// Whether a name is one of those that are given in a directory of our own: `new-0-127`. Others stay: whoever may rename in the
-/// directory that is probed could call one of root's so, and have root empty it.
+/// Whether a name is one of those that are given in a directory of our own: `new-0-127`. Others
+/// stay: whoever may rename in the directory that is probed could call one of root's so, and have
+/// root empty it.
 fn is_ours(name: &[u8]) -> bool {
-    let bare = [&b"new-"[..], b"renamed-"].iter().find_map(|prefix| name.strip_prefix(*prefix)).unwrap_or(name);
+    let bare = [&b"new-"[..], b"renamed-"]
+        .iter()
+        .find_map(|prefix| name.strip_prefix(*prefix))
+        .unwrap_or(name);
     let is_number = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_digit);
     let mut parts = bare.splitn(2, |byte| *byte == b'-');
     parts.next().is_some_and(is_number) && parts.next().is_some_and(is_number)
@@ -268,13 +350,17 @@ pub struct Scratch<'a> {
 }
 
 impl Scratch<'_> {
-    /// Opens it once more, for reading: what the kernel remembers of the reads before it forgets so.
+    /// Opens it once more, for reading: what the kernel remembers of the reads before it forgets
+    /// so.
     pub fn reopen(&self) -> Result<Fd, Trouble> {
         let opened = match &self.name {
             Some(name) => openat(&self.place.dir, name, Open::NOFOLLOW),
             None => openat(CWD, &self.in_proc()?, Open::empty()),
         };
-        opened.map_err(Trouble::refused("cannot open the file once more", Gate::Openat))
+        opened.map_err(Trouble::refused(
+            "cannot open the file once more",
+            Gate::Openat,
+        ))
     }
 
     /// Opens it for reading past the page cache.
@@ -287,7 +373,9 @@ impl Scratch<'_> {
 
     fn in_proc(&self) -> Result<CString, Trouble> {
         let name = CString::new(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
-        name.map_err(|_| Trouble::Hindered("a file without a name cannot be opened once more".to_owned()))
+        name.map_err(|_| {
+            Trouble::Hindered("a file without a name cannot be opened once more".to_owned())
+        })
     }
 }
 
@@ -299,7 +387,8 @@ impl Drop for Scratch<'_> {
     }
 }
 
-/// Does a call once more that a signal came into: a server that is asked over FUSE then has not done it.
+/// Does a call once more that a signal came into: a server that is asked over FUSE then has not
+/// done it.
 fn whole<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {
         match call() {
@@ -322,7 +411,9 @@ impl ScratchDir<'_> {
     /// # Errors
     /// None, once it is open.
     pub fn fd(&self) -> Result<&Fd, Trouble> {
-        self.dir.as_ref().ok_or_else(|| Trouble::Hindered("the directory to experiment in is not open".to_owned()))
+        self.dir.as_ref().ok_or_else(|| {
+            Trouble::Hindered("the directory to experiment in is not open".to_owned())
+        })
     }
 }
 
@@ -346,14 +437,30 @@ mod tests {
 
     #[test]
     fn only_our_own_names_are_taken_away() {
-        assert!([&b"0-1"[..], b"15-127", b"new-0-1", b"renamed-3-99"].into_iter().all(is_ours));
-        let others = [&b"passwd"[..], b"0", b"-", b"0-", b"-1", b"new-", b"new-a-1", b"0-1-2", b"no-0-1", b""];
+        assert!(
+            [&b"0-1"[..], b"15-127", b"new-0-1", b"renamed-3-99"]
+                .into_iter()
+                .all(is_ours)
+        );
+        let others = [
+            &b"passwd"[..],
+            b"0",
+            b"-",
+            b"0-",
+            b"-1",
+            b"new-",
+            b"new-a-1",
+            b"0-1-2",
+            b"no-0-1",
+            b"",
+        ];
         assert!(!others.into_iter().any(is_ours));
     }
 
     #[test]
     fn what_is_made_is_held_or_made_anew() {
-        let temporary = open_long(std::env::temp_dir().as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
+        let temporary =
+            open_long(std::env::temp_dir().as_os_str().as_bytes(), Open::DIRECTORY).unwrap();
         let own = c_string(format!("fathom-place-{}", std::process::id()).as_bytes()).unwrap();
         mkdirat(&temporary, &own, 0o700).unwrap();
         let path = std::env::temp_dir().join(own.to_str().unwrap());

@@ -43,7 +43,11 @@ pub struct Measured {
 impl Measured {
     /// A finding that nothing was read or written for.
     pub fn of(finding: Finding) -> Measured {
-        Measured { finding, seconds: 0.0, moved: Moved::default() }
+        Measured {
+            finding,
+            seconds: 0.0,
+            moved: Moved::default(),
+        }
     }
 }
 
@@ -58,7 +62,8 @@ pub struct Answer {
     pub prices: Option<Vec<Price>>,
     /// The samples.
     pub series: Vec<Series>,
-    /// Why not all could be found out, where the file system stopped answering, or the process that asked it was killed.
+    /// Why not all could be found out, where the file system stopped answering, or the process that
+    /// asked it was killed.
     pub hung: Option<String>,
 }
 
@@ -75,16 +80,24 @@ impl Answer {
 /// Does the experiments, in a process of their own. `say` is told what is being measured, and why.
 ///
 /// # Errors
-/// When the directory cannot be opened, when its file system does not answer, or [`Trouble::Interrupted`]. What stands in the way of
-/// one experiment is its finding; when the file system stops answering in the middle of one, it is so for all that are left.
+/// When the directory cannot be opened, when its file system does not answer, or
+/// [`Trouble::Interrupted`]. What stands in the way of one experiment is its finding; when the file
+/// system stops answering in the middle of one, it is so for all that are left.
 pub fn run(question: &Question, say: &mut dyn FnMut(&str)) -> Result<Answer, Trouble> {
     let mut answer = watched(question, say)?;
     if let Some(why) = answer.hung.clone().map(Trouble::Hindered) {
-        let is_done = |experiment| answer.measured.iter().any(|measured| measured.finding.experiment == experiment);
+        let is_done = |experiment| {
+            answer
+                .measured
+                .iter()
+                .any(|measured| measured.finding.experiment == experiment)
+        };
         let left: Vec<Measured> = Experiment::ALL
             .into_iter()
             .filter(|experiment| question.experiments.contains(experiment) && !is_done(*experiment))
-            .map(|experiment| Measured::of(Finding::hindered(experiment, experiment.name(), "", &why)))
+            .map(|experiment| {
+                Measured::of(Finding::hindered(experiment, experiment.name(), "", &why))
+            })
             .collect();
         answer.measured.extend(left);
     }
@@ -93,9 +106,16 @@ pub fn run(question: &Question, say: &mut dyn FnMut(&str)) -> Result<Answer, Tro
 
 /// Does the experiments, and tells what it does and what it finds.
 pub(crate) fn experiments(question: &Question, tell: &dyn Fn(Said)) -> Result<(), Trouble> {
-    let place = if question.unasked { Place::unasked(&question.dir)? } else { Place::open(&question.dir)? };
+    let place = if question.unasked {
+        Place::unasked(&question.dir)?
+    } else {
+        Place::open(&question.dir)?
+    };
     try_out(&place, tell);
-    tell(Said::Found(Answer { fstype: place.fstype().map(<[u8]>::to_vec), ..Answer::default() }));
+    tell(Said::Found(Answer {
+        fstype: place.fstype().map(<[u8]>::to_vec),
+        ..Answer::default()
+    }));
     let mut say = |what: &str| tell(Said::Does(what.to_owned()));
     let mut desk = Desk::new(question.limits, &mut say);
     for experiment in Experiment::ALL {
@@ -108,10 +128,16 @@ pub(crate) fn experiments(question: &Question, tell: &dyn Fn(Said)) -> Result<()
         let done = match experiment {
             Experiment::Timer => crate::timer::timer(&mut desk),
             Experiment::Block => crate::block::block(&place, &mut desk, &mut answer.series),
-            Experiment::Readahead => crate::readahead::readahead(&place, &mut desk, &mut answer.series),
-            Experiment::Cache => crate::cache::cache(&place, &mut desk, question.cache, &mut answer.series),
+            Experiment::Readahead => {
+                crate::readahead::readahead(&place, &mut desk, &mut answer.series)
+            }
+            Experiment::Cache => {
+                crate::cache::cache(&place, &mut desk, question.cache, &mut answer.series)
+            }
             Experiment::Extent => crate::extent::extent(&place, &mut desk, &mut answer.series),
-            Experiment::Gates => crate::gates::gates(&place, &mut desk, answer.prices.get_or_insert_default()),
+            Experiment::Gates => {
+                crate::gates::gates(&place, &mut desk, answer.prices.get_or_insert_default())
+            }
         };
         let found = match done {
             Ok(found) => found,
@@ -119,18 +145,27 @@ pub(crate) fn experiments(question: &Question, tell: &dyn Fn(Said)) -> Result<()
             Err(why) => vec![Finding::hindered(experiment, experiment.name(), "", &why)],
         };
         let after = desk.moved();
-        let moved = Moved { read: after.read - before.read, written: after.written - before.written };
+        let moved = Moved {
+            read: after.read - before.read,
+            written: after.written - before.written,
+        };
         let seconds = begun.elapsed().as_secs_f64();
         if asked {
-            answer.measured.extend(found.into_iter().map(|finding| Measured { finding, seconds, moved }));
+            answer
+                .measured
+                .extend(found.into_iter().map(|finding| Measured {
+                    finding,
+                    seconds,
+                    moved,
+                }));
             tell(Said::Found(answer));
         }
     }
     Ok(())
 }
 
-/// Whether the file system answers: a byte is brought to the disk, where that may take for ever. What fails here fails again where
-/// it is said why.
+/// Whether the file system answers: a byte is brought to the disk, where that may take for ever.
+/// What fails here fails again where it is said why.
 fn try_out(place: &Place, tell: &dyn Fn(Said)) {
     if !place.fstype().is_none_or(may_hang) {
         return;
@@ -145,23 +180,38 @@ fn try_out(place: &Place, tell: &dyn Fn(Said)) {
     }
 }
 
-/// What in an answer is not as it should be: what could not be done since a call failed, what was found otherwise than the kernel
-/// says, and that the file system no longer answers.
+/// What in an answer is not as it should be: what could not be done since a call failed, what was
+/// found otherwise than the kernel says, and that the file system no longer answers.
 pub fn warnings(dir: &[u8], answer: &Answer) -> Vec<Warning> {
-    let mut warnings: Vec<Warning> = answer.hung.iter().map(|why| Warning::about(dir, why.clone())).collect();
+    let mut warnings: Vec<Warning> = answer
+        .hung
+        .iter()
+        .map(|why| Warning::about(dir, why.clone()))
+        .collect();
     for finding in answer.measured.iter().map(|measured| &measured.finding) {
         let experiment = finding.experiment.name();
         let warning = match (finding.refused, finding.agrees) {
-            (Some((gate, errno)), _) => Warning::failed(dir, gate, errno, format!("{experiment}: {}", finding.method)),
+            (Some((gate, errno)), _) => Warning::failed(
+                dir,
+                gate,
+                errno,
+                format!("{experiment}: {}", finding.method),
+            ),
             // What rests on times alone is marked as such, and may be wrong.
             (None, Some(false)) if !finding.by_time => {
-                let message = format!("{experiment}: {} is not what the kernel says: {}", finding.name, finding.method);
+                let message = format!(
+                    "{experiment}: {} is not what the kernel says: {}",
+                    finding.name, finding.method
+                );
                 Warning::about(dir, message)
             }
             _ => continue,
         };
         // One reason often stands in the way of several findings.
-        if warnings.iter().all(|other| other.message != warning.message) {
+        if warnings
+            .iter()
+            .all(|other| other.message != warning.message)
+        {
             warnings.push(warning);
         }
     }

@@ -1,4 +1,5 @@
-//! Samples of an experiment, as they are kept and read again: comma-separated values, with what they are in lines before them.
+//! Samples of an experiment, as they are kept and read again: comma-separated values, with what
+//! they are in lines before them.
 //!
 //! ```text
 //! # series: reads
@@ -27,7 +28,8 @@ pub enum Kind {
     Blocks,
     /// The same: how many pages of the file are in memory after each.
     Cached,
-    /// Twice reading a file, one step longer each time: the average time of a step, the second time.
+    /// Twice reading a file, one step longer each time: the average time of a step, the second
+    /// time.
     Passes,
     /// Reading holes, a step at a time: how many bytes of the file are in memory after each.
     Filled,
@@ -114,24 +116,42 @@ impl Series {
     /// Samples of several trials, with no run left out.
     pub fn of(kind: Kind, step: u64, trials: Vec<Vec<f64>>) -> Series {
         let len = trials.iter().map(Vec::len).min().unwrap_or_default();
-        Series { kind, step, runs: (1..=len as u64).collect(), trials }
+        Series {
+            kind,
+            step,
+            runs: (1..=len as u64).collect(),
+            trials,
+        }
     }
 
     /// How many bytes lie before the sample at a place, counted from 0.
     pub fn bytes_before(&self, at: usize) -> u64 {
-        let runs = at.checked_sub(1).and_then(|before| self.runs.get(before)).copied().unwrap_or(0);
+        let runs = at
+            .checked_sub(1)
+            .and_then(|before| self.runs.get(before))
+            .copied()
+            .unwrap_or(0);
         runs.saturating_mul(self.step)
     }
 
     /// What the file is called in which it is kept.
     pub fn file_name(&self) -> String {
-        format!("{}-{}-{}.csv", self.kind.experiment().name(), self.kind.name(), self.step)
+        format!(
+            "{}-{}-{}.csv",
+            self.kind.experiment().name(),
+            self.kind.name(),
+            self.step
+        )
     }
 
     /// As a file.
     pub fn to_csv(&self) -> String {
         let unit = if self.kind.is_time() { "ns" } else { "count" };
-        let mut text = format!("# series: {}\n# step: {}\n# unit: {unit}\nrun", self.kind.name(), self.step);
+        let mut text = format!(
+            "# series: {}\n# step: {}\n# unit: {unit}\nrun",
+            self.kind.name(),
+            self.step
+        );
         for trial in 1..=self.trials.len() {
             let _ = write!(text, ",trial{trial}");
         }
@@ -153,17 +173,24 @@ impl Series {
     pub fn from_csv(text: &[u8]) -> Result<Series, Malformed> {
         let wrong = |line: usize, what: &'static str| Malformed { line, what };
         let text = std::str::from_utf8(text).map_err(|_| wrong(0, "it is not text"))?;
-        let (mut kind, mut step, mut runs, mut trials) = (None, None, Vec::new(), Vec::<Vec<f64>>::new());
+        let (mut kind, mut step, mut runs, mut trials) =
+            (None, None, Vec::new(), Vec::<Vec<f64>>::new());
         for (n, line) in (1..).zip(text.lines()) {
             let line = line.trim();
             if let Some(said) = line.strip_prefix('#') {
-                match said.split_once(':').map(|(key, value)| (key.trim(), value.trim())) {
+                match said
+                    .split_once(':')
+                    .map(|(key, value)| (key.trim(), value.trim()))
+                {
                     Some(("series", name)) => {
                         let known = Kind::ALL.into_iter().find(|kind| kind.name() == name);
                         kind = Some(known.ok_or(wrong(n, "no such series; see docs/probe.md"))?);
                     }
                     Some(("step", bytes)) => {
-                        let bytes: Option<u64> = bytes.parse().ok().filter(|step| (1..=1 << 40).contains(step));
+                        let bytes: Option<u64> = bytes
+                            .parse()
+                            .ok()
+                            .filter(|step| (1..=1 << 40).contains(step));
                         step = Some(bytes.ok_or(wrong(n, "the step is no number of bytes"))?);
                     }
                     _ => {}
@@ -173,13 +200,23 @@ impl Series {
             if line.is_empty() || line.starts_with("run,") {
                 continue;
             }
-            let (line, first) = line.strip_prefix("RunNum").map_or((line, 0), |rest| (rest, 1)); // the paper's count from 0
+            let (line, first) = line
+                .strip_prefix("RunNum")
+                .map_or((line, 0), |rest| (rest, 1)); // the paper's count from 0
             let mut cells = line.split(',').map(str::trim);
-            let run = cells.next().and_then(|run| run.parse::<u32>().ok()).map(|run| u64::from(run) + first);
-            let values: Option<Vec<f64>> =
-                cells.map(|cell| cell.parse().ok().filter(|v: &f64| v.is_finite())).collect();
-            let (Some(run), Some(values)) = (run, values.filter(|values| !values.is_empty())) else {
-                return Err(wrong(n, "a line is the number of the run and a time for each trial"));
+            let run = cells
+                .next()
+                .and_then(|run| run.parse::<u32>().ok())
+                .map(|run| u64::from(run) + first);
+            let values: Option<Vec<f64>> = cells
+                .map(|cell| cell.parse().ok().filter(|v: &f64| v.is_finite()))
+                .collect();
+            let (Some(run), Some(values)) = (run, values.filter(|values| !values.is_empty()))
+            else {
+                return Err(wrong(
+                    n,
+                    "a line is the number of the run and a time for each trial",
+                ));
             };
             if trials.is_empty() {
                 trials = vec![Vec::new(); values.len()];
@@ -191,16 +228,33 @@ impl Series {
                 return Err(wrong(n, "the runs are not in order"));
             }
             runs.push(run);
-            trials.iter_mut().zip(values).for_each(|(trial, value)| trial.push(value));
+            trials
+                .iter_mut()
+                .zip(values)
+                .for_each(|(trial, value)| trial.push(value));
         }
-        let kind = kind.ok_or(wrong(0, "a line '# series: NAME' must say what was measured; see docs/probe.md"))?;
-        let step = step.ok_or(wrong(0, "a line '# step: BYTES' must say how far apart the runs are"))?;
+        let kind = kind.ok_or(wrong(
+            0,
+            "a line '# series: NAME' must say what was measured; see docs/probe.md",
+        ))?;
+        let step = step.ok_or(wrong(
+            0,
+            "a line '# step: BYTES' must say how far apart the runs are",
+        ))?;
         if trials.is_empty() {
             return Err(wrong(0, "there are no samples in it"));
         }
         if runs.len() > kind.most_runs() {
-            return Err(wrong(0, "there are more runs in it than any experiment makes"));
+            return Err(wrong(
+                0,
+                "there are more runs in it than any experiment makes",
+            ));
         }
-        Ok(Series { kind, step, runs, trials })
+        Ok(Series {
+            kind,
+            step,
+            runs,
+            trials,
+        })
     }
 }

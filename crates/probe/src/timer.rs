@@ -1,10 +1,11 @@
 //! `timer`: which clock to go by.
 //!
-//! The paper timed by the processor's counter of cycles (TSC), and checked it once against gettimeofday(2) over a sleep of a
-//! second. Here each clock says what a look at it costs, how fine it is, and whether they run alike; and the counter is
-//! believed only where all these hold: it runs at one speed in all states of the processor and is read in order, the kernel
-//! itself goes by it, it never runs backwards from one processor to the next, and in three windows its speed is the same
-//! within 50 millionths.
+//! The paper timed by the processor's counter of cycles (TSC), and checked it once against
+//! gettimeofday(2) over a sleep of a second. Here each clock says what a look at it costs, how fine
+//! it is, and whether they run alike; and the counter is believed only where all these hold: it
+//! runs at one speed in all states of the processor and is read in order, the kernel itself goes by
+//! it, it never runs backwards from one processor to the next, and in three windows its speed is
+//! the same within 50 millionths.
 
 use std::time::Duration;
 
@@ -71,46 +72,109 @@ pub fn timer(desk: &mut Desk<'_>) -> Result<Vec<Finding>, Trouble> {
 
     let raw_cost = cost(monotonic_raw);
     let price = format!("the quickest of {BATCHES} times {LOOKS} looks");
-    found.push(known("overhead-clock-monotonic-raw", "ns", raw_cost, price.clone()));
-    found.push(known("overhead-gettimeofday", "ns", cost(time_of_day), price.clone()));
+    found.push(known(
+        "overhead-clock-monotonic-raw",
+        "ns",
+        raw_cost,
+        price.clone(),
+    ));
+    found.push(known(
+        "overhead-gettimeofday",
+        "ns",
+        cost(time_of_day),
+        price.clone(),
+    ));
     let step = "the least that two looks in a row lay apart, if they were not the same".to_owned();
-    found.push(known("resolution-clock-monotonic-raw", "ns", resolution(monotonic_raw), step.clone()));
-    found.push(known("resolution-gettimeofday", "ns", 1000.0 * resolution(time_of_day), step.clone()));
+    found.push(known(
+        "resolution-clock-monotonic-raw",
+        "ns",
+        resolution(monotonic_raw),
+        step.clone(),
+    ));
+    found.push(known(
+        "resolution-gettimeofday",
+        "ns",
+        1000.0 * resolution(time_of_day),
+        step.clone(),
+    ));
 
     let windows: Vec<Window> = (0..WINDOWS).map(|_| Window::of(tsc.is_some())).collect();
     desk.still()?;
     let apart = |window: &Window| (window.wall / window.raw - 1.0) * 1e6;
     let drift =
-        windows.iter().map(apart).fold(0.0, |worst: f64, ppm| if ppm.abs() > worst.abs() { ppm } else { worst });
-    let over = format!("the worst of {WINDOWS} windows of {} ms, against CLOCK_MONOTONIC_RAW", WINDOW.as_millis());
+        windows.iter().map(apart).fold(
+            0.0,
+            |worst: f64, ppm| if ppm.abs() > worst.abs() { ppm } else { worst },
+        );
+    let over = format!(
+        "the worst of {WINDOWS} windows of {} ms, against CLOCK_MONOTONIC_RAW",
+        WINDOW.as_millis()
+    );
     found.push(
-        known("drift-gettimeofday", "ppm", drift, format!("{over}; the clock on the wall is steered")).tried(WINDOWS),
+        known(
+            "drift-gettimeofday",
+            "ppm",
+            drift,
+            format!("{over}; the clock on the wall is steered"),
+        )
+        .tried(WINDOWS),
     );
 
     let mut clock = Clock::Raw;
     let (trusted, why) = match tsc {
-        None => (false, "the processor has no counter that is read in order (rdtscp)".to_owned()),
+        None => (
+            false,
+            "the processor has no counter that is read in order (rdtscp)".to_owned(),
+        ),
         Some(counter) => {
-            let speeds: Vec<f64> = windows.iter().map(|window| window.ticks / window.raw).collect();
-            let (slow, fast) = speeds.iter().fold((f64::MAX, 0.0_f64), |(a, b), v| (a.min(*v), b.max(*v)));
+            let speeds: Vec<f64> = windows
+                .iter()
+                .map(|window| window.ticks / window.raw)
+                .collect();
+            let (slow, fast) = speeds
+                .iter()
+                .fold((f64::MAX, 0.0_f64), |(a, b), v| (a.min(*v), b.max(*v)));
             let ppm = (fast / slow - 1.0) * 1e6;
             let tick = 1.0 / (speeds.iter().sum::<f64>() / WINDOWS as f64);
             let tsc_cost = cost(rdtscp);
             found.push(known("overhead-tsc", "ns", tsc_cost, price));
-            found.push(known("resolution-tsc", "ns", tick * resolution(rdtscp), step));
-            found.push(known("frequency-tsc", "Hz", (1e9 / tick).round(), over.clone()).tried(WINDOWS));
-            found
-                .push(known("drift-tsc", "ppm", ppm, format!("how far {over} of its speeds lie apart")).tried(WINDOWS));
+            found.push(known(
+                "resolution-tsc",
+                "ns",
+                tick * resolution(rdtscp),
+                step,
+            ));
+            found.push(
+                known("frequency-tsc", "Hz", (1e9 / tick).round(), over.clone()).tried(WINDOWS),
+            );
+            found.push(
+                known(
+                    "drift-tsc",
+                    "ppm",
+                    ppm,
+                    format!("how far {over} of its speeds lie apart"),
+                )
+                .tried(WINDOWS),
+            );
             let reasons = distrust(counter.invariant, ppm);
             if reasons.is_empty() && (raw_cost > NO_VDSO || tsc_cost < raw_cost / 2.0) {
                 clock = Clock::Tsc(tick);
             }
             let all = "it runs at one speed, the kernel goes by it, and it never ran backwards";
-            (reasons.is_empty(), if reasons.is_empty() { all.to_owned() } else { reasons.join("; ") })
+            (
+                reasons.is_empty(),
+                if reasons.is_empty() {
+                    all.to_owned()
+                } else {
+                    reasons.join("; ")
+                },
+            )
         }
     };
     let word = if trusted { "yes" } else { "no" };
-    found.push(Finding::known(Experiment::Timer, "tsc-trusted", "word", word, 1.0, why).tried(WINDOWS));
+    found.push(
+        Finding::known(Experiment::Timer, "tsc-trusted", "word", word, 1.0, why).tried(WINDOWS),
+    );
     let dear = raw_cost > NO_VDSO && clock == Clock::Raw;
     let why = match clock {
         Clock::Tsc(_) => "the counter may be trusted, and a look at it costs less than half".to_owned(),
@@ -123,7 +187,10 @@ pub fn timer(desk: &mut Desk<'_>) -> Result<Vec<Finding>, Trouble> {
             "it costs hardly more than the counter, is in nanoseconds, and is there on every machine".to_owned()
         }
     };
-    found.insert(0, Finding::known(Experiment::Timer, "timer", "word", clock.name(), 1.0, why).tried(WINDOWS));
+    found.insert(
+        0,
+        Finding::known(Experiment::Timer, "timer", "word", clock.name(), 1.0, why).tried(WINDOWS),
+    );
     desk.clock = clock;
     Ok(found)
 }
@@ -137,7 +204,13 @@ struct Window {
 
 impl Window {
     fn of(with_ticks: bool) -> Window {
-        let look = || (monotonic_raw(), time_of_day(), if with_ticks { rdtscp() } else { 0 });
+        let look = || {
+            (
+                monotonic_raw(),
+                time_of_day(),
+                if with_ticks { rdtscp() } else { 0 },
+            )
+        };
         let before = look();
         std::thread::sleep(WINDOW);
         let after = look();
@@ -156,12 +229,18 @@ fn distrust(invariant: bool, ppm: f64) -> Vec<String> {
     if !invariant {
         reasons.push("its speed may change with the processor's".to_owned());
     }
-    let source = read_kernel(c"/sys/devices/system/clocksource/clocksource0/current_clocksource").unwrap_or_default();
+    let source = read_kernel(c"/sys/devices/system/clocksource/clocksource0/current_clocksource")
+        .unwrap_or_default();
     if source.trim_ascii() != b"tsc" {
-        reasons.push(format!("the kernel goes by {}", String::from_utf8_lossy(source.trim_ascii())));
+        reasons.push(format!(
+            "the kernel goes by {}",
+            String::from_utf8_lossy(source.trim_ascii())
+        ));
     }
     if ppm > APART {
-        reasons.push(format!("its speed in {WINDOWS} windows differed by {ppm:.0} millionths"));
+        reasons.push(format!(
+            "its speed in {WINDOWS} windows differed by {ppm:.0} millionths"
+        ));
     }
     if runs_backwards() {
         reasons.push("it ran backwards from one processor to the next".to_owned());
@@ -169,7 +248,8 @@ fn distrust(invariant: bool, ppm: f64) -> Vec<String> {
     reasons
 }
 
-/// Whether the counter is ever behind what it was on the processor before. A thread goes round all of them.
+/// Whether the counter is ever behind what it was on the processor before. A thread goes round all
+/// of them.
 fn runs_backwards() -> bool {
     const ROUNDS: usize = 3;
     let look = || {
@@ -209,7 +289,10 @@ fn resolution(look: impl Fn() -> u64) -> f64 {
     let mut least = u64::MAX;
     let mut last = look();
     for _ in 0..STEPS {
-        let now = std::iter::repeat_with(&look).take(100_000).find(|now| *now != last).unwrap_or(last);
+        let now = std::iter::repeat_with(&look)
+            .take(100_000)
+            .find(|now| *now != last)
+            .unwrap_or(last);
         least = least.min(now.wrapping_sub(last)).max(1);
         last = now;
     }
@@ -224,7 +307,13 @@ mod tests {
     #[test]
     fn there_is_always_a_clock() {
         let mut say = |_: &str| {};
-        let mut desk = Desk::new(Limits { bytes: 0, time: Duration::from_secs(60) }, &mut say);
+        let mut desk = Desk::new(
+            Limits {
+                bytes: 0,
+                time: Duration::from_secs(60),
+            },
+            &mut say,
+        );
         let found = timer(&mut desk).unwrap();
         assert_eq!(found[0].name, "timer");
         let begun = desk.clock.now();

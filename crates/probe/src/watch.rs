@@ -1,8 +1,9 @@
 //! The process that does the experiments, and the one that watches it.
 //!
-//! A call that waits for a dead server has no time limit. So whatever is done on a file system is done by a process of its own, which
-//! says in a log what it is at and what it has found. It holds nothing that anybody waits for, above all no end of a pipe: when it
-//! does not come through in its time it is killed, and where that does not help left to itself.
+//! A call that waits for a dead server has no time limit. So whatever is done on a file system is
+//! done by a process of its own, which says in a log what it is at and what it has found. It holds
+//! nothing that anybody waits for, above all no end of a pipe: when it does not come through in its
+//! time it is killed, and where that does not help left to itself.
 
 use std::time::{Duration, Instant};
 
@@ -14,12 +15,13 @@ use crate::desk::Trouble;
 use crate::log::{Carried, Log};
 use crate::run::{Answer, Question, experiments};
 
-/// No server that works takes longer for one thing; and how late the last experiment may be to see that its time is over.
+/// No server that works takes longer for one thing; and how late the last experiment may be to see
+/// that its time is over.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to look what it says, and whether somebody wants the program to end.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long it may still take when somebody wants the program to end: it may have a file to put away, and so may a process that it
-/// waits for.
+/// How long it may still take when somebody wants the program to end: it may have a file to put
+/// away, and so may a process that it waits for.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a process may take to die.
 const REAP: Duration = Duration::from_millis(500);
@@ -72,7 +74,8 @@ pub(crate) fn watched(question: &Question, say: &mut dyn FnMut(&str)) -> Result<
     let child = Child::fork_detached(|| {
         gate::interrupt::note();
         let before = gate::meter::tally();
-        // What is open next must not be taken for a standard stream: a message of the last moment would go into it.
+        // What is open next must not be taken for a standard stream: a message of the last moment
+        // would go into it.
         std::mem::forget([(); 3].map(|()| openat(CWD, c"/", Open::DIRECTORY | Open::PATH)));
         let tell = |said: Said| {
             log.add(&said);
@@ -84,7 +87,13 @@ pub(crate) fn watched(question: &Question, say: &mut dyn FnMut(&str)) -> Result<
         gate::meter::tally().since(&before).publish(&tally);
     });
     let mut answer = Answer::default();
-    let done = attend(&mut child.map_err(&refused)?, question.limits.time, &log, &mut answer, say);
+    let done = attend(
+        &mut child.map_err(&refused)?,
+        question.limits.time,
+        &log,
+        &mut answer,
+        say,
+    );
     gate::meter::enter(&Tally::collect(&tally));
     match done {
         Err(Trouble::Hindered(why)) if !answer.measured.is_empty() => answer.hung = Some(why),
@@ -93,7 +102,8 @@ pub(crate) fn watched(question: &Question, say: &mut dyn FnMut(&str)) -> Result<
     Ok(answer)
 }
 
-/// Waits for the end of the process that does the experiments within `time`, and hears what it says meanwhile.
+/// Waits for the end of the process that does the experiments within `time`, and hears what it says
+/// meanwhile.
 fn attend(
     child: &mut Child,
     time: Duration,
@@ -132,7 +142,11 @@ fn attend(
         if begun.elapsed() >= limit {
             child.kill();
             let is_dead = child.wait(REAP).is_some();
-            return Err(if was_asked { Trouble::Interrupted } else { silent(&at, limit, child.id(), is_dead) });
+            return Err(if was_asked {
+                Trouble::Interrupted
+            } else {
+                silent(&at, limit, child.id(), is_dead)
+            });
         }
     }
 }
@@ -144,7 +158,9 @@ fn went(ended: Ended) -> Result<(), Trouble> {
         (_, Some(signal)) => format!("was ended by signal {signal}"),
         _ => "has failed".to_owned(),
     };
-    Err(Trouble::Hindered(format!("the process that does the experiments {how}")))
+    Err(Trouble::Hindered(format!(
+        "the process that does the experiments {how}"
+    )))
 }
 
 /// What it means that it has not come through in its time.
@@ -152,13 +168,22 @@ fn silent(at: &Said, limit: Duration, process: i32, is_dead: bool) -> Trouble {
     let what = match at {
         Said::Does(what) => format!("stopped answering in the middle of '{what}'"),
         Said::Asks(what) => {
-            format!("did not answer within {:.0} s when asked to {what}", limit.as_secs_f64().ceil())
+            format!(
+                "did not answer within {:.0} s when asked to {what}",
+                limit.as_secs_f64().ceil()
+            )
         }
-        Said::Found(_) | Said::Failed(_) => "does not let go of the process that has asked it".to_owned(),
+        Said::Found(_) | Said::Failed(_) => {
+            "does not let go of the process that has asked it".to_owned()
+        }
     };
     let stays = match is_dead {
         true => String::new(),
-        false => format!("; process {process} waits for it in the kernel, and ends when its server answers or ends"),
+        false => format!(
+            "; process {process} waits for it in the kernel, and ends when its server answers or ends"
+        ),
     };
-    Trouble::Hindered(format!("its file system {what}{stays}; fathom mounts --check says which mounts hang"))
+    Trouble::Hindered(format!(
+        "its file system {what}{stays}; fathom mounts --check says which mounts hang"
+    ))
 }

@@ -16,8 +16,14 @@ use crate::timer::Clock;
 /// Writes all of `bytes` at a place in a file.
 pub(crate) fn write_all(fd: &Fd, mut bytes: &[u8], mut offset: u64) -> Result<(), Trouble> {
     while !bytes.is_empty() {
-        match pwrite64(fd, bytes, offset).map_err(Trouble::refused("cannot write to the file", Gate::Pwrite64))? {
-            0 => return Err(Trouble::Hindered("cannot write to the file: it takes nothing more".to_owned())),
+        match pwrite64(fd, bytes, offset)
+            .map_err(Trouble::refused("cannot write to the file", Gate::Pwrite64))?
+        {
+            0 => {
+                return Err(Trouble::Hindered(
+                    "cannot write to the file: it takes nothing more".to_owned(),
+                ));
+            }
             n => {
                 bytes = &bytes[n..];
                 offset += n as u64;
@@ -55,12 +61,18 @@ pub(crate) fn fill(desk: &mut Desk<'_>, fd: &Fd, len: u64) -> Result<(), Trouble
 
 /// Waits until a file is on the disk.
 pub(crate) fn sync(fd: &Fd) -> Result<(), Trouble> {
-    fsync(fd).map_err(Trouble::refused("cannot bring the file to the disk", Gate::Fsync))
+    fsync(fd).map_err(Trouble::refused(
+        "cannot bring the file to the disk",
+        Gate::Fsync,
+    ))
 }
 
 /// Makes a file so long, the rest of it a hole.
 pub(crate) fn extend(fd: &Fd, len: u64) -> Result<(), Trouble> {
-    ftruncate(fd, len).map_err(Trouble::refused("cannot make the file longer", Gate::Ftruncate))
+    ftruncate(fd, len).map_err(Trouble::refused(
+        "cannot make the file longer",
+        Gate::Ftruncate,
+    ))
 }
 
 /// How it is seen what of a file is in memory.
@@ -68,8 +80,8 @@ pub(crate) fn extend(fd: &Fd, len: u64) -> Result<(), Trouble> {
 pub(crate) enum Witness {
     /// By cachestat(2).
     Cachestat(Fd),
-    /// By mincore(2), on a mapping of the file: where cachestat is missing, or is blind (on an overlay, whose files are kept by
-    /// another file system).
+    /// By mincore(2), on a mapping of the file: where cachestat is missing, or is blind (on an
+    /// overlay, whose files are kept by another file system).
     Mincore(Mapping, Vec<u8>),
 }
 
@@ -85,11 +97,16 @@ impl Witness {
         if cachestat(&scratch.file, 0, page).is_ok_and(|cached| cached.pages > 0) {
             return Ok(Some(Witness::Cachestat(scratch.reopen()?)));
         }
-        let Ok(map) = Mapping::new(scratch.file.as_fd(), usize::try_from(len).unwrap_or(usize::MAX)) else {
+        let Ok(map) = Mapping::new(
+            scratch.file.as_fd(),
+            usize::try_from(len).unwrap_or(usize::MAX),
+        ) else {
             return Ok(None);
         };
         let mut witness = Witness::Mincore(map, Vec::new());
-        Ok((1..len.div_ceil(page).max(2)).contains(&witness.pages(0, len).unwrap_or(0)).then_some(witness))
+        Ok((1..len.div_ceil(page).max(2))
+            .contains(&witness.pages(0, len).unwrap_or(0))
+            .then_some(witness))
     }
 
     /// How many pages of a part of the file are in memory.
@@ -105,8 +122,9 @@ impl Witness {
         }
     }
 
-    /// How many pages of a file of `end` pages are in memory without a gap, of which `have` are known to be; those that are just
-    /// being read count. More are `expected` after a read that took long: it has had them fetched.
+    /// How many pages of a file of `end` pages are in memory without a gap, of which `have` are
+    /// known to be; those that are just being read count. More are `expected` after a read that
+    /// took long: it has had them fetched.
     pub(crate) fn reach(&mut self, have: u64, end: u64, expected: bool) -> Result<u64, Errno> {
         /// A disk that others want as well takes so long.
         const PATIENCE: Duration = Duration::from_millis(100);
@@ -115,10 +133,14 @@ impl Witness {
         if let Witness::Cachestat(_) = self {
             return self.reach_now(have, end);
         }
-        // mincore does not count a page before its bytes have come: it is given time to, and asked until no more do.
-        // Small windows show early in a file, and nothing tells the read that has one fetched from the others.
+        // mincore does not count a page before its bytes have come: it is given time to, and asked
+        // until no more do. Small windows show early in a file, and nothing tells the read that has
+        // one fetched from the others.
         let begun = Instant::now();
-        let (mut last, mut wait) = (have, Duration::from_micros(if have < EARLY { 300 } else { 50 }));
+        let (mut last, mut wait) = (
+            have,
+            Duration::from_micros(if have < EARLY { 300 } else { 50 }),
+        );
         loop {
             std::thread::sleep(wait);
             let now = self.reach_now(last, end)?;
@@ -127,7 +149,11 @@ impl Witness {
                 return Ok(now);
             }
             // The more have come, the more may be under way.
-            wait = if is_awaited { Duration::from_millis(1) } else { Duration::from_millis(2 + (now - have) / 100) };
+            wait = if is_awaited {
+                Duration::from_millis(1)
+            } else {
+                Duration::from_millis(2 + (now - have) / 100)
+            };
             last = now;
         }
     }
@@ -157,8 +183,8 @@ impl Witness {
     }
 }
 
-/// Has the kernel forget what it has of a file in memory; whether that is seen to be so. Pages that are just being written, or
-/// that a processor still has in hand, stay: then it is asked again.
+/// Has the kernel forget what it has of a file in memory; whether that is seen to be so. Pages that
+/// are just being written, or that a processor still has in hand, stay: then it is asked again.
 pub(crate) fn forget(fd: &Fd, len: u64, witness: Option<&mut Witness>) -> Result<bool, Trouble> {
     /// So often in a row without any page having gone: then none will. Some 120 ms.
     const PATIENCE: u64 = 16;
@@ -166,9 +192,17 @@ pub(crate) fn forget(fd: &Fd, len: u64, witness: Option<&mut Witness>) -> Result
     while unchanged < PATIENCE {
         sync(fd)?;
         let told = fadvise64(fd, 0, 0, Advice::DontNeed);
-        told.map_err(Trouble::refused("cannot drop the file from memory", Gate::Fadvise64))?;
-        let Some(witness) = &mut witness else { return Ok(true) };
-        let left = witness.pages(0, len).map_err(Trouble::refused("cannot see what is in memory", Gate::Cachestat))?;
+        told.map_err(Trouble::refused(
+            "cannot drop the file from memory",
+            Gate::Fadvise64,
+        ))?;
+        let Some(witness) = &mut witness else {
+            return Ok(true);
+        };
+        let left = witness.pages(0, len).map_err(Trouble::refused(
+            "cannot see what is in memory",
+            Gate::Cachestat,
+        ))?;
         if left == 0 {
             return Ok(true);
         }
@@ -182,7 +216,8 @@ pub(crate) fn forget(fd: &Fd, len: u64, witness: Option<&mut Witness>) -> Result
     Ok(false)
 }
 
-/// What each call of a series takes, one for each `step` of so many bytes; `after` is told, and may take its time.
+/// What each call of a series takes, one for each `step` of so many bytes; `after` is told, and may
+/// take its time.
 pub(crate) fn times(
     clock: Clock,
     len: u64,

@@ -1,4 +1,5 @@
-//! The tables of the Multics memo of 1974: where the CPU time goes, what each gate costs, and what other ways would cost.
+//! The tables of the Multics memo of 1974: where the CPU time goes, what each gate costs, and what
+//! other ways would cost.
 
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
@@ -63,18 +64,34 @@ impl Model<'_> {
     /// The memo's last table.
     pub fn to_text(&self, look: Look) -> String {
         let mut grid = Grid::new(self.options.iter().map(|option| option.name));
-        for (what, cost) in [("Directories, ms", dir as fn(&Choice) -> Cost), ("Files, ms", file)] {
+        for (what, cost) in [
+            ("Directories, ms", dir as fn(&Choice) -> Cost),
+            ("Files, ms", file),
+        ] {
             grid.heading(what);
-            grid.row("  overhead", self.options, |option| Some(short(cost(option).overhead)));
-            grid.row("  useful", self.options, |option| Some(short(cost(option).useful)));
-            grid.row("  total", self.options, |option| Some(short(cost(option).total())));
+            grid.row("  overhead", self.options, |option| {
+                Some(short(cost(option).overhead))
+            });
+            grid.row("  useful", self.options, |option| {
+                Some(short(cost(option).useful))
+            });
+            grid.row("  total", self.options, |option| {
+                Some(short(cost(option).total()))
+            });
         }
         grid.heading("Saves, %");
-        grid.row("  of this CPU time", self.options, |option| Some(short(option.saves_percent)));
+        grid.row("  of this CPU time", self.options, |option| {
+            Some(short(option.saves_percent))
+        });
         grid.printed(self.options, |option| option.printed);
-        grid.row("  of the system's", self.options, |option| Some(short(option.saves_system_percent)));
+        grid.row("  of the system's", self.options, |option| {
+            Some(short(option.saves_system_percent))
+        });
         grid.printed(self.options, |option| option.printed_system);
-        let fixed = format!("A call costs {} ms; what it takes beyond that is useful work.\n\n", short(self.fixed_ms));
+        let fixed = format!(
+            "A call costs {} ms; what it takes beyond that is useful work.\n\n",
+            short(self.fixed_ms)
+        );
         fixed + &grid.to_text(look)
     }
 }
@@ -98,23 +115,40 @@ pub struct Function {
     pub percent: f64,
 }
 
-/// The rows, with their shares: of name and CPU seconds. Should nothing have been used, the last one has it all.
+/// The rows, with their shares: of name and CPU seconds. Should nothing have been used, the last
+/// one has it all.
 pub fn functions(rows: &[(&'static str, f64)]) -> Vec<Function> {
     const ALL: f64 = 1000.0; // tenths of a percent
     let total: f64 = rows.iter().map(|(_, seconds)| seconds).sum();
-    let exact: Vec<f64> = rows.iter().map(|(_, seconds)| ALL * seconds / total).map(|x| x.max(0.0)).collect();
+    let exact: Vec<f64> = rows
+        .iter()
+        .map(|(_, seconds)| ALL * seconds / total)
+        .map(|x| x.max(0.0))
+        .collect();
     let mut tenths: Vec<f64> = exact.iter().map(|share| share.floor()).collect();
     // What rounding down has left goes to those that lost most by it.
     let mut by_loss: Vec<usize> = (0..rows.len()).collect();
-    by_loss.sort_by(|&a, &b| (exact[b] - tenths[b]).total_cmp(&(exact[a] - tenths[a])).then(a.cmp(&b)));
+    by_loss.sort_by(|&a, &b| {
+        (exact[b] - tenths[b])
+            .total_cmp(&(exact[a] - tenths[a]))
+            .then(a.cmp(&b))
+    });
     let left = ALL - tenths.iter().sum::<f64>();
-    by_loss.iter().take(left as usize).filter(|_| total > 0.0).for_each(|&at| tenths[at] += 1.0);
+    by_loss
+        .iter()
+        .take(left as usize)
+        .filter(|_| total > 0.0)
+        .for_each(|&at| tenths[at] += 1.0);
     if total <= 0.0
         && let Some(last) = tenths.last_mut()
     {
         *last = ALL;
     }
-    let row = |(&(name, seconds), tenths): (&(_, _), f64)| Function { name, seconds, percent: tenths / 10.0 };
+    let row = |(&(name, seconds), tenths): (&(_, _), f64)| Function {
+        name,
+        seconds,
+        percent: tenths / 10.0,
+    };
     rows.iter().zip(tenths).map(row).collect()
 }
 
@@ -248,9 +282,16 @@ impl Account {
 
     fn functions_text(&self, look: Look) -> String {
         use Align::{Left, Right};
-        let mut table = Table::new(&[("FUNCTION", Left), ("%", Right), ("SECONDS", Right)], self.functions.len());
+        let mut table = Table::new(
+            &[("FUNCTION", Left), ("%", Right), ("SECONDS", Right)],
+            self.functions.len(),
+        );
         for row in &self.functions {
-            let cells = [row.name.to_owned(), format!("{:.1}", row.percent), format!("{:.4}", row.seconds)];
+            let cells = [
+                row.name.to_owned(),
+                format!("{:.1}", row.percent),
+                format!("{:.4}", row.seconds),
+            ];
             table.row(cells, Tone::Plain);
         }
         table.to_text(look.width, look.color)
@@ -260,7 +301,13 @@ impl Account {
         use Align::{Left, Right};
         /// Calls for an entry from which on a gate is called repeatedly.
         const REPEATED: f64 = 0.005;
-        let columns = [("GATE", Left), ("ms/call", Right), ("calls/dir", Right), ("calls/file", Right), ("FOR", Left)];
+        let columns = [
+            ("GATE", Left),
+            ("ms/call", Right),
+            ("calls/dir", Right),
+            ("calls/file", Right),
+            ("FOR", Left),
+        ];
         let mut table = Table::new(&columns, self.gates.len());
         let (mut others, mut calls) = (0, 0);
         for row in &self.gates {
@@ -274,14 +321,19 @@ impl Account {
                 format!("{:.6}", row.ms_per_call),
                 format!("{:.3}", row.calls_per_dir),
                 format!("{:.3}", row.calls_per_file),
-                row.function.trim_start_matches("gate calls for ").to_owned(),
+                row.function
+                    .trim_start_matches("gate calls for ")
+                    .to_owned(),
             ];
             table.row(cells, Tone::Plain);
         }
         let mut out = table.to_text(look.width, look.color);
         if others > 0 {
             let others = plural(others, "more that is", "more that are");
-            out.push_str(&format!("and {others} not called repeatedly, {}\n", plural(calls, "call", "calls")));
+            out.push_str(&format!(
+                "and {others} not called repeatedly, {}\n",
+                plural(calls, "call", "calls")
+            ));
         }
         out
     }
@@ -296,10 +348,18 @@ impl Account {
             let measured = |way: &Way| way.measured.map(|measured| pick(&measured.figures));
             let mut rows = |by: &str, figure: &dyn Fn(&Way) -> Option<Figure>| {
                 let name = |what: &str| format!("  {what}, {by}");
-                grid.row(&name("calls"), &self.options, |way| figure(way).map(|f| format!("{:.3}", f.calls)));
-                grid.row(&name("overhead"), &self.options, |way| figure(way).and_then(|f| us(f.cost.overhead)));
-                grid.row(&name("useful"), &self.options, |way| figure(way).and_then(|f| us(f.cost.useful)));
-                grid.row(&name("total"), &self.options, |way| figure(way).and_then(|f| us(f.cost.total())));
+                grid.row(&name("calls"), &self.options, |way| {
+                    figure(way).map(|f| format!("{:.3}", f.calls))
+                });
+                grid.row(&name("overhead"), &self.options, |way| {
+                    figure(way).and_then(|f| us(f.cost.overhead))
+                });
+                grid.row(&name("useful"), &self.options, |way| {
+                    figure(way).and_then(|f| us(f.cost.useful))
+                });
+                grid.row(&name("total"), &self.options, |way| {
+                    figure(way).and_then(|f| us(f.cost.total()))
+                });
             };
             rows("predicted", &predicted);
             rows("measured", &measured);
@@ -307,10 +367,21 @@ impl Account {
         let entries = (self.directories + self.files).max(1) as f64;
         grid.heading("For an entry, measured");
         let each = |field: fn(&Measured) -> f64| {
-            move |way: &Way| way.measured.and_then(|measured| us(1000.0 * field(&measured) / entries))
+            move |way: &Way| {
+                way.measured
+                    .and_then(|measured| us(1000.0 * field(&measured) / entries))
+            }
         };
-        grid.row("  in gates", &self.options, each(|measured| measured.gates_seconds));
-        grid.row("  in the program itself", &self.options, each(|measured| measured.own_seconds));
+        grid.row(
+            "  in gates",
+            &self.options,
+            each(|measured| measured.gates_seconds),
+        );
+        grid.row(
+            "  in the program itself",
+            &self.options,
+            each(|measured| measured.own_seconds),
+        );
         grid.to_text(look)
     }
 }
@@ -323,25 +394,36 @@ struct Grid {
 
 impl Grid {
     fn new(names: impl Iterator<Item = &'static str>) -> Grid {
-        let columns: Vec<_> =
-            std::iter::once(("", Align::Left)).chain(names.map(|name| (name, Align::Right))).collect();
-        Grid { columns: columns.len(), table: Table::new(&columns, 0) }
+        let columns: Vec<_> = std::iter::once(("", Align::Left))
+            .chain(names.map(|name| (name, Align::Right)))
+            .collect();
+        Grid {
+            columns: columns.len(),
+            table: Table::new(&columns, 0),
+        }
     }
 
     fn heading(&mut self, what: &str) {
-        let cells = std::iter::once(what).chain(std::iter::repeat("")).take(self.columns);
+        let cells = std::iter::once(what)
+            .chain(std::iter::repeat(""))
+            .take(self.columns);
         self.table.row(cells, Tone::Plain);
     }
 
     fn row<T>(&mut self, what: &str, options: &[T], cell: impl Fn(&T) -> Option<String>) {
-        let cells = options.iter().map(|option| cell(option).unwrap_or_else(|| "-".to_owned()));
-        self.table.row(std::iter::once(what.to_owned()).chain(cells), Tone::Plain);
+        let cells = options
+            .iter()
+            .map(|option| cell(option).unwrap_or_else(|| "-".to_owned()));
+        self.table
+            .row(std::iter::once(what.to_owned()).chain(cells), Tone::Plain);
     }
 
     /// What the memo prints; nothing where it is silent.
     fn printed(&mut self, options: &[Choice], printed: impl Fn(&Choice) -> Option<f64>) {
         if options.iter().any(|option| printed(option).is_some()) {
-            self.row("    as the memo prints it", options, |option| printed(option).map(short));
+            self.row("    as the memo prints it", options, |option| {
+                printed(option).map(short)
+            });
         }
     }
 
@@ -386,7 +468,11 @@ mod tests {
             saves_system_percent: 9.0,
             printed_system: Some(8.0),
         };
-        let text = Model { fixed_ms: 14.0, options: &[today, raw] }.to_text(Look::default());
+        let text = Model {
+            fixed_ms: 14.0,
+            options: &[today, raw],
+        }
+        .to_text(Look::default());
         let expected = "\
 A call costs 14 ms; what it takes beyond that is useful work.
 
@@ -409,8 +495,14 @@ Saves, %
     }
 
     fn account() -> Account {
-        let figure = |calls, overhead, useful| Figure { calls, cost: Cost { overhead, useful } };
-        let figures = Figures { dir: figure(6.0, 0.002, 0.001), file: figure(1.0, 0.0004, 0.0) };
+        let figure = |calls, overhead, useful| Figure {
+            calls,
+            cost: Cost { overhead, useful },
+        };
+        let figures = Figures {
+            dir: figure(6.0, 0.002, 0.001),
+            file: figure(1.0, 0.0004, 0.0),
+        };
         let gate = |gate, calls, per| Gate {
             gate,
             function: "gate calls for information",
@@ -420,8 +512,18 @@ Saves, %
             calls_per_dir: per,
             calls_per_file: per,
         };
-        let raw = Way { name: "raw", predicted: figures, measured: None, why: Some("this is no ext4".to_owned()) };
-        let measured = Measured { figures, calls: 60, gates_seconds: 0.5, own_seconds: 0.25 };
+        let raw = Way {
+            name: "raw",
+            predicted: figures,
+            measured: None,
+            why: Some("this is no ext4".to_owned()),
+        };
+        let measured = Measured {
+            figures,
+            calls: 60,
+            gates_seconds: 0.5,
+            own_seconds: 0.25,
+        };
         Account {
             directories: 10,
             files: 90,
@@ -431,21 +533,42 @@ Saves, %
             gates: vec![gate("statx", 100, 1.0), gate("syncfs", 1, 0.0001)],
             fixed_ms: 0.0004,
             cheapest: "statx",
-            options: vec![Way { name: "combined", measured: Some(measured), why: None, ..raw.clone() }, raw],
+            options: vec![
+                Way {
+                    name: "combined",
+                    measured: Some(measured),
+                    why: None,
+                    ..raw.clone()
+                },
+                raw,
+            ],
         }
     }
 
     #[test]
     fn what_is_not_to_be_had_says_so() {
         let text = account().to_text(Look::default());
-        assert!(text.contains("raw is not to be had: this is no ext4"), "{text}");
-        let shows = |words: &[&str]| text.lines().any(|line| line.split_whitespace().eq(words.iter().copied()));
         assert!(
-            shows(&["total,", "predicted", "3.000", "3.000"]) && shows(&["total,", "measured", "3.000", "-"]),
+            text.contains("raw is not to be had: this is no ext4"),
             "{text}"
         );
-        assert!(text.contains("and 1 more that is not called repeatedly, 1 call\n"), "{text}");
-        assert!(text.lines().all(|line| !line.starts_with("syncfs")), "{text}");
+        let shows = |words: &[&str]| {
+            text.lines()
+                .any(|line| line.split_whitespace().eq(words.iter().copied()))
+        };
+        assert!(
+            shows(&["total,", "predicted", "3.000", "3.000"])
+                && shows(&["total,", "measured", "3.000", "-"]),
+            "{text}"
+        );
+        assert!(
+            text.contains("and 1 more that is not called repeatedly, 1 call\n"),
+            "{text}"
+        );
+        assert!(
+            text.lines().all(|line| !line.starts_with("syncfs")),
+            "{text}"
+        );
         let value = serde_json::to_value(account()).unwrap();
         assert_eq!(value["options"][0]["measured"]["dir"]["total"], 0.003);
         assert!(value["options"][1]["measured"].is_null());
@@ -463,6 +586,9 @@ Saves, %
     #[test]
     fn of_nothing_the_last_has_all() {
         let rows = functions(&[("copy files", 0.0), ("other", 0.0)]);
-        assert_eq!(rows.iter().map(|row| row.percent).collect::<Vec<_>>(), [0.0, 100.0]);
+        assert_eq!(
+            rows.iter().map(|row| row.percent).collect::<Vec<_>>(),
+            [0.0, 100.0]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The comparison of methods: the papers' Tables 2 to 4 and Figures 2, 3, 7, 9 and 10, for the tree at hand.
+//! The comparison of methods: the papers' Tables 2 to 4 and Figures 2, 3, 7, 9 and 10, for the tree
+//! at hand.
 
 use std::time::Duration;
 
@@ -24,7 +25,11 @@ pub struct Times {
 impl Times {
     /// Real, user and sys.
     pub fn of([real, user, sys]: [Duration; 3]) -> Times {
-        Times { real: real.as_secs_f64(), user: user.as_secs_f64(), sys: sys.as_secs_f64() }
+        Times {
+            real: real.as_secs_f64(),
+            user: user.as_secs_f64(),
+            sys: sys.as_secs_f64(),
+        }
     }
 }
 
@@ -130,18 +135,37 @@ pub struct LeftOut {
 
 /// Works out the ratios.
 pub fn comparison<'a>(methods: &'a [Method], left_out: &'a [LeftOut]) -> Comparison<'a> {
-    let trials = methods.iter().map(|method| method.runs.len()).max().unwrap_or(0);
-    Comparison { trials, methods, ratios: ratios(methods), left_out }
+    let trials = methods
+        .iter()
+        .map(|method| method.runs.len())
+        .max()
+        .unwrap_or(0);
+    Comparison {
+        trials,
+        methods,
+        ratios: ratios(methods),
+        left_out,
+    }
 }
 
 fn ratios(methods: &[Method]) -> Vec<Ratio> {
     let find = |name: &str| methods.iter().find(|method| method.by == name);
     let mut ratios = Vec::new();
     for (of, to, table) in PAIRS {
-        let (Some(a), Some(b)) = (find(of), find(to)) else { continue };
+        let (Some(a), Some(b)) = (find(of), find(to)) else {
+            continue;
+        };
         let of_times = |field: fn(&Times) -> f64| {
-            let pairs = a.runs.iter().zip(&b.runs).map(|(a, b)| (field(a), field(b)));
-            Stats::of(pairs.filter(|(a, b)| *a > 0.0 && *b > 0.0).map(|(a, b)| a / b))
+            let pairs = a
+                .runs
+                .iter()
+                .zip(&b.runs)
+                .map(|(a, b)| (field(a), field(b)));
+            Stats::of(
+                pairs
+                    .filter(|(a, b)| *a > 0.0 && *b > 0.0)
+                    .map(|(a, b)| a / b),
+            )
         };
         let of_counts = |a: u64, b: u64| a as f64 / (b as f64).max(1.0);
         ratios.push(Ratio {
@@ -172,11 +196,15 @@ pub fn methods_table(methods: &[Method]) -> Table {
         ("CALLS", Right),
         ("x BEST", Right),
     ];
-    let best = methods.iter().filter_map(|m| median_ms(&m.runs, |t| t.real)).fold(f64::INFINITY, f64::min);
+    let best = methods
+        .iter()
+        .filter_map(|m| median_ms(&m.runs, |t| t.real))
+        .fold(f64::INFINITY, f64::min);
     let mut table = Table::new(&columns, 0);
     for m in methods {
         let ms = |field| median_ms(&m.runs, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
-        let ratio = median_ms(&m.runs, |t| t.real).map_or("-".to_owned(), |ms| format!("{:.1}", ms / best));
+        let ratio =
+            median_ms(&m.runs, |t| t.real).map_or("-".to_owned(), |ms| format!("{:.1}", ms / best));
         let cells = vec![
             m.by.to_owned(),
             m.found.to_string(),
@@ -197,15 +225,25 @@ pub fn methods_table(methods: &[Method]) -> Table {
 pub fn ratios_text(methods: &[Method], color: bool) -> String {
     let mut out = String::new();
     for ratio in ratios(methods) {
-        let like = ratio.table.map_or(String::new(), |table| format!(" (as {table})"));
+        let like = ratio
+            .table
+            .map_or(String::new(), |table| format!(" (as {table})"));
         out.push_str(&format!(
             "\n{}/{}{like}: {:.1} times the calls, {:.1} times the stat calls\n",
             ratio.of, ratio.to, ratio.calls, ratio.stat_calls
         ));
-        let runs = methods.iter().find(|m| m.by == ratio.of).map_or(&[][..], |m| &m.runs);
+        let runs = methods
+            .iter()
+            .find(|m| m.by == ratio.of)
+            .map_or(&[][..], |m| &m.runs);
         let row = |name: &str, stats: Option<Stats>, field: fn(&Times) -> f64| {
-            let average = Stats::of(runs.iter().map(field)).map_or("-".to_owned(), |s| format!("{:.4}", s.mean));
-            Row { name: name.to_owned(), stats, averages: vec![average] }
+            let average = Stats::of(runs.iter().map(field))
+                .map_or("-".to_owned(), |s| format!("{:.4}", s.mean));
+            Row {
+                name: name.to_owned(),
+                stats,
+                averages: vec![average],
+            }
         };
         let rows = [
             row("real", ratio.real, |t| t.real),
@@ -228,7 +266,10 @@ pub fn profiles_text(methods: &[Method], color: bool) -> String {
             "getmnt3" => " (as Figure 9)",
             _ => "",
         };
-        out.push_str(&format!("\n{}{figure}, one run with every call timed\n", method.by));
+        out.push_str(&format!(
+            "\n{}{figure}, one run with every call timed\n",
+            method.by
+        ));
         out.push_str(&profile::to_text(&method.profile, color));
     }
     out

@@ -1,4 +1,5 @@
-//! Ratios of runs on many systems: the tables of 1988 as text, as JSON, and as a page with a figure.
+//! Ratios of runs on many systems: the tables of 1988 as text, as JSON, and as a page with a
+//! figure.
 
 use std::collections::{HashMap, HashSet};
 
@@ -66,7 +67,14 @@ impl Serialize for System<'_> {
         entry(&mut map, "system", Some(self.name))?;
         entry(&mut map, "file", Some(self.file))?;
         map.serialize_entry("line", &self.line)?;
-        map.serialize_entry("labels", &List(self.labels.iter().map(|(column, cell)| Label { column, cell })))?;
+        map.serialize_entry(
+            "labels",
+            &List(
+                self.labels
+                    .iter()
+                    .map(|(column, cell)| Label { column, cell }),
+            ),
+        )?;
         map.serialize_entry("took", &List(self.took.iter().map(Each)))?;
         map.serialize_entry("printed", &Each(&self.printed))?;
         map.end()
@@ -85,7 +93,9 @@ struct List<I>(I);
 impl<I: Iterator<Item: Serialize> + Clone> Serialize for List<I> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
-        self.0.clone().try_for_each(|item| list.serialize_element(&item))?;
+        self.0
+            .clone()
+            .try_for_each(|item| list.serialize_element(&item))?;
         list.end()
     }
 }
@@ -106,7 +116,13 @@ impl Serialize for Comparison<'_> {
         map.serialize_entry("names", self.names)?;
         map.serialize_entry("base", &self.names.get(self.base))?;
         map.serialize_entry("systems", &self.systems)?;
-        map.serialize_entry("ratios", &List(self.pairs.iter().map(|pair| Shown { comparison: self, pair })))?;
+        map.serialize_entry(
+            "ratios",
+            &List(self.pairs.iter().map(|pair| Shown {
+                comparison: self,
+                pair,
+            })),
+        )?;
         map.end()
     }
 }
@@ -127,8 +143,13 @@ impl Serialize for Shown<'_> {
         for (measure, name) in MEASURES.iter().enumerate() {
             map.serialize_entry(name, &self.stats(measure))?;
         }
-        map.serialize_entry("printed", &Each(&std::array::from_fn(|measure| self.printed(measure))))?;
-        let averages = |at: usize| std::array::from_fn::<_, { MEASURES.len() }, _>(|measure| self.average(at, measure));
+        map.serialize_entry(
+            "printed",
+            &Each(&std::array::from_fn(|measure| self.printed(measure))),
+        )?;
+        let averages = |at: usize| {
+            std::array::from_fn::<_, { MEASURES.len() }, _>(|measure| self.average(at, measure))
+        };
         map.serialize_entry("average_of", &Each(&averages(self.pair.of)))?;
         map.serialize_entry("average_to", &Each(&averages(self.pair.to)))?;
         map.serialize_entry("each", &List(self.pair.ratios.iter().map(Each)))?;
@@ -151,7 +172,10 @@ impl<'a> Shown<'a> {
     fn rows(&self) -> impl Iterator<Item = (&'a System<'a>, &'a Took)> {
         let (of, to) = (self.pair.of, self.pair.to);
         let ran = move |system: &System<'_>, at: usize| {
-            system.took.get(at).is_some_and(|took| took.iter().any(Option::is_some))
+            system
+                .took
+                .get(at)
+                .is_some_and(|took| took.iter().any(Option::is_some))
         };
         let rows = self.comparison.systems.iter().zip(&self.pair.ratios);
         rows.filter(move |(system, _)| ran(system, of) && ran(system, to))
@@ -165,32 +189,49 @@ impl<'a> Shown<'a> {
         Stats::of(self.rows().filter_map(|(_, ratios)| ratios[measure]))
     }
 
-    /// Of the ratios that were printed, if there are two programs and it is clear whose they are: those of the first against the
-    /// second.
+    /// Of the ratios that were printed, if there are two programs and it is clear whose they are:
+    /// those of the first against the second.
     fn printed(&self, measure: usize) -> Option<Stats> {
-        let values = self.rows().filter_map(|(system, _)| system.printed[measure]);
-        Stats::of(values).filter(|_| self.comparison.names.len() == 2 && self.pair.of < self.pair.to)
+        let values = self
+            .rows()
+            .filter_map(|(system, _)| system.printed[measure]);
+        Stats::of(values)
+            .filter(|_| self.comparison.names.len() == 2 && self.pair.of < self.pair.to)
     }
 
     fn average(&self, at: usize, measure: usize) -> Option<f64> {
-        Stats::of(self.rows().filter_map(|(system, _)| self.took(system, at, measure))).map(|stats| stats.mean)
+        Stats::of(
+            self.rows()
+                .filter_map(|(system, _)| self.took(system, at, measure)),
+        )
+        .map(|stats| stats.mean)
     }
 
     /// What was measured of both anywhere.
     fn measures(&self) -> Vec<usize> {
         let has = |measure: usize| {
-            let both = |system| [self.pair.of, self.pair.to].iter().all(|at| self.took(system, *at, measure).is_some());
+            let both = |system| {
+                [self.pair.of, self.pair.to]
+                    .iter()
+                    .all(|at| self.took(system, *at, measure).is_some())
+            };
             self.rows().any(|(system, _)| both(system))
         };
-        (0..MEASURES.len()).filter(|measure| has(*measure)).collect()
+        (0..MEASURES.len())
+            .filter(|measure| has(*measure))
+            .collect()
     }
 
     /// A time with as many places as tell the shortest from nothing; the papers have two.
     fn places(&self) -> usize {
         let both = [self.pair.of, self.pair.to];
-        let times = self.rows().flat_map(|(system, _)| both.iter().flat_map(move |at| system.took.get(*at)));
+        let times = self
+            .rows()
+            .flat_map(|(system, _)| both.iter().flat_map(move |at| system.took.get(*at)));
         // Calls are no times.
-        let times = times.flat_map(|took| took.iter().take(3).flatten().copied()).filter(|time| *time > 0.0);
+        let times = times
+            .flat_map(|took| took.iter().take(3).flatten().copied())
+            .filter(|time| *time > 0.0);
         match times.fold(f64::INFINITY, f64::min) {
             shortest if shortest >= 0.01 => 2,
             shortest if shortest >= 0.0001 => 4,
@@ -203,27 +244,51 @@ impl<'a> Shown<'a> {
         use Align::{Left, Right};
         let (measures, places) = (self.measures(), self.places());
         let mut known = HashSet::new();
-        let columns = self.rows().flat_map(|(system, _)| system.labels).map(|(column, _)| &column[..]);
+        let columns = self
+            .rows()
+            .flat_map(|(system, _)| system.labels)
+            .map(|(column, _)| &column[..]);
         let columns: Vec<&str> = columns.filter(|column| known.insert(*column)).collect();
-        let labels = columns.iter().map(|column| (printable(column.as_bytes()).into_owned(), Left));
-        let mut heads: Vec<(String, Align)> = std::iter::once(("SYSTEM".to_owned(), Left)).chain(labels).collect();
+        let labels = columns
+            .iter()
+            .map(|column| (printable(column.as_bytes()).into_owned(), Left));
+        let mut heads: Vec<(String, Align)> = std::iter::once(("SYSTEM".to_owned(), Left))
+            .chain(labels)
+            .collect();
         for group in [self.name(self.pair.of), self.name(self.pair.to), "ratio"] {
             for (at, measure) in measures.iter().enumerate() {
-                let group = if at == 0 { format!("{} ", printable(group.as_bytes())) } else { String::new() };
+                let group = if at == 0 {
+                    format!("{} ", printable(group.as_bytes()))
+                } else {
+                    String::new()
+                };
                 heads.push((format!("{group}{}", MEASURES[*measure]), Right));
             }
         }
         let mut table = Table::new(&heads, self.rows().count());
         for (system, ratios) in self.rows() {
             let mut cells = vec![printable(system.name).into_owned()];
-            let labels: HashMap<&str, &str> =
-                system.labels.iter().map(|(column, cell)| (&column[..], &cell[..])).collect();
-            let label = |column: &&str| printable(labels.get(column).unwrap_or(&"").as_bytes()).into_owned();
+            let labels: HashMap<&str, &str> = system
+                .labels
+                .iter()
+                .map(|(column, cell)| (&column[..], &cell[..]))
+                .collect();
+            let label = |column: &&str| {
+                printable(labels.get(column).unwrap_or(&"").as_bytes()).into_owned()
+            };
             cells.extend(columns.iter().map(label));
             for at in [self.pair.of, self.pair.to] {
-                cells.extend(measures.iter().map(|&measure| value(self.took(system, at, measure), measure, places)));
+                cells.extend(
+                    measures
+                        .iter()
+                        .map(|&measure| value(self.took(system, at, measure), measure, places)),
+                );
             }
-            cells.extend(measures.iter().map(|&measure| ratios[measure].map_or("-".to_owned(), times)));
+            cells.extend(
+                measures
+                    .iter()
+                    .map(|&measure| ratios[measure].map_or("-".to_owned(), times)),
+            );
             table.row(cells, Tone::Plain);
         }
         table
@@ -232,15 +297,25 @@ impl<'a> Shown<'a> {
     /// The journal paper's Tables 2 to 4.
     fn summary_table(&self) -> Table {
         let places = self.places();
-        let averages = [self.pair.of, self.pair.to].map(|at| format!("AVG {}", printable(self.name(at).as_bytes())));
+        let averages = [self.pair.of, self.pair.to]
+            .map(|at| format!("AVG {}", printable(self.name(at).as_bytes())));
         let mut rows = Vec::new();
         for measure in self.measures() {
-            let averages = [self.pair.of, self.pair.to].map(|at| value(self.average(at, measure), measure, places));
+            let averages = [self.pair.of, self.pair.to]
+                .map(|at| value(self.average(at, measure), measure, places));
             let name = MEASURES[measure].to_owned();
-            rows.push(Row { name, stats: self.stats(measure), averages: averages.to_vec() });
+            rows.push(Row {
+                name,
+                stats: self.stats(measure),
+                averages: averages.to_vec(),
+            });
             if let Some(printed) = self.printed(measure) {
                 let silent = vec![String::new(); 2];
-                rows.push(Row { name: "  as printed".to_owned(), stats: Some(printed), averages: silent });
+                rows.push(Row {
+                    name: "  as printed".to_owned(),
+                    stats: Some(printed),
+                    averages: silent,
+                });
             }
         }
         stats::table(&averages, &rows, 2)
@@ -268,12 +343,19 @@ fn value(value: Option<f64>, measure: usize, places: usize) -> String {
 
 /// A ratio: two places, as in the papers, or more where these would show nothing.
 fn times(ratio: f64) -> String {
-    if ratio >= 0.1 { format!("{ratio:.2}") } else { format!("{ratio:.2e}") }
+    if ratio >= 0.1 {
+        format!("{ratio:.2}")
+    } else {
+        format!("{ratio:.2e}")
+    }
 }
 
 impl<'a> Comparison<'a> {
     fn shown(&'a self) -> impl Iterator<Item = Shown<'a>> {
-        self.pairs.iter().map(move |pair| Shown { comparison: self, pair })
+        self.pairs.iter().map(move |pair| Shown {
+            comparison: self,
+            pair,
+        })
     }
 
     /// The tables; without those of the systems if only the sum is wanted.
@@ -296,11 +378,18 @@ impl<'a> Comparison<'a> {
         for shown in self.shown() {
             let title = shown.title();
             let head = escape(&title);
-            out.push_str(&format!("<section>\n<h2>{head}</h2>\n<p>{}.</p>\n", escape(&shown.about())));
+            out.push_str(&format!(
+                "<section>\n<h2>{head}</h2>\n<p>{}.</p>\n",
+                escape(&shown.about())
+            ));
             out.push_str(&figure(&shown));
-            let summary = shown.summary_table().to_html(&format!("{title}: the ratios; AVG in seconds"));
+            let summary = shown
+                .summary_table()
+                .to_html(&format!("{title}: the ratios; AVG in seconds"));
             out.push_str(&scroll(&format!("{title}, the ratios"), &summary));
-            let systems = shown.systems_table().to_html(&format!("{title}, system by system: seconds, and ratios"));
+            let systems = shown
+                .systems_table()
+                .to_html(&format!("{title}, system by system: seconds, and ratios"));
             out.push_str(&scroll(&format!("{title}, system by system"), &systems));
             out.push_str("</section>\n");
         }
@@ -330,10 +419,19 @@ const DOT: f64 = 5.0;
 
 /// A strip for each measure, on a scale of powers: a dot for each system, and a line at the median.
 fn figure(shown: &Shown<'_>) -> String {
-    let strips: Vec<(usize, Stats)> =
-        shown.measures().into_iter().filter_map(|measure| Some((measure, shown.stats(measure)?))).collect();
-    let ends = strips.iter().flat_map(|(_, stats)| [stats.min, stats.max]).chain([1.0]).map(f64::log10);
-    let (lowest, highest) = ends.fold((0.0_f64, 0.0_f64), |(low, high), end| (low.min(end), high.max(end)));
+    let strips: Vec<(usize, Stats)> = shown
+        .measures()
+        .into_iter()
+        .filter_map(|measure| Some((measure, shown.stats(measure)?)))
+        .collect();
+    let ends = strips
+        .iter()
+        .flat_map(|(_, stats)| [stats.min, stats.max])
+        .chain([1.0])
+        .map(f64::log10);
+    let (lowest, highest) = ends.fold((0.0_f64, 0.0_f64), |(low, high), end| {
+        (low.min(end), high.max(end))
+    });
     let pad = ((highest - lowest) * 0.04).max(0.02);
     let (from, to) = (lowest - pad, highest + pad);
     let x = |ratio: f64| MARGIN + (ratio.log10() - from) / (to - from) * (WIDTH - 2.0 * MARGIN);
@@ -356,15 +454,28 @@ fn figure(shown: &Shown<'_>) -> String {
         let top = STRIP * strip as f64 + 4.0;
         let name = MEASURES[*measure];
         let median = times(stats.median);
-        let words = format!("{name}: median {median}, from {} to {}", times(stats.min), times(stats.max));
-        drawn.push_str(&format!("<text x=\"{MARGIN}\" y=\"{:.1}\">{words}</text>\n", top + 11.0));
+        let words = format!(
+            "{name}: median {median}, from {} to {}",
+            times(stats.min),
+            times(stats.max)
+        );
+        drawn.push_str(&format!(
+            "<text x=\"{MARGIN}\" y=\"{:.1}\">{words}</text>\n",
+            top + 11.0
+        ));
         let middle = top + 17.0 + ROOM;
         let at = x(stats.median);
         let (above, below) = (middle - ROOM - 2.0, middle + ROOM + 2.0);
         drawn.push_str(&format!(
             "<line class=\"strong\" stroke-width=\"2\" x1=\"{at:.1}\" y1=\"{above:.1}\" x2=\"{at:.1}\" y2=\"{below:.1}\"/>\n"
         ));
-        drawn.push_str(&dots(shown.rows().filter_map(|(_, ratios)| ratios[*measure]).map(x), middle));
+        drawn.push_str(&dots(
+            shown
+                .rows()
+                .filter_map(|(_, ratios)| ratios[*measure])
+                .map(x),
+            middle,
+        ));
         said.push(words);
     }
     let title = escape(&shown.title());
@@ -376,7 +487,8 @@ fn figure(shown: &Shown<'_>) -> String {
     )
 }
 
-/// Dots at these columns, piled up where there are many. More than fit a pile are not drawn: the table has them.
+/// Dots at these columns, piled up where there are many. More than fit a pile are not drawn: the
+/// table has them.
 fn dots(columns: impl Iterator<Item = f64>, middle: f64) -> String {
     const MOST: usize = 60;
     let mut piles: Vec<Vec<f64>> = vec![Vec::new(); (WIDTH / DOT) as usize + 1];
@@ -392,8 +504,14 @@ fn dots(columns: impl Iterator<Item = f64>, middle: f64) -> String {
         for (at, column) in pile.into_iter().take(count).enumerate() {
             // From the middle outwards, above and below in turn.
             let step = at.div_ceil(2) as f64 * apart;
-            let row = if at % 2 == 0 { middle - step } else { middle + step };
-            drawn.push_str(&format!("<circle cx=\"{column:.1}\" cy=\"{row:.1}\" r=\"2.4\"/>\n"));
+            let row = if at % 2 == 0 {
+                middle - step
+            } else {
+                middle + step
+            };
+            drawn.push_str(&format!(
+                "<circle cx=\"{column:.1}\" cy=\"{row:.1}\" r=\"2.4\"/>\n"
+            ));
         }
     }
     drawn
@@ -406,7 +524,9 @@ fn ticks(from: f64, to: f64) -> Vec<f64> {
     for (parts, every) in [(fine, 1), (whole, 1), (whole, 2), (whole, 4), (whole, 8)] {
         let powers = (from.floor() as i32..=to.ceil() as i32).filter(|power| power % every == 0);
         let all = powers.flat_map(|power| parts.iter().map(move |part| part * 10_f64.powi(power)));
-        let within: Vec<f64> = all.filter(|tick| (from..=to).contains(&tick.log10())).collect();
+        let within: Vec<f64> = all
+            .filter(|tick| (from..=to).contains(&tick.log10()))
+            .collect();
         if within.len() <= MOST {
             return within;
         }
@@ -415,7 +535,11 @@ fn ticks(from: f64, to: f64) -> Vec<f64> {
 }
 
 fn tick_label(tick: f64) -> String {
-    if (0.001..1e5).contains(&tick) { format!("{tick}") } else { format!("{tick:.0e}") }
+    if (0.001..1e5).contains(&tick) {
+        format!("{tick}")
+    } else {
+        format!("{tick:.0e}")
+    }
 }
 
 #[cfg(test)]
@@ -430,8 +554,14 @@ mod tests {
     fn with<T>(test: impl FnOnce(&Comparison<'_>) -> T) -> T {
         let names = names(&["old", "new"]);
         let took = [
-            [[Some(4.0), Some(1.0), Some(0.5), None], [Some(2.0), Some(0.5), Some(0.25), None]],
-            [[Some(9.0), Some(0.0), Some(0.5), None], [Some(3.0), Some(0.5), None, None]],
+            [
+                [Some(4.0), Some(1.0), Some(0.5), None],
+                [Some(2.0), Some(0.5), Some(0.25), None],
+            ],
+            [
+                [Some(9.0), Some(0.0), Some(0.5), None],
+                [Some(3.0), Some(0.5), None, None],
+            ],
         ];
         let labels = [("os <b>".to_owned(), "a&b".to_owned())];
         let system = |name: &'static [u8], at: usize| System {
@@ -442,10 +572,23 @@ mod tests {
             took: &took[at],
             printed: [Some(2.0 + at as f64), None, None, None],
         };
-        let ratios = vec![[Some(2.0), Some(2.0), Some(2.0), None], [Some(3.0), None, None, None]];
+        let ratios = vec![
+            [Some(2.0), Some(2.0), Some(2.0), None],
+            [Some(3.0), None, None, None],
+        ];
         let systems = vec![system(b"s1", 0), system(b"s\xff", 1)];
-        let pairs = vec![Pair { of: 0, to: 1, ratios }];
-        test(&Comparison { kind: "csv", names: &names, base: 1, systems, pairs })
+        let pairs = vec![Pair {
+            of: 0,
+            to: 1,
+            ratios,
+        }];
+        test(&Comparison {
+            kind: "csv",
+            names: &names,
+            base: 1,
+            systems,
+            pairs,
+        })
     }
 
     #[test]
@@ -465,23 +608,51 @@ user         2.00   2.00 2.00 2.00    0.00    0.50    0.50
 sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
 ";
         assert_eq!(text, expected);
-        assert!(with(|comparison| comparison.to_text(Look::default(), true)).contains("old/new, 2 systems\n\nTime "));
+        assert!(
+            with(|comparison| comparison.to_text(Look::default(), true))
+                .contains("old/new, 2 systems\n\nTime ")
+        );
     }
 
     #[test]
     fn the_json_has_all_of_it() {
         let value = with(|comparison| serde_json::to_value(comparison).unwrap());
-        assert_eq!((&value["base"], &value["systems"][1]["system_b64"]), (&"new".into(), &"c/8=".into()));
+        assert_eq!(
+            (&value["base"], &value["systems"][1]["system_b64"]),
+            (&"new".into(), &"c/8=".into())
+        );
         assert_eq!(value["systems"][0]["labels"][0]["cell"], "a&b");
         assert_eq!(value["systems"][0]["took"][1]["sys"], 0.25);
         let ratio = &value["ratios"][0];
-        assert_eq!((&ratio["of"], &ratio["systems"], &ratio["real"]["mean"]), (&"old".into(), &2.into(), &2.5.into()));
-        assert!(ratio["calls"].is_null() && ratio["each"][1]["user"].is_null() && ratio["printed"]["user"].is_null());
-        assert_eq!((&ratio["printed"]["real"]["mean"], &ratio["average_of"]["real"]), (&2.5.into(), &6.5.into()));
+        assert_eq!(
+            (&ratio["of"], &ratio["systems"], &ratio["real"]["mean"]),
+            (&"old".into(), &2.into(), &2.5.into())
+        );
+        assert!(
+            ratio["calls"].is_null()
+                && ratio["each"][1]["user"].is_null()
+                && ratio["printed"]["user"].is_null()
+        );
+        assert_eq!(
+            (
+                &ratio["printed"]["real"]["mean"],
+                &ratio["average_of"]["real"]
+            ),
+            (&2.5.into(), &6.5.into())
+        );
         // Turned round, the ratios are others than were printed.
         let turned = with(|comparison| {
-            let pairs = vec![Pair { of: 1, to: 0, ..comparison.pairs[0].clone() }];
-            serde_json::to_value(Comparison { base: 0, pairs, ..comparison.clone() }).unwrap()
+            let pairs = vec![Pair {
+                of: 1,
+                to: 0,
+                ..comparison.pairs[0].clone()
+            }];
+            serde_json::to_value(Comparison {
+                base: 0,
+                pairs,
+                ..comparison.clone()
+            })
+            .unwrap()
         });
         assert!(turned["ratios"][0]["printed"]["real"].is_null(), "{turned}");
     }
@@ -489,10 +660,22 @@ sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
     #[test]
     fn the_page_is_whole_and_escaped() {
         let page = with(|comparison| html(std::slice::from_ref(comparison)));
-        assert!(page.contains("os &lt;b&gt;") && page.contains("a&amp;b") && !page.contains("<b>"), "{page}");
-        assert_eq!((page.matches("<table>").count(), page.matches("</svg>").count()), (2, 1));
+        assert!(
+            page.contains("os &lt;b&gt;") && page.contains("a&amp;b") && !page.contains("<b>"),
+            "{page}"
+        );
+        assert_eq!(
+            (
+                page.matches("<table>").count(),
+                page.matches("</svg>").count()
+            ),
+            (2, 1)
+        );
         assert_eq!(page.matches("<circle").count(), 4);
-        assert!(page.contains("real: median 2.50, from 2.00 to 3.00"), "{page}");
+        assert!(
+            page.contains("real: median 2.50, from 2.00 to 3.00"),
+            "{page}"
+        );
     }
 
     #[test]
@@ -508,7 +691,13 @@ sys          2.00   2.00 2.00 2.00    0.00    0.50    0.25
     fn piles_stay_within_their_strip() {
         let drawn = dots(std::iter::repeat_n(100.0, 10_000), 40.0);
         assert!(drawn.matches("<circle").count() <= 60);
-        let rows = drawn.split("cy=\"").skip(1).map(|rest| rest.split('"').next().unwrap().parse::<f64>().unwrap());
-        assert!(rows.into_iter().all(|row| (row - 40.0).abs() <= ROOM + 1.0), "{drawn}");
+        let rows = drawn
+            .split("cy=\"")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap().parse::<f64>().unwrap());
+        assert!(
+            rows.into_iter().all(|row| (row - 40.0).abs() <= ROOM + 1.0),
+            "{drawn}"
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! What each directory holds, as du(1) says it, from entries in any order.
 //!
-//! A directory is known by a [`Key`], which everything in it carries: no paths are kept, and nothing of other files but
-//! those with several names, which count once. Of several names the one counts that is in the first DIR, of these the one
-//! nearest to it; which one that is depends neither on the order of the entries nor on who found them.
+//! A directory is known by a [`Key`], which everything in it carries: no paths are kept, and
+//! nothing of other files but those with several names, which count once. Of several names the one
+//! counts that is in the first DIR, of these the one nearest to it; which one that is depends
+//! neither on the order of the entries nor on who found them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -92,7 +93,13 @@ impl Du {
 
     /// Something in a directory of the `nth` DIR has several names.
     pub fn link(&mut self, nth: u64, place: Key, file: (Dev, u64), sums: Sums) {
-        self.put_link(file, Link { place: (nth, place), sums });
+        self.put_link(
+            file,
+            Link {
+                place: (nth, place),
+                sums,
+            },
+        );
     }
 
     fn put_link(&mut self, file: (Dev, u64), link: Link) {
@@ -104,8 +111,22 @@ impl Du {
 
     /// A directory.
     pub fn directory(&mut self, key: Key, directory: &Directory<'_>) {
-        let &Directory { above, name, file, sums } = directory;
-        self.put_node(key, Node { above, name: name.into(), file, sums, is_met: true });
+        let &Directory {
+            above,
+            name,
+            file,
+            sums,
+        } = directory;
+        self.put_node(
+            key,
+            Node {
+                above,
+                name: name.into(),
+                file,
+                sums,
+                is_met: true,
+            },
+        );
     }
 
     fn put_node(&mut self, key: Key, node: Node) {
@@ -132,8 +153,14 @@ impl Du {
             return;
         }
         self.confused += other.confused;
-        other.nodes.into_iter().for_each(|(key, node)| self.put_node(key, node));
-        other.links.into_iter().for_each(|(file, link)| self.put_link(file, link));
+        other
+            .nodes
+            .into_iter()
+            .for_each(|(key, node)| self.put_node(key, node));
+        other
+            .links
+            .into_iter()
+            .for_each(|(file, link)| self.put_link(file, link));
     }
 
     /// The directories of all DIRs, with everything below them.
@@ -143,22 +170,39 @@ impl Du {
         }
         let confused = self.confused;
         // What nobody has met vanished while the tree was walked.
-        let mut nodes: Vec<(Key, Node)> = self.nodes.into_iter().filter(|(_, node)| node.is_met).collect();
+        let mut nodes: Vec<(Key, Node)> = self
+            .nodes
+            .into_iter()
+            .filter(|(_, node)| node.is_met)
+            .collect();
         nodes.sort_unstable_by_key(|(key, _)| *key);
         let mut rows: Vec<Place> = Vec::with_capacity(nodes.len());
         let mut dirs = HashMap::new();
         for (key, node) in &nodes {
-            let above = node.above.and_then(|above| nodes.binary_search_by_key(&above, |(key, _)| *key).ok());
-            // Those above come first, being less deep; DIRs stand in the order in which they were given.
+            let above = node
+                .above
+                .and_then(|above| nodes.binary_search_by_key(&above, |(key, _)| *key).ok());
+            // Those above come first, being less deep; DIRs stand in the order in which they were
+            // given.
             let nth = above.map_or(key.hash, |above| rows[above].nth);
             let first: &mut u64 = dirs.entry(node.file).or_insert(nth);
             *first = nth.min(*first);
-            rows.push(Place { above, nth, depth: key.depth, sums: node.sums });
+            rows.push(Place {
+                above,
+                nth,
+                depth: key.depth,
+                sums: node.sums,
+            });
         }
         let names: Vec<(Box<[u8]>, bool)> = nodes
             .into_iter()
             .zip(&rows)
-            .map(|((_, node), row)| (node.name, dirs[&node.file] == row.nth && (row.above.is_some() || row.depth == 0)))
+            .map(|((_, node), row)| {
+                (
+                    node.name,
+                    dirs[&node.file] == row.nth && (row.above.is_some() || row.depth == 0),
+                )
+            })
             .collect();
         for at in (0..rows.len()).rev() {
             let row = rows[at];
@@ -167,7 +211,12 @@ impl Du {
             }
         }
         let order = children_first(&rows, &names);
-        Usage { rows, names, order, confused }
+        Usage {
+            rows,
+            names,
+            order,
+            confused,
+        }
     }
 }
 
@@ -180,16 +229,32 @@ struct Place {
     sums: Sums,
 }
 
-/// The order in which du prints, and among siblings that of the names. What counted in an earlier DIR is left out.
+/// The order in which du prints, and among siblings that of the names. What counted in an earlier
+/// DIR is left out.
 fn children_first(rows: &[Place], names: &[(Box<[u8]>, bool)]) -> Vec<usize> {
     // Siblings side by side, the last name first; no directory above comes before all others.
     let mut siblings: Vec<usize> = (0..rows.len()).filter(|&at| names[at].1).collect();
     siblings.sort_unstable_by(|&a, &b| {
-        let name = |at: usize| if rows[at].above.is_none() { &[] } else { &names[at].0[..] };
-        rows[a].above.cmp(&rows[b].above).then_with(|| name(b).cmp(name(a))).then(b.cmp(&a))
+        let name = |at: usize| {
+            if rows[at].above.is_none() {
+                &[]
+            } else {
+                &names[at].0[..]
+            }
+        };
+        rows[a]
+            .above
+            .cmp(&rows[b].above)
+            .then_with(|| name(b).cmp(name(a)))
+            .then(b.cmp(&a))
     });
     let first_of = |above| siblings.partition_point(|&at| rows[at].above < above);
-    let below = |above| siblings[first_of(above)..].iter().copied().take_while(move |&at| rows[at].above == above);
+    let below = |above| {
+        siblings[first_of(above)..]
+            .iter()
+            .copied()
+            .take_while(move |&at| rows[at].above == above)
+    };
     // From the end: a directory, then its children from the last to the first.
     let mut pending: Vec<usize> = below(None).collect();
     pending.reverse();
@@ -243,16 +308,26 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The lines of directories at most so deep: children before parents; with `top` the so many largest, the largest first.
+    /// The lines of directories at most so deep: children before parents; with `top` the so many
+    /// largest, the largest first.
     pub fn lines(&self, max_depth: Option<u32>, top: Option<usize>) -> impl Iterator<Item = Line> {
-        let mut order: Vec<usize> =
-            self.order.iter().copied().filter(|&at| max_depth.is_none_or(|max| self.rows[at].depth <= max)).collect();
+        let mut order: Vec<usize> = self
+            .order
+            .iter()
+            .copied()
+            .filter(|&at| max_depth.is_none_or(|max| self.rows[at].depth <= max))
+            .collect();
         if let Some(n) = top {
-            let size = |&at: &usize| std::cmp::Reverse((self.rows[at].sums.blocks, self.rows[at].sums.bytes));
+            let size = |&at: &usize| {
+                std::cmp::Reverse((self.rows[at].sums.blocks, self.rows[at].sums.bytes))
+            };
             order.sort_by_key(size);
             order.truncate(n);
         }
-        order.into_iter().map(|at| Line { path: self.path(at), sums: self.rows[at].sums })
+        order.into_iter().map(|at| Line {
+            path: self.path(at),
+            sums: self.rows[at].sums,
+        })
     }
 
     fn path(&self, at: usize) -> Vec<u8> {
@@ -281,29 +356,64 @@ mod tests {
     }
 
     fn dir<'a>(above: Option<Key>, name: &'a [u8], ino: u64) -> Directory<'a> {
-        Directory { above, name, file: (DEV, ino), sums: Sums { blocks: 8, bytes: 0 } }
+        Directory {
+            above,
+            name,
+            file: (DEV, ino),
+            sums: Sums {
+                blocks: 8,
+                bytes: 0,
+            },
+        }
     }
 
     fn text(usage: &Usage, max_depth: Option<u32>, top: Option<usize>) -> Vec<String> {
-        usage.lines(max_depth, top).map(|line| line.to_text().replace('\t', " ").replace('\n', "")).collect()
+        usage
+            .lines(max_depth, top)
+            .map(|line| line.to_text().replace('\t', " ").replace('\n', ""))
+            .collect()
     }
 
     type Step = Box<dyn Fn(&mut Du)>;
 
-    /// DIR `t/` with `t/b`, `t/a`, `t/a/c`; one file in each, and one with a name in `t/a/c` and another in `t/b`.
+    /// DIR `t/` with `t/b`, `t/a`, `t/a/c`; one file in each, and one with a name in `t/a/c` and
+    /// another in `t/b`.
     fn tree() -> [Step; 6] {
         let (top, a, b, c) = (key(0, 0), key(1, 70), key(1, 60), key(2, 50));
-        let file = Sums { blocks: 1, bytes: 1 };
+        let file = Sums {
+            blocks: 1,
+            bytes: 1,
+        };
         let linked = (DEV, 99);
         [
             Box::new(move |du| du.directory(top, &dir(None, b"t/", 2))),
             Box::new(move |du| du.directory(b, &dir(Some(top), b"b", 3))),
             Box::new(move |du| du.directory(a, &dir(Some(top), b"a", 4))),
             Box::new(move |du| du.directory(c, &dir(Some(a), b"c\n", 5))),
-            Box::new(move |du| [top, a, b, c].into_iter().for_each(|place| du.add(place, file))),
             Box::new(move |du| {
-                du.link(0, c, linked, Sums { blocks: 16, bytes: 5000 });
-                du.link(0, b, linked, Sums { blocks: 16, bytes: 5000 });
+                [top, a, b, c]
+                    .into_iter()
+                    .for_each(|place| du.add(place, file))
+            }),
+            Box::new(move |du| {
+                du.link(
+                    0,
+                    c,
+                    linked,
+                    Sums {
+                        blocks: 16,
+                        bytes: 5000,
+                    },
+                );
+                du.link(
+                    0,
+                    b,
+                    linked,
+                    Sums {
+                        blocks: 16,
+                        bytes: 5000,
+                    },
+                );
             }),
         ]
     }
@@ -314,12 +424,19 @@ mod tests {
         for split in 0..64_u32 {
             let (mut one, mut other) = (Du::default(), Du::default());
             for (at, step) in tree().iter().enumerate() {
-                step(if split >> at & 1 == 0 { &mut one } else { &mut other });
+                step(if split >> at & 1 == 0 {
+                    &mut one
+                } else {
+                    &mut other
+                });
             }
             one.merge(other);
             let usage = one.finish();
             assert_eq!(text(&usage, None, None), expected, "{split}");
-            assert_eq!(text(&usage, Some(1), None), ["9 1 t/a", "13 5 t/b", "26 5 t/"]);
+            assert_eq!(
+                text(&usage, Some(1), None),
+                ["9 1 t/a", "13 5 t/b", "26 5 t/"]
+            );
             assert_eq!(text(&usage, None, Some(2)), ["26 5 t/", "13 5 t/b"]);
         }
     }
@@ -329,12 +446,36 @@ mod tests {
         let mut du = Du::default();
         // DIR 0 is below DIR 1; DIR 2 is elsewhere, with a second name of a file in DIR 0.
         du.directory(key(0, 0), &dir(None, b"t/a", 4));
-        du.link(0, key(0, 0), (DEV, 99), Sums { blocks: 2, bytes: 0 });
+        du.link(
+            0,
+            key(0, 0),
+            (DEV, 99),
+            Sums {
+                blocks: 2,
+                bytes: 0,
+            },
+        );
         du.directory(key(0, 1), &dir(None, b"t", 2));
         du.directory(key(1, 77), &dir(Some(key(0, 1)), b"a", 4));
-        du.link(1, key(1, 77), (DEV, 99), Sums { blocks: 2, bytes: 0 });
+        du.link(
+            1,
+            key(1, 77),
+            (DEV, 99),
+            Sums {
+                blocks: 2,
+                bytes: 0,
+            },
+        );
         du.directory(key(0, 2), &dir(None, b"u", 9));
-        du.link(2, key(0, 2), (DEV, 99), Sums { blocks: 2, bytes: 0 });
+        du.link(
+            2,
+            key(0, 2),
+            (DEV, 99),
+            Sums {
+                blocks: 2,
+                bytes: 0,
+            },
+        );
         let usage = du.finish();
         assert_eq!(text(&usage, None, None), ["5 0 t/a", "4 0 t", "4 0 u"]);
     }
@@ -352,7 +493,13 @@ mod tests {
 
     #[test]
     fn json_has_bytes() {
-        let line = Line { path: b"\xff".to_vec(), sums: Sums { blocks: 3, bytes: 7 } };
+        let line = Line {
+            path: b"\xff".to_vec(),
+            sums: Sums {
+                blocks: 3,
+                bytes: 7,
+            },
+        };
         let expected = serde_json::json!({"path": "\u{fffd}", "path_b64": "/w==", "allocated": 1536, "apparent": 7});
         assert_eq!(serde_json::to_value(line).unwrap(), expected);
     }

@@ -127,15 +127,26 @@ impl Serialize for Dump<'_> {
 impl Dump<'_> {
     /// What was done, for people.
     pub fn to_text(&self) -> String {
-        let Counts { dumped, bytes, archive_bytes, removed, renamed, unchanged, .. } = self.counts.unwrap_or_default();
+        let Counts {
+            dumped,
+            bytes,
+            archive_bytes,
+            removed,
+            renamed,
+            unchanged,
+            ..
+        } = self.counts.unwrap_or_default();
         let to = match self.archive {
             Some(b"-") => " to standard output".to_owned(),
             Some(archive) => format!(" into '{}'", printable(archive)),
             None => " nowhere".to_owned(),
         };
         let seconds = self.seconds.unwrap_or_default();
-        let rate =
-            if seconds > 0.0 { format!(", {}/s", sized((bytes as f64 / seconds) as u64)) } else { String::new() };
+        let rate = if seconds > 0.0 {
+            format!(", {}/s", sized((bytes as f64 / seconds) as u64))
+        } else {
+            String::new()
+        };
         let mut text = format!(
             "{} with {} of data dumped{to} in {seconds:.3} s: {}{rate}",
             plural(dumped, "entry", "entries"),
@@ -143,10 +154,18 @@ impl Dump<'_> {
             sized(archive_bytes)
         );
         if self.since.is_some() {
-            text.push_str(&format!("; {unchanged} unchanged, {removed} removed, {renamed} renamed"));
+            text.push_str(&format!(
+                "; {unchanged} unchanged, {removed} removed, {renamed} renamed"
+            ));
         }
-        let engine = self.engine.map_or(String::new(), |engine| format!(" ({engine})"));
-        text.push_str(&format!("; gathered by {}{engine}: {}", self.gather, printable(self.why.as_bytes())));
+        let engine = self
+            .engine
+            .map_or(String::new(), |engine| format!(" ({engine})"));
+        text.push_str(&format!(
+            "; gathered by {}{engine}: {}",
+            self.gather,
+            printable(self.why.as_bytes())
+        ));
         text
     }
 }
@@ -158,12 +177,21 @@ pub fn explain_text(explain: &[Possible], look: Look) -> String {
     for rows in explain.chunk_by(|a, b| a.path == b.path) {
         let Some(first) = rows.first() else { continue };
         out.push_str(&format!("{}\n", printable(&first.path)));
-        let columns = [("  GATHER", Left), ("POSSIBLE", Left), ("ENGINE", Left), ("WHY", Left)];
+        let columns = [
+            ("  GATHER", Left),
+            ("POSSIBLE", Left),
+            ("ENGINE", Left),
+            ("WHY", Left),
+        ];
         let mut table = Table::new(&columns, rows.len());
         let why_from = "  combined POSSIBLE bulkstat ".len();
         for row in rows {
             let possible = if row.possible { "yes" } else { "no" };
-            let cells = [&format!("  {}", row.gather), possible, row.engine.unwrap_or("-")];
+            let cells = [
+                &format!("  {}", row.gather),
+                possible,
+                row.engine.unwrap_or("-"),
+            ];
             table.row_with_reason(cells, &printable(row.why.as_bytes()), why_from, look);
         }
         out.push_str(&table.to_text(None, look.color));
@@ -203,7 +231,14 @@ impl Mapped<'_> {
     /// Adds the line.
     pub fn line(&self, out: &mut String) {
         use std::fmt::Write;
-        let Mapped { kind, mode, uid, gid, mtime: (sec, nsec), .. } = *self;
+        let Mapped {
+            kind,
+            mode,
+            uid,
+            gid,
+            mtime: (sec, nsec),
+            ..
+        } = *self;
         let size = match self.size {
             Size::Bytes(bytes) => bytes.to_string(),
             Size::Device(major, minor) => format!("{major},{minor}"),
@@ -234,7 +269,14 @@ mod tests {
             path: b"a/new\nline",
         };
         file.line(&mut out);
-        Mapped { kind: 'c', size: Size::Device(1, 3), mtime: (-1, 0), path: b"dev/null", ..file }.line(&mut out);
+        Mapped {
+            kind: 'c',
+            size: Size::Device(1, 3),
+            mtime: (-1, 0),
+            path: b"dev/null",
+            ..file
+        }
+        .line(&mut out);
         let lines = [
             "- 0644 0/5 7 2023-11-14T22:13:20.000000005Z a/new\\nline\n",
             "c 0644 0/5 1,3 1969-12-31T23:59:59.000000000Z dev/null\n",

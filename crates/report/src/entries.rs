@@ -1,5 +1,6 @@
-//! Entries of a walk, one a line: names, JSON objects, CSV rows. Written by hand into a buffer, because it is done for every
-//! file there is: what a directory's path becomes is worked out once for all that is in it.
+//! Entries of a walk, one a line: names, JSON objects, CSV rows. Written by hand into a buffer,
+//! because it is done for every file there is: what a directory's path becomes is worked out once
+//! for all that is in it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -97,7 +98,14 @@ pub struct Lines {
 impl Lines {
     /// An empty buffer.
     pub fn new(form: Form) -> Lines {
-        Lines { form, buffer: Vec::new(), dir: Vec::new(), shown: Vec::new(), is_utf8: true, is_plain: true }
+        Lines {
+            form,
+            buffer: Vec::new(),
+            dir: Vec::new(),
+            shown: Vec::new(),
+            is_utf8: true,
+            is_plain: true,
+        }
     }
 
     /// The entries to come are in the directory with this path.
@@ -125,14 +133,16 @@ impl Lines {
         self.entry(path, row);
     }
 
-    /// Adds an entry of the directory that was entered last. What is said of it is only asked for where it is printed.
+    /// Adds an entry of the directory that was entered last. What is said of it is only asked for
+    /// where it is printed.
     #[inline]
     pub fn entry(&mut self, name: &[u8], row: impl FnOnce() -> Row) {
         match self.form {
             Form::Paths | Form::Paths0 => {
                 self.buffer.extend_from_slice(&self.dir);
                 self.buffer.extend_from_slice(name);
-                self.buffer.push(if self.form == Form::Paths { b'\n' } else { 0 });
+                self.buffer
+                    .push(if self.form == Form::Paths { b'\n' } else { 0 });
             }
             Form::Ndjson => self.ndjson(name, &row()),
             Form::Csv => self.csv(name, &row()),
@@ -185,7 +195,12 @@ impl Lines {
             }
             None => out.extend_from_slice(b"\",\"btime\":null,\"attributes\":["),
         }
-        for (at, name) in row.attributes.iter().filter(|name| !name.is_empty()).enumerate() {
+        for (at, name) in row
+            .attributes
+            .iter()
+            .filter(|name| !name.is_empty())
+            .enumerate()
+        {
             text(out, if at > 0 { b",\"" } else { b"\"" }, name);
             out.push(b'"');
         }
@@ -213,7 +228,13 @@ impl Lines {
         number(out, b",", row.ino);
         out.push(b',');
         octal(out, row.mode);
-        for value in [row.nlink.into(), row.uid.into(), row.gid.into(), row.size, row.blocks] {
+        for value in [
+            row.nlink.into(),
+            row.uid.into(),
+            row.gid.into(),
+            row.size,
+            row.blocks,
+        ] {
             number(out, b",", value);
         }
         out.push(b',');
@@ -233,14 +254,24 @@ impl Lines {
             }
         }
         out.push(b',');
-        for (at, name) in row.attributes.iter().filter(|name| !name.is_empty()).enumerate() {
+        for (at, name) in row
+            .attributes
+            .iter()
+            .filter(|name| !name.is_empty())
+            .enumerate()
+        {
             text(out, if at > 0 { b" " } else { b"" }, name);
         }
         out.push(b',');
         if let Some(generation) = row.generation {
             number(out, b"", generation.into());
         }
-        text(out, b",", row.xattrs.map_or("", |there| if there { "true" } else { "false" }));
+        text(
+            out,
+            b",",
+            row.xattrs
+                .map_or("", |there| if there { "true" } else { "false" }),
+        );
         out.push(b'\n');
     }
 }
@@ -254,7 +285,10 @@ fn text(out: &mut Vec<u8>, before: &[u8], text: &str) {
 /// The fields `path` and `path_b64`.
 #[cold]
 fn odd_csv_path(out: &mut Vec<u8>, dir: &[u8], name: &[u8]) {
-    let quoted = [dir, name].into_iter().flatten().any(|b| matches!(b, b'"' | b',' | b'\n' | b'\r'));
+    let quoted = [dir, name]
+        .into_iter()
+        .flatten()
+        .any(|b| matches!(b, b'"' | b',' | b'\n' | b'\r'));
     if quoted {
         out.push(b'"');
     }
@@ -283,7 +317,8 @@ fn odd_csv_path(out: &mut Vec<u8>, dir: &[u8], name: &[u8]) {
 /// Whether a name stands for itself in JSON and in CSV.
 #[inline]
 fn is_plain(name: &[u8]) -> bool {
-    name.iter().all(|&b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\' && b != b',')
+    name.iter()
+        .all(|&b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\' && b != b',')
 }
 
 fn base64(out: &mut Vec<u8>, dir: &[u8], name: &[u8]) {
@@ -310,7 +345,10 @@ fn odd_json_text(out: &mut Vec<u8>, name: &[u8]) -> bool {
                 0..b' ' | 0x7f => {
                     const DIGITS: &[u8; 16] = b"0123456789abcdef";
                     out.extend_from_slice(b"\\u00");
-                    out.extend_from_slice(&[DIGITS[usize::from(b >> 4)], DIGITS[usize::from(b & 15)]]);
+                    out.extend_from_slice(&[
+                        DIGITS[usize::from(b >> 4)],
+                        DIGITS[usize::from(b & 15)],
+                    ]);
                 }
                 _ => out.push(b),
             }
@@ -381,7 +419,11 @@ fn time(out: &mut Vec<u8>, (seconds, nanos): Time) {
         rest /= 100;
     }
     tail[1] = b'0' + rest as u8;
-    number(out, if seconds < 0 { b"-" } else { b"" }, seconds.unsigned_abs());
+    number(
+        out,
+        if seconds < 0 { b"-" } else { b"" },
+        seconds.unsigned_abs(),
+    );
     out.extend_from_slice(&tail);
 }
 
@@ -425,7 +467,9 @@ mod tests {
         let (mut quoted, mut bytes) = (false, record.iter().copied().peekable());
         while let Some(b) = bytes.next() {
             match b {
-                b'"' if quoted && bytes.peek() == Some(&b'"') => fields.last_mut().unwrap().push(bytes.next().unwrap()),
+                b'"' if quoted && bytes.peek() == Some(&b'"') => {
+                    fields.last_mut().unwrap().push(bytes.next().unwrap())
+                }
                 b'"' => quoted = !quoted,
                 b',' if !quoted => fields.push(Vec::new()),
                 b'\n' if !quoted => assert_eq!(bytes.peek(), None, "more than one record"),
@@ -454,10 +498,14 @@ mod tests {
             xattrs: None,
             ..ROW
         };
-        let value: Value = serde_json::from_slice(&line(Form::Ndjson, b"/", b"\xff\n", &device)).unwrap();
+        let value: Value =
+            serde_json::from_slice(&line(Form::Ndjson, b"/", b"\xff\n", &device)).unwrap();
         assert_eq!(value["path"], "/\u{fffd}\n");
         assert_eq!(value["path_b64"], STANDARD.encode(b"/\xff\n"));
-        assert_eq!((&value["rdev"], &value["generation"]), (&json!("1:3"), &json!(u32::MAX)));
+        assert_eq!(
+            (&value["rdev"], &value["generation"]),
+            (&json!("1:3"), &json!(u32::MAX))
+        );
         assert_eq!(value["btime"], "-9223372036854775808.999999999");
     }
 
@@ -466,8 +514,12 @@ mod tests {
         let record = fields(&line(Form::Csv, b"", b"a,\"b\"", &ROW));
         let head = fields(Form::Csv.head());
         assert_eq!(head.len(), record.len());
-        let at = |name: &[u8]| record[head.iter().position(|head| head == name).unwrap()].as_slice();
-        assert_eq!((at(b"path"), at(b"path_b64"), at(b"mode")), (&b"a,\"b\""[..], &b""[..], &b"4755"[..]));
+        let at =
+            |name: &[u8]| record[head.iter().position(|head| head == name).unwrap()].as_slice();
+        assert_eq!(
+            (at(b"path"), at(b"path_b64"), at(b"mode")),
+            (&b"a,\"b\""[..], &b""[..], &b"4755"[..])
+        );
         assert_eq!(
             (at(b"atime"), at(b"btime"), at(b"attributes")),
             (&b"-2.500000000"[..], &b""[..], &b"immutable nodump"[..])

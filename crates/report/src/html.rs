@@ -1,5 +1,6 @@
-//! Pages that need nothing beside themselves: no network, no script; light and dark, on paper and on a phone. How they look is
-//! in `templates/style.css`, where each pair of colours has a contrast of 7 or more.
+//! Pages that need nothing beside themselves: no network, no script; light and dark, on paper and
+//! on a phone. How they look is in `templates/style.css`, where each pair of colours has a contrast
+//! of 7 or more.
 
 use askama::Template;
 
@@ -34,7 +35,10 @@ pub fn page(title: &str, body: &str) -> String {
 
 /// What is wider than a phone is moved within itself, also with the keyboard.
 pub fn scroll(label: &str, inner: &str) -> String {
-    format!("<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n{inner}</div>\n", escape(label))
+    format!(
+        "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\">\n{inner}</div>\n",
+        escape(label)
+    )
 }
 
 #[cfg(test)]
@@ -44,8 +48,13 @@ mod tests {
     #[test]
     fn a_page_fetches_nothing() {
         let page = page("a & <b>", &scroll("\"x\"", "y\n"));
-        assert!(page.contains("<title>a &#38; &#60;b&#62;</title>") && page.contains("aria-label=\"&quot;x&quot;\""));
-        for word in ["http:", "https:", "<script", "<link", "url(", "@import", "src="] {
+        assert!(
+            page.contains("<title>a &#38; &#60;b&#62;</title>")
+                && page.contains("aria-label=\"&quot;x&quot;\"")
+        );
+        for word in [
+            "http:", "https:", "<script", "<link", "url(", "@import", "src=",
+        ] {
             assert!(!page.contains(word), "{word}");
         }
     }

@@ -61,7 +61,8 @@ pub struct Envelope<'a, R> {
 }
 
 impl Envelope<'_, ()> {
-    /// The line without its result, which belongs between the two parts: for one that is written as it comes.
+    /// The line without its result, which belongs between the two parts: for one that is written as
+    /// it comes.
     pub fn around(&self) -> (String, String) {
         let line = self.to_line();
         let (before, behind) = line.split_once("null").unwrap_or_default();

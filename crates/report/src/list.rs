@@ -63,7 +63,10 @@ pub struct Lines {
 impl Lines {
     /// Names are printable, or, for what is no terminal, exact.
     pub fn new(is_exact: bool) -> Lines {
-        Lines { is_exact, width: 19 }
+        Lines {
+            is_exact,
+            width: 19,
+        }
     }
 
     /// Adds the line of a member.
@@ -72,7 +75,11 @@ impl Lines {
             b"" => id.to_string(),
             name => printable(name).into_owned(),
         };
-        let owner = format!("{}/{}", named(&member.uname, member.uid), named(&member.gname, member.gid));
+        let owner = format!(
+            "{}/{}",
+            named(&member.uname, member.uid),
+            named(&member.gname, member.gid)
+        );
         let size = match member.kind {
             Kind::Char | Kind::Block => format!("{},{}", member.rdev.major, member.rdev.minor),
             _ => member.size.to_string(),
@@ -81,7 +88,11 @@ impl Lines {
         let blanks = self.width - owner.len();
         out.extend_from_slice(&mode_text(member.kind, member.mode));
         out.extend_from_slice(
-            format!(" {owner}{size:>blanks$} {} ", utc(member.mtime.sec).replace('T', " ")).as_bytes(),
+            format!(
+                " {owner}{size:>blanks$} {} ",
+                utc(member.mtime.sec).replace('T', " ")
+            )
+            .as_bytes(),
         );
         self.name(&member.path, out);
         match member.kind {
@@ -94,7 +105,11 @@ impl Lines {
     }
 
     fn name(&self, name: &[u8], out: &mut Vec<u8>) {
-        let shown = if self.is_exact { Cow::Borrowed(name) } else { Cow::Owned(printable(name).as_bytes().to_vec()) };
+        let shown = if self.is_exact {
+            Cow::Borrowed(name)
+        } else {
+            Cow::Owned(printable(name).as_bytes().to_vec())
+        };
         out.extend_from_slice(&shown);
     }
 }
@@ -112,20 +127,37 @@ pub struct Row<'a> {
 
 impl Serialize for Row<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Row { archive, at, member } = *self;
+        let Row {
+            archive,
+            at,
+            member,
+        } = *self;
         let stamp = |time: Time| format!("{}.{:09}", time.sec, time.nsec);
-        let device = |dev: Dev| matches!(member.kind, Kind::Char | Kind::Block).then(|| dev.to_string());
+        let device =
+            |dev: Dev| matches!(member.kind, Kind::Char | Kind::Block).then(|| dev.to_string());
         let mut map = serializer.serialize_map(None)?;
         entry(&mut map, "archive", Some(archive))?;
         map.serialize_entry("at", &at)?;
         entry(&mut map, "path", Some(&member.path))?;
         map.serialize_entry("type", kind_name(member.kind))?;
-        entry(&mut map, "link", (!member.link.is_empty()).then_some(&member.link[..]))?;
+        entry(
+            &mut map,
+            "link",
+            (!member.link.is_empty()).then_some(&member.link[..]),
+        )?;
         map.serialize_entry("mode", &format!("{:04o}", member.mode))?;
         map.serialize_entry("uid", &member.uid)?;
         map.serialize_entry("gid", &member.gid)?;
-        entry(&mut map, "uname", (!member.uname.is_empty()).then_some(&member.uname[..]))?;
-        entry(&mut map, "gname", (!member.gname.is_empty()).then_some(&member.gname[..]))?;
+        entry(
+            &mut map,
+            "uname",
+            (!member.uname.is_empty()).then_some(&member.uname[..]),
+        )?;
+        entry(
+            &mut map,
+            "gname",
+            (!member.gname.is_empty()).then_some(&member.gname[..]),
+        )?;
         map.serialize_entry("size", &member.size)?;
         map.serialize_entry("stored", &member.stored)?;
         map.serialize_entry("rdev", &device(member.rdev))?;
@@ -133,8 +165,19 @@ impl Serialize for Row<'_> {
         map.serialize_entry("atime", &member.atime.map(stamp))?;
         map.serialize_entry("ctime", &member.ctime.map(stamp))?;
         map.serialize_entry("sparse", &member.sparse.is_some())?;
-        map.serialize_entry("acl", &(member.acl_access.is_some() || member.acl_default.is_some()))?;
-        entries(&mut map, "xattrs", &member.xattrs.iter().map(|(name, _)| &name[..]).collect::<Vec<_>>())?;
+        map.serialize_entry(
+            "acl",
+            &(member.acl_access.is_some() || member.acl_default.is_some()),
+        )?;
+        entries(
+            &mut map,
+            "xattrs",
+            &member
+                .xattrs
+                .iter()
+                .map(|(name, _)| &name[..])
+                .collect::<Vec<_>>(),
+        )?;
         map.serialize_entry("dumpdir", &member.dumpdir.is_some())?;
         map.serialize_entry("blake3", &member.blake3.map(hex))?;
         map.end()

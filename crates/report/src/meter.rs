@@ -1,5 +1,5 @@
-//! The account of a command: its calls by gate, by program, by file and directory, the redundant ones among them, and what changes
-//! would save.
+//! The account of a command: its calls by gate, by program, by file and directory, the redundant
+//! ones among them, and what changes would save.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,8 @@ pub struct Sum {
 pub struct Program {
     /// Its file.
     pub program: Vec<u8>,
-    /// The process; `None` where the row is of all of them, or of several that could not be told apart.
+    /// The process; `None` where the row is of all of them, or of several that could not be told
+    /// apart.
     pub pid: Option<u32>,
     /// Processes that ran it.
     pub processes: u64,
@@ -268,12 +269,25 @@ impl Serialize for Account<'_> {
 }
 
 /// The columns of sums, which begin many tables.
-const TIME: [(&str, Align); 4] =
-    [("%TIME", Align::Right), ("SECONDS", Align::Right), ("#CALLS", Align::Right), ("#ERRORS", Align::Right)];
+const TIME: [(&str, Align); 4] = [
+    ("%TIME", Align::Right),
+    ("SECONDS", Align::Right),
+    ("#CALLS", Align::Right),
+    ("#ERRORS", Align::Right),
+];
 
 fn time_cells(sum: &Sum, all: f64) -> [String; 4] {
-    let percent = if all > 0.0 { 100.0 * sum.seconds / all } else { 0.0 };
-    [format!("{percent:.1}"), format!("{:.6}", sum.seconds), sum.calls.to_string(), sum.errors.to_string()]
+    let percent = if all > 0.0 {
+        100.0 * sum.seconds / all
+    } else {
+        0.0
+    };
+    [
+        format!("{percent:.1}"),
+        format!("{:.6}", sum.seconds),
+        sum.calls.to_string(),
+        sum.errors.to_string(),
+    ]
 }
 
 impl Account<'_> {
@@ -287,9 +301,10 @@ impl Account<'_> {
         };
         part("Calls by gate", self.gates_text(look));
         match &self.by {
-            By::Program => {
-                part("By program", self.programs_text(&self.programs, self.programs.len() as u64, look, top))
-            }
+            By::Program => part(
+                "By program",
+                self.programs_text(&self.programs, self.programs.len() as u64, look, top),
+            ),
             By::Process(rows, of) => part("By process", self.programs_text(rows, *of, look, top)),
             By::Directory(rows, of) => part("By directory", self.places_text(rows, *of, look, top)),
         }
@@ -301,7 +316,8 @@ impl Account<'_> {
         } else {
             let files = self.places_text(&self.per_file, self.detail.files, look, top);
             part("Files", files);
-            let directories = self.places_text(&self.per_directory, self.detail.directories, look, top);
+            let directories =
+                self.places_text(&self.per_directory, self.detail.directories, look, top);
             part("Directories", directories + &self.left_out(look));
         }
         if let Some(patterns) = self.patterns_text(look) {
@@ -315,7 +331,10 @@ impl Account<'_> {
 
     /// The gates and the changes, for a page that has more to say.
     pub fn brief(&self, look: Look) -> String {
-        let what_if = self.what_if_text(look).map(|text| format!("\n{text}")).unwrap_or_default();
+        let what_if = self
+            .what_if_text(look)
+            .map(|text| format!("\n{text}"))
+            .unwrap_or_default();
         format!("{}\n{}{what_if}", self.head(look), self.gates_text(look))
     }
 
@@ -330,7 +349,9 @@ impl Account<'_> {
     }
 
     fn head(&self, look: Look) -> String {
-        self.sentences().map(|sentence| line(look, sentence)).concat()
+        self.sentences()
+            .map(|sentence| line(look, sentence))
+            .concat()
     }
 
     /// How the command ended, and how it was metered.
@@ -344,7 +365,10 @@ impl Account<'_> {
             lost => format!("{lost} LOST"),
         };
         [
-            format!("The command: {ended}; {:.3} s real, {:.3} s user, {:.3} s sys.", self.real, self.user, self.sys),
+            format!(
+                "The command: {ended}; {:.3} s real, {:.3} s user, {:.3} s sys.",
+                self.real, self.user, self.sys
+            ),
             format!(
                 "{} file-system calls, {:.6} s in them, {lost}; {} of metering beside that, by {}: {}.",
                 self.calls(),
@@ -372,12 +396,20 @@ impl Account<'_> {
             ("ERRORS", Left),
         ];
         let mut gates: Vec<_> = self.gates.iter().collect();
-        gates.sort_by(|a, b| b.1.seconds.total_cmp(&a.1.seconds).then(b.1.calls.cmp(&a.1.calls)).then(a.0.cmp(b.0)));
+        gates.sort_by(|a, b| {
+            b.1.seconds
+                .total_cmp(&a.1.seconds)
+                .then(b.1.calls.cmp(&a.1.calls))
+                .then(a.0.cmp(b.0))
+        });
         let mut table = Table::new(&columns, gates.len());
         for (name, gate) in gates {
             let mut errnos: Vec<_> = gate.errnos.iter().collect();
             errnos.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-            let errors: Vec<String> = errnos.into_iter().map(|(errno, n)| format!("{n} {errno}")).collect();
+            let errors: Vec<String> = errnos
+                .into_iter()
+                .map(|(errno, n)| format!("{n} {errno}"))
+                .collect();
             let cells = [
                 format!("{:.1}", gate.percent),
                 format!("{:.6}", gate.seconds),
@@ -394,12 +426,23 @@ impl Account<'_> {
     fn programs_text(&self, rows: &[Program], of: u64, look: Look, top: usize) -> String {
         use Align::{Left, Right};
         let pids = rows.iter().any(|row| row.pid.is_some());
-        let who = if pids { ("PID", Right) } else { ("PROCESSES", Right) };
-        let mut table = Table::new(&[&TIME[..], &[who, ("PROGRAM", Left)]].concat(), rows.len().min(top));
+        let who = if pids {
+            ("PID", Right)
+        } else {
+            ("PROCESSES", Right)
+        };
+        let mut table = Table::new(
+            &[&TIME[..], &[who, ("PROGRAM", Left)]].concat(),
+            rows.len().min(top),
+        );
         let all = self.seconds();
         for row in rows.iter().take(top) {
-            let who = row.pid.map_or_else(|| row.processes.to_string(), |pid| pid.to_string());
-            let cells = time_cells(&row.sum, all).into_iter().chain([who, shown(&row.program)]);
+            let who = row
+                .pid
+                .map_or_else(|| row.processes.to_string(), |pid| pid.to_string());
+            let cells = time_cells(&row.sum, all)
+                .into_iter()
+                .chain([who, shown(&row.program)]);
             table.row(cells, Tone::Plain);
         }
         table.to_text(look.width, look.color) + &more(of, top)
@@ -410,18 +453,33 @@ impl Account<'_> {
         let directories = rows.iter().any(|row| row.files.is_some());
         let files = [("#FILES", Right)];
         let files = if directories { &files[..] } else { &[] };
-        let mut table = Table::new(&[&TIME[..], files, &[("PATH", Left)]].concat(), rows.len().min(top));
+        let mut table = Table::new(
+            &[&TIME[..], files, &[("PATH", Left)]].concat(),
+            rows.len().min(top),
+        );
         let all = self.seconds();
         for row in rows.iter().take(top) {
             let files = row.files.map(|files| files.to_string());
-            table.row(time_cells(&row.sum, all).into_iter().chain(files).chain([shown(row.path)]), Tone::Plain);
+            table.row(
+                time_cells(&row.sum, all)
+                    .into_iter()
+                    .chain(files)
+                    .chain([shown(row.path)]),
+                Tone::Plain,
+            );
         }
         table.to_text(look.width, look.color) + &more(of, top)
     }
 
     /// What the rows by file and directory leave out.
     fn left_out(&self, look: Look) -> String {
-        let Detail { calls, nameless, unheld, forgotten, .. } = self.detail;
+        let Detail {
+            calls,
+            nameless,
+            unheld,
+            forgotten,
+            ..
+        } = self.detail;
         let mut text = String::new();
         let mut say = |what: String| text.push_str(&line(look, what));
         if nameless.calls > 0 {
@@ -439,7 +497,9 @@ impl Account<'_> {
             ));
         }
         if forgotten > 0 {
-            say(format!("{forgotten} descriptors or threads were too many to be followed."));
+            say(format!(
+                "{forgotten} descriptors or threads were too many to be followed."
+            ));
         }
         if calls < self.calls() {
             say(format!(
@@ -452,15 +512,25 @@ impl Account<'_> {
     }
 
     fn patterns_text(&self, look: Look) -> Option<String> {
-        self.patterns_table().map(|table| table.to_text(look.width, look.color))
+        self.patterns_table()
+            .map(|table| table.to_text(look.width, look.color))
     }
 
     /// The redundant patterns; `None` when there is none.
     pub fn patterns_table(&self) -> Option<Table> {
         use Align::{Left, Right};
-        let columns =
-            [("COUNT", Right), ("REDUNDANT", Right), ("SECONDS", Right), ("PATTERN", Left), ("FOR EXAMPLE", Left)];
-        let mut found: Vec<_> = self.patterns.iter().filter(|pattern| pattern.count > 0).collect();
+        let columns = [
+            ("COUNT", Right),
+            ("REDUNDANT", Right),
+            ("SECONDS", Right),
+            ("PATTERN", Left),
+            ("FOR EXAMPLE", Left),
+        ];
+        let mut found: Vec<_> = self
+            .patterns
+            .iter()
+            .filter(|pattern| pattern.count > 0)
+            .collect();
         found.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
         let mut table = Table::new(&columns, found.len());
         for pattern in &found {
@@ -478,14 +548,24 @@ impl Account<'_> {
 
     fn what_if_text(&self, look: Look) -> Option<String> {
         let table = self.what_if_table()?.to_text(look.width, look.color);
-        let how: String = self.changes().iter().map(|change| line(look, change.said())).collect();
-        Some(format!("{}\n{table}{how}", line(look, self.model.sentence())))
+        let how: String = self
+            .changes()
+            .iter()
+            .map(|change| line(look, change.said()))
+            .collect();
+        Some(format!(
+            "{}\n{table}{how}",
+            line(look, self.model.sentence())
+        ))
     }
 
     /// The changes that would save something, most first.
     pub fn changes(&self) -> Vec<&Change> {
-        let mut changes: Vec<_> =
-            self.what_if.iter().filter(|change| change.saves_calls != 0 || change.saves_seconds != 0.0).collect();
+        let mut changes: Vec<_> = self
+            .what_if
+            .iter()
+            .filter(|change| change.saves_calls != 0 || change.saves_seconds != 0.0)
+            .collect();
         changes.sort_by(|a, b| b.saves_seconds.total_cmp(&a.saves_seconds));
         changes
     }
@@ -493,7 +573,13 @@ impl Account<'_> {
     /// What each change would save; `None` when nothing would be saved.
     pub fn what_if_table(&self) -> Option<Table> {
         use Align::{Left, Right};
-        let columns = [("-CALLS", Right), ("-CPU ms", Right), ("-CPU %", Right), ("BY 1974", Right), ("CHANGE", Left)];
+        let columns = [
+            ("-CALLS", Right),
+            ("-CPU ms", Right),
+            ("-CPU %", Right),
+            ("BY 1974", Right),
+            ("CHANGE", Left),
+        ];
         let changes = self.changes();
         let mut table = Table::new(&columns, changes.len());
         for change in &changes {
@@ -504,7 +590,14 @@ impl Account<'_> {
                 format!("{:.3}", 1000.0 * change.saves_overhead_seconds),
                 change.change.to_owned(),
             ];
-            table.row(cells, if change.advised { Tone::Plain } else { Tone::Dim });
+            table.row(
+                cells,
+                if change.advised {
+                    Tone::Plain
+                } else {
+                    Tone::Dim
+                },
+            );
         }
         (!changes.is_empty()).then_some(table)
     }
@@ -513,7 +606,12 @@ impl Account<'_> {
 impl Model {
     /// What percents are of, and where prices are from.
     pub fn sentence(&self) -> String {
-        let Model { fixed_ns, prices, cpu_seconds, .. } = self;
+        let Model {
+            fixed_ns,
+            prices,
+            cpu_seconds,
+            ..
+        } = self;
         format!(
             "What each change would save of {cpu_seconds:.6} s of CPU time. By the model of 1974 any call costs {fixed_ns:.0} ns, \
              and what it takes beyond that is useful. Prices without a meter: {prices}."
@@ -545,7 +643,11 @@ fn more(all: u64, top: usize) -> String {
 
 /// A time with as many places as say something.
 fn duration(seconds: f64) -> String {
-    if seconds < 0.1 { format!("{:.3} ms", 1000.0 * seconds) } else { format!("{seconds:.3} s") }
+    if seconds < 0.1 {
+        format!("{:.3} ms", 1000.0 * seconds)
+    } else {
+        format!("{seconds:.3} s")
+    }
 }
 
 #[cfg(test)]
@@ -555,7 +657,11 @@ mod tests {
     use unicode_width::UnicodeWidthStr;
 
     fn account(path: &[u8]) -> Account<'_> {
-        let sum = Sum { calls: 120, errors: 20, seconds: 0.0012 };
+        let sum = Sum {
+            calls: 120,
+            errors: 20,
+            seconds: 0.0012,
+        };
         let gate = Gate {
             calls: 120,
             errors: 20,
@@ -564,7 +670,12 @@ mod tests {
             percent: 100.0,
             errnos: BTreeMap::from([("ENOENT".to_owned(), 19), ("EACCES".to_owned(), 1)]),
         };
-        let place = |files| Place { path, files, sum, gates: BTreeMap::from([("openat", 120)]) };
+        let place = |files| Place {
+            path,
+            files,
+            sum,
+            gates: BTreeMap::from([("openat", 120)]),
+        };
         let program = Program {
             program: path.to_vec(),
             processes: 3,
@@ -576,7 +687,13 @@ mod tests {
         Account {
             gates: BTreeMap::from([("openat", gate)]),
             programs: vec![program.clone()],
-            by: By::Process(vec![Program { pid: Some(7), ..program }], 13),
+            by: By::Process(
+                vec![Program {
+                    pid: Some(7),
+                    ..program
+                }],
+                13,
+            ),
             per_file: vec![place(None)],
             per_directory: vec![place(Some(2))],
             detail: Detail {
@@ -588,7 +705,13 @@ mod tests {
                 nameless: sum,
                 forgotten: 1,
             },
-            patterns: vec![Pattern { name: "miss", count: 20, calls: 20, seconds: 0.0001, example: Some(path) }],
+            patterns: vec![Pattern {
+                name: "miss",
+                count: 20,
+                calls: 20,
+                seconds: 0.0001,
+                example: Some(path),
+            }],
             what_if: vec![Change {
                 change: "cache-misses",
                 saves_calls: 19,
@@ -620,7 +743,13 @@ mod tests {
 
     #[test]
     fn the_report() {
-        let text = account(b"/usr/bin/x").to_text(Look { width: Some(80), ..Look::default() }, 10);
+        let text = account(b"/usr/bin/x").to_text(
+            Look {
+                width: Some(80),
+                ..Look::default()
+            },
+            10,
+        );
         for line in [
             "The command: ended by signal 9 (status 137); 0.010 s real, 0.001 s user, 0.002 s",
             "%TIME  SECONDS #CALLS  ms/CALL GATE   ERRORS",

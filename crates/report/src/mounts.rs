@@ -66,13 +66,21 @@ impl Serialize for Row<'_> {
         map.serialize_entry("dev", &self.dev.to_string())?;
         entry(&mut map, "fsroot", self.fsroot)?;
         let options: Option<Vec<Vec<u8>>> = self.options.map(|all| split_options(all).collect());
-        let lossy: Option<Vec<_>> =
-            options.as_ref().map(|all| all.iter().map(|option| String::from_utf8_lossy(option)).collect());
+        let lossy: Option<Vec<_>> = options.as_ref().map(|all| {
+            all.iter()
+                .map(|option| String::from_utf8_lossy(option))
+                .collect()
+        });
         map.serialize_entry("options", &lossy)?;
         if let Some(options) = &options
-            && options.iter().any(|option| std::str::from_utf8(option).is_err())
+            && options
+                .iter()
+                .any(|option| std::str::from_utf8(option).is_err())
         {
-            let exact: Vec<String> = options.iter().map(|option| STANDARD.encode(option)).collect();
+            let exact: Vec<String> = options
+                .iter()
+                .map(|option| STANDARD.encode(option))
+                .collect();
             map.serialize_entry("options_b64", &exact)?;
         }
         map.serialize_entry("kind", &self.kind)?;
@@ -186,7 +194,17 @@ pub struct Mounts<'a> {
 impl<'a> Mounts<'a> {
     /// A result in which nothing more was asked for.
     pub fn of(by: &'static str, why: &'a str, complete: bool, mounts: &'a dyn Rows) -> Mounts<'a> {
-        Mounts { root: None, by, why, complete, mounts, boundaries: None, search: None, compare: None, asserted: None }
+        Mounts {
+            root: None,
+            by,
+            why,
+            complete,
+            mounts,
+            boundaries: None,
+            search: None,
+            compare: None,
+            asserted: None,
+        }
     }
 }
 
@@ -206,25 +224,45 @@ impl Serialize for Mounts<'_> {
     }
 }
 
-/// The table of mount points: a list in the order in which they were made, or a tree in the order of their names. Columns
-/// that say nothing are left out. The text is given to `put` piece by piece.
+/// The table of mount points: a list in the order in which they were made, or a tree in the order
+/// of their names. Columns that say nothing are left out. The text is given to `put` piece by
+/// piece.
 pub fn table(rows: &dyn Rows, look: Look, put: &mut dyn FnMut(&str)) {
     if rows.is_empty() {
         return;
     }
-    let order: Vec<usize> = if look.tree { by_name(rows) } else { (0..rows.len()).collect() };
-    let limbs = if look.tree { limbs(rows, &order) } else { Vec::new() };
+    let order: Vec<usize> = if look.tree {
+        by_name(rows)
+    } else {
+        (0..rows.len()).collect()
+    };
+    let limbs = if look.tree {
+        limbs(rows, &order)
+    } else {
+        Vec::new()
+    };
     let has = Has::of(rows);
     type Cell = for<'a> fn(&Row<'a>) -> Cow<'a, str>;
     let columns: [(bool, &str, Align, Cell); 10] = [
         (true, "TARGET", Align::Left, |row| printable(row.target)),
-        (has.verdict, "ANSWERS", Align::Left, |row| row.verdict.unwrap_or("-").into()),
-        (has.beneath, "FILES", Align::Right, |row| row.beneath.map_or("-".into(), |b| b.files.to_string().into())),
-        (has.beneath, "BENEATH", Align::Right, |row| row.beneath.map_or("-".into(), |b| size(b.bytes).into())),
-        (has.server, "SERVER", Align::Left, |row| cell(row.server.map(str::as_bytes))),
+        (has.verdict, "ANSWERS", Align::Left, |row| {
+            row.verdict.unwrap_or("-").into()
+        }),
+        (has.beneath, "FILES", Align::Right, |row| {
+            row.beneath
+                .map_or("-".into(), |b| b.files.to_string().into())
+        }),
+        (has.beneath, "BENEATH", Align::Right, |row| {
+            row.beneath.map_or("-".into(), |b| size(b.bytes).into())
+        }),
+        (has.server, "SERVER", Align::Left, |row| {
+            cell(row.server.map(str::as_bytes))
+        }),
         (has.source, "SOURCE", Align::Left, source),
         (has.fstype, "FSTYPE", Align::Left, |row| cell(row.fstype)),
-        (!has.fstype, "DEV", Align::Left, |row| row.dev.to_string().into()),
+        (!has.fstype, "DEV", Align::Left, |row| {
+            row.dev.to_string().into()
+        }),
         (has.state, "STATE", Align::Left, state),
         (has.fstype, "OPTIONS", Align::Left, |row| cell(row.options)),
     ];
@@ -233,10 +271,12 @@ pub fn table(rows: &dyn Rows, look: Look, put: &mut dyn FnMut(&str)) {
     let mut table = Table::new(&heads, rows.len());
     for (at, row) in order.iter().map(|&at| (at, rows.row(at))) {
         let limb = limbs.get(at).map_or("", String::as_str);
-        let cells = shown().enumerate().map(|(column, (_, _, _, cell))| match column {
-            0 if !limb.is_empty() => format!("{limb}{}", cell(&row)).into(),
-            _ => cell(&row),
-        });
+        let cells = shown()
+            .enumerate()
+            .map(|(column, (_, _, _, cell))| match column {
+                0 if !limb.is_empty() => format!("{limb}{}", cell(&row)).into(),
+                _ => cell(&row),
+            });
         table.row(cells, tone(&row));
     }
     table.write(look.width, look.color, put);
@@ -277,10 +317,13 @@ pub(crate) fn tone(row: &Row<'_>) -> Tone {
     }
 }
 
-/// The order of the names: what lies in a directory comes right after it; at one name, the mount that people see there.
+/// The order of the names: what lies in a directory comes right after it; at one name, the mount
+/// that people see there.
 pub(crate) fn by_name(rows: &dyn Rows) -> Vec<usize> {
-    let mut order: Vec<(&[u8], bool, usize)> =
-        all(rows).enumerate().map(|(at, row)| (row.target, row.hidden, at)).collect();
+    let mut order: Vec<(&[u8], bool, usize)> = all(rows)
+        .enumerate()
+        .map(|(at, row)| (row.target, row.hidden, at))
+        .collect();
     let key = |b: u8| if b == b'/' { 0 } else { b };
     order.sort_by(|a, b| {
         let differ = a.0.iter().zip(b.0).find(|(a, b)| a != b);
@@ -320,7 +363,10 @@ pub(crate) fn limbs(rows: &dyn Rows, order: &[usize]) -> Vec<String> {
     let mut above: Vec<usize> = Vec::new();
     let mut depths = vec![0usize; rows.len()];
     for &at in order {
-        while above.last().is_some_and(|&top| !contains(rows.row(top).target, rows.row(at).target)) {
+        while above
+            .last()
+            .is_some_and(|&top| !contains(rows.row(top).target, rows.row(at).target))
+        {
             above.pop();
         }
         depths[at] = above.len();
@@ -333,7 +379,10 @@ pub(crate) fn limbs(rows: &dyn Rows, order: &[usize]) -> Vec<String> {
         let depth = depths[at];
         more.resize(depth.max(more.len()), false);
         if depth > 0 {
-            let upper = more[..depth - 1].iter().take(DEEPEST).map(|&more| if more { "│ " } else { "  " });
+            let upper = more[..depth - 1]
+                .iter()
+                .take(DEEPEST)
+                .map(|&more| if more { "│ " } else { "  " });
             limbs[at] = upper.collect();
             limbs[at].push_str(if more[depth - 1] { "├─" } else { "└─" });
             more[depth - 1] = true;
@@ -345,7 +394,10 @@ pub(crate) fn limbs(rows: &dyn Rows, order: &[usize]) -> Vec<String> {
 
 /// Whether a name is, or is below, a directory.
 fn contains(dir: &[u8], name: &[u8]) -> bool {
-    dir == b"/" || name.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+    dir == b"/"
+        || name
+            .strip_prefix(dir)
+            .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
 /// The names of visible mount points, each with `end` behind it.
@@ -362,13 +414,22 @@ pub fn paths(rows: &dyn Rows, end: u8) -> Vec<u8> {
 pub fn mnttab(rows: &dyn Rows) -> Vec<u8> {
     let mut out = Vec::new();
     for row in all(rows) {
-        tab_line(&mut out, row.source, row.target, row.fstype, options(&row), b"0 0");
+        tab_line(
+            &mut out,
+            row.source,
+            row.target,
+            row.fstype,
+            options(&row),
+            b"0 0",
+        );
     }
     out
 }
 
 fn options<'a>(row: &Row<'a>) -> &'a [u8] {
-    row.options.filter(|options| !options.is_empty()).unwrap_or(b"rw")
+    row.options
+        .filter(|options| !options.is_empty())
+        .unwrap_or(b"rw")
 }
 
 fn tab_line(
@@ -379,8 +440,16 @@ fn tab_line(
     options: &[u8],
     numbers: &[u8],
 ) {
-    let or = |field: Option<&[u8]>, default: &[u8]| escape(field.filter(|f| !f.is_empty()).unwrap_or(default));
-    let fields = [or(source, b"none"), escape(target), or(fstype, b"auto"), options.to_vec(), numbers.to_vec()];
+    let or = |field: Option<&[u8]>, default: &[u8]| {
+        escape(field.filter(|f| !f.is_empty()).unwrap_or(default))
+    };
+    let fields = [
+        or(source, b"none"),
+        escape(target),
+        or(fstype, b"auto"),
+        options.to_vec(),
+        numbers.to_vec(),
+    ];
     out.extend(fields.join(&b' '));
     out.push(b'\n');
 }
@@ -412,11 +481,19 @@ const BY_THE_SYSTEM: [&[u8]; 22] = [
 ];
 
 /// Options that a bind mount has for itself.
-const OF_THE_MOUNT: [&[u8]; 8] =
-    [b"ro", b"nosuid", b"nodev", b"noexec", b"noatime", b"nodiratime", b"strictatime", b"nosymfollow"];
+const OF_THE_MOUNT: [&[u8]; 8] = [
+    b"ro",
+    b"nosuid",
+    b"nodev",
+    b"noexec",
+    b"noatime",
+    b"nodiratime",
+    b"strictatime",
+    b"nosymfollow",
+];
 
-/// Lines for /etc/fstab: what the system does not mount by itself; bind mounts as such, with the name that shows the same
-/// directory elsewhere, on one of `every` mount there is.
+/// Lines for /etc/fstab: what the system does not mount by itself; bind mounts as such, with the
+/// name that shows the same directory elsewhere, on one of `every` mount there is.
 pub fn fstab(rows: &dyn Rows, every: &dyn Rows) -> Vec<u8> {
     let mut out = Vec::new();
     let visible: Vec<Row<'_>> = all(every).filter(|row| !row.hidden).collect();
@@ -433,21 +510,41 @@ pub fn fstab(rows: &dyn Rows, every: &dyn Rows) -> Vec<u8> {
             .find_map(|other| {
                 let shown = other.fsroot.unwrap_or(b"/");
                 contains(shown, part).then(|| {
-                    let rest = if shown == b"/" { part } else { &part[shown.len()..] };
-                    let at: &[u8] = if other.target == b"/" { b"" } else { other.target };
+                    let rest = if shown == b"/" {
+                        part
+                    } else {
+                        &part[shown.len()..]
+                    };
+                    let at: &[u8] = if other.target == b"/" {
+                        b""
+                    } else {
+                        other.target
+                    };
                     let rest = if rest == b"/" { &b""[..] } else { rest };
                     [at, rest].concat()
                 })
             });
         match original {
             Some(original) if fstype != b"btrfs" || part != b"/" && !has_subvolume(row, part) => {
-                let original = if original.is_empty() { b"/".to_vec() } else { original };
+                let original = if original.is_empty() {
+                    b"/".to_vec()
+                } else {
+                    original
+                };
                 if original.ends_with(b"//deleted") {
                     out.extend(b"# what is mounted here has been removed: ");
                 }
-                let own = split_options(options(row)).filter(|option| OF_THE_MOUNT.contains(&option.as_slice()));
+                let own = split_options(options(row))
+                    .filter(|option| OF_THE_MOUNT.contains(&option.as_slice()));
                 let options = own.fold(b"bind".to_vec(), |all, option| [all, option].join(&b','));
-                tab_line(&mut out, Some(&original), row.target, Some(b"none"), &options, b"0 0");
+                tab_line(
+                    &mut out,
+                    Some(&original),
+                    row.target,
+                    Some(b"none"),
+                    &options,
+                    b"0 0",
+                );
             }
             _ => {
                 let pass: &[u8] = match (row.target, row.dev.major) {
@@ -455,24 +552,35 @@ pub fn fstab(rows: &dyn Rows, every: &dyn Rows) -> Vec<u8> {
                     (_, 0) => b"0 0",
                     _ => b"0 2",
                 };
-                tab_line(&mut out, row.source, row.target, Some(fstype), options(row), pass);
+                tab_line(
+                    &mut out,
+                    row.source,
+                    row.target,
+                    Some(fstype),
+                    options(row),
+                    pass,
+                );
             }
         }
     }
     out
 }
 
-/// Whether a btrfs mount's own options name the part that is mounted: then it is a subvolume and no bind mount.
+/// Whether a btrfs mount's own options name the part that is mounted: then it is a subvolume and no
+/// bind mount.
 fn has_subvolume(row: &Row<'_>, part: &[u8]) -> bool {
     split_options(options(row)).any(|option| option.strip_prefix(b"subvol=") == Some(part))
 }
 
-/// The mount points that a backup should keep out of: a line each, as a pattern that tar, restic and borg take for the
-/// name and nothing else. A newline in a name, which no such file can hold, is written `?`. A slow mount is not among
-/// them: it can be backed up.
+/// The mount points that a backup should keep out of: a line each, as a pattern that tar, restic
+/// and borg take for the name and nothing else. A newline in a name, which no such file can hold,
+/// is written `?`. A slow mount is not among them: it can be backed up.
 pub fn exclude(rows: &dyn Rows) -> Vec<u8> {
     let mut out = Vec::new();
-    for row in all(rows).filter(|row| row.verdict.is_some_and(|v| matches!(v, "hung" | "stale" | "denied"))) {
+    for row in all(rows).filter(|row| {
+        row.verdict
+            .is_some_and(|v| matches!(v, "hung" | "stale" | "denied"))
+    }) {
         for (at, &byte) in row.target.iter().enumerate() {
             match byte {
                 // restic takes `$` for a variable, and cuts blanks off the ends.
@@ -525,9 +633,19 @@ pub(crate) mod tests {
     fn the_tree_is_drawn() {
         let rows = ["/", "/a", "/a/b", "/a/b", "/c"].map(|t| row(t, "ext4"));
         let mut text = String::new();
-        table(&rows, Look { tree: true, ..Look::default() }, &mut |piece| text.push_str(piece));
-        let names: Vec<&str> =
-            text.lines().skip(1).map(|line| line.split(" /dev").next().unwrap().trim_end()).collect();
+        table(
+            &rows,
+            Look {
+                tree: true,
+                ..Look::default()
+            },
+            &mut |piece| text.push_str(piece),
+        );
+        let names: Vec<&str> = text
+            .lines()
+            .skip(1)
+            .map(|line| line.split(" /dev").next().unwrap().trim_end())
+            .collect();
         assert_eq!(names, ["/", "├─/a", "│ └─/a/b", "│   └─/a/b", "└─/c"]);
     }
 
@@ -535,7 +653,10 @@ pub(crate) mod tests {
     fn odd_names_in_tab_files() {
         let mut odd = row("/a b\n\\#", "ext4");
         odd.source = None;
-        assert_eq!(mnttab(&[odd]), b"none /a\\040b\\012\\134\\043 ext4 rw 0 0\n");
+        assert_eq!(
+            mnttab(&[odd]),
+            b"none /a\\040b\\012\\134\\043 ext4 rw 0 0\n"
+        );
     }
 
     #[test]
@@ -544,7 +665,10 @@ pub(crate) mod tests {
         bind.fsroot = Some(b"/srv/etc");
         let rows = [row("/", "ext4"), bind, row("/proc", "proc")];
         let text = String::from_utf8(fstab(&rows, &rows)).unwrap();
-        assert_eq!(text, "/dev/x / ext4 rw 0 1\n/srv/etc /jail/etc none bind 0 0\n");
+        assert_eq!(
+            text,
+            "/dev/x / ext4 rw 0 1\n/srv/etc /jail/etc none bind 0 0\n"
+        );
     }
 
     #[test]
@@ -553,7 +677,10 @@ pub(crate) mod tests {
         bad.verdict = Some("hung");
         let mut slow = row("/slow", "nfs");
         slow.verdict = Some("slow");
-        assert_eq!(exclude(&[bad, row("/ok", "nfs"), slow]), b"/m[[]1][*][\\\\][$]x[ ]\n");
+        assert_eq!(
+            exclude(&[bad, row("/ok", "nfs"), slow]),
+            b"/m[[]1][*][\\\\][$]x[ ]\n"
+        );
     }
 
     #[test]
@@ -561,6 +688,9 @@ pub(crate) mod tests {
         let mut odd = row("/", "ext4");
         odd.target = b"/\xff";
         let json: serde_json::Value = serde_json::to_value(odd).unwrap();
-        assert_eq!((json["target"].as_str(), json["target_b64"].as_str()), (Some("/\u{fffd}"), Some("L/8=")));
+        assert_eq!(
+            (json["target"].as_str(), json["target_b64"].as_str()),
+            (Some("/\u{fffd}"), Some("L/8="))
+        );
     }
 }

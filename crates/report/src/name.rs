@@ -7,8 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::ser::SerializeMap;
 
-/// A name as a terminal may have it: control characters, bytes that are no UTF-8, and what turns the direction of
-/// writing are escaped, as is the backslash. Nothing is lost.
+/// A name as a terminal may have it: control characters, bytes that are no UTF-8, and what turns
+/// the direction of writing are escaped, as is the backslash. Nothing is lost.
 pub fn printable(name: &[u8]) -> Cow<'_, str> {
     if name.iter().all(|&b| matches!(b, b' '..=b'~') && b != b'\\') {
         return String::from_utf8_lossy(name);
@@ -21,7 +21,9 @@ pub fn printable(name: &[u8]) -> Cow<'_, str> {
                 '\n' => out.push_str("\\n"),
                 '\t' => out.push_str("\\t"),
                 c if c.is_control() && c.is_ascii() => drop(write!(out, "\\x{:02x}", u32::from(c))),
-                c if c.is_control() || is_invisible(c) => drop(write!(out, "\\u{{{:x}}}", u32::from(c))),
+                c if c.is_control() || is_invisible(c) => {
+                    drop(write!(out, "\\u{{{:x}}}", u32::from(c)))
+                }
                 c => out.push(c),
             }
         }
@@ -32,8 +34,8 @@ pub fn printable(name: &[u8]) -> Cow<'_, str> {
     out.into()
 }
 
-/// A name as one field of a line of output, without blanks, as mountinfo writes it: blanks, backslashes, control
-/// characters and bytes that are no UTF-8 become `\\ooo`.
+/// A name as one field of a line of output, without blanks, as mountinfo writes it: blanks,
+/// backslashes, control characters and bytes that are no UTF-8 become `\\ooo`.
 pub fn field(name: &[u8]) -> String {
     let mut out = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
@@ -58,11 +60,16 @@ fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Enters `field` with the name, lossily where it is no UTF-8, and then `<field>_b64` with the name exactly.
+/// Enters `field` with the name, lossily where it is no UTF-8, and then `<field>_b64` with the name
+/// exactly.
 ///
 /// # Errors
 /// The serializer's.
-pub fn entry<M: SerializeMap>(map: &mut M, field: &str, name: Option<&[u8]>) -> Result<(), M::Error> {
+pub fn entry<M: SerializeMap>(
+    map: &mut M,
+    field: &str,
+    name: Option<&[u8]>,
+) -> Result<(), M::Error> {
     match name.map(|name| (name, std::str::from_utf8(name))) {
         None => map.serialize_entry(field, &None::<&str>),
         Some((_, Ok(name))) => map.serialize_entry(field, name),
@@ -73,12 +80,16 @@ pub fn entry<M: SerializeMap>(map: &mut M, field: &str, name: Option<&[u8]>) -> 
     }
 }
 
-/// Enters `field` with names, lossily, and then `<field>_b64` with all of them exactly where one is no UTF-8.
+/// Enters `field` with names, lossily, and then `<field>_b64` with all of them exactly where one is
+/// no UTF-8.
 ///
 /// # Errors
 /// The serializer's.
 pub fn entries<M: SerializeMap>(map: &mut M, field: &str, names: &[&[u8]]) -> Result<(), M::Error> {
-    let lossy: Vec<_> = names.iter().map(|name| String::from_utf8_lossy(name)).collect();
+    let lossy: Vec<_> = names
+        .iter()
+        .map(|name| String::from_utf8_lossy(name))
+        .collect();
     map.serialize_entry(field, &lossy)?;
     if names.iter().any(|name| std::str::from_utf8(name).is_err()) {
         let exact: Vec<String> = names.iter().map(|name| STANDARD.encode(name)).collect();

@@ -56,7 +56,8 @@ impl Nightly {
 
     /// Works out what is expected from what was measured.
     pub fn expect(mut self) -> Nightly {
-        let share = |of: u64, percent: u64| (u128::from(of) * u128::from(percent)).div_ceil(100) as u64;
+        let share =
+            |of: u64, percent: u64| (u128::from(of) * u128::from(percent)).div_ceil(100) as u64;
         let dump = |percent: u64| {
             let files = share(self.files, percent);
             let more = files.saturating_mul(Nightly::CALLS);
@@ -74,7 +75,12 @@ impl Nightly {
     /// What was measured: sentences.
     pub fn head(&self) -> [String; 2] {
         [
-            format!("Gathered by {} ({}): {}.", self.gather, self.engine, printable(self.why.as_bytes())),
+            format!(
+                "Gathered by {} ({}): {}.",
+                self.gather,
+                self.engine,
+                printable(self.why.as_bytes())
+            ),
             format!(
                 "{} in {:.2} ms, {:.2} ms of CPU time and {} calls ({:.3} an entry).",
                 plural(self.entries, "entry", "entries"),
@@ -89,9 +95,19 @@ impl Nightly {
     /// What would follow from it.
     pub fn table(&self) -> Table {
         use Align::{Left, Right};
-        let columns = [("DUMP", Left), ("FILES", Right), ("TO READ", Right), ("CALLS", Right), ("CPU ms", Right)];
+        let columns = [
+            ("DUMP", Left),
+            ("FILES", Right),
+            ("TO READ", Right),
+            ("CALLS", Right),
+            ("CPU ms", Right),
+        ];
         let mut table = Table::new(&columns, 3);
-        let rows = [("the first", self.first), ("nothing changed", self.unchanged), ("1 % changed", self.changed)];
+        let rows = [
+            ("the first", self.first),
+            ("nothing changed", self.unchanged),
+            ("1 % changed", self.changed),
+        ];
         for (what, expected) in rows {
             let cells = [
                 what.to_owned(),
@@ -118,7 +134,11 @@ impl Nightly {
     /// For people.
     pub fn to_text(&self, look: Look) -> String {
         let head: String = self.head().iter().map(|line| look.wrapped(line)).collect();
-        format!("{head}\n{}{}", self.table().to_text(look.width, look.color), look.wrapped(&self.foot()))
+        format!(
+            "{head}\n{}{}",
+            self.table().to_text(look.width, look.color),
+            look.wrapped(&self.foot())
+        )
     }
 }
 
@@ -128,7 +148,12 @@ mod tests {
 
     #[test]
     fn what_is_expected_follows_from_what_was_measured() {
-        let none = Expected { files: 0, bytes: 0, calls: 0, cpu_seconds: 0.0 };
+        let none = Expected {
+            files: 0,
+            bytes: 0,
+            calls: 0,
+            cpu_seconds: 0.0,
+        };
         let nightly = Nightly {
             gather: "combined",
             engine: "threads",
@@ -145,11 +170,35 @@ mod tests {
             changed: none,
         };
         let nightly = nightly.expect();
-        assert_eq!((nightly.first.files, nightly.first.bytes, nightly.first.calls), (1000, 2_000_000, 5400));
-        assert_eq!((nightly.unchanged.files, nightly.unchanged.bytes, nightly.unchanged.calls), (0, 0, 1400));
-        assert_eq!((nightly.changed.files, nightly.changed.bytes, nightly.changed.calls), (10, 20_000, 1440));
+        assert_eq!(
+            (
+                nightly.first.files,
+                nightly.first.bytes,
+                nightly.first.calls
+            ),
+            (1000, 2_000_000, 5400)
+        );
+        assert_eq!(
+            (
+                nightly.unchanged.files,
+                nightly.unchanged.bytes,
+                nightly.unchanged.calls
+            ),
+            (0, 0, 1400)
+        );
+        assert_eq!(
+            (
+                nightly.changed.files,
+                nightly.changed.bytes,
+                nightly.changed.calls
+            ),
+            (10, 20_000, 1440)
+        );
         assert!((nightly.first.cpu_seconds - 0.005).abs() < 1e-9);
         let text = nightly.to_text(Look::default());
-        assert!(text.contains("1 % changed        10   19.5K  1440   1.04\n"), "{text}");
+        assert!(
+            text.contains("1 % changed        10   19.5K  1440   1.04\n"),
+            "{text}"
+        );
     }
 }

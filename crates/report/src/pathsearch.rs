@@ -275,7 +275,11 @@ impl Pathsearch<'_> {
     }
 
     fn head(&self, look: Look) -> String {
-        let Totals { lookups, misses, seconds } = self.totals;
+        let Totals {
+            lookups,
+            misses,
+            seconds,
+        } = self.totals;
         let share = 100.0 * misses as f64 / lookups.max(1) as f64;
         let mut text = format!(
             "{} by name, {misses} of them misses ({share:.0} %), {} in those. Metered by {}: {}.",
@@ -302,7 +306,11 @@ impl Pathsearch<'_> {
             ("FILE SYSTEM", Left),
             ("DIRECTORY", Left),
         ];
-        let shown = if all { self.directories.len() } else { self.directories.len().min(SHOWN) };
+        let shown = if all {
+            self.directories.len()
+        } else {
+            self.directories.len().min(SHOWN)
+        };
         let mut table = Table::new(&columns, shown);
         for row in self.directories.iter().take(shown) {
             let fstype = row.fstype.map_or("-".into(), printable);
@@ -311,13 +319,28 @@ impl Pathsearch<'_> {
                 row.hits.to_string(),
                 time(row.seconds),
                 row.kind.to_owned(),
-                if row.network { format!("{fstype} (network)") } else { fstype.into_owned() },
+                if row.network {
+                    format!("{fstype} (network)")
+                } else {
+                    fstype.into_owned()
+                },
                 printable(row.dir).into_owned(),
             ];
-            table.row(cells, if row.misses == 0 { Tone::Dim } else { Tone::Plain });
+            table.row(
+                cells,
+                if row.misses == 0 {
+                    Tone::Dim
+                } else {
+                    Tone::Plain
+                },
+            );
         }
         text.push_str(&table.to_text(look.width, look.color));
-        text.push_str(&more(self.directories.len() - shown, "directory", "directories"));
+        text.push_str(&more(
+            self.directories.len() - shown,
+            "directory",
+            "directories",
+        ));
         text.push('\n');
         text
     }
@@ -325,22 +348,54 @@ impl Pathsearch<'_> {
     fn searches(&self, look: Look, all: bool) -> String {
         use Align::{Left, Right};
         let mut text = look.heading("Searches");
-        let columns = [("KIND", Left), ("SEARCHES", Right), ("HITS", Right), ("MISSES", Right)];
+        let columns = [
+            ("KIND", Left),
+            ("SEARCHES", Right),
+            ("HITS", Right),
+            ("MISSES", Right),
+        ];
         let mut table = Table::new(&columns, self.kinds.len());
         for count in &self.kinds {
-            let searches = self.searches.iter().filter(|search| search.kind == count.kind).count();
-            let cells = [count.kind.to_owned(), searches.to_string(), count.hits.to_string(), count.misses.to_string()];
+            let searches = self
+                .searches
+                .iter()
+                .filter(|search| search.kind == count.kind)
+                .count();
+            let cells = [
+                count.kind.to_owned(),
+                searches.to_string(),
+                count.hits.to_string(),
+                count.misses.to_string(),
+            ];
             table.row(cells, Tone::Plain);
         }
         text.push_str(&table.to_text(look.width, look.color));
         text.push('\n');
-        let mut dearest: Vec<&Search<'_>> = self.searches.iter().filter(|search| search.misses > 0).collect();
+        let mut dearest: Vec<&Search<'_>> = self
+            .searches
+            .iter()
+            .filter(|search| search.misses > 0)
+            .collect();
         dearest.sort_by_key(|search| std::cmp::Reverse(search.misses));
-        let shown = if all { dearest.len() } else { dearest.len().min(SHOWN) };
-        let columns = [("MISSES", Right), ("KIND", Left), ("NAME", Left), ("PROGRAM", Left), ("FOUND", Left)];
+        let shown = if all {
+            dearest.len()
+        } else {
+            dearest.len().min(SHOWN)
+        };
+        let columns = [
+            ("MISSES", Right),
+            ("KIND", Left),
+            ("NAME", Left),
+            ("PROGRAM", Left),
+            ("FOUND", Left),
+        ];
         let mut table = Table::new(&columns, shown);
         for search in dearest.iter().take(shown) {
-            let program = search.program.rsplit(|&b| b == b'/').next().unwrap_or_default();
+            let program = search
+                .program
+                .rsplit(|&b| b == b'/')
+                .next()
+                .unwrap_or_default();
             let cells = [
                 search.misses.to_string(),
                 search.kind.to_owned(),
@@ -352,7 +407,11 @@ impl Pathsearch<'_> {
         }
         if shown > 0 {
             text.push_str(&table.to_text(look.width, look.color));
-            text.push_str(&more(dearest.len() - shown, "search with misses", "searches with misses"));
+            text.push_str(&more(
+                dearest.len() - shown,
+                "search with misses",
+                "searches with misses",
+            ));
             text.push('\n');
         }
         text
@@ -367,14 +426,24 @@ impl Predicted<'_> {
         let what = match self.about {
             "network" => "what is on network file systems here".to_owned(),
             "everything" => "everything that it uses".to_owned(),
-            _ => self.dirs.iter().map(|dir| printable(dir)).collect::<Vec<_>>().join(", "),
+            _ => self
+                .dirs
+                .iter()
+                .map(|dir| printable(dir))
+                .collect::<Vec<_>>()
+                .join(", "),
         };
         let rate = self.server_rate.map_or(String::new(), |rate| {
-            let busy =
-                self.server_busy.map_or(String::new(), |busy| format!(" (busy {:.0} % of the time)", busy * 100.0));
+            let busy = self.server_busy.map_or(String::new(), |busy| {
+                format!(" (busy {:.0} % of the time)", busy * 100.0)
+            });
             format!(", a server that answers {rate:.0} requests a second{busy}")
         });
-        let nodes = if self.nodes == 1 { "one node".to_owned() } else { format!("{} nodes at once", self.nodes) };
+        let nodes = if self.nodes == 1 {
+            "one node".to_owned()
+        } else {
+            format!("{} nodes at once", self.nodes)
+        };
         text.push_str(&look.wrapped(&format!(
             "With {what} there, a round trip of {} ({}), {nodes}{rate}: {} with empty caches, {} once more right afterwards. \
              {} of that is the command's own work.",
@@ -384,11 +453,30 @@ impl Predicted<'_> {
             time(self.seconds_warm),
             time(self.seconds_own)
         )));
-        let columns = [("REQUEST", Left), ("COLD", Right), ("WARM", Right), ("TIME COLD", Right), ("", Left)];
+        let columns = [
+            ("REQUEST", Left),
+            ("COLD", Right),
+            ("WARM", Right),
+            ("TIME COLD", Right),
+            ("", Left),
+        ];
         let mut table = Table::new(&columns, self.requests.len());
         for row in self.requests.iter().filter(|row| row.cold + row.warm > 0) {
-            let (took, waited) = if row.waited_for { (time(row.seconds), "") } else { ("-".into(), "not waited for") };
-            table.row([row.request, &row.cold.to_string(), &row.warm.to_string(), &took, waited], Tone::Plain);
+            let (took, waited) = if row.waited_for {
+                (time(row.seconds), "")
+            } else {
+                ("-".into(), "not waited for")
+            };
+            table.row(
+                [
+                    row.request,
+                    &row.cold.to_string(),
+                    &row.warm.to_string(),
+                    &took,
+                    waited,
+                ],
+                Tone::Plain,
+            );
         }
         text.push_str(&table.to_text(look.width, look.color));
         text.push('\n');
@@ -412,8 +500,17 @@ impl Fix {
     /// What to do, and what it saves.
     pub fn sentence(&self, rtt: f64) -> String {
         let change = printable(self.change.as_bytes());
-        let each = if self.saves_requests > 0 { self.saves_seconds / self.saves_requests as f64 } else { rtt };
-        format!("{change}: {}, {} at {} each.", self.saves(), time(self.saves_seconds), time(each))
+        let each = if self.saves_requests > 0 {
+            self.saves_seconds / self.saves_requests as f64
+        } else {
+            rtt
+        };
+        format!(
+            "{change}: {}, {} at {} each.",
+            self.saves(),
+            time(self.saves_seconds),
+            time(each)
+        )
     }
 
     /// What it saves.
@@ -421,7 +518,11 @@ impl Fix {
         let requests = plural(self.saves_requests, "request", "requests");
         match self.saves_misses {
             0 => format!("saves {requests}"),
-            n => format!("saves {} ({} here), {requests}", plural(n, "miss", "misses"), time(self.saves_seconds_here)),
+            n => format!(
+                "saves {} ({} here), {requests}",
+                plural(n, "miss", "misses"),
+                time(self.saves_seconds_here)
+            ),
         }
     }
 }
@@ -472,10 +573,22 @@ mod tests {
                 hits: 0,
                 misses: 1,
                 seconds: 0.000_002,
-                kinds: vec![Count { kind: "PATH", hits: 0, misses: 1 }],
+                kinds: vec![Count {
+                    kind: "PATH",
+                    hits: 0,
+                    misses: 1,
+                }],
             }],
-            totals: Totals { lookups: 2, misses: 1, seconds: 0.000_002 },
-            kinds: vec![Count { kind: "PATH", hits: 1, misses: 1 }],
+            totals: Totals {
+                lookups: 2,
+                misses: 1,
+                seconds: 0.000_002,
+            },
+            kinds: vec![Count {
+                kind: "PATH",
+                hits: 1,
+                misses: 1,
+            }],
             predicted: Predicted {
                 rtt: 0.0005,
                 rtt_source: "assumed",
@@ -488,7 +601,13 @@ mod tests {
                 seconds_at_least: 0.01,
                 seconds_own: 0.001,
                 server_busy: None,
-                requests: vec![Requests { request: "LOOKUP", cold: 4, warm: 0, waited_for: true, seconds: 0.004 }],
+                requests: vec![Requests {
+                    request: "LOOKUP",
+                    cold: 4,
+                    warm: 0,
+                    waited_for: true,
+                    seconds: 0.004,
+                }],
                 manner,
             },
             fixes: vec![Fix {

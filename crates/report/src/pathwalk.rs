@@ -18,7 +18,10 @@ pub fn created_line(objects: u64, took: Duration) -> String {
 
 /// `pathwalk: Found 10000/10000 files in 16 directories in 0.161s`
 pub fn found_line(found: u64, files: u64, directories: u64, took: Duration) -> String {
-    format!("pathwalk: Found {found}/{files} files in {directories} directories in {}\n", seconds(took))
+    format!(
+        "pathwalk: Found {found}/{files} files in {directories} directories in {}\n",
+        seconds(took)
+    )
 }
 
 /// `pathwalk: Removed 160001 objects in 1.469s`
@@ -33,7 +36,11 @@ fn seconds(took: Duration) -> String {
 
 /// How many there are of something a second; 0 where it took no time.
 fn rate(n: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { n as f64 / seconds } else { 0.0 }
+    if seconds > 0.0 {
+        n as f64 / seconds
+    } else {
+        0.0
+    }
 }
 
 /// The result of `fathom pathwalk`.
@@ -117,8 +124,8 @@ impl Test {
         Stats::of(self.passes.iter().map(of)).map(|stats| stats.median)
     }
 
-    /// How much longer the first search took than the second: what it is worth that the kernel then knows the names, also those
-    /// that are not there.
+    /// How much longer the first search took than the second: what it is worth that the kernel then
+    /// knows the names, also those that are not there.
     pub fn first_to_second(&self) -> Option<f64> {
         match &self.passes[..] {
             [first, second, ..] if second.seconds > 0.0 => Some(first.seconds / second.seconds),
@@ -132,7 +139,10 @@ impl Serialize for Test {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("method", self.method)?;
         map.serialize_entry("threads", &self.threads)?;
-        map.serialize_entry("ranks", &self.passes.first().map_or(1, |pass| pass.ranks.len()))?;
+        map.serialize_entry(
+            "ranks",
+            &self.passes.first().map_or(1, |pass| pass.ranks.len()),
+        )?;
         map.serialize_entry("fails", &self.fails)?;
         map.serialize_entry("forgot", &self.forgot)?;
         map.serialize_entry("seconds", &self.median(|pass| pass.seconds))?;
@@ -183,13 +193,20 @@ impl Pass {
     }
 
     fn miss_share(&self) -> f64 {
-        if self.lookups > 0 { self.misses as f64 / self.lookups as f64 } else { 0.0 }
+        if self.lookups > 0 {
+            self.misses as f64 / self.lookups as f64
+        } else {
+            0.0
+        }
     }
 
     /// Mean, least and greatest over the ranks: seconds, and look-ups a second.
     fn spread(&self) -> Option<[Stats; 2]> {
         let of = |value: fn(&Rank) -> f64| Stats::of(self.ranks.iter().map(value));
-        Some([of(|rank| rank.seconds)?, of(|rank| rate(rank.lookups, rank.seconds))?])
+        Some([
+            of(|rank| rank.seconds)?,
+            of(|rank| rate(rank.lookups, rank.seconds))?,
+        ])
     }
 }
 
@@ -216,15 +233,31 @@ impl Serialize for Pass {
             each: Vec<Each>,
         }
         let each = |(rank, r): (usize, &Rank)| {
-            let Rank { found, lookups, seconds } = *r;
-            Each { rank, found, lookups, seconds, lookups_per_second: rate(lookups, seconds) }
+            let Rank {
+                found,
+                lookups,
+                seconds,
+            } = *r;
+            Each {
+                rank,
+                found,
+                lookups,
+                seconds,
+                lookups_per_second: rate(lookups, seconds),
+            }
         };
-        let ranks = self.spread().filter(|_| self.ranks.len() > 1).map(|[seconds, lookups_per_second]| Ranks {
-            seconds,
-            lookups_per_second,
-            each: self.ranks.iter().enumerate().map(each).collect(),
-        });
-        let latency = self.latency.as_ref().map(|[all, hits, misses]| Latencies { all, hits, misses });
+        let ranks =
+            self.spread()
+                .filter(|_| self.ranks.len() > 1)
+                .map(|[seconds, lookups_per_second]| Ranks {
+                    seconds,
+                    lookups_per_second,
+                    each: self.ranks.iter().enumerate().map(each).collect(),
+                });
+        let latency =
+            self.latency
+                .as_ref()
+                .map(|[all, hits, misses]| Latencies { all, hits, misses });
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("files", &self.files)?;
         map.serialize_entry("found", &self.found)?;
@@ -239,7 +272,8 @@ impl Serialize for Pass {
     }
 }
 
-/// How long look-ups took, in nanoseconds. Percentiles are up to 3 % too long; all are `None` where there were no calls.
+/// How long look-ups took, in nanoseconds. Percentiles are up to 3 % too long; all are `None` where
+/// there were no calls.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Latency {
     /// How many there were.
@@ -276,15 +310,27 @@ pub struct Bucket {
 impl Pathwalk<'_> {
     /// What there is to say beyond LLNL's lines, for people.
     pub fn to_text(&self, look: Look) -> String {
-        let Some(test) = &self.test else { return String::new() };
+        let Some(test) = &self.test else {
+            return String::new();
+        };
         let mut text = passes_text(test, look);
         text.push_str(&latency_text(test, look));
         text.push_str(&ranks_text(test, look));
         if let Some(ratio) = test.first_to_second() {
-            let _ = writeln!(text, "\nThe first search took {ratio:.2} times as long as the second.");
+            let _ = writeln!(
+                text,
+                "\nThe first search took {ratio:.2} times as long as the second."
+            );
         }
-        if let Some(Forgot { what: Some(what), kept }) = test.forgot {
-            let _ = writeln!(text, "\nForgotten before the first search: {what}. Not: {kept}.");
+        if let Some(Forgot {
+            what: Some(what),
+            kept,
+        }) = test.forgot
+        {
+            let _ = writeln!(
+                text,
+                "\nForgotten before the first search: {what}. Not: {kept}."
+            );
         }
         text
     }
@@ -292,7 +338,12 @@ impl Pathwalk<'_> {
 
 fn named(test: &Test) -> impl Iterator<Item = (String, &Pass)> {
     let primed = test.primed.iter().map(|pass| ("prime".to_owned(), pass));
-    primed.chain(test.passes.iter().enumerate().map(|(n, pass)| ((n + 1).to_string(), pass)))
+    primed.chain(
+        test.passes
+            .iter()
+            .enumerate()
+            .map(|(n, pass)| ((n + 1).to_string(), pass)),
+    )
 }
 
 fn passes_text(test: &Test, look: Look) -> String {
@@ -339,10 +390,27 @@ fn latency_text(test: &Test, look: Look) -> String {
     let mut table = Table::new(&columns, 3 * test.passes.len());
     let mut any = false;
     for (name, pass) in named(test) {
-        let Some(latencies) = &pass.latency else { continue };
-        for (of, latency) in ["all", "hits", "misses"].into_iter().zip(latencies).filter(|(_, of)| of.calls > 0) {
-            let Latency { calls, min, mean, p50, p90, p99, p999, max, .. } = latency;
-            let plain = |value: &Option<u64>| value.map_or(String::new(), |value| value.to_string());
+        let Some(latencies) = &pass.latency else {
+            continue;
+        };
+        for (of, latency) in ["all", "hits", "misses"]
+            .into_iter()
+            .zip(latencies)
+            .filter(|(_, of)| of.calls > 0)
+        {
+            let Latency {
+                calls,
+                min,
+                mean,
+                p50,
+                p90,
+                p99,
+                p999,
+                max,
+                ..
+            } = latency;
+            let plain =
+                |value: &Option<u64>| value.map_or(String::new(), |value| value.to_string());
             let cells = [
                 name.clone(),
                 of.to_owned(),
@@ -359,7 +427,11 @@ fn latency_text(test: &Test, look: Look) -> String {
             any = true;
         }
     }
-    if any { format!("\n{}", table.to_text(look.width, look.color)) } else { String::new() }
+    if any {
+        format!("\n{}", table.to_text(look.width, look.color))
+    } else {
+        String::new()
+    }
 }
 
 fn ranks_text(test: &Test, look: Look) -> String {
@@ -377,7 +449,9 @@ fn ranks_text(test: &Test, look: Look) -> String {
     let mut table = Table::new(&columns, test.passes.len());
     let mut any = false;
     for (name, pass) in named(test).filter(|(_, pass)| pass.ranks.len() > 1) {
-        let Some([seconds, rates]) = pass.spread() else { continue };
+        let Some([seconds, rates]) = pass.spread() else {
+            continue;
+        };
         let cells = [
             name,
             pass.ranks.len().to_string(),
@@ -391,18 +465,32 @@ fn ranks_text(test: &Test, look: Look) -> String {
         table.row(cells, Tone::Plain);
         any = true;
     }
-    if any { format!("\n{}", table.to_text(look.width, look.color)) } else { String::new() }
+    if any {
+        format!("\n{}", table.to_text(look.width, look.color))
+    } else {
+        String::new()
+    }
 }
 
-/// The figures of a test, each with the name of its file: how long look-ups took, by percentile, in the first and the last search;
-/// and how long each search took, where there are several.
+/// The figures of a test, each with the name of its file: how long look-ups took, by percentile, in
+/// the first and the last search; and how long each search took, where there are several.
 pub fn figures(test: &Test) -> Vec<(String, Figure)> {
     let mut figures = Vec::new();
     let last = test.passes.len().saturating_sub(1);
-    for (n, pass) in test.passes.iter().enumerate().filter(|(n, _)| *n == 0 || *n == last) {
-        let Some([all, ..]) = &pass.latency else { continue };
+    for (n, pass) in test
+        .passes
+        .iter()
+        .enumerate()
+        .filter(|(n, _)| *n == 0 || *n == last)
+    {
+        let Some([all, ..]) = &pass.latency else {
+            continue;
+        };
         let note = match (all.p50, all.p99) {
-            (Some(p50), Some(p99)) => format!("half within {p50} ns, 99 % within {p99} ns ({} calls)", all.calls),
+            (Some(p50), Some(p99)) => format!(
+                "half within {p50} ns, 99 % within {p99} ns ({} calls)",
+                all.calls
+            ),
             _ => "no calls".to_owned(),
         };
         let figure = Figure {
@@ -418,10 +506,15 @@ pub fn figures(test: &Test) -> Vec<(String, Figure)> {
     if test.passes.len() > 1 {
         let figure = Figure {
             title: format!("Searches by {}", test.method),
-            note: test.first_to_second().map_or(String::new(), |r| format!("the first took {r:.2} x the second")),
+            note: test.first_to_second().map_or(String::new(), |r| {
+                format!("the first took {r:.2} x the second")
+            }),
             x: "search".to_owned(),
             y: "seconds".to_owned(),
-            points: (1..).map(f64::from).zip(test.passes.iter().map(|pass| pass.seconds)).collect(),
+            points: (1..)
+                .map(f64::from)
+                .zip(test.passes.iter().map(|pass| pass.seconds))
+                .collect(),
             marks: vec![0],
         };
         figures.push(("pathwalk-searches".to_owned(), figure));
@@ -437,7 +530,10 @@ fn nines(latency: &Latency) -> Vec<(f64, f64)> {
         seen += bucket.calls;
         // The last bucket holds the longest of all: as if one more, longer still, were to come.
         let beyond = (latency.calls - seen.min(latency.calls)).max(1) as f64;
-        ((all / beyond).log10(), bucket.to.min(latency.max.unwrap_or(u64::MAX)) as f64)
+        (
+            (all / beyond).log10(),
+            bucket.to.min(latency.max.unwrap_or(u64::MAX)) as f64,
+        )
     };
     latency.histogram.iter().map(point).collect()
 }
@@ -447,46 +543,122 @@ mod tests {
     use super::*;
 
     fn latency() -> Latency {
-        let histogram = vec![Bucket { from: 400, to: 415, calls: 90 }, Bucket { from: 800, to: 831, calls: 10 }];
+        let histogram = vec![
+            Bucket {
+                from: 400,
+                to: 415,
+                calls: 90,
+            },
+            Bucket {
+                from: 800,
+                to: 831,
+                calls: 10,
+            },
+        ];
         let some = |value| Some(value);
-        let (min, p50, p90, p99, p999, max) = (some(401), some(415), some(415), some(820), some(820), some(820));
-        Latency { calls: 100, min, mean: Some(442.0), p50, p90, p99, p999, max, histogram }
+        let (min, p50, p90, p99, p999, max) = (
+            some(401),
+            some(415),
+            some(415),
+            some(820),
+            some(820),
+            some(820),
+        );
+        Latency {
+            calls: 100,
+            min,
+            mean: Some(442.0),
+            p50,
+            p90,
+            p99,
+            p999,
+            max,
+            histogram,
+        }
     }
 
     fn pass(seconds: f64, ranks: usize) -> Pass {
-        let rank = |n: usize| Rank { found: 10, lookups: 160, seconds: seconds / (n + 1) as f64 };
+        let rank = |n: usize| Rank {
+            found: 10,
+            lookups: 160,
+            seconds: seconds / (n + 1) as f64,
+        };
         let (files, found) = (10 * ranks as u64, 10 * ranks as u64);
         let ranks: Vec<Rank> = (0..ranks).map(rank).collect();
         let (lookups, misses) = (16 * files, 15 * files);
         let latency = Some([latency(), Latency::default(), latency()]);
-        Pass { files, found, lookups, misses, failed: 0, seconds, latency, ranks }
+        Pass {
+            files,
+            found,
+            lookups,
+            misses,
+            failed: 0,
+            seconds,
+            latency,
+            ranks,
+        }
     }
 
     fn test(ranks: usize) -> Test {
-        let forgot = Some(Forgot { what: Some("names"), kept: "nothing" });
+        let forgot = Some(Forgot {
+            what: Some("names"),
+            kept: "nothing",
+        });
         let passes = vec![pass(0.4, ranks), pass(0.2, ranks)];
-        Test { method: "stat", threads: 1, fails: false, forgot, primed: None, passes }
+        Test {
+            method: "stat",
+            threads: 1,
+            fails: false,
+            forgot,
+            primed: None,
+            passes,
+        }
     }
 
     #[test]
     fn the_lines_are_those_of_the_paper() {
         let took = Duration::from_micros(2_381_999);
-        assert_eq!(created_line(160_001, took), "pathwalk: Created 160001 objects in 2.381s\n");
+        assert_eq!(
+            created_line(160_001, took),
+            "pathwalk: Created 160001 objects in 2.381s\n"
+        );
         let took = Duration::from_millis(161);
         let line = "pathwalk: Found 10000/10000 files in 16 directories in 0.161s\n";
         assert_eq!(found_line(10_000, 10_000, 16, took), line);
-        assert_eq!(removed_line(160_001, Duration::from_millis(1469)), "pathwalk: Removed 160001 objects in 1.469s\n");
+        assert_eq!(
+            removed_line(160_001, Duration::from_millis(1469)),
+            "pathwalk: Removed 160001 objects in 1.469s\n"
+        );
         assert_eq!(seconds(Duration::from_millis(12_005)), "12.005s");
     }
 
     #[test]
     fn what_there_is_to_say_beyond() {
         let (created, removed) = (None, None);
-        let of =
-            |ranks| Pathwalk { root: b"\xff", directories: 16, files: 10, created, test: Some(test(ranks)), removed };
-        let look = Look { width: None, tree: false, color: false };
+        let of = |ranks| Pathwalk {
+            root: b"\xff",
+            directories: 16,
+            files: 10,
+            created,
+            test: Some(test(ranks)),
+            removed,
+        };
+        let look = Look {
+            width: None,
+            tree: false,
+            color: false,
+        };
         let text = of(1).to_text(look);
-        for words in ["stat", "0.400000", "400", "93.75 %", "99.9 %", "820", "2.00 times as long", "Forgotten"] {
+        for words in [
+            "stat",
+            "0.400000",
+            "400",
+            "93.75 %",
+            "99.9 %",
+            "820",
+            "2.00 times as long",
+            "Forgotten",
+        ] {
             assert!(text.contains(words), "no {words}:\n{text}");
         }
         assert!(!text.contains("RANKS") && of(3).to_text(look).contains("RANKS"));
@@ -503,7 +675,14 @@ mod tests {
     fn figures_have_a_point_for_each_bucket() {
         let figures = figures(&test(1));
         let names: Vec<&str> = figures.iter().map(|(name, _)| &name[..]).collect();
-        assert_eq!(names, ["pathwalk-latency-1", "pathwalk-latency-2", "pathwalk-searches"]);
+        assert_eq!(
+            names,
+            [
+                "pathwalk-latency-1",
+                "pathwalk-latency-2",
+                "pathwalk-searches"
+            ]
+        );
         assert_eq!(figures[0].1.points, [(1.0, 415.0), (2.0, 820.0)]);
         assert_eq!(figures[2].1.points, [(1.0, 0.4), (2.0, 0.2)]);
     }

@@ -50,7 +50,11 @@ impl Value {
         match self {
             Value::Number(v) => one(*v),
             Value::Range(low, high) => format!("{}-{}", one(*low), one(*high)),
-            Value::List(values) => values.iter().map(|v| one(*v as f64)).collect::<Vec<_>>().join(" "),
+            Value::List(values) => values
+                .iter()
+                .map(|v| one(*v as f64))
+                .collect::<Vec<_>>()
+                .join(" "),
             Value::Word(word) => word.clone(),
         }
     }
@@ -68,8 +72,12 @@ pub(crate) fn plain(v: f64) -> String {
 
 /// Bytes, with a unit where they are a multiple of it, or nearly so.
 fn bytes(v: f64) -> String {
-    const UNITS: [(&str, f64); 4] =
-        [("T", 1_099_511_627_776.0), ("G", 1_073_741_824.0), ("M", 1_048_576.0), ("K", 1024.0)];
+    const UNITS: [(&str, f64); 4] = [
+        ("T", 1_099_511_627_776.0),
+        ("G", 1_073_741_824.0),
+        ("M", 1_048_576.0),
+        ("K", 1024.0),
+    ];
     match UNITS.into_iter().find(|(_, size)| v >= *size) {
         Some((unit, size)) if (v / size).fract() == 0.0 => format!("{:.0}{unit}", v / size),
         Some((unit, size)) if v >= 1_048_576.0 => format!("{:.1}{unit}", v / size),
@@ -160,7 +168,9 @@ impl Probe<'_> {
     pub fn to_text(&self, look: Look, methods: bool) -> String {
         let mut text = String::new();
         if let Some(dir) = self.dir {
-            let fstype = self.fstype.map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
+            let fstype = self
+                .fstype
+                .map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
             let _ = writeln!(text, "{}{fstype}\n", printable(dir));
         }
         text.push_str(&self.findings(look, methods));
@@ -190,16 +200,34 @@ impl Probe<'_> {
         let mut last = "";
         for found in &self.experiments {
             let value = |value: &Option<Value>| value.as_ref().map(|value| value.text(found.unit));
-            let sure = found.inferred.as_ref().map_or(String::new(), |_| format!("{:.0} %", 100.0 * found.confidence));
+            let sure = found.inferred.as_ref().map_or(String::new(), |_| {
+                format!("{:.0} %", 100.0 * found.confidence)
+            });
             let cells = [
-                if found.experiment == last && !each { String::new() } else { found.experiment.to_owned() },
+                if found.experiment == last && !each {
+                    String::new()
+                } else {
+                    found.experiment.to_owned()
+                },
                 found.name.to_owned(),
                 value(&found.inferred).unwrap_or_else(|| "cannot tell".to_owned()),
-                if found.inferred.is_some() || found.truth.is_some() { found.unit.to_owned() } else { String::new() },
+                if found.inferred.is_some() || found.truth.is_some() {
+                    found.unit.to_owned()
+                } else {
+                    String::new()
+                },
                 sure,
                 value(&found.truth).unwrap_or_default(),
-                found.agrees.map_or("", |agrees| if agrees { "yes" } else { "no" }).to_owned(),
-                (if found.by_time { "time alone" } else { "behaviour" }).to_owned(),
+                found
+                    .agrees
+                    .map_or("", |agrees| if agrees { "yes" } else { "no" })
+                    .to_owned(),
+                (if found.by_time {
+                    "time alone"
+                } else {
+                    "behaviour"
+                })
+                .to_owned(),
             ];
             let tone = match (found.agrees, &found.inferred) {
                 (Some(false), _) => Tone::Bad,
@@ -220,11 +248,16 @@ impl Probe<'_> {
         let note = |group: &[&Experiment]| {
             let names: Vec<&str> = group.iter().map(|found| found.name).collect();
             let method = group.first().map_or("", |found| found.method);
-            let source = group.first().and_then(|found| found.truth_source).filter(|_| methods);
+            let source = group
+                .first()
+                .and_then(|found| found.truth_source)
+                .filter(|_| methods);
             let source = source.map_or(String::new(), |source| format!(" (the kernel: {source})"));
             format!("{}: {method}{source}", names.join(", "))
         };
-        told.chunk_by(|a, b| a.method == b.method).map(note).collect()
+        told.chunk_by(|a, b| a.method == b.method)
+            .map(note)
+            .collect()
     }
 
     fn findings(&self, look: Look, methods: bool) -> String {
@@ -268,8 +301,20 @@ pub fn prices_table(prices: &[Price]) -> Table {
 pub fn prices_csv(prices: &[Price]) -> String {
     let mut text = "gate,what,state,threads,ns,low,high,calls\n".to_owned();
     for p in prices {
-        let Price { gate, what, state, threads, ns, low, high, calls } = p;
-        let _ = writeln!(text, "{gate},\"{what}\",{state},{threads},{ns:.1},{low:.1},{high:.1},{calls}");
+        let Price {
+            gate,
+            what,
+            state,
+            threads,
+            ns,
+            low,
+            high,
+            calls,
+        } = p;
+        let _ = writeln!(
+            text,
+            "{gate},\"{what}\",{state},{threads},{ns:.1},{low:.1},{high:.1},{calls}"
+        );
     }
     text
 }
@@ -283,13 +328,19 @@ mod tests {
         let said = |value: Value, unit| (value.text(unit), serde_json::to_string(&value).unwrap());
         let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
         assert_eq!(said(Value::Number(4096.0), "bytes"), pair("4K", "4096"));
-        assert_eq!(said(Value::Number(13.0 * 1024.0 * 1024.0 * 1024.0), "bytes"), pair("13G", "13958643712"));
+        assert_eq!(
+            said(Value::Number(13.0 * 1024.0 * 1024.0 * 1024.0), "bytes"),
+            pair("13G", "13958643712")
+        );
         assert_eq!(
             said(Value::Range(83.0 * 1048576.0, 84.0 * 1048576.0), "bytes"),
             pair("83M-84M", "[87031808,88080384]")
         );
         assert_eq!(said(Value::Number(24.93), "ns"), pair("24.9", "24.93"));
-        assert_eq!(said(Value::List(vec![16384, 32768]), "bytes"), pair("16K 32K", "[16384,32768]"));
+        assert_eq!(
+            said(Value::List(vec![16384, 32768]), "bytes"),
+            pair("16K 32K", "[16384,32768]")
+        );
         assert_eq!(said(Value::Number(512.0), "bytes"), pair("512", "512"));
     }
 }

@@ -23,7 +23,10 @@ pub struct Line {
 
 /// The lines, from name, calls and seconds of each gate.
 pub fn lines(gates: impl IntoIterator<Item = (&'static str, u64, f64)>) -> Vec<Line> {
-    let mut gates: Vec<_> = gates.into_iter().filter(|(_, calls, _)| *calls > 0).collect();
+    let mut gates: Vec<_> = gates
+        .into_iter()
+        .filter(|(_, calls, _)| *calls > 0)
+        .collect();
     gates.sort_by(|a, b| b.2.total_cmp(&a.2).then(b.1.cmp(&a.1)).then(a.0.cmp(b.0)));
     let total: f64 = gates.iter().map(|(_, _, seconds)| seconds).sum();
     let mut cumulative = 0.0;
@@ -31,8 +34,19 @@ pub fn lines(gates: impl IntoIterator<Item = (&'static str, u64, f64)>) -> Vec<L
         .into_iter()
         .map(|(gate, calls, seconds)| {
             cumulative += seconds;
-            let percent = if total > 0.0 { 100.0 * seconds / total } else { 0.0 };
-            Line { gate, percent, seconds, cumulative, calls, ms_per_call: 1000.0 * seconds / calls as f64 }
+            let percent = if total > 0.0 {
+                100.0 * seconds / total
+            } else {
+                0.0
+            };
+            Line {
+                gate,
+                percent,
+                seconds,
+                cumulative,
+                calls,
+                ms_per_call: 1000.0 * seconds / calls as f64,
+            }
         })
         .collect()
 }
@@ -68,7 +82,10 @@ mod tests {
     #[test]
     fn the_costliest_comes_first_and_shares_add_up() {
         let lines = super::lines([("read", 4, 0.1), ("statx", 100, 0.3), ("close", 0, 0.0)]);
-        assert_eq!(lines.iter().map(|l| l.gate).collect::<Vec<_>>(), ["statx", "read"]);
+        assert_eq!(
+            lines.iter().map(|l| l.gate).collect::<Vec<_>>(),
+            ["statx", "read"]
+        );
         assert!((lines.iter().map(|l| l.percent).sum::<f64>() - 100.0).abs() < 1e-9);
         assert!((lines[1].cumulative - 0.4).abs() < 1e-9);
         assert!((lines[0].ms_per_call - 3.0).abs() < 1e-9);

@@ -19,12 +19,19 @@ pub struct Step {
 
 impl Step {
     fn path(&self) -> &[u8] {
-        if self.path.is_empty() { b"." } else { &self.path }
+        if self.path.is_empty() {
+            b"."
+        } else {
+            &self.path
+        }
     }
 
     /// As a line, names escaped.
     pub fn to_line(&self) -> String {
-        let other = self.other.as_deref().map_or(String::new(), |other| format!(" -> {}", printable(other)));
+        let other = self
+            .other
+            .as_deref()
+            .map_or(String::new(), |other| format!(" -> {}", printable(other)));
         format!("{} {}{other}\n", self.what, printable(self.path()))
     }
 }
@@ -79,13 +86,25 @@ impl Restored {
         ];
         let kinds = kinds.into_iter().filter(|(n, ..)| *n > 0);
         let parts: Vec<String> = kinds.map(|(n, one, many)| plural(n, one, many)).collect();
-        let what = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
-        let tail: String = [(self.renamed, "renamed"), (self.removed, "removed"), (self.skipped, "left out")]
-            .into_iter()
-            .filter(|(n, _)| *n > 0)
-            .map(|(n, how)| format!("; {n} {how}"))
-            .collect();
-        let how = if is_dry { "would be restored" } else { "restored" };
+        let what = if parts.is_empty() {
+            "nothing".to_owned()
+        } else {
+            parts.join(", ")
+        };
+        let tail: String = [
+            (self.renamed, "renamed"),
+            (self.removed, "removed"),
+            (self.skipped, "left out"),
+        ]
+        .into_iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, how)| format!("; {n} {how}"))
+        .collect();
+        let how = if is_dry {
+            "would be restored"
+        } else {
+            "restored"
+        };
         let bytes = plural(self.bytes, "byte", "bytes");
         format!("{what} {how} in {:.3} s: {bytes}{tail}", self.seconds)
     }
@@ -97,13 +116,36 @@ mod tests {
 
     #[test]
     fn in_words_and_lines() {
-        let restored = Restored { files: 1, links: 2, bytes: 7, removed: 3, seconds: 0.5, ..Restored::default() };
-        assert_eq!(restored.to_words(), "1 file, 2 links restored in 0.500 s: 7 bytes; 3 removed");
-        let none = Restored { steps: Some(Vec::new()), ..Restored::default() };
-        assert_eq!(none.to_words(), "nothing would be restored in 0.000 s: 0 bytes");
-        let step = Step { what: "symlink", path: b"a\nb".to_vec(), other: Some(b"\xff".to_vec()) };
+        let restored = Restored {
+            files: 1,
+            links: 2,
+            bytes: 7,
+            removed: 3,
+            seconds: 0.5,
+            ..Restored::default()
+        };
+        assert_eq!(
+            restored.to_words(),
+            "1 file, 2 links restored in 0.500 s: 7 bytes; 3 removed"
+        );
+        let none = Restored {
+            steps: Some(Vec::new()),
+            ..Restored::default()
+        };
+        assert_eq!(
+            none.to_words(),
+            "nothing would be restored in 0.000 s: 0 bytes"
+        );
+        let step = Step {
+            what: "symlink",
+            path: b"a\nb".to_vec(),
+            other: Some(b"\xff".to_vec()),
+        };
         assert_eq!(step.to_line(), "symlink a\\nb -> \\xff\n");
         let json = serde_json::to_value(&step).unwrap();
-        assert_eq!((json["path"].as_str(), json["other_b64"].as_str()), (Some("a\nb"), Some("/w==")));
+        assert_eq!(
+            (json["path"].as_str(), json["other_b64"].as_str()),
+            (Some("a\nb"), Some("/w=="))
+        );
     }
 }

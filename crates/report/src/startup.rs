@@ -1,5 +1,5 @@
-//! The section of the survey: what starting programs costs. Where PATH leads, and where the shell, the dynamic linker and Python look
-//! in vain.
+//! The section of the survey: what starting programs costs. Where PATH leads, and where the shell,
+//! the dynamic linker and Python look in vain.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,8 @@ use crate::words::time;
 pub struct Element<'a> {
     /// As it stands there.
     pub dir: &'a [u8],
-    /// `live`, `dead`, `again` (the same directory stands there before) or `unknown` (relative, or not to be read).
+    /// `live`, `dead`, `again` (the same directory stands there before) or `unknown` (relative, or
+    /// not to be read).
     pub state: &'static str,
     /// Type of its file system.
     pub fstype: Option<&'a [u8]>,
@@ -73,8 +74,21 @@ pub struct Tried {
 
 impl From<&Directory<'_>> for Tried {
     fn from(row: &Directory<'_>) -> Tried {
-        let Directory { dir, hits, misses, seconds, ref kinds, .. } = *row;
-        Tried { dir: dir.to_vec(), hits, misses, seconds, kinds: kinds.clone() }
+        let Directory {
+            dir,
+            hits,
+            misses,
+            seconds,
+            ref kinds,
+            ..
+        } = *row;
+        Tried {
+            dir: dir.to_vec(),
+            hits,
+            misses,
+            seconds,
+            kinds: kinds.clone(),
+        }
     }
 }
 
@@ -105,24 +119,47 @@ impl Startup<'_> {
     /// The elements of PATH, and what the first program that was started has found in each.
     pub fn path_table(&self) -> Table {
         use Align::{Left, Right};
-        let columns = [("PATH", Left), ("STATE", Left), ("FILE SYSTEM", Left), ("HITS", Right), ("MISSES", Right)];
+        let columns = [
+            ("PATH", Left),
+            ("STATE", Left),
+            ("FILE SYSTEM", Left),
+            ("HITS", Right),
+            ("MISSES", Right),
+        ];
         let mut table = Table::new(&columns, self.path.len());
         let mut tried = self.tried();
         for element in &self.path {
             let fstype = element.fstype.map_or("-".into(), printable);
-            let fstype = if element.network { format!("{fstype} (network)") } else { fstype.into_owned() };
-            let tone = if matches!(element.state, "dead" | "again") { Tone::Dim } else { Tone::Plain };
+            let fstype = if element.network {
+                format!("{fstype} (network)")
+            } else {
+                fstype.into_owned()
+            };
+            let tone = if matches!(element.state, "dead" | "again") {
+                Tone::Dim
+            } else {
+                Tone::Plain
+            };
             // What stands there twice has its count once.
-            let count = tried.as_mut().map(|tried| tried.remove(trimmed(element.dir)).unwrap_or_default());
+            let count = tried
+                .as_mut()
+                .map(|tried| tried.remove(trimmed(element.dir)).unwrap_or_default());
             let count = count.map(|(hits, misses)| [hits, misses].map(|n| n.to_string()));
             let [hits, misses] = count.unwrap_or_else(|| ["-", "-"].map(str::to_owned));
-            let cells = [printable(element.dir), element.state.into(), fstype.into(), hits.into(), misses.into()];
+            let cells = [
+                printable(element.dir),
+                element.state.into(),
+                fstype.into(),
+                hits.into(),
+                misses.into(),
+            ];
             table.row(cells, tone);
         }
         table
     }
 
-    /// Hits and misses of the shell's search in each directory, as the first program was started, if one was.
+    /// Hits and misses of the shell's search in each directory, as the first program was started,
+    /// if one was.
     fn tried(&self) -> Option<HashMap<&[u8], (u64, u64)>> {
         let mut tried = HashMap::new();
         for row in &self.started.first()?.directories {
@@ -183,7 +220,14 @@ impl Startup<'_> {
         }
         for one in self.started.iter().filter(|one| !one.fixes.is_empty()) {
             text.push_str(&format!("\n{}: ", one.command));
-            text.push_str(&fixes_text(&one.fixes, self.rtt, Look { color: false, ..look }));
+            text.push_str(&fixes_text(
+                &one.fixes,
+                self.rtt,
+                Look {
+                    color: false,
+                    ..look
+                },
+            ));
         }
         text
     }
@@ -191,6 +235,9 @@ impl Startup<'_> {
 
 /// Without slashes at its end.
 fn trimmed(dir: &[u8]) -> &[u8] {
-    let end = dir.iter().rposition(|&b| b != b'/').map_or(1, |last| last + 1);
+    let end = dir
+        .iter()
+        .rposition(|&b| b != b'/')
+        .map_or(1, |last| last + 1);
     dir.get(..end).unwrap_or(dir)
 }

@@ -15,8 +15,9 @@ pub struct Stats {
     pub max: f64,
     /// The smallest.
     pub min: f64,
-    /// Standard deviation of the sample (with n - 1); 0 for a single value. The papers do not say which theirs is, and print none
-    /// of values that they print: it cannot be worked out. Their systems are a sample of those that there are.
+    /// Standard deviation of the sample (with n - 1); 0 for a single value. The papers do not say
+    /// which theirs is, and print none of values that they print: it cannot be worked out. Their
+    /// systems are a sample of those that there are.
     pub std_dev: f64,
 }
 
@@ -29,10 +30,24 @@ impl Stats {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
         let middle = values.len() / 2;
-        let median = if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
+        let median = if values.len() % 2 == 1 {
+            values[middle]
+        } else {
+            (values[middle - 1] + values[middle]) / 2.0
+        };
         let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-        let std_dev = if values.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 };
-        Some(Stats { mean, median, max, min, std_dev })
+        let std_dev = if values.len() > 1 {
+            (squares / (n - 1.0)).sqrt()
+        } else {
+            0.0
+        };
+        Some(Stats {
+            mean,
+            median,
+            max,
+            min,
+            std_dev,
+        })
     }
 }
 
@@ -47,18 +62,32 @@ pub struct Row {
     pub averages: Vec<String>,
 }
 
-/// The papers' Tables 2 to 4: the statistics of each row, with so many decimal places, and columns of averages behind them.
+/// The papers' Tables 2 to 4: the statistics of each row, with so many decimal places, and columns
+/// of averages behind them.
 pub fn table(averages: &[String], rows: &[Row], places: usize) -> Table {
     let heads = ["mean", "median", "max", "min", "std_dev"].map(str::to_owned);
-    let heads = heads.into_iter().chain(averages.iter().cloned()).map(|head| (head, Align::Right));
-    let heads: Vec<_> = std::iter::once(("Time".to_owned(), Align::Left)).chain(heads).collect();
+    let heads = heads
+        .into_iter()
+        .chain(averages.iter().cloned())
+        .map(|head| (head, Align::Right));
+    let heads: Vec<_> = std::iter::once(("Time".to_owned(), Align::Left))
+        .chain(heads)
+        .collect();
     let mut table = Table::new(&heads, rows.len());
-    for Row { name, stats, averages } in rows {
+    for Row {
+        name,
+        stats,
+        averages,
+    } in rows
+    {
         let stats = match stats {
             Some(s) => [s.mean, s.median, s.max, s.min, s.std_dev].map(|v| format!("{v:.places$}")),
             None => std::array::from_fn(|_| "-".to_owned()),
         };
-        table.row(std::iter::once(name).chain(&stats).chain(averages), Tone::Plain);
+        table.row(
+            std::iter::once(name).chain(&stats).chain(averages),
+            Tone::Plain,
+        );
     }
     table
 }
@@ -70,7 +99,10 @@ mod tests {
     #[test]
     fn of_a_small_sample() {
         let stats = Stats::of([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
-        assert_eq!((stats.mean, stats.median, stats.max, stats.min), (5.0, 4.5, 9.0, 2.0));
+        assert_eq!(
+            (stats.mean, stats.median, stats.max, stats.min),
+            (5.0, 4.5, 9.0, 2.0)
+        );
         assert!((stats.std_dev - 2.138).abs() < 0.001);
         assert_eq!(Stats::of([f64::NAN]), None);
         assert_eq!(Stats::of([3.0]).unwrap().std_dev, 0.0);

@@ -6,7 +6,11 @@ use crate::html::escape;
 
 /// Columns that a cell takes.
 fn columns(cell: &str) -> usize {
-    if cell.is_ascii() { cell.len() } else { cell.width() }
+    if cell.is_ascii() {
+        cell.len()
+    } else {
+        cell.width()
+    }
 }
 
 /// Where the text of a column stands.
@@ -55,7 +59,11 @@ pub struct Look {
 impl Look {
     /// A heading: a line.
     pub fn heading(self, text: &str) -> String {
-        if self.color { format!("\x1b[1m{text}\x1b[0m\n") } else { format!("{text}\n") }
+        if self.color {
+            format!("\x1b[1m{text}\x1b[0m\n")
+        } else {
+            format!("{text}\n")
+        }
     }
 
     /// Text, broken into lines for which there is room.
@@ -82,18 +90,25 @@ impl Table {
     pub fn new(heads: &[(impl AsRef<str>, Align)], rows: usize) -> Table {
         const LINE: usize = 100;
         Table {
-            columns: heads.iter().map(|(head, align)| (head.as_ref().to_owned(), *align)).collect(),
+            columns: heads
+                .iter()
+                .map(|(head, align)| (head.as_ref().to_owned(), *align))
+                .collect(),
             text: String::with_capacity(rows * LINE),
             ends: Vec::with_capacity(rows * heads.len()),
             tones: Vec::with_capacity(rows),
-            widths: heads.iter().map(|(head, _)| columns(head.as_ref())).collect(),
+            widths: heads
+                .iter()
+                .map(|(head, _)| columns(head.as_ref()))
+                .collect(),
             cells: vec![0; heads.len()],
         }
     }
 
     /// Adds a row with a cell for each column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>, tone: Tone) {
-        for ((cell, width), widest) in cells.into_iter().zip(&mut self.widths).zip(&mut self.cells) {
+        for ((cell, width), widest) in cells.into_iter().zip(&mut self.widths).zip(&mut self.cells)
+        {
             *widest = (*widest).max(columns(cell.as_ref()));
             *width = (*width).max(*widest);
             self.text.push_str(cell.as_ref());
@@ -102,18 +117,28 @@ impl Table {
         self.tones.push(tone);
     }
 
-    /// Adds a row whose last cell is a sentence, in as many lines as it takes where the columns before it take `before`; and no fewer
-    /// than twenty columns are left for it.
-    pub fn row_with_reason<const N: usize>(&mut self, cells: [&str; N], reason: &str, before: usize, look: Look) {
-        let room = look.width.map_or(usize::MAX, |width| width.saturating_sub(before).max(20));
+    /// Adds a row whose last cell is a sentence, in as many lines as it takes where the columns
+    /// before it take `before`; and no fewer than twenty columns are left for it.
+    pub fn row_with_reason<const N: usize>(
+        &mut self,
+        cells: [&str; N],
+        reason: &str,
+        before: usize,
+        look: Look,
+    ) {
+        let room = look
+            .width
+            .map_or(usize::MAX, |width| width.saturating_sub(before).max(20));
         for (at, line) in wrap(reason, room).lines().enumerate() {
             let cells = if at == 0 { cells } else { [""; N] };
             self.row(cells.into_iter().chain([line]), Tone::Plain);
         }
     }
 
-    /// The table as text, with a newline at its end. With `width`, text and headings are cut, and a last column of text left out, so
-    /// that no line is longer; numbers never are, and a table that has more of them than there is room for is wider. With `color`, headings and tones are shown in it.
+    /// The table as text, with a newline at its end. With `width`, text and headings are cut, and a
+    /// last column of text left out, so that no line is longer; numbers never are, and a table that
+    /// has more of them than there is room for is wider. With `color`, headings and tones are shown
+    /// in it.
     pub fn to_text(&self, width: Option<usize>, color: bool) -> String {
         let mut text = String::new();
         self.write(width, color, &mut |piece| text.push_str(piece));
@@ -126,8 +151,12 @@ impl Table {
         let mut widths = self.widths.clone();
         if let Some(limit) = width {
             let text = |(_, align): &(String, Align)| *align == Align::Left;
-            let least: Vec<Option<usize>> =
-                self.columns.iter().zip(&self.cells).map(|(column, &cell)| (!text(column)).then_some(cell)).collect();
+            let least: Vec<Option<usize>> = self
+                .columns
+                .iter()
+                .zip(&self.cells)
+                .map(|(column, &cell)| (!text(column)).then_some(cell))
+                .collect();
             fit(&mut widths, &least, limit);
         }
         let mut out = String::with_capacity(self.text.len().min(PIECE) * 2);
@@ -155,16 +184,30 @@ impl Table {
     /// The cells of each row, and how it looks.
     fn rows(&self) -> impl Iterator<Item = (impl Iterator<Item = &str>, Tone)> {
         let cell = |at: usize| {
-            let from = at.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
-            self.ends.get(at).and_then(|&end| self.text.get(from..end)).unwrap_or_default()
+            let from = at
+                .checked_sub(1)
+                .and_then(|before| self.ends.get(before))
+                .copied()
+                .unwrap_or(0);
+            self.ends
+                .get(at)
+                .and_then(|&end| self.text.get(from..end))
+                .unwrap_or_default()
         };
         let columns = self.columns.len();
-        self.tones.iter().enumerate().map(move |(row, tone)| ((row * columns..(row + 1) * columns).map(cell), *tone))
+        self.tones
+            .iter()
+            .enumerate()
+            .map(move |(row, tone)| ((row * columns..(row + 1) * columns).map(cell), *tone))
     }
 
     /// The table as HTML, under a caption; the heading of a row is its first cell with words.
     pub fn to_html(&self, caption: &str) -> String {
-        let head = self.columns.iter().position(|(_, align)| *align == Align::Left).unwrap_or(0);
+        let head = self
+            .columns
+            .iter()
+            .position(|(_, align)| *align == Align::Left)
+            .unwrap_or(0);
         const LONG: usize = 48;
         let class = |align: Align, width: usize| match align {
             Align::Left if width > LONG => " class=\"left long\"",
@@ -172,9 +215,16 @@ impl Table {
             Align::Right => "",
         };
         let columns = || self.columns.iter().zip(&self.widths);
-        let mut out = format!("<table>\n<caption>{}</caption>\n<thead><tr>", escape(caption));
+        let mut out = format!(
+            "<table>\n<caption>{}</caption>\n<thead><tr>",
+            escape(caption)
+        );
         for ((head, align), width) in columns() {
-            out.push_str(&format!("<th scope=\"col\"{}>{}</th>", class(*align, *width), escape(head)));
+            out.push_str(&format!(
+                "<th scope=\"col\"{}>{}</th>",
+                class(*align, *width),
+                escape(head)
+            ));
         }
         out.push_str("</tr></thead>\n<tbody>\n");
         for (cells, tone) in self.rows() {
@@ -183,8 +233,16 @@ impl Table {
                 class => format!("<tr class=\"{class}\">"),
             });
             for (at, (cell, ((_, align), width))) in cells.zip(columns()).enumerate() {
-                let (begin, end) = if at == head { ("<th scope=\"row\"", "</th>") } else { ("<td", "</td>") };
-                out.push_str(&format!("{begin}{}>{}{end}", class(*align, *width), escape(cell)));
+                let (begin, end) = if at == head {
+                    ("<th scope=\"row\"", "</th>")
+                } else {
+                    ("<td", "</td>")
+                };
+                out.push_str(&format!(
+                    "{begin}{}>{}{end}",
+                    class(*align, *width),
+                    escape(cell)
+                ));
             }
             out.push_str("</tr>\n");
         }
@@ -192,7 +250,13 @@ impl Table {
         out
     }
 
-    fn line<'a>(&self, out: &mut String, cells: impl Iterator<Item = &'a str>, widths: &[usize], paint: &str) {
+    fn line<'a>(
+        &self,
+        out: &mut String,
+        cells: impl Iterator<Item = &'a str>,
+        widths: &[usize],
+        paint: &str,
+    ) {
         out.push_str(paint);
         // Blanks are owed until something follows them, so that none stand at the end of a line.
         let mut owed = 0;
@@ -249,19 +313,36 @@ fn blanks(out: &mut String, mut n: usize) {
     }
 }
 
-/// Makes columns narrower until a line is at most `limit` wide: first the last one, if it is text; it goes when fewer than eight
-/// columns would be left of it. Then the widest ones: text to eight columns, numbers to what `least` says that they take.
+/// Makes columns narrower until a line is at most `limit` wide: first the last one, if it is text;
+/// it goes when fewer than eight columns would be left of it. Then the widest ones: text to eight
+/// columns, numbers to what `least` says that they take.
 fn fit(widths: &mut [usize], least: &[Option<usize>], limit: usize) {
     const LEAST: usize = 8;
-    let total = |widths: &[usize]| widths.iter().filter(|w| **w > 0).map(|w| w + 1).sum::<usize>().saturating_sub(1);
-    if let Some(last) = widths.len().checked_sub(1).filter(|last| least.get(*last) == Some(&None)) {
+    let total = |widths: &[usize]| {
+        widths
+            .iter()
+            .filter(|w| **w > 0)
+            .map(|w| w + 1)
+            .sum::<usize>()
+            .saturating_sub(1)
+    };
+    if let Some(last) = widths
+        .len()
+        .checked_sub(1)
+        .filter(|last| least.get(*last) == Some(&None))
+    {
         let over = total(widths).saturating_sub(limit);
         let left = widths[last].saturating_sub(over);
         widths[last] = if over == 0 || left >= LEAST { left } else { 0 };
     }
     while total(widths) > limit {
-        let narrower = widths.iter_mut().zip(least).filter(|(width, least)| **width > least.unwrap_or(LEAST).max(1));
-        let Some((widest, _)) = narrower.max_by_key(|(width, _)| **width) else { return };
+        let narrower = widths
+            .iter_mut()
+            .zip(least)
+            .filter(|(width, least)| **width > least.unwrap_or(LEAST).max(1));
+        let Some((widest, _)) = narrower.max_by_key(|(width, _)| **width) else {
+            return;
+        };
         *widest -= 1;
     }
 }
@@ -289,7 +370,14 @@ mod tests {
     use super::*;
 
     fn table() -> Table {
-        let mut table = Table::new(&[("NAME", Align::Left), ("N", Align::Right), ("OPTIONS", Align::Left)], 2);
+        let mut table = Table::new(
+            &[
+                ("NAME", Align::Left),
+                ("N", Align::Right),
+                ("OPTIONS", Align::Left),
+            ],
+            2,
+        );
         table.row(["/", "1", "rw,relatime,discard"], Tone::Plain);
         table.row(["/very/long/name", "1000", "ro"], Tone::Bad);
         table
@@ -297,8 +385,7 @@ mod tests {
 
     #[test]
     fn as_wide_as_it_needs() {
-        let expected =
-            "NAME               N OPTIONS\n/                  1 rw,relatime,discard\n/very/long/name 1000 ro\n";
+        let expected = "NAME               N OPTIONS\n/                  1 rw,relatime,discard\n/very/long/name 1000 ro\n";
         assert_eq!(table().to_text(None, false), expected);
     }
 
@@ -324,18 +411,31 @@ mod tests {
     fn no_wider_than_the_terminal() {
         for width in [12, 20, 25, 31, 80] {
             let text = table().to_text(Some(width), false);
-            assert!(text.lines().all(|line| line.width() <= width.max(14)), "{width}:\n{text}");
+            assert!(
+                text.lines().all(|line| line.width() <= width.max(14)),
+                "{width}:\n{text}"
+            );
         }
         assert!(table().to_text(Some(31), false).contains("rw,relati…"));
     }
 
     #[test]
     fn numbers_are_there_whatever_the_width() {
-        let mut table =
-            Table::new(&[("SYSTEM", Align::Left), ("a long heading", Align::Right), ("ratio", Align::Right)], 1);
+        let mut table = Table::new(
+            &[
+                ("SYSTEM", Align::Left),
+                ("a long heading", Align::Right),
+                ("ratio", Align::Right),
+            ],
+            1,
+        );
         table.row(["web1.example.org", "1234567890.12", "7.38"], Tone::Plain);
         let narrow = "SYSTEM   a long headi… rat…\nweb1.ex… 1234567890.12 7.38\n";
         assert_eq!(table.to_text(Some(27), false), narrow);
-        assert!(table.to_text(Some(9), false).ends_with("1234567890.12 7.38\n"));
+        assert!(
+            table
+                .to_text(Some(9), false)
+                .ends_with("1234567890.12 7.38\n")
+        );
     }
 }

@@ -69,15 +69,26 @@ impl Verified<'_> {
         };
         let sums = match (self.right, self.unsaid) {
             (_, 0) => format!("{} right", some(self.right, "checksum")),
-            (right, unsaid) => format!("{} right, {} without one", some(right, "checksum"), some(unsaid, "file")),
+            (right, unsaid) => format!(
+                "{} right, {} without one",
+                some(right, "checksum"),
+                some(unsaid, "file")
+            ),
         };
-        let mut text = format!("{whole}: {}, {sums}, {}\n", some(self.members, "member"), some(self.bytes, "byte"));
+        let mut text = format!(
+            "{whole}: {}, {sums}, {}\n",
+            some(self.members, "member"),
+            some(self.bytes, "byte")
+        );
         if self.against.is_some() {
             let compared = some(self.compared, "member");
             text.push_str(&match (self.different, self.unknown) {
                 (0, 0) => format!("as in the archive: {compared}\n"),
                 (n, 0) => format!("not as in the archive: {n} of {compared}\n"),
-                (n, more) => format!("not as in the archive: {n} of {compared}; not in it: {}\n", some(more, "name")),
+                (n, more) => format!(
+                    "not as in the archive: {n} of {compared}; not in it: {}\n",
+                    some(more, "name")
+                ),
             });
         }
         text

@@ -170,19 +170,44 @@ pub fn totals_text(totals: &Totals, parts: &[Part]) -> String {
         ("allocated", sized(totals.blocks.saturating_mul(512))),
         ("deepest", totals.max_depth.to_string()),
         ("digest", totals.digest.clone()),
-        (if engines.len() == 1 { "engine" } else { "engines" }, engines.join(", ")),
+        (
+            if engines.len() == 1 {
+                "engine"
+            } else {
+                "engines"
+            },
+            engines.join(", "),
+        ),
         ("seconds", format!("{:.3}", totals.seconds)),
     ];
-    rows.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect()
+    rows.iter()
+        .map(|(name, value)| format!("{name:<14} {value}\n"))
+        .collect()
 }
 
 /// The mounts that were walked, and by which engine.
 pub fn parts_text(parts: &[Part], look: Look) -> String {
     use Align::Left;
-    let mut table = Table::new(&[("MOUNT", Left), ("FSTYPE", Left), ("ENGINE", Left), ("WHY", Left)], parts.len());
+    let mut table = Table::new(
+        &[
+            ("MOUNT", Left),
+            ("FSTYPE", Left),
+            ("ENGINE", Left),
+            ("WHY", Left),
+        ],
+        parts.len(),
+    );
     for part in parts {
         let fstype = part.fstype.as_deref().map_or("-".into(), printable);
-        table.row([printable(&part.path), fstype, part.engine.into(), printable(part.why.as_bytes())], Tone::Plain);
+        table.row(
+            [
+                printable(&part.path),
+                fstype,
+                part.engine.into(),
+                printable(part.why.as_bytes()),
+            ],
+            Tone::Plain,
+        );
     }
     table.to_text(look.width, look.color)
 }
@@ -190,10 +215,23 @@ pub fn parts_text(parts: &[Part], look: Look) -> String {
 /// The largest files, for people.
 pub fn top_text(top: &[Large], look: Look) -> String {
     use Align::{Left, Right};
-    let mut table = Table::new(&[("ALLOCATED", Right), ("SIZE", Right), ("BYTES", Right), ("FILE", Left)], top.len());
+    let mut table = Table::new(
+        &[
+            ("ALLOCATED", Right),
+            ("SIZE", Right),
+            ("BYTES", Right),
+            ("FILE", Left),
+        ],
+        top.len(),
+    );
     for file in top {
         let allocated = size(file.blocks.saturating_mul(512));
-        let cells = [allocated.into(), size(file.bytes).into(), file.bytes.to_string().into(), printable(&file.path)];
+        let cells = [
+            allocated.into(),
+            size(file.bytes).into(),
+            file.bytes.to_string().into(),
+            printable(&file.path),
+        ];
         table.row(cells, Tone::Plain);
     }
     table.to_text(look.width, look.color)
@@ -206,9 +244,19 @@ pub fn explain_text(explain: &[Possible], parts: &[Part], look: Look) -> String 
     // Each directory has as many rows as any other.
     let rows = explain.len() / parts.len().max(1);
     for (part, rows) in parts.iter().zip(explain.chunks(rows.max(1))) {
-        let fstype = part.fstype.as_deref().map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
-        out.push_str(&format!("{}{fstype}: by {}\n", printable(&part.path), part.engine));
-        let mut table = Table::new(&[("  ENGINE", Left), ("POSSIBLE", Left), ("WHY", Left)], rows.len());
+        let fstype = part
+            .fstype
+            .as_deref()
+            .map_or(String::new(), |fstype| format!(" ({})", printable(fstype)));
+        out.push_str(&format!(
+            "{}{fstype}: by {}\n",
+            printable(&part.path),
+            part.engine
+        ));
+        let mut table = Table::new(
+            &[("  ENGINE", Left), ("POSSIBLE", Left), ("WHY", Left)],
+            rows.len(),
+        );
         let why_from = "  bulkstat POSSIBLE ".len();
         for row in rows {
             let possible = if row.possible { "yes" } else { "no" };
@@ -295,8 +343,14 @@ pub struct Comparison<'a> {
 impl<'a> Comparison<'a> {
     /// Compares what they found.
     pub fn of(engines: &'a [Engine], left_out: &'a [LeftOut]) -> Comparison<'a> {
-        let agree = engines.windows(2).all(|two| two[0].digest == two[1].digest && two[0].entries == two[1].entries);
-        Comparison { engines, agree, left_out }
+        let agree = engines
+            .windows(2)
+            .all(|two| two[0].digest == two[1].digest && two[0].entries == two[1].entries);
+        Comparison {
+            engines,
+            agree,
+            left_out,
+        }
     }
 
     /// The table of engines.
@@ -313,10 +367,16 @@ impl<'a> Comparison<'a> {
             ("x STAT", Right),
         ];
         let real = |engine: &Engine| median_ms(&engine.runs, |t| t.real);
-        let plain = self.engines.iter().find(|engine| engine.engine == "stat").and_then(real);
+        let plain = self
+            .engines
+            .iter()
+            .find(|engine| engine.engine == "stat")
+            .and_then(real);
         let mut table = Table::new(&columns, self.engines.len());
         for engine in self.engines {
-            let ms = |field| median_ms(&engine.runs, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"));
+            let ms = |field| {
+                median_ms(&engine.runs, field).map_or("-".to_owned(), |ms| format!("{ms:.2}"))
+            };
             let ratio = plain.zip(real(engine)).map(|(plain, ms)| ms / plain);
             let cells = [
                 engine.engine.to_owned(),
@@ -337,11 +397,19 @@ impl<'a> Comparison<'a> {
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for engine in self.engines {
-            let gates: Vec<String> = engine.gates.iter().map(|(name, row)| format!("{name} {}", row.calls)).collect();
+            let gates: Vec<String> = engine
+                .gates
+                .iter()
+                .map(|(name, row)| format!("{name} {}", row.calls))
+                .collect();
             notes.push(format!("{}: {}", engine.engine, gates.join(", ")));
         }
         for left in self.left_out {
-            notes.push(format!("{} left out: {}", left.engine, printable(left.why.as_bytes())));
+            notes.push(format!(
+                "{} left out: {}",
+                left.engine,
+                printable(left.why.as_bytes())
+            ));
         }
         match self.engines {
             [] => {}
@@ -349,7 +417,10 @@ impl<'a> Comparison<'a> {
             [first, ..] if self.agree => notes.push(format!("All agree: digest {}", first.digest)),
             all => {
                 notes.push("They do not agree:".to_owned());
-                notes.extend(all.iter().map(|engine| format!("{} {}", engine.engine, engine.digest)));
+                notes.extend(
+                    all.iter()
+                        .map(|engine| format!("{} {}", engine.engine, engine.digest)),
+                );
             }
         }
         notes
@@ -377,7 +448,8 @@ pub struct Bounded {
     pub inodes: Option<u64>,
     /// Seconds that all of them would take at that rate: [`Bounded::expect`] reckons it.
     pub whole_seconds: Option<f64>,
-    /// Levels below the directory down to which the engines were compared, if there was a part that they came through.
+    /// Levels below the directory down to which the engines were compared, if there was a part that
+    /// they came through.
     pub levels: Option<u32>,
 }
 
@@ -387,16 +459,26 @@ impl Bounded {
         self.entries as f64 / self.seconds.max(1e-9)
     }
 
-    /// Reckons how long all files of the file system would take, if it is known how many there are. Not every inode is an entry, and
-    /// some are several: where more entries were seen than there are inodes, these tell nothing.
+    /// Reckons how long all files of the file system would take, if it is known how many there are.
+    /// Not every inode is an entry, and some are several: where more entries were seen than there
+    /// are inodes, these tell nothing.
     pub fn expect(self) -> Bounded {
-        let inodes = self.inodes.filter(|inodes| *inodes > self.entries && self.entries > 0);
-        Bounded { whole_seconds: inodes.map(|inodes| inodes as f64 / self.rate()), ..self }
+        let inodes = self
+            .inodes
+            .filter(|inodes| *inodes > self.entries && self.entries > 0);
+        Bounded {
+            whole_seconds: inodes.map(|inodes| inodes as f64 / self.rate()),
+            ..self
+        }
     }
 
     /// How far the walk came.
     pub fn stopped(&self) -> String {
-        let reads = if self.bytes > 0 { format!(" and {} of disk reads", sized(self.bytes)) } else { String::new() };
+        let reads = if self.bytes > 0 {
+            format!(" and {} of disk reads", sized(self.bytes))
+        } else {
+            String::new()
+        };
         format!(
             "{} came to {} entries in {:.1} s{reads}, {:.0} a second, and was stopped there",
             self.engine,
@@ -409,7 +491,10 @@ impl Bounded {
     /// How long all of it would take.
     pub fn estimate(&self) -> Option<String> {
         let (seconds, inodes) = (self.whole_seconds?, self.inodes?);
-        Some(format!("all {inodes} files of the file system would take some {} at that rate", about(seconds)))
+        Some(format!(
+            "all {inodes} files of the file system would take some {} at that rate",
+            about(seconds)
+        ))
     }
 
     /// The part on which the engines were compared.
@@ -423,7 +508,10 @@ impl Bounded {
     /// All of it, in sentences.
     pub fn sentences(&self) -> Vec<String> {
         let mut said = vec![format!("More than is walked unasked: {}.", self.stopped())];
-        said.extend(self.estimate().map(|estimate| format!("At a guess {estimate}.")));
+        said.extend(
+            self.estimate()
+                .map(|estimate| format!("At a guess {estimate}.")),
+        );
         said.push(match self.part() {
             Some(part) => format!(
                 "The engines are compared on {part}, which were in memory by then (--max-depth {}): what is on the disk takes \
@@ -495,49 +583,110 @@ mod tests {
     fn what_a_bounded_walk_tells_of_the_whole() {
         let bounded = |entries, inodes, levels| {
             let (seconds, bytes) = (2.0, 96 << 20);
-            Bounded { engine: "threads", entries, seconds, bytes, inodes, whole_seconds: None, levels }.expect()
+            Bounded {
+                engine: "threads",
+                entries,
+                seconds,
+                bytes,
+                inodes,
+                whole_seconds: None,
+                levels,
+            }
+            .expect()
         };
         let one = bounded(100_000, Some(2_000_000), Some(3));
         assert_eq!(one.whole_seconds, Some(40.0));
         let said = one.sentences().join(" ");
         assert!(
-            said.contains("threads came to 100000 entries in 2.0 s and 96.0M of disk reads, 50000 a second"),
+            said.contains(
+                "threads came to 100000 entries in 2.0 s and 96.0M of disk reads, 50000 a second"
+            ),
             "{said}"
         );
-        assert!(said.contains("all 2000000 files of the file system would take some 40 s at that rate"), "{said}");
-        assert!(said.contains("the uppermost 3 levels") && said.contains("(--max-depth 3)"), "{said}");
+        assert!(
+            said.contains("all 2000000 files of the file system would take some 40 s at that rate"),
+            "{said}"
+        );
+        assert!(
+            said.contains("the uppermost 3 levels") && said.contains("(--max-depth 3)"),
+            "{said}"
+        );
         // More links than inodes, no word of inodes, nothing seen: no guess.
-        for odd in [bounded(100, Some(100), None), bounded(100, None, Some(1)), bounded(0, Some(5), None)] {
-            assert!(odd.whole_seconds.is_none() && !odd.sentences().concat().contains("At a guess"), "{odd:?}");
+        for odd in [
+            bounded(100, Some(100), None),
+            bounded(100, None, Some(1)),
+            bounded(0, Some(5), None),
+        ] {
+            assert!(
+                odd.whole_seconds.is_none() && !odd.sentences().concat().contains("At a guess"),
+                "{odd:?}"
+            );
         }
-        assert_eq!([0.0, 9.96, 99.0, 600.0, 7200.0].map(about), ["0.0 s", "10.0 s", "99 s", "10 minutes", "2.0 hours"]);
+        assert_eq!(
+            [0.0, 9.96, 99.0, 600.0, 7200.0].map(about),
+            ["0.0 s", "10.0 s", "99 s", "10 minutes", "2.0 hours"]
+        );
     }
 
     fn engine(name: &'static str, real: f64, digest: &str) -> Engine {
-        let row = GateRow { calls: 8, errors: 0, seconds: None };
-        let runs = vec![Times { real, user: 0.0, sys: 0.0 }];
+        let row = GateRow {
+            calls: 8,
+            errors: 0,
+            seconds: None,
+        };
+        let runs = vec![Times {
+            real,
+            user: 0.0,
+            sys: 0.0,
+        }];
         let digest = digest.to_owned();
-        Engine { engine: name, entries: 4, digest, steady: true, runs, gates: [("statx", row)].into() }
+        Engine {
+            engine: name,
+            entries: 4,
+            digest,
+            steady: true,
+            runs,
+            gates: [("statx", row)].into(),
+        }
     }
 
     #[test]
     fn what_was_not_asked_for_is_null() {
-        let parts = [Part { path: b"a\xff".to_vec(), fstype: None, engine: "stat", why: "so".to_owned() }];
-        let value = serde_json::to_value(Walk { totals: Some(totals()), parts: &parts, ..Walk::default() }).unwrap();
-        assert_eq!((&value["engine"], &value["why"], &value["entries"]), (&"stat".into(), &"so".into(), &4.into()));
+        let parts = [Part {
+            path: b"a\xff".to_vec(),
+            fstype: None,
+            engine: "stat",
+            why: "so".to_owned(),
+        }];
+        let value = serde_json::to_value(Walk {
+            totals: Some(totals()),
+            parts: &parts,
+            ..Walk::default()
+        })
+        .unwrap();
+        assert_eq!(
+            (&value["engine"], &value["why"], &value["entries"]),
+            (&"stat".into(), &"so".into(), &4.into())
+        );
         assert_eq!(value["parts"][0]["path_b64"], "Yf8=");
         for field in ["top", "du", "explain", "compare"] {
-            assert!(value[field].is_null() && value.as_object().unwrap().contains_key(field), "{field}");
+            assert!(
+                value[field].is_null() && value.as_object().unwrap().contains_key(field),
+                "{field}"
+            );
         }
         let value = serde_json::to_value(Walk::default()).unwrap();
-        assert!(value["entries"].is_null() && value["engine"].is_null() && value["seconds"].is_null());
+        assert!(
+            value["entries"].is_null() && value["engine"].is_null() && value["seconds"].is_null()
+        );
     }
 
     #[test]
     fn sizes_are_given_for_people_and_exactly() {
         let text = totals_text(&totals(), &[]);
         assert!(
-            text.contains("size           1.5K (1536 bytes)\n") && text.contains("allocated      512 bytes\n"),
+            text.contains("size           1.5K (1536 bytes)\n")
+                && text.contains("allocated      512 bytes\n"),
             "{text}"
         );
     }
@@ -545,11 +694,20 @@ mod tests {
     #[test]
     fn engines_agree_or_not() {
         let engines = [engine("threads", 0.1, "aa"), engine("stat", 0.2, "aa")];
-        let left_out = [LeftOut { engine: "ext4", why: "not\x1b ext4".to_owned() }];
+        let left_out = [LeftOut {
+            engine: "ext4",
+            why: "not\x1b ext4".to_owned(),
+        }];
         let comparison = Comparison::of(&engines, &left_out);
         let text = comparison.to_text(Look::default());
-        assert!(comparison.agree && text.contains("All agree: digest aa"), "{text}");
-        assert!(text.lines().nth(1).unwrap().ends_with("2.000   0.50"), "{text}");
+        assert!(
+            comparison.agree && text.contains("All agree: digest aa"),
+            "{text}"
+        );
+        assert!(
+            text.lines().nth(1).unwrap().ends_with("2.000   0.50"),
+            "{text}"
+        );
         assert!(text.contains("ext4 left out: not\\x1b ext4"), "{text}");
         let value = serde_json::to_value(comparison).unwrap();
         assert_eq!(value["engines"][0]["calls_per_entry"], 2.0);

@@ -23,7 +23,11 @@ pub fn size(bytes: u64) -> String {
 
 /// The same with its unit also where they are few.
 pub fn sized(bytes: u64) -> String {
-    if bytes < 1024 { plural(bytes, "byte", "bytes") } else { size(bytes) }
+    if bytes < 1024 {
+        plural(bytes, "byte", "bytes")
+    } else {
+        size(bytes)
+    }
 }
 
 /// Seconds, in the unit that suits them.
@@ -42,15 +46,30 @@ mod tests {
 
     #[test]
     fn sizes() {
-        assert_eq!([size(0), size(1023), size(1536), size(5 << 30)], ["0", "1023", "1.5K", "5.0G"]);
-        assert_eq!([size((1 << 20) - 1), size(1048524), size(1023 << 10)], ["1.0M", "1023.9K", "1023.0K"]);
+        assert_eq!(
+            [size(0), size(1023), size(1536), size(5 << 30)],
+            ["0", "1023", "1.5K", "5.0G"]
+        );
+        assert_eq!(
+            [size((1 << 20) - 1), size(1048524), size(1023 << 10)],
+            ["1.0M", "1023.9K", "1023.0K"]
+        );
         assert_eq!([size(u64::MAX), size(1 << 60)], ["16.0E", "1.0E"]);
-        assert_eq!([sized(0), sized(1), sized(1023), sized(1536)], ["0 bytes", "1 byte", "1023 bytes", "1.5K"]);
+        assert_eq!(
+            [sized(0), sized(1), sized(1023), sized(1536)],
+            ["0 bytes", "1 byte", "1023 bytes", "1.5K"]
+        );
     }
 
     #[test]
     fn times() {
-        assert_eq!([time(2.0), time(0.0125), time(35.2e-6), time(0.0)], ["2.00 s", "12.50 ms", "35.2 µs", "0.0 µs"]);
-        assert_eq!([time(0.999_996), time(0.999_99), time(999.96e-6)], ["1.00 s", "999.99 ms", "1.00 ms"]);
+        assert_eq!(
+            [time(2.0), time(0.0125), time(35.2e-6), time(0.0)],
+            ["2.00 s", "12.50 ms", "35.2 µs", "0.0 µs"]
+        );
+        assert_eq!(
+            [time(0.999_996), time(0.999_99), time(999.96e-6)],
+            ["1.00 s", "999.99 ms", "1.00 ms"]
+        );
     }
 }

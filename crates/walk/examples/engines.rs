@@ -1,4 +1,5 @@
-//! Runs each engine that is possible on a directory, and prints totals, digest, time and calls: a bench for the bench.
+//! Runs each engine that is possible on a directory, and prints totals, digest, time and calls: a
+//! bench for the bench.
 
 use std::time::Instant;
 
@@ -12,12 +13,20 @@ fn main() {
         if !only.is_empty() && !only.iter().any(|name| name == by.name()) {
             continue;
         }
-        let times = if std::env::var_os("ONE").is_some() { 1 } else { 3 };
+        let times = if std::env::var_os("ONE").is_some() {
+            1
+        } else {
+            3
+        };
         for _ in 0..times {
             let (sink, desk) = (Summary::default(), Desk::default());
             let before = gate::meter::tally();
             let start = Instant::now();
-            let question = Question { dirs: vec![dir.clone().into_bytes()], by: Some(by), ..Question::default() };
+            let question = Question {
+                dirs: vec![dir.clone().into_bytes()],
+                by: Some(by),
+                ..Question::default()
+            };
             let answer = walk(&question, &sink, &desk);
             let took = start.elapsed();
             match answer {

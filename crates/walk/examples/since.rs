@@ -12,11 +12,21 @@ fn main() {
             let start = Instant::now();
             let known = subvolume(&top.fd).expect("btrfs");
             let changes = changed_since(&top.fd, &known, since).expect("btrfs");
-            eprintln!("{} changes, {:.3} ms", changes.len(), start.elapsed().as_secs_f64() * 1e3);
+            eprintln!(
+                "{} changes, {:.3} ms",
+                changes.len(),
+                start.elapsed().as_secs_f64() * 1e3
+            );
             for change in changes.iter().take(40) {
-                let names: Vec<_> =
-                    change.names.iter().map(|n| format!("{}/{}", n.dir, String::from_utf8_lossy(&n.name))).collect();
-                println!("{} {:o} {} {names:?}", change.meta.ino, change.meta.mode, change.meta.size);
+                let names: Vec<_> = change
+                    .names
+                    .iter()
+                    .map(|n| format!("{}/{}", n.dir, String::from_utf8_lossy(&n.name)))
+                    .collect();
+                println!(
+                    "{} {:o} {} {names:?}",
+                    change.meta.ino, change.meta.mode, change.meta.size
+                );
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Every engine on one tree, each in a process of its own: CPU times are then its own, and one that takes too long can be
-//! stopped.
+//! Every engine on one tree, each in a process of its own: CPU times are then its own, and one that
+//! takes too long can be stopped.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -43,7 +43,8 @@ pub struct Run {
 pub enum LeftOut {
     /// It cannot work there.
     Impossible(Refusal),
-    /// It looked possible, and was stopped, or gave up ([`NoRun::Refused`]), having found so many entries.
+    /// It looked possible, and was stopped, or gave up ([`NoRun::Refused`]), having found so many
+    /// entries.
     Not(NoRun, u64),
 }
 
@@ -94,40 +95,107 @@ impl Worker for (Box<dyn Worker + '_>, &AtomicU64) {
 ///
 /// # Errors
 /// When no process can be made.
-pub fn run(question: &Question, by: By, bounds: &Bounds) -> gate::Result<Result<Run, (NoRun, u64)>> {
-    let question = Question { by: Some(by), ..question.clone() };
+pub fn run(
+    question: &Question,
+    by: By,
+    bounds: &Bounds,
+) -> gate::Result<Result<Run, (NoRun, u64)>> {
+    let question = Question {
+        by: Some(by),
+        ..question.clone()
+    };
     let words = Shared::new(1)?;
-    let [seen, ..] = &*words else { return Err(Errno::ENOMEM) };
+    let [seen, ..] = &*words else {
+        return Err(Errno::ENOMEM);
+    };
     let ran = alone_within(bounds, || {
         let (summary, desk) = (Summary::default(), Desk::default());
-        walk(&question, &Seen { summary: &summary, entries: seen }, &desk).ok()?;
+        walk(
+            &question,
+            &Seen {
+                summary: &summary,
+                entries: seen,
+            },
+            &desk,
+        )
+        .ok()?;
         let t = summary.totals();
         let [lower, upper] = t.digest.halves();
-        let counts = [t.entries, t.files, t.directories, t.symlinks, t.other, t.bytes, t.blocks, t.max_depth.into()];
+        let counts = [
+            t.entries,
+            t.files,
+            t.directories,
+            t.symlinks,
+            t.other,
+            t.bytes,
+            t.blocks,
+            t.max_depth.into(),
+        ];
         let [a, b, c, d, e, f, g, h] = counts;
-        Some([a, b, c, d, e, f, g, h, lower, upper, desk.take_warnings().len() as u64])
+        Some([
+            a,
+            b,
+            c,
+            d,
+            e,
+            f,
+            g,
+            h,
+            lower,
+            upper,
+            desk.take_warnings().len() as u64,
+        ])
     })?;
     let ran = ran.map_err(|why| (why, seen.load(Relaxed)));
-    Ok(ran.map(|Alone { real, user, sys, tally, gave }| {
-        let [entries, files, directories, symlinks, other, bytes, blocks, max_depth, lower, upper, warnings] = gave;
-        let totals = Totals {
-            entries,
-            files,
-            directories,
-            symlinks,
-            other,
-            bytes,
-            blocks,
-            max_depth: u32::try_from(max_depth).unwrap_or(u32::MAX),
-            digest: Digest::of_halves([lower, upper]),
-        };
-        Run { by, real, user, sys, totals, warnings, tally }
-    }))
+    Ok(ran.map(
+        |Alone {
+             real,
+             user,
+             sys,
+             tally,
+             gave,
+         }| {
+            let [
+                entries,
+                files,
+                directories,
+                symlinks,
+                other,
+                bytes,
+                blocks,
+                max_depth,
+                lower,
+                upper,
+                warnings,
+            ] = gave;
+            let totals = Totals {
+                entries,
+                files,
+                directories,
+                symlinks,
+                other,
+                bytes,
+                blocks,
+                max_depth: u32::try_from(max_depth).unwrap_or(u32::MAX),
+                digest: Digest::of_halves([lower, upper]),
+            };
+            Run {
+                by,
+                real,
+                user,
+                sys,
+                totals,
+                warnings,
+                tally,
+            }
+        },
+    ))
 }
 
-/// Compares all engines, after one walk by each that warms the caches. The trials go through the engines in turn, so that
-/// what else the machine does falls on all alike; where there is no time for all of them, there are fewer. Where there is none for
-/// even one, the walks that were to warm the caches are the only trial. The calling process must be single-threaded.
+/// Compares all engines, after one walk by each that warms the caches. The trials go through the
+/// engines in turn, so that what else the machine does falls on all alike; where there is no time
+/// for all of them, there are fewer. Where there is none for even one, the walks that were to warm
+/// the caches are the only trial. The calling process must be single-threaded.
 ///
 /// # Errors
 /// A directory that cannot be walked, or no process to be had.
@@ -142,13 +210,19 @@ pub fn compare(
     let mut engines = Vec::new();
     for by in By::ALL {
         let plans = explained.iter().flat_map(|one| &one.plan.engines);
-        let refusal = plans.filter(|(engine, _)| *engine == by).find_map(|(_, possible)| possible.as_ref().err());
+        let refusal = plans
+            .filter(|(engine, _)| *engine == by)
+            .find_map(|(_, possible)| possible.as_ref().err());
         match refusal {
             Some(refusal) => left_out.push((by, LeftOut::Impossible(refusal.clone()))),
             None => engines.push(by),
         }
     }
-    let mut comparison = Comparison { explained, trials: Vec::new(), left_out };
+    let mut comparison = Comparison {
+        explained,
+        trials: Vec::new(),
+        left_out,
+    };
     let mut warming = Vec::new();
     let mut round = Duration::ZERO;
     for trial in 0..=trials {
@@ -167,11 +241,18 @@ pub fn compare(
                 Err(why) => why,
             };
             engines.retain(|&other| other != by);
-            comparison.trials.iter_mut().for_each(|runs| runs.retain(|run| run.by != by));
+            comparison
+                .trials
+                .iter_mut()
+                .for_each(|runs| runs.retain(|run| run.by != by));
             comparison.left_out.push((by, LeftOut::Not(why, seen)));
         }
         // Those that were stopped are not asked again: they take no time any more.
-        round = runs.iter().map(|run| run.real).sum::<Duration>().min(begun.elapsed());
+        round = runs
+            .iter()
+            .map(|run| run.real)
+            .sum::<Duration>()
+            .min(begun.elapsed());
         match trial {
             0 => warming = runs,
             _ => comparison.trials.push(runs),

@@ -1,10 +1,11 @@
 //! A hash over every entry's path and metadata that depends neither on order nor on engine.
 //!
-//! Each entry is hashed by itself (XXH3, 128 bits), and the hashes are added up. In it: the path below DIR, inode number,
-//! mode, links, owner, group, size, blocks, mtime, ctime, btime, the device that a special file stands for, and the
-//! attributes. Not in it: atime, which the walk itself may move; device and mount numbers, which change at reboot; and what
-//! only some engines see; nor the times of a [stub](Meta::is_stub). It finds changes, not attackers: whoever may choose
-//! names freely can make two trees agree.
+//! Each entry is hashed by itself (XXH3, 128 bits), and the hashes are added up. In it: the path
+//! below DIR, inode number, mode, links, owner, group, size, blocks, mtime, ctime, btime, the
+//! device that a special file stands for, and the attributes. Not in it: atime, which the walk
+//! itself may move; device and mount numbers, which change at reboot; and what only some engines
+//! see; nor the times of a [stub](Meta::is_stub). It finds changes, not attackers: whoever may
+//! choose names freely can make two trees agree.
 
 use std::fmt;
 
@@ -31,8 +32,14 @@ impl Digest {
     /// Adds an entry.
     #[inline]
     pub fn add(&mut self, dir: &Dir<'_>, entry: &Entry<'_>) {
-        let name = if entry.name.is_empty() { dir.hash } else { below(dir.hash, entry.name) };
-        self.0 = self.0.wrapping_add(xxh3_128_with_seed(&bytes(&entry.meta), name));
+        let name = if entry.name.is_empty() {
+            dir.hash
+        } else {
+            below(dir.hash, entry.name)
+        };
+        self.0 = self
+            .0
+            .wrapping_add(xxh3_128_with_seed(&bytes(&entry.meta), name));
     }
 
     /// Takes an entry away that was added.
@@ -67,10 +74,16 @@ impl fmt::Display for Digest {
 /// What is hashed of an entry besides its name.
 #[inline]
 fn bytes(meta: &Meta) -> [u8; 96] {
-    const NO_TIME: Time = Time { sec: i64::MIN, nsec: u32::MAX };
+    const NO_TIME: Time = Time {
+        sec: i64::MIN,
+        nsec: u32::MAX,
+    };
     let btime = meta.btime.unwrap_or(NO_TIME);
-    let (mtime, ctime, btime) =
-        if meta.is_stub() { (NO_TIME, NO_TIME, NO_TIME) } else { (meta.mtime, meta.ctime, btime) };
+    let (mtime, ctime, btime) = if meta.is_stub() {
+        (NO_TIME, NO_TIME, NO_TIME)
+    } else {
+        (meta.mtime, meta.ctime, btime)
+    };
     let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
     let words: [u64; 12] = [
         meta.ino,
@@ -100,11 +113,23 @@ mod tests {
 
     #[test]
     fn order_does_not_matter_and_everything_else_does() {
-        let dir = Dir { path: b"", hash: top(0), depth: 0 };
-        let meta = Meta { ino: 7, mode: 0o100_644, nlink: 1, size: 5, ..Meta::default() };
+        let dir = Dir {
+            path: b"",
+            hash: top(0),
+            depth: 0,
+        };
+        let meta = Meta {
+            ino: 7,
+            mode: 0o100_644,
+            nlink: 1,
+            size: 5,
+            ..Meta::default()
+        };
         let sum = |entries: &[(&[u8], Meta)]| {
             let mut digest = Digest::default();
-            entries.iter().for_each(|&(name, meta)| digest.add(&dir, &Entry { name, meta }));
+            entries
+                .iter()
+                .for_each(|&(name, meta)| digest.add(&dir, &Entry { name, meta }));
             digest
         };
         let (a, b) = ((&b"a"[..], meta), (&b"b"[..], Meta { ino: 8, ..meta }));
@@ -113,14 +138,32 @@ mod tests {
         rest.take_away(&dir, &Entry { name: b"a", meta });
         assert_eq!(rest, sum(&[b]));
         assert_ne!(sum(&[a, b]), sum(&[(b"a", b.1), (b"b", a.1)]));
-        let atime = Meta { atime: Time { sec: 9, nsec: 9 }, mount: 3, generation: Some(1), xattrs: Some(true), ..meta };
+        let atime = Meta {
+            atime: Time { sec: 9, nsec: 9 },
+            mount: 3,
+            generation: Some(1),
+            xattrs: Some(true),
+            ..meta
+        };
         assert_eq!(sum(&[a]), sum(&[(b"a", atime)]));
         for other in [
-            Meta { mode: 0o100_600, ..meta },
+            Meta {
+                mode: 0o100_600,
+                ..meta
+            },
             Meta { size: 6, ..meta },
-            Meta { mtime: Time { sec: 0, nsec: 1 }, ..meta },
-            Meta { btime: Some(Time::default()), ..meta },
-            Meta { attributes: 0x10, ..meta },
+            Meta {
+                mtime: Time { sec: 0, nsec: 1 },
+                ..meta
+            },
+            Meta {
+                btime: Some(Time::default()),
+                ..meta
+            },
+            Meta {
+                attributes: 0x10,
+                ..meta
+            },
         ] {
             assert_ne!(sum(&[a]), sum(&[(b"a", other)]), "{other:?}");
         }

@@ -8,7 +8,10 @@ pub use gate::fs::Time;
 /// A time of the disk's as the kernel's calls have it.
 #[inline]
 pub fn time(time: ondisk::Time) -> Time {
-    Time { sec: time.sec, nsec: time.nsec }
+    Time {
+        sec: time.sec,
+        nsec: time.nsec,
+    }
 }
 
 /// What kind of file, by `st_mode`.
@@ -95,9 +98,11 @@ pub struct Meta {
     pub mount: u64,
     /// Those of [`Meta::ATTRIBUTES`] that are set, as the bits of statx(2).
     pub attributes: u64,
-    /// The inode's generation, where the engine sees it: it differs when an inode number is used again.
+    /// The inode's generation, where the engine sees it: it differs when an inode number is used
+    /// again.
     pub generation: Option<u32>,
-    /// `Some(false)` proves that there are no extended attributes, `Some(true)` means that there may be.
+    /// `Some(false)` proves that there are no extended attributes, `Some(true)` means that there
+    /// may be.
     pub xattrs: Option<bool>,
 }
 
@@ -128,7 +133,11 @@ impl Meta {
             mtime: s.mtime,
             ctime: s.ctime,
             btime: s.btime,
-            rdev: if matches!(kind, Type::Block | Type::Char) { s.rdev.into() } else { Dev::default() },
+            rdev: if matches!(kind, Type::Block | Type::Char) {
+                s.rdev.into()
+            } else {
+                Dev::default()
+            },
             dev: s.dev.into(),
             mount: s.mnt_id.unwrap_or(0),
             attributes: (s.attributes & Meta::ATTRIBUTES).bits(),
@@ -142,9 +151,10 @@ impl Meta {
         Type::of_mode(self.mode)
     }
 
-    /// Whether this is the placeholder directory that btrfs shows in a snapshot in place of a nested subvolume. The kernel
-    /// creates its inode (number 2) in memory at each lookup, so its times carry no information. They need not even equal one
-    /// another: a clock tick can fall between setting mtime and ctime.
+    /// Whether this is the placeholder directory that btrfs shows in a snapshot in place of a
+    /// nested subvolume. The kernel creates its inode (number 2) in memory at each lookup, so its
+    /// times carry no information. They need not even equal one another: a clock tick can fall
+    /// between setting mtime and ctime.
     #[inline]
     pub fn is_stub(&self) -> bool {
         const BTRFS_EMPTY_SUBVOL_DIR_OBJECTID: u64 = 2;
@@ -152,11 +162,21 @@ impl Meta {
             && (self.mode, self.nlink, self.size, self.blocks) == (0o040_755, 1, 0, 0)
     }
 
-    /// It, as it can be compared later: what is [made anew](Meta::is_stub) whenever it is looked at has no times.
+    /// It, as it can be compared later: what is [made anew](Meta::is_stub) whenever it is looked at
+    /// has no times.
     #[inline]
     pub fn lasting(&self) -> Meta {
         let none = Time::default();
-        if self.is_stub() { Meta { atime: none, mtime: none, ctime: none, ..*self } } else { *self }
+        if self.is_stub() {
+            Meta {
+                atime: none,
+                mtime: none,
+                ctime: none,
+                ..*self
+            }
+        } else {
+            *self
+        }
     }
 
     /// Whether it is a directory.
@@ -168,7 +188,8 @@ impl Meta {
 /// A directory, as what is found in it is handed over.
 #[derive(Clone, Copy, Debug)]
 pub struct Dir<'a> {
-    /// Its name, beginning with DIR as it was given; empty where the sink wants no paths ([`crate::Sink::wants_paths`]).
+    /// Its name, beginning with DIR as it was given; empty where the sink wants no paths
+    /// ([`crate::Sink::wants_paths`]).
     pub path: &'a [u8],
     /// What stands for its name in digests ([`crate::digest::below`]).
     pub hash: u64,
@@ -225,10 +246,31 @@ mod tests {
     #[test]
     fn placeholder_of_a_subvolume_needs_no_equal_times() {
         let at = |nsec| Time { sec: 1, nsec };
-        let inode = Meta { ino: 2, mode: 0o040_755, nlink: 1, mtime: at(320), ctime: at(324), ..Meta::default() };
+        let inode = Meta {
+            ino: 2,
+            mode: 0o040_755,
+            nlink: 1,
+            mtime: at(320),
+            ctime: at(324),
+            ..Meta::default()
+        };
         assert!(inode.is_stub());
-        assert_eq!(inode.lasting(), Meta { mtime: Time::default(), ctime: Time::default(), ..inode });
-        for other in [Meta { ino: 257, ..inode }, Meta { nlink: 2, ..inode }, Meta { size: 4096, ..inode }] {
+        assert_eq!(
+            inode.lasting(),
+            Meta {
+                mtime: Time::default(),
+                ctime: Time::default(),
+                ..inode
+            }
+        );
+        for other in [
+            Meta { ino: 257, ..inode },
+            Meta { nlink: 2, ..inode },
+            Meta {
+                size: 4096,
+                ..inode
+            },
+        ] {
             assert!(!other.is_stub() && other.lasting() == other);
         }
     }

@@ -17,18 +17,31 @@ pub struct Explained {
     pub plan: Plan,
 }
 
-/// Makes the plan for the mount of each directory, for a walk with [`Question::is_written`](crate::Question::is_written) or without.
+/// Makes the plan for the mount of each directory, for a walk with
+/// [`Question::is_written`](crate::Question::is_written) or without.
 ///
 /// # Errors
 /// A directory that cannot be walked.
 pub fn explain(dirs: &[Vec<u8>], is_written: bool) -> Result<Vec<Explained>, Unusable> {
-    let tops: Vec<_> = dirs.iter().enumerate().map(|(nth, path)| open_top(path, nth)).collect::<Result<_, _>>()?;
+    let tops: Vec<_> = dirs
+        .iter()
+        .enumerate()
+        .map(|(nth, path)| open_top(path, nth))
+        .collect::<Result<_, _>>()?;
     let mounts = mounts_around(tops.first());
     let explained = tops.into_iter().map(|top| {
         let mount = top.mount(&mounts);
         // Who only asks leaves no trace: what is read to guess by keeps its access time.
-        let plan = plan(&Ground { noatime: true, is_written, ..Ground::of(&top, mount) });
-        Explained { path: top.path, fstype: mount.map(|row| row.content.fstype.clone()), plan }
+        let plan = plan(&Ground {
+            noatime: true,
+            is_written,
+            ..Ground::of(&top, mount)
+        });
+        Explained {
+            path: top.path,
+            fstype: mount.map(|row| row.content.fstype.clone()),
+            plan,
+        }
     });
     Ok(explained.collect())
 }

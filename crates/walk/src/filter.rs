@@ -16,20 +16,32 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Leaves out what matches any of `globs`, and everything in it; and what lies deeper than `max_depth` (DIR is at 0).
-    /// A pattern without a slash is held against names, one with a slash against paths that begin with DIR as it was given.
-    /// `*` and `?` match no slash, `**` does.
+    /// Leaves out what matches any of `globs`, and everything in it; and what lies deeper than
+    /// `max_depth` (DIR is at 0). A pattern without a slash is held against names, one with a slash
+    /// against paths that begin with DIR as it was given. `*` and `?` match no slash, `**` does.
     ///
     /// # Errors
     /// The first pattern that is none, and why.
     pub fn new(globs: &[String], max_depth: Option<u32>) -> Result<Filter, String> {
         let (mut names, mut paths) = (GlobSetBuilder::new(), GlobSetBuilder::new());
         for pattern in globs {
-            let glob = GlobBuilder::new(pattern).literal_separator(true).build().map_err(|e| e.to_string())?;
-            if pattern.contains('/') { &mut paths } else { &mut names }.add(glob);
+            let glob = GlobBuilder::new(pattern)
+                .literal_separator(true)
+                .build()
+                .map_err(|e| e.to_string())?;
+            if pattern.contains('/') {
+                &mut paths
+            } else {
+                &mut names
+            }
+            .add(glob);
         }
         let build = |set: GlobSetBuilder| set.build().map_err(|e| e.to_string());
-        Ok(Filter { names: build(names)?, paths: build(paths)?, max_depth })
+        Ok(Filter {
+            names: build(names)?,
+            paths: build(paths)?,
+            max_depth,
+        })
     }
 
     /// Whether [`Filter::keeps`] looks at the directory's path.

@@ -42,7 +42,14 @@ impl Top {
     pub fn of(fd: Fd, path: Vec<u8>, hash: u64, depth: u32) -> Result<Top, Errno> {
         let seen = statx(&fd, c"", At::EMPTY_PATH, Meta::WANT)?;
         let is_mount_root = seen.attributes.contains(Attributes::MOUNT_ROOT);
-        Ok(Top { fd, path, meta: Meta::of(&seen), is_mount_root, hash, depth })
+        Ok(Top {
+            fd,
+            path,
+            meta: Meta::of(&seen),
+            is_mount_root,
+            hash,
+            depth,
+        })
     }
 
     /// The row of a mount table for the mount that it is on.
@@ -67,7 +74,11 @@ impl Place {
     pub fn below(&self, name: &[u8]) -> Place {
         let mut rel = self.rel.clone();
         append(&mut rel, name);
-        Place { rel, hash: below(self.hash, name), depth: self.depth + 1 }
+        Place {
+            rel,
+            hash: below(self.hash, name),
+            depth: self.depth + 1,
+        }
     }
 }
 
@@ -80,8 +91,8 @@ pub struct Crossing {
     pub name: Vec<u8>,
 }
 
-/// The names below a job's top at which other mounts lie, as the mount table has them: a hint for engines that do not see
-/// mounts for themselves.
+/// The names below a job's top at which other mounts lie, as the mount table has them: a hint for
+/// engines that do not see mounts for themselves.
 #[derive(Clone, Debug, Default)]
 pub struct Below {
     names: HashMap<Vec<u8>, Below>,
@@ -94,7 +105,9 @@ impl Below {
         let mut root = Below::default();
         for name in names {
             let parts = name.split(|&b| b == b'/').filter(|part| !part.is_empty());
-            let end = parts.fold(&mut root, |at, part| at.names.entry(part.to_vec()).or_default());
+            let end = parts.fold(&mut root, |at, part| {
+                at.names.entry(part.to_vec()).or_default()
+            });
             end.is_mount = true;
         }
         root
@@ -102,7 +115,11 @@ impl Below {
 
     /// What is known of a name in this directory; `None` when no mount is at or under it.
     pub fn step(&self, name: &[u8]) -> Option<&Below> {
-        if self.names.is_empty() { None } else { self.names.get(name) }
+        if self.names.is_empty() {
+            None
+        } else {
+            self.names.get(name)
+        }
     }
 
     /// Whether a mount lies here.
@@ -126,17 +143,27 @@ impl Desk {
     /// Something was skipped or found wrong.
     pub fn warn(&self, warning: Warning) {
         let mut warnings = self.warnings.lock().unwrap_or_else(|e| e.into_inner());
-        if warnings.0.len() < Desk::MOST { warnings.0.push(warning) } else { warnings.1 += 1 }
+        if warnings.0.len() < Desk::MOST {
+            warnings.0.push(warning)
+        } else {
+            warnings.1 += 1
+        }
     }
 
     /// Whether there are any that have not been taken.
     pub fn has_warnings(&self) -> bool {
-        !self.warnings.lock().unwrap_or_else(|e| e.into_inner()).0.is_empty()
+        !self
+            .warnings
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .0
+            .is_empty()
     }
 
     /// The warnings so far, in the order in which they came; they are then forgotten here.
     pub fn take_warnings(&self) -> Vec<Warning> {
-        let (mut all, more) = std::mem::take(&mut *self.warnings.lock().unwrap_or_else(|e| e.into_inner()));
+        let (mut all, more) =
+            std::mem::take(&mut *self.warnings.lock().unwrap_or_else(|e| e.into_inner()));
         if more > 0 {
             all.push(Warning::general(format!("and {more} more of the kind")));
         }
@@ -152,7 +179,8 @@ impl Desk {
 
 /// One mount, from a directory down.
 pub struct Job<'a> {
-    /// Where it begins. The top itself has been handed over already: the engine gives what is in it.
+    /// Where it begins. The top itself has been handed over already: the engine gives what is in
+    /// it.
     pub top: &'a Top,
     /// The row of the mount table for this mount, where there is a table.
     pub mount: Option<&'a Mount>,
@@ -178,7 +206,11 @@ impl Job<'_> {
 
     /// The top, as a place.
     pub fn place(&self) -> Place {
-        Place { rel: Vec::new(), hash: self.top.hash, depth: self.top.depth }
+        Place {
+            rel: Vec::new(),
+            hash: self.top.hash,
+            depth: self.top.depth,
+        }
     }
 
     /// Whether somebody looks at paths.
@@ -194,13 +226,20 @@ impl Job<'_> {
     /// Hands over entries of a directory.
     pub fn give(&self, worker: &mut dyn Worker, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         worker.take(dir, entries);
-        let before = self.desk.entries.fetch_add(entries.len() as u64, Ordering::Relaxed);
+        let before = self
+            .desk
+            .entries
+            .fetch_add(entries.len() as u64, Ordering::Relaxed);
         // Now and then, the place is noted for whoever watches.
         if before >> 12 != (before + entries.len() as u64) >> 12
             && let Ok(mut at) = self.desk.at.try_lock()
         {
             at.clear();
-            at.extend_from_slice(if dir.path.is_empty() { &self.top.path } else { dir.path });
+            at.extend_from_slice(if dir.path.is_empty() {
+                &self.top.path
+            } else {
+                dir.path
+            });
         }
     }
 
@@ -209,11 +248,15 @@ impl Job<'_> {
         self.desk.warn(warning);
     }
 
-    /// A call that failed at `name` in a place (or at the place itself, without a name). That something is gone is no
-    /// failure: it was not there throughout.
+    /// A call that failed at `name` in a place (or at the place itself, without a name). That
+    /// something is gone is no failure: it was not there throughout.
     pub fn failed(&self, place: &Place, name: &[u8], gate: Gate, errno: Errno) {
-        // ESRCH: a process, in /proc. ENOTDIR, ELOOP: what was found to be a directory has made room for something else.
-        let is_gone = matches!(errno, Errno::ENOENT | Errno::ESRCH | Errno::ENOTDIR | Errno::ELOOP);
+        // ESRCH: a process, in /proc. ENOTDIR, ELOOP: what was found to be a directory has made
+        // room for something else.
+        let is_gone = matches!(
+            errno,
+            Errno::ENOENT | Errno::ESRCH | Errno::ENOTDIR | Errno::ELOOP
+        );
         if is_gone && !(place.rel.is_empty() && name.is_empty()) {
             return;
         }
@@ -229,12 +272,20 @@ impl Job<'_> {
             Errno::EIO | Errno::EUCLEAN => "; the kernel's log says more",
             _ => "",
         };
-        self.warn(Warning::failed(&path, gate, errno, format!("{doing}{next}")));
+        self.warn(Warning::failed(
+            &path,
+            gate,
+            errno,
+            format!("{doing}{next}"),
+        ));
     }
 
     /// Another mount lies at a name. It is given, and walked, by whoever is right for it.
     pub fn cross(&self, crossing: Crossing) {
-        self.crossings.lock().unwrap_or_else(|e| e.into_inner()).push(crossing);
+        self.crossings
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .push(crossing);
     }
 
     /// Whether there is no use in going on.
@@ -242,8 +293,8 @@ impl Job<'_> {
         self.sink.is_closed()
     }
 
-    /// Whether what statx(2) said of a name in this mount shows that another mount lies there, or would, if it were
-    /// entered.
+    /// Whether what statx(2) said of a name in this mount shows that another mount lies there, or
+    /// would, if it were entered.
     pub fn is_crossing(&self, s: &Statx) -> bool {
         let flags = Attributes::MOUNT_ROOT | Attributes::AUTOMOUNT;
         if s.attributes_known.contains(Attributes::MOUNT_ROOT) {
@@ -268,7 +319,9 @@ impl Job<'_> {
         if place.rel.is_empty() {
             return self.open_in(&self.top.fd, c".");
         }
-        scan(self.noatime, |how| openat2_long(self.top.fd.as_fd(), &place.rel, how, HERE))
+        scan(self.noatime, |how| {
+            openat2_long(self.top.fd.as_fd(), &place.rel, how, HERE)
+        })
     }
 
     /// Opens a directory by its name in another one, as [`Job::open`] does.
@@ -282,7 +335,8 @@ impl Job<'_> {
     /// What statx(2) says of a name in a place, by way of the top: for what is looked at singly.
     ///
     /// # Errors
-    /// Those of statx(2), and of openat(2) where the name is longer than the kernel takes at a time.
+    /// Those of statx(2), and of openat(2) where the name is longer than the kernel takes at a
+    /// time.
     pub fn look(&self, place: &Place, name: &[u8]) -> Result<Statx, Errno> {
         let mut rel = place.rel.clone();
         append(&mut rel, name);
@@ -294,9 +348,14 @@ impl Job<'_> {
 /// Never into another mount, and never through a symlink.
 pub(crate) const HERE: Resolve = Resolve::NO_XDEV.union(Resolve::NO_SYMLINKS);
 
-/// Opens a directory to be read; with `noatime` so that its access time stays as it is, if that is permitted.
+/// Opens a directory to be read; with `noatime` so that its access time stays as it is, if that is
+/// permitted.
 pub(crate) fn scan(noatime: bool, open: impl Fn(Open) -> Result<Fd, Errno>) -> Result<Fd, Errno> {
-    match open(if noatime { Open::SCAN | Open::NOATIME } else { Open::SCAN }) {
+    match open(if noatime {
+        Open::SCAN | Open::NOATIME
+    } else {
+        Open::SCAN
+    }) {
         Err(Errno::EPERM) if noatime => open(Open::SCAN),
         other => other,
     }
@@ -304,7 +363,12 @@ pub(crate) fn scan(noatime: bool, open: impl Fn(Open) -> Result<Fd, Errno>) -> R
 
 /// [`Meta::WANT`] of a name.
 pub(crate) fn look_at(dir: impl AsFd, name: &CStr) -> Result<Statx, Errno> {
-    statx(dir, name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Meta::WANT)
+    statx(
+        dir,
+        name,
+        At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
+        Meta::WANT,
+    )
 }
 
 /// A name as the kernel wants it; `None` for one that it could not have given.

@@ -1,4 +1,5 @@
-//! Walking a tree: everything under a directory, with all that statx(2) says of it, by the cheapest way there is.
+//! Walking a tree: everything under a directory, with all that statx(2) says of it, by the cheapest
+//! way there is.
 //!
 //! | room | what is in it |
 //! |---|---|

@@ -1,10 +1,12 @@
-//! From when on nothing that was read is believed: what may have changed since shows by its change time.
+//! From when on nothing that was read is believed: what may have changed since shows by its change
+//! time.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gate::fs::Time;
 
-/// A moment, by two clocks: the one that the kernel takes times of files from, and one that nobody sets.
+/// A moment, by two clocks: the one that the kernel takes times of files from, and one that nobody
+/// sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     real: Duration,
@@ -14,10 +16,16 @@ pub struct Moment {
 impl Moment {
     /// Now.
     pub fn now() -> Moment {
-        Moment { real: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(), steady: Instant::now() }
+        Moment {
+            real: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default(),
+            steady: Instant::now(),
+        }
     }
 
-    /// When it was: by the clock as it was then, or, if somebody has set that back meanwhile, as it goes now.
+    /// When it was: by the clock as it was then, or, if somebody has set that back meanwhile, as it
+    /// goes now.
     pub fn time(&self) -> Time {
         time(self.so_far())
     }
@@ -27,26 +35,30 @@ impl Moment {
         self.steady.elapsed()
     }
 
-    /// The earliest time that anything can bear that was changed since. The kernel's clock for files goes in steps of up to
-    /// 10 ms.
+    /// The earliest time that anything can bear that was changed since. The kernel's clock for
+    /// files goes in steps of up to 10 ms.
     pub(crate) fn changed_since(&self) -> Time {
         const STEP: Duration = Duration::from_millis(20);
         time(self.so_far().saturating_sub(STEP))
     }
 
     fn so_far(&self) -> Duration {
-        // In this order: whatever goes by between the two must not look like a clock that was set back.
+        // In this order: whatever goes by between the two must not look like a clock that was set
+        // back.
         let elapsed = self.steady.elapsed();
         earliest(self.real, Moment::now().real, elapsed)
     }
 }
 
-/// Whether a time of a file may be of a moment or after it. Where it has no fraction of a second, the file system may count whole
-/// seconds (ext4 with small inodes), or every second one (FAT).
+/// Whether a time of a file may be of a moment or after it. Where it has no fraction of a second,
+/// the file system may count whole seconds (ext4 with small inodes), or every second one (FAT).
 pub fn may_be_since(time: Time, moment: Time) -> bool {
     const COARSEST: i64 = 2;
     let seconds = if time.nsec == 0 { COARSEST } else { 0 };
-    Time { sec: time.sec.saturating_add(seconds), ..time } >= moment
+    Time {
+        sec: time.sec.saturating_add(seconds),
+        ..time
+    } >= moment
 }
 
 /// When a moment was, of which the clock said `then`, if it says `now` after so much time.
@@ -54,11 +66,18 @@ fn earliest(then: Duration, now: Duration, elapsed: Duration) -> Duration {
     /// Less than this is rounding: both clocks are kept by the same counter, and adjusted alike.
     const ROUNDING: Duration = Duration::from_millis(1);
     let by_now = now.saturating_sub(elapsed);
-    if by_now + ROUNDING < then { by_now } else { then }
+    if by_now + ROUNDING < then {
+        by_now
+    } else {
+        then
+    }
 }
 
 fn time(since_1970: Duration) -> Time {
-    Time { sec: since_1970.as_secs().cast_signed(), nsec: since_1970.subsec_nanos() }
+    Time {
+        sec: since_1970.as_secs().cast_signed(),
+        nsec: since_1970.subsec_nanos(),
+    }
 }
 
 #[cfg(test)]
@@ -70,16 +89,35 @@ mod tests {
         let at = |hours: u64, minutes: u64| Duration::from_secs(hours * 3600 + minutes * 60);
         let half_an_hour = at(0, 30);
         assert_eq!(earliest(at(5, 0), at(5, 30), half_an_hour), at(5, 0));
-        assert_eq!(earliest(at(5, 0), at(4, 30), half_an_hour), at(4, 0), "set back by an hour");
-        assert_eq!(earliest(at(5, 0), at(6, 30), half_an_hour), at(5, 0), "set forward by an hour");
-        assert_eq!(earliest(at(5, 0), at(0, 10), half_an_hour), at(0, 0), "set back to 1970");
-        assert_eq!(earliest(at(5, 0), at(5, 30) - Duration::from_nanos(1), half_an_hour), at(5, 0), "rounded");
+        assert_eq!(
+            earliest(at(5, 0), at(4, 30), half_an_hour),
+            at(4, 0),
+            "set back by an hour"
+        );
+        assert_eq!(
+            earliest(at(5, 0), at(6, 30), half_an_hour),
+            at(5, 0),
+            "set forward by an hour"
+        );
+        assert_eq!(
+            earliest(at(5, 0), at(0, 10), half_an_hour),
+            at(0, 0),
+            "set back to 1970"
+        );
+        assert_eq!(
+            earliest(at(5, 0), at(5, 30) - Duration::from_nanos(1), half_an_hour),
+            at(5, 0),
+            "rounded"
+        );
         assert_eq!(time(Duration::new(7, 8)), Time { sec: 7, nsec: 8 });
     }
 
     #[test]
     fn times_without_fractions_are_of_two_seconds() {
-        let moment = Time { sec: 100, nsec: 500_000_000 };
+        let moment = Time {
+            sec: 100,
+            nsec: 500_000_000,
+        };
         let since = |sec, nsec| may_be_since(Time { sec, nsec }, moment);
         assert!(since(100, 500_000_000) && since(101, 1));
         assert!(!since(100, 499_999_999) && !since(99, 999_999_999));

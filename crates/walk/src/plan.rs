@@ -1,10 +1,11 @@
 //! Which engine, and why.
 //!
-//! `threads` costs some time for each entry below the directory. An engine below the file API costs less for each, but a
-//! syncfs(2) before it begins; and `btrfs` goes through all inodes of the file system, whatever share of it the directory holds.
-//! The file system may know how many there are; how many are below the directory a catalog may know, or else it is
-//! guessed from a few random ways down the tree (Knuth 1975, "Estimating the efficiency of backtrack programs"). A wrong guess costs time,
-//! nothing else.
+//! `threads` costs some time for each entry below the directory. An engine below the file API costs
+//! less for each, but a syncfs(2) before it begins; and `btrfs` goes through all inodes of the file
+//! system, whatever share of it the directory holds. The file system may know how many there are;
+//! how many are below the directory a catalog may know, or else it is guessed from a few random
+//! ways down the tree (Knuth 1975, "Estimating the efficiency of backtrack programs"). A wrong
+//! guess costs time, nothing else.
 
 use gate::Fd;
 use gate::btrfs::BTRFS_SUPER_MAGIC;
@@ -28,9 +29,9 @@ pub struct Plan {
     pub engines: Vec<(By, Result<(), Refusal>)>,
 }
 
-/// What an engine costs by this plan, in microseconds for each entry below the directory (`btrfs`: for each inode of the file system),
-/// on one processor with everything in the cache: measured on a small machine, and good enough to choose by on others, where all is
-/// faster or slower alike.
+/// What an engine costs by this plan, in microseconds for each entry below the directory (`btrfs`:
+/// for each inode of the file system), on one processor with everything in the cache: measured on a
+/// small machine, and good enough to choose by on others, where all is faster or slower alike.
 fn price(by: By) -> f64 {
     match by {
         By::Ext4 => 0.15,
@@ -40,16 +41,21 @@ fn price(by: By) -> f64 {
     }
 }
 
-/// What it costs to begin below the file API, in milliseconds: above all a syncfs(2), which takes some 0.2 where nothing is dirty, and
-/// long where much is.
+/// What it costs to begin below the file API, in milliseconds: above all a syncfs(2), which takes
+/// some 0.2 where nothing is dirty, and long where much is.
 fn start(ground: &Ground<'_>) -> f64 {
     if ground.is_written { 0.5 } else { 4.0 }
 }
 
 /// Chooses.
 pub fn plan(ground: &Ground<'_>) -> Plan {
-    let engines: Vec<_> = By::ALL.into_iter().map(|by| (by, by.engine().possible(ground))).collect();
-    let below_the_api = engines.iter().find(|(by, possible)| !matches!(by, By::Threads | By::Stat) && possible.is_ok());
+    let engines: Vec<_> = By::ALL
+        .into_iter()
+        .map(|by| (by, by.engine().possible(ground)))
+        .collect();
+    let below_the_api = engines
+        .iter()
+        .find(|(by, possible)| !matches!(by, By::Threads | By::Stat) && possible.is_ok());
     let (by, why) = match below_the_api {
         Some(&(raw, _)) => weigh(ground, raw),
         None => (By::Threads, no_other(ground, &engines)),
@@ -61,8 +67,15 @@ fn no_other(ground: &Ground<'_>, engines: &[(By, Result<(), Refusal>)]) -> Strin
     let Some(own) = ground.mount.and_then(|mount| own_of(&mount.content.fstype)) else {
         return "its calls to the file API are shared out among threads; this file system has no other door".to_owned();
     };
-    let refusal = engines.iter().find(|(by, _)| *by == own).and_then(|(_, possible)| possible.as_ref().err());
-    format!("{} cannot work here: {}", own.name(), refusal.map_or("", |refusal| &refusal.0))
+    let refusal = engines
+        .iter()
+        .find(|(by, _)| *by == own)
+        .and_then(|(_, possible)| possible.as_ref().err());
+    format!(
+        "{} cannot work here: {}",
+        own.name(),
+        refusal.map_or("", |refusal| &refusal.0)
+    )
 }
 
 /// The engine that is for one type of file system only.
@@ -79,7 +92,11 @@ pub(crate) fn own_of(fstype: &[u8]) -> Option<By> {
 fn weigh(ground: &Ground<'_>, raw: By) -> (By, String) {
     let used = ground.statfs.files.saturating_sub(ground.statfs.files_free);
     let whole = is_whole(ground);
-    let below = if whole && used > 0 { used } else { ground.expected.unwrap_or_else(|| guess(ground)) };
+    let below = if whole && used > 0 {
+        used
+    } else {
+        ground.expected.unwrap_or_else(|| guess(ground))
+    };
     // Of btrfs nobody knows how many inodes it has: there are at least those below the directory.
     let all = used.max(below);
     let inodes = if raw == By::Btrfs { all } else { below };
@@ -92,21 +109,32 @@ fn weigh(ground: &Ground<'_>, raw: By) -> (By, String) {
     };
     let name = raw.name();
     let share = match (whole, used) {
-        (true, _) => format!("the whole file system is asked for, {} entries", about(below)),
+        (true, _) => format!(
+            "the whole file system is asked for, {} entries",
+            about(below)
+        ),
         (false, 0) => format!("{} entries are asked for", about(below)),
         (false, _) => format!("{} of {} entries are asked for", about(below), about(all)),
     };
     if by_raw < by_threads {
-        (raw, format!("{share}: for so many {name} costs less, its start included"))
+        (
+            raw,
+            format!("{share}: for so many {name} costs less, its start included"),
+        )
     } else {
-        (By::Threads, format!("{share}: for so few the start of {name} would cost more than it saves"))
+        (
+            By::Threads,
+            format!("{share}: for so few the start of {name} would cost more than it saves"),
+        )
     }
 }
 
 /// Whether the directory is the root of its file system, or of its btrfs subvolume.
 fn is_whole(ground: &Ground<'_>) -> bool {
     const BTRFS_FIRST_FREE_OBJECTID: u64 = 256;
-    let Some(mount) = ground.mount else { return false };
+    let Some(mount) = ground.mount else {
+        return false;
+    };
     match &mount.content.fstype[..] {
         b"btrfs" => ground.top.meta.ino == BTRFS_FIRST_FREE_OBJECTID,
         _ => ground.top.is_mount_root && mount.content.fsroot == b"/",
@@ -135,16 +163,20 @@ struct Effort {
 }
 
 impl Effort {
-    /// So many of each are read within some tens of milliseconds, however large the directories are.
-    const ALL: Effort = Effort { directories: 256, entries: 1 << 16 };
+    /// So many of each are read within some tens of milliseconds, however large the directories
+    /// are.
+    const ALL: Effort = Effort {
+        directories: 256,
+        entries: 1 << 16,
+    };
 
     fn is_spent(&self) -> bool {
         self.directories == 0 || self.entries == 0
     }
 }
 
-/// Goes down by a directory chosen at random each time. What is seen at a step counts for all the directories that might
-/// have been chosen in its place.
+/// Goes down by a directory chosen at random each time. What is seen at a step counts for all the
+/// directories that might have been chosen in its place.
 fn one_way(ground: &Ground<'_>, random: &mut u64, buffer: &mut [u8], left: &mut Effort) -> f64 {
     const DEEPEST: usize = 64;
     let (mut seen, mut weight) = (0.0, 1.0);
@@ -152,7 +184,9 @@ fn one_way(ground: &Ground<'_>, random: &mut u64, buffer: &mut [u8], left: &mut 
     let mut dir = None;
     for _ in 0..DEEPEST {
         let from = dir.as_ref().unwrap_or(&ground.top.fd);
-        let Ok(fd) = scan(ground.noatime, |how| openat2(from, &name, how, HERE)) else { break };
+        let Ok(fd) = scan(ground.noatime, |how| openat2(from, &name, how, HERE)) else {
+            break;
+        };
         let mut here = Beginning::default();
         while let Ok(n @ 1..) = getdents64(&fd, buffer) {
             for entry in entries(&buffer[..n]) {
@@ -206,7 +240,8 @@ impl Beginning {
     fn share_of(&self, fd: &Fd, magic: u64) -> f64 {
         let size = statx(fd, c"", At::EMPTY_PATH, Want::SIZE).map_or(0, |seen| seen.size);
         let read = match magic {
-            // There a directory has each name twice, by its hash and by its number, and nothing else in its size.
+            // There a directory has each name twice, by its hash and by its number, and nothing
+            // else in its size.
             BTRFS_SUPER_MAGIC => 2 * self.names,
             // A name with its inode number, its lengths and what aligns it.
             _ => self.names + 14 * self.entries,
@@ -224,12 +259,24 @@ mod tests {
     #[test]
     fn what_is_known_need_not_be_guessed() {
         let top = open_top(b"/", 0).unwrap();
-        let known = |entries| weigh(&Ground { expected: Some(entries), ..Ground::of(&top, None) }, By::Ext4);
+        let known = |entries| {
+            weigh(
+                &Ground {
+                    expected: Some(entries),
+                    ..Ground::of(&top, None)
+                },
+                By::Ext4,
+            )
+        };
         assert_eq!((known(10).0, known(1_000_000).0), (By::Threads, By::Ext4));
         assert!(known(1_000_000).1.contains("about 1.0 million"));
         // Where it costs little to begin, fewer are worth it.
         let few = |is_written| {
-            let ground = Ground { expected: Some(2000 * processors() as u64), is_written, ..Ground::of(&top, None) };
+            let ground = Ground {
+                expected: Some(2000 * processors() as u64),
+                is_written,
+                ..Ground::of(&top, None)
+            };
             weigh(&ground, By::Ext4).0
         };
         assert_eq!((few(false), few(true)), (By::Threads, By::Ext4));

@@ -3,7 +3,8 @@
 use crate::engine::{By, Ground};
 use crate::entry::{Dir, Entry};
 
-/// Takes what a walk finds. Each thread of an engine gets a [`Worker`] of its own, so that nobody waits for anybody.
+/// Takes what a walk finds. Each thread of an engine gets a [`Worker`] of its own, so that nobody
+/// waits for anybody.
 pub trait Sink: Sync {
     /// A place for one thread to put what it finds; what it has is handed in when it is dropped.
     fn worker(&self) -> Box<dyn Worker + '_>;
@@ -24,7 +25,8 @@ pub trait Sink: Sync {
 
 /// One thread's place to put entries.
 pub trait Worker {
-    /// Takes some of what is in a directory. What is in one directory may come in several pieces, from several threads.
+    /// Takes some of what is in a directory. What is in one directory may come in several pieces,
+    /// from several threads.
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]);
 }
 

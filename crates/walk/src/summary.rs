@@ -73,7 +73,10 @@ impl Summary {
 
 impl Sink for Summary {
     fn worker(&self) -> Box<dyn Worker + '_> {
-        Box::new(Adder { sum: Totals::default(), to: self })
+        Box::new(Adder {
+            sum: Totals::default(),
+            to: self,
+        })
     }
 
     fn wants_paths(&self) -> bool {
@@ -94,6 +97,10 @@ impl Worker for Adder<'_> {
 
 impl Drop for Adder<'_> {
     fn drop(&mut self) {
-        self.to.0.lock().unwrap_or_else(|e| e.into_inner()).merge(&self.sum);
+        self.to
+            .0
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .merge(&self.sum);
     }
 }

@@ -1,4 +1,5 @@
-//! The question itself: everything under some directories, with a job for each mount that the tree crosses.
+//! The question itself: everything under some directories, with a job for each mount that the tree
+//! crosses.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -26,8 +27,8 @@ pub struct Question {
     pub dirs: Vec<Vec<u8>>,
     /// The engine; `None` for the one that is best for each mount.
     pub by: Option<By>,
-    /// Engines of which each mount is walked by the first that can work there. It goes before [`Question::by`], unless it is
-    /// empty.
+    /// Engines of which each mount is walked by the first that can work there. It goes before
+    /// [`Question::by`], unless it is empty.
     pub in_turn: &'static [By],
     /// Threads; `None` for as many as are good.
     pub threads: Option<usize>,
@@ -37,9 +38,11 @@ pub struct Question {
     pub filter: Filter,
     /// Whether access times are to stay as they are, where that is permitted.
     pub noatime: bool,
-    /// About how many entries there are below the one DIR, if that is known, as from a catalog: it need not be guessed then.
+    /// About how many entries there are below the one DIR, if that is known, as from a catalog: it
+    /// need not be guessed then.
     pub expected: Option<u64>,
-    /// Whether the sink has what is dirty written before anything is read: to have it written once more costs little.
+    /// Whether the sink has what is dirty written before anything is read: to have it written once
+    /// more costs little.
     pub is_written: bool,
 }
 
@@ -81,7 +84,8 @@ pub enum NoWalk {
     },
 }
 
-/// The mount table, in which the mount of a directory must be; empty if there is none that can be read.
+/// The mount table, in which the mount of a directory must be; empty if there is none that can be
+/// read.
 pub fn mounts_around(top: Option<&Top>) -> Vec<Mount> {
     let anchor = top.map(|top| top.meta.mount).filter(|&id| id != 0);
     read_either(false, anchor).map_or(Vec::new(), |(table, _)| table.mounts)
@@ -92,16 +96,25 @@ pub fn mounts_around(top: Option<&Top>) -> Vec<Mount> {
 /// # Errors
 /// What is wrong with it.
 pub fn open_top(path: &[u8], nth: usize) -> Result<Top, Unusable> {
-    let unusable = |doing, gate| move |errno| Unusable { doing, path: path.to_vec(), gate, errno };
+    let unusable = |doing, gate| {
+        move |errno| Unusable {
+            doing,
+            path: path.to_vec(),
+            gate,
+            errno,
+        }
+    };
     let how = Open::DIRECTORY | Open::NONBLOCK;
     let fd = open_long(path, how).map_err(unusable("cannot open directory", Gate::Openat))?;
-    Top::of(fd, path.to_vec(), digest::top(nth), 0).map_err(unusable("cannot read the attributes of", Gate::Statx))
+    Top::of(fd, path.to_vec(), digest::top(nth), 0)
+        .map_err(unusable("cannot read the attributes of", Gate::Statx))
 }
 
 /// Walks. DIR itself is the first entry of each.
 ///
 /// # Errors
-/// Before anything was handed over: a DIR that cannot be walked, or an engine that cannot work there.
+/// Before anything was handed over: a DIR that cannot be walked, or an engine that cannot work
+/// there.
 pub fn walk(question: &Question, sink: &dyn Sink, desk: &Desk) -> Result<Answer, NoWalk> {
     let tops: Vec<Top> = question
         .dirs
@@ -114,7 +127,13 @@ pub fn walk(question: &Question, sink: &dyn Sink, desk: &Desk) -> Result<Answer,
     let mut answer = Answer::default();
     for top in tops {
         let one_device = question.one_file_system.then_some(top.meta.dev);
-        let tour = Tour { question, sink, desk, mounts: &mounts, one_device };
+        let tour = Tour {
+            question,
+            sink,
+            desk,
+            mounts: &mounts,
+            one_device,
+        };
         tour.go(top, &mut answer)?;
     }
     Ok(answer)
@@ -131,7 +150,12 @@ struct Tour<'a> {
 
 impl Tour<'_> {
     fn go(&self, top: Top, answer: &mut Answer) -> Result<(), NoWalk> {
-        let from = Spot { path: top.path.clone(), hash: top.hash, depth: top.depth, name: Vec::new() };
+        let from = Spot {
+            path: top.path.clone(),
+            hash: top.hash,
+            depth: top.depth,
+            name: Vec::new(),
+        };
         let mut tops = VecDeque::from([(top, from)]);
         let mut is_first = true;
         while let Some((mut top, from)) = tops.pop_front() {
@@ -148,19 +172,53 @@ impl Tour<'_> {
     }
 
     /// Walks one mount, and gives the names at which others lie.
-    fn one(&self, top: &mut Top, from: &Spot, is_first: bool, answer: &mut Answer) -> Result<Vec<Crossing>, NoWalk> {
+    fn one(
+        &self,
+        top: &mut Top,
+        from: &Spot,
+        is_first: bool,
+        answer: &mut Answer,
+    ) -> Result<Vec<Crossing>, NoWalk> {
         let mount = top.mount(self.mounts);
-        let expected = self.question.expected.filter(|_| self.question.dirs.len() == 1 && top.depth == 0);
-        let &Question { noatime, is_written, .. } = self.question;
-        let ground = Ground { noatime, expected, is_written, ..Ground::of(top, mount) };
+        let expected = self
+            .question
+            .expected
+            .filter(|_| self.question.dirs.len() == 1 && top.depth == 0);
+        let &Question {
+            noatime,
+            is_written,
+            ..
+        } = self.question;
+        let ground = Ground {
+            noatime,
+            expected,
+            is_written,
+            ..Ground::of(top, mount)
+        };
         let (by, why) = self.choose(&ground, is_first)?;
         self.sink.begin(&ground, by);
-        // Looked at again, so that nothing that is handed over was read before the sink knew of the mount.
-        top.meta = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT).map_or(top.meta, |seen| Meta::of(&seen));
+        // Looked at again, so that nothing that is handed over was read before the sink knew of the
+        // mount.
+        top.meta = statx(&top.fd, c"", At::EMPTY_PATH, Meta::WANT)
+            .map_or(top.meta, |seen| Meta::of(&seen));
         let top = &*top;
-        let path = if self.sink.wants_paths() { &from.path[..] } else { b"" };
-        let dir = Dir { path, hash: from.hash, depth: from.depth };
-        self.sink.worker().take(&dir, &[Entry { name: &from.name, meta: top.meta }]);
+        let path = if self.sink.wants_paths() {
+            &from.path[..]
+        } else {
+            b""
+        };
+        let dir = Dir {
+            path,
+            hash: from.hash,
+            depth: from.depth,
+        };
+        self.sink.worker().take(
+            &dir,
+            &[Entry {
+                name: &from.name,
+                meta: top.meta,
+            }],
+        );
         let crossings = Mutex::new(Vec::new());
         let below = self.below(top, mount);
         let job = Job {
@@ -169,23 +227,38 @@ impl Tour<'_> {
             below: &below,
             sink: self.sink,
             filter: &self.question.filter,
-            threads: self.question.threads.map(|threads| threads.clamp(1, Job::MOST_THREADS)),
+            threads: self
+                .question
+                .threads
+                .map(|threads| threads.clamp(1, Job::MOST_THREADS)),
             one_device: self.one_device,
             noatime: self.question.noatime,
             desk: self.desk,
             crossings: &crossings,
         };
-        let mut part = Part { path: top.path.clone(), fstype: mount.map(|m| m.content.fstype.clone()), by, why };
+        let mut part = Part {
+            path: top.path.clone(),
+            fstype: mount.map(|m| m.content.fstype.clone()),
+            by,
+            why,
+        };
         if self.question.filter.enters(top.depth)
             && let Err(refusal) = by.engine().walk(&job)
         {
             if self.question.in_turn.is_empty() && self.question.by.is_some() && is_first {
-                return Err(NoWalk::Refused { path: top.path.clone(), by, refusal });
+                return Err(NoWalk::Refused {
+                    path: top.path.clone(),
+                    by,
+                    refusal,
+                });
             }
             part.why = format!("{} could not do it: {refusal}", by.name());
             part.by = By::Threads;
             if let Err(refusal) = part.by.engine().walk(&job) {
-                self.desk.warn(Warning::about(&top.path, format!("cannot be walked: {refusal}")));
+                self.desk.warn(Warning::about(
+                    &top.path,
+                    format!("cannot be walked: {refusal}"),
+                ));
             }
         }
         answer.parts.push(part);
@@ -201,28 +274,46 @@ impl Tour<'_> {
             let Plan { by, why, .. } = plan(ground);
             (by, why)
         };
-        let Some(by) = self.question.by else { return Ok(best()) };
+        let Some(by) = self.question.by else {
+            return Ok(best());
+        };
         match by.engine().possible(ground) {
             Ok(()) => Ok((by, ASKED_FOR.to_owned())),
-            Err(refusal) if is_first => Err(NoWalk::Refused { path: ground.top.path.clone(), by, refusal }),
+            Err(refusal) if is_first => Err(NoWalk::Refused {
+                path: ground.top.path.clone(),
+                by,
+                refusal,
+            }),
             Err(refusal) => {
                 let (chosen, why) = best();
-                Ok((chosen, format!("{} cannot work here ({refusal}); {why}", by.name())))
+                Ok((
+                    chosen,
+                    format!("{} cannot work here ({refusal}); {why}", by.name()),
+                ))
             }
         }
     }
 
     /// Where other mounts lie below a top, by the table.
     fn below(&self, top: &Top, mount: Option<&Mount>) -> Below {
-        let Some(mount) = mount else { return Below::default() };
-        let Ok(absolute) = mounts::root::name_of(&top.fd) else { return Below::default() };
+        let Some(mount) = mount else {
+            return Below::default();
+        };
+        let Ok(absolute) = mounts::root::name_of(&top.fd) else {
+            return Below::default();
+        };
         // What is mounted on another mount lies behind that one.
-        let others = self.mounts.iter().filter(|other| other.parent == mount.id && other.id != mount.id);
-        let targets = others.filter_map(|other| mounts::path::below(&absolute, other.target.as_deref()?));
+        let others = self
+            .mounts
+            .iter()
+            .filter(|other| other.parent == mount.id && other.id != mount.id);
+        let targets =
+            others.filter_map(|other| mounts::path::below(&absolute, other.target.as_deref()?));
         Below::of(targets.filter(|name| !name.is_empty()))
     }
 
-    /// Gives the directory that lies at a crossing, to be walked; or hands over what lies there, if that is all.
+    /// Gives the directory that lies at a crossing, to be walked; or hands over what lies there, if
+    /// that is all.
     fn cross(&self, from: &Top, crossing: &Crossing) -> Option<(Top, Spot)> {
         let Crossing { dir: place, name } = crossing;
         let mut dir_path = from.path.clone();
@@ -236,11 +327,19 @@ impl Tour<'_> {
                 self.desk.warn(Warning::failed(&path, gate, errno, doing));
             }
         };
-        let dir = Dir { path: &dir_path, hash: place.hash, depth: place.depth };
+        let dir = Dir {
+            path: &dir_path,
+            hash: place.hash,
+            depth: place.depth,
+        };
         let fd_of_dir = match open_place(from, place) {
             Ok(fd) => fd,
             Err(e) => {
-                failed(Gate::Openat2, e, "cannot open the directory that a mount is in; it is left out");
+                failed(
+                    Gate::Openat2,
+                    e,
+                    "cannot open the directory that a mount is in; it is left out",
+                );
                 return None;
             }
         };
@@ -248,7 +347,11 @@ impl Tour<'_> {
         let seen = match look_at(&fd_of_dir, &c_name) {
             Ok(seen) => seen,
             Err(e) => {
-                failed(Gate::Statx, e, "cannot read the attributes of what is mounted here; it is left out");
+                failed(
+                    Gate::Statx,
+                    e,
+                    "cannot read the attributes of what is mounted here; it is left out",
+                );
                 return None;
             }
         };
@@ -266,7 +369,11 @@ impl Tour<'_> {
         let fd = match opened {
             Ok(fd) => fd,
             Err(e) => {
-                failed(Gate::Openat, e, "cannot open the directory; what is in it is left out");
+                failed(
+                    Gate::Openat,
+                    e,
+                    "cannot open the directory; what is in it is left out",
+                );
                 hand_over();
                 return None;
             }
@@ -274,11 +381,20 @@ impl Tour<'_> {
         // To open it may have set off an automount: what counts is what is there now.
         match Top::of(fd, path.clone(), hash, depth) {
             Ok(top) => {
-                let from = Spot { path: dir_path, hash: place.hash, depth: place.depth, name: name.clone() };
+                let from = Spot {
+                    path: dir_path,
+                    hash: place.hash,
+                    depth: place.depth,
+                    name: name.clone(),
+                };
                 Some((top, from))
             }
             Err(e) => {
-                failed(Gate::Statx, e, "cannot read the attributes of what is mounted here; it is left out");
+                failed(
+                    Gate::Statx,
+                    e,
+                    "cannot read the attributes of what is mounted here; it is left out",
+                );
                 hand_over();
                 None
             }
@@ -288,8 +404,8 @@ impl Tour<'_> {
 
 const ASKED_FOR: &str = "it was asked for";
 
-/// The first engine that can work in a place, and what keeps the file system's own from it, or else the first. `threads` always
-/// can.
+/// The first engine that can work in a place, and what keeps the file system's own from it, or else
+/// the first. `threads` always can.
 fn first_of(engines: &[By], ground: &Ground<'_>) -> (By, String) {
     let own = ground.mount.and_then(|mount| own_of(&mount.content.fstype));
     let mut why: Option<String> = None;
@@ -305,7 +421,8 @@ fn first_of(engines: &[By], ground: &Ground<'_>) -> (By, String) {
     (By::Threads, why.unwrap_or_else(|| ASKED_FOR.to_owned()))
 }
 
-/// The directory in which the top of a mount is found, and its name there; DIR itself is found in itself, without a name.
+/// The directory in which the top of a mount is found, and its name there; DIR itself is found in
+/// itself, without a name.
 struct Spot {
     path: Vec<u8>,
     hash: u64,

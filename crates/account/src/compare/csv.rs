@@ -1,9 +1,11 @@
-//! Runs as comma-separated values: a row for each system, and columns `NAME_real`, `NAME_user`, `NAME_sys` for each program.
+//! Runs as comma-separated values: a row for each system, and columns `NAME_real`, `NAME_user`,
+//! `NAME_sys` for each program.
 //!
-//! `NAME_calls` is a column too; `NAME_user`, `NAME_sys` and `NAME_calls` are
-//! only beside a `NAME_real`, since other columns may end so by chance. A NAME that is `ratio`, or ends in `_ratio`, is no program:
-//! its columns have ratios that somebody has printed. All other columns are labels; the first of them, or one that is called
-//! `system`, `host` or the like, names the system.
+//! `NAME_calls` is a column too; `NAME_user`, `NAME_sys` and `NAME_calls` are only beside a
+//! `NAME_real`, since other columns may end so by chance. A NAME that is `ratio`, or ends in
+//! `_ratio`, is no program: its columns have ratios that somebody has printed. All other columns
+//! are labels; the first of them, or one that is called `system`, `host` or the like, names the
+//! system.
 
 use std::borrow::Cow;
 
@@ -27,27 +29,56 @@ const SYSTEM: [&str; 6] = ["system", "host", "hostname", "machine", "node", "nam
 /// Reads runs.
 ///
 /// # Errors
-/// What is no such table: fewer than two NAMEs, no row, a cell that is no time, a row that is too long or too short.
+/// What is no such table: fewer than two NAMEs, no row, a cell that is no time, a row that is too
+/// long or too short.
 pub fn parse(text: &str) -> Result<Runs, Wrong> {
     let mut records = records(text);
-    let (line, head) = records.next().unwrap_or_else(|| Err(Wrong { line: 0, what: "it is empty".to_owned() }))?;
+    let (line, head) = records.next().unwrap_or_else(|| {
+        Err(Wrong {
+            line: 0,
+            what: "it is empty".to_owned(),
+        })
+    })?;
     let (names, columns) = headings(&head).map_err(|what| Wrong { line, what })?;
-    let labels = || columns.iter().zip(&head).enumerate().filter(|(_, (column, _))| matches!(column, Column::Label));
+    let labels = || {
+        columns
+            .iter()
+            .zip(&head)
+            .enumerate()
+            .filter(|(_, (column, _))| matches!(column, Column::Label))
+    };
     let says_system = |heading: &str| SYSTEM.contains(&heading.to_lowercase().as_str());
-    let system = labels().find(|(_, (_, heading))| says_system(heading)).or_else(|| labels().next()).map(|(at, _)| at);
-    let mut runs = Runs { kind: Kind::Csv, names, systems: Vec::new(), empty: Vec::new() };
+    let system = labels()
+        .find(|(_, (_, heading))| says_system(heading))
+        .or_else(|| labels().next())
+        .map(|(at, _)| at);
+    let mut runs = Runs {
+        kind: Kind::Csv,
+        names,
+        systems: Vec::new(),
+        empty: Vec::new(),
+    };
     for record in records {
         let (line, cells) = record?;
         if cells.len() != head.len() {
             let (has, heads) = (cells.len(), head.len());
-            return Err(Wrong { line, what: format!("it has {has} cells, and the headings are {heads}") });
+            return Err(Wrong {
+                line,
+                what: format!("it has {has} cells, and the headings are {heads}"),
+            });
         }
-        let mut row = System { line, took: vec![Took::default(); runs.names.len()], ..System::default() };
+        let mut row = System {
+            line,
+            took: vec![Took::default(); runs.names.len()],
+            ..System::default()
+        };
         for (at, ((column, heading), cell)) in columns.iter().zip(&head).zip(cells).enumerate() {
             let number = || number(&cell, heading).map_err(|what| Wrong { line, what });
             match column {
                 Column::Label if Some(at) == system => row.name = cell.into_owned().into_bytes(),
-                Column::Label => row.labels.push((heading.clone().into_owned(), cell.into_owned())),
+                Column::Label => row
+                    .labels
+                    .push((heading.clone().into_owned(), cell.into_owned())),
                 Column::Printed { measure } => row.printed[*measure] = number()?,
                 Column::Time { name, measure } => {
                     let value = number()?;
@@ -61,7 +92,10 @@ pub fn parse(text: &str) -> Result<Runs, Wrong> {
         runs.systems.push(row);
     }
     if runs.systems.is_empty() {
-        return Err(Wrong { line: 0, what: "there are headings in it, and no runs".to_owned() });
+        return Err(Wrong {
+            line: 0,
+            what: "there are headings in it, and no runs".to_owned(),
+        });
     }
     Ok(runs)
 }
@@ -71,20 +105,31 @@ fn headings(head: &[Cow<'_, str>]) -> Result<(Vec<String>, Vec<Column>), String>
     if head.len() > MOST_COLUMNS {
         return Err(format!("it has more than {MOST_COLUMNS} columns"));
     }
-    for (at, heading) in head.iter().enumerate().filter(|(_, heading)| !heading.is_empty()) {
+    for (at, heading) in head
+        .iter()
+        .enumerate()
+        .filter(|(_, heading)| !heading.is_empty())
+    {
         if head.iter().take(at).any(|other| other == heading) {
             return Err(format!("it has two columns {}", heading.escape_debug()));
         }
     }
     let split = |heading: &str| {
         let (name, suffix) = heading.rsplit_once('_')?;
-        let measure = Measure::ALL.iter().position(|measure| measure.name() == suffix)?;
-        let has_real = || head.iter().any(|other| other.strip_suffix("_real") == Some(name));
+        let measure = Measure::ALL
+            .iter()
+            .position(|measure| measure.name() == suffix)?;
+        let has_real = || {
+            head.iter()
+                .any(|other| other.strip_suffix("_real") == Some(name))
+        };
         (!name.is_empty() && has_real()).then(|| (name.to_owned(), measure))
     };
     let mut names = Vec::new();
     let mut column = |heading: &Cow<'_, str>| {
-        let Some((name, measure)) = split(heading) else { return Column::Label };
+        let Some((name, measure)) = split(heading) else {
+            return Column::Label;
+        };
         if name == "ratio" || name.ends_with("_ratio") {
             return Column::Printed { measure };
         }
@@ -98,7 +143,10 @@ fn headings(head: &[Cow<'_, str>]) -> Result<(Vec<String>, Vec<Column>), String>
     let columns = head.iter().map(&mut column).collect();
     match &names[..] {
         [] => Err("there are no columns NAME_real, NAME_user, NAME_sys".to_owned()),
-        [one] => Err(format!("there are times of {} only, and nothing to compare them with", one.escape_debug())),
+        [one] => Err(format!(
+            "there are times of {} only, and nothing to compare them with",
+            one.escape_debug()
+        )),
         _ => Ok((names, columns)),
     }
 }
@@ -110,7 +158,11 @@ fn number(cell: &str, heading: &str) -> Result<Option<f64>, String> {
     }
     match cell.trim().parse() {
         Ok(value) if is_sane(value) => Ok(Some(value)),
-        _ => Err(format!("'{}' is no {}: give a number, 0 or more", cell.escape_debug(), heading.escape_debug())),
+        _ => Err(format!(
+            "'{}' is no {}: give a number, 0 or more",
+            cell.escape_debug(),
+            heading.escape_debug()
+        )),
     }
 }
 
@@ -129,12 +181,29 @@ mod tests {
                     \"Debian \"\"13\"\"\", x , 4.0,\"1\",2e0,+0.5,root\r\n\"two\nlines\",y,1,,1,0,\n";
         let runs = parse(text).unwrap();
         assert_eq!(runs.names, ["a", "b"]);
-        let [x, y] = &runs.systems[..] else { panic!("{runs:?}") };
+        let [x, y] = &runs.systems[..] else {
+            panic!("{runs:?}")
+        };
         assert_eq!((&x.name[..], x.line), (&b"x"[..], 4));
-        let labels = |system: &System| system.labels.iter().map(|(_, label)| label.clone()).collect::<Vec<_>>();
+        let labels = |system: &System| {
+            system
+                .labels
+                .iter()
+                .map(|(_, label)| label.clone())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(labels(x), ["Debian \"13\"", "root"]);
-        assert_eq!(x.took, [[Some(4.0), Some(1.0), None, None], [Some(2.0), Some(0.5), None, None]]);
-        assert_eq!((labels(y), y.line), (vec!["two\nlines".to_owned(), String::new()], 5));
+        assert_eq!(
+            x.took,
+            [
+                [Some(4.0), Some(1.0), None, None],
+                [Some(2.0), Some(0.5), None, None]
+            ]
+        );
+        assert_eq!(
+            (labels(y), y.line),
+            (vec!["two\nlines".to_owned(), String::new()], 5)
+        );
         assert_eq!(runs.empty, [(5, "a_user".to_owned())]);
     }
 
@@ -142,8 +211,14 @@ mod tests {
     fn what_is_wrong_is_named_with_its_line() {
         assert_eq!(wrong(""), "it is empty");
         assert_eq!(wrong("# nothing\n\n"), "it is empty");
-        assert_eq!(wrong("a_real,b_real\n"), "there are headings in it, and no runs");
-        assert_eq!(wrong("real,user,sys\n1,1,1\n"), "line 1: there are no columns NAME_real, NAME_user, NAME_sys");
+        assert_eq!(
+            wrong("a_real,b_real\n"),
+            "there are headings in it, and no runs"
+        );
+        assert_eq!(
+            wrong("real,user,sys\n1,1,1\n"),
+            "line 1: there are no columns NAME_real, NAME_user, NAME_sys"
+        );
         assert_eq!(
             wrong("a_real,a_user\n1,1\n"),
             "line 1: there are times of a only, and nothing to compare them with"
@@ -152,12 +227,38 @@ mod tests {
             wrong("\na_real,printed_ratio_real\n"),
             "line 2: there are times of a only, and nothing to compare them with"
         );
-        assert_eq!(wrong("a_real,b_real,a_real\n"), "line 1: it has two columns a_real");
-        assert_eq!(wrong("a_real,b_real\n1,2\n1\n"), "line 3: it has 1 cells, and the headings are 2");
-        assert_eq!(wrong("a_real,b_real\n1,2,3\n"), "line 2: it has 3 cells, and the headings are 2");
-        assert_eq!(wrong("a_real,b_real\n1,\"2\n"), "line 2: a quote in it is not closed");
-        assert_eq!(wrong("a_real,b_real\n1,\"2\"3\n"), "line 2: something stands behind a closing quote in it");
-        for bad in ["-1", "nan", "inf", "1e16", "1e999", "1.2.3", "1s", "\"1,5\"", "\u{1b}[1m", "0x10"] {
+        assert_eq!(
+            wrong("a_real,b_real,a_real\n"),
+            "line 1: it has two columns a_real"
+        );
+        assert_eq!(
+            wrong("a_real,b_real\n1,2\n1\n"),
+            "line 3: it has 1 cells, and the headings are 2"
+        );
+        assert_eq!(
+            wrong("a_real,b_real\n1,2,3\n"),
+            "line 2: it has 3 cells, and the headings are 2"
+        );
+        assert_eq!(
+            wrong("a_real,b_real\n1,\"2\n"),
+            "line 2: a quote in it is not closed"
+        );
+        assert_eq!(
+            wrong("a_real,b_real\n1,\"2\"3\n"),
+            "line 2: something stands behind a closing quote in it"
+        );
+        for bad in [
+            "-1",
+            "nan",
+            "inf",
+            "1e16",
+            "1e999",
+            "1.2.3",
+            "1s",
+            "\"1,5\"",
+            "\u{1b}[1m",
+            "0x10",
+        ] {
             let shown = bad.trim_matches('"').escape_debug().to_string();
             let line = format!("line 3: '{shown}' is no b_real: give a number, 0 or more");
             assert_eq!(wrong(&format!("a_real,b_real\n1,2\n1,{bad}\n")), line);

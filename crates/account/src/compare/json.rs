@@ -1,8 +1,9 @@
 //! Runs as fathom's own JSON: one object, or several one after the other.
 //!
-//! `mounts --compare` and `walk --compare` have all that was compared on one system: of several trials, the median of the real
-//! times and the means of the others, which the kernel's clock tells apart only coarsely. `account` and `pathwalk` have one run,
-//! which has no name of its own: the file is called `SYSTEM.NAME.json`, or `NAME.json` where there is one system only.
+//! `mounts --compare` and `walk --compare` have all that was compared on one system: of several
+//! trials, the median of the real times and the means of the others, which the kernel's clock tells
+//! apart only coarsely. `account` and `pathwalk` have one run, which has no name of its own: the
+//! file is called `SYSTEM.NAME.json`, or `NAME.json` where there is one system only.
 
 use serde_json::{Deserializer, Value};
 
@@ -14,7 +15,9 @@ const UNSAID: &[u8] = b"-";
 
 /// Whether a text looks like JSON, and not like comma-separated values.
 pub fn is_json(text: &str) -> bool {
-    text.trim_start_matches('\u{feff}').trim_start().starts_with('{')
+    text.trim_start_matches('\u{feff}')
+        .trim_start()
+        .starts_with('{')
 }
 
 /// Reads the runs in a file, by its name without directories.
@@ -28,15 +31,23 @@ pub fn parse(text: &str, file: &[u8]) -> Result<Runs, Wrong> {
     let mut objects = Deserializer::from_str(text).into_iter::<Value>();
     let (mut line, mut counted) = (1, 0);
     loop {
-        let rest = text.get(objects.byte_offset()..).unwrap_or_default().trim_start();
+        let rest = text
+            .get(objects.byte_offset()..)
+            .unwrap_or_default()
+            .trim_start();
         let from = text.len() - rest.len();
-        line += text.get(counted..from).map_or(0, |passed| passed.matches('\n').count());
+        line += text
+            .get(counted..from)
+            .map_or(0, |passed| passed.matches('\n').count());
         counted = from;
         let Some(object) = objects.next() else { break };
         let object = object.map_err(|e| {
             let (line, what) = (e.line(), e.to_string());
             let what = what.split(" at line ").next().unwrap_or_default();
-            Wrong { line, what: format!("it is no JSON: {what}") }
+            Wrong {
+                line,
+                what: format!("it is no JSON: {what}"),
+            }
         })?;
         let one = of_object(&object, stem, line).map_err(|what| Wrong { line, what })?;
         match &mut runs {
@@ -46,54 +57,95 @@ pub fn parse(text: &str, file: &[u8]) -> Result<Runs, Wrong> {
                 let (one, other) = (one.kind.name(), runs.kind.name());
                 return Err(Wrong {
                     line,
-                    what: format!("here is one of fathom {one}, and above are others of fathom {other}"),
+                    what: format!(
+                        "here is one of fathom {one}, and above are others of fathom {other}"
+                    ),
                 });
             }
         }
     }
-    let mut runs = runs.ok_or_else(|| Wrong { line: 0, what: "it is empty".to_owned() })?;
-    // Several runs of one file are told apart by their numbers; of one system's there may be one for each NAME.
+    let mut runs = runs.ok_or_else(|| Wrong {
+        line: 0,
+        what: "it is empty".to_owned(),
+    })?;
+    // Several runs of one file are told apart by their numbers; of one system's there may be one
+    // for each NAME.
     if runs.systems.len() > 1 {
         for (at, system) in runs.systems.iter_mut().enumerate() {
-            system.name.extend_from_slice(format!(":{}", at + 1).as_bytes());
+            system
+                .name
+                .extend_from_slice(format!(":{}", at + 1).as_bytes());
         }
     }
     Ok(runs)
 }
 
 fn of_object(object: &Value, stem: &[u8], line: usize) -> Result<Runs, String> {
-    let schema = object.get("schema").and_then(Value::as_str).unwrap_or_default();
+    let schema = object
+        .get("schema")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     let result = object.get("result").unwrap_or(&Value::Null);
-    let all = |key: &str| result.pointer(key).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let all = |key: &str| {
+        result
+            .pointer(key)
+            .and_then(Value::as_array)
+            .map_or(&[][..], Vec::as_slice)
+    };
     let (kind, system, took) = match schema {
         "fathom.mounts/1" => (Kind::Mounts, stem, compared(all("/compare/methods"), "by")),
-        "fathom.walk/1" => (Kind::Walk, stem, compared(all("/compare/engines"), "engine")),
+        "fathom.walk/1" => (
+            Kind::Walk,
+            stem,
+            compared(all("/compare/engines"), "engine"),
+        ),
         "fathom.account/1" | "fathom.pathwalk/1" => {
             let (kind, took) = match schema {
                 "fathom.account/1" => (Kind::Account, metered(result)),
                 _ => (Kind::Pathwalk, searched(result)),
             };
-            let took = took.ok_or("it has no run in it: give account a command, and pathwalk -t")?;
+            let took =
+                took.ok_or("it has no run in it: give account a command, and pathwalk -t")?;
             let (system, name) = split(stem).ok_or(
                 "one run has nothing to be called by: name its file NAME.json or SYSTEM.NAME.json, as before.json or web1.before.json",
             )?;
-            (kind, system, vec![(String::from_utf8_lossy(name).into_owned(), took)])
+            (
+                kind,
+                system,
+                vec![(String::from_utf8_lossy(name).into_owned(), took)],
+            )
         }
         "" => return Err("it is none of fathom's: it names no schema".to_owned()),
         other => {
             let other = other.escape_debug();
-            return Err(format!("it is {other}: runs are of mounts --compare, walk --compare, account and pathwalk"));
+            return Err(format!(
+                "it is {other}: runs are of mounts --compare, walk --compare, account and pathwalk"
+            ));
         }
     };
     if took.is_empty() {
-        return Err(format!("it has no runs in it: give --compare to fathom {}", kind.name()));
+        return Err(format!(
+            "it has no runs in it: give --compare to fathom {}",
+            kind.name()
+        ));
     }
     let (names, took) = took.into_iter().unzip();
-    let system = System { name: system.to_vec(), line, took, ..System::default() };
-    Ok(Runs { kind, names, systems: vec![system], empty: Vec::new() })
+    let system = System {
+        name: system.to_vec(),
+        line,
+        took,
+        ..System::default()
+    };
+    Ok(Runs {
+        kind,
+        names,
+        systems: vec![system],
+        empty: Vec::new(),
+    })
 }
 
-/// The system and the NAME of a file `SYSTEM.NAME`; there may be dots in the system. That of a file `NAME` is not said.
+/// The system and the NAME of a file `SYSTEM.NAME`; there may be dots in the system. That of a file
+/// `NAME` is not said.
 fn split(stem: &[u8]) -> Option<(&[u8], &[u8])> {
     let (system, name) = match stem.iter().rposition(|byte| *byte == b'.') {
         Some(dot) => (stem.get(..dot)?, stem.get(dot + 1..)?),
@@ -105,8 +157,12 @@ fn split(stem: &[u8]) -> Option<(&[u8], &[u8])> {
 /// What each of those that were compared took.
 fn compared(all: &[Value], name: &str) -> Vec<(String, Took)> {
     let took = |one: &Value| {
-        let took =
-            [number(one, "/real/median"), number(one, "/user/mean"), number(one, "/sys/mean"), number(one, "/calls")];
+        let took = [
+            number(one, "/real/median"),
+            number(one, "/user/mean"),
+            number(one, "/sys/mean"),
+            number(one, "/calls"),
+        ];
         one.get(name)?.as_str().map(|name| (name.to_owned(), took))
     };
     all.iter().filter_map(took).collect()
@@ -115,17 +171,35 @@ fn compared(all: &[Value], name: &str) -> Vec<(String, Took)> {
 /// What a command took that was metered.
 fn metered(result: &Value) -> Option<Took> {
     let gates = result.get("gates").and_then(Value::as_object);
-    let calls = gates.map(|gates| gates.values().filter_map(|gate| number(gate, "/calls")).sum());
-    Some([Some(number(result, "/real")?), number(result, "/user"), number(result, "/sys"), calls])
+    let calls = gates.map(|gates| {
+        gates
+            .values()
+            .filter_map(|gate| number(gate, "/calls"))
+            .sum()
+    });
+    Some([
+        Some(number(result, "/real")?),
+        number(result, "/user"),
+        number(result, "/sys"),
+        calls,
+    ])
 }
 
 /// What a search took; its calls are its look-ups.
 fn searched(result: &Value) -> Option<Took> {
-    Some([Some(number(result, "/test/seconds")?), None, None, number(result, "/test/passes/0/lookups")])
+    Some([
+        Some(number(result, "/test/seconds")?),
+        None,
+        None,
+        number(result, "/test/passes/0/lookups"),
+    ])
 }
 
 fn number(value: &Value, key: &str) -> Option<f64> {
-    value.pointer(key).and_then(Value::as_f64).filter(|value| is_sane(*value))
+    value
+        .pointer(key)
+        .and_then(Value::as_f64)
+        .filter(|value| is_sane(*value))
 }
 
 #[cfg(test)]
@@ -140,16 +214,29 @@ mod tests {
     #[test]
     fn what_was_compared_on_one_system_is_a_row() {
         let runs = parse(MOUNTS, b"web1.example.org.json").unwrap();
-        assert_eq!((runs.kind, &runs.names[..]), (Kind::Mounts, &["naive".to_owned(), "search".to_owned()][..]));
+        assert_eq!(
+            (runs.kind, &runs.names[..]),
+            (Kind::Mounts, &["naive".to_owned(), "search".to_owned()][..])
+        );
         assert_eq!(runs.systems[0].name, b"web1.example.org");
-        assert_eq!(runs.systems[0].took[0], [Some(4.0), Some(2.0), Some(1.0), Some(80.0)]);
-        assert_eq!(runs.systems[0].took[1], [Some(2.0), None, Some(0.5), Some(8.0)]);
+        assert_eq!(
+            runs.systems[0].took[0],
+            [Some(4.0), Some(2.0), Some(1.0), Some(80.0)]
+        );
+        assert_eq!(
+            runs.systems[0].took[1],
+            [Some(2.0), None, Some(0.5), Some(8.0)]
+        );
     }
 
     #[test]
     fn several_objects_in_a_file_are_several_rows() {
         let runs = parse(&format!("{MOUNTS}\n\n{MOUNTS}"), b"all.json").unwrap();
-        let rows: Vec<_> = runs.systems.iter().map(|system| (&system.name[..], system.line)).collect();
+        let rows: Vec<_> = runs
+            .systems
+            .iter()
+            .map(|system| (&system.name[..], system.line))
+            .collect();
         assert_eq!(rows, [(&b"all:1"[..], 1), (b"all:2", 5)]);
     }
 
@@ -157,15 +244,32 @@ mod tests {
     fn one_run_is_called_as_its_file_is() {
         let text = r#"{"schema":"fathom.account/1","result":{"real":1.5,"user":0.5,"sys":0.25,"gates":{"read":{"calls":7},"openat":{"calls":1}}}}"#;
         let runs = parse(text, b"web1.example.org.before.json").unwrap();
-        assert_eq!((runs.kind, &runs.names[..]), (Kind::Account, &["before".to_owned()][..]));
+        assert_eq!(
+            (runs.kind, &runs.names[..]),
+            (Kind::Account, &["before".to_owned()][..])
+        );
         assert_eq!(runs.systems[0].name, b"web1.example.org");
-        assert_eq!(runs.systems[0].took, [[Some(1.5), Some(0.5), Some(0.25), Some(8.0)]]);
+        assert_eq!(
+            runs.systems[0].took,
+            [[Some(1.5), Some(0.5), Some(0.25), Some(8.0)]]
+        );
         let text = r#"{"schema":"fathom.pathwalk/1","result":{"test":{"seconds":0.5,"passes":[{"lookups":10000},{"lookups":9}]}}}"#;
-        assert_eq!(parse(text, b"n1.nfs.json").unwrap().systems[0].took, [[Some(0.5), None, None, Some(10000.0)]]);
+        assert_eq!(
+            parse(text, b"n1.nfs.json").unwrap().systems[0].took,
+            [[Some(0.5), None, None, Some(10000.0)]]
+        );
         let runs = parse(text, b"before.json").unwrap();
-        assert_eq!((&runs.names[..], &runs.systems[0].name[..]), (&["before".to_owned()][..], &b"-"[..]));
+        assert_eq!(
+            (&runs.names[..], &runs.systems[0].name[..]),
+            (&["before".to_owned()][..], &b"-"[..])
+        );
         for nameless in [&b".json"[..], b"web1..json", b".before.json", b"-"] {
-            assert!(parse(text, nameless).unwrap_err().what.contains("SYSTEM.NAME.json"));
+            assert!(
+                parse(text, nameless)
+                    .unwrap_err()
+                    .what
+                    .contains("SYSTEM.NAME.json")
+            );
         }
     }
 
@@ -173,18 +277,31 @@ mod tests {
     fn what_has_no_runs_is_refused() {
         let wrong = |text: &str| parse(text, b"a.json").unwrap_err().to_string();
         assert_eq!(wrong(" "), "it is empty");
-        assert_eq!(wrong("{}"), "line 1: it is none of fathom's: it names no schema");
+        assert_eq!(
+            wrong("{}"),
+            "line 1: it is none of fathom's: it names no schema"
+        );
         assert!(wrong("{\n\"schema\": 1,,").starts_with("line 2: it is no JSON"));
         assert!(wrong(&MOUNTS[..200]).contains("it is no JSON"), "cut off");
         assert!(
-            wrong(r#"{"schema":"fathom.walk/1","result":{"compare":null}}"#).ends_with("give --compare to fathom walk")
+            wrong(r#"{"schema":"fathom.walk/1","result":{"compare":null}}"#)
+                .ends_with("give --compare to fathom walk")
         );
-        assert!(wrong(r#"{"schema":"fathom.dump/1","result":{}}"#).starts_with("line 1: it is fathom.dump/1"));
+        assert!(
+            wrong(r#"{"schema":"fathom.dump/1","result":{}}"#)
+                .starts_with("line 1: it is fathom.dump/1")
+        );
         let both = format!(
             "{MOUNTS}\n{}",
-            MOUNTS.replace("mounts", "walk").replace("methods", "engines").replace("by", "engine")
+            MOUNTS
+                .replace("mounts", "walk")
+                .replace("methods", "engines")
+                .replace("by", "engine")
         );
-        assert_eq!(wrong(&both), "line 4: here is one of fathom walk, and above are others of fathom mounts");
+        assert_eq!(
+            wrong(&both),
+            "line 4: here is one of fathom walk, and above are others of fathom mounts"
+        );
     }
 
     proptest! {

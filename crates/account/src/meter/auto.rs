@@ -1,4 +1,5 @@
-//! The cheapest meter that works here. It says which, and why; when one fails to start, the next is tried.
+//! The cheapest meter that works here. It says which, and why; when one fails to start, the next is
+//! tried.
 
 use crate::call::{Command, Failure, Listener, Meter, Metered, Want};
 
@@ -8,7 +9,8 @@ pub const NAME: &str = "auto";
 /// Runs the command by the first of `meters` that is possible here and starts.
 ///
 /// # Errors
-/// That the command cannot be run; what stands in the way of each meter, in one line; or what went wrong when the command had begun.
+/// That the command cannot be run; what stands in the way of each meter, in one line; or what went
+/// wrong when the command had begun.
 pub fn run(
     meters: &[Box<dyn Meter>],
     command: &Command,
@@ -17,7 +19,10 @@ pub fn run(
 ) -> Result<Metered, Failure> {
     let mut refused: Vec<String> = Vec::new();
     for meter in meters {
-        let done = meter.possible().map_err(Failure::Meter).and_then(|()| meter.run(command, want, to));
+        let done = meter
+            .possible()
+            .map_err(Failure::Meter)
+            .and_then(|()| meter.run(command, want, to));
         match done {
             Err(Failure::Meter(why)) => refused.push(format!("{}: {why}", meter.name())),
             Err(failure) => return Err(failure),
@@ -33,7 +38,10 @@ pub fn run(
             }
         }
     }
-    Err(Failure::Meter(format!("there is no way to meter here: {}", refused.join("; "))))
+    Err(Failure::Meter(format!(
+        "there is no way to meter here: {}",
+        refused.join("; ")
+    )))
 }
 
 #[cfg(test)]
@@ -72,8 +80,14 @@ mod tests {
     }
 
     fn auto(meters: Vec<Told>) -> Result<(&'static str, String), Failure> {
-        let meters: Vec<Box<dyn Meter>> = meters.into_iter().map(|meter| Box::new(meter) as Box<dyn Meter>).collect();
-        let command = Command { program: c"/bin/true".to_owned(), args: Vec::new() };
+        let meters: Vec<Box<dyn Meter>> = meters
+            .into_iter()
+            .map(|meter| Box::new(meter) as Box<dyn Meter>)
+            .collect();
+        let command = Command {
+            program: c"/bin/true".to_owned(),
+            args: Vec::new(),
+        };
         run(&meters, &command, Want::Totals, &mut ()).map(|metered| (metered.meter, metered.why))
     }
 
@@ -81,12 +95,30 @@ mod tests {
     fn the_first_that_starts_is_taken_and_says_why() {
         let fails = || Err(Failure::Meter("it broke".to_owned()));
         let no = || Err("it is forbidden".to_owned());
-        let (meter, why) =
-            auto(vec![Told("a", no(), Ok(())), Told("b", Ok(()), fails()), Told("c", Ok(()), Ok(()))]).unwrap();
-        assert_eq!((meter, &why[..]), ("c", "the cheapest that works here (a: it is forbidden; b: it broke)"));
-        assert_eq!(auto(vec![Told("a", Ok(()), Ok(()))]).unwrap().1, "it is the cheapest, and works here");
+        let (meter, why) = auto(vec![
+            Told("a", no(), Ok(())),
+            Told("b", Ok(()), fails()),
+            Told("c", Ok(()), Ok(())),
+        ])
+        .unwrap();
+        assert_eq!(
+            (meter, &why[..]),
+            (
+                "c",
+                "the cheapest that works here (a: it is forbidden; b: it broke)"
+            )
+        );
+        assert_eq!(
+            auto(vec![Told("a", Ok(()), Ok(()))]).unwrap().1,
+            "it is the cheapest, and works here"
+        );
         let none = auto(vec![Told("a", no(), Ok(())), Told("b", Ok(()), fails())]).unwrap_err();
-        assert_eq!(none, Failure::Meter("there is no way to meter here: a: it is forbidden; b: it broke".to_owned()));
+        assert_eq!(
+            none,
+            Failure::Meter(
+                "there is no way to meter here: a: it is forbidden; b: it broke".to_owned()
+            )
+        );
     }
 
     #[test]
@@ -94,7 +126,10 @@ mod tests {
         let missing = || Failure::Command("cannot find it".to_owned(), 127);
         let late = || Failure::Late("it broke on the way".to_owned());
         for failure in [missing(), late()] {
-            let meters = vec![Told("a", Ok(()), Err(failure.clone())), Told("b", Ok(()), Ok(()))];
+            let meters = vec![
+                Told("a", Ok(()), Err(failure.clone())),
+                Told("b", Ok(()), Ok(())),
+            ];
             assert_eq!(auto(meters).unwrap_err(), failure);
         }
     }

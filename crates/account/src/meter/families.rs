@@ -1,5 +1,6 @@
-//! When a process is at its end. Its main thread may end before the others do, or before one of them runs another program and
-//! takes its place; who listens wants to hear of its end last, and only once.
+//! When a process is at its end. Its main thread may end before the others do, or before one of
+//! them runs another program and takes its place; who listens wants to hear of its end last, and
+//! only once.
 
 use foldhash::HashMap;
 
@@ -33,9 +34,12 @@ impl Families {
         self.0.remove(&pid);
     }
 
-    /// A thread has ended. Says which ends are to be told now: none for a main thread that is not the last one.
+    /// A thread has ended. Says which ends are to be told now: none for a main thread that is not
+    /// the last one.
     pub(super) fn exit(&mut self, pid: u32, tid: u32, mut tell: impl FnMut(u32, u32)) {
-        let Some(family) = self.0.get_mut(&pid) else { return tell(pid, tid) };
+        let Some(family) = self.0.get_mut(&pid) else {
+            return tell(pid, tid);
+        };
         if pid == tid {
             family.orphaned = true;
         } else {
@@ -64,15 +68,27 @@ mod tests {
     fn of_three() -> Families {
         let mut families = Families::default();
         for tid in [8, 9] {
-            families.fork(&Fork { parent: 7, pid: 7, tid, shares_files: true, shares_fs: true });
+            families.fork(&Fork {
+                parent: 7,
+                pid: 7,
+                tid,
+                shares_files: true,
+                shares_fs: true,
+            });
         }
         families
     }
 
     #[test]
     fn the_end_of_the_process_is_the_last() {
-        assert_eq!(told(&[(7, 7), (7, 8), (7, 9)], &mut of_three()), [(7, 8), (7, 9), (7, 7)]);
-        assert_eq!(told(&[(7, 8), (7, 9), (7, 7)], &mut of_three()), [(7, 8), (7, 9), (7, 7)]);
+        assert_eq!(
+            told(&[(7, 7), (7, 8), (7, 9)], &mut of_three()),
+            [(7, 8), (7, 9), (7, 7)]
+        );
+        assert_eq!(
+            told(&[(7, 8), (7, 9), (7, 7)], &mut of_three()),
+            [(7, 8), (7, 9), (7, 7)]
+        );
         assert_eq!(told(&[(5, 5)], &mut of_three()), [(5, 5)]);
     }
 

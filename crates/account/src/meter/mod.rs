@@ -31,23 +31,38 @@ use crate::call::{Command, Ended, Failure, Listener, Meter, Metered, Want};
 
 /// Every meter, the cheapest first.
 pub fn all() -> Vec<Box<dyn Meter>> {
-    vec![Box::new(bpf::Bpf), Box::new(perf::Perf), Box::new(ptrace::Ptrace)]
+    vec![
+        Box::new(bpf::Bpf),
+        Box::new(perf::Perf),
+        Box::new(ptrace::Ptrace),
+    ]
 }
 
 /// Runs the command under the meter of this name; `auto` is the cheapest that works here.
 ///
 /// # Errors
 /// Why there is no account.
-pub fn run(name: &str, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure> {
+pub fn run(
+    name: &str,
+    command: &Command,
+    want: Want,
+    to: &mut dyn Listener,
+) -> Result<Metered, Failure> {
     let meters = all();
     if name == auto::NAME {
         return auto::run(&meters, command, want, to);
     }
     let Some(meter) = meters.iter().find(|meter| meter.name() == name) else {
         let names: Vec<&str> = meters.iter().map(|meter| meter.name()).collect();
-        return Err(Failure::Meter(format!("there is no meter of this name; there are auto, {}", names.join(", "))));
+        return Err(Failure::Meter(format!(
+            "there is no meter of this name; there are auto, {}",
+            names.join(", ")
+        )));
     };
-    meter.possible().map_err(Failure::Meter).and_then(|()| meter.run(command, want, to))
+    meter
+        .possible()
+        .map_err(Failure::Meter)
+        .and_then(|()| meter.run(command, want, to))
 }
 
 /// How a process ended.
@@ -58,8 +73,8 @@ fn how(ended: &process::Ended) -> Ended {
     }
 }
 
-/// What a file-system call takes that does nothing, in nanoseconds: the best of several rounds. The difference, before a process
-/// is metered and then, is what metering takes from it.
+/// What a file-system call takes that does nothing, in nanoseconds: the best of several rounds. The
+/// difference, before a process is metered and then, is what metering takes from it.
 fn trial() -> u64 {
     const ROUNDS: u64 = 16;
     const CALLS: u64 = 32;
@@ -71,19 +86,31 @@ fn trial() -> u64 {
     (0..ROUNDS).map(round).min().unwrap_or_default()
 }
 
-/// The absolute name of the file that a process runs. When it runs another one by now, or none: the name of the file that it was
-/// called by, or that as it is. Which file it is, the number of its inode tells, and so does the last part of the name; without
-/// the number (0) that of what it was called by does.
+/// The absolute name of the file that a process runs. When it runs another one by now, or none: the
+/// name of the file that it was called by, or that as it is. Which file it is, the number of its
+/// inode tells, and so does the last part of the name; without the number (0) that of what it was
+/// called by does.
 fn file_of(pid: u32, called: &[u8], inode: u64) -> Vec<u8> {
     let exe = CString::new(format!("/proc/{pid}/exe")).unwrap_or_default();
     let running = readlinkat(CWD, &exe).ok();
-    if let Some(running) = running.as_ref().filter(|running| last(running) == last(called)) {
+    if let Some(running) = running
+        .as_ref()
+        .filter(|running| last(running) == last(called))
+    {
         return running.clone();
     }
-    let is_it = |name: &CStr| statx(CWD, name, At::empty(), Ask::INO).is_ok_and(|file| file.ino == inode);
+    let is_it =
+        |name: &CStr| statx(CWD, name, At::empty(), Ask::INO).is_ok_and(|file| file.ino == inode);
     if inode > 0 {
-        let named = || named(called, Open::PATH).filter(|(file, _)| is_it(&link(file))).map(|(_, name)| name);
-        return running.filter(|_| is_it(&exe)).or_else(named).unwrap_or_else(|| called.to_vec());
+        let named = || {
+            named(called, Open::PATH)
+                .filter(|(file, _)| is_it(&link(file)))
+                .map(|(_, name)| name)
+        };
+        return running
+            .filter(|_| is_it(&exe))
+            .or_else(named)
+            .unwrap_or_else(|| called.to_vec());
     }
     match (run_by(called), running) {
         (Some(named), Some(running)) => {
@@ -124,8 +151,13 @@ fn run_by(called: &[u8]) -> Option<Vec<u8>> {
         let (file, name) = named(&called, Open::NONBLOCK)?;
         let mut head = [0; 256];
         let read = pread64(&file, &mut head, 0).unwrap_or_default();
-        let Some(line) = head.get(..read)?.strip_prefix(b"#!") else { return Some(name) };
-        let words = line.split(|byte| *byte == b'\n').next()?.split(|byte| matches!(byte, b' ' | b'\t'));
+        let Some(line) = head.get(..read)?.strip_prefix(b"#!") else {
+            return Some(name);
+        };
+        let words = line
+            .split(|byte| *byte == b'\n')
+            .next()?
+            .split(|byte| matches!(byte, b' ' | b'\t'));
         called = words.into_iter().find(|word| !word.is_empty())?.to_vec();
     }
     None

@@ -1,12 +1,14 @@
-//! The meter for root where BPF is not to be had: the kernel records each call, on its way in and on its way out, in a ring for each
-//! processor, and this side adds them up.
+//! The meter for root where BPF is not to be had: the kernel records each call, on its way in and
+//! on its way out, in a ring for each processor, and this side adds them up.
 //!
-//! Records have numbers and arguments but not what these point to: there are no names. Processors write their rings
-//! independently; to see things in their order, records are merged by time, up to a time before which everything is known to
-//! have been written. That no record was lost is checked against the kernel's own count of them.
+//! Records have numbers and arguments but not what these point to: there are no names. Processors
+//! write their rings independently; to see things in their order, records are merged by time, up to
+//! a time before which everything is known to have been written. That no record was lost is checked
+//! against the kernel's own count of them.
 //!
-//! What it cannot see: a set-user-ID program that another user begins (the kernel lets go of it), and whether a call that was cut
-//! short in the main thread of a process that ended had a signal or another thread to blame: such a call is counted.
+//! What it cannot see: a set-user-ID program that another user begins (the kernel lets go of it),
+//! and whether a call that was cut short in the main thread of a process that ended had a signal or
+//! another thread to blame: such a call is counted.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -32,8 +34,9 @@ use crate::syscalls;
 const ROOM: usize = 32 << 20;
 const MOST: usize = 8 << 20;
 const LEAST: usize = 64 << 10;
-/// How long to wait at most: a ring that fills wakes earlier, and so does the end of the last thread. What is read soon after it was
-/// written is in the other processor's cache, and to fetch it from there holds up both.
+/// How long to wait at most: a ring that fills wakes earlier, and so does the end of the last
+/// thread. What is read soon after it was written is in the other processor's cache, and to fetch
+/// it from there holds up both.
 const LULL: Duration = Duration::from_millis(20);
 
 /// The meter.
@@ -53,7 +56,12 @@ impl Meter for Perf {
         permitted(processors().first().copied().unwrap_or_default()).map_err(refused)
     }
 
-    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure> {
+    fn run(
+        &self,
+        command: &Command,
+        want: Want,
+        to: &mut dyn Listener,
+    ) -> Result<Metered, Failure> {
         let failed = |what: &str, errno: Errno| Failure::Meter(format!("cannot {what}: {errno}"));
         let late = |what: &str, errno: Errno| Failure::Late(format!("cannot {what}: {errno}"));
         let tracepoints = Tracepoints::find().map_err(Failure::Meter)?;
@@ -63,18 +71,22 @@ impl Meter for Perf {
             tried[0].store(trial(), Ordering::Relaxed);
             Ok(())
         };
-        let held = Held::fork(&command.program, &command.args, prepare).map_err(|e| failed("fork", e))?;
+        let held =
+            Held::fork(&command.program, &command.args, prepare).map_err(|e| failed("fork", e))?;
         // The command has its own limit already.
         process::raise_open_files();
         let ids = !in_first_namespace();
-        let mut events = Events::open(&tracepoints, ids, held.id()).map_err(|e| Failure::Meter(refused(e)))?;
+        let mut events =
+            Events::open(&tracepoints, ids, held.id()).map_err(|e| Failure::Meter(refused(e)))?;
         // What is not read in time is lost.
         let ahead = Ahead::get();
         let before = usage::children_time();
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| failed("start the command", e))?;
         let mut watch = Watch::new(tracepoints, ids, running.id() as u32, want.calls(), to);
-        let ended = watch.until_the_end(&mut running, &mut events).map_err(|e| late("wait for the command", e))?;
+        let ended = watch
+            .until_the_end(&mut running, &mut events)
+            .map_err(|e| late("wait for the command", e))?;
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
         drop(ahead);
         // Who still runs goes on unseen: what is counted from here on would be missing.
@@ -89,22 +101,36 @@ impl Meter for Perf {
             None => {}
         }
         let after = usage::children_time();
-        let lost = missing[0].saturating_sub(watch.entries).max(missing[1].saturating_sub(watch.returns));
+        let lost = missing[0]
+            .saturating_sub(watch.entries)
+            .max(missing[1].saturating_sub(watch.returns));
         let each = tried[0].load(Ordering::Relaxed).saturating_sub(bare);
         let (totals, crowded) = watch.totals.finish();
         let mut warnings = watch.warnings;
         warnings.extend(crowded);
         if lost > 0 {
             let next = "the figures are too low; use bpf";
-            warnings.push(format!("{lost} calls came faster than they could be read: {next}"));
+            warnings.push(format!(
+                "{lost} calls came faster than they could be read: {next}"
+            ));
         }
         if watch.narrow > 0 {
-            warnings.push(format!("{} calls of 32-bit programs were not counted", watch.narrow));
+            warnings.push(format!(
+                "{} calls of 32-bit programs were not counted",
+                watch.narrow
+            ));
         }
         if watch.let_go > 0 {
-            let (n, were) = if watch.let_go == 1 { (1, "program was") } else { (watch.let_go, "programs were") };
-            let why = "the kernel does not let perf see who gets another user's rights (set-user-ID)";
-            warnings.push(format!("{n} {were} not followed, and the figures are too low: {why}; use bpf"));
+            let (n, were) = if watch.let_go == 1 {
+                (1, "program was")
+            } else {
+                (watch.let_go, "programs were")
+            };
+            let why =
+                "the kernel does not let perf see who gets another user's rights (set-user-ID)";
+            warnings.push(format!(
+                "{n} {were} not followed, and the figures are too low: {why}; use bpf"
+            ));
         }
         let calls: u64 = totals.iter().map(|total| total.calls).sum();
         Ok(Metered {
@@ -127,7 +153,9 @@ impl Meter for Perf {
 fn refused(errno: Errno) -> String {
     match errno {
         Errno::EPERM | Errno::EACCES => {
-            format!("perf_event_open is not permitted: {errno}; run as root, or with CAP_PERFMON and CAP_IPC_LOCK")
+            format!(
+                "perf_event_open is not permitted: {errno}; run as root, or with CAP_PERFMON and CAP_IPC_LOCK"
+            )
         }
         Errno::EMFILE => {
             format!(
@@ -138,17 +166,21 @@ fn refused(errno: Errno) -> String {
     }
 }
 
-/// Whether this is the PID namespace whose ids every tracepoint's record has. To have the kernel write those of another one takes some
-/// 0.17 µs a call more.
+/// Whether this is the PID namespace whose ids every tracepoint's record has. To have the kernel
+/// write those of another one takes some 0.17 µs a call more.
 fn in_first_namespace() -> bool {
     const FIRST: u64 = 0xEFFF_FFFC; // PROC_PID_INIT_INO
-    statx(CWD, c"/proc/self/ns/pid", At::empty(), Ask::INO).is_ok_and(|namespace| namespace.ino == FIRST)
+    statx(CWD, c"/proc/self/ns/pid", At::empty(), Ask::INO)
+        .is_ok_and(|namespace| namespace.ino == FIRST)
 }
 
 /// Numbers of the processors that are running.
 fn processors() -> Vec<u32> {
     let online = read_kernel(c"/sys/devices/system/cpu/online").unwrap_or_default();
-    let listed = str::from_utf8(&online).ok().and_then(ranges).filter(|list| !list.is_empty());
+    let listed = str::from_utf8(&online)
+        .ok()
+        .and_then(ranges)
+        .filter(|list| !list.is_empty());
     listed.unwrap_or_else(|| (0..machine::processors() as u32).collect())
 }
 
@@ -177,12 +209,29 @@ impl Events {
         let size = (ROOM / processors.len().max(1)).clamp(LEAST, MOST);
         let mut pages = (size / page()).max(1).next_power_of_two();
         let watermark = (pages * page() / 4) as u32;
-        let watch = |tracepoint, sample, tasks| Watched { tracepoint, sample, registers: 1, tasks, watermark };
+        let watch = |tracepoint, sample, tasks| Watched {
+            tracepoint,
+            sample,
+            registers: 1,
+            tasks,
+            watermark,
+        };
         let sample = perf::SAMPLE | if ids { perf::IDS } else { 0 };
-        let enter = Watched { registers: 0, ..watch(tracepoints.enter, sample, true) };
-        let exit = Watched { registers: 0, ..watch(tracepoints.exit, sample, false) };
+        let enter = Watched {
+            registers: 0,
+            ..watch(tracepoints.enter, sample, true)
+        };
+        let exit = Watched {
+            registers: 0,
+            ..watch(tracepoints.exit, sample, false)
+        };
         let exec = watch(tracepoints.exec, sample | perf::ABI, false);
-        let mut events = Events { enter: Vec::new(), others: Vec::new(), exit: Vec::new(), rings: Vec::new() };
+        let mut events = Events {
+            enter: Vec::new(),
+            others: Vec::new(),
+            exit: Vec::new(),
+            rings: Vec::new(),
+        };
         for &processor in &processors {
             let first = perf_event_open(&enter, tid, processor)?;
             let ring = loop {
@@ -201,7 +250,12 @@ impl Events {
             events.rings.push(ring);
         }
         // What happened before there was a ring would be counted, and missing.
-        for event in events.enter.iter().chain(&events.exit).chain(&events.others) {
+        for event in events
+            .enter
+            .iter()
+            .chain(&events.exit)
+            .chain(&events.others)
+        {
             event.enable()?;
         }
         Ok(events)
@@ -209,7 +263,11 @@ impl Events {
 
     fn stop(&self) -> gate::Result<()> {
         // A call of which only the end is seen would count as one that a filter has answered.
-        self.exit.iter().chain(&self.enter).chain(&self.others).try_for_each(Event::disable)
+        self.exit
+            .iter()
+            .chain(&self.enter)
+            .chain(&self.others)
+            .try_for_each(Event::disable)
     }
 
     /// How often a call was entered, and how often one returned, whether that was recorded or not.
@@ -242,7 +300,8 @@ struct Returned {
 struct Thread {
     pid: u32,
     call: Option<Entered>,
-    /// A signal cut it short. If the thread makes another call, it has returned; if the thread ends, it has not.
+    /// A signal cut it short. If the thread makes another call, it has returned; if the thread
+    /// ends, it has not.
     cut_short: Option<Returned>,
     /// The flags of the clone(2) that it is in, if it is in one.
     clone: Option<u64>,
@@ -255,7 +314,15 @@ struct Thread {
 
 impl Thread {
     fn of(pid: u32, program: Program, narrow: bool) -> Thread {
-        Thread { pid, call: None, cut_short: None, clone: None, program, narrow, was_narrow: false }
+        Thread {
+            pid,
+            call: None,
+            cut_short: None,
+            clone: None,
+            program,
+            narrow,
+            was_narrow: false,
+        }
     }
 }
 
@@ -291,13 +358,20 @@ const CLONE: i64 = 220;
 const FS: u64 = 0x200;
 const FILES: u64 = 0x400;
 
-/// A signal cut the call short: EINTR, ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
+/// A signal cut the call short: EINTR, ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND,
+/// ERESTART_RESTARTBLOCK.
 fn is_cut_short(result: i64) -> bool {
     matches!(result, -4 | -512 | -513 | -514 | -516)
 }
 
 impl<'a> Watch<'a> {
-    fn new(tracepoints: Tracepoints, ids: bool, root: u32, tell: u64, to: &'a mut dyn Listener) -> Watch<'a> {
+    fn new(
+        tracepoints: Tracepoints,
+        ids: bool,
+        root: u32,
+        tell: u64,
+        to: &'a mut dyn Listener,
+    ) -> Watch<'a> {
         Watch {
             to,
             tracepoints,
@@ -318,8 +392,13 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Until no watched thread is left, or the command has ended and somebody says that it is enough.
-    fn until_the_end(&mut self, running: &mut Running, events: &mut Events) -> gate::Result<process::Ended> {
+    /// Until no watched thread is left, or the command has ended and somebody says that it is
+    /// enough.
+    fn until_the_end(
+        &mut self,
+        running: &mut Running,
+        events: &mut Events,
+    ) -> gate::Result<process::Ended> {
         let mut ended = None;
         let mut somebody = true;
         loop {
@@ -346,8 +425,9 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Takes in what the rings have, in the order of time. What happened before the rings are looked at is in them, and so is all
-    /// that led to it: a thread that goes on elsewhere has written its records before.
+    /// Takes in what the rings have, in the order of time. What happened before the rings are
+    /// looked at is in them, and so is all that led to it: a thread that goes on elsewhere has
+    /// written its records before.
     fn listen(&mut self, rings: &mut [Ring]) {
         let until = clock::monotonic();
         rings.iter_mut().for_each(Ring::look);
@@ -363,7 +443,9 @@ impl<'a> Watch<'a> {
                     second = second.min(time);
                 }
             }
-            let Some(ring) = rings.get_mut(first) else { return };
+            let Some(ring) = rings.get_mut(first) else {
+                return;
+            };
             if times[first] > until {
                 return;
             }
@@ -394,7 +476,8 @@ impl<'a> Watch<'a> {
                         self.returns(by, number, result, time);
                     }
                 } else if number == Some(self.tracepoints.exec) {
-                    let called = perf::text(raw, self.tracepoints.filename as usize).unwrap_or_default();
+                    let called =
+                        perf::text(raw, self.tracepoints.filename as usize).unwrap_or_default();
                     self.execs(by, called, abi == Some(Abi::Bits32));
                 }
             }
@@ -407,25 +490,36 @@ impl<'a> Watch<'a> {
     /// Whose record of a tracepoint it is, when it has no other ids than its own.
     fn who(&self, raw: &[u8]) -> Ids {
         let tid = perf::thread(raw).unwrap_or_default();
-        Ids { pid: self.threads.get(&tid).map_or(tid, |thread| thread.pid), tid }
+        Ids {
+            pid: self.threads.get(&tid).map_or(tid, |thread| thread.pid),
+            tid,
+        }
     }
 
     fn enters(&mut self, by: Ids, number: i64, args: [u64; 6], time: u64) {
         let call = u32::try_from(number).ok().and_then(syscalls::of);
         if !self.began {
-            self.began = by.tid == self.root && call.is_some_and(|call| call.kind == syscalls::Kind::Exec);
+            self.began =
+                by.tid == self.root && call.is_some_and(|call| call.kind == syscalls::Kind::Exec);
             if !self.began {
                 return;
             }
         }
         // One whose making was lost is one of them all the same.
-        let thread = self.threads.entry(by.tid).or_insert_with(|| Thread::of(by.pid, Program::default(), false));
+        let thread = self
+            .threads
+            .entry(by.tid)
+            .or_insert_with(|| Thread::of(by.pid, Program::default(), false));
         let cut_short = thread.cut_short.take();
         thread.clone = (number == CLONE).then_some(args[0]);
         if thread.narrow {
             self.narrow += 1;
         } else {
-            thread.call = call.map(|call| Entered { number: call.number, args, start: time });
+            thread.call = call.map(|call| Entered {
+                number: call.number,
+                args,
+                start: time,
+            });
         }
         if let Some(returned) = cut_short {
             self.settle(by, returned);
@@ -433,18 +527,30 @@ impl<'a> Watch<'a> {
     }
 
     fn returns(&mut self, by: Ids, number: i64, result: i64, time: u64) {
-        let Some(thread) = self.threads.get_mut(&by.tid).filter(|_| self.began) else { return };
-        // An execve returns in the program that it begins: if that is one of 32 bits, by another number.
+        let Some(thread) = self.threads.get_mut(&by.tid).filter(|_| self.began) else {
+            return;
+        };
+        // An execve returns in the program that it begins: if that is one of 32 bits, by another
+        // number.
         let entered = match thread.call.take() {
             Some(entered) => entered,
             None if thread.narrow || std::mem::take(&mut thread.was_narrow) => return,
-            // One that was not seen to begin: a filter (seccomp) has answered in the place of the kernel.
+            // One that was not seen to begin: a filter (seccomp) has answered in the place of the
+            // kernel.
             None => match u32::try_from(number).ok().and_then(syscalls::of) {
-                Some(call) => Entered { number: call.number, args: [0; 6], start: time },
+                Some(call) => Entered {
+                    number: call.number,
+                    args: [0; 6],
+                    start: time,
+                },
                 None => return,
             },
         };
-        let returned = Returned { entered, result, nanos: time.saturating_sub(entered.start) };
+        let returned = Returned {
+            entered,
+            result,
+            nanos: time.saturating_sub(entered.start),
+        };
         if is_cut_short(result) {
             thread.cut_short = Some(returned);
         } else {
@@ -452,10 +558,23 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn settle(&mut self, by: Ids, Returned { entered, result, nanos }: Returned) {
-        let program = self.threads.get(&by.tid).map(|thread| thread.program).unwrap_or_default();
+    fn settle(
+        &mut self,
+        by: Ids,
+        Returned {
+            entered,
+            result,
+            nanos,
+        }: Returned,
+    ) {
+        let program = self
+            .threads
+            .get(&by.tid)
+            .map(|thread| thread.program)
+            .unwrap_or_default();
         let call = shown(by, &entered, Some(result), nanos);
-        self.totals.add(program, by.pid, entered.number, 1, nanos, call.errno());
+        self.totals
+            .add(program, by.pid, entered.number, 1, nanos, call.errno());
         self.tell(&call);
     }
 
@@ -469,12 +588,26 @@ impl<'a> Watch<'a> {
     fn forks(&mut self, made: Ids, by: Ids) {
         let maker = self.threads.get(&by.tid);
         let is_thread = made.pid == by.pid;
-        // clone3(2) has its flags where they cannot be seen; it is threads that are made by it, or plain processes.
-        let shares = |flag| maker.and_then(|maker| maker.clone).map_or(is_thread, |flags| flags & flag != 0);
+        // clone3(2) has its flags where they cannot be seen; it is threads that are made by it, or
+        // plain processes.
+        let shares = |flag| {
+            maker
+                .and_then(|maker| maker.clone)
+                .map_or(is_thread, |flags| flags & flag != 0)
+        };
         let (shares_files, shares_fs) = (shares(FILES), shares(FS));
-        let (program, narrow) = maker.map_or((Program::default(), false), |maker| (maker.program, maker.narrow));
-        self.threads.insert(made.tid, Thread::of(made.pid, program, narrow));
-        let fork = Fork { parent: by.pid, pid: made.pid, tid: made.tid, shares_files, shares_fs };
+        let (program, narrow) = maker.map_or((Program::default(), false), |maker| {
+            (maker.program, maker.narrow)
+        });
+        self.threads
+            .insert(made.tid, Thread::of(made.pid, program, narrow));
+        let fork = Fork {
+            parent: by.pid,
+            pid: made.pid,
+            tid: made.tid,
+            shares_files,
+            shares_fs,
+        };
         self.families.fork(&fork);
         self.to.fork(&fork);
     }
@@ -484,35 +617,58 @@ impl<'a> Watch<'a> {
         let program = self.totals.program(&file);
         // The one thread that is left goes by the process's id now, whatever it was before.
         let former = self.threads.iter().find(|(_, thread)| {
-            thread.pid == by.pid && thread.call.is_some_and(|call| syscalls::of(call.number).is_some_and(is_exec))
+            thread.pid == by.pid
+                && thread
+                    .call
+                    .is_some_and(|call| syscalls::of(call.number).is_some_and(is_exec))
         });
         let call = former.and_then(|(_, thread)| thread.call);
-        let was_narrow = self.threads.values().any(|thread| thread.pid == by.pid && thread.narrow);
+        let was_narrow = self
+            .threads
+            .values()
+            .any(|thread| thread.pid == by.pid && thread.narrow);
         if let Some(former) = former.map(|(tid, _)| *tid) {
             self.threads.remove(&former);
         }
-        self.threads.insert(by.tid, Thread { call, was_narrow, ..Thread::of(by.pid, program, narrow) });
+        self.threads.insert(
+            by.tid,
+            Thread {
+                call,
+                was_narrow,
+                ..Thread::of(by.pid, program, narrow)
+            },
+        );
         self.families.exec(by.pid);
         self.to.exec(by.pid, &file);
     }
 
     fn exits(&mut self, ended: Ids) {
-        let Some(thread) = self.threads.remove(&ended.tid) else { return };
+        let Some(thread) = self.threads.remove(&ended.tid) else {
+            return;
+        };
         if let Some(returned) = thread.cut_short {
             if ended.pid == ended.tid {
-                self.threads.insert(ended.tid, Thread { cut_short: None, ..thread });
+                self.threads.insert(
+                    ended.tid,
+                    Thread {
+                        cut_short: None,
+                        ..thread
+                    },
+                );
                 self.settle(ended, returned);
                 self.threads.remove(&ended.tid);
             } else {
                 self.ends_in(ended, &returned.entered);
             }
         } else if let Some(entered) = thread.call.filter(|_| self.began) {
-            // Whatever becomes of an execve, it returns: this is no end, but the last that is seen of it.
+            // Whatever becomes of an execve, it returns: this is no end, but the last that is seen
+            // of it.
             self.let_go += u64::from(syscalls::of(entered.number).is_some_and(is_exec));
             self.ends_in(ended, &entered);
         }
         let to = &mut *self.to;
-        self.families.exit(ended.pid, ended.tid, |pid, tid| to.exit(pid, tid));
+        self.families
+            .exit(ended.pid, ended.tid, |pid, tid| to.exit(pid, tid));
     }
 
     fn ends_in(&mut self, by: Ids, entered: &Entered) {
@@ -521,10 +677,13 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// When the next record of a ring was made; that is never, when there is none. Those without a time are passed over.
+/// When the next record of a ring was made; that is never, when there is none. Those without a time
+/// are passed over.
 fn next_time(ring: &mut Ring, ids: bool) -> u64 {
     loop {
-        let Some(record) = ring.record() else { return u64::MAX };
+        let Some(record) = ring.record() else {
+            return u64::MAX;
+        };
         match Record::parse(record, ids).and_then(|record| record.time()) {
             Some(time) => return time,
             None => ring.advance(),
@@ -537,8 +696,22 @@ fn is_exec(call: &syscalls::Syscall) -> bool {
 }
 
 fn shown(by: Ids, entered: &Entered, result: Option<i64>, nanos: u64) -> Call<'static> {
-    let Entered { number, args, start } = *entered;
-    Call { pid: by.pid, tid: by.tid, number, args, name: None, other: None, result, start, nanos }
+    let Entered {
+        number,
+        args,
+        start,
+    } = *entered;
+    Call {
+        pid: by.pid,
+        tid: by.tid,
+        number,
+        args,
+        name: None,
+        other: None,
+        result,
+        start,
+        nanos,
+    }
 }
 
 #[cfg(test)]

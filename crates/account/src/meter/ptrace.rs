@@ -1,15 +1,17 @@
 //! The meter for everybody: ptrace(2), with a seccomp filter so that only file-system calls stop.
 //!
-//! A call costs two stops. At each the thread waits until this process has run: that is dear (some 10 µs a call), but takes no
-//! privilege. What two stops take is tried out in the command's own process before it becomes the command, and taken off the
-//! time of each call.
+//! A call costs two stops. At each the thread waits until this process has run: that is dear (some
+//! 10 µs a call), but takes no privilege. What two stops take is tried out in the command's own
+//! process before it becomes the command, and taken off the time of each call.
 //!
-//! A process that puts itself under a filter of its own stops at all its calls from then on: those that its filter answers would
-//! never come to ours.
+//! A process that puts itself under a filter of its own stops at all its calls from then on: those
+//! that its filter answers would never come to ours.
 //!
-//! What this way cannot see, or changes: calls of 32-bit programs pass uncounted (it is said); from an unprivileged process, set-user-ID programs run without their privilege (it is
-//! said); a process cannot be traced by two, so a debugger in the command finds its children taken. When this process ends
-//! early the command is killed: without a tracer its file-system calls would all fail.
+//! What this way cannot see, or changes: calls of 32-bit programs pass uncounted (it is said); from
+//! an unprivileged process, set-user-ID programs run without their privilege (it is said); a
+//! process cannot be traced by two, so a debugger in the command finds its children taken. When
+//! this process ends early the command is killed: without a tracer its file-system calls would all
+//! fail.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -27,7 +29,9 @@ use gate::{Errno, machine, usage};
 
 use super::find::not_run;
 use super::totals::{Program, Totals};
-use crate::call::{Call, Command, Ended, Failure, Fork, LONGEST_NAME, Listener, Meter, Metered, Want};
+use crate::call::{
+    Call, Command, Ended, Failure, Fork, LONGEST_NAME, Listener, Meter, Metered, Want,
+};
 use crate::syscalls::{self, Kind, Name};
 
 /// The meter.
@@ -40,18 +44,32 @@ impl Meter for Ptrace {
 
     fn possible(&self) -> Result<(), String> {
         if ARCH == 0 {
-            return Err("nobody has written down the registers of this processor; use bpf or perf, as root".to_owned());
+            return Err(
+                "nobody has written down the registers of this processor; use bpf or perf, as root"
+                    .to_owned(),
+            );
         }
         let held = Held::fork(c"/", &[], || Ok(())).map_err(|e| format!("cannot fork: {e}"))?;
         ptrace::seize(held.id()).map_err(refused)
     }
 
-    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure> {
+    fn run(
+        &self,
+        command: &Command,
+        want: Want,
+        to: &mut dyn Listener,
+    ) -> Result<Metered, Failure> {
         let cannot = |what: &str, errno: Errno| Failure::Meter(format!("cannot {what}: {errno}"));
-        let filter = Filter::trace(syscalls::all().iter().map(|call| call.number).chain([PRCTL, SECCOMP]));
+        let filter = Filter::trace(
+            syscalls::all()
+                .iter()
+                .map(|call| call.number)
+                .chain([PRCTL, SECCOMP]),
+        );
         let told = Shared::new(WORDS).map_err(|e| cannot("share memory", e))?;
         let prepare = || prepare(&filter, &told);
-        let held = Held::fork(&command.program, &command.args, prepare).map_err(|e| cannot("fork", e))?;
+        let held =
+            Held::fork(&command.program, &command.args, prepare).map_err(|e| cannot("fork", e))?;
         ptrace::seize(held.id()).map_err(|e| Failure::Meter(refused(e)))?;
         let before = usage::children_time();
         let start = clock::monotonic();
@@ -62,9 +80,13 @@ impl Meter for Ptrace {
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
         match running.unstarted() {
             Some(Unstarted::NotRun(errno)) => return Err(not_run(&command.program, errno)),
-            Some(Unstarted::Unprepared(errno)) => return Err(cannot("install a seccomp filter", errno)),
+            Some(Unstarted::Unprepared(errno)) => {
+                return Err(cannot("install a seccomp filter", errno));
+            }
             None if watch.too_old => {
-                return Err(Failure::Meter("it takes Linux 5.3; use bpf or perf, as root".to_owned()));
+                return Err(Failure::Meter(
+                    "it takes Linux 5.3; use bpf or perf, as root".to_owned(),
+                ));
             }
             None => {}
         }
@@ -105,9 +127,18 @@ fn refused(errno: Errno) -> String {
     format!("tracing is refused: {errno}; {next}")
 }
 
-// Calls that install a seccomp filter, and what they say then: PR_SET_SECCOMP of prctl(2), SECCOMP_SET_MODE_FILTER of seccomp(2).
-const PRCTL: u32 = if cfg!(target_arch = "x86_64") { 157 } else { 167 };
-const SECCOMP: u32 = if cfg!(target_arch = "x86_64") { 317 } else { 277 };
+// Calls that install a seccomp filter, and what they say then: PR_SET_SECCOMP of prctl(2),
+// SECCOMP_SET_MODE_FILTER of seccomp(2).
+const PRCTL: u32 = if cfg!(target_arch = "x86_64") {
+    157
+} else {
+    167
+};
+const SECCOMP: u32 = if cfg!(target_arch = "x86_64") {
+    317
+} else {
+    277
+};
 const INSTALLS: [(u64, u64); 2] = [(PRCTL as u64, 22), (SECCOMP as u64, 1)];
 
 /// What the command's process tells before it is the command.
@@ -115,11 +146,12 @@ const WORDS: usize = 3;
 const GIVEN_UP: usize = 0;
 const ELAPSED: usize = 1;
 const BUSY: usize = 2;
-/// Calls that nobody counts, to see what metering costs; and so many before them, until all is warm.
+/// Calls that nobody counts, to see what metering costs; and so many before them, until all is
+/// warm.
 const ROUNDS: u32 = 64;
 const WARMING: u32 = 16;
-/// How long to look for the next stop before going to sleep; and what is not long to have waited for one, in nanoseconds, with all
-/// that waking up takes.
+/// How long to look for the next stop before going to sleep; and what is not long to have waited
+/// for one, in nanoseconds, with all that waking up takes.
 const AWAKE: Duration = Duration::from_micros(200);
 const SWIFT: u64 = 500_000;
 
@@ -131,7 +163,10 @@ fn prepare(filter: &Filter, told: &[AtomicU64]) -> gate::Result<()> {
     let (before, busy) = (clock::monotonic(), usage::cpu_time());
     (0..ROUNDS).for_each(|_| clock::empty_file_call());
     told[ELAPSED].store(clock::monotonic().saturating_sub(before), Ordering::SeqCst);
-    told[BUSY].store(usage::cpu_time().saturating_sub(busy).as_nanos() as u64, Ordering::SeqCst);
+    told[BUSY].store(
+        usage::cpu_time().saturating_sub(busy).as_nanos() as u64,
+        Ordering::SeqCst,
+    );
     Ok(())
 }
 
@@ -156,10 +191,21 @@ struct Thread {
 
 impl Thread {
     fn of(pid: u32) -> Thread {
-        Thread { pid, call: None, installs: false, names: [Vec::new(), Vec::new()] }
+        Thread {
+            pid,
+            call: None,
+            installs: false,
+            names: [Vec::new(), Vec::new()],
+        }
     }
 
-    fn shown<'a>(&'a self, entered: &Entered, result: Option<i64>, nanos: u64, tid: u32) -> Call<'a> {
+    fn shown<'a>(
+        &'a self,
+        entered: &Entered,
+        result: Option<i64>,
+        nanos: u64,
+        tid: u32,
+    ) -> Call<'a> {
         let [name, other] = &self.names;
         Call {
             pid: self.pid,
@@ -182,17 +228,20 @@ struct Process {
     serial: u64,
     /// Processes that it has made and that live.
     children: u32,
-    /// It is under a filter of its own, which may answer calls before ours sees them: it stops at all.
+    /// It is under a filter of its own, which may answer calls before ours sees them: it stops at
+    /// all.
     filtered: bool,
 }
 
-/// Whether there is a processor to spare. While there is, and stops come one upon the other, this side stays awake: a processor that
-/// sleeps has to be woken for each, and on a virtual machine that takes a hundred times as long as the stop.
+/// Whether there is a processor to spare. While there is, and stops come one upon the other, this
+/// side stays awake: a processor that sleeps has to be woken for each, and on a virtual machine
+/// that takes a hundred times as long as the stop.
 struct Spare {
     processors: usize,
     /// It did not take long until the last stop.
     swift: bool,
-    /// Waits since it was last looked whether somebody else had this thread's processor, and how often that was so by then.
+    /// Waits since it was last looked whether somebody else had this thread's processor, and how
+    /// often that was so by then.
     waits: u32,
     preemptions: i64,
     /// Looks until which it is taken for granted that somebody wants it again.
@@ -208,7 +257,11 @@ impl Spare {
             self.waits = 0;
             let preemptions = usage::preemptions();
             let wanted = preemptions != self.preemptions;
-            self.rest = if wanted { REST } else { self.rest.saturating_sub(1) };
+            self.rest = if wanted {
+                REST
+            } else {
+                self.rest.saturating_sub(1)
+            };
             self.preemptions = preemptions;
         }
         self.swift && self.rest == 0 && threads < self.processors
@@ -250,8 +303,19 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(root: u32, tell: u64, told_by_child: &'a [AtomicU64], to: &'a mut dyn Listener) -> Watch<'a> {
-        let process = Process { program: Program::default(), parent: (0, 0), serial: 0, children: 0, filtered: false };
+    fn new(
+        root: u32,
+        tell: u64,
+        told_by_child: &'a [AtomicU64],
+        to: &'a mut dyn Listener,
+    ) -> Watch<'a> {
+        let process = Process {
+            program: Program::default(),
+            parent: (0, 0),
+            serial: 0,
+            children: 0,
+            filtered: false,
+        };
         Watch {
             to,
             told_by_child,
@@ -266,7 +330,13 @@ impl<'a> Watch<'a> {
             early: Vec::new(),
             gone: Vec::new(),
             root,
-            spare: Spare { processors: machine::processors(), swift: false, waits: 0, preemptions: 0, rest: 0 },
+            spare: Spare {
+                processors: machine::processors(),
+                swift: false,
+                waits: 0,
+                preemptions: 0,
+                rest: 0,
+            },
             began: false,
             trips: Vec::with_capacity((WARMING + ROUNDS) as usize),
             trip: 0,
@@ -305,7 +375,11 @@ impl<'a> Watch<'a> {
     }
 
     fn wait(&mut self) -> gate::Result<(u32, Came)> {
-        let awake = if self.spare.is_there(self.threads.len()) { AWAKE } else { Duration::ZERO };
+        let awake = if self.spare.is_there(self.threads.len()) {
+            AWAKE
+        } else {
+            Duration::ZERO
+        };
         let before = clock::monotonic();
         let came = ptrace::wait(self.orphans, awake);
         self.spare.swift = came.is_ok() && clock::monotonic().saturating_sub(before) < SWIFT;
@@ -325,29 +399,55 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Who has been killed meanwhile cannot go on; that comes up in the next wait. A call that a thread is in must be seen to return.
+    /// Who has been killed meanwhile cannot go on; that comes up in the next wait. A call that a
+    /// thread is in must be seen to return.
     fn go_on(&self, tid: u32, signal: i32) {
-        let is_filtered = |thread: &Thread| self.processes.get(&thread.pid).is_some_and(|process| process.filtered);
+        let is_filtered = |thread: &Thread| {
+            self.processes
+                .get(&thread.pid)
+                .is_some_and(|process| process.filtered)
+        };
         let all = |thread: &Thread| thread.call.is_some() || thread.installs || is_filtered(thread);
-        let how = if self.threads.get(&tid).is_some_and(all) { How::Syscall } else { How::Cont };
+        let how = if self.threads.get(&tid).is_some_and(all) {
+            How::Syscall
+        } else {
+            How::Cont
+        };
         let _ = ptrace::resume(tid, how, signal);
     }
 
-    /// At the filter; or before that, who stops at all calls. The latter may be followed by the former.
+    /// At the filter; or before that, who stops at all calls. The latter may be followed by the
+    /// former.
     fn enters(&mut self, tid: u32) {
         let doing = ptrace::syscall_info(tid);
         if let Err(Errno::EIO | Errno::EINVAL) = doing {
             self.too_old = true;
             return ptrace::kill(self.root);
         }
-        if let (Ok(Doing { call: Some(At::Entry { number, args }), arch: ARCH }), Some(thread)) =
-            (doing, self.threads.get_mut(&tid))
+        if let (
+            Ok(Doing {
+                call: Some(At::Entry { number, args }),
+                arch: ARCH,
+            }),
+            Some(thread),
+        ) = (doing, self.threads.get_mut(&tid))
         {
             thread.installs = INSTALLS.contains(&(number, args[0]));
-            let Some(call) = u32::try_from(number).ok().and_then(syscalls::of) else { return self.go_on(tid, 0) };
-            let mut entered = Entered { number: call.number, args, named: [false; 2], start: 0 };
+            let Some(call) = u32::try_from(number).ok().and_then(syscalls::of) else {
+                return self.go_on(tid, 0);
+            };
+            let mut entered = Entered {
+                number: call.number,
+                args,
+                named: [false; 2],
+                start: 0,
+            };
             if self.told < self.tell || call.kind == Kind::Exec {
-                let places = entered.named.iter_mut().zip(&mut thread.names).zip(call.names);
+                let places = entered
+                    .named
+                    .iter_mut()
+                    .zip(&mut thread.names)
+                    .zip(call.names);
                 for ((named, bytes), Name { arg, .. }) in places {
                     let address = args.get(*arg).copied().unwrap_or_default();
                     *named = read_name(tid, address, bytes);
@@ -361,11 +461,19 @@ impl<'a> Watch<'a> {
 
     fn returns(&mut self, tid: u32, now: u64) {
         let result = match ptrace::syscall_info(tid) {
-            Ok(Doing { call: Some(At::Exit { result }), .. }) => result,
-            Ok(Doing { call: Some(At::Entry { .. }), .. }) => return self.enters(tid),
+            Ok(Doing {
+                call: Some(At::Exit { result }),
+                ..
+            }) => result,
+            Ok(Doing {
+                call: Some(At::Entry { .. }),
+                ..
+            }) => return self.enters(tid),
             _ => return self.go_on(tid, 0),
         };
-        let Some(thread) = self.threads.get_mut(&tid) else { return self.go_on(tid, 0) };
+        let Some(thread) = self.threads.get_mut(&tid) else {
+            return self.go_on(tid, 0);
+        };
         let pid = thread.pid;
         if std::mem::take(&mut thread.installs)
             && result >= 0
@@ -376,7 +484,9 @@ impl<'a> Watch<'a> {
         let entered = thread.call.take();
         // It may run on while it is put down what it did.
         self.go_on(tid, 0);
-        let (Some(entered), Some(thread)) = (entered, self.threads.get(&tid)) else { return };
+        let (Some(entered), Some(thread)) = (entered, self.threads.get(&tid)) else {
+            return;
+        };
         let took = now.saturating_sub(entered.start);
         if !self.began {
             if entered.number == EMPTY_FILE_CALL {
@@ -386,9 +496,14 @@ impl<'a> Watch<'a> {
         }
         let nanos = took.saturating_sub(self.trip);
         let call = thread.shown(&entered, Some(result), nanos, tid);
-        let program = self.processes.get(&call.pid).map(|process| process.program).unwrap_or_default();
+        let program = self
+            .processes
+            .get(&call.pid)
+            .map(|process| process.program)
+            .unwrap_or_default();
         self.calls += 1;
-        self.totals.add(program, call.pid, call.number, 1, nanos, call.errno());
+        self.totals
+            .add(program, call.pid, call.number, 1, nanos, call.errno());
         if self.told < self.tell {
             self.told += 1;
             self.to.call(&call);
@@ -402,7 +517,13 @@ impl<'a> Watch<'a> {
             let pid = if flags & THREAD != 0 { parent } else { tid };
             if !self.threads.contains_key(&tid) {
                 let (shares_files, shares_fs) = (flags & FILES != 0, flags & FS != 0);
-                self.begins(&Fork { parent, pid, tid, shares_files, shares_fs });
+                self.begins(&Fork {
+                    parent,
+                    pid,
+                    tid,
+                    shares_files,
+                    shares_fs,
+                });
             }
             if let Some(at) = self.early.iter().position(|early| *early == tid) {
                 self.early.swap_remove(at);
@@ -428,26 +549,40 @@ impl<'a> Watch<'a> {
             };
             if let Some(maker) = self.processes.get_mut(&fork.parent) {
                 maker.children += 1;
-                (made.program, made.parent.1, made.filtered) = (maker.program, maker.serial, maker.filtered);
+                (made.program, made.parent.1, made.filtered) =
+                    (maker.program, maker.serial, maker.filtered);
             }
             self.processes.insert(fork.pid, made);
         }
         self.to.fork(fork);
     }
 
-    /// Those whose maker may have been killed before it could say that it has made them: they say themselves what they are.
+    /// Those whose maker may have been killed before it could say that it has made them: they say
+    /// themselves what they are.
     fn adopt(&mut self) {
         for tid in std::mem::take(&mut self.early) {
             let status = CString::new(format!("/proc/{tid}/status")).unwrap_or_default();
             let status = file::read_kernel(&status).unwrap_or_default();
             let field = |name: &[u8]| {
-                let value = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(name));
+                let value = status
+                    .split(|byte| *byte == b'\n')
+                    .find_map(|line| line.strip_prefix(name));
                 value.and_then(|value| str::from_utf8(value.trim_ascii()).ok()?.parse::<u32>().ok())
             };
             let pid = field(b"Tgid:").unwrap_or(tid);
             let is_thread = pid != tid;
-            let parent = if is_thread { pid } else { field(b"PPid:").unwrap_or(self.root) };
-            self.begins(&Fork { parent, pid, tid, shares_files: is_thread, shares_fs: is_thread });
+            let parent = if is_thread {
+                pid
+            } else {
+                field(b"PPid:").unwrap_or(self.root)
+            };
+            self.begins(&Fork {
+                parent,
+                pid,
+                tid,
+                shares_files: is_thread,
+                shares_fs: is_thread,
+            });
             self.go_on(tid, 0);
         }
     }
@@ -473,10 +608,18 @@ impl<'a> Watch<'a> {
         if pid == self.root && !self.began {
             self.began = true;
             self.trips.sort_unstable();
-            self.trip = self.trips.get(self.trips.len() / 2).copied().unwrap_or_default();
+            self.trip = self
+                .trips
+                .get(self.trips.len() / 2)
+                .copied()
+                .unwrap_or_default();
         }
         let exe = CString::new(format!("/proc/{pid}/exe")).unwrap_or_default();
-        let given = self.threads.get(&pid).map(|thread| thread.names[0].clone()).unwrap_or_default();
+        let given = self
+            .threads
+            .get(&pid)
+            .map(|thread| thread.names[0].clone())
+            .unwrap_or_default();
         let program = fs::readlinkat(CWD, &exe).unwrap_or(given);
         if let Some(process) = self.processes.get_mut(&pid) {
             process.program = self.totals.program(&program);
@@ -491,29 +634,44 @@ impl<'a> Watch<'a> {
         let shown = String::from_utf8_lossy(program).escape_debug().to_string();
         if !self.warned_of_arch && ptrace::syscall_info(pid).is_ok_and(|doing| doing.arch != ARCH) {
             self.warned_of_arch = true;
-            self.warnings.push(format!("'{shown}' is for another architecture: its calls were not counted"));
+            self.warnings.push(format!(
+                "'{shown}' is for another architecture: its calls were not counted"
+            ));
         }
         if !self.warned_of_setuid && self.told_by_child[GIVEN_UP].load(Ordering::SeqCst) != 0 {
-            let file = fs::statx(CWD, exe, fs::At::empty(), fs::Want::MODE | fs::Want::UID | fs::Want::GID);
+            let file = fs::statx(
+                CWD,
+                exe,
+                fs::At::empty(),
+                fs::Want::MODE | fs::Want::UID | fs::Want::GID,
+            );
             let gains = |file: fs::Statx| {
                 let (uid, gid) = process::ids();
-                file.mode & 0o4000 != 0 && file.uid != uid || file.mode & 0o2010 == 0o2010 && file.gid != gid
+                file.mode & 0o4000 != 0 && file.uid != uid
+                    || file.mode & 0o2010 == 0o2010 && file.gid != gid
             };
             if file.is_ok_and(gains) {
                 self.warned_of_setuid = true;
                 let why = "a program that is traced gains no privilege; run fathom as root";
-                self.warnings.push(format!("'{shown}' ran without the privilege that its file gives: {why}"));
+                self.warnings.push(format!(
+                    "'{shown}' ran without the privilege that its file gives: {why}"
+                ));
             }
         }
     }
 
     fn ended(&mut self, tid: u32, ended: &process::Ended) {
-        let Some(thread) = self.threads.get(&tid) else { return self.gone.push(tid) };
+        let Some(thread) = self.threads.get(&tid) else {
+            return self.gone.push(tid);
+        };
         if thread.pid == tid
             && let Some(process) = self.processes.get(&tid)
         {
             let (parent, serial) = process.parent;
-            let is_orphan = self.processes.get(&parent).is_none_or(|parent| parent.serial != serial);
+            let is_orphan = self
+                .processes
+                .get(&parent)
+                .is_none_or(|parent| parent.serial != serial);
             if is_orphan && tid != self.root {
                 self.user += ended.user;
                 self.sys += ended.sys;
@@ -528,7 +686,10 @@ impl<'a> Watch<'a> {
     fn forget(&mut self, tid: u32) {
         let Some(pid) = self.leave(tid) else { return };
         if pid == tid
-            && let Some(Process { parent: (parent, serial), .. }) = self.processes.remove(&pid)
+            && let Some(Process {
+                parent: (parent, serial),
+                ..
+            }) = self.processes.remove(&pid)
             && let Some(parent) = self.processes.get_mut(&parent)
             && parent.serial == serial
         {
@@ -537,7 +698,8 @@ impl<'a> Watch<'a> {
         self.to.exit(pid, tid);
     }
 
-    /// A thread is no more; the call that it is in, if it is in one, never returned. Says whose it was.
+    /// A thread is no more; the call that it is in, if it is in one, never returned. Says whose it
+    /// was.
     fn leave(&mut self, tid: u32) -> Option<u32> {
         let thread = self.threads.remove(&tid)?;
         if let Some(entered) = thread.call.filter(|_| self.began) {
@@ -555,8 +717,14 @@ impl<'a> Watch<'a> {
         if !self.ending {
             self.ending = true;
             let left = self.processes.len();
-            let were = if left == 1 { "1 process was".to_owned() } else { format!("{left} processes were") };
-            self.warnings.push(format!("{were} still running when fathom was told to stop, and had to be ended"));
+            let were = if left == 1 {
+                "1 process was".to_owned()
+            } else {
+                format!("{left} processes were")
+            };
+            self.warnings.push(format!(
+                "{were} still running when fathom was told to stop, and had to be ended"
+            ));
         }
         self.processes.keys().copied().for_each(ptrace::kill);
     }
@@ -572,7 +740,9 @@ fn read_name(tid: u32, address: u64, into: &mut Vec<u8>) -> bool {
     let mut have = 0;
     for upto in [FIRST, LONGEST_NAME + 1] {
         into.resize(upto, 0);
-        let Some(rest) = into.get_mut(have..) else { return false };
+        let Some(rest) = into.get_mut(have..) else {
+            return false;
+        };
         let read = ptrace::read_memory(tid, address.wrapping_add(have as u64), rest);
         let short = read < rest.len();
         if let Some(end) = rest.iter().take(read).position(|byte| *byte == 0) {
@@ -593,17 +763,25 @@ const FS: u64 = 0x200;
 const FILES: u64 = 0x400;
 const THREAD: u64 = 0x1_0000;
 
-/// The flags of the clone(2) or clone3(2) that a thread is in; those of fork(2) and vfork(2), which are none. Where they cannot be
-/// read (a 32-bit program): those of a process.
+/// The flags of the clone(2) or clone3(2) that a thread is in; those of fork(2) and vfork(2), which
+/// are none. Where they cannot be read (a 32-bit program): those of a process.
 fn clone_flags(tid: u32) -> u64 {
     const CLONE3: u64 = 435;
-    const CLONE: u64 = if cfg!(target_arch = "x86_64") { 56 } else { 220 };
+    const CLONE: u64 = if cfg!(target_arch = "x86_64") {
+        56
+    } else {
+        220
+    };
     match ptrace::call_in_progress(tid) {
         Some((CLONE, flags)) => flags,
         Some((CLONE3, address)) => {
             let mut flags = [0; 8];
             let read = ptrace::read_memory(tid, address, &mut flags);
-            if read == flags.len() { u64::from_ne_bytes(flags) } else { 0 }
+            if read == flags.len() {
+                u64::from_ne_bytes(flags)
+            } else {
+                0
+            }
         }
         _ => 0,
     }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use crate::call::Total;
 
-/// Rows that are held one by one; further processes are added up by program. A row with one kind of error takes some 100 bytes.
+/// Rows that are held one by one; further processes are added up by program. A row with one kind of
+/// error takes some 100 bytes.
 const MOST_ROWS: usize = 1 << 16;
 /// Programs that are told apart.
 const MOST_PROGRAMS: usize = 1 << 10;
@@ -59,8 +60,17 @@ impl Totals {
         program
     }
 
-    /// Adds calls of a process: how many, how long they took together, and how they failed if they did.
-    pub fn add(&mut self, program: Program, pid: u32, number: u32, calls: u64, nanos: u64, errno: Option<i32>) {
+    /// Adds calls of a process: how many, how long they took together, and how they failed if they
+    /// did.
+    pub fn add(
+        &mut self,
+        program: Program,
+        pid: u32,
+        number: u32,
+        calls: u64,
+        nanos: u64,
+        errno: Option<i32>,
+    ) {
         let mut key = (program, pid, number);
         if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&key) {
             self.crowded = true;
@@ -79,7 +89,12 @@ impl Totals {
 
     /// The sums, and what is to be said of them.
     pub fn finish(self) -> (Vec<Total>, Vec<String>) {
-        let name = |Program(number): Program| self.programs.get(number as usize).cloned().unwrap_or_default();
+        let name = |Program(number): Program| {
+            self.programs
+                .get(number as usize)
+                .cloned()
+                .unwrap_or_default()
+        };
         let total = |((program, pid, number), sum): ((Program, u32, u32), Sum)| Total {
             program: name(program),
             pid,
@@ -90,7 +105,10 @@ impl Totals {
         };
         let mut warnings = Vec::new();
         if self.crowded {
-            warnings.push("there were too many processes to hold each: later ones are added up by program".to_owned());
+            warnings.push(
+                "there were too many processes to hold each: later ones are added up by program"
+                    .to_owned(),
+            );
         }
         if self.many_programs {
             warnings.push(format!(
@@ -110,7 +128,13 @@ mod tests {
         let mut totals = Totals::default();
         let (a, b) = (totals.program(b"/bin/a"), totals.program(b"/bin/b"));
         assert_eq!(totals.program(b"/bin/a"), a);
-        for (program, errno) in [(a, None), (a, Some(2)), (b, None), (a, Some(2)), (a, Some(13))] {
+        for (program, errno) in [
+            (a, None),
+            (a, Some(2)),
+            (b, None),
+            (a, Some(2)),
+            (a, Some(13)),
+        ] {
             totals.add(program, 7, 1, 1, 10, errno);
         }
         let (mut rows, warnings) = totals.finish();
@@ -123,20 +147,40 @@ mod tests {
             nanos: calls * 10,
             errors: errors.to_vec(),
         };
-        assert_eq!(rows, [row(b"/bin/a", 4, &[(2, 2), (13, 1)]), row(b"/bin/b", 1, &[])]);
+        assert_eq!(
+            rows,
+            [
+                row(b"/bin/a", 4, &[(2, 2), (13, 1)]),
+                row(b"/bin/b", 1, &[])
+            ]
+        );
         assert!(warnings.is_empty());
     }
 
     #[test]
     fn there_is_a_bound_and_nothing_is_lost_beyond_it() {
         let mut totals = Totals::default();
-        let programs: Vec<_> = (0..MOST_PROGRAMS + 2).map(|n| totals.program(n.to_string().as_bytes())).collect();
-        assert_eq!(programs.iter().filter(|program| **program == Program(0)).count(), 2);
+        let programs: Vec<_> = (0..MOST_PROGRAMS + 2)
+            .map(|n| totals.program(n.to_string().as_bytes()))
+            .collect();
+        assert_eq!(
+            programs
+                .iter()
+                .filter(|program| **program == Program(0))
+                .count(),
+            2
+        );
         let many = MOST_ROWS as u32 + 100;
         (1..=many).for_each(|pid| totals.add(programs[0], pid, 1, 1, 1, None));
         let (rows, warnings) = totals.finish();
-        assert!(rows.len() <= MOST_ROWS + 1 && warnings.len() == 2, "{warnings:?}");
-        assert_eq!(rows.iter().map(|row| row.calls).sum::<u64>(), u64::from(many));
+        assert!(
+            rows.len() <= MOST_ROWS + 1 && warnings.len() == 2,
+            "{warnings:?}"
+        );
+        assert_eq!(
+            rows.iter().map(|row| row.calls).sum::<u64>(),
+            u64::from(many)
+        );
         assert_eq!(rows.iter().find(|row| row.pid == 0).unwrap().calls, 100);
     }
 }

@@ -1,5 +1,6 @@
-//! The numbers of tracepoints, which the kernel tells in tracefs. Where that is not mounted, a child mounts it in a mount namespace of
-//! its own, and nothing is left of it. (Not below debugfs: who looks there has it mounted for all.)
+//! The numbers of tracepoints, which the kernel tells in tracefs. Where that is not mounted, a
+//! child mounts it in a mount namespace of its own, and nothing is left of it. (Not below debugfs:
+//! who looks there has it mounted for all.)
 
 use std::ffi::CString;
 use std::sync::atomic::Ordering;
@@ -40,8 +41,15 @@ impl Tracepoints {
     }
 
     fn under(place: &str) -> Option<Tracepoints> {
-        let read = |name: &str| read_kernel(&CString::new(format!("{place}/events/{name}")).ok()?).ok();
-        let number = |name: &str| str::from_utf8(&read(&format!("{name}/id"))?).ok()?.trim().parse().ok();
+        let read =
+            |name: &str| read_kernel(&CString::new(format!("{place}/events/{name}")).ok()?).ok();
+        let number = |name: &str| {
+            str::from_utf8(&read(&format!("{name}/id"))?)
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
+        };
         Some(Tracepoints {
             enter: number("raw_syscalls/sys_enter")?,
             exit: number("raw_syscalls/sys_exit")?,
@@ -62,7 +70,13 @@ impl Tracepoints {
                     Tracepoints::under(place)
                 })
             });
-            if let Some(Tracepoints { enter, exit, exec, filename }) = found {
+            if let Some(Tracepoints {
+                enter,
+                exit,
+                exec,
+                filename,
+            }) = found
+            {
                 for (word, value) in words.iter().zip([enter, exit, exec, filename]) {
                     word.store(value, Ordering::Relaxed);
                 }
@@ -92,7 +106,10 @@ mod tests {
         let Some(found) = Tracepoints::elsewhere() else {
             return eprintln!("SKIPPED: it takes root, and a kernel with tracefs");
         };
-        assert!(found.enter != found.exit && found.exit != found.exec && found.filename >= 8, "{found:?}");
+        assert!(
+            found.enter != found.exit && found.exit != found.exec && found.filename >= 8,
+            "{found:?}"
+        );
         assert_eq!(Tracepoints::find(), Ok(found));
         if let Some(usual) = Tracepoints::under(USUAL) {
             assert_eq!(usual, found);

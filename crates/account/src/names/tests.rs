@@ -27,16 +27,32 @@ fn make<'a>(pid: u32, name: &str, args: [u64; 6], path: Option<&'a [u8]>, result
 const CWD_FD: u64 = AT_FDCWD as u32 as u64;
 
 fn start() -> Start {
-    Start { cwd: Some(b"/home".to_vec()), files: vec![(0, b"/dev/null".to_vec()), (5, b"/srv".to_vec())] }
+    Start {
+        cwd: Some(b"/home".to_vec()),
+        files: vec![(0, b"/dev/null".to_vec()), (5, b"/srv".to_vec())],
+    }
 }
 
 /// The name that a call is about, as text.
 fn subject(names: &mut Names, call: &Call<'_>) -> Option<String> {
-    names.call(call).name.map(|name| String::from_utf8(name.to_vec()).unwrap())
+    names
+        .call(call)
+        .name
+        .map(|name| String::from_utf8(name.to_vec()).unwrap())
 }
 
-fn opens(names: &mut Names, pid: u32, dir: u64, path: &[u8], flags: u64, fd: i64) -> Option<String> {
-    subject(names, &make(pid, "openat", [dir, 0, flags, 0, 0, 0], Some(path), fd))
+fn opens(
+    names: &mut Names,
+    pid: u32,
+    dir: u64,
+    path: &[u8],
+    flags: u64,
+    fd: i64,
+) -> Option<String> {
+    subject(
+        names,
+        &make(pid, "openat", [dir, 0, flags, 0, 0, 0], Some(path), fd),
+    )
 }
 
 fn file_of(names: &mut Names, pid: u32, fd: u64) -> Option<String> {
@@ -50,7 +66,12 @@ fn known(name: &str) -> Option<String> {
 #[test]
 fn names_begin_where_the_process_is() {
     let mut names = Names::new(start());
-    let mut asks = |dir, path: &[u8]| subject(&mut names, &make(7, "newfstatat", [dir, 0, 0, 0, 0, 0], Some(path), 0));
+    let mut asks = |dir, path: &[u8]| {
+        subject(
+            &mut names,
+            &make(7, "newfstatat", [dir, 0, 0, 0, 0, 0], Some(path), 0),
+        )
+    };
     for (dir, path, name) in [
         (CWD_FD, &b"a"[..], known("/home/a")),
         (CWD_FD, b"./a//b/.", known("/home/a/b")),
@@ -74,7 +95,13 @@ fn names_begin_where_the_process_is() {
 #[test]
 fn a_name_may_hold_any_byte() {
     let mut names = Names::new(start());
-    let about = names.call(&make(7, "newfstatat", [5, 0, 0, 0, 0, 0], Some(b"\xff\n"), 0));
+    let about = names.call(&make(
+        7,
+        "newfstatat",
+        [5, 0, 0, 0, 0, 0],
+        Some(b"\xff\n"),
+        0,
+    ));
     assert_eq!(about.name.as_deref(), Some(&b"/srv/\xff\n"[..]));
     assert!(about.by_name && !about.directory);
 }
@@ -85,19 +112,47 @@ fn descriptors_come_and_go() {
     assert_eq!(opens(&mut names, 7, 5, b"x", O_CLOEXEC, 3), known("/srv/x"));
     assert_eq!(opens(&mut names, 7, 5, b"gone", 0, -2), known("/srv/gone"));
     assert_eq!(file_of(&mut names, 7, 3), known("/srv/x"));
-    let opened = names.call(&make(7, "fstat", [3, 0, 0, 0, 0, 0], None, 0)).opened;
+    let opened = names
+        .call(&make(7, "fstat", [3, 0, 0, 0, 0, 0], None, 0))
+        .opened;
     names.call(&make(7, "dup", [3, 0, 0, 0, 0, 0], None, 4));
-    assert_eq!(names.call(&make(7, "read", [4, 0, 9, 0, 0, 0], None, 9)).opened, opened);
+    assert_eq!(
+        names
+            .call(&make(7, "read", [4, 0, 9, 0, 0, 0], None, 9))
+            .opened,
+        opened
+    );
     names.call(&make(7, "fcntl", [4, 1030, 8, 0, 0, 0], None, 8));
     names.call(&make(7, "close", [3, 0, 0, 0, 0, 0], None, 0));
-    names.call(&make(7, "close", [4, 0, 0, 0, 0, 0], None, -i64::from(EBADF)));
-    assert_eq!([3, 4, 8].map(|fd| file_of(&mut names, 7, fd)), [None, known("/srv/x"), known("/srv/x")]);
+    names.call(&make(
+        7,
+        "close",
+        [4, 0, 0, 0, 0, 0],
+        None,
+        -i64::from(EBADF),
+    ));
+    assert_eq!(
+        [3, 4, 8].map(|fd| file_of(&mut names, 7, fd)),
+        [None, known("/srv/x"), known("/srv/x")]
+    );
     names.exec(7);
-    assert_eq!([4, 5, 8].map(|fd| file_of(&mut names, 7, fd)), [known("/srv/x"), known("/srv"), None]);
+    assert_eq!(
+        [4, 5, 8].map(|fd| file_of(&mut names, 7, fd)),
+        [known("/srv/x"), known("/srv"), None]
+    );
     // What closes or opens without being seen leaves nothing behind that could be wrong.
-    assert_eq!(opens(&mut names, 7, 5, b"unnamed", O_TMPFILE, 4), known("/srv/unnamed"));
+    assert_eq!(
+        opens(&mut names, 7, 5, b"unnamed", O_TMPFILE, 4),
+        known("/srv/unnamed")
+    );
     assert_eq!(file_of(&mut names, 7, 4), None);
-    names.call(&make(7, "close_range", [0, u64::from(u32::MAX), 0, 0, 0, 0], None, 0));
+    names.call(&make(
+        7,
+        "close_range",
+        [0, u64::from(u32::MAX), 0, 0, 0, 0],
+        None,
+        0,
+    ));
     assert_eq!(file_of(&mut names, 7, 5), None);
     assert_eq!(names.held.get(), 0);
 }
@@ -116,12 +171,24 @@ fn after_chroot_only_relative_names_are_known() {
 #[test]
 fn two_names_and_a_text() {
     let mut names = Names::new(start());
-    let rename = Call { other: Some(b"b"), ..make(7, "renameat2", [5, 0, CWD_FD, 0, 0, 0], Some(b"a"), 0) };
+    let rename = Call {
+        other: Some(b"b"),
+        ..make(7, "renameat2", [5, 0, CWD_FD, 0, 0, 0], Some(b"a"), 0)
+    };
     let about = names.call(&rename);
-    assert_eq!((about.name.as_deref(), about.other.as_deref()), (Some(&b"/srv/a"[..]), Some(&b"/home/b"[..])));
-    let link = Call { other: Some(b"link"), ..make(7, "symlinkat", [0, 5, 0, 0, 0, 0], Some(b"anything"), 0) };
+    assert_eq!(
+        (about.name.as_deref(), about.other.as_deref()),
+        (Some(&b"/srv/a"[..]), Some(&b"/home/b"[..]))
+    );
+    let link = Call {
+        other: Some(b"link"),
+        ..make(7, "symlinkat", [0, 5, 0, 0, 0, 0], Some(b"anything"), 0)
+    };
     let about = names.call(&link);
-    assert_eq!((about.name.as_deref(), about.other), (Some(&b"/srv/link"[..]), None));
+    assert_eq!(
+        (about.name.as_deref(), about.other),
+        (Some(&b"/srv/link"[..]), None)
+    );
 }
 
 #[test]
@@ -133,12 +200,24 @@ fn there_is_an_end_to_what_is_remembered() {
     }
     assert!(names.held.get() <= MOST_BYTES && names.forgotten() > 5000);
     for child in 100..300 {
-        names.fork(&Fork { parent: 7, pid: child, tid: child, shares_files: false, shares_fs: false });
+        names.fork(&Fork {
+            parent: 7,
+            pid: child,
+            tid: child,
+            shares_files: false,
+            shares_fs: false,
+        });
         opens(&mut names, child, CWD_FD, b"/x", 0, 20_000);
     }
     assert!(names.held.get() <= 2 * MOST_BYTES, "{}", names.held.get());
     for pid in 1000..20_000 {
-        names.fork(&Fork { parent: 7, pid, tid: pid, shares_files: false, shares_fs: false });
+        names.fork(&Fork {
+            parent: 7,
+            pid,
+            tid: pid,
+            shares_files: false,
+            shares_fs: false,
+        });
     }
     assert!(names.tasks.len() <= MOST_TASKS);
     (0..20_000).for_each(|tid| names.exit(tid));
@@ -158,7 +237,10 @@ fn shown(path: &Path) -> String {
 }
 
 fn real(name: &str) -> Path {
-    name.split('/').filter(|part| !part.is_empty()).map(|part| (part.to_owned(), true)).collect()
+    name.split('/')
+        .filter(|part| !part.is_empty())
+        .map(|part| (part.to_owned(), true))
+        .collect()
 }
 
 /// Everything in full, by number.
@@ -172,15 +254,30 @@ struct Reference {
 
 #[derive(Clone, Debug)]
 enum Step {
-    Open { fd: u32, from: Option<u32>, name: &'static str, cloexec: bool, nofollow: bool },
+    Open {
+        fd: u32,
+        from: Option<u32>,
+        name: &'static str,
+        cloexec: bool,
+        nofollow: bool,
+    },
     Close(u32),
-    Dup { from: u32, to: u32, cloexec: bool },
+    Dup {
+        from: u32,
+        to: u32,
+        cloexec: bool,
+    },
     SetCloexec(u32, bool),
     CloseRange(u32, u32, u64),
     Chdir(&'static str),
     Fchdir(u32),
     Unshare(u64),
-    Fork { tid: u32, thread: bool, files: bool, fs: bool },
+    Fork {
+        tid: u32,
+        thread: bool,
+        files: bool,
+        fs: bool,
+    },
     Exec,
     Exit,
 }
@@ -206,17 +303,28 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same as `join`, in another way. The last component is known to be no link, if it was not to be followed.
+/// The same as `join`, in another way. The last component is known to be no link, if it was not to
+/// be followed.
 fn joined(base: Option<&Path>, name: &str, nofollow: bool) -> Option<Path> {
-    let mut path = if name.starts_with('/') { Path::new() } else { base?.clone() };
-    for part in name.split('/').filter(|part| !part.is_empty() && *part != ".") {
+    let mut path = if name.starts_with('/') {
+        Path::new()
+    } else {
+        base?.clone()
+    };
+    for part in name
+        .split('/')
+        .filter(|part| !part.is_empty() && *part != ".")
+    {
         match path.last() {
             None if part == ".." => {}
             Some((_, true)) if part == ".." => drop(path.pop()),
             _ => path.push((part.to_owned(), false)),
         }
     }
-    let last = name.rsplit('/').next().filter(|last| !["", ".", ".."].contains(last));
+    let last = name
+        .rsplit('/')
+        .next()
+        .filter(|last| !["", ".", ".."].contains(last));
     if let (Some(_), Some(end), true) = (last, path.last_mut(), nofollow) {
         end.1 = true;
     }
@@ -243,21 +351,42 @@ impl Reference {
 
     /// Does it here and there.
     fn take(&mut self, names: &mut Names, tid: u32, step: &Step) {
-        let Some(&(pid, table, place)) = self.tasks.get(&tid) else { return };
+        let Some(&(pid, table, place)) = self.tasks.get(&tid) else {
+            return;
+        };
         let mut tell = |name: &str, args: [u64; 6], path: Option<&'static str>, result: i64| {
-            names.call(&Call { pid, tid, ..make(tid, name, args, path.map(str::as_bytes), result) });
+            names.call(&Call {
+                pid,
+                tid,
+                ..make(tid, name, args, path.map(str::as_bytes), result)
+            });
         };
         match *step {
-            Step::Open { fd, from, name, cloexec, nofollow } => {
+            Step::Open {
+                fd,
+                from,
+                name,
+                cloexec,
+                nofollow,
+            } => {
                 let base = match from {
                     Some(from) => self.tables[table].get(&from).map(|file| file.0.clone()),
                     None => self.places[place].clone(),
                 };
                 let full = joined(base.as_ref(), name, nofollow);
-                let follow = if nofollow { Flags::NOFOLLOW.bits() as u64 } else { 0 };
+                let follow = if nofollow {
+                    Flags::NOFOLLOW.bits() as u64
+                } else {
+                    0
+                };
                 let dir = from.map_or(CWD_FD, u64::from);
                 let flags = follow | if cloexec { O_CLOEXEC } else { 0 };
-                tell("openat", [dir, 0, flags, 0, 0, 0], Some(name), i64::from(fd));
+                tell(
+                    "openat",
+                    [dir, 0, flags, 0, 0, 0],
+                    Some(name),
+                    i64::from(fd),
+                );
                 match full {
                     Some(full) => drop(self.tables[table].insert(fd, (full, cloexec))),
                     None => drop(self.tables[table].remove(&fd)),
@@ -269,7 +398,12 @@ impl Reference {
             }
             Step::Dup { from, to, cloexec } if from != to => {
                 let flags = if cloexec { O_CLOEXEC } else { 0 };
-                tell("dup3", [from.into(), to.into(), flags, 0, 0, 0], None, i64::from(to));
+                tell(
+                    "dup3",
+                    [from.into(), to.into(), flags, 0, 0, 0],
+                    None,
+                    i64::from(to),
+                );
                 match self.tables[table].get(&from).cloned() {
                     Some((name, _)) => drop(self.tables[table].insert(to, (name, cloexec))),
                     None => drop(self.tables[table].remove(&to)),
@@ -277,13 +411,23 @@ impl Reference {
             }
             Step::Dup { .. } => {}
             Step::SetCloexec(fd, on) => {
-                tell("fcntl", [fd.into(), u64::from(F_SETFD), u64::from(on), 0, 0, 0], None, 0);
+                tell(
+                    "fcntl",
+                    [fd.into(), u64::from(F_SETFD), u64::from(on), 0, 0, 0],
+                    None,
+                    0,
+                );
                 if let Some(file) = self.tables[table].get_mut(&fd) {
                     file.1 = on;
                 }
             }
             Step::CloseRange(first, last, flags) => {
-                tell("close_range", [first.into(), last.into(), flags, 0, 0, 0], None, 0);
+                tell(
+                    "close_range",
+                    [first.into(), last.into(), flags, 0, 0, 0],
+                    None,
+                    0,
+                );
                 if flags & CLOSE_RANGE_UNSHARE != 0 {
                     self.own_table(tid);
                 }
@@ -291,7 +435,9 @@ impl Reference {
                 if flags & CLOSE_RANGE_CLOEXEC == 0 {
                     self.tables[table].retain(|fd, _| !(first..=last).contains(fd));
                 } else {
-                    self.tables[table].range_mut(first..=last).for_each(|(_, file)| file.1 = true);
+                    self.tables[table]
+                        .range_mut(first..=last)
+                        .for_each(|(_, file)| file.1 = true);
                 }
             }
             Step::Chdir(name) => {
@@ -311,13 +457,24 @@ impl Reference {
                     self.own_place(tid);
                 }
             }
-            Step::Fork { tid: child, thread, files, fs } => {
+            Step::Fork {
+                tid: child,
+                thread,
+                files,
+                fs,
+            } => {
                 // The maker is told of by its process.
                 if tid != pid || self.tasks.contains_key(&child) {
                     return;
                 }
                 let process = if thread { pid } else { child };
-                names.fork(&Fork { parent: pid, pid: process, tid: child, shares_files: files, shares_fs: fs });
+                names.fork(&Fork {
+                    parent: pid,
+                    pid: process,
+                    tid: child,
+                    shares_files: files,
+                    shares_fs: fs,
+                });
                 self.tasks.insert(child, (process, table, place));
                 if !files {
                     self.own_table(child);
@@ -331,14 +488,20 @@ impl Reference {
                     return;
                 }
                 names.exec(pid);
-                self.tasks.retain(|other, task| task.0 != pid || *other == pid);
+                self.tasks
+                    .retain(|other, task| task.0 != pid || *other == pid);
                 self.own_table(tid);
                 let table = self.tasks[&tid].1;
                 self.tables[table].retain(|_, file| !file.1);
             }
             Step::Exit => {
                 // A main thread that ends before the others is another story.
-                if self.tasks.len() > 1 && !self.tasks.iter().any(|(other, task)| task.0 == tid && *other != tid) {
+                if self.tasks.len() > 1
+                    && !self
+                        .tasks
+                        .iter()
+                        .any(|(other, task)| task.0 == tid && *other != tid)
+                {
                     names.exit(tid);
                     self.tasks.remove(&tid);
                 }

@@ -16,8 +16,14 @@ struct Process {
 
 impl Process {
     fn new() -> Process {
-        let start = Start { cwd: Some(b"/d".to_vec()), files: vec![(0, b"/dev/pts/0".to_vec())] };
-        Process { ledger: Ledger::new(start), pid: 1 }
+        let start = Start {
+            cwd: Some(b"/d".to_vec()),
+            files: vec![(0, b"/dev/pts/0".to_vec())],
+        };
+        Process {
+            ledger: Ledger::new(start),
+            pid: 1,
+        }
     }
 
     fn does(&mut self, name: &str, args: [u64; 4], path: Option<&str>, result: i64) {
@@ -60,12 +66,24 @@ impl Process {
     /// Count, redundant calls, example; and what would be spared.
     fn ends(self, pattern: Pattern, spare: Spare) -> (u64, u64, Option<String>, u64) {
         let detail = self.ledger.close();
-        let (_, found) = detail.patterns.found().find(|(of, _)| *of == pattern).unwrap();
-        let example = found.example.clone().map(|name| String::from_utf8(name).unwrap());
+        let (_, found) = detail
+            .patterns
+            .found()
+            .find(|(of, _)| *of == pattern)
+            .unwrap();
+        let example = found
+            .example
+            .clone()
+            .map(|name| String::from_utf8(name).unwrap());
         if pattern != Pattern::LongNames {
             assert_eq!(found.nanos, 10 * found.calls);
         }
-        (found.count, found.calls, example, detail.patterns.spared(spare).work.calls())
+        (
+            found.count,
+            found.calls,
+            example,
+            detail.patterns.spared(spare).work.calls(),
+        )
     }
 }
 
@@ -158,7 +176,10 @@ fn a_directory_that_names_begin_in_was_not_opened_in_vain() {
     p.fstat(3);
     p.does("newfstatat", [3, 0, 0, 0], Some("in"), 0);
     p.close(3);
-    assert_eq!(p.ends(Pattern::StatOpenFstat, Spare::CombineStat), (1, 1, example("/d/x"), 1));
+    assert_eq!(
+        p.ends(Pattern::StatOpenFstat, Spare::CombineStat),
+        (1, 1, example("/d/x"), 1)
+    );
 }
 
 #[test]
@@ -175,7 +196,10 @@ fn repeated_stat_of_one_path() {
     p.fstat(3);
     p.on("write", 3, [0, 10, 0], 10);
     p.stat("x", 0);
-    assert_eq!(p.ends(Pattern::RepeatedStat, Spare::KeepStat), (3, 3, example("/d/x"), 3));
+    assert_eq!(
+        p.ends(Pattern::RepeatedStat, Spare::KeepStat),
+        (3, 3, example("/d/x"), 3)
+    );
 }
 
 #[test]
@@ -191,7 +215,10 @@ fn what_one_process_asks_is_nothing_to_another() {
         p.pid = pid;
         p.stat("/d/x", 0);
     }
-    assert_eq!(p.ends(Pattern::RepeatedStat, Spare::KeepStat), (10, 10, example("/d/x"), 10));
+    assert_eq!(
+        p.ends(Pattern::RepeatedStat, Spare::KeepStat),
+        (10, 10, example("/d/x"), 10)
+    );
 
     let mut p = Process::new();
     for pid in [1, 2] {
@@ -223,14 +250,21 @@ fn a_descriptor_is_asked_again_only_if_nothing_has_changed_its_file() {
             p.fstat(3);
             change(&mut p);
         }
-        assert_eq!(p.ends(Pattern::RepeatedStat, Spare::KeepStat), (0, 0, None, 0));
+        assert_eq!(
+            p.ends(Pattern::RepeatedStat, Spare::KeepStat),
+            (0, 0, None, 0)
+        );
     }
     let mut p = Process::new();
     (0..3).for_each(|_| {
         p.fstat(9);
         p.on("write", 9, [0, 10, 0], 10);
     });
-    assert_eq!(p.ends(Pattern::RepeatedStat, Spare::KeepStat), (0, 0, None, 0), "of what has no name neither");
+    assert_eq!(
+        p.ends(Pattern::RepeatedStat, Spare::KeepStat),
+        (0, 0, None, 0),
+        "of what has no name neither"
+    );
 }
 
 #[test]
@@ -242,7 +276,10 @@ fn a_directory_changes_when_something_is_made_in_it() {
     p.stat(".", 0);
     p.does("renameat2", [CWD, 0, CWD, 0], Some("new"), 0);
     p.stat(".", 0);
-    assert_eq!(p.ends(Pattern::RepeatedStat, Spare::KeepStat), (1, 1, example("/d"), 1));
+    assert_eq!(
+        p.ends(Pattern::RepeatedStat, Spare::KeepStat),
+        (1, 1, example("/d"), 1)
+    );
 }
 
 #[test]
@@ -256,7 +293,10 @@ fn look_ups_that_miss() {
     p.open("x", 0, -13);
     p.open("x", 0o101, 3);
     p.stat("x", -2);
-    assert_eq!(p.ends(Pattern::Miss, Spare::CacheMisses), (5, 5, example("/d/x"), 2));
+    assert_eq!(
+        p.ends(Pattern::Miss, Spare::CacheMisses),
+        (5, 5, example("/d/x"), 2)
+    );
 }
 
 #[test]
@@ -268,26 +308,42 @@ fn calls_for_attributes_that_find_none() {
     p.does("llistxattr", [0; 4], Some("z"), 20);
     p.does("lgetxattr", [0; 4], Some("z"), 0); // an empty one
     p.does("lgetxattr", [0; 4], Some("z"), -2);
-    assert_eq!(p.ends(Pattern::NoXattr, Spare::CombineXattr), (3, 3, example("/d/x"), 1));
+    assert_eq!(
+        p.ends(Pattern::NoXattr, Spare::CombineXattr),
+        (3, 3, example("/d/x"), 1)
+    );
     // Opened for nothing else.
     let mut p = Process::new();
     p.open("x", 0, 3);
     p.on("flistxattr", 3, [0; 3], 20);
     p.close(3);
-    assert_eq!(p.ends(Pattern::NoXattr, Spare::CombineXattr), (0, 0, None, 2));
+    assert_eq!(
+        p.ends(Pattern::NoXattr, Spare::CombineXattr),
+        (0, 0, None, 2)
+    );
 }
 
 #[test]
 fn tiny_directories() {
     let mut p = Process::new();
-    for (listed, more) in [(100, &[][..]), (TINY, &[]), (TINY + 1, &[]), (100, &[100]), (0, &[])] {
+    for (listed, more) in [
+        (100, &[][..]),
+        (TINY, &[]),
+        (TINY + 1, &[]),
+        (100, &[100]),
+        (0, &[]),
+    ] {
         p.open("x", 0, 3);
         p.on("getdents64", 3, [0, 32768, 0], listed);
-        more.iter().for_each(|bytes| p.on("getdents64", 3, [0, 32768, 0], *bytes));
+        more.iter()
+            .for_each(|bytes| p.on("getdents64", 3, [0, 32768, 0], *bytes));
         p.on("getdents64", 3, [0, 32768, 0], 0);
         p.close(3);
     }
-    assert_eq!(p.ends(Pattern::TinyDirectory, Spare::Buffer), (2, 2, example("/d/x"), 0));
+    assert_eq!(
+        p.ends(Pattern::TinyDirectory, Spare::Buffer),
+        (2, 2, example("/d/x"), 0)
+    );
 }
 
 #[test]
@@ -297,7 +353,10 @@ fn small_reads_one_behind_the_other() {
     (0..10).for_each(|_| p.on("read", 3, [0, 1000, 0], 1000));
     p.on("read", 3, [0, 1000, 0], 0);
     // 10,000 bytes are three pages.
-    assert_eq!(p.ends(Pattern::SmallReads, Spare::Buffer), (10, 7, example("/d/x"), 7));
+    assert_eq!(
+        p.ends(Pattern::SmallReads, Spare::Buffer),
+        (10, 7, example("/d/x"), 7)
+    );
 
     let mut p = Process::new();
     p.open("x", 0, 3);
@@ -309,7 +368,10 @@ fn small_reads_one_behind_the_other() {
     p.on("read", 3, [0, 100, 0], 10);
     (0..9).for_each(|_| p.on("read", 0, [0, 1, 0], 1));
     (0..9).for_each(|_| p.on("read", 9, [0, 1, 0], 1));
-    assert_eq!(p.ends(Pattern::SmallReads, Spare::Buffer), (2, 1, example("/d/x"), 1));
+    assert_eq!(
+        p.ends(Pattern::SmallReads, Spare::Buffer),
+        (2, 1, example("/d/x"), 1)
+    );
 }
 
 #[test]
@@ -328,12 +390,17 @@ fn reads_here_and_there_are_in_no_row() {
     assert_eq!(reads(&[0, 100, 200, 300]), (4, 3, example("/d/x"), 3));
     let mut p = Process::new();
     p.open("x", 0, 3);
-    [0, 900, 300, 600].into_iter().for_each(|at| p.on("preadv", 3, [0, 1, at], 100));
+    [0, 900, 300, 600]
+        .into_iter()
+        .for_each(|at| p.on("preadv", 3, [0, 1, at], 100));
     assert_eq!(p.ends(Pattern::SmallReads, Spare::Buffer), (0, 0, None, 0));
     let mut p = Process::new();
     p.open("x", 0, 3);
     (0..4).for_each(|_| p.on("preadv2", 3, [0, 1, u64::MAX], 100));
-    assert_eq!(p.ends(Pattern::SmallReads, Spare::Buffer), (4, 3, example("/d/x"), 3));
+    assert_eq!(
+        p.ends(Pattern::SmallReads, Spare::Buffer),
+        (4, 3, example("/d/x"), 3)
+    );
 }
 
 #[test]
@@ -341,7 +408,10 @@ fn small_writes_and_an_fsync_after_each() {
     let mut p = Process::new();
     p.open("x", 0o101, 3);
     (0..4).for_each(|_| p.on("write", 3, [0, 10, 0], 10));
-    assert_eq!(p.ends(Pattern::SmallWrites, Spare::Buffer), (4, 3, example("/d/x"), 3));
+    assert_eq!(
+        p.ends(Pattern::SmallWrites, Spare::Buffer),
+        (4, 3, example("/d/x"), 3)
+    );
 
     let wrote = |bytes: &[u64]| {
         let mut p = Process::new();
@@ -352,9 +422,18 @@ fn small_writes_and_an_fsync_after_each() {
         }
         p
     };
-    assert_eq!(wrote(&[10, 10, 10]).ends(Pattern::SmallWrites, Spare::Buffer), (0, 0, None, 0));
-    assert_eq!(wrote(&[10, 10, 10]).ends(Pattern::SmallSyncs, Spare::SyncOnce), (3, 2, example("/d/x"), 2));
-    assert_eq!(wrote(&[10, 5000, 5000]).ends(Pattern::SmallSyncs, Spare::SyncOnce), (0, 0, None, 0));
+    assert_eq!(
+        wrote(&[10, 10, 10]).ends(Pattern::SmallWrites, Spare::Buffer),
+        (0, 0, None, 0)
+    );
+    assert_eq!(
+        wrote(&[10, 10, 10]).ends(Pattern::SmallSyncs, Spare::SyncOnce),
+        (3, 2, example("/d/x"), 2)
+    );
+    assert_eq!(
+        wrote(&[10, 5000, 5000]).ends(Pattern::SmallSyncs, Spare::SyncOnce),
+        (0, 0, None, 0)
+    );
 }
 
 #[test]
@@ -366,7 +445,10 @@ fn many_files_of_one_directory_by_long_names() {
     };
     let long = |times, dir| looks(times, dir).ends(Pattern::LongNames, Spare::DirectoryFd);
     assert_eq!(long(MANY - 1, "/usr/lib/x"), (0, 0, None, 0));
-    assert_eq!(long(MANY, "/usr/lib/x"), (MANY.into(), 0, example("/usr/lib/x/7"), 0));
+    assert_eq!(
+        long(MANY, "/usr/lib/x"),
+        (MANY.into(), 0, example("/usr/lib/x/7"), 0)
+    );
     assert_eq!(long(20, "/usr/lib/x").0, 20);
     assert_eq!(long(20, "/usr/lib").0, 0);
 }

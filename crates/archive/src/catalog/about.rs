@@ -46,13 +46,15 @@ pub struct Root {
 pub struct About {
     /// What it is of: one DIR, or each SRC of a dump. The column `top` has their numbers.
     pub roots: Vec<Root>,
-    /// When the walk began. Whatever has a ctime before this less [`TICK`] was at rest when it was read.
+    /// When the walk began. Whatever has a ctime before this less [`TICK`] was at rest when it was
+    /// read.
     pub started: Time,
     /// When it had ended.
     pub finished: Time,
     /// Rows.
     pub entries: u64,
-    /// Rows whose ctime is not before [`About::at_rest_before`]: they may change once more without a new ctime.
+    /// Rows whose ctime is not before [`About::at_rest_before`]: they may change once more without
+    /// a new ctime.
     pub racy: u64,
     /// The digest over all entries.
     pub digest: String,
@@ -62,7 +64,8 @@ pub struct About {
     pub options: Options,
     /// What the tree is made of.
     pub parts: Vec<Part>,
-    /// For each row group, CRC-32 of each column as it stands in the file; of an older catalog there are none.
+    /// For each row group, CRC-32 of each column as it stands in the file; of an older catalog
+    /// there are none.
     pub checksums: Vec<Vec<u32>>,
 }
 
@@ -72,7 +75,10 @@ pub const TICK: Duration = Duration::from_millis(20);
 /// The time of day.
 pub(crate) fn now() -> Time {
     match SystemTime::now().duration_since(UNIX_EPOCH) {
-        Ok(since) => Time { sec: since.as_secs().cast_signed(), nsec: since.subsec_nanos() },
+        Ok(since) => Time {
+            sec: since.as_secs().cast_signed(),
+            nsec: since.subsec_nanos(),
+        },
         Err(_) => Time::default(), // before 1970: as good as any
     }
 }
@@ -80,7 +86,10 @@ pub(crate) fn now() -> Time {
 /// A time and [`TICK`].
 pub(crate) fn after_a_tick(time: Time) -> Time {
     let nsec = time.nsec + TICK.subsec_nanos();
-    Time { sec: time.sec.saturating_add((nsec / 1_000_000_000).into()), nsec: nsec % 1_000_000_000 }
+    Time {
+        sec: time.sec.saturating_add((nsec / 1_000_000_000).into()),
+        nsec: nsec % 1_000_000_000,
+    }
 }
 
 /// A time less [`TICK`].
@@ -88,16 +97,24 @@ pub(crate) fn before_a_tick(time: Time) -> Time {
     let tick = TICK.subsec_nanos();
     match time.nsec.checked_sub(tick) {
         Some(nsec) => Time { nsec, ..time },
-        None => Time { sec: time.sec.saturating_sub(1), nsec: time.nsec + 1_000_000_000 - tick },
+        None => Time {
+            sec: time.sec.saturating_sub(1),
+            nsec: time.nsec + 1_000_000_000 - tick,
+        },
     }
 }
 
-/// Waits until a change shows by another time than whatever was changed before `begun` has: until the clock that the kernel gives
-/// files their times from has come to that, or where a file system may have times from another one (`magic` is its number),
-/// for [`TICK`].
+/// Waits until a change shows by another time than whatever was changed before `begun` has: until
+/// the clock that the kernel gives files their times from has come to that, or where a file system
+/// may have times from another one (`magic` is its number), for [`TICK`].
 pub(crate) fn wait_for_tick(begun: &Moment, magic: Option<u64>) {
     /// ext2 to ext4, XFS, btrfs, tmpfs.
-    const BY_OUR_CLOCK: [u64; 4] = [EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, TMPFS_MAGIC];
+    const BY_OUR_CLOCK: [u64; 4] = [
+        EXT4_SUPER_MAGIC,
+        XFS_SUPER_MAGIC,
+        BTRFS_SUPER_MAGIC,
+        TMPFS_MAGIC,
+    ];
     const STEP: Duration = Duration::from_micros(500);
     let is_ours = magic.is_some_and(|magic| BY_OUR_CLOCK.contains(&magic));
     // When the clock is set back meanwhile, it may take any time to come to that.
@@ -119,17 +136,27 @@ impl About {
         let time = |t: Time| json!({ "sec": t.sec, "nsec": t.nsec });
         let mut map = Map::new();
         map.insert("version".into(), VERSION.into());
-        map.insert("roots".into(), self.roots.iter().map(root_to_json).collect());
+        map.insert(
+            "roots".into(),
+            self.roots.iter().map(root_to_json).collect(),
+        );
         map.insert("started".into(), time(self.started));
         map.insert("finished".into(), time(self.finished));
         map.insert("entries".into(), self.entries.into());
         map.insert("racy".into(), self.racy.into());
         map.insert("digest".into(), self.digest.clone().into());
         map.insert("complete".into(), self.complete.into());
-        let Options { excludes, max_depth, one_file_system } = &self.options;
+        let Options {
+            excludes,
+            max_depth,
+            one_file_system,
+        } = &self.options;
         let options = json!({ "excludes": excludes, "max_depth": max_depth, "one_file_system": one_file_system });
         map.insert("options".into(), options);
-        map.insert("parts".into(), self.parts.iter().map(part_to_json).collect());
+        map.insert(
+            "parts".into(),
+            self.parts.iter().map(part_to_json).collect(),
+        );
         map.insert("checksums".into(), json!(self.checksums));
         map.insert(footer::MEMBER.into(), footer::NOTHING.into());
         Value::Object(map).to_string()
@@ -161,13 +188,25 @@ pub(crate) enum Strange {
 fn about(map: &Map<String, Value>) -> Option<About> {
     let time = |key: &str| {
         let t = map.get(key)?;
-        Some(Time { sec: t.get("sec")?.as_i64()?, nsec: u32::try_from(t.get("nsec")?.as_u64()?).ok()? })
+        Some(Time {
+            sec: t.get("sec")?.as_i64()?,
+            nsec: u32::try_from(t.get("nsec")?.as_u64()?).ok()?,
+        })
     };
     let number = |key: &str| map.get(key)?.as_u64();
     let options = map.get("options")?;
-    let excludes = options.get("excludes")?.as_array()?.iter().map(|v| v.as_str().map(str::to_owned));
+    let excludes = options
+        .get("excludes")?
+        .as_array()?
+        .iter()
+        .map(|v| v.as_str().map(str::to_owned));
     Some(About {
-        roots: map.get("roots")?.as_array()?.iter().map(|root| root_of(root.as_object()?)).collect::<Option<_>>()?,
+        roots: map
+            .get("roots")?
+            .as_array()?
+            .iter()
+            .map(|root| root_of(root.as_object()?))
+            .collect::<Option<_>>()?,
         started: time("started")?,
         finished: time("finished")?,
         entries: number("entries")?,
@@ -176,10 +215,18 @@ fn about(map: &Map<String, Value>) -> Option<About> {
         complete: map.get("complete")?.as_bool()?,
         options: Options {
             excludes: excludes.collect::<Option<_>>()?,
-            max_depth: options.get("max_depth")?.as_u64().map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
+            max_depth: options
+                .get("max_depth")?
+                .as_u64()
+                .map(|n| u32::try_from(n).unwrap_or(u32::MAX)),
             one_file_system: options.get("one_file_system")?.as_bool()?,
         },
-        parts: map.get("parts")?.as_array()?.iter().map(|part| part_of(part.as_object()?)).collect::<Option<_>>()?,
+        parts: map
+            .get("parts")?
+            .as_array()?
+            .iter()
+            .map(|part| part_of(part.as_object()?))
+            .collect::<Option<_>>()?,
         checksums: match map.get("checksums") {
             Some(checksums) => serde_json::from_value(checksums.clone()).ok()?,
             None => Vec::new(),
@@ -195,7 +242,10 @@ fn root_to_json(root: &Root) -> Value {
 }
 
 fn root_of(map: &Map<String, Value>) -> Option<Root> {
-    Some(Root { path: get(map, "path")?, absolute: get(map, "absolute") })
+    Some(Root {
+        path: get(map, "path")?,
+        absolute: get(map, "absolute"),
+    })
 }
 
 fn part_to_json(part: &Part) -> Value {
@@ -207,7 +257,12 @@ fn part_to_json(part: &Part) -> Value {
     put(&mut map, "fsroot", part.fsroot.as_deref());
     map.insert("magic".into(), part.magic.into());
     map.insert("fsid".into(), json!(part.fsid));
-    map.insert("uuid".into(), part.uuid.map(|uuid| format!("{:032x}", u128::from_be_bytes(uuid))).into());
+    map.insert(
+        "uuid".into(),
+        part.uuid
+            .map(|uuid| format!("{:032x}", u128::from_be_bytes(uuid)))
+            .into(),
+    );
     map.insert("dev".into(), part.dev.to_string().into());
     map.insert("ino".into(), part.ino.into());
     map.insert("engine".into(), part.engine.clone().into());
@@ -227,8 +282,13 @@ fn part_of(map: &Map<String, Value>) -> Option<Part> {
         fsroot: get(map, "fsroot"),
         magic: number("magic")?,
         fsid: serde_json::from_value(map.get("fsid")?.clone()).ok()?,
-        uuid: text("uuid").and_then(|hex| u128::from_str_radix(hex, 16).ok()).map(u128::to_be_bytes),
-        dev: Dev { major: major.parse().ok()?, minor: minor.parse().ok()? },
+        uuid: text("uuid")
+            .and_then(|hex| u128::from_str_radix(hex, 16).ok())
+            .map(u128::to_be_bytes),
+        dev: Dev {
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
+        },
         ino: number("ino")?,
         engine: text("engine").map(str::to_owned),
         token: text("token").map(str::to_owned),
@@ -237,7 +297,11 @@ fn part_of(map: &Map<String, Value>) -> Option<Part> {
 
 /// Enters a name, lossily where it is no UTF-8, and then `<key>_b64` with the name exactly.
 fn put(map: &mut Map<String, Value>, key: &str, name: Option<&[u8]>) {
-    map.insert(key.to_owned(), name.map(|name| String::from_utf8_lossy(name).into_owned()).into());
+    map.insert(
+        key.to_owned(),
+        name.map(|name| String::from_utf8_lossy(name).into_owned())
+            .into(),
+    );
     if let Some(name) = name.filter(|name| std::str::from_utf8(name).is_err()) {
         map.insert(format!("{key}_b64"), STANDARD.encode(name).into());
     }
@@ -288,7 +352,9 @@ mod tests {
 
     #[test]
     fn a_newer_version_is_known_as_such() {
-        let text = About::default().to_json().replace("\"version\":1", "\"version\":2");
+        let text = About::default()
+            .to_json()
+            .replace("\"version\":1", "\"version\":2");
         assert_eq!(About::from_json(&text), Err(Strange::Newer(2)));
         assert_eq!(About::from_json("{}"), Err(Strange::Damaged));
     }
@@ -298,14 +364,35 @@ mod tests {
         for magic in [Some(0xef53), None] {
             let begun = Moment::now();
             wait_for_tick(&begun, magic);
-            assert!(gate::clock::of_files() >= begun.time() || begun.elapsed() >= TICK, "{magic:?}");
+            assert!(
+                gate::clock::of_files() >= begun.time() || begun.elapsed() >= TICK,
+                "{magic:?}"
+            );
         }
     }
 
     #[test]
     fn a_tick_before() {
-        let at = |sec, nsec| About { started: Time { sec, nsec }, ..About::default() }.at_rest_before();
-        assert_eq!(at(5, 30_000_000), Time { sec: 5, nsec: 10_000_000 });
-        assert_eq!(at(5, 0), Time { sec: 4, nsec: 980_000_000 });
+        let at = |sec, nsec| {
+            About {
+                started: Time { sec, nsec },
+                ..About::default()
+            }
+            .at_rest_before()
+        };
+        assert_eq!(
+            at(5, 30_000_000),
+            Time {
+                sec: 5,
+                nsec: 10_000_000
+            }
+        );
+        assert_eq!(
+            at(5, 0),
+            Time {
+                sec: 4,
+                nsec: 980_000_000
+            }
+        );
     }
 }

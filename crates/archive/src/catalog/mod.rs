@@ -1,4 +1,5 @@
-//! The catalog: a Parquet file with a row for each entry of a tree. docs/catalog.md says what is in it.
+//! The catalog: a Parquet file with a row for each entry of a tree. docs/catalog.md says what is in
+//! it.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -47,11 +48,21 @@ pub struct Fault {
 
 impl Fault {
     pub(crate) fn writing(path: &[u8], error: impl fmt::Display) -> Fault {
-        Fault { doing: "cannot write catalog", path: path.to_vec(), error: error.to_string(), next: "" }
+        Fault {
+            doing: "cannot write catalog",
+            path: path.to_vec(),
+            error: error.to_string(),
+            next: "",
+        }
     }
 
     fn reading(path: &[u8], error: impl fmt::Display) -> Fault {
-        Fault { doing: "cannot read catalog", path: path.to_vec(), error: error.to_string(), next: "" }
+        Fault {
+            doing: "cannot read catalog",
+            path: path.to_vec(),
+            error: error.to_string(),
+            next: "",
+        }
     }
 }
 

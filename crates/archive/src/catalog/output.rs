@@ -15,12 +15,14 @@ use super::schema::{COLUMNS, Row, descriptor, properties};
 use super::{About, Fault, footer, plain};
 use crate::beside::beside;
 
-/// Rows of a row group, at most: enough for zstd and for readers, and no more than some 16 MiB on the way.
+/// Rows of a row group, at most: enough for zstd and for readers, and no more than some 16 MiB on
+/// the way.
 pub(super) const GROUP: usize = 64 << 10;
 /// No more row groups are made at once.
 pub(super) const MOST_AT_ONCE: usize = 4;
 
-/// Rows of a row group in a catalog of so many. Of a small one there are several, too: they are made, and read, side by side.
+/// Rows of a row group in a catalog of so many. Of a small one there are several, too: they are
+/// made, and read, side by side.
 pub(crate) fn rows_of_group(rows: usize) -> usize {
     const FEW: usize = if cfg!(test) { 16 } else { 8 << 10 };
     (rows / 8).clamp(FEW, GROUP)
@@ -40,7 +42,9 @@ impl Sealed {
     /// # Errors
     /// It could not be done; whatever had the name has it still.
     pub fn publish(self) -> std::result::Result<About, Fault> {
-        self.writer.publish().map_err(|e| Fault::writing(&self.file, e))?;
+        self.writer
+            .publish()
+            .map_err(|e| Fault::writing(&self.file, e))?;
         Ok(self.about)
     }
 }
@@ -78,7 +82,9 @@ impl Way {
         let mut footer = self.footer.unwrap_or_default();
         footer::seal(&mut footer);
         self.file.write_all(&footer)?;
-        self.file.into_inner().map_err(io::IntoInnerError::into_error)
+        self.file
+            .into_inner()
+            .map_err(io::IntoInnerError::into_error)
     }
 }
 
@@ -89,10 +95,21 @@ impl Output {
         let writer = Writer::create(file).map_err(|e| Fault::writing(file, e))?;
         let schema = descriptor().map_err(fault)?;
         let properties = WriterPropertiesPtr::new(properties());
-        let out = Way { file: BufWriter::with_capacity(1 << 20, writer), footer: None };
-        let out = SerializedFileWriter::new(out, schema.root_schema_ptr(), properties).map_err(fault)?;
+        let out = Way {
+            file: BufWriter::with_capacity(1 << 20, writer),
+            footer: None,
+        };
+        let out =
+            SerializedFileWriter::new(out, schema.root_schema_ptr(), properties).map_err(fault)?;
         let processors = gate::machine::processors().max(1);
-        Ok((Layout { schema, processors }, Output { file: file.to_vec(), out, checksums: Vec::new() }))
+        Ok((
+            Layout { schema, processors },
+            Output {
+                file: file.to_vec(),
+                out,
+                checksums: Vec::new(),
+            },
+        ))
     }
 
     /// That something could not be written.
@@ -106,7 +123,8 @@ impl Output {
             return Ok(());
         }
         let mut group = self.out.next_row_group()?;
-        self.checksums.push(columns.iter().map(|column| column.checksum).collect());
+        self.checksums
+            .push(columns.iter().map(|column| column.checksum).collect());
         for Encoded { bytes, close, .. } in columns {
             group.append_column(&bytes, close)?;
         }
@@ -115,15 +133,28 @@ impl Output {
 
     /// Writes what it says of itself, and the end.
     pub(super) fn seal(self, about: About) -> std::result::Result<Sealed, Fault> {
-        let Output { file, mut out, checksums } = self;
+        let Output {
+            file,
+            mut out,
+            checksums,
+        } = self;
         let about = About { checksums, ..about };
         out.append_key_value_metadata(KeyValue::new(KEY.to_owned(), about.to_json()));
         // What comes before the footer is not to wait with it.
         let flushed = out.flush().map_err(|e| e.to_string());
         out.inner_mut().footer = Some(Vec::new());
-        let written = flushed.and_then(|()| out.into_inner().map_err(plain)?.end().map_err(|e| e.to_string()));
+        let written = flushed.and_then(|()| {
+            out.into_inner()
+                .map_err(plain)?
+                .end()
+                .map_err(|e| e.to_string())
+        });
         match written {
-            Ok(writer) => Ok(Sealed { file, writer, about }),
+            Ok(writer) => Ok(Sealed {
+                file,
+                writer,
+                about,
+            }),
             Err(error) => Err(Fault::writing(&file, error)),
         }
     }
@@ -144,13 +175,25 @@ impl Layout {
         row: impl Fn(usize) -> Row<'a> + Sync,
     ) -> Result<Vec<Encoded>> {
         let threads = self.processors.min(COLUMNS.len());
-        let share = |thread: usize| self.encode((thread..COLUMNS.len()).step_by(threads).collect(), rows, &row);
+        let share = |thread: usize| {
+            self.encode(
+                (thread..COLUMNS.len()).step_by(threads).collect(),
+                rows,
+                &row,
+            )
+        };
         let shares: Result<Vec<_>> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|thread| beside(scope, move || share(thread))).collect();
+            let others: Vec<_> = (1..threads)
+                .map(|thread| beside(scope, move || share(thread)))
+                .collect();
             let own = share(0);
             let died = || Err(ParquetError::General("a thread has died".to_owned()));
             std::iter::once(own)
-                .chain(others.into_iter().map(|other| other.join().unwrap_or_else(|_| died())))
+                .chain(
+                    others
+                        .into_iter()
+                        .map(|other| other.join().unwrap_or_else(|_| died())),
+                )
                 .collect()
         });
         let mut columns: Vec<_> = shares?.into_iter().flatten().collect();
@@ -158,7 +201,8 @@ impl Layout {
         Ok(columns.into_iter().map(|(_, encoded)| encoded).collect())
     }
 
-    /// Encodes columns into memory, side by side: a few rows at a time, so that each row is asked for only once, in order.
+    /// Encodes columns into memory, side by side: a few rows at a time, so that each row is asked
+    /// for only once, in order.
     pub(super) fn encode<'a>(
         &self,
         columns: Vec<usize>,
@@ -168,7 +212,8 @@ impl Layout {
         /// So many rows stay in the processor's second cache.
         const NEAR: usize = 1 << 10;
         let mut zstd = compressor()?;
-        let new = |&column: &usize| Chunk::new(self.schema.column(column), COLUMNS[column].how, rows);
+        let new =
+            |&column: &usize| Chunk::new(self.schema.column(column), COLUMNS[column].how, rows);
         let mut chunks: Vec<Chunk> = columns.iter().map(new).collect();
         let mut near = Vec::with_capacity(NEAR);
         for first in (0..rows).step_by(NEAR) {
@@ -178,6 +223,10 @@ impl Layout {
                 (COLUMNS[column].put)(chunk, &near, &mut zstd)?;
             }
         }
-        columns.into_iter().zip(chunks).map(|(column, chunk)| Ok((column, chunk.close(&mut zstd)?))).collect()
+        columns
+            .into_iter()
+            .zip(chunks)
+            .map(|(column, chunk)| Ok((column, chunk.close(&mut zstd)?)))
+            .collect()
     }
 }

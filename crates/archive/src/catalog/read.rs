@@ -22,8 +22,8 @@ use super::output::GROUP;
 use super::schema::{COLUMNS, descriptor};
 use super::{About, Fault, footer, plain};
 
-/// What helps where a catalog is lost. What has changed since it was written, a new one of today would not tell of: so a dump must not
-/// go on from that.
+/// What helps where a catalog is lost. What has changed since it was written, a new one of today
+/// would not tell of: so a dump must not go on from that.
 pub(crate) const BEGIN_ANEW: &str =
     "make a full dump, or, for fathom changed, a new catalog with fathom walk --catalog";
 
@@ -50,7 +50,9 @@ struct Piece {
 
 impl Piece {
     fn at(&self, start: u64) -> Result<usize> {
-        let at = start.checked_sub(self.from).and_then(|at| usize::try_from(at).ok());
+        let at = start
+            .checked_sub(self.from)
+            .and_then(|at| usize::try_from(at).ok());
         at.filter(|at| *at <= self.bytes.len()).ok_or_else(damaged)
     }
 }
@@ -70,15 +72,19 @@ impl ChunkReader for Piece {
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         let at = self.at(start)?;
-        if length > self.bytes.len() - at { Err(damaged()) } else { Ok(self.bytes.slice(at..at + length)) }
+        if length > self.bytes.len() - at {
+            Err(damaged())
+        } else {
+            Ok(self.bytes.slice(at..at + length))
+        }
     }
 }
 
 /// The nanoseconds of a time that is not known.
 pub(crate) const NEVER: u32 = u32::MAX;
 
-/// Rows of a row group, at most: more than anybody writes without being asked to. A few bytes can stand for any number of rows that
-/// are alike, and none of them is to be believed more than this.
+/// Rows of a row group, at most: more than anybody writes without being asked to. A few bytes can
+/// stand for any number of rows that are alike, and none of them is to be believed more than this.
 const MOST_ROWS: u64 = 1 << 20;
 
 /// The library's way to a file, through the gate.
@@ -98,8 +104,14 @@ impl Source {
     /// All that comes after the row groups.
     fn footer(&self) -> Result<Bytes> {
         let end = self.0.len().checked_sub(END).ok_or_else(damaged)?;
-        let len = self.get_bytes(end, 4)?.first_chunk().map(|len| u64::from(u32::from_le_bytes(*len)));
-        let from = len.and_then(|len| end.checked_sub(len)).filter(|from| *from >= 4).ok_or_else(damaged)?;
+        let len = self
+            .get_bytes(end, 4)?
+            .first_chunk()
+            .map(|len| u64::from(u32::from_le_bytes(*len)));
+        let from = len
+            .and_then(|len| end.checked_sub(len))
+            .filter(|from| *from >= 4)
+            .ok_or_else(damaged)?;
         self.get_bytes(from, (self.0.len() - from) as usize)
     }
 }
@@ -121,7 +133,10 @@ impl ChunkReader for Source {
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         let short = || ParquetError::EOF("it is cut short".to_owned());
-        if start.checked_add(length as u64).is_none_or(|end| end > self.0.len()) {
+        if start
+            .checked_add(length as u64)
+            .is_none_or(|end| end > self.0.len())
+        {
             return Err(short());
         }
         let mut bytes = vec![0; length];
@@ -139,8 +154,8 @@ thread_local! {
     static HELD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What the library makes of bytes that may be damaged: from some it panics, which is an error here as any other, and is not
-/// talked about.
+/// What the library makes of bytes that may be damaged: from some it panics, which is an error here
+/// as any other, and is not talked about.
 fn held<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
@@ -163,13 +178,16 @@ impl Reader {
     /// # Errors
     /// What is the matter with it.
     pub fn open(path: &[u8]) -> std::result::Result<Reader, Fault> {
-        let make_new = |error: &str| Fault { next: BEGIN_ANEW, ..Fault::reading(path, error) };
+        let make_new = |error: &str| Fault {
+            next: BEGIN_ANEW,
+            ..Fault::reading(path, error)
+        };
         let file = gate::file::Reader::open(path).map_err(|e| Fault::reading(path, e))?;
         let (mut head, mut tail) = ([0; 4], [0; 4]);
-        let ends = file
-            .len()
-            .checked_sub(4)
-            .map_or(Ok(0), |end| file.read_at(0, &mut head).and_then(|_| file.read_at(end, &mut tail)));
+        let ends = file.len().checked_sub(4).map_or(Ok(0), |end| {
+            file.read_at(0, &mut head)
+                .and_then(|_| file.read_at(end, &mut tail))
+        });
         ends.map_err(|e| Fault::reading(path, e))?;
         match (&head, &tail) {
             (b"PAR1", b"PAR1") if file.len() > 12 => {}
@@ -178,45 +196,78 @@ impl Reader {
         }
         let file = Arc::new(Source(file));
         let damaged = "it is damaged";
-        let footer = file
-            .footer()
-            .map_err(|e| if is_unread(&e) { Fault::reading(path, plain(e)) } else { make_new(damaged) })?;
+        let footer = file.footer().map_err(|e| {
+            if is_unread(&e) {
+                Fault::reading(path, plain(e))
+            } else {
+                make_new(damaged)
+            }
+        })?;
         let is_summed = match footer::is_right(&footer) {
             Some(false) => return Err(make_new(damaged)),
             is_right => is_right.is_some(),
         };
-        let metadata = held(|| ParquetMetaDataReader::decode_metadata(&footer[..footer.len() - END as usize]))
-            .map_err(|_| make_new(damaged))?;
+        let metadata =
+            held(|| ParquetMetaDataReader::decode_metadata(&footer[..footer.len() - END as usize]))
+                .map_err(|_| make_new(damaged))?;
         let pairs = metadata.file_metadata().key_value_metadata();
-        let own =
-            pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY)).and_then(|pair| pair.value.as_deref());
+        let own = pairs
+            .and_then(|pairs| pairs.iter().find(|pair| pair.key == KEY))
+            .and_then(|pair| pair.value.as_deref());
         let about = match own.map(About::from_json) {
-            None => return Err(make_new("it is a Parquet file, but not a catalog of fathom's")),
+            None => {
+                return Err(make_new(
+                    "it is a Parquet file, but not a catalog of fathom's",
+                ));
+            }
             Some(Err(Strange::Newer(version))) => {
-                let error = format!("it is of version {version}, and this program knows versions up to {VERSION}");
-                return Err(Fault { next: "use a newer fathom, or make a new catalog", ..Fault::reading(path, error) });
+                let error = format!(
+                    "it is of version {version}, and this program knows versions up to {VERSION}"
+                );
+                return Err(Fault {
+                    next: "use a newer fathom, or make a new catalog",
+                    ..Fault::reading(path, error)
+                });
             }
             Some(Err(Strange::Damaged)) => return Err(make_new(damaged)),
             Some(Ok(about)) => about,
         };
-        let reader = Reader { path: path.to_vec(), file, metadata, about, recent: Mutex::default() };
-        if !reader.is_sound(is_summed) { Err(make_new(damaged)) } else { Ok(reader) }
+        let reader = Reader {
+            path: path.to_vec(),
+            file,
+            metadata,
+            about,
+            recent: Mutex::default(),
+        };
+        if !reader.is_sound(is_summed) {
+            Err(make_new(damaged))
+        } else {
+            Ok(reader)
+        }
     }
 
-    /// Whether columns and counts are as they must be, so that nobody need ask again; and, if the footer has a checksum, whether the
-    /// columns have theirs.
+    /// Whether columns and counts are as they must be, so that nobody need ask again; and, if the
+    /// footer has a checksum, whether the columns have theirs.
     fn is_sound(&self, is_summed: bool) -> bool {
-        let Ok(wanted) = descriptor() else { return false };
+        let Ok(wanted) = descriptor() else {
+            return false;
+        };
         let schema = self.metadata.file_metadata().schema_descr();
         let is_same = schema.num_columns() == COLUMNS.len()
-            && schema.columns().iter().zip(wanted.columns()).all(|(is, wanted)| {
-                is.path() == wanted.path()
-                    && is.physical_type() == wanted.physical_type()
-                    && is.max_def_level() == wanted.max_def_level()
-                    && is.max_rep_level() == wanted.max_rep_level()
-            });
+            && schema
+                .columns()
+                .iter()
+                .zip(wanted.columns())
+                .all(|(is, wanted)| {
+                    is.path() == wanted.path()
+                        && is.physical_type() == wanted.physical_type()
+                        && is.max_def_level() == wanted.max_def_level()
+                        && is.max_rep_level() == wanted.max_rep_level()
+                });
         let rows = self.metadata.row_groups().iter().map(|group| {
-            let rows = u64::try_from(group.num_rows()).ok().filter(|rows| *rows <= MOST_ROWS)?;
+            let rows = u64::try_from(group.num_rows())
+                .ok()
+                .filter(|rows| *rows <= MOST_ROWS)?;
             let is_whole = group.columns().len() == COLUMNS.len()
                 && group.columns().iter().all(|column| {
                     column.num_values() == group.num_rows()
@@ -244,7 +295,10 @@ impl Reader {
 
     /// How many rows a row group has.
     pub fn rows(&self, group: usize) -> usize {
-        self.metadata.row_groups().get(group).map_or(0, |group| group.num_rows() as usize)
+        self.metadata
+            .row_groups()
+            .get(group)
+            .map_or(0, |group| group.num_rows() as usize)
     }
 
     /// The place of the first row of a row group.
@@ -256,26 +310,44 @@ impl Reader {
     fn damaged(&self, error: ParquetError) -> Fault {
         let is_unread = is_unread(&error);
         let what = plain(error);
-        let what = if is_unread { what } else { format!("it is damaged: {what}") };
-        Fault { next: BEGIN_ANEW, ..Fault::reading(&self.path, what) }
+        let what = if is_unread {
+            what
+        } else {
+            format!("it is damaged: {what}")
+        };
+        Fault {
+            next: BEGIN_ANEW,
+            ..Fault::reading(&self.path, what)
+        }
     }
 
-    /// Reads a column of a row group, which must come to a value for each row, by what is made of its pages.
+    /// Reads a column of a row group, which must come to a value for each row, by what is made of
+    /// its pages.
     fn column<T>(
         &self,
         group: usize,
         name: &str,
         read: impl FnOnce(&mut dyn PageReader, bool) -> Result<(T, usize)>,
     ) -> std::result::Result<T, Fault> {
-        let absent = || ParquetError::General(format!("it has no column {name} in row group {group}"));
+        let absent =
+            || ParquetError::General(format!("it has no column {name} in row group {group}"));
         let read = || {
-            let nth = COLUMNS.iter().position(|column| column.name == name).ok_or_else(absent)?;
+            let nth = COLUMNS
+                .iter()
+                .position(|column| column.name == name)
+                .ok_or_else(absent)?;
             let meta = self.metadata.row_groups().get(group).ok_or_else(absent)?;
             let (column, rows) = (meta.column(nth), meta.num_rows() as usize);
             let piece = self.piece(column)?;
-            let checksum = self.about.checksums.get(group).and_then(|group| group.get(nth));
+            let checksum = self
+                .about
+                .checksums
+                .get(group)
+                .and_then(|group| group.get(nth));
             if checksum.is_some_and(|checksum| *checksum != crc32fast::hash(&piece.bytes)) {
-                return Err(ParquetError::General(format!("column {name} has another checksum in row group {group}")));
+                return Err(ParquetError::General(format!(
+                    "column {name} has another checksum in row group {group}"
+                )));
             }
             let mut pages = SerializedPageReader::new(piece, column, rows, None)?;
             match read(&mut pages, column.column_descr().max_def_level() > 0)? {
@@ -289,7 +361,10 @@ impl Reader {
     /// All that is in the file of a column of a row group.
     fn piece(&self, column: &ColumnChunkMetaData) -> Result<Arc<Piece>> {
         let (from, len) = column.byte_range();
-        Ok(Arc::new(Piece { from, bytes: self.file.get_bytes(from, len as usize)? }))
+        Ok(Arc::new(Piece {
+            from,
+            bytes: self.file.get_bytes(from, len as usize)?,
+        }))
     }
 
     /// A column of which every row has a value.
@@ -301,24 +376,42 @@ impl Reader {
     ) -> std::result::Result<Vec<T>, Fault> {
         self.column(group, name, |pages, is_optional| {
             let mut values = Vec::with_capacity(self.rows(group).min(GROUP));
-            numbers(pages, self.rows(group), is_optional, of, |_, _| {}, &mut values)?;
+            numbers(
+                pages,
+                self.rows(group),
+                is_optional,
+                of,
+                |_, _| {},
+                &mut values,
+            )?;
             let len = values.len();
             Ok((values, len))
         })
     }
 
-    /// A column of which some rows have a value, and what the others are to have. `read` tells of which rows there are values, and what
-    /// these are.
+    /// A column of which some rows have a value, and what the others are to have. `read` tells of
+    /// which rows there are values, and what these are.
     fn some<T: Copy>(
         &self,
         group: usize,
         name: &str,
         missing: T,
-        read: impl FnOnce(&mut dyn PageReader, bool, &mut dyn FnMut(bool, usize), &mut Vec<T>) -> Result<()>,
+        read: impl FnOnce(
+            &mut dyn PageReader,
+            bool,
+            &mut dyn FnMut(bool, usize),
+            &mut Vec<T>,
+        ) -> Result<()>,
     ) -> std::result::Result<Vec<T>, Fault> {
         self.column(group, name, |pages, is_optional| {
-            let (mut there, mut values) = (Vec::new(), Vec::with_capacity(self.rows(group).min(GROUP)));
-            read(pages, is_optional, &mut |is_there, rows| there.push((is_there, rows)), &mut values)?;
+            let (mut there, mut values) =
+                (Vec::new(), Vec::with_capacity(self.rows(group).min(GROUP)));
+            read(
+                pages,
+                is_optional,
+                &mut |is_there, rows| there.push((is_there, rows)),
+                &mut values,
+            )?;
             if there.iter().all(|(is_there, _)| *is_there) {
                 let len = values.len();
                 return Ok((values, len));
@@ -364,38 +457,80 @@ impl Reader {
         self.all(group, name, u64::from_le_bytes)
     }
 
-    /// A column of numbers of 32 bits, some of which may be missing, and what stands in their places then.
-    pub fn maybe32(&self, group: usize, name: &str, missing: u32) -> std::result::Result<Vec<u32>, Fault> {
+    /// A column of numbers of 32 bits, some of which may be missing, and what stands in their
+    /// places then.
+    pub fn maybe32(
+        &self,
+        group: usize,
+        name: &str,
+        missing: u32,
+    ) -> std::result::Result<Vec<u32>, Fault> {
         self.some_numbers(group, name, u32::from_le_bytes, missing)
     }
 
-    /// A column of numbers of 64 bits, some of which may be missing, and what stands in their places then.
-    pub fn maybe64(&self, group: usize, name: &str, missing: u64) -> std::result::Result<Vec<u64>, Fault> {
+    /// A column of numbers of 64 bits, some of which may be missing, and what stands in their
+    /// places then.
+    pub fn maybe64(
+        &self,
+        group: usize,
+        name: &str,
+        missing: u64,
+    ) -> std::result::Result<Vec<u64>, Fault> {
         self.some_numbers(group, name, u64::from_le_bytes, missing)
     }
 
     /// A column of what is so or not, where that is known.
-    pub fn maybe_flags(&self, group: usize, name: &str) -> std::result::Result<Vec<Option<bool>>, Fault> {
+    pub fn maybe_flags(
+        &self,
+        group: usize,
+        name: &str,
+    ) -> std::result::Result<Vec<Option<bool>>, Fault> {
         self.some(group, name, None, |pages, is_optional, are, values| {
-            flags(pages, self.rows(group), is_optional, are, |flag| values.push(Some(flag)))
+            flags(pages, self.rows(group), is_optional, are, |flag| {
+                values.push(Some(flag))
+            })
         })
     }
 
-    /// What is known of the rows of a row group, but for the mount and the device that they are on: by a row's
-    /// place there.
-    pub(crate) fn metas(&self, group: usize) -> std::result::Result<impl Fn(usize) -> Meta + use<>, Fault> {
+    /// What is known of the rows of a row group, but for the mount and the device that they are on:
+    /// by a row's place there.
+    pub(crate) fn metas(
+        &self,
+        group: usize,
+    ) -> std::result::Result<impl Fn(usize) -> Meta + use<>, Fault> {
         let wide = |name: &str| self.numbers64(group, name);
         let narrow = |name: &str| self.numbers32(group, name);
         let times = |name: &str| Ok::<_, Fault>((wide(name)?, narrow(&format!("{name}_ns"))?));
-        let (inos, sizes, blocks, attributes) = (wide("ino")?, wide("size")?, wide("blocks")?, wide("attributes")?);
-        let (modes, nlinks, uids, gids) = (narrow("mode")?, narrow("nlink")?, narrow("uid")?, narrow("gid")?);
+        let (inos, sizes, blocks, attributes) = (
+            wide("ino")?,
+            wide("size")?,
+            wide("blocks")?,
+            wide("attributes")?,
+        );
+        let (modes, nlinks, uids, gids) = (
+            narrow("mode")?,
+            narrow("nlink")?,
+            narrow("uid")?,
+            narrow("gid")?,
+        );
         let (atimes, mtimes, ctimes) = (times("atime")?, times("mtime")?, times("ctime")?);
-        let btimes = (self.maybe64(group, "btime", 0)?, self.maybe32(group, "btime_ns", NEVER)?);
-        let generations = self.some_numbers(group, "generation", |bytes| Some(u32::from_le_bytes(bytes)), None)?;
+        let btimes = (
+            self.maybe64(group, "btime", 0)?,
+            self.maybe32(group, "btime_ns", NEVER)?,
+        );
+        let generations = self.some_numbers(
+            group,
+            "generation",
+            |bytes| Some(u32::from_le_bytes(bytes)),
+            None,
+        )?;
         let (majors, minors) = (narrow("rdev_major")?, narrow("rdev_minor")?);
         let xattrs = self.maybe_flags(group, "xattrs")?;
         Ok(move |row: usize| {
-            let time = |(secs, nsecs): &(Vec<u64>, Vec<u32>)| Time { sec: secs[row].cast_signed(), nsec: nsecs[row] };
+            let time = |(secs, nsecs): &(Vec<u64>, Vec<u32>)| Time {
+                sec: secs[row].cast_signed(),
+                nsec: nsecs[row],
+            };
             Meta {
                 ino: inos[row],
                 mode: modes[row],
@@ -408,7 +543,10 @@ impl Reader {
                 mtime: time(&mtimes),
                 ctime: time(&ctimes),
                 btime: Some(time(&btimes)).filter(|time| time.nsec != NEVER),
-                rdev: Dev { major: majors[row], minor: minors[row] },
+                rdev: Dev {
+                    major: majors[row],
+                    minor: minors[row],
+                },
                 dev: Dev::default(),
                 mount: 0,
                 attributes: attributes[row],
@@ -427,8 +565,8 @@ impl Reader {
         })
     }
 
-    /// The hashes of what is in the files of a row group. Those that were read last are kept: what was a row group in one catalog is
-    /// in two of the next, one after the other.
+    /// The hashes of what is in the files of a row group. Those that were read last are kept: what
+    /// was a row group in one catalog is in two of the next, one after the other.
     pub fn hashes(&self, group: usize) -> std::result::Result<Hashes, Fault> {
         const KEPT: usize = 3;
         let recent = || self.recent.lock().unwrap_or_else(|e| e.into_inner());
@@ -462,22 +600,60 @@ mod tests {
             let names: Vec<String> = (0..rows).map(|row| format!("name {group} {row}")).collect();
             let row = |nth: usize| {
                 let some = nth.is_multiple_of(3);
-                let time = Time { sec: 1_700_000_000 + nth as i64 / 5, nsec: nth as u32 * 777 };
-                let (ino, mtime, ctime, btime) = (1000 + nth as u64, time, time, some.then_some(time));
-                let (size, generation) = (nth as u64 * nth as u64, (!nth.is_multiple_of(4)).then_some(nth as u32));
+                let time = Time {
+                    sec: 1_700_000_000 + nth as i64 / 5,
+                    nsec: nth as u32 * 777,
+                };
+                let (ino, mtime, ctime, btime) =
+                    (1000 + nth as u64, time, time, some.then_some(time));
+                let (size, generation) = (
+                    nth as u64 * nth as u64,
+                    (!nth.is_multiple_of(4)).then_some(nth as u32),
+                );
                 let xattrs = (nth % 5 > 1).then_some(nth % 5 > 2);
-                let meta =
-                    Meta { ino, mode: 0o100644, size, mtime, ctime, btime, generation, xattrs, ..Meta::default() };
+                let meta = Meta {
+                    ino,
+                    mode: 0o100644,
+                    size,
+                    mtime,
+                    ctime,
+                    btime,
+                    generation,
+                    xattrs,
+                    ..Meta::default()
+                };
                 let blake3 = some.then(|| *blake3::hash(names[nth].as_bytes()).as_bytes());
-                let dir = if nth % 7 < 3 { &b"dir"[..] } else { b"dir/below" };
-                Row { meta, part: 0, top: 0, blake3, dir, name: names[nth].as_bytes() }
+                let dir = if nth % 7 < 3 {
+                    &b"dir"[..]
+                } else {
+                    b"dir/below"
+                };
+                Row {
+                    meta,
+                    part: 0,
+                    top: 0,
+                    blake3,
+                    dir,
+                    name: names[nth].as_bytes(),
+                }
             };
-            out.append(layout.encode_together(rows, row).unwrap()).unwrap();
+            out.append(layout.encode_together(rows, row).unwrap())
+                .unwrap();
         }
-        let root = crate::catalog::Root { path: b"/srv".to_vec(), absolute: Some(b"/srv".to_vec()) };
+        let root = crate::catalog::Root {
+            path: b"/srv".to_vec(),
+            absolute: Some(b"/srv".to_vec()),
+        };
         let (entries, digest) = ((groups * rows) as u64, "0123456789abcdef".to_owned());
         let parts = vec![Part::default()];
-        let about = About { roots: vec![root], entries, digest, complete: true, parts, ..About::default() };
+        let about = About {
+            roots: vec![root],
+            entries,
+            digest,
+            complete: true,
+            parts,
+            ..About::default()
+        };
         out.seal(about).unwrap().publish().unwrap();
     }
 
@@ -486,13 +662,20 @@ mod tests {
         let reader = Reader::open(path)?;
         let mut all = format!("{:?}", reader.about());
         for group in 0..reader.groups() {
-            for (column, of) in COLUMNS.iter().zip(reader.metadata.row_group(group).columns()) {
+            for (column, of) in COLUMNS
+                .iter()
+                .zip(reader.metadata.row_group(group).columns())
+            {
                 let is_optional = of.column_descr().max_def_level() > 0;
                 all += &match of.column_type() {
                     Type::BYTE_ARRAY => format!("{:?}", reader.names(group, column.name)?),
-                    Type::INT32 if is_optional => format!("{:?}", reader.maybe32(group, column.name, 0)?),
+                    Type::INT32 if is_optional => {
+                        format!("{:?}", reader.maybe32(group, column.name, 0)?)
+                    }
                     Type::INT32 => format!("{:?}", reader.numbers32(group, column.name)?),
-                    Type::INT64 if is_optional => format!("{:?}", reader.maybe64(group, column.name, 0)?),
+                    Type::INT64 if is_optional => {
+                        format!("{:?}", reader.maybe64(group, column.name, 0)?)
+                    }
                     Type::INT64 => format!("{:?}", reader.numbers64(group, column.name)?),
                     Type::FIXED_LEN_BYTE_ARRAY => format!("{:?}", reader.hashes(group)?),
                     _ => format!("{:?}", reader.maybe_flags(group, column.name)?),
@@ -504,7 +687,10 @@ mod tests {
 
     /// Whatever is done to it: it is refused, with its path and what to do next, or says the same.
     #[test]
-    #[allow(clippy::disallowed_methods, reason = "what is read was damaged past the gate")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "what is read was damaged past the gate"
+    )]
     fn no_bit_can_be_flipped_unnoticed() {
         let place = tempfile::tempdir_in("/dev/shm").unwrap();
         let file = place.path().join("catalog");

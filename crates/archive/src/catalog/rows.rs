@@ -1,4 +1,5 @@
-//! Writes the catalog of a tree that is in memory, in its order; of a dump, while that is still being written.
+//! Writes the catalog of a tree that is in memory, in its order; of a dump, while that is still
+//! being written.
 //!
 //! ```text
 //! rows ─┬─ a row group: look up, encode ─┬─► file, in their order
@@ -51,9 +52,10 @@ impl Draft {
         Output::create(file).map(|(layout, out)| Draft { layout, out })
     }
 
-    /// Writes the rows that are `kept`. For as many rows as a row group has, `later` says what has become known of them since, and may
-    /// wait until that is settled. When all are written, `complete` says whether nothing was skipped, before or since: else the
-    /// catalog has no tokens, so that whoever compares with it looks for himself.
+    /// Writes the rows that are `kept`. For as many rows as a row group has, `later` says what has
+    /// become known of them since, and may wait until that is settled. When all are written,
+    /// `complete` says whether nothing was skipped, before or since: else the catalog has no
+    /// tokens, so that whoever compares with it looks for himself.
     ///
     /// # Errors
     /// It could not be written; those of `later`.
@@ -125,7 +127,9 @@ impl Draft {
             let others: Vec<_> = (1..threads).map(|_| beside(scope, run)).collect();
             let own = run();
             // Of one that has died, the queue knows.
-            std::iter::once(own).chain(others.into_iter().filter_map(|other| other.join().ok())).collect()
+            std::iter::once(own)
+                .chain(others.into_iter().filter_map(|other| other.join().ok()))
+                .collect()
         });
         let (sums, refused): (Vec<Sum>, Vec<Option<Fault>>) = done.into_iter().unzip();
         if let Some(fault) = refused.into_iter().flatten().next() {
@@ -137,14 +141,26 @@ impl Draft {
             digest: known.digest,
             ..Sum::default()
         });
-        let Sum { entries, digest, racy, left_out } = sums.into_iter().fold(begin, Sum::with);
+        let Sum {
+            entries,
+            digest,
+            racy,
+            left_out,
+        } = sums.into_iter().fold(begin, Sum::with);
         let complete = complete() && !left_out;
         let mut parts = rows.parts().to_vec();
         if !complete {
             parts.iter_mut().for_each(|part| part.token = None);
         }
         out.seal(About {
-            roots: rows.sources().iter().map(|s| Root { path: s.path.clone(), absolute: s.absolute.clone() }).collect(),
+            roots: rows
+                .sources()
+                .iter()
+                .map(|s| Root {
+                    path: s.path.clone(),
+                    absolute: s.absolute.clone(),
+                })
+                .collect(),
             started,
             finished: now(),
             entries,
@@ -203,7 +219,14 @@ struct State {
 
 impl Queue {
     fn new(out: Output) -> Queue {
-        Queue { state: Mutex::new(State { out, written: 0, failed: None }), turn: Condvar::new() }
+        Queue {
+            state: Mutex::new(State {
+                out,
+                written: 0,
+                failed: None,
+            }),
+            turn: Condvar::new(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -220,15 +243,18 @@ impl Queue {
         self.turn.notify_all();
     }
 
-    /// Writes a row group when those before it have been. Each thread has one, and takes them in order, so that the next
-    /// one is never waited for in vain.
+    /// Writes a row group when those before it have been. Each thread has one, and takes them in
+    /// order, so that the next one is never waited for in vain.
     fn append(&self, nth: usize, columns: Written<Vec<Encoded>>) {
         let mut state = self.state();
         while state.written < nth && state.failed.is_none() {
             state = self.turn.wait(state).unwrap_or_else(|e| e.into_inner());
         }
         if state.failed.is_none() {
-            state.failed = columns.and_then(|columns| state.out.append(columns)).err().map(plain);
+            state.failed = columns
+                .and_then(|columns| state.out.append(columns))
+                .err()
+                .map(plain);
             state.written += 1;
         }
         drop(state);
@@ -246,7 +272,11 @@ impl Queue {
 
 impl Place {
     fn dir(&self) -> Dir<'static> {
-        Dir { path: b"", hash: self.hash, depth: self.depth }
+        Dir {
+            path: b"",
+            hash: self.hash,
+            depth: self.depth,
+        }
     }
 }
 
@@ -266,7 +296,8 @@ struct Place {
 impl Above {
     /// Those that are above a row and begin before it.
     fn before(rows: &Rows, row: usize) -> Above {
-        let up: Vec<usize> = std::iter::successors(rows.parent(row), |&dir| rows.parent(dir)).collect();
+        let up: Vec<usize> =
+            std::iter::successors(rows.parent(row), |&dir| rows.parent(dir)).collect();
         let mut above = Above::default();
         for dir in up.into_iter().rev() {
             above.of(rows, dir);
@@ -281,11 +312,19 @@ impl Above {
         }
         let (at, end) = (self.0.len().saturating_sub(1), rows.end(row));
         let own = match self.0.last() {
-            None => Some(Place { path: Bytes::new(), hash: digest::top(rows.top(row)), depth: 0 }),
+            None => Some(Place {
+                path: Bytes::new(),
+                hash: digest::top(rows.top(row)),
+                depth: 0,
+            }),
             Some((_, place)) => (end > row + 1).then(|| {
                 let (name, mut path) = (rows.name(row), place.path.to_vec());
                 append(&mut path, name);
-                Place { path: path.into(), hash: digest::below(place.hash, name), depth: place.depth + 1 }
+                Place {
+                    path: path.into(),
+                    hash: digest::below(place.hash, name),
+                    depth: place.depth + 1,
+                }
             }),
         };
         self.0.extend(own.map(|own| (end, own)));
@@ -293,7 +332,8 @@ impl Above {
     }
 }
 
-/// The rows of a row group: which they are, their directories, and their names, one after the other.
+/// The rows of a row group: which they are, their directories, and their names, one after the
+/// other.
 #[derive(Default)]
 struct Group {
     items: Vec<Item>,
@@ -311,14 +351,23 @@ struct Item {
 
 impl Group {
     fn add(&mut self, row: usize, name: &[u8], dir: &Place) {
-        if self.dirs.last().is_none_or(|last| (last.hash, last.depth) != (dir.hash, dir.depth)) {
+        if self
+            .dirs
+            .last()
+            .is_none_or(|last| (last.hash, last.depth) != (dir.hash, dir.depth))
+        {
             self.dirs.push(dir.clone());
         }
         self.names.extend_from_slice(name);
-        self.items.push(Item { row, dir: self.dirs.len() - 1, end: self.names.len() });
+        self.items.push(Item {
+            row,
+            dir: self.dirs.len() - 1,
+            end: self.names.len(),
+        });
     }
 
-    /// Encodes them, of each what `known` says of it: what statx(2) said, and its hash. Of no rows there are no columns.
+    /// Encodes them, of each what `known` says of it: what statx(2) said, and its hash. Of no rows
+    /// there are no columns.
     fn encode(
         self,
         layout: &Layout,
@@ -330,13 +379,22 @@ impl Group {
             return Ok(Vec::new());
         }
         let row = |nth: usize| {
-            let (Item { row, dir, end }, from) =
-                (&items[nth], nth.checked_sub(1).map_or(0, |before| items[before].end));
+            let (Item { row, dir, end }, from) = (
+                &items[nth],
+                nth.checked_sub(1).map_or(0, |before| items[before].end),
+            );
             let (row, dir) = (*row, &dirs[*dir]);
             let name = &names[from..*end];
             let (meta, blake3) = known(row, dir, name);
             let (part, top) = (rows.part(row) as u32, rows.top(row) as u32);
-            Row { meta, part, top, blake3, dir: &dir.path, name }
+            Row {
+                meta,
+                part,
+                top,
+                blake3,
+                dir: &dir.path,
+                name,
+            }
         };
         let columns = layout.encode((0..COLUMNS.len()).collect(), items.len(), row);
         Ok(columns?.into_iter().map(|(_, encoded)| encoded).collect())

@@ -1,4 +1,5 @@
-//! The columns, and how each is encoded: what all of a row group have alike stands there once in any case.
+//! The columns, and how each is encoded: what all of a row group have alike stands there once in
+//! any case.
 
 use std::sync::Arc;
 
@@ -97,10 +98,18 @@ pub(crate) const COLUMNS: [Column; 27] = {
     use How::{Dictionary, Plain, Raw};
     [
         column("part", Plain, number!(|r| r.part)),
-        column("dir", Dictionary, |to, rows, zstd| to.names(rows.iter().map(|r| r.dir), zstd)),
-        column("name", Plain, |to, rows, zstd| to.names(rows.iter().map(|r| r.name), zstd)),
+        column("dir", Dictionary, |to, rows, zstd| {
+            to.names(rows.iter().map(|r| r.dir), zstd)
+        }),
+        column("name", Plain, |to, rows, zstd| {
+            to.names(rows.iter().map(|r| r.name), zstd)
+        }),
         column("ino", Plain, number!(|r| r.meta.ino)),
-        column("generation", Raw, maybe!(|r| r.meta.generation.map(u32::to_le_bytes))),
+        column(
+            "generation",
+            Raw,
+            maybe!(|r| r.meta.generation.map(u32::to_le_bytes)),
+        ),
         column("mode", Plain, number!(|r| r.meta.mode)),
         column("nlink", Plain, number!(|r| r.meta.nlink)),
         column("uid", Plain, number!(|r| r.meta.uid)),
@@ -113,14 +122,26 @@ pub(crate) const COLUMNS: [Column; 27] = {
         column("mtime_ns", Plain, number!(|r| r.meta.mtime.nsec)),
         column("ctime", Plain, number!(|r| r.meta.ctime.sec)),
         column("ctime_ns", Plain, number!(|r| r.meta.ctime.nsec)),
-        column("btime", Plain, maybe!(|r| r.meta.btime.map(|t| t.sec.to_le_bytes()))),
-        column("btime_ns", Plain, maybe!(|r| r.meta.btime.map(|t| t.nsec.to_le_bytes()))),
+        column(
+            "btime",
+            Plain,
+            maybe!(|r| r.meta.btime.map(|t| t.sec.to_le_bytes())),
+        ),
+        column(
+            "btime_ns",
+            Plain,
+            maybe!(|r| r.meta.btime.map(|t| t.nsec.to_le_bytes())),
+        ),
         column("rdev_major", Plain, number!(|r| r.meta.rdev.major)),
         column("rdev_minor", Plain, number!(|r| r.meta.rdev.minor)),
         column("dev_major", Plain, number!(|r| r.meta.dev.major)),
         column("dev_minor", Plain, number!(|r| r.meta.dev.minor)),
         column("attributes", Plain, number!(|r| r.meta.attributes)),
-        column("xattrs", Plain, maybe!(|r| r.meta.xattrs.map(|has| [has.into()]))),
+        column(
+            "xattrs",
+            Plain,
+            maybe!(|r| r.meta.xattrs.map(|has| [has.into()])),
+        ),
         column("top", Plain, number!(|r| r.top)),
         column("blake3", Raw, maybe!(|r| r.blake3)),
     ]
@@ -148,7 +169,11 @@ mod tests {
     #[test]
     fn the_columns_are_those_of_the_schema() {
         let descriptor = descriptor().unwrap();
-        let names: Vec<_> = descriptor.columns().iter().map(|column| column.name().to_owned()).collect();
+        let names: Vec<_> = descriptor
+            .columns()
+            .iter()
+            .map(|column| column.name().to_owned())
+            .collect();
         assert_eq!(names, COLUMNS.each_ref().map(|column| column.name));
     }
 }

@@ -6,9 +6,9 @@
 //! worker ─ chunk ─┘                      └─ sort, encode ─┘
 //! ```
 //!
-//! Each worker fills chunks of its own. Who hands in the chunk that makes a row group complete sorts it and encodes it,
-//! while the others go on; no more than so many do so at once, and the rest wait, so that memory is bounded whatever the number
-//! of threads.
+//! Each worker fills chunks of its own. Who hands in the chunk that makes a row group complete
+//! sorts it and encodes it, while the others go on; no more than so many do so at once, and the
+//! rest wait, so that memory is bounded whatever the number of threads.
 
 use std::sync::{Condvar, Mutex, MutexGuard};
 
@@ -47,7 +47,8 @@ pub struct Catalog {
 struct Pool {
     chunks: Vec<Chunk>,
     rows: usize,
-    /// Empty ones, to be filled again: memory that one thread takes and another gives back goes to waste.
+    /// Empty ones, to be filled again: memory that one thread takes and another gives back goes to
+    /// waste.
     spare: Vec<Chunk>,
     encoding: usize,
     totals: Totals,
@@ -71,16 +72,23 @@ struct Raw {
 }
 
 impl Catalog {
-    /// Makes ready to write the catalog of `dir` (as it is given to the walk) into a file, which appears under its name only
-    /// in [`Catalog::finish`].
+    /// Makes ready to write the catalog of `dir` (as it is given to the walk) into a file, which
+    /// appears under its name only in [`Catalog::finish`].
     ///
     /// # Errors
     /// The file cannot be written there.
-    pub fn create(file: &[u8], dir: &[u8], options: Options) -> std::result::Result<Catalog, Fault> {
+    pub fn create(
+        file: &[u8],
+        dir: &[u8],
+        options: Options,
+    ) -> std::result::Result<Catalog, Fault> {
         let (layout, out) = Output::create(file)?;
         let begun = Moment::now();
         Ok(Catalog {
-            root: Root { path: dir.to_vec(), absolute: crate::absolute(dir) },
+            root: Root {
+                path: dir.to_vec(),
+                absolute: crate::absolute(dir),
+            },
             options,
             parts: Parts::new(vec![dir.to_vec()]),
             begun,
@@ -118,7 +126,11 @@ impl Catalog {
             finished: now(),
             entries: pool.totals.entries,
             // The clock has been set back meanwhile: any of them may be.
-            racy: if started < self.started { pool.totals.entries } else { pool.racy },
+            racy: if started < self.started {
+                pool.totals.entries
+            } else {
+                pool.racy
+            },
             digest: pool.totals.digest.to_string(),
             complete,
             options: self.options,
@@ -139,7 +151,10 @@ impl Catalog {
         pool.rows += chunk.rows.len();
         pool.chunks.push(chunk);
         // Who waits has handed in all it had, so that those who wait add a chunk each and no more.
-        while pool.rows >= GROUP && pool.encoding >= MOST_AT_ONCE.min(self.layout.processors) && pool.failed.is_none() {
+        while pool.rows >= GROUP
+            && pool.encoding >= MOST_AT_ONCE.min(self.layout.processors)
+            && pool.failed.is_none()
+        {
             pool = self.room.wait(pool).unwrap_or_else(|e| e.into_inner());
         }
         if pool.failed.is_some() {
@@ -150,9 +165,15 @@ impl Catalog {
             pool.encoding += 1;
             drop(pool);
             let sorted = Sorted::of(chunks);
-            let columns = self.layout.encode((0..COLUMNS.len()).collect(), sorted.order.len(), |nth| sorted.row(nth));
+            let columns =
+                self.layout
+                    .encode((0..COLUMNS.len()).collect(), sorted.order.len(), |nth| {
+                        sorted.row(nth)
+                    });
             let spare = sorted.into_chunks();
-            self.append(columns.map(|columns| columns.into_iter().map(|(_, encoded)| encoded).collect()));
+            self.append(
+                columns.map(|columns| columns.into_iter().map(|(_, encoded)| encoded).collect()),
+            );
             let mut pool = self.pool();
             pool.encoding -= 1;
             pool.spare.extend(spare);
@@ -166,7 +187,10 @@ impl Catalog {
         let chunks = std::mem::take(&mut self.pool().chunks);
         if !chunks.is_empty() {
             let rows = Sorted::of(chunks);
-            self.append(self.layout.encode_together(rows.order.len(), |nth| rows.row(nth)));
+            self.append(
+                self.layout
+                    .encode_together(rows.order.len(), |nth| rows.row(nth)),
+            );
         }
     }
 
@@ -228,10 +252,18 @@ impl Worker for Hand<'_> {
         for entry in entries {
             let name = keep(entry.name);
             let meta = entry.meta.lasting();
-            let part = self.to.parts.of(&mut self.last, &meta, dir.path, entry.name);
+            let part = self
+                .to
+                .parts
+                .of(&mut self.last, &meta, dir.path, entry.name);
             self.totals.add(dir, entry);
             self.racy += u64::from(may_be_since(meta.ctime, self.at_rest_before));
-            chunk.rows.push(Raw { meta, part, dir: chunk.dirs.len() as u32, name });
+            chunk.rows.push(Raw {
+                meta,
+                part,
+                dir: chunk.dirs.len() as u32,
+                name,
+            });
         }
         chunk.dirs.push(kept_dir);
         if chunk.rows.len() >= CHUNK {
@@ -243,10 +275,17 @@ impl Worker for Hand<'_> {
 impl Hand<'_> {
     fn hand_in(&mut self) {
         let spare = self.to.pool().spare.pop();
-        let new = || Chunk { rows: Vec::with_capacity(CHUNK + CHUNK / 4), ..Chunk::default() };
+        let new = || Chunk {
+            rows: Vec::with_capacity(CHUNK + CHUNK / 4),
+            ..Chunk::default()
+        };
         let empty = spare.unwrap_or_else(new);
-        let (chunk, totals) = (std::mem::replace(&mut self.chunk, empty), std::mem::take(&mut self.totals));
-        self.to.hand_in(chunk, &totals, std::mem::take(&mut self.racy));
+        let (chunk, totals) = (
+            std::mem::replace(&mut self.chunk, empty),
+            std::mem::take(&mut self.totals),
+        );
+        self.to
+            .hand_in(chunk, &totals, std::mem::take(&mut self.racy));
     }
 }
 
@@ -290,8 +329,19 @@ impl Sorted {
         let mut frozen: Vec<Frozen> = Vec::with_capacity(chunks.len());
         for (nth, chunk) in chunks.into_iter().enumerate() {
             let (bytes, ranks) = (Bytes::from(chunk.bytes), vec![0; chunk.dirs.len()]);
-            all.extend(chunk.dirs.iter().enumerate().map(|(dir, &(from, to))| (bytes.slice(from..to), nth, dir)));
-            frozen.push(Frozen { bytes, dirs: chunk.dirs, rows: chunk.rows, ranks });
+            all.extend(
+                chunk
+                    .dirs
+                    .iter()
+                    .enumerate()
+                    .map(|(dir, &(from, to))| (bytes.slice(from..to), nth, dir)),
+            );
+            frozen.push(Frozen {
+                bytes,
+                dirs: chunk.dirs,
+                rows: chunk.rows,
+                ranks,
+            });
         }
         all.sort_unstable();
         let mut dirs: Vec<Bytes> = Vec::new();
@@ -316,7 +366,11 @@ impl Sorted {
             for (row, raw) in chunk.rows.iter().enumerate() {
                 let name = &chunk.bytes[raw.name.0..raw.name.1];
                 let end = &mut ends[chunk.ranks[raw.dir as usize] as usize];
-                order[*end] = Place { head: head(name), chunk: nth as u32, row: row as u32 };
+                order[*end] = Place {
+                    head: head(name),
+                    chunk: nth as u32,
+                    row: row as u32,
+                };
                 *end += 1;
             }
         }
@@ -328,17 +382,27 @@ impl Sorted {
         };
         let mut from = 0;
         for &end in &ends[..dirs.len()] {
-            order[from..end].sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| name(a).cmp(name(b))));
+            order[from..end]
+                .sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| name(a).cmp(name(b))));
             from = end;
         }
-        Sorted { chunks: frozen, dirs, order }
+        Sorted {
+            chunks: frozen,
+            dirs,
+            order,
+        }
     }
 
     /// The chunks, empty.
     fn into_chunks(self) -> impl Iterator<Item = Chunk> {
         drop(self.dirs);
         self.chunks.into_iter().map(|chunk| {
-            let Frozen { bytes, mut dirs, mut rows, .. } = chunk;
+            let Frozen {
+                bytes,
+                mut dirs,
+                mut rows,
+                ..
+            } = chunk;
             let mut bytes = Vec::from(bytes);
             bytes.clear();
             dirs.clear();
@@ -353,6 +417,13 @@ impl Sorted {
         let raw = &chunk.rows[place.row as usize];
         let dir = &self.dirs[chunk.ranks[raw.dir as usize] as usize];
         let name = &chunk.bytes[raw.name.0..raw.name.1];
-        Row { meta: raw.meta, part: raw.part, top: 0, blake3: None, dir, name }
+        Row {
+            meta: raw.meta,
+            part: raw.part,
+            top: 0,
+            blake3: None,
+            dir,
+            name,
+        }
     }
 }

@@ -48,7 +48,10 @@ impl Found {
 
     /// What stands for the name of an entry in another directory.
     pub(super) fn in_other(&self, entry: &Differs, dir: u64) -> u64 {
-        digest::below(dir, &self.bytes[entry.name.0..entry.name.0 + usize::from(entry.name.1)])
+        digest::below(
+            dir,
+            &self.bytes[entry.name.0..entry.name.0 + usize::from(entry.name.1)],
+        )
     }
 
     fn keep(&mut self, bytes: &[u8]) -> (usize, usize) {
@@ -69,7 +72,13 @@ pub(super) struct Compare<'a> {
 
 impl<'a> Compare<'a> {
     pub(super) fn new(index: &'a Index, root: &'a [u8], old_parts: &'a [Part]) -> Compare<'a> {
-        Compare { index, root, old_parts, parts: Parts::new(vec![root.to_vec()]), found: Mutex::default() }
+        Compare {
+            index,
+            root,
+            old_parts,
+            parts: Parts::new(vec![root.to_vec()]),
+            found: Mutex::default(),
+        }
     }
 
     /// What differs.
@@ -79,7 +88,10 @@ impl<'a> Compare<'a> {
 
     /// The number by which the catalog knows a part.
     fn old_part(&self, number: u32) -> u32 {
-        self.parts.get(number).and_then(|part| part.among(self.old_parts)).unwrap_or(NO_PART)
+        self.parts
+            .get(number)
+            .and_then(|part| part.among(self.old_parts))
+            .unwrap_or(NO_PART)
     }
 }
 
@@ -89,7 +101,12 @@ impl Sink for Compare<'_> {
     }
 
     fn worker(&self) -> Box<dyn Worker + '_> {
-        Box::new(Comparer { to: self, last: None, part: (u32::MAX, NO_PART), differing: Vec::new() })
+        Box::new(Comparer {
+            to: self,
+            last: None,
+            part: (u32::MAX, NO_PART),
+            differing: Vec::new(),
+        })
     }
 }
 
@@ -104,17 +121,26 @@ struct Comparer<'a> {
 impl Worker for Comparer<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
         let index = self.to.index;
-        // Of a file of several names, one may have come to where another was, with its directory: whoever settles what became of what
-        // has to know of it.
-        let may_be_other = index.find(dir.hash).is_some_and(|row| index.row(row).fate() != Fate::Found);
+        // Of a file of several names, one may have come to where another was, with its directory:
+        // whoever settles what became of what has to know of it.
+        let may_be_other = index
+            .find(dir.hash)
+            .is_some_and(|row| index.row(row).fate() != Fate::Found);
         for (nth, entry) in entries.iter().enumerate() {
             let meta = entry.meta.lasting();
-            let number = self.to.parts.of(&mut self.last, &meta, dir.path, entry.name);
+            let number = self
+                .to
+                .parts
+                .of(&mut self.last, &meta, dir.path, entry.name);
             if self.part.0 != number {
                 self.part = (number, self.to.old_part(number));
             }
             let identity = Identity::of(self.part.1, &meta);
-            let path = if entry.name.is_empty() { dir.hash } else { digest::below(dir.hash, entry.name) };
+            let path = if entry.name.is_empty() {
+                dir.hash
+            } else {
+                digest::below(dir.hash, entry.name)
+            };
             let print = print(identity.who, &meta);
             let row = index.find(path);
             if let Some(row) = row {
@@ -148,7 +174,11 @@ impl Worker for Comparer<'_> {
         found.dirs.push(kept);
         for (nth, differs) in self.differing.drain(..) {
             let (from, to) = found.keep(entries[nth].name);
-            found.entries.push(Differs { dir: number, name: (from, (to - from) as u16), ..differs });
+            found.entries.push(Differs {
+                dir: number,
+                name: (from, (to - from) as u16),
+                ..differs
+            });
         }
     }
 }

@@ -1,7 +1,9 @@
-//! What the catalog says of each entry, small enough for all of them: 30 bytes for each, names left in the file.
+//! What the catalog says of each entry, small enough for all of them: 30 bytes for each, names left
+//! in the file.
 //!
-//! What must be the same for an entry to be unchanged is one number, and who it is is in that. On its own this is kept of directories
-//! only, which are found again by it wherever they are; of the few others that are asked for it is read from the file once more.
+//! What must be the same for an entry to be unchanged is one number, and who it is is in that. On
+//! its own this is kept of directories only, which are found again by it wherever they are; of the
+//! few others that are asked for it is read from the file once more.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -17,12 +19,13 @@ use crate::beside::each;
 use crate::catalog::read::NEVER;
 use crate::catalog::{Fault, Reader};
 
-/// Who a file is, whatever its names: an inode number means one file as long as its generation, or the time at which it was
-/// made, is the same.
+/// Who a file is, whatever its names: an inode number means one file as long as its generation, or
+/// the time at which it was made, is the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
-    /// What stands for the part that it is in, its number there and the time at which it was made: all that every way of gathering
-    /// can tell. None but those below the file API know generations.
+    /// What stands for the part that it is in, its number there and the time at which it was made:
+    /// all that every way of gathering can tell. None but those below the file API know
+    /// generations.
     pub(crate) who: u64,
     /// 0 where it is not known.
     generation: u32,
@@ -35,11 +38,19 @@ impl Identity {
     /// Of what is in a part, by the catalog's number for it.
     pub(crate) fn of(part: u32, meta: &Meta) -> Identity {
         let (sec, nsec) = meta.btime.map_or((0, NEVER), |time| (time.sec, time.nsec));
-        Identity::new(part, meta.ino, (sec.cast_unsigned(), nsec), meta.generation.unwrap_or(0))
+        Identity::new(
+            part,
+            meta.ino,
+            (sec.cast_unsigned(), nsec),
+            meta.generation.unwrap_or(0),
+        )
     }
 
     fn new(part: u32, ino: u64, (sec, nsec): (u64, u32), generation: u32) -> Identity {
-        Identity { who: hashed([ino, u64::from(part) << 32 | u64::from(nsec), sec]), generation }
+        Identity {
+            who: hashed([ino, u64::from(part) << 32 | u64::from(nsec), sec]),
+            generation,
+        }
     }
 
     /// Whether both are the same file. A generation counts where both are known.
@@ -52,7 +63,8 @@ fn is_generation(one: u32, other: u32) -> bool {
     one == other || one == 0 || other == 0
 }
 
-/// What must be the same for an entry to be unchanged, but for its generation. The times are compared, never put in order.
+/// What must be the same for an entry to be unchanged, but for its generation. The times are
+/// compared, never put in order.
 pub(crate) fn print(who: u64, meta: &Meta) -> u64 {
     let mode = u64::from(meta.mode) << 32;
     let (mtime, ctime) = (meta.mtime, meta.ctime);
@@ -88,14 +100,16 @@ const RACY: u8 = 1 << 6;
 impl Old {
     fn set(&mut self, print: u64, is_dir: bool, may_be_since: bool) {
         self.print = print;
-        *self.state.get_mut() = if is_dir { DIRECTORY } else { 0 } | if may_be_since { RACY } else { 0 };
+        *self.state.get_mut() =
+            if is_dir { DIRECTORY } else { 0 } | if may_be_since { RACY } else { 0 };
     }
 
     pub(crate) fn is_dir(&self) -> bool {
         self.state.load(Relaxed) & DIRECTORY != 0
     }
 
-    /// Whether what looks so is it, unchanged for certain, as far as every way of gathering can tell.
+    /// Whether what looks so is it, unchanged for certain, as far as every way of gathering can
+    /// tell.
     pub(crate) fn may_be_unchanged(&self, print: u64) -> bool {
         self.print == print && self.state.load(Relaxed) & RACY == 0
     }
@@ -109,7 +123,8 @@ impl Old {
         Fate::of(self.state.load(Relaxed))
     }
 
-    /// Something has been found of it; what is better than that stays. Says whether this is better than what was known.
+    /// Something has been found of it; what is better than that stays. Says whether this is better
+    /// than what was known.
     pub(crate) fn settle(&self, fate: Fate) -> bool {
         let bits = self.state.load(Relaxed) & (DIRECTORY | RACY);
         Fate::of(self.state.fetch_max(bits | fate as u8, Relaxed)) < fate
@@ -140,8 +155,8 @@ impl Fate {
 
 /// Which rows may have a path.
 struct Slots {
-    /// Rows, one more than they are, each at the first place from that of its path on that was free, and above them as many bits of
-    /// the path as there is room for; 0 is free.
+    /// Rows, one more than they are, each at the first place from that of its path on that was
+    /// free, and above them as many bits of the path as there is room for; 0 is free.
     slots: Vec<u32>,
     /// How many bits a row takes.
     bits: u32,
@@ -153,7 +168,10 @@ impl Slots {
         let many = rows + rows / 2 + 1;
         let mut slots = large_room(many).unwrap_or_default();
         slots.resize(many, 0);
-        Slots { slots, bits: usize::BITS - rows.leading_zeros() }
+        Slots {
+            slots,
+            bits: usize::BITS - rows.leading_zeros(),
+        }
     }
 
     /// The best place for a path.
@@ -170,7 +188,11 @@ impl Slots {
     fn add(&mut self, path: u64, row: u32) {
         let mut at = self.best(path);
         while self.slots[at] != 0 {
-            at = if at + 1 == self.slots.len() { 0 } else { at + 1 };
+            at = if at + 1 == self.slots.len() {
+                0
+            } else {
+                at + 1
+            };
         }
         self.slots[at] = self.above(path) | (row + 1);
     }
@@ -179,8 +201,14 @@ impl Slots {
     fn rows(&self, path: u64) -> impl Iterator<Item = u32> {
         let (above, rows) = (self.above(path), !(u64::MAX << self.bits) as u32);
         let (later, first) = self.slots.split_at(self.best(path));
-        let there = first.iter().chain(later).copied().take_while(|&there| there != 0);
-        there.filter(move |there| there & !rows == above).map(move |there| (there & rows) - 1)
+        let there = first
+            .iter()
+            .chain(later)
+            .copied()
+            .take_while(|&there| there != 0);
+        there
+            .filter(move |there| there & !rows == above)
+            .map(move |there| (there & rows) - 1)
     }
 }
 
@@ -195,7 +223,10 @@ struct Dirs {
 
 impl Dirs {
     fn add(&mut self, other: Dirs) {
-        other.children.into_iter().for_each(|(dir, n)| *self.children.entry(dir).or_default() += n);
+        other
+            .children
+            .into_iter()
+            .for_each(|(dir, n)| *self.children.entry(dir).or_default() += n);
         self.who.extend(other.who);
     }
 }
@@ -228,31 +259,57 @@ impl Index {
         };
         each_group(reader, read, |group, inside| {
             let (first, rows) = &*groups[group].lock().unwrap_or_else(|e| e.into_inner());
-            (*first..).zip(rows.iter()).for_each(|(row, old)| slots.add(old.path, row));
+            (*first..)
+                .zip(rows.iter())
+                .for_each(|(row, old)| slots.add(old.path, row));
             dirs.add(inside);
         })?;
         dirs.who.sort_unstable();
-        Ok(Index { rows, slots, places: Vec::new(), dirs })
+        Ok(Index {
+            rows,
+            slots,
+            places: Vec::new(),
+            dirs,
+        })
     }
 
-    /// Loads some rows of a catalog, by their places, which rise. Row groups that none of them is in are not read.
+    /// Loads some rows of a catalog, by their places, which rise. Row groups that none of them is
+    /// in are not read.
     pub(crate) fn load_some(reader: &Reader, places: Vec<u32>) -> Result<Index, Fault> {
         let ((mut rows, mut slots), mut dirs) = (empty(places.len()), Dirs::default());
         let mut from = 0;
         for (group, first, here) in by_group(reader, &places) {
             let into = (from as u32, &mut rows[from..from + here.len()]);
             from += here.len();
-            let here = here.iter().map(|&place| (u64::from(place) - first) as usize);
+            let here = here
+                .iter()
+                .map(|&place| (u64::from(place) - first) as usize);
             dirs.add(load(reader, group, here, into)?);
         }
-        (0..).zip(&rows).for_each(|(row, old)| slots.add(old.path, row));
-        Ok(Index { rows, slots, places, dirs })
+        (0..)
+            .zip(&rows)
+            .for_each(|(row, old)| slots.add(old.path, row));
+        Ok(Index {
+            rows,
+            slots,
+            places,
+            dirs,
+        })
     }
 
     /// Of rows by what stands for their paths, and of how many are in each directory.
     #[cfg(test)]
-    pub(crate) fn new(of: impl ExactSizeIterator<Item = (u64, Meta)>, children: HashMap<u64, u32>) -> Index {
-        let ((mut rows, mut slots), mut dirs) = (empty(of.len()), Dirs { children, who: Vec::new() });
+    pub(crate) fn new(
+        of: impl ExactSizeIterator<Item = (u64, Meta)>,
+        children: HashMap<u64, u32>,
+    ) -> Index {
+        let ((mut rows, mut slots), mut dirs) = (
+            empty(of.len()),
+            Dirs {
+                children,
+                who: Vec::new(),
+            },
+        );
         for (row, (path, meta)) in (0..).zip(of) {
             let Identity { who, generation } = Identity::of(0, &meta);
             let old = &mut rows[row as usize];
@@ -261,7 +318,12 @@ impl Index {
             slots.add(path, row);
             dirs.who.extend(meta.is_dir().then_some((row, who)));
         }
-        Index { rows, slots, places: Vec::new(), dirs }
+        Index {
+            rows,
+            slots,
+            places: Vec::new(),
+            dirs,
+        }
     }
 
     /// The place of a row in the catalog.
@@ -293,7 +355,9 @@ impl Index {
     pub(crate) fn find_dir_near(&self, path: u64, likely: usize) -> Option<usize> {
         match self.dirs().get(likely) {
             Some(&(row, _)) if self.row(row).path == path => Some(likely),
-            _ => self.find(path).and_then(|row| self.dirs().binary_search_by_key(&row, |&(row, _)| row).ok()),
+            _ => self
+                .find(path)
+                .and_then(|row| self.dirs().binary_search_by_key(&row, |&(row, _)| row).ok()),
         }
     }
 
@@ -302,7 +366,9 @@ impl Index {
         let places: Vec<u32> = rows.iter().map(|&row| self.place(row)).collect();
         let mut all = Vec::with_capacity(places.len());
         for (group, first, here) in by_group(reader, &places) {
-            let here = here.iter().map(|&place| (u64::from(place) - first) as usize);
+            let here = here
+                .iter()
+                .map(|&place| (u64::from(place) - first) as usize);
             identities(reader, group, here, |one| all.push(one))?;
         }
         Ok(all)
@@ -318,7 +384,9 @@ impl Index {
 
     /// The row with a path.
     pub(crate) fn find(&self, path: u64) -> Option<u32> {
-        self.slots.rows(path).find(|&row| self.row(row).path == path)
+        self.slots
+            .rows(path)
+            .find(|&row| self.row(row).path == path)
     }
 }
 
@@ -329,8 +397,9 @@ fn empty(many: usize) -> (Vec<Old>, Slots) {
     (rows, Slots::new(many))
 }
 
-/// Loads rows of a row group, by their places in it, into as many, of which the first has this number. Says what there is to know of
-/// directories. No more columns are held at once than need be.
+/// Loads rows of a row group, by their places in it, into as many, of which the first has this
+/// number. Says what there is to know of directories. No more columns are held at once than need
+/// be.
 fn load(
     reader: &Reader,
     group: usize,
@@ -350,26 +419,62 @@ fn load(
             }
             let name = &names[at];
             inside += u32::from(!name.is_empty());
-            old.path = if name.is_empty() { dir.2 } else { digest::below(dir.2, name) };
+            old.path = if name.is_empty() {
+                dir.2
+            } else {
+                digest::below(dir.2, name)
+            };
         }
         *all.children.entry(dir.2).or_default() += inside;
     }
     let mut left = into.iter_mut();
-    identities(reader, group, wanted.clone(), |Identity { who, generation }| {
-        // Until all is known that is to be in the print.
-        left.next().into_iter().for_each(|old| (old.print, old.generation) = (who, generation));
-    })?;
+    identities(
+        reader,
+        group,
+        wanted.clone(),
+        |Identity { who, generation }| {
+            // Until all is known that is to be in the print.
+            left.next()
+                .into_iter()
+                .for_each(|old| (old.print, old.generation) = (who, generation));
+        },
+    )?;
     let at_rest_before = reader.about().at_rest_before();
-    let (modes, sizes) = (reader.numbers32(group, "mode")?, reader.numbers64(group, "size")?);
-    let (mtimes, mtimes_ns) = (reader.numbers64(group, "mtime")?, reader.numbers32(group, "mtime_ns")?);
-    let (ctimes, ctimes_ns) = (reader.numbers64(group, "ctime")?, reader.numbers32(group, "ctime_ns")?);
-    let time = |sec: u64, nsec: u32| Time { sec: sec.cast_signed(), nsec };
+    let (modes, sizes) = (
+        reader.numbers32(group, "mode")?,
+        reader.numbers64(group, "size")?,
+    );
+    let (mtimes, mtimes_ns) = (
+        reader.numbers64(group, "mtime")?,
+        reader.numbers32(group, "mtime_ns")?,
+    );
+    let (ctimes, ctimes_ns) = (
+        reader.numbers64(group, "ctime")?,
+        reader.numbers32(group, "ctime_ns")?,
+    );
+    let time = |sec: u64, nsec: u32| Time {
+        sec: sec.cast_signed(),
+        nsec,
+    };
     for ((row, old), at) in (first..).zip(into).zip(wanted) {
-        let (mtime, ctime) = (time(mtimes[at], mtimes_ns[at]), time(ctimes[at], ctimes_ns[at]));
-        let meta = Meta { mode: modes[at], size: sizes[at], mtime, ctime, ..Meta::default() };
+        let (mtime, ctime) = (
+            time(mtimes[at], mtimes_ns[at]),
+            time(ctimes[at], ctimes_ns[at]),
+        );
+        let meta = Meta {
+            mode: modes[at],
+            size: sizes[at],
+            mtime,
+            ctime,
+            ..Meta::default()
+        };
         let (who, is_dir) = (old.print, Type::of_mode(meta.mode) == Type::Directory);
         all.who.extend(is_dir.then_some((row, who)));
-        old.set(print(who, &meta), is_dir, may_be_since(ctime, at_rest_before));
+        old.set(
+            print(who, &meta),
+            is_dir,
+            may_be_since(ctime, at_rest_before),
+        );
     }
     Ok(all)
 }
@@ -381,14 +486,28 @@ fn identities(
     wanted: impl Iterator<Item = usize>,
     mut take: impl FnMut(Identity),
 ) -> Result<(), Fault> {
-    let (parts, inos) = (reader.numbers32(group, "part")?, reader.numbers64(group, "ino")?);
+    let (parts, inos) = (
+        reader.numbers32(group, "part")?,
+        reader.numbers64(group, "ino")?,
+    );
     let generations = reader.maybe32(group, "generation", 0)?;
-    let (btimes, btimes_ns) = (reader.maybe64(group, "btime", 0)?, reader.maybe32(group, "btime_ns", NEVER)?);
-    wanted.for_each(|at| take(Identity::new(parts[at], inos[at], (btimes[at], btimes_ns[at]), generations[at])));
+    let (btimes, btimes_ns) = (
+        reader.maybe64(group, "btime", 0)?,
+        reader.maybe32(group, "btime_ns", NEVER)?,
+    );
+    wanted.for_each(|at| {
+        take(Identity::new(
+            parts[at],
+            inos[at],
+            (btimes[at], btimes_ns[at]),
+            generations[at],
+        ))
+    });
     Ok(())
 }
 
-/// Reads something of each row group, several of them at once, and takes one after the other, in any order.
+/// Reads something of each row group, several of them at once, and takes one after the other, in
+/// any order.
 ///
 /// # Errors
 /// Those of `read`: after one, nothing more is read.
@@ -400,9 +519,12 @@ pub(crate) fn each_group<T>(
     each(reader.groups(), read, take)
 }
 
-/// Places in a catalog, which rise, by the row groups that they are in: the group, the place of its first row, and those in
-/// it. Groups without any are left out.
-pub(crate) fn by_group<'a>(reader: &Reader, places: &'a [u32]) -> impl Iterator<Item = (usize, u64, &'a [u32])> {
+/// Places in a catalog, which rise, by the row groups that they are in: the group, the place of its
+/// first row, and those in it. Groups without any are left out.
+pub(crate) fn by_group<'a>(
+    reader: &Reader,
+    places: &'a [u32],
+) -> impl Iterator<Item = (usize, u64, &'a [u32])> {
     let (mut left, mut first) = (places, 0u64);
     let groups = (0..reader.groups()).map(move |group| {
         let begin = first;
@@ -427,7 +549,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// From the first path on, which may be near the end, and with some that are to be at the same place.
+        /// From the first path on, which may be near the end, and with some that are to be at the
+        /// same place.
         #[test]
         fn rows_are_found_by_their_paths(first: u64, steps in proptest::collection::vec(1..4u64, 0..99), is_far: bool) {
             let step = if is_far { 1 << 57 } else { 1 };
@@ -449,11 +572,17 @@ mod tests {
 
     #[test]
     fn a_generation_counts_where_both_are_known() {
-        let meta = |generation| Meta { ino: 7, generation, ..Meta::default() };
+        let meta = |generation| Meta {
+            ino: 7,
+            generation,
+            ..Meta::default()
+        };
         let identity = |generation| Identity::of(0, &meta(generation));
         let is = |then, now| {
             let index = Index::new([(1, meta(then))].into_iter(), HashMap::new());
-            let is_unchanged = index.row(0).is_unchanged(&identity(now), print(identity(now).who, &meta(now)));
+            let is_unchanged = index
+                .row(0)
+                .is_unchanged(&identity(now), print(identity(now).who, &meta(now)));
             assert_eq!(is_unchanged, identity(then).is(&identity(now)));
             is_unchanged
         };
@@ -464,7 +593,9 @@ mod tests {
     #[test]
     fn what_is_better_stays() {
         let old = Old::default();
-        assert!(old.settle(Fate::Doubtful) && !old.settle(Fate::Doubtful) && old.settle(Fate::Found));
+        assert!(
+            old.settle(Fate::Doubtful) && !old.settle(Fate::Doubtful) && old.settle(Fate::Found)
+        );
         assert!(!old.settle(Fate::Doubtful) && old.fate() == Fate::Found);
     }
 }

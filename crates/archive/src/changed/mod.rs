@@ -1,7 +1,10 @@
-//! What was added, changed, removed and renamed since a catalog. docs/changed.md says what that means.
+//! What was added, changed, removed and renamed since a catalog. docs/changed.md says what that
+//! means.
 //!
-//! The cheapest way that is sound comes first: what the file system says of itself ([`crate::token`]), and on btrfs what it
-//! knows to have been written since; then the digest of a walk, for which no row of the catalog is looked at; and only when something differs, entry by entry.
+//! The cheapest way that is sound comes first: what the file system says of itself
+//! ([`crate::token`]), and on btrfs what it knows to have been written since; then the digest of a
+//! walk, for which no row of the catalog is looked at; and only when something differs, entry by
+//! entry.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -15,8 +18,8 @@ use std::collections::BTreeMap;
 
 use mounts::Warning;
 use walk::{
-    Answer as Walked, Both, By, Desk, Filter, Ground, NoWalk, Question as Walk, Sink, Summary, Top, mounts_around,
-    open_top, walk,
+    Answer as Walked, Both, By, Desk, Filter, Ground, NoWalk, Question as Walk, Sink, Summary, Top,
+    mounts_around, open_top, walk,
 };
 
 use crate::catalog::read::BEGIN_ANEW;
@@ -84,13 +87,13 @@ pub struct Answer {
     pub why: String,
     /// What is not as it was, by path.
     pub entries: Vec<Changed>,
-    /// Files and directories below renamed directories that are otherwise as they were, by their names now, and whether they are
-    /// directories: for tools that know of no renames.
+    /// Files and directories below renamed directories that are otherwise as they were, by their
+    /// names now, and whether they are directories: for tools that know of no renames.
     pub carried: Vec<(Vec<u8>, bool)>,
     /// What was skipped or found wrong.
     pub warnings: Vec<Warning>,
-    /// With [`Question::update`], the new catalog, unless the old one is as good: to be published when the answer has been
-    /// taken, since nobody can ask for it again afterwards.
+    /// With [`Question::update`], the new catalog, unless the old one is as good: to be published
+    /// when the answer has been taken, since nobody can ask for it again afterwards.
     pub update: Option<Sealed>,
 }
 
@@ -119,28 +122,48 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
     let top = open_top(&question.dir, 0).map_err(|e| Failure::Walk(NoWalk::Unusable(e)))?;
     let mounts = mounts_around(Some(&top));
     is_of(&reader, question, &top, &mounts)?;
-    let filter = Filter::new(&about.options.excludes, about.options.max_depth).map_err(|e| Fault {
-        doing: "cannot use catalog",
-        path: question.since.clone(),
-        error: e,
-        next: "",
-    })?;
+    let filter =
+        Filter::new(&about.options.excludes, about.options.max_depth).map_err(|e| Fault {
+            doing: "cannot use catalog",
+            path: question.since.clone(),
+            error: e,
+            next: "",
+        })?;
     if let Some((by, why)) =
-        untouched::untouched(about, std::slice::from_ref(&top), &mounts, |by| question.by.is_none_or(|only| only == by))
+        untouched::untouched(about, std::slice::from_ref(&top), &mounts, |by| {
+            question.by.is_none_or(|only| only == by)
+        })
     {
-        return Ok(Answer { engine: by.name(), why, ..Answer::default() });
+        return Ok(Answer {
+            engine: by.name(),
+            why,
+            ..Answer::default()
+        });
     }
     let may_tell = !question.update && question.by.is_none_or(|by| written::by(about) == Some(by));
-    let since = if may_tell { Since::of(&reader, &top, &mounts)? } else { None };
+    let since = if may_tell {
+        Since::of(&reader, &top, &mounts)?
+    } else {
+        None
+    };
     let by = since.as_ref().map(Since::by);
-    if let Some((by, mut differing)) = by.zip(since.map_or(Ok(None), |since| since.differing(&reader))?) {
+    if let Some((by, mut differing)) =
+        by.zip(since.map_or(Ok(None), |since| since.differing(&reader))?)
+    {
         let index = Index::load_some(&reader, std::mem::take(&mut differing.places))?;
         let compare = Compare::new(&index, &question.dir, &about.parts);
         compare.begin(&Ground::of(&top, top.mount(&mounts)), by);
         differing.hand_over(&question.dir, &compare);
         let found = compare.into_found();
-        let (entries, carried) = named(&reader, &index, &found, &resolve(&reader, &index, &found)?)?;
-        return Ok(Answer { engine: by.name(), why: differing.why, entries, carried, ..Answer::default() });
+        let (entries, carried) =
+            named(&reader, &index, &found, &resolve(&reader, &index, &found)?)?;
+        return Ok(Answer {
+            engine: by.name(),
+            why: differing.why,
+            entries,
+            carried,
+            ..Answer::default()
+        });
     }
     drop(top);
 
@@ -156,14 +179,20 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
         };
         walk(&asked, sink, desk).map_err(Failure::Walk)
     };
-    // The digest says nothing of what was not at rest when it was read. For an update, one walk does for both.
+    // The digest says nothing of what was not at rest when it was read. For an update, one walk
+    // does for both.
     if about.racy == 0 && !question.update {
         let sum = Summary::default();
         let walked = walk_to(&sum)?;
         let warnings = desk.take_warnings();
         if sum.totals().digest.to_string() == about.digest {
             let (engine, why) = said(&walked, "the digest of all entries is that of the catalog");
-            return Ok(Answer { engine, why, warnings, ..Answer::default() });
+            return Ok(Answer {
+                engine,
+                why,
+                warnings,
+                ..Answer::default()
+            });
         }
     }
     let index = Index::load(&reader)?;
@@ -181,24 +210,48 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
     let outcomes = resolve(&reader, &index, &found)?;
     let (entries, carried) = named(&reader, &index, &found, &outcomes)?;
     let (engine, why) = said(&walked, "entries were compared with the catalog one by one");
-    Ok(Answer { engine, why, entries, carried, warnings, update })
+    Ok(Answer {
+        engine,
+        why,
+        entries,
+        carried,
+        warnings,
+        update,
+    })
 }
 
 fn said(walked: &Walked, how: &str) -> (&'static str, String) {
-    walked.parts.first().map_or(("stat", how.to_owned()), |part| (part.by.name(), format!("{how}; {}", part.why)))
+    walked
+        .parts
+        .first()
+        .map_or(("stat", how.to_owned()), |part| {
+            (part.by.name(), format!("{how}; {}", part.why))
+        })
 }
 
 /// Sees that a catalog is of this directory.
-fn is_of(reader: &Reader, question: &Question, top: &Top, mounts: &[ondisk::Mount]) -> Result<(), Fault> {
+fn is_of(
+    reader: &Reader,
+    question: &Question,
+    top: &Top,
+    mounts: &[ondisk::Mount],
+) -> Result<(), Fault> {
     let about = reader.about();
-    let refused =
-        |error: String, next| Fault { doing: "cannot use catalog", path: question.since.clone(), error, next };
+    let refused = |error: String, next| Fault {
+        doing: "cannot use catalog",
+        path: question.since.clone(),
+        error,
+        next,
+    };
     let Some(old) = about.parts.first() else {
         return Err(refused("it is damaged".to_owned(), BEGIN_ANEW));
     };
     let part = Part::of_ground(&question.dir, &Ground::of(top, top.mount(mounts)), By::Stat);
     let [root] = &about.roots[..] else {
-        let error = format!("it is of a dump of {} directories or files, and not of one directory", about.roots.len());
+        let error = format!(
+            "it is of a dump of {} directories or files, and not of one directory",
+            about.roots.len()
+        );
         return Err(refused(error, "make one with fathom walk --catalog"));
     };
     let known = root.absolute.as_ref().unwrap_or(&root.path);
@@ -210,15 +263,28 @@ fn is_of(reader: &Reader, question: &Question, top: &Top, mounts: &[ondisk::Moun
             shown(&question.dir),
             describe(&part)
         );
-        return Err(refused(error, "give the directory that it is of, or make a new catalog"));
+        return Err(refused(
+            error,
+            "give the directory that it is of, or make a new catalog",
+        ));
     }
     let is_same_name = root.absolute.is_some() && crate::absolute(&question.dir) == root.absolute;
     if old.ino != part.ino && !is_same_name {
-        let error = format!("it is of '{}', which is another directory than '{}'", shown(known), shown(&question.dir));
-        return Err(refused(error, "give the directory that it is of, or make a new catalog"));
+        let error = format!(
+            "it is of '{}', which is another directory than '{}'",
+            shown(known),
+            shown(&question.dir)
+        );
+        return Err(refused(
+            error,
+            "give the directory that it is of, or make a new catalog",
+        ));
     }
     if about.options.excludes.iter().any(|glob| glob.contains('/')) && root.path != question.dir {
-        let error = format!("its --exclude patterns go by names that begin with '{}'", shown(&root.path));
+        let error = format!(
+            "its --exclude patterns go by names that begin with '{}'",
+            shown(&root.path)
+        );
         return Err(refused(error, "give DIR by that name"));
     }
     Ok(())
@@ -243,8 +309,14 @@ fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
 
 type Named = (Vec<Changed>, Vec<(Vec<u8>, bool)>);
 
-/// Gives outcomes their names. Those of rows are read from the catalog, the row groups that are wanted only.
-fn named(reader: &Reader, index: &Index, found: &Found, outcomes: &[Outcome]) -> Result<Named, Fault> {
+/// Gives outcomes their names. Those of rows are read from the catalog, the row groups that are
+/// wanted only.
+fn named(
+    reader: &Reader,
+    index: &Index,
+    found: &Found,
+    outcomes: &[Outcome],
+) -> Result<Named, Fault> {
     let mut places: Vec<u32> = outcomes
         .iter()
         .filter_map(|outcome| match *outcome {
@@ -265,13 +337,20 @@ fn named(reader: &Reader, index: &Index, found: &Found, outcomes: &[Outcome]) ->
     for outcome in outcomes {
         let mut now = |at: usize, change, from| {
             let entry = &found.entries[at];
-            entries.push(Changed { path: found.path(entry), change, from, is_dir: entry.is_dir });
+            entries.push(Changed {
+                path: found.path(entry),
+                change,
+                from,
+                is_dir: entry.is_dir,
+            });
         };
         match *outcome {
             Outcome::Added(at) => now(at, Change::Added, None),
             Outcome::Changed(at) => now(at, Change::Changed, None),
             Outcome::Renamed(at, row) => now(at, Change::Renamed, names.remove(&index.place(row))),
-            Outcome::Carried(at) => carried.push((found.path(&found.entries[at]), found.entries[at].is_dir)),
+            Outcome::Carried(at) => {
+                carried.push((found.path(&found.entries[at]), found.entries[at].is_dir))
+            }
             Outcome::Removed(row) => entries.push(Changed {
                 path: names.remove(&index.place(row)).unwrap_or_default(),
                 change: Change::Removed,
@@ -287,5 +366,8 @@ fn named(reader: &Reader, index: &Index, found: &Found, outcomes: &[Outcome]) ->
 
 /// How many of each there are.
 pub fn count(entries: &[Changed], change: Change) -> usize {
-    entries.iter().filter(|entry| entry.change == change).count()
+    entries
+        .iter()
+        .filter(|entry| entry.change == change)
+        .count()
 }

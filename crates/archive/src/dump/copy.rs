@@ -1,4 +1,5 @@
-//! Reads and writes what the plan says: with several threads the writer's is one of its own, and the others read ahead of it.
+//! Reads and writes what the plan says: with several threads the writer's is one of its own, and
+//! the others read ahead of it.
 
 use gate::account::{self, Function, Whom, about, during};
 use walk::Desk;
@@ -37,7 +38,12 @@ pub(super) fn copy(
     let (rows, plan, desk) = work;
     progress.begin(rows, plan);
     let users = Users::read();
-    let work = Work { rows, plan, users: &users, desk };
+    let work = Work {
+        rows,
+        plan,
+        users: &users,
+        desk,
+    };
     let map = map.map(|map| map as &mut dyn Map);
     let mut writer = Writer::new(work, output, progress, map, settling);
     match threads.unwrap_or_else(gate::machine::processors) {
@@ -100,10 +106,15 @@ fn read(work: Work<'_>, window: &Window) {
     let _watch = OnPanic(|| window.stop());
     let mut reader = Reader::new(work);
     let next = |row| work.plan.next_busy(row);
-    while let Some((ticket, rows)) = window.take(next, |row| Reader::weight(work.rows, work.plan, row)) {
+    while let Some((ticket, rows)) =
+        window.take(next, |row| Reader::weight(work.rows, work.plan, row))
+    {
         let mut load = window.empty();
         for row in rows {
-            if reader.put(row, &mut load, &mut |load| window.hand_in(ticket, load)).is_err() {
+            if reader
+                .put(row, &mut load, &mut |load| window.hand_in(ticket, load))
+                .is_err()
+            {
                 return;
             }
         }

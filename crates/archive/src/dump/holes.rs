@@ -18,7 +18,8 @@ pub(crate) fn data(fd: &Fd, size: u64) -> Result<Option<Map>, Errno> {
             Err(Errno::EINVAL | Errno::EOPNOTSUPP) => return Ok(None),
             Err(e) => return Err(e),
         };
-        // A file that is cut short meanwhile has no hole any more: what was found to be data may be read, if in vain.
+        // A file that is cut short meanwhile has no hole any more: what was found to be data may be
+        // read, if in vain.
         let to = match lseek(fd, from, Whence::Hole) {
             Ok(to) => to.min(size),
             Err(Errno::ENXIO) => size,

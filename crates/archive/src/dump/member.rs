@@ -10,8 +10,9 @@ use walk::{Meta, Type};
 use super::users::Users;
 use crate::rows::Rows;
 
-/// What a name in an archive is, for a path as it was given: no leading slashes, and nothing up to the last `..`, which would
-/// lead out of where it is restored. As GNU tar has it; empty for a path that is nothing else.
+/// What a name in an archive is, for a path as it was given: no leading slashes, and nothing up to
+/// the last `..`, which would lead out of where it is restored. As GNU tar has it; empty for a path
+/// that is nothing else.
 pub fn member_name(path: &[u8]) -> &[u8] {
     let mut rest = path;
     let mut at = 0;
@@ -26,7 +27,8 @@ pub fn member_name(path: &[u8]) -> &[u8] {
     rest.get(from..).unwrap_or_default()
 }
 
-/// The names of rows in the archive. What is asked for is mostly in the directory that was asked for last.
+/// The names of rows in the archive. What is asked for is mostly in the directory that was asked
+/// for last.
 pub(crate) struct Names<'a> {
     rows: &'a Rows,
     last: RefCell<Option<(usize, Vec<u8>)>>,
@@ -34,14 +36,21 @@ pub(crate) struct Names<'a> {
 
 impl<'a> Names<'a> {
     pub(crate) fn new(rows: &'a Rows) -> Names<'a> {
-        Names { rows, last: RefCell::new(None) }
+        Names {
+            rows,
+            last: RefCell::new(None),
+        }
     }
 
     /// Without the slash at the end of a directory's.
     pub(crate) fn of(&self, row: usize) -> Vec<u8> {
         let Some(parent) = self.rows.parent(row) else {
             let name = self.source(row);
-            return if name.is_empty() { b".".to_vec() } else { name.to_vec() };
+            return if name.is_empty() {
+                b".".to_vec()
+            } else {
+                name.to_vec()
+            };
         };
         let mut last = self.last.borrow_mut();
         let within = match &mut *last {
@@ -114,7 +123,10 @@ pub(crate) fn member(meta: &Meta, path: Vec<u8>, users: &Users) -> Option<Member
 }
 
 fn time(time: walk::entry::Time) -> Time {
-    Time { sec: time.sec, nsec: time.nsec }
+    Time {
+        sec: time.sec,
+        nsec: time.nsec,
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Dumps: a tree written into an archive, whole or what has changed of it. docs/dump.md says what holds.
+//! Dumps: a tree written into an archive, whole or what has changed of it. docs/dump.md says what
+//! holds.
 //!
 //! ```text
 //! gather ─► plan ─► readers ─► window ─► writer ─► output ─────────────┬► published: archive, then catalog
@@ -132,10 +133,12 @@ impl From<NoWalk> for Failure {
     }
 }
 
-/// Dumps. The archive appears under its name when it is whole and durable; then the map, then the catalog.
+/// Dumps. The archive appears under its name when it is whole and durable; then the map, then the
+/// catalog.
 ///
 /// # Errors
-/// Nothing is left behind then; if it is the map or the catalog that cannot get its name, what comes before it is there.
+/// Nothing is left behind then; if it is the map or the catalog that cannot get its name, what
+/// comes before it is there.
 pub fn dump(
     question: &Question,
     desk: &Desk,
@@ -147,16 +150,38 @@ pub fn dump(
     set_apart(question, &chain)?;
     // Before anything is gathered, so that what cannot be written is known before hours of reading.
     let output = Output::create(question.archive.as_deref())?;
-    let untouched = chain.base.as_ref().and_then(|base| Some((base, base.untouched(question)?)));
+    let untouched = chain
+        .base
+        .as_ref()
+        .and_then(|base| Some((base, base.untouched(question)?)));
     let mut answer = match untouched {
         Some((base, (engine, why))) => {
             let path = question.sources.first().cloned().unwrap_or_default();
-            let part = Gathered { path, fstype: None, gather: Gather::of(engine), engine, why };
-            sources_only(question, &chain, base, output, (desk, progress, map.as_deref_mut()), vec![part])?
+            let part = Gathered {
+                path,
+                fstype: None,
+                gather: Gather::of(engine),
+                engine,
+                why,
+            };
+            sources_only(
+                question,
+                &chain,
+                base,
+                output,
+                (desk, progress, map.as_deref_mut()),
+                vec![part],
+            )?
         }
         None => everything(question, &chain, begun, output, (desk, progress, map))?,
     };
-    answer.notes.splice(0..0, stripped(question).into_iter().chain(uncompressed(question)).chain(chain.note.clone()));
+    answer.notes.splice(
+        0..0,
+        stripped(question)
+            .into_iter()
+            .chain(uncompressed(question))
+            .chain(chain.note.clone()),
+    );
     answer.since = chain.since;
     Ok(answer)
 }
@@ -181,19 +206,46 @@ fn everything(
             (rows, gathered, plan)
         }
         Some(base) => {
-            let asked = gather::Question { expected: Some(base.entries()), ..asked };
+            let asked = gather::Question {
+                expected: Some(base.entries()),
+                ..asked
+            };
             let (gathering, mut gathered) = match base.regather(&asked, &question.options, desk)? {
                 Some(Regathered::Nothing(gathered)) => {
-                    return sources_only(question, chain, base, output, (desk, progress, map), gathered.parts);
+                    return sources_only(
+                        question,
+                        chain,
+                        base,
+                        output,
+                        (desk, progress, map),
+                        gathered.parts,
+                    );
                 }
                 Some(Regathered::All(all)) => *all,
                 None => collect(&asked, true, desk)?,
             };
-            if !desk.has_warnings() && gathering.seen(&gathered).is_some_and(|seen| base.is_all(&seen, question)) {
+            if !desk.has_warnings()
+                && gathering
+                    .seen(&gathered)
+                    .is_some_and(|seen| base.is_all(&seen, question))
+            {
                 let known = "the digest of all entries is that of the catalog";
-                gathered.parts.iter_mut().for_each(|part| part.why = format!("{known}; {}", part.why));
-                let answer = sources_only(question, chain, base, output, (desk, progress, map), gathered.parts)?;
-                return Ok(Answer { gathered: base.entries(), ..answer });
+                gathered
+                    .parts
+                    .iter_mut()
+                    .for_each(|part| part.why = format!("{known}; {}", part.why));
+                let answer = sources_only(
+                    question,
+                    chain,
+                    base,
+                    output,
+                    (desk, progress, map),
+                    gathered.parts,
+                )?;
+                return Ok(Answer {
+                    gathered: base.entries(),
+                    ..answer
+                });
             }
             let (rows, index) = both(|| gathering.finish(&gathered), || base.index());
             account::phase(Function::Other);
@@ -207,7 +259,13 @@ fn everything(
     let mut notes = leave_out_own(question, chain, &output, &rows, &mut plan);
     let copy = |settling| {
         let whom = (progress, map.as_deref_mut());
-        let counts = copy((&rows, &plan, desk), &mut output, whom, settling, question.threads)?;
+        let counts = copy(
+            (&rows, &plan, desk),
+            &mut output,
+            whom,
+            settling,
+            question.threads,
+        )?;
         Ok::<_, Fault>((counts, output.finish()?))
     };
     let (counts, archive_bytes) = if let Some(catalog) = &chain.catalog {
@@ -217,7 +275,13 @@ fn everything(
             let _watch = OnPanic(|| known.settled.leave());
             let is_kept = |row| plan.step(row) != Step::LeftOut;
             let is_complete = || !desk.has_warnings();
-            let sealed = draft.write(&rows, question.options.clone(), is_kept, |some| known.of(some), is_complete);
+            let sealed = draft.write(
+                &rows,
+                question.options.clone(),
+                is_kept,
+                |some| known.of(some),
+                is_complete,
+            );
             known.settled.leave();
             sealed
         };
@@ -231,14 +295,22 @@ fn everything(
                 known.fault().map_or(Ok(()), Err)?;
                 Ok((counts, whole.publish()?))
             });
-            (archived, writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            (
+                archived,
+                writing
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            )
         });
         let (archived, sealed) = (archived?, sealed?);
         publish(map)?;
         chain.forget_higher()?;
         sealed.publish()?;
         if known.lacks.into_inner() {
-            notes.push("the catalog has no checksums of some files, as it goes on from one that has none".to_owned());
+            notes.push(
+                "the catalog has no checksums of some files, as it goes on from one that has none"
+                    .to_owned(),
+            );
         }
         archived
     } else {
@@ -278,11 +350,21 @@ fn sources_only(
     parts: Vec<Gathered>,
 ) -> Result<Answer, Failure> {
     // One call each: what to gather them by need not be thought over.
-    let asked = gather::Question { max_depth: Some(0), gather: Some(Gather::Combined), ..asked(question, None) };
+    let asked = gather::Question {
+        max_depth: Some(0),
+        gather: Some(Gather::Combined),
+        ..asked(question, None)
+    };
     let (rows, _) = gather(&asked, desk)?;
     // Without the names of what is in them: nothing is to be removed.
     let plan = Plan::full(&rows);
-    let counts = copy((&rows, &plan, desk), &mut output, (progress, map.as_deref_mut()), None, question.threads)?;
+    let counts = copy(
+        (&rows, &plan, desk),
+        &mut output,
+        (progress, map.as_deref_mut()),
+        None,
+        question.threads,
+    )?;
     let archive_bytes = output.finish()?.publish()?;
     publish(map)?;
     if let Some(catalog) = &chain.catalog {
@@ -317,11 +399,27 @@ impl Chain {
             Some(level) => (level.base()?, Some(level.catalog())),
             None => (question.since.clone(), question.catalog.clone()),
         };
-        let base = since.as_deref().map(|since| Base::open(since, &question.sources)).transpose()?;
-        let alone = question.level.as_ref().filter(|level| level.number > 0 && since.is_none());
-        let note =
-            alone.map(|level| format!("there is no dump of a level below {}: everything is dumped", level.number));
-        Ok(Chain { since, base, catalog, level: question.level.clone(), note })
+        let base = since
+            .as_deref()
+            .map(|since| Base::open(since, &question.sources))
+            .transpose()?;
+        let alone = question
+            .level
+            .as_ref()
+            .filter(|level| level.number > 0 && since.is_none());
+        let note = alone.map(|level| {
+            format!(
+                "there is no dump of a level below {}: everything is dumped",
+                level.number
+            )
+        });
+        Ok(Chain {
+            since,
+            base,
+            catalog,
+            level: question.level.clone(),
+            note,
+        })
     }
 
     fn forget_higher(&self) -> Result<(), Fault> {
@@ -353,15 +451,25 @@ fn stripped(question: &Question) -> Vec<String> {
         .collect();
     prefixes.sort_unstable();
     prefixes.dedup();
-    prefixes.into_iter().map(|prefix| format!("'{}' is left out of names in the archive", shown(prefix))).collect()
+    prefixes
+        .into_iter()
+        .map(|prefix| format!("'{}' is left out of names in the archive", shown(prefix)))
+        .collect()
 }
 
 /// Says that an archive is not what its name says.
 fn uncompressed(question: &Question) -> Option<String> {
-    const OTHERS: [&[u8]; 9] = [b".gz", b".tgz", b".bz2", b".tbz2", b".xz", b".txz", b".lz4", b".lzma", b".tzst"];
+    const OTHERS: [&[u8]; 9] = [
+        b".gz", b".tgz", b".bz2", b".tbz2", b".xz", b".txz", b".lz4", b".lzma", b".tzst",
+    ];
     let path = question.archive.as_deref()?;
     let is_meant = OTHERS.iter().any(|end| path.ends_with(end));
-    is_meant.then(|| format!("'{}' is not compressed: give it a name that ends in .tar.zst to have it so", shown(path)))
+    is_meant.then(|| {
+        format!(
+            "'{}' is not compressed: give it a name that ends in .tar.zst to have it so",
+            shown(path)
+        )
+    })
 }
 
 /// What came into the archive.

@@ -1,5 +1,5 @@
-//! Where an archive goes: a file that appears when it is whole and durable, or something that is written straight (standard
-//! output, a fifo, a device); compressed, if its name ends in `.zst`.
+//! Where an archive goes: a file that appears when it is whole and durable, or something that is
+//! written straight (standard output, a fifo, a device); compressed, if its name ends in `.zst`.
 
 use std::io::{self, Write};
 
@@ -10,8 +10,8 @@ use zstd::stream::write::Encoder;
 
 use crate::catalog::Fault;
 
-/// What GNU tar and others write at a time, and read: 20 blocks. An archive is padded to a multiple of it, and a character
-/// device, which may be a tape, gets each in a write of its own.
+/// What GNU tar and others write at a time, and read: 20 blocks. An archive is padded to a multiple
+/// of it, and a character device, which may be a tape, gets each in a write of its own.
 pub(crate) const RECORD: usize = 10_240;
 
 /// An archive being written.
@@ -30,26 +30,42 @@ enum To {
 }
 
 impl Output {
-    /// Makes ready to write an archive: `-` is standard output; without a path, everything is done but to write.
+    /// Makes ready to write an archive: `-` is standard output; without a path, everything is done
+    /// but to write.
     ///
     /// # Errors
     /// It cannot be written there.
     pub(crate) fn create(path: Option<&[u8]>) -> Result<Output, Fault> {
-        let Some(path) = path else { return Ok(Output { path: Vec::new(), to: To::Nowhere, bytes: 0 }) };
+        let Some(path) = path else {
+            return Ok(Output {
+                path: Vec::new(),
+                to: To::Nowhere,
+                bytes: 0,
+            });
+        };
         let create = || {
-            let writer = if path == b"-" { Writer::stdout() } else { Writer::create(path) };
+            let writer = if path == b"-" {
+                Writer::stdout()
+            } else {
+                Writer::create(path)
+            };
             let sink = Sink::new(writer.map_err(|e| io::Error::from_raw_os_error(e.0))?);
             if !path.ends_with(b".zst") {
                 return Ok(To::Plain(sink));
             }
             let mut encoder = Encoder::new(sink, zstd::DEFAULT_COMPRESSION_LEVEL)?;
-            // With workers the bytes do not depend on how many there are; without any, they are others.
+            // With workers the bytes do not depend on how many there are; without any, they are
+            // others.
             encoder.multithread(u32::try_from(gate::machine::processors()).unwrap_or(1))?;
             encoder.include_checksum(true)?;
             Ok(To::Zstd(Box::new(encoder)))
         };
         let to = create().map_err(|e| fault(path, e))?;
-        Ok(Output { path: path.to_vec(), to, bytes: 0 })
+        Ok(Output {
+            path: path.to_vec(),
+            to,
+            bytes: 0,
+        })
     }
 
     /// What statx(2) says of what is being written.
@@ -111,7 +127,10 @@ impl Whole {
     /// # Errors
     /// It could not be done; what had the name has it still.
     pub(crate) fn publish(self) -> Result<u64, Fault> {
-        let published = self.to.map_or(Ok(self.bytes), Sink::publish).map_err(|e| fault(&self.path, e));
+        let published = self
+            .to
+            .map_or(Ok(self.bytes), Sink::publish)
+            .map_err(|e| fault(&self.path, e));
         account::phase(Function::Other);
         published
     }
@@ -125,7 +144,12 @@ fn fault(path: &[u8], error: io::Error) -> Fault {
         }
         _ => "",
     };
-    Fault { doing: "cannot write archive", path: path.to_vec(), error: error.to_string(), next }
+    Fault {
+        doing: "cannot write archive",
+        path: path.to_vec(),
+        error: error.to_string(),
+        next,
+    }
 }
 
 /// Writes in large pieces.
@@ -143,9 +167,17 @@ impl Sink {
     fn new(writer: Writer) -> Sink {
         const S_IFMT: u32 = 0o170_000;
         const S_IFCHR: u32 = 0o020_000;
-        let is_exact = writer.statx().is_ok_and(|seen| seen.mode & S_IFMT == S_IFCHR);
+        let is_exact = writer
+            .statx()
+            .is_ok_and(|seen| seen.mode & S_IFMT == S_IFCHR);
         let enough = if is_exact { RECORD } else { 50 * RECORD };
-        Sink { writer, piece: Vec::new(), enough, is_exact, written: 0 }
+        Sink {
+            writer,
+            piece: Vec::new(),
+            enough,
+            is_exact,
+            written: 0,
+        }
     }
 
     fn flush_piece(&mut self) -> io::Result<()> {
@@ -160,12 +192,16 @@ impl Sink {
         if !self.piece.is_empty() {
             self.flush_piece()?;
         }
-        self.writer.settle().map_err(|e| io::Error::from_raw_os_error(e.0))
+        self.writer
+            .settle()
+            .map_err(|e| io::Error::from_raw_os_error(e.0))
     }
 
     /// Gives it its name.
     fn publish(self) -> io::Result<u64> {
-        self.writer.publish().map_err(|e| io::Error::from_raw_os_error(e.0))?;
+        self.writer
+            .publish()
+            .map_err(|e| io::Error::from_raw_os_error(e.0))?;
         Ok(self.written)
     }
 }

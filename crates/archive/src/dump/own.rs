@@ -12,39 +12,62 @@ use crate::catalog::Fault;
 use crate::rows::Rows;
 use crate::shown;
 
-/// Sees that nothing that is written would take the place of something else that is, or of the catalog that is gone on from, or of
-/// what is to be dumped.
+/// Sees that nothing that is written would take the place of something else that is, or of the
+/// catalog that is gone on from, or of what is to be dumped.
 pub(super) fn set_apart(question: &Question, chain: &Chain) -> Result<(), Fault> {
-    // Where a file is, or is to be: its directory, and its name there. What is no file is written straight.
+    // Where a file is, or is to be: its directory, and its name there. What is no file is written
+    // straight.
     let place = |path: &[u8]| {
-        let (dir, name) = (path != b"-").then(|| gate::file::Writer::place(path).ok().flatten()).flatten()?;
+        let (dir, name) = (path != b"-")
+            .then(|| gate::file::Writer::place(path).ok().flatten())
+            .flatten()?;
         Some((dir.dev, dir.ino, name))
     };
     let written: Vec<_> = question.archive.iter().chain(&question.own).collect();
     // (A catalog may take the place of the one before it.)
     let catalogs: Vec<_> = chain.since.iter().chain(&chain.catalog).collect();
     for (nth, path) in written.iter().enumerate() {
-        let mut others = written[..nth].iter().chain(&catalogs).filter_map(|other| place(other));
+        let mut others = written[..nth]
+            .iter()
+            .chain(&catalogs)
+            .filter_map(|other| place(other));
         if place(path).is_some_and(|place| others.any(|other| other == place)) {
             let error = "archive, map and catalogs must each have a file of their own".to_owned();
-            return Err(Fault { doing: "cannot dump to", path: path.to_vec(), error, next: "" });
+            return Err(Fault {
+                doing: "cannot dump to",
+                path: path.to_vec(),
+                error,
+                next: "",
+            });
         }
     }
     const ITSELF: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
     let is_file = |path: &&Vec<u8>| {
-        statx_long(path, ITSELF, Want::BASIC_STATS).is_ok_and(|seen| seen.file_type == FileType::Regular)
+        statx_long(path, ITSELF, Want::BASIC_STATS)
+            .is_ok_and(|seen| seen.file_type == FileType::Regular)
     };
-    let sources: Vec<_> = question.sources.iter().filter(is_file).filter_map(|source| place(source)).collect();
+    let sources: Vec<_> = question
+        .sources
+        .iter()
+        .filter(is_file)
+        .filter_map(|source| place(source))
+        .collect();
     for path in written.into_iter().chain(&chain.catalog) {
         if place(path).is_some_and(|place| sources.contains(&place)) {
             let error = "it is to be dumped, and would be replaced".to_owned();
-            return Err(Fault { doing: "cannot dump to", path: path.to_vec(), error, next: "give another name" });
+            return Err(Fault {
+                doing: "cannot dump to",
+                path: path.to_vec(),
+                error,
+                next: "give another name",
+            });
         }
     }
     Ok(())
 }
 
-/// Leaves out what is being written: the archive does not hold itself, nor what it takes the place of.
+/// Leaves out what is being written: the archive does not hold itself, nor what it takes the place
+/// of.
 pub(super) fn leave_out_own(
     question: &Question,
     chain: &Chain,
@@ -52,7 +75,11 @@ pub(super) fn leave_out_own(
     rows: &Rows,
     plan: &mut Plan,
 ) -> Vec<String> {
-    let paths = question.archive.iter().chain(&chain.catalog).chain(&question.own);
+    let paths = question
+        .archive
+        .iter()
+        .chain(&chain.catalog)
+        .chain(&question.own);
     let named = paths.filter_map(|path| statx_long(path, At::NO_AUTOMOUNT, Want::BASIC_STATS).ok());
     let own: Vec<(Dev, u64)> = named
         .chain(output.statx())
@@ -71,7 +98,10 @@ pub(super) fn leave_out_own(
             plan.set(row, Step::LeftOut);
             let mut path = Vec::new();
             rows.path(row, &mut path);
-            notes.push(format!("'{}' is being written, and is left out", shown(&path)));
+            notes.push(format!(
+                "'{}' is being written, and is left out",
+                shown(&path)
+            ));
         }
     }
     notes

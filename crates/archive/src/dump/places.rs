@@ -1,5 +1,6 @@
-//! Opening what rows are of: by a single name in its directory, which is kept open for as long as it is likely to be wanted.
-//! No symlink is followed on the way, so that a tree that is changed meanwhile cannot lead out of itself.
+//! Opening what rows are of: by a single name in its directory, which is kept open for as long as
+//! it is likely to be wanted. No symlink is followed on the way, so that a tree that is changed
+//! meanwhile cannot lead out of itself.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -15,7 +16,8 @@ use crate::rows::Rows;
 /// How many directories one thread keeps open.
 const MOST: usize = 24;
 
-/// One thread's open directories: some that lie on the way to the last one that was wanted, the outermost first.
+/// One thread's open directories: some that lie on the way to the last one that was wanted, the
+/// outermost first.
 pub(crate) struct Places<'a> {
     rows: &'a Rows,
     open: Vec<(usize, Fd)>,
@@ -23,11 +25,14 @@ pub(crate) struct Places<'a> {
 
 impl<'a> Places<'a> {
     pub(crate) fn new(rows: &'a Rows) -> Places<'a> {
-        Places { rows, open: Vec::new() }
+        Places {
+            rows,
+            open: Vec::new(),
+        }
     }
 
-    /// Does something with a row's directory and its name there. What a SRC leads to is named by its whole path; a directory's
-    /// is such that it is itself, and not a symlink to it.
+    /// Does something with a row's directory and its name there. What a SRC leads to is named by
+    /// its whole path; a directory's is such that it is itself, and not a symlink to it.
     ///
     /// # Errors
     /// Those of openat2(2), and of `with`.
@@ -47,8 +52,16 @@ impl<'a> Places<'a> {
 
     /// The path of a SRC.
     fn src(&self, row: usize) -> Cow<'a, [u8]> {
-        let path = self.rows.sources().get(self.rows.top(row)).map_or(&b""[..], |source| &source.path);
-        if self.rows.is_dir(row) { Cow::Owned([path, &b"/."[..]].concat()) } else { Cow::Borrowed(path) }
+        let path = self
+            .rows
+            .sources()
+            .get(self.rows.top(row))
+            .map_or(&b""[..], |source| &source.path);
+        if self.rows.is_dir(row) {
+            Cow::Owned([path, &b"/."[..]].concat())
+        } else {
+            Cow::Borrowed(path)
+        }
     }
 
     /// Opens a directory as a place.
@@ -62,10 +75,14 @@ impl<'a> Places<'a> {
             }
             self.open.push((row, fd));
         }
-        self.open.last().map(|(_, fd)| fd.as_fd()).ok_or(Errno::EBADF)
+        self.open
+            .last()
+            .map(|(_, fd)| fd.as_fd())
+            .ok_or(Errno::EBADF)
     }
 
-    /// Opens a directory by way of the nearest one above it that is open, and closes those that are not above it.
+    /// Opens a directory by way of the nearest one above it that is open, and closes those that are
+    /// not above it.
     fn reopen(&mut self, row: usize) -> Result<Fd, Errno> {
         const PLACE: Open = Open::PATH.union(Open::DIRECTORY);
         let (mut above, mut names) = (row, Vec::new());

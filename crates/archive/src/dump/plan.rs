@@ -13,10 +13,11 @@ use crate::rows::Rows;
 /// What becomes of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// A member of its own, with all that it holds. A directory's has a dumpdir, where [`Plan::dumpdir`] gives one.
+    /// A member of its own, with all that it holds. A directory's has a dumpdir, where
+    /// [`Plan::dumpdir`] gives one.
     Whole,
-    /// Another name of the file of this row, which comes earlier as a member of its own, or else is unchanged since the base
-    /// and so is there when this archive is restored.
+    /// Another name of the file of this row, which comes earlier as a member of its own, or else is
+    /// unchanged since the base and so is there when this archive is restored.
     Link(usize),
     /// As it was in the base: not in the archive.
     Unchanged,
@@ -44,7 +45,8 @@ pub struct Plan {
     pub removed: u64,
     /// Directories that are renamed in place, with all that is in them.
     pub renamed: u64,
-    /// The row of the base that each row is kept as, one more than it is; 0 for none. Empty in a full dump.
+    /// The row of the base that each row is kept as, one more than it is; 0 for none. Empty in a
+    /// full dump.
     pub kept_as: Vec<u32>,
 }
 
@@ -57,18 +59,24 @@ enum Code8 {
 }
 
 impl Plan {
-    /// Everything: of a file that has several names, the first in the order of the archive is the file, the others are links
-    /// to it.
+    /// Everything: of a file that has several names, the first in the order of the archive is the
+    /// file, the others are links to it.
     pub fn full(rows: &Rows) -> Plan {
-        let mut plan = Plan { steps: vec![Code8::Whole; rows.len()], ..Plan::default() };
+        let mut plan = Plan {
+            steps: vec![Code8::Whole; rows.len()],
+            ..Plan::default()
+        };
         let mut first: HashMap<(Dev, u64), usize> = HashMap::new();
         for row in 0..rows.len() {
             if rows.is_linked(row) {
                 let meta = rows.meta(row);
-                // A number is a file's own in its part of the tree only; the device tells parts apart while they are mounted.
+                // A number is a file's own in its part of the tree only; the device tells parts
+                // apart while they are mounted.
                 match first.entry((meta.dev, meta.ino)) {
                     std::collections::hash_map::Entry::Vacant(free) => drop(free.insert(row)),
-                    std::collections::hash_map::Entry::Occupied(known) => plan.set(row, Step::Link(*known.get())),
+                    std::collections::hash_map::Entry::Occupied(known) => {
+                        plan.set(row, Step::Link(*known.get()))
+                    }
                 }
             }
         }
@@ -77,7 +85,11 @@ impl Plan {
 
     /// An increment, in which everything is unchanged until [`Plan::set`] says otherwise.
     pub fn increment(rows: usize) -> Plan {
-        Plan { steps: vec![Code8::Unchanged; rows], is_increment: true, ..Plan::default() }
+        Plan {
+            steps: vec![Code8::Unchanged; rows],
+            is_increment: true,
+            ..Plan::default()
+        }
     }
 
     /// Decides on a row.
@@ -96,8 +108,9 @@ impl Plan {
         }
     }
 
-    /// Directories that are renamed before anything else is restored, in this order: old member names and new ones, without
-    /// the slash at the end. They are told in the dumpdir of `carrier`, the first directory of the archive.
+    /// Directories that are renamed before anything else is restored, in this order: old member
+    /// names and new ones, without the slash at the end. They are told in the dumpdir of `carrier`,
+    /// the first directory of the archive.
     pub fn set_renames(&mut self, carrier: usize, pairs: Vec<Rename>) {
         self.renames = Some((carrier, pairs));
     }
@@ -107,18 +120,22 @@ impl Plan {
         self.replacing.insert(row);
     }
 
-    /// It is not known what is in a directory: nothing may be removed in it, and the catalog must have it as something unknown, so
-    /// that the next increment dumps all of it.
+    /// It is not known what is in a directory: nothing may be removed in it, and the catalog must
+    /// have it as something unknown, so that the next increment dumps all of it.
     pub fn set_blind(&mut self, row: usize) {
         self.blind.insert(row);
     }
 
     /// Those of some rows of which [`Plan::set_blind`] was said.
     pub fn blind(&self, rows: Range<usize>) -> impl Iterator<Item = usize> {
-        self.blind.iter().copied().filter(move |row| rows.contains(row))
+        self.blind
+            .iter()
+            .copied()
+            .filter(move |row| rows.contains(row))
     }
 
-    /// There is something in a directory that could not be looked at: what is restored of it may not be removed.
+    /// There is something in a directory that could not be looked at: what is restored of it may
+    /// not be removed.
     pub fn add_unseen(&mut self, row: usize, name: &[u8]) {
         self.unseen.entry(row).or_default().push(name.to_vec());
     }
@@ -128,7 +145,10 @@ impl Plan {
     pub fn step(&self, row: usize) -> Step {
         match self.steps.get(row) {
             Some(Code8::Whole) => Step::Whole,
-            Some(Code8::Link) => self.links.get(&row).map_or(Step::Whole, |to| Step::Link(*to)),
+            Some(Code8::Link) => self
+                .links
+                .get(&row)
+                .map_or(Step::Whole, |to| Step::Link(*to)),
             Some(Code8::Unchanged) => Step::Unchanged,
             Some(Code8::LeftOut) | None => Step::LeftOut,
         }
@@ -148,7 +168,10 @@ impl Plan {
 
     /// Rows that are in the base already.
     pub fn unchanged(&self) -> u64 {
-        self.steps.iter().filter(|step| **step == Code8::Unchanged).count() as u64
+        self.steps
+            .iter()
+            .filter(|step| **step == Code8::Unchanged)
+            .count() as u64
     }
 
     /// Whether it goes on from a base.
@@ -156,18 +179,23 @@ impl Plan {
         self.is_increment
     }
 
-    /// The names that are in a directory now, for a member that is restored over what the base left there: whatever is there
-    /// and not named is removed. `None` in a full dump.
+    /// The names that are in a directory now, for a member that is restored over what the base left
+    /// there: whatever is there and not named is removed. `None` in a full dump.
     ///
-    /// It precedes what is in the directory, so that a file that then cannot be read has been told of as dumped. That does no
-    /// harm: an older copy stays, as it does for a name that is told of as unchanged, and the catalog has it as something unknown,
-    /// so that the next increment tries again. A socket is not named: nothing that was there in its place may stay.
+    /// It precedes what is in the directory, so that a file that then cannot be read has been told
+    /// of as dumped. That does no harm: an older copy stays, as it does for a name that is told of
+    /// as unchanged, and the catalog has it as something unknown, so that the next increment tries
+    /// again. A socket is not named: nothing that was there in its place may stay.
     pub fn dumpdir(&self, rows: &Rows, row: usize) -> Option<Vec<u8>> {
         if !self.is_increment || self.blind.contains(&row) {
             return None;
         }
         let mut entries: Vec<(Code, &[u8])> = Vec::new();
-        let renames = self.renames.iter().filter(|(carrier, _)| *carrier == row).flat_map(|(_, pairs)| pairs);
+        let renames = self
+            .renames
+            .iter()
+            .filter(|(carrier, _)| *carrier == row)
+            .flat_map(|(_, pairs)| pairs);
         entries.extend(renames.flat_map(|(old, new)| [(Code::R, &old[..]), (Code::T, &new[..])]));
         let from = entries.len();
         for child in rows.children(row) {

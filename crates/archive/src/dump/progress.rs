@@ -28,7 +28,10 @@ impl Progress {
     /// How far it is; `None` while it is being found out what there is.
     pub fn far(&self) -> Option<Far> {
         let of = |done: &AtomicU64, all: &AtomicU64| (done.load(Relaxed), all.load(Relaxed));
-        let far = Far { entries: of(&self.entries, &self.all_entries), bytes: of(&self.bytes, &self.all_bytes) };
+        let far = Far {
+            entries: of(&self.entries, &self.all_entries),
+            bytes: of(&self.bytes, &self.all_bytes),
+        };
         (far.entries.1 > 0).then_some(far)
     }
 
@@ -37,7 +40,9 @@ impl Progress {
         /// What headers come to, about.
         const HEADERS: u64 = 3 * 512;
         let weights = plan.busy().map(|row| Reader::weight(rows, plan, row));
-        let (entries, bytes) = weights.fold((0, 0u64), |(n, sum), bytes| (n + 1, sum.saturating_add(bytes + HEADERS)));
+        let (entries, bytes) = weights.fold((0, 0u64), |(n, sum), bytes| {
+            (n + 1, sum.saturating_add(bytes + HEADERS))
+        });
         self.all_bytes.store(bytes, Relaxed);
         self.all_entries.store(entries, Relaxed);
     }

@@ -21,8 +21,8 @@ use super::window::Stopped;
 use crate::rows::Rows;
 use crate::shown;
 
-/// Data of at most so many bytes is read before its header is written, so that the header can say what it comes to, and the
-/// reading can be done again. Of more, the header is a promise.
+/// Data of at most so many bytes is read before its header is written, so that the header can say
+/// what it comes to, and the reading can be done again. Of more, the header is a promise.
 const WHOLE: u64 = 1 << 20;
 /// Bytes that are handed in at a time.
 pub(crate) const PIECE: usize = 1 << 20;
@@ -44,7 +44,10 @@ impl Load {
     pub(crate) fn of(spare: Option<Vec<u8>>) -> Load {
         let mut bytes = spare.unwrap_or_default();
         bytes.clear();
-        Load { bytes, ..Load::default() }
+        Load {
+            bytes,
+            ..Load::default()
+        }
     }
 }
 
@@ -94,7 +97,12 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(work: Work<'a>) -> Reader<'a> {
-        let Work { rows, plan, users, desk } = work;
+        let Work {
+            rows,
+            plan,
+            users,
+            desk,
+        } = work;
         Reader {
             rows,
             plan,
@@ -112,17 +120,30 @@ impl<'a> Reader<'a> {
 
     /// About how many bytes a row comes to.
     pub(crate) fn weight(rows: &Rows, plan: &Plan, row: usize) -> u64 {
-        if plan.step(row) == Step::Whole && rows.kind(row) == Type::File { rows.size(row) } else { 0 }
+        if plan.step(row) == Step::Whole && rows.kind(row) == Type::File {
+            rows.size(row)
+        } else {
+            0
+        }
     }
 
     /// Adds what a row comes to.
     ///
     /// # Errors
     /// Nobody wants any more.
-    pub(crate) fn put(&mut self, row: usize, load: &mut Load, hand: Hand<'_>) -> Result<(), Stopped> {
+    pub(crate) fn put(
+        &mut self,
+        row: usize,
+        load: &mut Load,
+        hand: Hand<'_>,
+    ) -> Result<(), Stopped> {
         match self.plan.step(row) {
             Step::Whole => {
-                let whom = if self.rows.is_dir(row) { Whom::Directory } else { Whom::File };
+                let whom = if self.rows.is_dir(row) {
+                    Whom::Directory
+                } else {
+                    Whom::File
+                };
                 about(whom, || self.whole(row, load, hand))?;
             }
             Step::Link(_) => {
@@ -141,14 +162,23 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Nobody wants any more.
-    pub(crate) fn whole(&mut self, row: usize, load: &mut Load, hand: Hand<'_>) -> Result<(), Stopped> {
+    pub(crate) fn whole(
+        &mut self,
+        row: usize,
+        load: &mut Load,
+        hand: Hand<'_>,
+    ) -> Result<(), Stopped> {
         let meta = self.rows.meta(row);
         if meta.kind() == Type::File {
             return self.file(row, meta, load, hand);
         }
         let mut now = meta;
         let what = self.other(row, &mut now, load);
-        load.done.push(Done { row, what, meta: (now != meta).then(|| Box::new(now)) });
+        load.done.push(Done {
+            row,
+            what,
+            meta: (now != meta).then(|| Box::new(now)),
+        });
         Ok(())
     }
 
@@ -156,19 +186,36 @@ impl<'a> Reader<'a> {
     pub(crate) fn link(&mut self, row: usize, to: usize, load: &mut Load) {
         let link = self.names.of(to);
         if let Some(member) = member(&self.rows.meta(row), self.names.of(row), self.users) {
-            pax::header(&Member { kind: Kind::Link, link, size: 0, stored: 0, ..member }, &mut load.bytes);
+            pax::header(
+                &Member {
+                    kind: Kind::Link,
+                    link,
+                    size: 0,
+                    stored: 0,
+                    ..member
+                },
+                &mut load.bytes,
+            );
         }
-        load.done.push(Done { row, what: What::Link, meta: None });
+        load.done.push(Done {
+            row,
+            what: What::Link,
+            meta: None,
+        });
     }
 
-    /// What is no plain file. It is asked for by its name, so it is looked at afterwards: what was asked about another one that
-    /// had the name for a while is not what it has. `meta` is what the member then says.
+    /// What is no plain file. It is asked for by its name, so it is looked at afterwards: what was
+    /// asked about another one that had the name for a while is not what it has. `meta` is what the
+    /// member then says.
     fn other(&mut self, row: usize, meta: &mut Meta, load: &mut Load) -> What {
         let mut tries = 0;
         loop {
             let Some(mut member) = member(meta, self.names.of(row), self.users) else {
                 let kind = meta.kind().name();
-                self.warn(row, format!("is of the kind '{kind}', which no archive can hold; it is left out"));
+                self.warn(
+                    row,
+                    format!("is of the kind '{kind}', which no archive can hold; it is left out"),
+                );
                 return What::NoMember;
             };
             match member.kind {
@@ -179,8 +226,13 @@ impl<'a> Reader<'a> {
                 Kind::Directory => member.dumpdir = self.names_in(row),
                 _ => {}
             }
-            let is_asked = self.attributes(row, meta, None, &mut member) || member.kind == Kind::Symlink;
-            let what = match if is_asked { self.look_by_name(row) } else { Ok(*meta) } {
+            let is_asked =
+                self.attributes(row, meta, None, &mut member) || member.kind == Kind::Symlink;
+            let what = match if is_asked {
+                self.look_by_name(row)
+            } else {
+                Ok(*meta)
+            } {
                 Ok(now) if is_same(&now, meta) => What::Member(0, None),
                 Ok(now) if (now.dev, now.ino, now.kind()) == (meta.dev, meta.ino, meta.kind()) => {
                     tries += 1;
@@ -195,9 +247,11 @@ impl<'a> Reader<'a> {
                 seen if member.kind == Kind::Directory => {
                     take(&mut member, Member::default());
                     match seen {
-                        Ok(_) => {
-                            self.warn(row, "has become something else before it could be read; dump it again".into())
-                        }
+                        Ok(_) => self.warn(
+                            row,
+                            "has become something else before it could be read; dump it again"
+                                .into(),
+                        ),
                         Err(e) => drop(self.missing(row, Gate::Statx, e)),
                     }
                     What::Spoiled(0)
@@ -225,10 +279,18 @@ impl<'a> Reader<'a> {
     /// What has the name of a row now.
     fn look_by_name(&mut self, row: usize) -> Result<Meta, Errno> {
         const AT: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT);
-        self.places.at(row, |dir, name| statx(dir, name, AT, Meta::WANT)).map(|seen| Meta::of(&seen).lasting())
+        self.places
+            .at(row, |dir, name| statx(dir, name, AT, Meta::WANT))
+            .map(|seen| Meta::of(&seen).lasting())
     }
 
-    fn file(&mut self, row: usize, planned: Meta, load: &mut Load, hand: Hand<'_>) -> Result<(), Stopped> {
+    fn file(
+        &mut self,
+        row: usize,
+        planned: Meta,
+        load: &mut Load,
+        hand: Hand<'_>,
+    ) -> Result<(), Stopped> {
         let mut meta = planned;
         let mut tries = 0;
         loop {
@@ -243,7 +305,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a file once. `None` if it was changed meanwhile, and is to be read again; `meta` is what it is then held to.
+    /// Reads a file once. `None` if it was changed meanwhile, and is to be read again; `meta` is
+    /// what it is then held to.
     fn once(
         &mut self,
         row: usize,
@@ -252,9 +315,13 @@ impl<'a> Reader<'a> {
         load: &mut Load,
         hand: Hand<'_>,
     ) -> Result<Option<What>, Stopped> {
-        // An empty file without extended attributes is what is known of it; one that not everybody may read is opened, to see
-        // whether we may.
-        if meta.size == 0 && meta.mode & 0o444 == 0o444 && tries == 0 && !self.may_have_attributes(meta) {
+        // An empty file without extended attributes is what is known of it; one that not everybody
+        // may read is opened, to see whether we may.
+        if meta.size == 0
+            && meta.mode & 0o444 == 0o444
+            && tries == 0
+            && !self.may_have_attributes(meta)
+        {
             self.data.clear();
             return Ok(Some(self.emit(row, meta, None, Member::default(), 0, load)));
         }
@@ -283,7 +350,9 @@ impl<'a> Reader<'a> {
         };
         let stored = map.as_ref().map_or(meta.size, Map::data);
         if stored > WHOLE {
-            return self.stream(row, fd, meta, map.as_ref(), load, hand).map(Some);
+            return self
+                .stream(row, fd, meta, map.as_ref(), load, hand)
+                .map(Some);
         }
         let have = match self.read_whole(&fd, meta, map.as_ref()) {
             Ok(have) => have,
@@ -303,8 +372,18 @@ impl<'a> Reader<'a> {
     }
 
     /// Adds a file whose stored data is `self.data`, up to `have`.
-    fn emit(&mut self, row: usize, meta: &Meta, map: Option<Map>, extra: Member, have: usize, load: &mut Load) -> What {
-        let Some(mut member) = member(meta, self.names.of(row), self.users) else { return What::NoMember };
+    fn emit(
+        &mut self,
+        row: usize,
+        meta: &Meta,
+        map: Option<Map>,
+        extra: Member,
+        have: usize,
+        load: &mut Load,
+    ) -> What {
+        let Some(mut member) = member(meta, self.names.of(row), self.users) else {
+            return What::NoMember;
+        };
         take(&mut member, extra);
         let data = self.data.get(..have).unwrap_or_default();
         let hash = *blake3::hash(data).as_bytes();
@@ -321,14 +400,16 @@ impl<'a> Reader<'a> {
     fn open(&mut self, row: usize, meta: &Meta) -> Result<Fd, Errno> {
         const HOW: Open = Open::NOFOLLOW.union(Open::NONBLOCK);
         let quietly = self.is_root || gate::process::is_me(meta.uid);
-        self.places.at(row, |dir, name| match openat(dir, name, if quietly { HOW | Open::NOATIME } else { HOW }) {
-            Err(Errno::EPERM) if quietly => openat(dir, name, HOW),
-            other => other,
+        self.places.at(row, |dir, name| {
+            match openat(dir, name, if quietly { HOW | Open::NOATIME } else { HOW }) {
+                Err(Errno::EPERM) if quietly => openat(dir, name, HOW),
+                other => other,
+            }
         })
     }
 
-    /// Reads into `self.data` what is stored of a file, and how much that is: as much as there should be, if need be with
-    /// zeros at its end.
+    /// Reads into `self.data` what is stored of a file, and how much that is: as much as there
+    /// should be, if need be with zeros at its end.
     fn read_whole(&mut self, fd: &Fd, meta: &Meta, map: Option<&Map>) -> Result<usize, Errno> {
         let data = &mut self.data;
         if let Some(map) = map {
@@ -351,7 +432,11 @@ impl<'a> Reader<'a> {
         let mut have = 0;
         while have < size.max(1) {
             let rest = &mut data[have..=size];
-            match if is_moved { pread64(fd, rest, have as u64) } else { read(fd, rest) } {
+            match if is_moved {
+                pread64(fd, rest, have as u64)
+            } else {
+                read(fd, rest)
+            } {
                 Ok(0) => break,
                 Ok(n) => have += n,
                 Err(Errno::EINTR) => {}
@@ -374,8 +459,13 @@ impl<'a> Reader<'a> {
         load: &mut Load,
         hand: Hand<'_>,
     ) -> Result<What, Stopped> {
-        let Some(mut member) = member(meta, self.names.of(row), self.users) else { return Ok(What::NoMember) };
-        let whole = [Extent { offset: 0, len: meta.size }];
+        let Some(mut member) = member(meta, self.names.of(row), self.users) else {
+            return Ok(What::NoMember);
+        };
+        let whole = [Extent {
+            offset: 0,
+            len: meta.size,
+        }];
         let extents = map.map_or(&whole[..], Map::extents);
         // A file that cannot be read at all has no place in the archive.
         let start = extents.first().map_or(0, |extent| extent.offset);
@@ -393,7 +483,8 @@ impl<'a> Reader<'a> {
         load.bytes.extend_from_slice(&text);
         let mut hasher = Hasher::new();
         hasher.update(&text);
-        // Where the reading failed, or the file came to its end too soon: from there on there are zeros.
+        // Where the reading failed, or the file came to its end too soon: from there on there are
+        // zeros.
         let mut failed = None;
         for extent in extents {
             let mut at = extent.offset;
@@ -419,17 +510,27 @@ impl<'a> Reader<'a> {
                 at += n as u64;
             }
         }
-        fill(&mut load.bytes, usize::try_from(member.stored % pax::BLOCK as u64).unwrap_or(0));
+        fill(
+            &mut load.bytes,
+            usize::try_from(member.stored % pax::BLOCK as u64).unwrap_or(0),
+        );
         let hash = *hasher.finalize().as_bytes();
         pax::trailer(&hash, &mut load.bytes);
         match (failed, look(&fd)) {
             (Some((at, Some(e))), _) => {
-                let message = format!("cannot be read from byte {at} on: the archive has zeros there; dump it again");
+                let message = format!(
+                    "cannot be read from byte {at} on: the archive has zeros there; dump it again"
+                );
                 self.failed(row, Gate::Pread64, e, message);
                 return Ok(What::Spoiled(meta.size));
             }
             (_, Err(e)) => {
-                self.failed(row, Gate::Statx, e, "cannot be looked at after it was read; dump it again".to_owned());
+                self.failed(
+                    row,
+                    Gate::Statx,
+                    e,
+                    "cannot be looked at after it was read; dump it again".to_owned(),
+                );
                 return Ok(What::Spoiled(meta.size));
             }
             (None, Ok(now)) if is_same(&now, meta) => {}
@@ -442,16 +543,24 @@ impl<'a> Reader<'a> {
         meta.xattrs != Some(false) && self.bare != Some(meta.dev)
     }
 
-    /// Asks for access control lists and other extended attributes, of an open file or by name; unless there can be none: then
-    /// it is `false`.
-    fn attributes(&mut self, row: usize, meta: &Meta, fd: Option<&Fd>, member: &mut Member) -> bool {
+    /// Asks for access control lists and other extended attributes, of an open file or by name;
+    /// unless there can be none: then it is `false`.
+    fn attributes(
+        &mut self,
+        row: usize,
+        meta: &Meta,
+        fd: Option<&Fd>,
+        member: &mut Member,
+    ) -> bool {
         if !self.may_have_attributes(meta) {
             return false;
         }
         let mut list = std::mem::take(&mut self.attributes);
         let listed = match fd {
             Some(fd) => flistxattr(fd, &mut list),
-            None => self.places.at(row, |dir, name| listxattrat(dir, name, &mut list)),
+            None => self
+                .places
+                .at(row, |dir, name| listxattrat(dir, name, &mut list)),
         };
         match listed {
             Ok(()) => {}
@@ -460,27 +569,47 @@ impl<'a> Reader<'a> {
                 list.clear();
             }
             Err(e) => {
-                let gate = if fd.is_some() { Gate::Flistxattr } else { Gate::Listxattrat };
-                self.failed(row, gate, e, "its extended attributes cannot be read, and are left out".to_owned());
+                let gate = if fd.is_some() {
+                    Gate::Flistxattr
+                } else {
+                    Gate::Listxattrat
+                };
+                self.failed(
+                    row,
+                    gate,
+                    e,
+                    "its extended attributes cannot be read, and are left out".to_owned(),
+                );
                 list.clear();
             }
         }
         let mut names: Vec<&[u8]> = list.split_inclusive(|&b| b == 0).collect();
         names.sort_unstable();
         for name in names {
-            let Ok(attribute) = std::ffi::CStr::from_bytes_with_nul(name) else { continue };
+            let Ok(attribute) = std::ffi::CStr::from_bytes_with_nul(name) else {
+                continue;
+            };
             let value = &mut self.value;
             let got = match fd {
                 Some(fd) => fgetxattr(fd, attribute, value),
-                None => self.places.at(row, |dir, name| getxattrat(dir, name, attribute, value)),
+                None => self
+                    .places
+                    .at(row, |dir, name| getxattrat(dir, name, attribute, value)),
             };
             let name = attribute.to_bytes();
             match got {
                 Ok(()) => {}
                 Err(Errno::ENODATA) => continue,
                 Err(e) => {
-                    let gate = if fd.is_some() { Gate::Fgetxattr } else { Gate::Getxattrat };
-                    let message = format!("its extended attribute '{}' cannot be read, and is left out", shown(name));
+                    let gate = if fd.is_some() {
+                        Gate::Fgetxattr
+                    } else {
+                        Gate::Getxattrat
+                    };
+                    let message = format!(
+                        "its extended attribute '{}' cannot be read, and is left out",
+                        shown(name)
+                    );
                     self.failed(row, gate, e, message);
                     continue;
                 }
@@ -506,21 +635,28 @@ impl<'a> Reader<'a> {
     }
 
     fn failed(&self, row: usize, gate: Gate, errno: Errno, message: String) {
-        self.desk.warn(Warning::failed(&self.path(row), gate, errno, message));
+        self.desk
+            .warn(Warning::failed(&self.path(row), gate, errno, message));
     }
 
     /// A row that does not come into the archive.
     fn missing(&self, row: usize, gate: Gate, errno: Errno) -> What {
         let message = match errno {
-            Errno::ENOENT | Errno::ESTALE | Errno::ENOTDIR => "has vanished before it could be read; it is left out",
+            Errno::ENOENT | Errno::ESTALE | Errno::ENOTDIR => {
+                "has vanished before it could be read; it is left out"
+            }
             Errno::ELOOP | Errno::ENXIO | Errno::EINVAL | Errno::EISDIR => {
                 "has become something else before it could be read; it is left out, dump it again"
             }
             Errno::EACCES | Errno::EPERM => {
                 "cannot be read, and is left out; run as root, or leave it out with --exclude"
             }
-            Errno::EIO | Errno::EUCLEAN => "cannot be read, and is left out; the kernel's log says more",
-            Errno::ENOKEY => "cannot be read, and is left out; it is encrypted, and its key is not there",
+            Errno::EIO | Errno::EUCLEAN => {
+                "cannot be read, and is left out; the kernel's log says more"
+            }
+            Errno::ENOKEY => {
+                "cannot be read, and is left out; it is encrypted, and its key is not there"
+            }
             _ => "cannot be read, and is left out",
         };
         self.failed(row, gate, errno, message.to_owned());
@@ -531,10 +667,16 @@ impl<'a> Reader<'a> {
     fn changed(&self, row: usize, meta: &Meta, now: &Meta) {
         let message = match now.size.cmp(&meta.size) {
             std::cmp::Ordering::Less => {
-                format!("has shrunk from {} to {} bytes while it was read; the rest is zeros", meta.size, now.size)
+                format!(
+                    "has shrunk from {} to {} bytes while it was read; the rest is zeros",
+                    meta.size, now.size
+                )
             }
             std::cmp::Ordering::Greater => {
-                format!("has grown from {} to {} bytes while it was read; the rest is left out", meta.size, now.size)
+                format!(
+                    "has grown from {} to {} bytes while it was read; the rest is left out",
+                    meta.size, now.size
+                )
             }
             std::cmp::Ordering::Equal => {
                 "was changed while it was read, and may be neither as before nor as after".into()
@@ -551,7 +693,8 @@ fn look(fd: &Fd) -> Result<Meta, Errno> {
 
 /// Whether it is the file that it was, and as it was.
 fn is_same(a: &Meta, b: &Meta) -> bool {
-    (a.ino, a.dev, a.mode, a.size, a.mtime, a.ctime) == (b.ino, b.dev, b.mode, b.size, b.mtime, b.ctime)
+    (a.ino, a.dev, a.mode, a.size, a.mtime, a.ctime)
+        == (b.ino, b.dev, b.mode, b.size, b.mtime, b.ctime)
 }
 
 /// Reads until there is no more room, or the end.

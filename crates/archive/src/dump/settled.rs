@@ -11,14 +11,16 @@ use walk::Meta;
 
 use crate::catalog::rows_of_group;
 
-/// What has become of some rows. What is not named is as it was gathered, and has no checksum of its own.
+/// What has become of some rows. What is not named is as it was gathered, and has no checksum of
+/// its own.
 #[derive(Debug, Default)]
 pub(crate) struct Portion {
     /// Checksums of what the archive has.
     pub(crate) hashes: Vec<(usize, [u8; 32])>,
     /// Rows that are not what they were when they were gathered.
     pub(crate) amended: Vec<(usize, Meta)>,
-    /// Rows that the catalog is to have as something unknown, so that the next increment dumps them.
+    /// Rows that the catalog is to have as something unknown, so that the next increment dumps
+    /// them.
     pub(crate) missing: Vec<usize>,
 }
 
@@ -45,7 +47,12 @@ struct State {
 impl Settled {
     /// Of so many rows.
     pub(crate) fn of(rows: usize) -> Settled {
-        Settled { rows, size: rows_of_group(rows), state: Mutex::default(), more: Condvar::new() }
+        Settled {
+            rows,
+            size: rows_of_group(rows),
+            state: Mutex::default(),
+            more: Condvar::new(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -56,8 +63,8 @@ impl Settled {
         self.more.wait(state).unwrap_or_else(|e| e.into_inner())
     }
 
-    /// What has become of the rows of the row group of the catalog that begins with this one, when that is settled. `None` if the
-    /// writer has given up.
+    /// What has become of the rows of the row group of the catalog that begins with this one, when
+    /// that is settled. `None` if the writer has given up.
     pub(crate) fn take(&self, row: usize) -> Option<Portion> {
         let nth = row / self.size;
         let mut state = self.state();
@@ -97,7 +104,11 @@ pub(crate) struct Settling<'a> {
 
 impl<'a> Settling<'a> {
     pub(crate) fn new(to: &'a Settled) -> Settling<'a> {
-        Settling { to, nth: 0, portion: Portion::default() }
+        Settling {
+            to,
+            nth: 0,
+            portion: Portion::default(),
+        }
     }
 
     /// Where what becomes of a row is to be entered. What becomes of those before it is settled.
@@ -109,7 +120,10 @@ impl<'a> Settling<'a> {
     }
 
     fn hand_over(&mut self) {
-        self.to.state().portions.push_back(Some(std::mem::take(&mut self.portion)));
+        self.to
+            .state()
+            .portions
+            .push_back(Some(std::mem::take(&mut self.portion)));
         self.nth += 1;
         self.to.more.notify_all();
     }
@@ -142,12 +156,22 @@ mod tests {
         for row in [3, size - 1, 2 * size] {
             settling.at(row).missing.push(row);
         }
-        let taken = |nth| settled.take(nth * size).map(|portion: Portion| portion.missing);
-        assert_eq!((taken(0), taken(1)), (Some(vec![3, size - 1]), Some(vec![])));
+        let taken = |nth| {
+            settled
+                .take(nth * size)
+                .map(|portion: Portion| portion.missing)
+        };
+        assert_eq!(
+            (taken(0), taken(1)),
+            (Some(vec![3, size - 1]), Some(vec![]))
+        );
         std::thread::scope(|scope| {
             let last = scope.spawn(|| (taken(2), taken(6), taken(7)));
             settling.finish();
-            assert_eq!(last.join().unwrap(), (Some(vec![2 * size]), Some(vec![]), None));
+            assert_eq!(
+                last.join().unwrap(),
+                (Some(vec![2 * size]), Some(vec![]), None)
+            );
         });
         (0..7).for_each(|_| settled.use_up());
         settled.wait_until_used();

@@ -1,4 +1,5 @@
-//! The names of users and groups, as /etc/passwd and /etc/group have them. Who is not there has no name in the archive.
+//! The names of users and groups, as /etc/passwd and /etc/group have them. Who is not there has no
+//! name in the archive.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,10 @@ impl Users {
     pub(crate) fn read() -> Users {
         /// No such file is larger; if one is, the rest has no names.
         const MOST: u64 = 16 << 20;
-        Users { users: names(passwd::users(MOST)), groups: names(passwd::groups(MOST)) }
+        Users {
+            users: names(passwd::users(MOST)),
+            groups: names(passwd::groups(MOST)),
+        }
     }
 
     /// The name of a user; empty where there is none.
@@ -32,7 +36,11 @@ impl Users {
 
 /// Of several names, the first counts, as in getpwuid(3).
 fn names(entries: Vec<(Vec<u8>, u32)>) -> HashMap<u32, Vec<u8>> {
-    entries.into_iter().rev().map(|(name, number)| (number, name)).collect()
+    entries
+        .into_iter()
+        .rev()
+        .map(|(name, number)| (number, name))
+        .collect()
 }
 
 #[cfg(test)]
@@ -41,7 +49,11 @@ mod tests {
 
     #[test]
     fn the_first_name_of_a_number_counts() {
-        let names = names(vec![(b"root".to_vec(), 0), (b"toor".to_vec(), 0), (b"x".to_vec(), 7)]);
+        let names = names(vec![
+            (b"root".to_vec(), 0),
+            (b"toor".to_vec(), 0),
+            (b"x".to_vec(), 7),
+        ]);
         assert_eq!(names.len(), 2);
         assert_eq!((&names[&0][..], &names[&7][..]), (&b"root"[..], &b"x"[..]));
     }

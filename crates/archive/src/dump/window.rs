@@ -7,9 +7,10 @@
 //! reader ◄──────────┘   └ slot 9:                 ┘
 //! ```
 //!
-//! Each reader takes a few rows at a time, and a ticket with them: the place of what it makes of them among all else. The loads
-//! that it hands in wait in a slot until it is their turn. A reader waits when there are more bytes in the window than it is to
-//! hold, save the one whose turn it is, so that there is always one who goes on.
+//! Each reader takes a few rows at a time, and a ticket with them: the place of what it makes of
+//! them among all else. The loads that it hands in wait in a slot until it is their turn. A reader
+//! waits when there are more bytes in the window than it is to hold, save the one whose turn it is,
+//! so that there is always one who goes on.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,8 +20,9 @@ use super::read::{Load, PIECE};
 
 /// Bytes that are read ahead, about.
 const ROOM: usize = 24 << 20;
-/// Rows of which something is to be done that are taken at once, at most; and bytes that they are to come to. The rows between
-/// them cost nothing, but each turn does: in an increment there is little to be done, here and there.
+/// Rows of which something is to be done that are taken at once, at most; and bytes that they are
+/// to come to. The rows between them cost nothing, but each turn does: in an increment there is
+/// little to be done, here and there.
 const ROWS: usize = 128;
 const BYTES: u64 = 256 << 10;
 /// Loads that the reader whose turn it is may be ahead of the writer, however full the window is.
@@ -57,21 +59,28 @@ struct Slot {
 
 impl State {
     fn slot(&mut self, ticket: u64) -> Option<&mut Slot> {
-        self.slots.get_mut(usize::try_from(ticket.checked_sub(self.turn)?).ok()?)
+        self.slots
+            .get_mut(usize::try_from(ticket.checked_sub(self.turn)?).ok()?)
     }
 }
 
 impl Window {
     pub(crate) fn new(rows: usize) -> Window {
-        Window { rows, state: Mutex::default(), room: Condvar::new(), ready: Condvar::new() }
+        Window {
+            rows,
+            state: Mutex::default(),
+            room: Condvar::new(),
+            ready: Condvar::new(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The next rows to be read, and the ticket for them; `None` when there are no more. `next` gives the first row from one on
-    /// that there is anything to be done for, and `weight` says how many bytes that may come to.
+    /// The next rows to be read, and the ticket for them; `None` when there are no more. `next`
+    /// gives the first row from one on that there is anything to be done for, and `weight` says how
+    /// many bytes that may come to.
     pub(crate) fn take(
         &self,
         next: impl Fn(usize) -> Option<usize>,
@@ -102,12 +111,20 @@ impl Window {
         let mut state = self.put(ticket, load, false);
         while !state.is_stopped && state.bytes >= ROOM {
             let is_next = state.turn == ticket;
-            if is_next && state.slot(ticket).is_some_and(|slot| slot.loads.len() < AHEAD) {
+            if is_next
+                && state
+                    .slot(ticket)
+                    .is_some_and(|slot| slot.loads.len() < AHEAD)
+            {
                 break;
             }
             state = self.room.wait(state).unwrap_or_else(|e| e.into_inner());
         }
-        if state.is_stopped { Err(Stopped) } else { Ok(Load::of(state.spare.pop())) }
+        if state.is_stopped {
+            Err(Stopped)
+        } else {
+            Ok(Load::of(state.spare.pop()))
+        }
     }
 
     /// Hands in the last of a ticket.

@@ -1,4 +1,5 @@
-//! Writes what was read, in order; settles what becomes of links; and keeps account of what came of each row.
+//! Writes what was read, in order; settles what becomes of links; and keeps account of what came of
+//! each row.
 
 use std::collections::HashMap;
 
@@ -24,13 +25,15 @@ pub trait Map {
     /// It cannot be written.
     fn add(&mut self, line: &Line<'_>) -> Result<(), Fault>;
 
-    /// That was the last: all is to be written now, so that what is wrong shows before the archive has its name.
+    /// That was the last: all is to be written now, so that what is wrong shows before the archive
+    /// has its name.
     ///
     /// # Errors
     /// It cannot be written.
     fn end(&mut self) -> Result<(), Fault>;
 
-    /// The archive has its name: the map is to get its own when it is on the disk. Then the catalog gets its.
+    /// The archive has its name: the map is to get its own when it is on the disk. Then the catalog
+    /// gets its.
     ///
     /// # Errors
     /// It cannot be done.
@@ -46,8 +49,8 @@ pub(crate) struct Writer<'a> {
     names: Names<'a>,
     /// For links, once there is one.
     reader: Option<Reader<'a>>,
-    /// Rows that others link to, and that did not come into the archive as what they were; and the one that has taken the
-    /// place of each since.
+    /// Rows that others link to, and that did not come into the archive as what they were; and the
+    /// one that has taken the place of each since.
     lost: HashMap<usize, Option<usize>>,
     /// The checksums of files that may have other names.
     linked: HashMap<usize, [u8; 32]>,
@@ -102,13 +105,16 @@ impl<'a> Writer<'a> {
         if let Some(settling) = self.settling {
             settling.finish();
         }
-        self.map.map_or(Ok(()), |map| during(Function::Map, || map.end()))?;
+        self.map
+            .map_or(Ok(()), |map| during(Function::Map, || map.end()))?;
         Ok(self.counts)
     }
 
     /// A row that is another name of an earlier one, or else becomes a file of its own.
     fn link(&mut self, row: usize) -> Result<(), Fault> {
-        let Step::Link(to) = self.work.plan.step(row) else { return Ok(()) };
+        let Step::Link(to) = self.work.plan.step(row) else {
+            return Ok(());
+        };
         let to = match self.lost.get(&to) {
             None => Some(to),
             Some(instead) => *instead,
@@ -144,7 +150,9 @@ impl<'a> Writer<'a> {
     fn enter(&mut self, done: Done) -> Result<(), Fault> {
         let Done { row, what, meta } = done;
         let planned = self.work.rows.meta(row);
-        let is_itself = meta.as_ref().is_none_or(|meta| (meta.dev, meta.ino) == (planned.dev, planned.ino));
+        let is_itself = meta
+            .as_ref()
+            .is_none_or(|meta| (meta.dev, meta.ino) == (planned.dev, planned.ino));
         let (is_there, hash) = match what {
             What::Member(bytes, hash) => {
                 self.counts.bytes += bytes;
@@ -173,7 +181,11 @@ impl<'a> Writer<'a> {
             } += 1;
             if let Some(map) = &mut self.map {
                 let meta = meta.as_deref().unwrap_or(&planned);
-                let line = Line { meta, is_link: what == What::Link, path: &self.names.of(row) };
+                let line = Line {
+                    meta,
+                    is_link: what == What::Link,
+                    path: &self.names.of(row),
+                };
                 during(Function::Map, || map.add(&line))?;
             }
         }
@@ -182,7 +194,9 @@ impl<'a> Writer<'a> {
             let portion = settling.at(row);
             portion.hashes.extend(hash.map(|hash| (row, hash)));
             portion.amended.extend(meta.map(|meta| (row, *meta)));
-            portion.missing.extend(matches!(what, What::Spoiled(_) | What::Missing).then_some(row));
+            portion
+                .missing
+                .extend(matches!(what, What::Spoiled(_) | What::Missing).then_some(row));
         }
         Ok(())
     }

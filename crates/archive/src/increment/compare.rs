@@ -1,4 +1,5 @@
-//! What of the tree as it is now is as the catalog says, and what must be dumped for a restore to come to the same.
+//! What of the tree as it is now is as the catalog says, and what must be dumped for a restore to
+//! come to the same.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -34,7 +35,8 @@ pub(super) enum Fate {
     Kept,
     /// It is in the archive. What a directory had before is kept, but for what is purged.
     Dumped,
-    /// It is a directory in the archive, and another one is in its place, which is to be purged first.
+    /// It is a directory in the archive, and another one is in its place, which is to be purged
+    /// first.
     Replaces,
     /// It is in the archive as a further name of another entry, which is kept.
     Link,
@@ -57,8 +59,9 @@ pub(super) struct Outcome {
     pub(super) removed: u64,
 }
 
-/// Compares the entries `0..len`, which `entry` gives; `dirs` are those that are directories. `top` gives what stands for the name of a
-/// top, by its row; `names` the names of rows of the catalog, with what stands for the names of their tops.
+/// Compares the entries `0..len`, which `entry` gives; `dirs` are those that are directories. `top`
+/// gives what stands for the name of a top, by its row; `names` the names of rows of the catalog,
+/// with what stands for the names of their tops.
 ///
 /// # Errors
 /// Those of `names`.
@@ -76,11 +79,18 @@ pub(super) fn compare<'a>(
     }
     let old = now.find_homes(then, names)?;
     let was_dir = |was| then.find(was).map(|row| then.row(row).is_dir());
-    let Moves { kept, is_taken, mut steps } = moves(&now.dirs, &now.unmoved, old, was_dir);
-    steps.iter_mut().for_each(|step| step.top = now.rows[step.top as usize]);
+    let Moves {
+        kept,
+        is_taken,
+        mut steps,
+    } = moves(&now.dirs, &now.unmoved, old, was_dir);
+    steps
+        .iter_mut()
+        .for_each(|step| step.top = now.rows[step.top as usize]);
 
     let (mut fates, mut rows) = (vec![Fate::Kept; len as usize], vec![0; len as usize]);
-    // Of each directory, how much of what was in it still is, and whether there is anything else about it.
+    // Of each directory, how much of what was in it still is, and whether there is anything else
+    // about it.
     let stays: Vec<AtomicU32> = kept.iter().map(|_| AtomicU32::default()).collect();
     let is_touched: Vec<AtomicBool> = kept.iter().map(|_| AtomicBool::default()).collect();
     let touch = |dir: usize, is_so: bool| {
@@ -109,7 +119,11 @@ pub(super) fn compare<'a>(
             likely = in_its_place.map_or(likely, |row| row + 1);
             let is_there = if let Some(at) = entry.is_dir.then(|| now.place(row)).flatten() {
                 let is_there = kept[at].is_some() && kept[at] == at_its_path;
-                let old = if is_there { in_its_place } else { kept[at].and_then(|was| then.find(was)) };
+                let old = if is_there {
+                    in_its_place
+                } else {
+                    kept[at].and_then(|was| then.find(was))
+                };
                 let is_same = old.is_some_and(|old| then.row(old).may_be_unchanged(entry.print));
                 touch(at, parent.is_none() || !is_there || !is_same);
                 piece.renamed += u64::from(kept[at].is_some() && !is_there);
@@ -117,9 +131,14 @@ pub(super) fn compare<'a>(
                 piece.found += old.map_or(0, find);
                 is_there
             } else {
-                let old = in_its_place.filter(|&old| then.row(old).is_unchanged(&entry.identity, entry.print));
+                let old = in_its_place
+                    .filter(|&old| then.row(old).is_unchanged(&entry.identity, entry.print));
                 *kept_as = old.map_or(0, |old| old + 1);
-                *fate = if old.is_some() { Fate::Kept } else { Fate::Dumped };
+                *fate = if old.is_some() {
+                    Fate::Kept
+                } else {
+                    Fate::Dumped
+                };
                 if entry.nlink > 1 {
                     piece.linked.push(row);
                 }
@@ -142,14 +161,28 @@ pub(super) fn compare<'a>(
     for (at, &row) in now.rows.iter().enumerate() {
         fates[row as usize] = match kept[at] {
             None if is_taken[at] => Fate::Replaces,
-            Some(was) if !is_touched[at].load(Relaxed) && stays[at].load(Relaxed) == then.children(was) => Fate::Kept,
+            Some(was)
+                if !is_touched[at].load(Relaxed)
+                    && stays[at].load(Relaxed) == then.children(was) =>
+            {
+                Fate::Kept
+            }
             _ => Fate::Dumped,
         };
     }
     let links = link(entry, &linked, &fates);
-    links.keys().for_each(|&row| fates[row as usize] = Fate::Link);
+    links
+        .keys()
+        .for_each(|&row| fates[row as usize] = Fate::Link);
     let removed = then.rows().len() as u64 - found;
-    Ok(Outcome { fates, links, rows, steps, renamed, removed })
+    Ok(Outcome {
+        fates,
+        links,
+        rows,
+        steps,
+        renamed,
+        removed,
+    })
 }
 
 /// What came of some entries.
@@ -163,8 +196,8 @@ struct Piece {
     found: u64,
 }
 
-/// Does something with pieces of two lists that are as long, each in a thread, one of them in this one, and gives what came of
-/// each. It is told where a piece begins.
+/// Does something with pieces of two lists that are as long, each in a thread, one of them in this
+/// one, and gives what came of each. It is told where a piece begins.
 fn in_pieces<A: Send, B: Send, T: Send>(
     a: &mut [A],
     b: &mut [B],
@@ -173,7 +206,10 @@ fn in_pieces<A: Send, B: Send, T: Send>(
     /// So many threads are of use, and so many rows are worth one.
     const MOST: usize = 4;
     const WORTH: usize = if cfg!(test) { 3 } else { 1 << 14 };
-    let size = a.len().div_ceil(gate::machine::processors().clamp(1, MOST)).max(WORTH);
+    let size = a
+        .len()
+        .div_ceil(gate::machine::processors().clamp(1, MOST))
+        .max(WORTH);
     let pieces = a.chunks_mut(size).zip(b.chunks_mut(size)).enumerate();
     let work = &work;
     std::thread::scope(|scope| {
@@ -182,23 +218,31 @@ fn in_pieces<A: Send, B: Send, T: Send>(
         let begun: Vec<_> = works.map(|work| beside(scope, work)).collect();
         let mut done: Vec<T> = own.into_iter().map(|mut work| work()).collect();
         let ended = begun.into_iter().map(|thread| thread.join());
-        done.extend(ended.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
+        done.extend(
+            ended.map(|done| done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
+        );
         done
     })
 }
 
-/// Of the entries that have several names, in their order, finds those that must be dumped and are the same as what is kept: each, and
-/// what it is a further name of.
+/// Of the entries that have several names, in their order, finds those that must be dumped and are
+/// the same as what is kept: each, and what it is a further name of.
 fn link<'a>(entry: impl Fn(u32) -> Now<'a>, linked: &[u32], fates: &[Fate]) -> HashMap<u32, u32> {
     let entry = &entry;
     let of = |wanted: Fate| {
-        let these = linked.iter().copied().filter(move |&row| fates[row as usize] == wanted);
+        let these = linked
+            .iter()
+            .copied()
+            .filter(move |&row| fates[row as usize] == wanted);
         these.map(move |row| (row, entry(row)))
     };
-    let wanted: HashSet<u64> = of(Fate::Dumped).map(|(_, entry)| entry.identity.who).collect();
+    let wanted: HashSet<u64> = of(Fate::Dumped)
+        .map(|(_, entry)| entry.identity.who)
+        .collect();
     let mut names: HashMap<u64, (u32, Now<'_>)> = HashMap::new();
     if !wanted.is_empty() {
-        for (row, entry) in of(Fate::Kept).filter(|(_, entry)| wanted.contains(&entry.identity.who)) {
+        for (row, entry) in of(Fate::Kept).filter(|(_, entry)| wanted.contains(&entry.identity.who))
+        {
             names.entry(entry.identity.who).or_insert((row, entry));
         }
     }
@@ -209,8 +253,9 @@ fn link<'a>(entry: impl Fn(u32) -> Now<'a>, linked: &[u32], fates: &[Fate]) -> H
     same.collect()
 }
 
-/// The directories as they are now. Which was which is told by what every way of gathering knows, so that all write the same
-/// archive: where a number has been given to another directory meanwhile, that is taken for the old one, renamed and changed.
+/// The directories as they are now. Which was which is told by what every way of gathering knows,
+/// so that all write the same archive: where a number has been given to another directory
+/// meanwhile, that is taken for the old one, renamed and changed.
 #[derive(Default)]
 struct Directories<'a> {
     dirs: Vec<Dir<'a>>,
@@ -238,7 +283,9 @@ impl<'a> Directories<'a> {
         let was = match parent {
             None => Some(top()),
             Some(parent) if self.unmoved[parent] => {
-                let path = self.dirs[parent].was.map(|dir| digest::below(dir, entry.name));
+                let path = self.dirs[parent]
+                    .was
+                    .map(|dir| digest::below(dir, entry.name));
                 let old = path.and_then(|path| then.find_dir_near(path, self.likely));
                 self.likely = old.map_or(self.likely, |old| old + 1);
                 path.filter(|_| old.is_some_and(|old| then.dirs()[old].1 == entry.identity.who))
@@ -247,10 +294,18 @@ impl<'a> Directories<'a> {
         };
         self.rows.push(row);
         self.unmoved.push(was.is_some());
-        self.tops.push(parent.map_or(was.unwrap_or_default(), |parent| self.tops[parent]));
-        self.dirs.push(Dir { parent: parent.unwrap_or(at) as u32, name: entry.name, was });
+        self.tops
+            .push(parent.map_or(was.unwrap_or_default(), |parent| self.tops[parent]));
+        self.dirs.push(Dir {
+            parent: parent.unwrap_or(at) as u32,
+            name: entry.name,
+            was,
+        });
         if was.is_none() {
-            self.homeless.entry(entry.identity.who).or_default().push(at as u32);
+            self.homeless
+                .entry(entry.identity.who)
+                .or_default()
+                .push(at as u32);
         }
     }
 
@@ -265,7 +320,9 @@ impl<'a> Directories<'a> {
         }
         let taken: HashSet<u64> = self.dirs.iter().filter_map(|dir| dir.was).collect();
         let mut homes = then.dirs().to_vec();
-        homes.retain(|&(row, who)| self.homeless.contains_key(&who) && !taken.contains(&then.row(row).path));
+        homes.retain(|&(row, who)| {
+            self.homeless.contains_key(&who) && !taken.contains(&then.row(row).path)
+        });
         let rows: Vec<u32> = homes.iter().map(|&(row, _)| row).collect();
         let mut old = HashMap::new();
         for ((row, who), (top, name)) in homes.into_iter().zip(names(&rows)?) {

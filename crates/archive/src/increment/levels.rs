@@ -1,5 +1,5 @@
-//! Levels, as dump(8) has them: a dump of level N holds what has changed since the last one of a lower level. A directory keeps
-//! the catalog of the last dump of each level.
+//! Levels, as dump(8) has them: a dump of level N holds what has changed since the last one of a
+//! lower level. A directory keeps the catalog of the last dump of each level.
 
 use gate::fs::{At, Open, Want, statx};
 use gate::long::open_long;
@@ -21,7 +21,8 @@ pub struct Level {
 }
 
 impl Level {
-    /// The catalog that it goes on from: that of the highest level below it that there is one of; `None` for a full dump.
+    /// The catalog that it goes on from: that of the highest level below it that there is one of;
+    /// `None` for a full dump.
     ///
     /// # Errors
     /// The catalogs cannot be looked at.
@@ -42,8 +43,8 @@ impl Level {
         self.path(self.number)
     }
 
-    /// Takes away the catalogs of higher levels, before the one of this level is replaced: they go on from what is then no
-    /// longer the last dump, and the next one of such a level must not.
+    /// Takes away the catalogs of higher levels, before the one of this level is replaced: they go
+    /// on from what is then no longer the last dump, and the next one of such a level must not.
     ///
     /// # Errors
     /// It could not be done.
@@ -52,14 +53,18 @@ impl Level {
         for number in self.number + 1..=MOST {
             match gate::file::unlinkat(&dir, &name(number)) {
                 Ok(()) | Err(Errno::ENOENT) => {}
-                Err(e) => return Err(self.fault("cannot remove the catalogs of higher levels in", e)),
+                Err(e) => {
+                    return Err(self.fault("cannot remove the catalogs of higher levels in", e));
+                }
             }
         }
-        gate::file::fsync(&dir).map_err(|e| self.fault("cannot remove the catalogs of higher levels in", e))
+        gate::file::fsync(&dir)
+            .map_err(|e| self.fault("cannot remove the catalogs of higher levels in", e))
     }
 
     fn open(&self) -> Result<Fd, Fault> {
-        open_long(&self.state, Open::DIRECTORY).map_err(|e| self.fault("cannot open the directory of catalogs", e))
+        open_long(&self.state, Open::DIRECTORY)
+            .map_err(|e| self.fault("cannot open the directory of catalogs", e))
     }
 
     fn path(&self, number: u8) -> Vec<u8> {
@@ -69,8 +74,17 @@ impl Level {
     }
 
     fn fault(&self, doing: &'static str, error: Errno) -> Fault {
-        let next = if error == Errno::ENOENT { "make the directory first" } else { "" };
-        Fault { doing, path: self.state.clone(), error: error.to_string(), next }
+        let next = if error == Errno::ENOENT {
+            "make the directory first"
+        } else {
+            ""
+        };
+        Fault {
+            doing,
+            path: self.state.clone(),
+            error: error.to_string(),
+            next,
+        }
     }
 }
 

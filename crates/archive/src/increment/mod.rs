@@ -1,5 +1,5 @@
-//! What must be dumped so that a restore of the dumps before, and then of this one, gives the tree as it is now. docs/dump.md says
-//! how GNU tar restores an increment, which all of this goes by.
+//! What must be dumped so that a restore of the dumps before, and then of this one, gives the tree
+//! as it is now. docs/dump.md says how GNU tar restores an increment, which all of this goes by.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -49,19 +49,34 @@ impl Base {
     /// # Errors
     /// It cannot be read, or is of something else.
     pub fn open(path: &[u8], sources: &[Vec<u8>]) -> Result<Base, Fault> {
-        let base = Base { path: path.to_vec(), reader: catalog::Reader::open(path)? };
+        let base = Base {
+            path: path.to_vec(),
+            reader: catalog::Reader::open(path)?,
+        };
         let roots = &base.reader.about().roots;
-        let is_same = |(root, source): (&Root, &Vec<u8>)| in_archive(&root.path) == in_archive(source);
+        let is_same =
+            |(root, source): (&Root, &Vec<u8>)| in_archive(&root.path) == in_archive(source);
         if roots.len() != sources.len() || !roots.iter().zip(sources).all(is_same) {
-            let names: Vec<String> = roots.iter().map(|root| format!("'{}'", shown(&root.path))).collect();
-            let error = format!("it is of {}, and names in the archive begin with that", names.join(", "));
+            let names: Vec<String> = roots
+                .iter()
+                .map(|root| format!("'{}'", shown(&root.path)))
+                .collect();
+            let error = format!(
+                "it is of {}, and names in the archive begin with that",
+                names.join(", ")
+            );
             return Err(base.refused(error, "give SRC by the same name, or make a full dump"));
         }
         Ok(base)
     }
 
     fn refused(&self, error: String, next: &'static str) -> Fault {
-        Fault { doing: "cannot go on from catalog", path: self.path.clone(), error, next }
+        Fault {
+            doing: "cannot go on from catalog",
+            path: self.path.clone(),
+            error,
+            next,
+        }
     }
 
     /// Entries that it has.
@@ -69,21 +84,29 @@ impl Base {
         self.reader.about().entries
     }
 
-    /// The engine that would have gathered, and why nothing at all can have changed since; `None` when that cannot be said
-    /// without looking.
+    /// The engine that would have gathered, and why nothing at all can have changed since; `None`
+    /// when that cannot be said without looking.
     pub fn untouched(&self, question: &Question) -> Option<(By, String)> {
         let about = self.reader.about();
         if about.options != question.options || !about.complete {
             return None;
         }
-        let tops = question.sources.iter().enumerate().map(|(nth, source)| open_top(source, nth));
+        let tops = question
+            .sources
+            .iter()
+            .enumerate()
+            .map(|(nth, source)| open_top(source, nth));
         let tops: Vec<Top> = tops.collect::<Result<_, _>>().ok()?;
         let mounts = mounts_around(tops.first());
-        untouched(about, &tops, &mounts, |by| question.gather.is_none_or(|gather| gather == Gather::of(by)))
+        untouched(about, &tops, &mounts, |by| {
+            question
+                .gather
+                .is_none_or(|gather| gather == Gather::of(by))
+        })
     }
 
-    /// Whether all that has been gathered is as it says, so that nothing has changed since. The digest says nothing of what was
-    /// not at rest when it was read.
+    /// Whether all that has been gathered is as it says, so that nothing has changed since. The
+    /// digest says nothing of what was not at rest when it was read.
     pub(crate) fn is_all(&self, seen: &Seen, question: &Question) -> bool {
         let about = self.reader.about();
         about.options == question.options
@@ -93,15 +116,24 @@ impl Base {
             && about.digest == seen.totals.digest.to_string()
     }
 
-    /// Makes a copy of it, unless that would be itself: in the place of what is there, when it is whole and durable.
+    /// Makes a copy of it, unless that would be itself: in the place of what is there, when it is
+    /// whole and durable.
     ///
     /// # Errors
     /// It cannot be read or written.
     pub fn copy_to(&self, path: &[u8]) -> Result<(), Fault> {
-        let read =
-            |doing| move |e: gate::Errno| Fault { doing, path: self.path.clone(), error: e.to_string(), next: "" };
+        let read = |doing| {
+            move |e: gate::Errno| Fault {
+                doing,
+                path: self.path.clone(),
+                error: e.to_string(),
+                next: "",
+            }
+        };
         let write = |e: String| Fault::writing(path, e);
-        let identity = |path: &[u8]| statx_long(path, At::empty(), Want::BASIC_STATS).map(|seen| (seen.dev, seen.ino));
+        let identity = |path: &[u8]| {
+            statx_long(path, At::empty(), Want::BASIC_STATS).map(|seen| (seen.dev, seen.ino))
+        };
         if identity(path).is_ok() && identity(path) == identity(&self.path) {
             return Ok(());
         }
@@ -109,11 +141,14 @@ impl Base {
         let mut to = Writer::create(path).map_err(|e| write(e.to_string()))?;
         let (mut piece, mut at) = (vec![0; 1 << 20], 0);
         loop {
-            let n = from.read_at(at, &mut piece).map_err(read("cannot read catalog"))?;
+            let n = from
+                .read_at(at, &mut piece)
+                .map_err(read("cannot read catalog"))?;
             if n == 0 {
                 return to.publish().map_err(|e| write(e.to_string()));
             }
-            to.write_all(&piece[..n]).map_err(|e| write(e.to_string()))?;
+            to.write_all(&piece[..n])
+                .map_err(|e| write(e.to_string()))?;
             at += n as u64;
         }
     }
@@ -133,12 +168,16 @@ impl Base {
     pub(crate) fn plan(&self, rows: &Rows, index: Index) -> Result<Plan, Fault> {
         self.is_of(rows.sources(), rows.parts())?;
         self.are_directories_still(rows, &index)?;
-        let parts: Vec<u32> =
-            rows.parts().iter().map(|part| part.among(&self.reader.about().parts).unwrap_or(NO_PART)).collect();
+        let parts: Vec<u32> = rows
+            .parts()
+            .iter()
+            .map(|part| part.among(&self.reader.about().parts).unwrap_or(NO_PART))
+            .collect();
         let entry = |row: u32| {
             let row = row as usize;
             let meta = rows.meta(row);
-            let identity = Identity::of(parts.get(rows.part(row)).copied().unwrap_or(NO_PART), &meta);
+            let identity =
+                Identity::of(parts.get(rows.part(row)).copied().unwrap_or(NO_PART), &meta);
             Now {
                 parent: rows.parent(row).map(|parent| parent as u32),
                 name: rows.name(row),
@@ -150,7 +189,14 @@ impl Base {
         };
         let top = |row: u32| digest::top(rows.top(row as usize));
         let names = |wanted: &[u32]| self.names(wanted);
-        let outcome = compare(rows.len() as u32, entry, rows.directories(), top, &index, names)?;
+        let outcome = compare(
+            rows.len() as u32,
+            entry,
+            rows.directories(),
+            top,
+            &index,
+            names,
+        )?;
         drop(index);
         let mut plan = planned(rows, &outcome);
         plan.kept_as = outcome.rows;
@@ -161,24 +207,34 @@ impl Base {
     fn is_of(&self, sources: &[Source], parts: &[Part]) -> Result<(), Fault> {
         let about = self.reader.about();
         let begins = |parts: &[Part], top: u32| {
-            parts.iter().find(|part| part.top == top && part.path.is_empty() && part.engine.is_some()).cloned()
+            parts
+                .iter()
+                .find(|part| part.top == top && part.path.is_empty() && part.engine.is_some())
+                .cloned()
         };
         for ((nth, source), root) in (0..).zip(sources).zip(&about.roots) {
-            let (Some(old), Some(new)) = (begins(&about.parts, nth), begins(parts, nth)) else { continue };
+            let (Some(old), Some(new)) = (begins(&about.parts, nth), begins(parts, nth)) else {
+                continue;
+            };
             let is_same_name = root.absolute.is_some() && root.absolute == source.absolute;
             if !old.is_same_file_system(&new) || old.ino != new.ino && !is_same_name {
-                let error = format!("'{}' is now another directory, or on another file system", shown(&source.path));
+                let error = format!(
+                    "'{}' is now another directory, or on another file system",
+                    shown(&source.path)
+                );
                 return Err(self.refused(error, "make a full dump"));
             }
         }
         Ok(())
     }
 
-    /// Sees that each SRC that was a directory is one, and no other: there is no list of names that it is in, to say that what was
-    /// there is to be removed.
+    /// Sees that each SRC that was a directory is one, and no other: there is no list of names that
+    /// it is in, to say that what was there is to be removed.
     fn are_directories_still(&self, rows: &Rows, index: &Index) -> Result<(), Fault> {
         for (nth, source) in rows.sources().iter().enumerate() {
-            let was_dir = index.find(digest::top(nth)).map(|row| index.row(row).is_dir());
+            let was_dir = index
+                .find(digest::top(nth))
+                .map(|row| index.row(row).is_dir());
             let is_dir = source.rows.start < rows.len() && rows.is_dir(source.rows.start);
             if was_dir.is_some_and(|was_dir| was_dir != is_dir) {
                 let path = shown(&source.path);
@@ -197,7 +253,10 @@ impl Base {
     fn names(&self, wanted: &[u32]) -> Result<Vec<(u64, OldName)>, Fault> {
         let mut named = Vec::with_capacity(wanted.len());
         for (group, first, here) in by_group(&self.reader, wanted) {
-            let (dirs, names) = (self.reader.names(group, "dir")?, self.reader.names(group, "name")?);
+            let (dirs, names) = (
+                self.reader.names(group, "dir")?,
+                self.reader.names(group, "name")?,
+            );
             let tops = self.reader.numbers32(group, "top")?;
             for &place in here {
                 let at = (u64::from(place) - first) as usize;
@@ -208,7 +267,8 @@ impl Base {
         Ok(named)
     }
 
-    /// Reads the checksums of some rows of the catalog, each with a number of its own that `take` is told.
+    /// Reads the checksums of some rows of the catalog, each with a number of its own that `take`
+    /// is told.
     ///
     /// # Errors
     /// The catalog cannot be read.
@@ -251,7 +311,10 @@ fn planned(rows: &Rows, outcome: &Outcome) -> Plan {
     for (row, fate) in outcome.fates.iter().enumerate() {
         let step = match fate {
             Fate::Kept => continue,
-            Fate::Link => outcome.links.get(&(row as u32)).map_or(Step::Whole, |to| Step::Link(*to as usize)),
+            Fate::Link => outcome
+                .links
+                .get(&(row as u32))
+                .map_or(Step::Whole, |to| Step::Link(*to as usize)),
             Fate::Dumped | Fate::Replaces => Step::Whole,
         };
         if *fate == Fate::Replaces {
@@ -273,8 +336,11 @@ fn planned(rows: &Rows, outcome: &Outcome) -> Plan {
         };
         (member(&step.from), member(&step.to))
     });
-    if let Some(carrier) =
-        rows.sources().iter().map(|source| source.rows.start).find(|&row| row < rows.len() && rows.is_dir(row))
+    if let Some(carrier) = rows
+        .sources()
+        .iter()
+        .map(|source| source.rows.start)
+        .find(|&row| row < rows.len() && rows.is_dir(row))
     {
         plan.set_renames(carrier, renames.collect());
     }
@@ -282,10 +348,13 @@ fn planned(rows: &Rows, outcome: &Outcome) -> Plan {
     plan
 }
 
-/// What could not be looked at is neither removed when this is restored, nor taken for known by the next increment.
+/// What could not be looked at is neither removed when this is restored, nor taken for known by the
+/// next increment.
 pub(crate) fn spare_unseen(rows: &Rows, skipped: &[Warning], plan: &mut Plan) {
     let failed = skipped.iter().filter(|skipped| skipped.gate.is_some());
-    let paths: HashSet<&[u8]> = failed.filter_map(|skipped| skipped.path.as_deref()).collect();
+    let paths: HashSet<&[u8]> = failed
+        .filter_map(|skipped| skipped.path.as_deref())
+        .collect();
     if paths.is_empty() {
         return;
     }
@@ -293,8 +362,14 @@ pub(crate) fn spare_unseen(rows: &Rows, skipped: &[Warning], plan: &mut Plan) {
     for path in &paths {
         if let Some(slash) = path.iter().rposition(|&b| b == b'/') {
             // In a SRC that ends in a slash, or below it.
-            within.entry(&path[..slash]).or_default().insert(&path[slash + 1..]);
-            within.entry(&path[..=slash]).or_default().insert(&path[slash + 1..]);
+            within
+                .entry(&path[..slash])
+                .or_default()
+                .insert(&path[slash + 1..]);
+            within
+                .entry(&path[..=slash])
+                .or_default()
+                .insert(&path[slash + 1..]);
         }
     }
     let mut path = Vec::new();
@@ -306,7 +381,9 @@ pub(crate) fn spare_unseen(rows: &Rows, skipped: &[Warning], plan: &mut Plan) {
         }
         if let Some(mut unseen) = within.remove(&path[..]) {
             unseen.retain(|name| rows.children(row).all(|child| rows.name(child) != *name));
-            unseen.into_iter().for_each(|name| plan.add_unseen(row, name));
+            unseen
+                .into_iter()
+                .for_each(|name| plan.add_unseen(row, name));
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A model of trees, of what may happen to them, and of how GNU tar restores an increment: what is planned is right if it gives
-//! the tree as it is now, whatever has happened to it.
+//! A model of trees, of what may happen to them, and of how GNU tar restores an increment: what is
+//! planned is right if it gives the tree as it is now, whatever has happened to it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -23,7 +23,8 @@ struct Inode {
     birth: u32,
     /// Stands for times and attributes: another one after each change.
     version: u64,
-    /// Stands for the data; for a directory, for extended attributes that it has had from the beginning, which GNU tar leaves.
+    /// Stands for the data; for a directory, for extended attributes that it has had from the
+    /// beginning, which GNU tar leaves.
     content: u64,
     names: Option<BTreeMap<String, usize>>,
 }
@@ -48,7 +49,13 @@ type Event = (u8, u16, u16);
 
 impl World {
     fn new(has_births: bool, tells: bool) -> World {
-        let mut world = World { inodes: Vec::new(), clock: 0, has_births, tells, free: Vec::new() };
+        let mut world = World {
+            inodes: Vec::new(),
+            clock: 0,
+            has_births,
+            tells,
+            free: Vec::new(),
+        };
         world.make(true);
         world
     }
@@ -62,7 +69,13 @@ impl World {
         let now = self.tick();
         let ino = self.free.pop().unwrap_or(now + 1000);
         let birth = if self.has_births { now as u32 } else { 0 };
-        self.inodes.push(Inode { ino, birth, version: now, content: now, names: is_dir.then(BTreeMap::new) });
+        self.inodes.push(Inode {
+            ino,
+            birth,
+            version: now,
+            content: now,
+            names: is_dir.then(BTreeMap::new),
+        });
         self.inodes.len() - 1
     }
 
@@ -100,15 +113,25 @@ impl World {
     }
 
     fn is_within(&self, inode: usize, dir: usize) -> bool {
-        inode == dir || self.inodes[dir].names.iter().flatten().any(|(_, &below)| self.is_within(inode, below))
+        inode == dir
+            || self.inodes[dir]
+                .names
+                .iter()
+                .flatten()
+                .any(|(_, &below)| self.is_within(inode, below))
     }
 
     fn nlink(&self, inode: usize) -> usize {
-        self.all().iter().filter(|(.., other)| *other == inode).count()
+        self.all()
+            .iter()
+            .filter(|(.., other)| *other == inode)
+            .count()
     }
 
     fn remove(&mut self, dir: usize, name: &str) {
-        let Some(&inode) = self.names(dir).get(name) else { return };
+        let Some(&inode) = self.names(dir).get(name) else {
+            return;
+        };
         for below in self.inodes[inode].names.clone().into_iter().flatten() {
             self.remove(inode, &below.0);
         }
@@ -121,9 +144,18 @@ impl World {
 
     fn happen(&mut self, (what, one, other): Event) {
         let all = self.all();
-        let dirs: Vec<usize> =
-            [ROOT].into_iter().chain(all.iter().map(|e| e.2).filter(|&e| self.inodes[e].names.is_some())).collect();
-        let (dir, name) = (dirs[usize::from(one) % dirs.len()], NAMES[usize::from(other) % NAMES.len()]);
+        let dirs: Vec<usize> = [ROOT]
+            .into_iter()
+            .chain(
+                all.iter()
+                    .map(|e| e.2)
+                    .filter(|&e| self.inodes[e].names.is_some()),
+            )
+            .collect();
+        let (dir, name) = (
+            dirs[usize::from(one) % dirs.len()],
+            NAMES[usize::from(other) % NAMES.len()],
+        );
         let pick = |n: u16| all.get(usize::from(n) % all.len().max(1)).cloned();
         match what % 10 {
             kind @ (0 | 1) if !self.names(dir).contains_key(name) => {
@@ -131,7 +163,9 @@ impl World {
                 self.put(dir, name, Some(inode));
             }
             2 | 3 => {
-                let Some((from, old, inode)) = pick(one) else { return };
+                let Some((from, old, inode)) = pick(one) else {
+                    return;
+                };
                 let to = dirs[usize::from(other) / NAMES.len() % dirs.len()];
                 if !self.is_within(to, inode) && !self.names(to).contains_key(name) {
                     self.put(from, &old, None);
@@ -140,7 +174,9 @@ impl World {
                 }
             }
             4 => {
-                let Some((_, _, inode)) = pick(one) else { return };
+                let Some((_, _, inode)) = pick(one) else {
+                    return;
+                };
                 let to = dirs[usize::from(other) / NAMES.len() % dirs.len()];
                 if self.inodes[inode].names.is_none() && !self.names(to).contains_key(name) {
                     self.put(to, name, Some(inode));
@@ -148,14 +184,18 @@ impl World {
                 }
             }
             5 => {
-                let Some((_, _, inode)) = pick(one) else { return };
+                let Some((_, _, inode)) = pick(one) else {
+                    return;
+                };
                 if self.inodes[inode].names.is_none() {
                     self.inodes[inode].content = self.tick();
                 }
                 self.touch(inode);
             }
             6 => {
-                let Some((dir, name, inode)) = pick(one) else { return };
+                let Some((dir, name, inode)) = pick(one) else {
+                    return;
+                };
                 self.remove(dir, &name);
                 if other % 2 == 0 {
                     let is_dir = self.inodes[inode].names.is_none();
@@ -165,7 +205,9 @@ impl World {
             }
             // Two change places.
             7 | 8 => {
-                let (Some(one), Some(other)) = (pick(one), pick(other)) else { return };
+                let (Some(one), Some(other)) = (pick(one), pick(other)) else {
+                    return;
+                };
                 if !self.is_within(one.0, other.2) && !self.is_within(other.0, one.2) {
                     self.put(one.0, &one.1, Some(other.2));
                     self.put(other.0, &other.1, Some(one.2));
@@ -175,8 +217,11 @@ impl World {
             }
             // One takes the place of another, which goes.
             _ => {
-                let (Some(new), Some(old)) = (pick(one), pick(other)) else { return };
-                if !self.is_within(old.0, new.2) && !self.is_within(new.0, old.2) && new.2 != old.2 {
+                let (Some(new), Some(old)) = (pick(one), pick(other)) else {
+                    return;
+                };
+                if !self.is_within(old.0, new.2) && !self.is_within(new.0, old.2) && new.2 != old.2
+                {
                     self.remove(old.0, &old.1);
                     self.put(new.0, &new.1, None);
                     self.put(old.0, &old.1, Some(new.2));
@@ -202,10 +247,25 @@ impl World {
 
     /// What tells one inode from another, and a version from the others.
     fn meta(&self, inode: usize) -> Meta {
-        let &Inode { ino, birth, version, ref names, .. } = &self.inodes[inode];
-        let btime = (birth != 0).then_some(Time { sec: birth.into(), nsec: 0 });
+        let &Inode {
+            ino,
+            birth,
+            version,
+            ref names,
+            ..
+        } = &self.inodes[inode];
+        let btime = (birth != 0).then_some(Time {
+            sec: birth.into(),
+            nsec: 0,
+        });
         let mode = if names.is_some() { 0o040755 } else { 0o100644 };
-        Meta { ino, mode, size: version, btime, ..Meta::default() }
+        Meta {
+            ino,
+            mode,
+            size: version,
+            btime,
+            ..Meta::default()
+        }
     }
 }
 
@@ -234,7 +294,9 @@ struct Node {
 
 impl Restored {
     fn find(&self, path: &[String]) -> Option<usize> {
-        path.iter().try_fold(ROOT, |at, name| self.nodes[at].names.as_ref()?.get(name).copied())
+        path.iter().try_fold(ROOT, |at, name| {
+            self.nodes[at].names.as_ref()?.get(name).copied()
+        })
     }
 
     fn names(&mut self, dir: usize) -> &mut BTreeMap<String, usize> {
@@ -254,7 +316,10 @@ impl Restored {
     /// Makes something, in the place of what is there, which is no directory with something in it.
     fn make(&mut self, path: &[String], node: Node) {
         if let Some(there) = self.find(path) {
-            assert!(self.nodes[there].names.iter().flatten().next().is_none(), "{path:?} is in the way");
+            assert!(
+                self.nodes[there].names.iter().flatten().next().is_none(),
+                "{path:?} is in the way"
+            );
         }
         self.nodes.push(node);
         self.put(path, Some(self.nodes.len() - 1));
@@ -267,12 +332,19 @@ impl Restored {
         let mut late = Vec::new();
         for (row, (_, _, inode)) in rows.iter().enumerate() {
             let (at, path) = (row as u32, path(&rows, row as u32));
-            let &Inode { version, content, ref names, .. } = &world.inodes[*inode];
+            let &Inode {
+                version,
+                content,
+                ref names,
+                ..
+            } = &world.inodes[*inode];
             let fate = outcome.fates[row];
             match fate {
                 Fate::Kept => {}
                 Fate::Link => {
-                    let to = self.find(&self::path(&rows, outcome.links[&at])).expect("what it is a name of is there");
+                    let to = self
+                        .find(&self::path(&rows, outcome.links[&at]))
+                        .expect("what it is a name of is there");
                     self.put(&path, Some(to));
                 }
                 _ if names.is_none() => match first.get(inode) {
@@ -281,12 +353,21 @@ impl Restored {
                         self.put(&path, Some(to));
                     }
                     None => {
-                        self.make(&path, Node { version: Some(version), content, names: None });
+                        self.make(
+                            &path,
+                            Node {
+                                version: Some(version),
+                                content,
+                                names: None,
+                            },
+                        );
                         first.insert(*inode, path);
                     }
                 },
                 _ => {
-                    let there = self.find(&path).filter(|&there| self.nodes[there].names.is_some());
+                    let there = self
+                        .find(&path)
+                        .filter(|&there| self.nodes[there].names.is_some());
                     match there {
                         Some(there) => {
                             let before: Vec<String> = self.names(there).keys().cloned().collect();
@@ -295,7 +376,14 @@ impl Restored {
                             }
                             self.purge(there, &before, &rows, at, world, outcome);
                         }
-                        None => self.make(&path, Node { version: None, content, names: Some(BTreeMap::new()) }),
+                        None => self.make(
+                            &path,
+                            Node {
+                                version: None,
+                                content,
+                                names: Some(BTreeMap::new()),
+                            },
+                        ),
                     }
                     late.push((path, version));
                 }
@@ -308,9 +396,17 @@ impl Restored {
     }
 
     fn step(&mut self, from: &[u8], to: &[u8]) {
-        let path = |path: &[u8]| -> Path { std::str::from_utf8(path).unwrap().split('/').map(str::to_owned).collect() };
+        let path = |path: &[u8]| -> Path {
+            std::str::from_utf8(path)
+                .unwrap()
+                .split('/')
+                .map(str::to_owned)
+                .collect()
+        };
         let (from, to) = (path(from), path(to));
-        let moved = self.find(&from).unwrap_or_else(|| panic!("{from:?} is not there"));
+        let moved = self
+            .find(&from)
+            .unwrap_or_else(|| panic!("{from:?} is not there"));
         assert!(self.find(&to).is_none(), "{to:?} is there");
         assert!(!to.starts_with(&from), "{from:?} and {to:?}");
         self.put(&from, None);
@@ -326,7 +422,10 @@ impl Restored {
         world: &World,
         outcome: &Outcome,
     ) {
-        let children = rows.iter().enumerate().filter(|(_, (parent, ..))| *parent == Some(row));
+        let children = rows
+            .iter()
+            .enumerate()
+            .filter(|(_, (parent, ..))| *parent == Some(row));
         let codes: BTreeMap<&str, char> = children
             .map(|(child, (_, name, inode))| {
                 let code = match outcome.fates[child] {
@@ -339,7 +438,9 @@ impl Restored {
             })
             .collect();
         for name in before {
-            let Some(&there) = self.names(dir).get(name) else { continue };
+            let Some(&there) = self.names(dir).get(name) else {
+                continue;
+            };
             let is_dir = self.nodes[there].names.is_some();
             let goes = match codes.get(&name[..]) {
                 None => true,
@@ -353,8 +454,9 @@ impl Restored {
         }
     }
 
-    /// Everything: by path, the version, the content, and all names of what is there. Where a directory cannot be told from one
-    /// that has its inode number now, what was left of it is passed over.
+    /// Everything: by path, the version, the content, and all names of what is there. Where a
+    /// directory cannot be told from one that has its inode number now, what was left of it is
+    /// passed over.
     fn census(&self, has_births: bool) -> BTreeMap<Path, Seen> {
         let (mut all, mut names) = (Vec::new(), HashMap::<usize, BTreeSet<Path>>::new());
         let mut dirs = vec![(Path::new(), ROOT)];
@@ -366,18 +468,39 @@ impl Restored {
             all.push((path, node));
         }
         let of = |node: usize| {
-            let Node { version, content, names: below } = &self.nodes[node];
-            (*version, Some(*content).filter(|_| has_births || below.is_none()), names[&node].clone())
+            let Node {
+                version,
+                content,
+                names: below,
+            } = &self.nodes[node];
+            (
+                *version,
+                Some(*content).filter(|_| has_births || below.is_none()),
+                names[&node].clone(),
+            )
         };
-        all.into_iter().map(|(path, node)| (path, of(node))).collect()
+        all.into_iter()
+            .map(|(path, node)| (path, of(node)))
+            .collect()
     }
 
     fn of(world: &World) -> Restored {
         let node = |inode: &Inode| {
-            let &Inode { version, content, ref names, .. } = inode;
-            Node { version: Some(version), content, names: names.clone() }
+            let &Inode {
+                version,
+                content,
+                ref names,
+                ..
+            } = inode;
+            Node {
+                version: Some(version),
+                content,
+                names: names.clone(),
+            }
         };
-        Restored { nodes: world.inodes.iter().map(node).collect() }
+        Restored {
+            nodes: world.inodes.iter().map(node).collect(),
+        }
     }
 }
 
@@ -416,10 +539,22 @@ fn plan(then: &World, now: &World) -> Outcome {
             nlink: now.nlink(*inode) as u32,
         }
     };
-    let names_of =
-        |wanted: &[u32]| Ok(wanted.iter().map(|&row| (digest::top(0), names[row as usize].clone())).collect());
+    let names_of = |wanted: &[u32]| {
+        Ok(wanted
+            .iter()
+            .map(|&row| (digest::top(0), names[row as usize].clone()))
+            .collect())
+    };
     let dirs = (0..rows.len() as u32).filter(|row| entry(*row).is_dir);
-    compare(rows.len() as u32, entry, dirs, |_| digest::top(0), &index, names_of).unwrap()
+    compare(
+        rows.len() as u32,
+        entry,
+        dirs,
+        |_| digest::top(0),
+        &index,
+        names_of,
+    )
+    .unwrap()
 }
 
 fn check(has_births: bool, tells: bool, rounds: &[Vec<Event>]) {
@@ -436,7 +571,10 @@ fn check(has_births: bool, tells: bool, rounds: &[Vec<Event>]) {
                 restored
             }
         });
-        let (is, wanted) = (restored.as_ref().unwrap().census(has_births), Restored::of(&world).census(has_births));
+        let (is, wanted) = (
+            restored.as_ref().unwrap().census(has_births),
+            Restored::of(&world).census(has_births),
+        );
         assert_eq!(is, wanted);
     }
 }

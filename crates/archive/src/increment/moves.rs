@@ -1,14 +1,16 @@
-//! Which directories of the tree as it was a restore can keep, and what brings each to where it is now.
+//! Which directories of the tree as it was a restore can keep, and what brings each to where it is
+//! now.
 //!
-//! GNU tar renames directories before it looks at anything else of an increment: one after the other, in the tree as it was
-//! then. So the renames are thought through here in that tree, from above: a directory can be kept if the one that it is now
-//! in is kept, and so it comes into that. A directory in its way may be about to move itself, so it waits for that. If that does
-//! not help, the one in the way is put into the other, under a name that is free: it can still move on from there, and if it
-//! does not, it is purged, since what has moved is in the archive with the names that are in it. What cannot be kept is dumped
-//! anew.
+//! GNU tar renames directories before it looks at anything else of an increment: one after the
+//! other, in the tree as it was then. So the renames are thought through here in that tree, from
+//! above: a directory can be kept if the one that it is now in is kept, and so it comes into that.
+//! A directory in its way may be about to move itself, so it waits for that. If that does not help,
+//! the one in the way is put into the other, under a name that is free: it can still move on from
+//! there, and if it does not, it is purged, since what has moved is in the archive with the names
+//! that are in it. What cannot be kept is dumped anew.
 //!
-//! (GNU tar has a temporary directory for such cases. But it makes it in another place than it renames in when it is told
-//! where to extract, with `-C`.)
+//! (GNU tar has a temporary directory for such cases. But it makes it in another place than it
+//! renames in when it is told where to extract, with `-C`.)
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -18,12 +20,13 @@ use walk::entry::append;
 /// A directory as it is now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dir<'a> {
-    /// The directory that it is in, by its place among all, which is before its own; a top is in itself.
+    /// The directory that it is in, by its place among all, which is before its own; a top is in
+    /// itself.
     pub(super) parent: u32,
     /// Its name there.
     pub(super) name: &'a [u8],
-    /// What stands for the path that it had below the same top; `None` if it was not there. A top always was. No two are the
-    /// same.
+    /// What stands for the path that it had below the same top; `None` if it was not there. A top
+    /// always was. No two are the same.
     pub(super) was: Option<u64>,
 }
 
@@ -52,9 +55,10 @@ pub(super) struct Moves {
     pub(super) steps: Vec<Step>,
 }
 
-/// Works out the renames. `unmoved` are the directories that are where they were, and so is everything above them; of the
-/// others that were there, `old` has the names that they had. `was_dir` says of what stands for a path whether something was
-/// there, and whether that was a directory.
+/// Works out the renames. `unmoved` are the directories that are where they were, and so is
+/// everything above them; of the others that were there, `old` has the names that they had.
+/// `was_dir` says of what stands for a path whether something was there, and whether that was a
+/// directory.
 pub(super) fn moves(
     dirs: &[Dir<'_>],
     unmoved: &[bool],
@@ -66,8 +70,15 @@ pub(super) fn moves(
     let mut ready = Vec::new();
     let mut homeless = HashMap::new();
     for (at, dir) in (0..).zip(dirs) {
-        tops.push(if dir.parent == at { at } else { tops[dir.parent as usize] });
-        if let Some(was) = dir.was.filter(|was| !unmoved[at as usize] && old.contains_key(was)) {
+        tops.push(if dir.parent == at {
+            at
+        } else {
+            tops[dir.parent as usize]
+        });
+        if let Some(was) = dir
+            .was
+            .filter(|was| !unmoved[at as usize] && old.contains_key(was))
+        {
             homeless.insert(was, at);
             if unmoved[dir.parent as usize] {
                 ready.push(at);
@@ -77,16 +88,30 @@ pub(super) fn moves(
         }
     }
     ready.reverse(); // taken from the end
-    let kept = dirs.iter().zip(unmoved).map(|(dir, unmoved)| dir.was.filter(|_| *unmoved)).collect();
-    let mut tree =
-        Tree { dirs, tops, old, was_dir, kept, moved: HashMap::new(), came: HashMap::new(), steps: Vec::new() };
+    let kept = dirs
+        .iter()
+        .zip(unmoved)
+        .map(|(dir, unmoved)| dir.was.filter(|_| *unmoved))
+        .collect();
+    let mut tree = Tree {
+        dirs,
+        tops,
+        old,
+        was_dir,
+        kept,
+        moved: HashMap::new(),
+        came: HashMap::new(),
+        steps: Vec::new(),
+    };
 
     // Those that something is in the way of, in order, and by the place that they are to come to.
     let mut waiting: BTreeSet<u32> = BTreeSet::new();
     let mut wanted: HashMap<(u64, Vec<u8>), u32> = HashMap::new();
     loop {
         while let Some(at) = ready.pop() {
-            let Some((place, left)) = tree.bring(at) else { continue };
+            let Some((place, left)) = tree.bring(at) else {
+                continue;
+            };
             if tree.kept[at as usize].is_none() {
                 waiting.insert(at);
                 wanted.insert((place.0, place.1.to_vec()), at);
@@ -105,10 +130,15 @@ pub(super) fn moves(
         }
     }
     let is_taken = (0..dirs.len() as u32).map(|at| tree.is_taken(at)).collect();
-    Moves { kept: tree.kept, is_taken, steps: tree.steps }
+    Moves {
+        kept: tree.kept,
+        is_taken,
+        steps: tree.steps,
+    }
 }
 
-/// The tree as it was, and what has been moved in it. What was there goes by what stands for the path that it had.
+/// The tree as it was, and what has been moved in it. What was there goes by what stands for the
+/// path that it had.
 struct Tree<'a, W> {
     dirs: &'a [Dir<'a>],
     /// The top of each of them.
@@ -116,7 +146,8 @@ struct Tree<'a, W> {
     old: HashMap<u64, OldName>,
     was_dir: W,
     kept: Vec<Option<u64>>,
-    /// Where directories are that have been moved: the old path of the directory that each is in now, and its name there.
+    /// Where directories are that have been moved: the old path of the directory that each is in
+    /// now, and its name there.
     moved: HashMap<u64, OldName>,
     /// The same from the other side.
     came: HashMap<(u64, Vec<u8>), u64>,
@@ -124,7 +155,8 @@ struct Tree<'a, W> {
 }
 
 impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
-    /// Brings a directory to its place, if nothing is there; gives that place, and the one that it has left.
+    /// Brings a directory to its place, if nothing is there; gives that place, and the one that it
+    /// has left.
     #[allow(clippy::type_complexity, reason = "two places")]
     fn bring(&mut self, at: u32) -> Option<((u64, &'a [u8]), Option<(u64, Vec<u8>)>)> {
         let Dir { parent, name, was } = self.dirs[at as usize];
@@ -146,11 +178,14 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         Some(((dir, name), Some(left)))
     }
 
-    /// Puts the directory that is in another one's way into that one; gives which. Nothing but directories is ever renamed.
+    /// Puts the directory that is in another one's way into that one; gives which. Nothing but
+    /// directories is ever renamed.
     fn make_way(&mut self, at: u32) -> Option<u64> {
         let Dir { parent, name, was } = self.dirs[at as usize];
         let (dir, was) = (self.kept[parent as usize]?, was?);
-        let other = self.occupant(dir, name).filter(|&other| (self.was_dir)(other) == Some(true))?;
+        let other = self
+            .occupant(dir, name)
+            .filter(|&other| (self.was_dir)(other) == Some(true))?;
         let (from_dir, from_name) = self.spot(was)?.clone();
         let (mut from, is_within) = self.locate(at, &from_dir, &from_name, other);
         let (to, to_dir) = (self.path(at), self.old_path(parent));
@@ -174,11 +209,17 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
     /// A name that is free by now in a directory.
     fn free_name(&self, dir: u64) -> Vec<u8> {
         let mut names = (0u64..).map(|n| format!(".fathom-{n}").into_bytes());
-        names.find(|name| self.occupant(dir, name).is_none()).unwrap_or_default()
+        names
+            .find(|name| self.occupant(dir, name).is_none())
+            .unwrap_or_default()
     }
 
     fn step(&mut self, at: u32, from: Vec<u8>, to: Vec<u8>) {
-        self.steps.push(Step { top: self.tops[at as usize], from, to });
+        self.steps.push(Step {
+            top: self.tops[at as usize],
+            from,
+            to,
+        });
     }
 
     /// Something is at a place by now.
@@ -203,12 +244,15 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
     fn is_taken(&self, at: u32) -> bool {
         let Dir { parent, name, .. } = self.dirs[at as usize];
         let dir = self.kept[parent as usize].filter(|_| self.kept[at as usize].is_none());
-        dir.and_then(|dir| self.occupant(dir, name)).is_some_and(|other| (self.was_dir)(other) == Some(true))
+        dir.and_then(|dir| self.occupant(dir, name))
+            .is_some_and(|other| (self.was_dir)(other) == Some(true))
     }
 
     /// What stands for a path as it was, below a directory's top.
     fn hash(&self, at: u32, path: &[u8]) -> u64 {
-        let top = self.dirs[self.tops[at as usize] as usize].was.unwrap_or_default();
+        let top = self.dirs[self.tops[at as usize] as usize]
+            .was
+            .unwrap_or_default();
         names(path).fold(top, digest::below)
     }
 
@@ -230,7 +274,8 @@ impl<'a, W: Fn(u64) -> Option<bool>> Tree<'a, W> {
         }
     }
 
-    /// The path by which a place can be reached by now, in a directory that had a path; and whether that leads through `through`.
+    /// The path by which a place can be reached by now, in a directory that had a path; and whether
+    /// that leads through `through`.
     fn locate(&self, at: u32, dir: &[u8], name: &[u8], through: u64) -> (Vec<u8>, bool) {
         let (mut dir, mut up, mut leads_through) = (dir, vec![name], false);
         'dir: loop {
@@ -262,6 +307,9 @@ fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// A path of names, the last one first.
 fn joined(up: &[&[u8]]) -> Vec<u8> {
     let mut path = Vec::new();
-    up.iter().rev().filter(|name| !name.is_empty()).for_each(|name| append(&mut path, name));
+    up.iter()
+        .rev()
+        .filter(|name| !name.is_empty())
+        .for_each(|name| append(&mut path, name));
     path
 }

@@ -1,5 +1,5 @@
-//! Gathers by the catalog of the dump before: where a file system tells what has been written since (btrfs, XFS), only that is looked at,
-//! and all else is as the rows have it that there are of it.
+//! Gathers by the catalog of the dump before: where a file system tells what has been written since
+//! (btrfs, XFS), only that is looked at, and all else is as the rows have it that there are of it.
 
 use gate::account::{self, Function};
 use ondisk::Dev;
@@ -32,36 +32,63 @@ impl Base {
         desk: &'a Desk,
     ) -> Result<Option<Regathered<'a>>, Fault> {
         let about = self.reader.about();
-        let Some(by) = written::by(about).filter(|_| question.gather.is_none() && about.options == *options) else {
+        let Some(by) =
+            written::by(about).filter(|_| question.gather.is_none() && about.options == *options)
+        else {
             return Ok(None);
         };
         account::phase(Function::Information);
-        let Some(gathering) = of_directory(question, desk) else { return Ok(None) };
+        let Some(gathering) = of_directory(question, desk) else {
+            return Ok(None);
+        };
         let source = &question.sources[0];
-        let Ok(top) = open_top(source, 0) else { return Ok(None) };
+        let Ok(top) = open_top(source, 0) else {
+            return Ok(None);
+        };
         let mounts = mounts_around(Some(&top));
         let ground = Ground::of(&top, top.mount(&mounts));
         // Here the token is taken that the next dump goes by: before anything is looked at.
         gathering.begin(&ground, by);
-        let Some(since) = Since::of(&self.reader, &top, &mounts)? else { return Ok(None) };
+        let Some(since) = Since::of(&self.reader, &top, &mounts)? else {
+            return Ok(None);
+        };
         let answer = |why| {
             let fstype = ground.mount.map(|mount| mount.content.fstype.clone());
-            let gathered = Gathered { path: source.clone(), fstype, gather: Gather::Batched, engine: by, why };
-            Answer { parts: vec![gathered] }
+            let gathered = Gathered {
+                path: source.clone(),
+                fstype,
+                gather: Gather::Batched,
+                engine: by,
+                why,
+            };
+            Answer {
+                parts: vec![gathered],
+            }
         };
         if let Some(why) = since.nothing() {
             return Ok(Some(Regathered::Nothing(answer(why.to_owned()))));
         }
-        let Some(differing) = since.differing(&self.reader)? else { return Ok(None) };
-        hand_over(&self.reader, &differing, source, (top.meta.dev, top.meta.mount), &gathering)?;
+        let Some(differing) = since.differing(&self.reader)? else {
+            return Ok(None);
+        };
+        hand_over(
+            &self.reader,
+            &differing,
+            source,
+            (top.meta.dev, top.meta.mount),
+            &gathering,
+        )?;
         differing.hand_over(source, &gathering);
-        let answer = answer(format!("{}, and the rest is as the catalog says", differing.why));
+        let answer = answer(format!(
+            "{}, and the rest is as the catalog says",
+            differing.why
+        ));
         Ok(Some(Regathered::All(Box::new((gathering, answer)))))
     }
 }
 
-/// Hands over what the rows of a catalog say but for those that differ. What mount that is on, they do not say, nor what number its
-/// device has today.
+/// Hands over what the rows of a catalog say but for those that differ. What mount that is on, they
+/// do not say, nor what number its device has today.
 fn hand_over(
     reader: &Reader,
     differing: &Differing,
@@ -74,7 +101,9 @@ fn hand_over(
         let meta = reader.metas(group)?;
         let first = reader.first(group);
         let Differing { places, atimes, .. } = differing;
-        let mut stale = places[places.partition_point(|&place| place < first)..].iter().peekable();
+        let mut stale = places[places.partition_point(|&place| place < first)..]
+            .iter()
+            .peekable();
         let mut worker = to.worker();
         let (mut at, mut entries) = (0, Vec::new());
         while at < names.len() {
@@ -84,7 +113,15 @@ fn hand_over(
                 if stale.next_if_eq(&&(first + at as u32)).is_none() {
                     let meta = meta(at);
                     let atime = atimes.get(&meta.ino).copied().unwrap_or(meta.atime);
-                    entries.push(Entry { name: &names[at], meta: Meta { dev, mount, atime, ..meta } });
+                    entries.push(Entry {
+                        name: &names[at],
+                        meta: Meta {
+                            dev,
+                            mount,
+                            atime,
+                            ..meta
+                        },
+                    });
                 }
                 at += 1;
             }

@@ -1,11 +1,15 @@
 //! Owner, mode, times, extended attributes, access control lists.
 //!
-//! A change of owner takes set-user-id bits and capabilities away, and a mode may take away the right to set attributes. So the
-//! order is: owner, extended attributes, access control lists, mode, capabilities, and at the end the times.
+//! A change of owner takes set-user-id bits and capabilities away, and a mode may take away the
+//! right to set attributes. So the order is: owner, extended attributes, access control lists,
+//! mode, capabilities, and at the end the times.
 
 use std::ffi::{CStr, CString};
 
-use gate::create::{fchmod, fchownat, fremovexattr, fsetxattr, futimens, in_proc, lremovexattr, lsetxattr, utimensat};
+use gate::create::{
+    fchmod, fchownat, fremovexattr, fsetxattr, futimens, in_proc, lremovexattr, lsetxattr,
+    utimensat,
+};
 use gate::fs::{Statx, Time};
 use gate::long::c_string;
 use gate::xattr::{fgetxattr, flistxattr};
@@ -74,15 +78,16 @@ pub(super) fn inherits(dir: &Fd) -> bool {
     fgetxattr(dir, DEFAULT, &mut value).is_ok()
 }
 
-/// What a directory gets when the work goes on outside it: before that it must be writable, and every entry made in it would
-/// move its times.
+/// What a directory gets when the work goes on outside it: before that it must be writable, and
+/// every entry made in it would move its times.
 #[derive(Debug)]
 pub(super) struct Late {
     owner: Option<(u32, u32)>,
     mode: Option<u32>,
     atime: Option<Time>,
     mtime: Option<Time>,
-    /// What btrfs is told by attributes (`btrfs.compression`): what is made in a directory would get it, too.
+    /// What btrfs is told by attributes (`btrfs.compression`): what is made in a directory would
+    /// get it, too.
     properties: Vec<(CString, Vec<u8>)>,
 }
 
@@ -93,7 +98,8 @@ fn is_property(name: &[u8], value: &[u8]) -> bool {
 }
 
 impl Late {
-    /// For a directory that was finished before: its times as they are now, and its mode if that had to be changed.
+    /// For a directory that was finished before: its times as they are now, and its mode if that
+    /// had to be changed.
     pub(super) fn put_back(seen: &Statx, is_mode_changed: bool) -> Late {
         Late {
             owner: None,
@@ -107,12 +113,19 @@ impl Late {
     /// Gives the directory all that.
     pub(super) fn give(&self, dir: &Fd, path: &[u8], remarks: &mut Remarks) {
         let on = On::Open(dir);
-        let is_owned = self.owner.is_none_or(|(uid, gid)| own(on, uid, gid, path, remarks));
+        let is_owned = self
+            .owner
+            .is_none_or(|(uid, gid)| own(on, uid, gid, path, remarks));
         for (name, value) in &self.properties {
             let _ = on.set(name, value);
         }
         if let Some(mode) = self.mode {
-            chmod(on, if is_owned { mode } else { mode & !SET_ID }, path, remarks);
+            chmod(
+                on,
+                if is_owned { mode } else { mode & !SET_ID },
+                path,
+                remarks,
+            );
         }
         times(on, self.atime, self.mtime, path, remarks);
     }
@@ -145,7 +158,8 @@ fn times(on: On<'_>, atime: Option<Time>, mtime: Option<Time>, path: &[u8], rema
 }
 
 impl Rights {
-    /// The mode that a member gets: who is not its owner makes no program that runs in another's name.
+    /// The mode that a member gets: who is not its owner makes no program that runs in another's
+    /// name.
     pub(super) fn mode(&self, member: &Member) -> u32 {
         let is_owned = self.is_root || (member.uid == self.uid && member.gid == self.gid);
         member.mode & if is_owned { 0o7777 } else { 0o7777 & !SET_ID }
@@ -153,9 +167,17 @@ impl Rights {
 }
 
 impl Restorer<'_> {
-    /// Gives a new file all its attributes. Its mode is right already if `is_exact`, apart from what a change of owner
-    /// takes; `inherits` says that it may have an access control list from its directory.
-    pub(super) fn give(&mut self, on: On<'_>, path: &[u8], member: &Member, is_exact: bool, inherits: bool) {
+    /// Gives a new file all its attributes. Its mode is right already if `is_exact`, apart from
+    /// what a change of owner takes; `inherits` says that it may have an access control list from
+    /// its directory.
+    pub(super) fn give(
+        &mut self,
+        on: On<'_>,
+        path: &[u8],
+        member: &Member,
+        is_exact: bool,
+        inherits: bool,
+    ) {
         let is_symlink = member.kind == Kind::Symlink;
         let mut mode = self.rights.mode(member);
         if let Some((uid, gid)) = self.owner(member)
@@ -175,15 +197,32 @@ impl Restorer<'_> {
             }
         }
         self.xattrs(on, path, member, |name| name == CAPABILITY);
-        for (name, value) in member.xattrs.iter().filter(|(name, value)| is_property(name, value)) {
+        for (name, value) in member
+            .xattrs
+            .iter()
+            .filter(|(name, value)| is_property(name, value))
+        {
             let _ = c_string(name).and_then(|name| on.set(&name, value));
         }
-        times(on, member.atime.map(time), Some(time(member.mtime)), path, &mut self.remarks);
+        times(
+            on,
+            member.atime.map(time),
+            Some(time(member.mtime)),
+            path,
+            &mut self.remarks,
+        );
     }
 
-    /// Gives a directory what it can have from the first, and says what it gets when it is left. `is_new` says that it was
-    /// made for this member.
-    pub(super) fn give_early(&mut self, dir: &Fd, path: &[u8], member: &Member, is_new: bool, inherits: bool) -> Late {
+    /// Gives a directory what it can have from the first, and says what it gets when it is left.
+    /// `is_new` says that it was made for this member.
+    pub(super) fn give_early(
+        &mut self,
+        dir: &Fd,
+        path: &[u8],
+        member: &Member,
+        is_new: bool,
+        inherits: bool,
+    ) -> Late {
         let on = On::Open(dir);
         let mut has = Vec::new();
         if !is_new || inherits {
@@ -197,7 +236,11 @@ impl Restorer<'_> {
                 b"system.posix_acl_default" => member.acl_default.is_none(),
                 // The first archive takes nothing away.
                 CAPABILITY => self.is_later && !is_named,
-                name => self.is_later && !is_named && (name.starts_with(b"user.") || name.starts_with(b"trusted.")),
+                name => {
+                    self.is_later
+                        && !is_named
+                        && (name.starts_with(b"user.") || name.starts_with(b"trusted."))
+                }
             };
             if is_stale && let Ok(name) = c_string(name) {
                 self.unlist(on, path, &name);
@@ -251,11 +294,16 @@ impl Restorer<'_> {
                 );
                 continue;
             }
-            // The others are the system's: access control lists, which have records of their own, and properties.
+            // The others are the system's: access control lists, which have records of their own,
+            // and properties.
             let what = match name {
                 _ if is_user => "its extended attributes user.* cannot be set",
-                name if name.starts_with(b"trusted.") => "its extended attributes trusted.* cannot be set",
-                name if name.starts_with(b"security.") => "its extended attributes security.* cannot be set",
+                name if name.starts_with(b"trusted.") => {
+                    "its extended attributes trusted.* cannot be set"
+                }
+                name if name.starts_with(b"security.") => {
+                    "its extended attributes security.* cannot be set"
+                }
                 _ => continue,
             };
             if let Err(e) = c_string(name).and_then(|name| on.set(&name, value)) {
@@ -272,11 +320,19 @@ impl Restorer<'_> {
             Who::Group => self.owners.group(name),
         };
         let Some(binary) = to_binary(text, id) else {
-            self.remarks.warn(path, Trouble::because("its access control list cannot be read, and is left out"));
+            self.remarks.warn(
+                path,
+                Trouble::because("its access control list cannot be read, and is left out"),
+            );
             return None;
         };
         if let Err(e) = on.set(which, &binary) {
-            self.remarks.warn_once(path, set_gate(on), e, "its access control list cannot be set");
+            self.remarks.warn_once(
+                path,
+                set_gate(on),
+                e,
+                "its access control list cannot be set",
+            );
             return None;
         }
         permissions(&binary)
@@ -287,15 +343,24 @@ impl Restorer<'_> {
         match on.remove(name) {
             Ok(()) | Err(Errno::ENODATA | Errno::EOPNOTSUPP) => {}
             Err(e) => {
-                let gate = if matches!(on, On::Open(_)) { Gate::Fremovexattr } else { Gate::Lremovexattr };
-                self.remarks.warn_once(path, gate, e, "extended attributes that it has no more cannot be taken away");
+                let gate = if matches!(on, On::Open(_)) {
+                    Gate::Fremovexattr
+                } else {
+                    Gate::Lremovexattr
+                };
+                self.remarks.warn_once(
+                    path,
+                    gate,
+                    e,
+                    "extended attributes that it has no more cannot be taken away",
+                );
             }
         }
     }
 }
 
-/// The permissions that go with an access control list, as the kernel has both. The mode in an archive of bsdtar is another one:
-/// it has the owning group's, and not the mask.
+/// The permissions that go with an access control list, as the kernel has both. The mode in an
+/// archive of bsdtar is another one: it has the owning group's, and not the mask.
 fn permissions(list: &[u8]) -> Option<u32> {
     const VERSION: usize = 4;
     const OWNER: u16 = 0x01;
@@ -304,12 +369,20 @@ fn permissions(list: &[u8]) -> Option<u32> {
     const OTHER: u16 = 0x20;
     let (entries, _) = list.get(VERSION..)?.as_chunks::<8>();
     let of = |wanted: u16| {
-        let mut found = entries.iter().filter(|[a, b, ..]| u16::from_le_bytes([*a, *b]) == wanted);
-        found.next().map(|[_, _, a, b, ..]| u32::from(u16::from_le_bytes([*a, *b])) & 7)
+        let mut found = entries
+            .iter()
+            .filter(|[a, b, ..]| u16::from_le_bytes([*a, *b]) == wanted);
+        found
+            .next()
+            .map(|[_, _, a, b, ..]| u32::from(u16::from_le_bytes([*a, *b])) & 7)
     };
     Some(of(OWNER)? << 6 | of(MASK).or(of(OWNING_GROUP))? << 3 | of(OTHER)?)
 }
 
 fn set_gate(on: On<'_>) -> Gate {
-    if matches!(on, On::Open(_)) { Gate::Fsetxattr } else { Gate::Lsetxattr }
+    if matches!(on, On::Open(_)) {
+        Gate::Fsetxattr
+    } else {
+        Gate::Lsetxattr
+    }
 }

@@ -1,7 +1,7 @@
 //! Members made.
 //!
-//! What is made is always a new inode, so that nothing is written through a name that something else has too; what has its name
-//! is taken away first.
+//! What is made is always a new inode, so that nothing is written through a name that something
+//! else has too; what has its name is taken away first.
 
 use std::ffi::CStr;
 use std::rc::Rc;
@@ -35,7 +35,10 @@ impl Restorer<'_> {
             let top = Rc::clone(&self.top);
             let late = self.give_early(&top, b".", member, false, false);
             let inherits = member.acl_default.is_some();
-            self.top_doing = Doing { late: Some(Box::new(late)), inherits };
+            self.top_doing = Doing {
+                late: Some(Box::new(late)),
+                inherits,
+            };
         } else {
             let (above, name) = split(path);
             self.enter(above)?;
@@ -46,7 +49,14 @@ impl Restorer<'_> {
             let fd = Rc::new(fd);
             let late = self.give_early(&fd, path, member, is_new, inherited);
             let inherits = member.acl_default.is_some();
-            self.trail.push(name, fd, Doing { late: Some(Box::new(late)), inherits });
+            self.trail.push(
+                name,
+                fd,
+                Doing {
+                    late: Some(Box::new(late)),
+                    inherits,
+                },
+            );
         }
         self.counts.directories += 1;
         if let Some(dumpdir) = dumpdir {
@@ -78,16 +88,34 @@ impl Restorer<'_> {
                 Ok(()) => match open_beneath(here.as_fd(), name.to_bytes(), Open::SCAN) {
                     Ok(fd) => return Ok((fd, true)),
                     Err(Errno::ENOENT | Errno::ELOOP | Errno::ENOTDIR) => {}
-                    Err(e) => return Err(Trouble::of(Gate::Openat2, e, "the new directory cannot be opened")),
+                    Err(e) => {
+                        return Err(Trouble::of(
+                            Gate::Openat2,
+                            e,
+                            "the new directory cannot be opened",
+                        ));
+                    }
                 },
                 Err(Errno::EEXIST) => {}
-                Err(e) => return Err(Trouble::of(Gate::Mkdirat, e, "the directory cannot be made")),
+                Err(e) => {
+                    return Err(Trouble::of(
+                        Gate::Mkdirat,
+                        e,
+                        "the directory cannot be made",
+                    ));
+                }
             }
         }
         Err(taken_again())
     }
 
-    pub(super) fn file(&mut self, path: &[u8], name: &CStr, member: &Member, input: &mut Input) -> Result<(), Halt> {
+    pub(super) fn file(
+        &mut self,
+        path: &[u8],
+        name: &CStr,
+        member: &Member,
+        input: &mut Input,
+    ) -> Result<(), Halt> {
         let here = self.here()?;
         let inherits = self.doing().inherits;
         let mode = self.rights.mode(member) & 0o777;
@@ -104,10 +132,16 @@ impl Restorer<'_> {
                 Ok((Fresh::named(&here)?, false))
             }
         });
-        let (mut fresh, is_exact) = made.map_err(|e| Trouble::of(Gate::Openat, e, "the file cannot be made"))?;
+        let (mut fresh, is_exact) =
+            made.map_err(|e| Trouble::of(Gate::Openat, e, "the file cannot be made"))?;
         if member.sparse.is_some() {
-            ftruncate(fresh.fd(), member.size)
-                .map_err(|e| Trouble::of(Gate::Ftruncate, e, "no file can be as large here as the archive says"))?;
+            ftruncate(fresh.fd(), member.size).map_err(|e| {
+                Trouble::of(
+                    Gate::Ftruncate,
+                    e,
+                    "no file can be as large here as the archive says",
+                )
+            })?;
         }
         let mut contents = input.contents(member);
         let mut bytes = 0;
@@ -121,12 +155,24 @@ impl Restorer<'_> {
                         piece = &piece[n..];
                     }
                     Err(Errno::EINTR) => {}
-                    Err(e) => return Err(Trouble::of(Gate::Pwrite64, e, "not restored: it cannot be written").into()),
+                    Err(e) => {
+                        return Err(Trouble::of(
+                            Gate::Pwrite64,
+                            e,
+                            "not restored: it cannot be written",
+                        )
+                        .into());
+                    }
                 }
             }
         }
         self.give(On::Open(fresh.fd()), path, member, is_exact, inherits);
-        self.put(&here, name, |here, name| fresh.publish(here, name), Gate::Linkat)?;
+        self.put(
+            &here,
+            name,
+            |here, name| fresh.publish(here, name),
+            Gate::Linkat,
+        )?;
         self.counts.files += 1;
         self.counts.bytes += bytes;
         Ok(())
@@ -145,7 +191,11 @@ impl Restorer<'_> {
                 Ok(()) => return Ok(()),
                 Err(Errno::EEXIST | Errno::EISDIR | Errno::ENOTEMPTY) => self.clear(here, name)?,
                 Err(Errno::EPERM) if gate == Gate::Mknodat && !self.rights.is_root => {
-                    return Err(Trouble::of(gate, Errno::EPERM, "not restored: only root can make devices"));
+                    return Err(Trouble::of(
+                        gate,
+                        Errno::EPERM,
+                        "not restored: only root can make devices",
+                    ));
                 }
                 Err(e) => return Err(Trouble::of(gate, e, "it cannot be made")),
             }
@@ -153,17 +203,32 @@ impl Restorer<'_> {
         Err(taken_again())
     }
 
-    pub(super) fn symlink(&mut self, path: &[u8], name: &CStr, member: &Member) -> Result<(), Trouble> {
+    pub(super) fn symlink(
+        &mut self,
+        path: &[u8],
+        name: &CStr,
+        member: &Member,
+    ) -> Result<(), Trouble> {
         let here = self.here()?;
-        let target =
-            c_string(&member.link).map_err(|e| Trouble::of(Gate::Symlinkat, e, "there is a NUL in its target"))?;
-        self.put(&here, name, |here, name| symlinkat(&target, here, name), Gate::Symlinkat)?;
+        let target = c_string(&member.link)
+            .map_err(|e| Trouble::of(Gate::Symlinkat, e, "there is a NUL in its target"))?;
+        self.put(
+            &here,
+            name,
+            |here, name| symlinkat(&target, here, name),
+            Gate::Symlinkat,
+        )?;
         self.give(On::Name(&here, name), path, member, true, false);
         self.counts.symlinks += 1;
         Ok(())
     }
 
-    pub(super) fn node(&mut self, path: &[u8], name: &CStr, member: &Member) -> Result<(), Trouble> {
+    pub(super) fn node(
+        &mut self,
+        path: &[u8],
+        name: &CStr,
+        member: &Member,
+    ) -> Result<(), Trouble> {
         let here = self.here()?;
         let inherits = self.doing().inherits;
         let (major, minor) = (member.rdev.major, member.rdev.minor);
@@ -173,14 +238,28 @@ impl Restorer<'_> {
             _ => Node::Fifo,
         };
         let mode = self.rights.mode(member) & 0o777;
-        self.put(&here, name, |here, name| mknodat(here, name, node, mode), Gate::Mknodat)?;
+        self.put(
+            &here,
+            name,
+            |here, name| mknodat(here, name, node, mode),
+            Gate::Mknodat,
+        )?;
         self.give(On::Name(&here, name), path, member, true, inherits);
         self.counts.other += 1;
         Ok(())
     }
 
-    pub(super) fn link(&mut self, path: &[u8], name: &CStr, member: &Member) -> Result<(), Trouble> {
-        let wrong = |why| Trouble::because(format!("not restored: of the name that it is another one of, {why}"));
+    pub(super) fn link(
+        &mut self,
+        path: &[u8],
+        name: &CStr,
+        member: &Member,
+    ) -> Result<(), Trouble> {
+        let wrong = |why| {
+            Trouble::because(format!(
+                "not restored: of the name that it is another one of, {why}"
+            ))
+        };
         let target = clean(&member.link).map_err(wrong)?.path;
         // What is to be gone in the end is not there.
         let target = self.chosen.place(&target).unwrap_or(target);
@@ -191,23 +270,30 @@ impl Restorer<'_> {
         let here = self.here()?;
         let missing = |e| {
             let target = shown(&target);
-            let what =
-                format!("not restored: it is another name of '{target}', which is not there; restore that one too");
+            let what = format!(
+                "not restored: it is another name of '{target}', which is not there; restore that one too"
+            );
             Trouble::of(Gate::Linkat, e, what)
         };
         let from = match &self.linked {
             _ if dir == self.trail.path() => Rc::clone(&here),
             Some((known, fd)) if known == dir => Rc::clone(fd),
             _ => {
-                let fd = Rc::new(open_beneath(self.top.as_fd(), dir, Open::PATH | Open::DIRECTORY).map_err(missing)?);
+                let fd = Rc::new(
+                    open_beneath(self.top.as_fd(), dir, Open::PATH | Open::DIRECTORY)
+                        .map_err(missing)?,
+                );
                 self.linked = Some((dir.to_vec(), Rc::clone(&fd)));
                 fd
             }
         };
         let file = c_string(file).map_err(missing)?;
-        // A name that is another one of the same file already must not be taken away: it may be the last.
+        // A name that is another one of the same file already must not be taken away: it may be the
+        // last.
         let same = |here: &Fd| {
-            let of = |dir: &Fd, name: &CStr| statx(dir, name, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS).ok();
+            let of = |dir: &Fd, name: &CStr| {
+                statx(dir, name, At::SYMLINK_NOFOLLOW, Want::BASIC_STATS).ok()
+            };
             matches!((of(&from, &file), of(here, name)), (Some(a), Some(b)) if (a.dev, a.ino) == (b.dev, b.ino))
         };
         let make = |here: &Fd, name: &CStr| match linkat(&from, &file, here, name, At::empty()) {

@@ -1,11 +1,14 @@
-//! A tree made from archives, beneath one directory and nowhere else. docs/restore.md says what that means.
+//! A tree made from archives, beneath one directory and nowhere else. docs/restore.md says what
+//! that means.
 //!
-//! Members are taken in their order, so that memory does not grow with the archive. A directory gets its owner, mode and times
-//! when the work goes on outside it; until then it is its maker's alone. A file has no name until it is whole.
+//! Members are taken in their order, so that memory does not grow with the archive. A directory
+//! gets its owner, mode and times when the work goes on outside it; until then it is its maker's
+//! alone. A file has no name until it is whole.
 //!
-//! Nothing outside DIR is touched, whatever the archive says and whatever others do to the tree meanwhile: every directory is
-//! opened from the one above it by a name without `/` and `..`, symlinks are never followed, and what has a name is worked on by
-//! that name in an open directory, or by its own descriptor.
+//! Nothing outside DIR is touched, whatever the archive says and whatever others do to the tree
+//! meanwhile: every directory is opened from the one above it by a name without `/` and `..`,
+//! symlinks are never followed, and what has a name is worked on by that name in an open directory,
+//! or by its own descriptor.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -135,8 +138,17 @@ impl Desk {
 ///
 /// # Errors
 /// Why it could not be begun, or not be ended: what was restored until then stays, and is whole.
-pub fn restore(question: &Question, desk: &Desk, say: &mut dyn FnMut(Step<'_>)) -> Result<Answer, Box<Stopped>> {
-    let stopped = |fault| Box::new(Stopped { fault, answer: Answer::default() });
+pub fn restore(
+    question: &Question,
+    desk: &Desk,
+    say: &mut dyn FnMut(Step<'_>),
+) -> Result<Answer, Box<Stopped>> {
+    let stopped = |fault| {
+        Box::new(Stopped {
+            fault,
+            answer: Answer::default(),
+        })
+    };
     let mut chosen = Chosen::new(&question.paths).map_err(|(path, why)| {
         stopped(Fault {
             doing: "cannot restore",
@@ -151,16 +163,41 @@ pub fn restore(question: &Question, desk: &Desk, say: &mut dyn FnMut(Step<'_>)) 
             _ => "",
         };
         let doing = "cannot restore into";
-        stopped(Fault { doing, path: question.dir.clone(), error: errno.to_string(), next })
+        stopped(Fault {
+            doing,
+            path: question.dir.clone(),
+            error: errno.to_string(),
+            next,
+        })
     })?;
-    // Before anything is touched: a chain with a link missing is no chain, and a member may have the name of a file that is here.
-    for (nth, path) in question.archives.iter().enumerate().filter(|(_, path)| *path != b"-") {
+    // Before anything is touched: a chain with a link missing is no chain, and a member may have
+    // the name of a file that is here.
+    for (nth, path) in question
+        .archives
+        .iter()
+        .enumerate()
+        .filter(|(_, path)| *path != b"-")
+    {
         let seen = gate::long::statx_long(path, At::empty(), Want::TYPE).map_err(|errno| {
-            stopped(Fault { doing: "cannot open archive", path: path.clone(), error: errno.to_string(), next: "" })
+            stopped(Fault {
+                doing: "cannot open archive",
+                path: path.clone(),
+                error: errno.to_string(),
+                next: "",
+            })
         })?;
         if seen.file_type == FileType::Regular {
-            let next = if nth > 0 { "if it is a name in the archives, put -- before it" } else { "" };
-            Input::open(path).map_err(|failure| stopped(Fault { next, ..unread(path, &failure, false) }))?;
+            let next = if nth > 0 {
+                "if it is a name in the archives, put -- before it"
+            } else {
+                ""
+            };
+            Input::open(path).map_err(|failure| {
+                stopped(Fault {
+                    next,
+                    ..unread(path, &failure, false)
+                })
+            })?;
         }
     }
     if !chosen.is_all() {
@@ -170,7 +207,10 @@ pub fn restore(question: &Question, desk: &Desk, say: &mut dyn FnMut(Step<'_>)) 
         return rehearsal::rehearse(question, chosen, Rc::new(dir), desk, say);
     }
     let mut restorer = Restorer::new(question, Rc::new(dir), chosen, desk);
-    let done = question.archives.iter().try_for_each(|archive| restorer.archive(archive));
+    let done = question
+        .archives
+        .iter()
+        .try_for_each(|archive| restorer.archive(archive));
     restorer.leave_all();
     let answer = restorer.into_answer();
     match done {
@@ -196,18 +236,30 @@ impl Trouble {
             Errno::EROFS => "; restore to where you may write",
             _ => "",
         };
-        Trouble { gate: Some(gate), errno: Some(errno), message: message.into() + next }
+        Trouble {
+            gate: Some(gate),
+            errno: Some(errno),
+            message: message.into() + next,
+        }
     }
 
     /// What has a name is to go, and cannot.
     fn in_the_way(errno: Errno) -> Trouble {
         const WHAT: &str = "not restored: what has its name cannot be taken away";
-        let next = if errno == Errno::EPERM { "; lsattr shows whether it is immutable" } else { "" };
+        let next = if errno == Errno::EPERM {
+            "; lsattr shows whether it is immutable"
+        } else {
+            ""
+        };
         Trouble::of(Gate::Unlinkat, errno, [WHAT, next].concat())
     }
 
     fn because(message: impl Into<String>) -> Trouble {
-        Trouble { gate: None, errno: None, message: message.into() }
+        Trouble {
+            gate: None,
+            errno: None,
+            message: message.into(),
+        }
     }
 }
 
@@ -231,11 +283,21 @@ impl From<Failure> for Halt {
 
 /// An archive that cannot be read, or not to its end.
 fn unread(archive: &[u8], failure: &Failure, is_begun: bool) -> Fault {
-    let next = if is_begun { "what was restored until there stays" } else { "" };
-    Fault { doing: "cannot read archive", path: archive.to_vec(), error: failure.to_string(), next }
+    let next = if is_begun {
+        "what was restored until there stays"
+    } else {
+        ""
+    };
+    Fault {
+        doing: "cannot read archive",
+        path: archive.to_vec(),
+        error: failure.to_string(),
+        next,
+    }
 }
 
-/// Warnings and notes, each cause once where once is enough, and no more than memory is to be spent on.
+/// Warnings and notes, each cause once where once is enough, and no more than memory is to be spent
+/// on.
 #[derive(Debug, Default)]
 struct Remarks {
     warnings: Vec<Warning>,
@@ -260,8 +322,17 @@ impl Remarks {
             self.left_out += 1;
             return;
         }
-        let Trouble { gate, errno, message } = trouble;
-        self.warnings.push(Warning { path: Some(path.to_vec()), gate, errno, message });
+        let Trouble {
+            gate,
+            errno,
+            message,
+        } = trouble;
+        self.warnings.push(Warning {
+            path: Some(path.to_vec()),
+            gate,
+            errno,
+            message,
+        });
     }
 
     /// Warns of the first of a kind only.
@@ -269,7 +340,11 @@ impl Remarks {
         if self.said.insert((Some(errno), what)) {
             self.warn(
                 path,
-                Trouble::of(gate, errno, format!("{what}; of others for which the same holds, nothing is said")),
+                Trouble::of(
+                    gate,
+                    errno,
+                    format!("{what}; of others for which the same holds, nothing is said"),
+                ),
             );
         }
     }
@@ -283,8 +358,10 @@ impl Remarks {
 
     fn into_parts(mut self) -> (Vec<Warning>, Vec<String>) {
         if self.left_out > 0 {
-            self.warnings
-                .push(Warning::general(format!("and {} more warnings, for which there was no room", self.left_out)));
+            self.warnings.push(Warning::general(format!(
+                "and {} more warnings, for which there was no room",
+                self.left_out
+            )));
         }
         (self.warnings, self.notes)
     }
@@ -342,12 +419,24 @@ impl<'a> Restorer<'a> {
         let (uid, gid) = gate::process::ids();
         Restorer {
             desk,
-            top_doing: Doing { late: None, inherits: inherits(&top) },
+            top_doing: Doing {
+                late: None,
+                inherits: inherits(&top),
+            },
             trail: Trail::new(Rc::clone(&top)),
             top,
             chosen,
-            owners: if is_root && !question.numeric_owner { Owners::read() } else { Owners::default() },
-            rights: Rights { is_root, uid, gid, plain_directory: 0o777 & !umask },
+            owners: if is_root && !question.numeric_owner {
+                Owners::read()
+            } else {
+                Owners::default()
+            },
+            rights: Rights {
+                is_root,
+                uid,
+                gid,
+                plain_directory: 0o777 & !umask,
+            },
             remarks: Remarks::default(),
             counts: Counts::default(),
             started: before_a_tick(now()),
@@ -362,7 +451,11 @@ impl<'a> Restorer<'a> {
         let mut remarks = std::mem::take(&mut self.remarks);
         missed(chosen, &mut remarks);
         let (warnings, notes) = remarks.into_parts();
-        Answer { counts: self.counts, warnings, notes }
+        Answer {
+            counts: self.counts,
+            warnings,
+            notes,
+        }
     }
 
     /// Restores one archive.
@@ -380,7 +473,9 @@ impl<'a> Restorer<'a> {
                 let what = "its contents are not what was dumped, by their checksum: the archive is damaged";
                 self.remarks.warn(&before, Trouble::because(what));
             }
-            let Some(member) = next.map_err(|e| unread(archive, &e, is_begun))? else { break };
+            let Some(member) = next.map_err(|e| unread(archive, &e, is_begun))? else {
+                break;
+            };
             is_begun = true;
             self.desk.count_member();
             if member.kind == Kind::LABEL {
@@ -389,7 +484,8 @@ impl<'a> Restorer<'a> {
             let done = match taken(&member, &mut self.chosen, &mut self.remarks) {
                 Ok(Some(path)) => self.member(&path, &member, &mut input),
                 Ok(None) => {
-                    // What was chosen may come along with a directory that was not, or be gone from one.
+                    // What was chosen may come along with a directory that was not, or be gone from
+                    // one.
                     match member.dumpdir.as_deref().filter(|_| self.is_later) {
                         Some(dumpdir) => self.pass_by(&member, dumpdir).map_err(Halt::One),
                         None => Ok(()),
@@ -420,10 +516,14 @@ impl<'a> Restorer<'a> {
             return Ok(self.directory(path, member)?);
         }
         if path.is_empty() {
-            return Err(Trouble::because("it has the name of the directory to restore into, and is none").into());
+            return Err(Trouble::because(
+                "it has the name of the directory to restore into, and is none",
+            )
+            .into());
         }
         let (dir, name) = split(path);
-        let name = c_string(name).map_err(|e| Trouble::of(Gate::Openat2, e, "it has no possible name"))?;
+        let name =
+            c_string(name).map_err(|e| Trouble::of(Gate::Openat2, e, "it has no possible name"))?;
         self.enter(dir)?;
         match member.kind {
             Kind::File => self.file(path, &name, member, input)?,
@@ -446,7 +546,8 @@ impl<'a> Restorer<'a> {
         self.trail.last().unwrap_or(&mut self.top_doing)
     }
 
-    /// Goes to a directory, which is made where it is missing. Those that are left get what they are still to get.
+    /// Goes to a directory, which is made where it is missing. Those that are left get what they
+    /// are still to get.
     fn enter(&mut self, dir: &[u8]) -> Result<(), Trouble> {
         if self.trail.path() == dir {
             return Ok(());
@@ -467,12 +568,23 @@ impl<'a> Restorer<'a> {
                     (fd, Doing { late, inherits })
                 }
                 Err(Errno::ENOENT) => {
-                    let mode = self.rights.plain_directory | if self.rights.is_root { 0 } else { 0o700 };
+                    let mode =
+                        self.rights.plain_directory | if self.rights.is_root { 0 } else { 0o700 };
                     gate::create::mkdirat(&here, &c_name, mode).map_err(|e| {
-                        Trouble::of(Gate::Mkdirat, e, "not restored: a directory above it cannot be made")
+                        Trouble::of(
+                            Gate::Mkdirat,
+                            e,
+                            "not restored: a directory above it cannot be made",
+                        )
                     })?;
                     let fd = open_beneath(here.as_fd(), name, Open::SCAN).map_err(on_the_way)?;
-                    (fd, Doing { late: None, inherits: above_inherits })
+                    (
+                        fd,
+                        Doing {
+                            late: None,
+                            inherits: above_inherits,
+                        },
+                    )
                 }
                 Err(e) => return Err(on_the_way(e)),
             };
@@ -507,9 +619,15 @@ impl<'a> Restorer<'a> {
         }
     }
 
-    /// Opens a directory. Where it is the user's own who does not let himself in, and a member (`is_member`) or this run
-    /// has made it so, he is let in first. Gives what it was like before, and whether that was so.
-    fn open_directory(&self, here: &Fd, name: &CStr, is_member: bool) -> gate::Result<(Fd, Statx, bool)> {
+    /// Opens a directory. Where it is the user's own who does not let himself in, and a member
+    /// (`is_member`) or this run has made it so, he is let in first. Gives what it was like before,
+    /// and whether that was so.
+    fn open_directory(
+        &self,
+        here: &Fd,
+        name: &CStr,
+        is_member: bool,
+    ) -> gate::Result<(Fd, Statx, bool)> {
         const ALL: u32 = 0o700;
         let lets_in = |seen: &Statx| {
             let may = is_member || self.is_of_this_run(seen);
@@ -542,7 +660,8 @@ impl<'a> Restorer<'a> {
         may_be_since(seen.ctime, self.started)
     }
 
-    /// Makes room for what is to have a name: takes away what has it, save a directory with something in it.
+    /// Makes room for what is to have a name: takes away what has it, save a directory with
+    /// something in it.
     fn clear(&self, here: &Fd, name: &CStr) -> Result<(), Trouble> {
         let done = match unlinkat(here, name) {
             Err(Errno::EISDIR) => unlinkat_directory(here, name),
@@ -560,15 +679,24 @@ impl<'a> Restorer<'a> {
 }
 
 /// The name under which a member is to be restored; `None` for one that was not chosen.
-fn taken(member: &Member, chosen: &mut Chosen, remarks: &mut Remarks) -> Result<Option<Vec<u8>>, Trouble> {
-    let name = clean(&member.path).map_err(|why| Trouble::because(format!("not restored: {why}")))?;
-    let Some(place) = chosen.takes(&name.path) else { return Ok(None) };
+fn taken(
+    member: &Member,
+    chosen: &mut Chosen,
+    remarks: &mut Remarks,
+) -> Result<Option<Vec<u8>>, Trouble> {
+    let name =
+        clean(&member.path).map_err(|why| Trouble::because(format!("not restored: {why}")))?;
+    let Some(place) = chosen.takes(&name.path) else {
+        return Ok(None);
+    };
     // In the end it is a directory.
     if member.kind != Kind::Directory && chosen.has_ahead(&place, &name.path) {
         return Ok(None);
     }
     if name.was_absolute {
-        remarks.note("the slash that names begin with is left away: all is restored beneath the directory");
+        remarks.note(
+            "the slash that names begin with is left away: all is restored beneath the directory",
+        );
     }
     Ok(Some(place))
 }
@@ -576,7 +704,8 @@ fn taken(member: &Member, chosen: &mut Chosen, remarks: &mut Remarks) -> Result<
 /// Warns of what was asked for and is in no archive.
 fn missed(chosen: Chosen, remarks: &mut Remarks) {
     for path in chosen.missed() {
-        let what = "no archive has a member of this name; fathom list gives the names that there are";
+        let what =
+            "no archive has a member of this name; fathom list gives the names that there are";
         remarks.warn(&path, Trouble::because(what));
     }
 }

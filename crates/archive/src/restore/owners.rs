@@ -16,7 +16,10 @@ impl Owners {
     pub(crate) fn read() -> Owners {
         /// More users than this go by number.
         const MOST: u64 = 4 << 20;
-        Owners { users: numbers(passwd::users(MOST)), groups: numbers(passwd::groups(MOST)) }
+        Owners {
+            users: numbers(passwd::users(MOST)),
+            groups: numbers(passwd::groups(MOST)),
+        }
     }
 
     /// The number of a user whose name is known here.
@@ -39,7 +42,18 @@ fn numbers(entries: Vec<(Vec<u8>, u32)>) -> HashMap<Vec<u8>, u32> {
 mod tests {
     #[test]
     fn the_first_line_of_a_name_counts() {
-        let numbers = super::numbers(vec![(b"root".to_vec(), 0), (b"me".to_vec(), 1000), (b"me".to_vec(), 7)]);
-        assert_eq!((numbers.get(&b"root"[..]), numbers.get(&b"me"[..]), numbers.len()), (Some(&0), Some(&1000), 2));
+        let numbers = super::numbers(vec![
+            (b"root".to_vec(), 0),
+            (b"me".to_vec(), 1000),
+            (b"me".to_vec(), 7),
+        ]);
+        assert_eq!(
+            (
+                numbers.get(&b"root"[..]),
+                numbers.get(&b"me"[..]),
+                numbers.len()
+            ),
+            (Some(&0), Some(&1000), 2)
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! `--dry-run`: what would be done, and nothing of it.
 //!
-//! What earlier archives of the same run would have made is kept by name, so that what a later one would take away of it can be
-//! said. What is on the disk goes by its names as they are.
+//! What earlier archives of the same run would have made is kept by name, so that what a later one
+//! would take away of it can be said. What is on the disk goes by its names as they are.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -34,8 +34,8 @@ pub struct Step<'a> {
 /// The tree as it would be.
 struct Rehearsal<'a> {
     top: Rc<Fd>,
-    /// What would have been made, and whether it is a directory, by names in which NUL stands for the slash: so all that is in a
-    /// directory follows it.
+    /// What would have been made, and whether it is a directory, by names in which NUL stands for
+    /// the slash: so all that is in a directory follows it.
     made: BTreeMap<Vec<u8>, bool>,
     chosen: Chosen,
     remarks: Remarks,
@@ -73,10 +73,19 @@ pub(super) fn rehearse(
         rehearsal.is_later = true;
         rehearsal.chosen.next_archive();
     }
-    let Rehearsal { chosen, mut remarks, counts, .. } = rehearsal;
+    let Rehearsal {
+        chosen,
+        mut remarks,
+        counts,
+        ..
+    } = rehearsal;
     missed(chosen, &mut remarks);
     let (warnings, notes) = remarks.into_parts();
-    let answer = Answer { counts, warnings, notes };
+    let answer = Answer {
+        counts,
+        warnings,
+        notes,
+    };
     match fault {
         None => Ok(answer),
         Some(fault) => Err(Box::new(Stopped { fault, answer })),
@@ -138,7 +147,9 @@ impl Rehearsal<'_> {
     /// What an increment says of a directory that was not chosen, as far as it is about what was.
     fn pass_by(&mut self, member: &Member) {
         self.renames(member);
-        let place = clean(&member.path).ok().and_then(|name| Some((self.chosen.place(&name.path)?, name.path)));
+        let place = clean(&member.path)
+            .ok()
+            .and_then(|name| Some((self.chosen.place(&name.path)?, name.path)));
         if let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later)
             && let Some((place, name)) = place
         {
@@ -147,21 +158,33 @@ impl Rehearsal<'_> {
     }
 
     fn renames(&mut self, member: &Member) {
-        let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later) else { return };
-        for (from, to) in pairs(text).iter().filter(|(from, _)| from == b"\0" || self.chosen.has_in(from)) {
-            (self.say)(Step { what: "rename", path: from, other: Some(to) });
+        let Some(text) = member.dumpdir.as_deref().filter(|_| self.is_later) else {
+            return;
+        };
+        for (from, to) in pairs(text)
+            .iter()
+            .filter(|(from, _)| from == b"\0" || self.chosen.has_in(from))
+        {
+            (self.say)(Step {
+                what: "rename",
+                path: from,
+                other: Some(to),
+            });
             self.counts.renamed += 1;
             let (from, to) = (key(from), key(to));
             for (old, is_directory) in self.below(&from) {
                 self.made.remove(&old);
-                self.made.insert([&to[..], &old[from.len()..]].concat(), is_directory);
+                self.made
+                    .insert([&to[..], &old[from.len()..]].concat(), is_directory);
             }
         }
     }
 
     /// What would have been made under a name and below it.
     fn below(&self, key: &[u8]) -> Vec<(Vec<u8>, bool)> {
-        let from = self.made.range::<[u8], _>((Bound::Included(key), Bound::Unbounded));
+        let from = self
+            .made
+            .range::<[u8], _>((Bound::Included(key), Bound::Unbounded));
         let is_below = |name: &[u8]| matches!(name.strip_prefix(key), Some([] | [0, ..]));
         from.take_while(|(name, _)| name.starts_with(key))
             .filter(|(name, _)| is_below(name))
@@ -170,9 +193,15 @@ impl Rehearsal<'_> {
     }
 
     fn purge(&mut self, path: &[u8], dir: &[u8], text: &[u8]) {
-        let inside = if path.is_empty() { Vec::new() } else { [&key(path)[..], b"\0"].concat() };
+        let inside = if path.is_empty() {
+            Vec::new()
+        } else {
+            [&key(path)[..], b"\0"].concat()
+        };
         let mut present = self.on_disk(path);
-        let from = self.made.range::<[u8], _>((Bound::Included(&inside[..]), Bound::Unbounded));
+        let from = self
+            .made
+            .range::<[u8], _>((Bound::Included(&inside[..]), Bound::Unbounded));
         for (name, is_directory) in from.take_while(|(name, _)| name.starts_with(&inside)) {
             let name = &name[inside.len()..];
             if !name.is_empty() && !name.contains(&0) {
@@ -180,8 +209,9 @@ impl Rehearsal<'_> {
             }
         }
         // By the names that a list has them by.
-        let listed =
-            |(name, is_directory): (Vec<u8>, bool)| Some((self.chosen.listed(dir, path, &name)?, (name, is_directory)));
+        let listed = |(name, is_directory): (Vec<u8>, bool)| {
+            Some((self.chosen.listed(dir, path, &name)?, (name, is_directory)))
+        };
         let mut present: BTreeMap<_, _> = present.into_iter().filter_map(listed).collect();
         for (code, name) in dumpdir::entries(text).into_iter().flatten() {
             let is_directory = present.get(name).map(|(_, is_directory)| *is_directory);
@@ -198,16 +228,30 @@ impl Rehearsal<'_> {
         let gone = present.into_iter().flat_map(|(listed, (name, _))| {
             let (whole, was) = (join(path, &name), join(dir, &listed));
             let is_chosen = self.chosen.has(&whole);
-            let is_gone = |gone: &&[u8]| self.made.contains_key(&key(gone)) && !self.chosen.is_ahead(gone, &was);
+            let is_gone = |gone: &&[u8]| {
+                self.made.contains_key(&key(gone)) && !self.chosen.is_ahead(gone, &was)
+            };
             let below: Vec<Vec<u8>> = match is_chosen {
                 true => Vec::new(),
-                false => self.chosen.below(&whole).filter(is_gone).map(<[u8]>::to_vec).collect(),
+                false => self
+                    .chosen
+                    .below(&whole)
+                    .filter(is_gone)
+                    .map(<[u8]>::to_vec)
+                    .collect(),
             };
             let is_ahead = self.chosen.has_ahead(&whole, &was);
-            Some(whole).filter(|_| is_chosen && !is_ahead).into_iter().chain(below)
+            Some(whole)
+                .filter(|_| is_chosen && !is_ahead)
+                .into_iter()
+                .chain(below)
         });
         for whole in gone.collect::<Vec<_>>() {
-            (self.say)(Step { what: "remove", path: &whole, other: None });
+            (self.say)(Step {
+                what: "remove",
+                path: &whole,
+                other: None,
+            });
             self.counts.removed += 1;
             for (gone, _) in self.below(&key(&whole)) {
                 self.made.remove(&gone);
@@ -219,11 +263,16 @@ impl Rehearsal<'_> {
     fn on_disk(&self, path: &[u8]) -> BTreeMap<Vec<u8>, bool> {
         let mut present = BTreeMap::new();
         let path = if path.is_empty() { b"." } else { path };
-        let Ok(dir) = open_beneath(self.top.as_fd(), path, Open::SCAN) else { return present };
+        let Ok(dir) = open_beneath(self.top.as_fd(), path, Open::SCAN) else {
+            return present;
+        };
         let mut buffer = vec![0; 32 << 10];
         while let Ok(n @ 1..) = getdents64(&dir, &mut buffer) {
             for entry in entries(&buffer[..n.min(buffer.len())]) {
-                present.insert(entry.name.to_bytes().to_vec(), entry.entry_type == EntryType::Directory);
+                present.insert(
+                    entry.name.to_bytes().to_vec(),
+                    entry.entry_type == EntryType::Directory,
+                );
             }
         }
         present

@@ -1,4 +1,5 @@
-//! A name taken away, and all that is below it; never what is on another mount, and never through a symlink.
+//! A name taken away, and all that is below it; never what is on another mount, and never through a
+//! symlink.
 
 use std::ffi::{CStr, CString};
 use std::rc::Rc;
@@ -23,15 +24,22 @@ struct Frame {
     is_read: bool,
 }
 
-/// Takes away what has a name, which is known as `path` in warnings. Gives how many entries are gone.
+/// Takes away what has a name, which is known as `path` in warnings. Gives how many entries are
+/// gone.
 pub(super) fn remove(here: &Rc<Fd>, name: &CStr, path: &[u8], remarks: &mut Remarks) -> u64 {
     let mut trouble = |below: &[u8], gate, errno| {
         let what = match errno {
             Errno::EXDEV | Errno::EBUSY => "not taken away: something is mounted there",
-            Errno::EACCES | Errno::EPERM => "it is not in the archive any more, and may not be taken away; run as root",
+            Errno::EACCES | Errno::EPERM => {
+                "it is not in the archive any more, and may not be taken away; run as root"
+            }
             _ => "it is not in the archive any more, and cannot be taken away",
         };
-        let path = if below.is_empty() { path.to_vec() } else { [path, b"/", below].concat() };
+        let path = if below.is_empty() {
+            path.to_vec()
+        } else {
+            [path, b"/", below].concat()
+        };
         remarks.warn(&path, Trouble::of(gate, errno, what));
     };
     match unlinkat(here, name) {
@@ -56,12 +64,18 @@ pub(super) fn remove(here: &Rc<Fd>, name: &CStr, path: &[u8], remarks: &mut Rema
     // Names in warnings begin below the first level.
     let below = |trail: &[u8], name: &[u8]| {
         let inner = trail.get(below_first(trail)..).unwrap_or_default();
-        if inner.is_empty() { name.to_vec() } else { [inner, b"/", name].concat() }
+        if inner.is_empty() {
+            name.to_vec()
+        } else {
+            [inner, b"/", name].concat()
+        }
     };
     loop {
         let opened = trail.here();
         let whole = trail.path().to_vec();
-        let Some(frame) = trail.last() else { return removed };
+        let Some(frame) = trail.last() else {
+            return removed;
+        };
         let dir = match opened {
             Ok(dir) => dir,
             Err(e) => {
@@ -107,9 +121,13 @@ pub(super) fn remove(here: &Rc<Fd>, name: &CStr, path: &[u8], remarks: &mut Rema
             continue;
         }
         // It is empty now, or holds what has been warned of.
-        let Some(frame) = trail.pop() else { return removed };
+        let Some(frame) = trail.pop() else {
+            return removed;
+        };
         let own = whole.rsplit(|&b| b == b'/').next().unwrap_or_default();
-        let (Ok(own), Ok(above)) = (gate::long::c_string(own), trail.here()) else { return removed };
+        let (Ok(own), Ok(above)) = (gate::long::c_string(own), trail.here()) else {
+            return removed;
+        };
         match unlinkat_directory(&above, &own) {
             Ok(()) => removed += 1,
             Err(Errno::ENOENT) => {}
@@ -128,13 +146,17 @@ pub(super) fn remove(here: &Rc<Fd>, name: &CStr, path: &[u8], remarks: &mut Rema
 
 /// Where the names below the first level begin.
 fn below_first(path: &[u8]) -> usize {
-    path.iter().position(|&b| b == b'/').map_or(path.len(), |at| at + 1)
+    path.iter()
+        .position(|&b| b == b'/')
+        .map_or(path.len(), |at| at + 1)
 }
 
-/// Opens a directory that is to be emptied, on the same mount only. One that does not let its owner in is made to.
+/// Opens a directory that is to be emptied, on the same mount only. One that does not let its owner
+/// in is made to.
 fn enter(here: &Fd, name: &CStr) -> gate::Result<Fd> {
     const ALL: u32 = 0o700;
-    let resolve = Resolve::BENEATH | Resolve::NO_SYMLINKS | Resolve::NO_MAGICLINKS | Resolve::NO_XDEV;
+    let resolve =
+        Resolve::BENEATH | Resolve::NO_SYMLINKS | Resolve::NO_MAGICLINKS | Resolve::NO_XDEV;
     let open = || openat2(here, name, Open::SCAN, resolve);
     let fd = match open() {
         Err(Errno::EACCES) => {

@@ -1,7 +1,7 @@
 //! The way from DIR down to where the work is: a stack of open directories.
 //!
-//! However deep it is, only so many directories are open: those at its end. One that was closed is opened again from the top,
-//! without following a symlink ([`open_beneath`]).
+//! However deep it is, only so many directories are open: those at its end. One that was closed is
+//! opened again from the top, without following a symlink ([`open_beneath`]).
 
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -34,7 +34,12 @@ struct Level<T> {
 
 impl<T> Trail<T> {
     pub(super) fn new(top: Rc<Fd>) -> Trail<T> {
-        Trail { top, path: Vec::new(), levels: Vec::new(), first_open: 0 }
+        Trail {
+            top,
+            path: Vec::new(),
+            levels: Vec::new(),
+            first_open: 0,
+        }
     }
 
     /// The name of the last level, as seen from the top; empty for the top itself.
@@ -47,7 +52,8 @@ impl<T> Trail<T> {
         self.levels.last_mut().map(|level| &mut level.data)
     }
 
-    /// What is left of a directory's name, as seen from the last level, if it is that level or below it.
+    /// What is left of a directory's name, as seen from the last level, if it is that level or
+    /// below it.
     pub(super) fn rest<'a>(&self, dir: &'a [u8]) -> Option<&'a [u8]> {
         if self.path.is_empty() {
             return Some(dir);
@@ -65,7 +71,11 @@ impl<T> Trail<T> {
             self.path.push(b'/');
         }
         self.path.extend_from_slice(name);
-        self.levels.push(Level { end: self.path.len(), fd: Some(fd), data });
+        self.levels.push(Level {
+            end: self.path.len(),
+            fd: Some(fd),
+            data,
+        });
         if self.levels.len() - self.first_open > MOST_OPEN {
             if let Some(level) = self.levels.get_mut(self.first_open) {
                 level.fd = None;
@@ -78,7 +88,8 @@ impl<T> Trail<T> {
     pub(super) fn pop(&mut self) -> Option<T> {
         let level = self.levels.pop()?;
         self.first_open = self.first_open.min(self.levels.len());
-        self.path.truncate(self.levels.last().map_or(0, |above| above.end));
+        self.path
+            .truncate(self.levels.last().map_or(0, |above| above.end));
         Some(level.data)
     }
 
@@ -96,7 +107,9 @@ impl<T> Trail<T> {
         let first = depth.saturating_sub(REOPENED);
         let mut above: Option<(Rc<Fd>, usize)> = None;
         for level in &mut self.levels[first..] {
-            let (from, start) = above.as_ref().map_or((&self.top, 0), |(fd, end)| (fd, end + 1));
+            let (from, start) = above
+                .as_ref()
+                .map_or((&self.top, 0), |(fd, end)| (fd, end + 1));
             let name = self.path.get(start..level.end).unwrap_or_default();
             let fd = Rc::new(open_beneath(from.as_fd(), name, Open::SCAN)?);
             above = Some((Rc::clone(&fd), level.end));
@@ -120,22 +133,43 @@ mod tests {
     #[test]
     fn the_way_back_is_found_however_deep_it_was() {
         let top = tempfile::tempdir().unwrap();
-        let mut trail = Trail::new(Rc::new(open_long(top.path().as_os_str().as_bytes(), Open::SCAN).unwrap()));
-        let inode = |fd: &Fd| statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS).unwrap().ino;
+        let mut trail = Trail::new(Rc::new(
+            open_long(top.path().as_os_str().as_bytes(), Open::SCAN).unwrap(),
+        ));
+        let inode = |fd: &Fd| {
+            statx(fd, c"", At::EMPTY_PATH, Want::BASIC_STATS)
+                .unwrap()
+                .ino
+        };
         let mut inodes = vec![inode(&trail.here().unwrap())];
         for n in 0..5000 {
             let name = format!("d{n}");
             let here = trail.here().unwrap();
-            gate::create::mkdirat(&here, &gate::long::c_string(name.as_bytes()).unwrap(), 0o700).unwrap();
+            gate::create::mkdirat(
+                &here,
+                &gate::long::c_string(name.as_bytes()).unwrap(),
+                0o700,
+            )
+            .unwrap();
             let fd = Rc::new(open_beneath(here.as_fd(), name.as_bytes(), Open::SCAN).unwrap());
             inodes.push(inode(&fd));
             trail.push(name.as_bytes(), fd, n);
         }
-        assert!(trail.levels.iter().filter(|level| level.fd.is_some()).count() <= MOST_OPEN);
+        assert!(
+            trail
+                .levels
+                .iter()
+                .filter(|level| level.fd.is_some())
+                .count()
+                <= MOST_OPEN
+        );
         for n in (0..5000).rev() {
             assert_eq!(inode(&trail.here().unwrap()), inodes.pop().unwrap());
             assert_eq!(trail.pop(), Some(n));
         }
-        assert_eq!((trail.path(), trail.rest(b"x/y")), (&b""[..], Some(&b"x/y"[..])));
+        assert_eq!(
+            (trail.path(), trail.rest(b"x/y")),
+            (&b""[..], Some(&b"x/y"[..]))
+        );
     }
 }

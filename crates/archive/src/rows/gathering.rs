@@ -18,8 +18,8 @@ use crate::catalog::about::wait_for_tick;
 use crate::gather::Answer;
 use crate::part::{Last, Part, Parts};
 
-/// What stands for a directory: what stands for its path in digests, and a hash of it with a seed that nobody knows, so that
-/// nobody can make up two paths for which both are the same.
+/// What stands for a directory: what stands for its path in digests, and a hash of it with a seed
+/// that nobody knows, so that nobody can make up two paths for which both are the same.
 pub(super) type Key = (u64, u64);
 
 /// Rows of a directory that came one after the other.
@@ -45,8 +45,8 @@ impl Heap {
     /// More rows than this have no numbers.
     pub(super) const MOST: usize = NONE as usize;
 
-    /// Makes room for the rows of so many files, if there is none yet: rows need not move then when there are more of them. It
-    /// costs nothing until they come.
+    /// Makes room for the rows of so many files, if there is none yet: rows need not move then when
+    /// there are more of them. It costs nothing until they come.
     fn expect(&mut self, files: u64) {
         /// The tree need not be all of the file system.
         const MOST: u64 = 2 << 20;
@@ -67,12 +67,24 @@ impl Heap {
             return false;
         }
         let (rows, names) = (self.rows.len() as u32, self.names.0.len() as u64);
-        self.rows.extend(other.rows.drain(..).map(|row| Packed { name: row.name + names, ..row }));
+        self.rows.extend(other.rows.drain(..).map(|row| Packed {
+            name: row.name + names,
+            ..row
+        }));
         self.names.0.append(&mut other.names.0);
-        let moved = |piece: Piece| Piece { rows: piece.rows.start + rows..piece.rows.end + rows, ..piece };
+        let moved = |piece: Piece| Piece {
+            rows: piece.rows.start + rows..piece.rows.end + rows,
+            ..piece
+        };
         self.pieces.extend(other.pieces.drain(..).map(moved));
-        self.dirs.extend(other.dirs.drain(..).map(|(key, row)| (key, row + rows)));
-        self.sources.extend(other.sources.drain(..).map(|(source, row)| (source, row + rows)));
+        self.dirs
+            .extend(other.dirs.drain(..).map(|(key, row)| (key, row + rows)));
+        self.sources.extend(
+            other
+                .sources
+                .drain(..)
+                .map(|(source, row)| (source, row + rows)),
+        );
         true
     }
 }
@@ -110,8 +122,8 @@ pub(crate) struct Seen {
 }
 
 impl<'a> Gathering<'a> {
-    /// Of each SRC, and of which of them are walked, by their numbers. With `for_catalog`, each file system is asked for its
-    /// token, and what is changed from that moment on can be told.
+    /// Of each SRC, and of which of them are walked, by their numbers. With `for_catalog`, each
+    /// file system is asked for its token, and what is changed from that moment on can be told.
     pub(crate) fn new(
         sources: Vec<Source>,
         dirs: Vec<u32>,
@@ -136,10 +148,15 @@ impl<'a> Gathering<'a> {
 
     /// The same, of about so many entries if that is known, which are added up.
     pub(crate) fn with_sum(self, expected: Option<u64>) -> Gathering<'a> {
-        Gathering { sum: Some(Mutex::default()), expected, ..self }
+        Gathering {
+            sum: Some(Mutex::default()),
+            expected,
+            ..self
+        }
     }
 
-    /// Waits until whatever was changed before it began is at rest for certain, on a file system of this type.
+    /// Waits until whatever was changed before it began is at rest for certain, on a file system of
+    /// this type.
     pub(crate) fn wait(&self, magic: Option<u64>) {
         if self.with_tokens {
             wait_for_tick(&self.begun, magic);
@@ -152,7 +169,9 @@ impl<'a> Gathering<'a> {
         let path = &self.sources[source as usize].path;
         let mut hand = Hand::new(self);
         let row = hand.pack(&meta.lasting(), path, b"");
-        hand.batch.sources.push((source, hand.batch.rows.len() as u32));
+        hand.batch
+            .sources
+            .push((source, hand.batch.rows.len() as u32));
         hand.batch.rows.push(row);
     }
 
@@ -166,14 +185,25 @@ impl<'a> Gathering<'a> {
 
     /// All of it, as a whole; `None` if that is not known, or not as a catalog would have it.
     pub(crate) fn seen(&self, answer: &Answer) -> Option<Seen> {
-        Some(Seen { sources: self.sources.clone(), parts: self.parts_of(answer), totals: self.totals()? })
+        Some(Seen {
+            sources: self.sources.clone(),
+            parts: self.parts_of(answer),
+            totals: self.totals()?,
+        })
     }
 
     /// All of it, added up as a catalog would.
     fn totals(&self) -> Option<Totals> {
         // The walk numbers those that are directories.
         let is_each_walked = self.dirs.len() == self.sources.len();
-        Some(*self.sum.as_ref().filter(|_| is_each_walked)?.lock().unwrap_or_else(|e| e.into_inner()))
+        Some(
+            *self
+                .sum
+                .as_ref()
+                .filter(|_| is_each_walked)?
+                .lock()
+                .unwrap_or_else(|e| e.into_inner()),
+        )
     }
 
     fn parts_of(&self, answer: &Answer) -> Vec<Part> {
@@ -186,7 +216,14 @@ impl<'a> Gathering<'a> {
         let heap = self.heap.into_inner().unwrap_or_else(|e| e.into_inner());
         let common = self.common.into_inner().unwrap_or_else(|e| e.into_inner());
         let mut sources = self.sources;
-        let Ordered { mut rows, order, mut names, ends, firsts, lost } = order(heap, &common);
+        let Ordered {
+            mut rows,
+            order,
+            mut names,
+            ends,
+            firsts,
+            lost,
+        } = order(heap, &common);
         rows.shrink_to_fit();
         names.0.shrink_to_fit();
         if lost > 0 {
@@ -228,9 +265,16 @@ impl Sink for Gathering<'_> {
             self.parts.turn_to(source as usize);
         }
         self.parts.begin(ground, by, self.with_tokens);
-        let Statfs { files, files_free, .. } = ground.statfs;
-        let there = files.saturating_sub(files_free).max(self.expected.unwrap_or(0));
-        self.heap.lock().unwrap_or_else(|e| e.into_inner()).expect(there);
+        let Statfs {
+            files, files_free, ..
+        } = ground.statfs;
+        let there = files
+            .saturating_sub(files_free)
+            .max(self.expected.unwrap_or(0));
+        self.heap
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .expect(there);
         self.wait(Some(ground.statfs.magic));
     }
 
@@ -276,18 +320,32 @@ impl<'a> Hand<'a> {
         let class = Class::of(meta, part);
         let number = match self.class {
             Some((last, number)) if last == class => number,
-            _ => *self.classes.entry(class).or_insert_with(|| self.to.common().class(class)),
+            _ => *self
+                .classes
+                .entry(class)
+                .or_insert_with(|| self.to.common().class(class)),
         };
         self.class = Some((class, number));
-        Packed { name: self.batch.names.add(name), ..Packed::of(meta, number, |wide| self.to.common().keep(wide)) }
+        Packed {
+            name: self.batch.names.add(name),
+            ..Packed::of(meta, number, |wide| self.to.common().keep(wide))
+        }
     }
 
     fn hand_in(&mut self) {
-        let fits = self.to.heap.lock().unwrap_or_else(|e| e.into_inner()).append(&mut self.batch);
+        let fits = self
+            .to
+            .heap
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .append(&mut self.batch);
         if !fits {
             self.batch = Heap::default();
             if !self.to.is_full.swap(true, Relaxed) {
-                let what = format!("more than {} entries cannot be dumped at once; the rest is left out", Heap::MOST);
+                let what = format!(
+                    "more than {} entries cannot be dumped at once; the rest is left out",
+                    Heap::MOST
+                );
                 self.to.desk.warn(Warning::general(what));
             }
         }
@@ -300,7 +358,10 @@ impl Worker for Hand<'_> {
         let mut key = None;
         for entry in entries {
             let number = self.batch.rows.len() as u32;
-            let entry = &Entry { meta: entry.meta.lasting(), ..*entry };
+            let entry = &Entry {
+                meta: entry.meta.lasting(),
+                ..*entry
+            };
             if to.sum.is_some() {
                 self.sum.add(dir, entry);
             }
@@ -313,12 +374,19 @@ impl Worker for Hand<'_> {
                 let key = *key.get_or_insert_with(|| to.key(dir.hash, dir.path));
                 match self.batch.pieces.last_mut() {
                     Some(last) if last.dir == key && last.rows.end == number => last.rows.end += 1,
-                    _ => self.batch.pieces.push(Piece { dir: key, rows: number..number + 1 }),
+                    _ => self.batch.pieces.push(Piece {
+                        dir: key,
+                        rows: number..number + 1,
+                    }),
                 }
             }
             if entry.meta.is_dir() {
                 let is_source = entry.name.is_empty();
-                let hash = if is_source { dir.hash } else { digest::below(dir.hash, entry.name) };
+                let hash = if is_source {
+                    dir.hash
+                } else {
+                    digest::below(dir.hash, entry.name)
+                };
                 entry.path(dir, &mut self.path);
                 self.batch.dirs.push((to.key(hash, &self.path), number));
             }
@@ -334,7 +402,9 @@ impl Drop for Hand<'_> {
     fn drop(&mut self) {
         self.hand_in();
         if let Some(sum) = &self.to.sum {
-            sum.lock().unwrap_or_else(|e| e.into_inner()).merge(&self.sum);
+            sum.lock()
+                .unwrap_or_else(|e| e.into_inner())
+                .merge(&self.sum);
         }
     }
 }

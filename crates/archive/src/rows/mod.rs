@@ -6,9 +6,10 @@
 //! worker ─ batch ─┘
 //! ```
 //!
-//! Entries come from several threads, in any order, and those of one directory in pieces. A piece says which directory it is of
-//! by a hash of that one's path, and directories are found by it when all is there; the rows themselves stay where they came. What
-//! many entries have alike (mode, owner, device, ...) is kept once.
+//! Entries come from several threads, in any order, and those of one directory in pieces. A piece
+//! says which directory it is of by a hash of that one's path, and directories are found by it when
+//! all is there; the rows themselves stay where they came. What many entries have alike (mode,
+//! owner, device, ...) is kept once.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -16,8 +17,9 @@
 //! | `gathering` | the sink that they come to, in any order |
 //! | `order` | archive order of what has come |
 //!
-//! Archive order is depth first, a directory before what is in it, and the names in a directory sorted by their bytes: the row
-//! after a directory is the first that is in it, and [`Rows::end`] is the row after the last one.
+//! Archive order is depth first, a directory before what is in it, and the names in a directory
+//! sorted by their bytes: the row after a directory is the first that is in it, and [`Rows::end`]
+//! is the row after the last one.
 
 use std::ops::Range;
 
@@ -36,7 +38,8 @@ mod packed;
 #[cfg(test)]
 mod tests;
 
-/// A tree, in archive order: for each SRC in turn, depth first, a directory before what is in it, names sorted by their bytes.
+/// A tree, in archive order: for each SRC in turn, depth first, a directory before what is in it,
+/// names sorted by their bytes.
 #[derive(Debug)]
 pub struct Rows {
     sources: Vec<Source>,
@@ -96,15 +99,21 @@ impl Rows {
         &self.sources
     }
 
-    /// The file systems that the tree is made of, with the tokens that were taken before anything was read.
+    /// The file systems that the tree is made of, with the tokens that were taken before anything
+    /// was read.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// When it was begun to read them, as [`About::started`](crate::catalog::About::started) has it.
+    /// When it was begun to read them, as [`About::started`](crate::catalog::About::started) has
+    /// it.
     pub fn started(&self) -> Time {
         let begun = self.begun.time();
-        if self.has_waited { after_a_tick(begun) } else { begun }
+        if self.has_waited {
+            after_a_tick(begun)
+        } else {
+            begun
+        }
     }
 
     /// All entries, added up, if that has been done already.
@@ -117,7 +126,12 @@ impl Rows {
     /// # Panics
     /// When there is none of that number; as all that takes one.
     pub fn row(&self, row: usize) -> Row<'_> {
-        Row { top: self.top(row), parent: self.parent(row), name: self.name(row), meta: self.meta(row) }
+        Row {
+            top: self.top(row),
+            parent: self.parent(row),
+            name: self.name(row),
+            meta: self.meta(row),
+        }
     }
 
     /// What is known of a row.
@@ -172,12 +186,15 @@ impl Rows {
 
     /// The row of the directory that a row is in; `None` for a SRC.
     pub fn parent(&self, row: usize) -> Option<usize> {
-        Some(self.packed(row).parent).filter(|&parent| parent != NONE).map(|parent| parent as usize)
+        Some(self.packed(row).parent)
+            .filter(|&parent| parent != NONE)
+            .map(|parent| parent as usize)
     }
 
     /// Number of the SRC that a row is under.
     pub fn top(&self, row: usize) -> usize {
-        self.sources.partition_point(|source| source.rows.end <= row)
+        self.sources
+            .partition_point(|source| source.rows.end <= row)
     }
 
     /// The rows that are directories, in their order.
@@ -185,12 +202,15 @@ impl Rows {
         self.ends.iter().map(|&(dir, _)| dir)
     }
 
-    /// The row after everything that is below a row: for what is no directory, and for an empty one, the next row.
+    /// The row after everything that is below a row: for what is no directory, and for an empty
+    /// one, the next row.
     pub fn end(&self, row: usize) -> usize {
         if !self.is_dir(row) {
             return row + 1;
         }
-        let known = self.ends.binary_search_by_key(&row, |&(dir, _)| dir as usize);
+        let known = self
+            .ends
+            .binary_search_by_key(&row, |&(dir, _)| dir as usize);
         known.map_or(row + 1, |at| self.ends[at].1 as usize)
     }
 
@@ -206,7 +226,8 @@ impl Rows {
         })
     }
 
-    /// Puts the name of a row into `path`, in the place of what is there: it begins with SRC as that was given.
+    /// Puts the name of a row into `path`, in the place of what is there: it begins with SRC as
+    /// that was given.
     pub fn path(&self, row: usize, path: &mut Vec<u8>) {
         path.clear();
         if let Some(source) = self.sources.get(self.top(row)) {
@@ -215,7 +236,8 @@ impl Rows {
         self.add_names(row, path);
     }
 
-    /// Puts the name of a row below its SRC into `path`, in the place of what is there: nothing for a SRC.
+    /// Puts the name of a row below its SRC into `path`, in the place of what is there: nothing for
+    /// a SRC.
     pub fn relative(&self, row: usize, path: &mut Vec<u8>) {
         path.clear();
         self.add_names(row, path);

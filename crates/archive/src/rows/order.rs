@@ -22,9 +22,16 @@ pub(super) struct Ordered {
     pub(super) lost: usize,
 }
 
-/// Rows stay where they came: those of a directory lie side by side mostly, and moving them takes longer than finding them does.
+/// Rows stay where they came: those of a directory lie side by side mostly, and moving them takes
+/// longer than finding them does.
 pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
-    let Heap { mut rows, names, pieces, dirs, mut sources } = heap;
+    let Heap {
+        mut rows,
+        names,
+        pieces,
+        dirs,
+        mut sources,
+    } = heap;
     // Until it is known what a directory is in, its parent is its number.
     let mut known: HashMap<Key, u32> = HashMap::with_capacity(dirs.len());
     for ((key, row), number) in dirs.iter().zip(0..) {
@@ -33,16 +40,27 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
             number
         });
     }
-    // The pieces of each directory, side by side: first how many there are, then each into its place.
-    let dir_of: Vec<u32> = pieces.iter().map(|piece| known.get(&piece.dir).copied().unwrap_or(NONE)).collect();
+    // The pieces of each directory, side by side: first how many there are, then each into its
+    // place.
+    let dir_of: Vec<u32> = pieces
+        .iter()
+        .map(|piece| known.get(&piece.dir).copied().unwrap_or(NONE))
+        .collect();
     drop(known);
     let mut begins = vec![0u32; dirs.len() + 2];
-    dir_of.iter().filter(|dir| **dir != NONE).for_each(|dir| begins[*dir as usize + 2] += 1);
+    dir_of
+        .iter()
+        .filter(|dir| **dir != NONE)
+        .for_each(|dir| begins[*dir as usize + 2] += 1);
     for dir in 2..begins.len() {
         begins[dir] += begins[dir - 1];
     }
     let mut side_by_side = vec![0..0; begins[dirs.len() + 1] as usize];
-    for (piece, dir) in pieces.into_iter().zip(dir_of).filter(|(_, dir)| *dir != NONE) {
+    for (piece, dir) in pieces
+        .into_iter()
+        .zip(dir_of)
+        .filter(|(_, dir)| *dir != NONE)
+    {
         let place = &mut begins[dir as usize + 1];
         side_by_side[*place as usize] = piece.rows;
         *place += 1;
@@ -52,11 +70,13 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
         _ => &side_by_side[begins[dir as usize] as usize..begins[dir as usize + 1] as usize],
     };
 
-    let is_dir = |row: &Packed| Type::of_mode(common.classes[row.class as usize].mode) == Type::Directory;
+    let is_dir =
+        |row: &Packed| Type::of_mode(common.classes[row.class as usize].mode) == Type::Directory;
     let mut order: Vec<u32> = Vec::with_capacity(rows.len());
     let (mut ends, mut firsts, mut twice) = (Vec::with_capacity(dirs.len()), Vec::new(), 0);
     // What is yet to come of each directory that is open.
-    let (mut open, mut left, mut scratch) = (Vec::<(u32, Range<usize>)>::new(), Vec::new(), Vec::new());
+    let (mut open, mut left, mut scratch) =
+        (Vec::<(u32, Range<usize>)>::new(), Vec::new(), Vec::new());
     sources.sort_unstable();
     sources.dedup_by_key(|&mut (source, _)| source);
     for (source, first) in sources {
@@ -68,12 +88,19 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
             order.push(row);
             if is_dir(&rows[row as usize]) {
                 let from = left.len();
-                inside(dir).iter().for_each(|piece| left.extend(piece.clone()));
+                inside(dir)
+                    .iter()
+                    .for_each(|piece| left.extend(piece.clone()));
                 let name = |row: u32| names.get(rows[row as usize].name);
-                // What was moved onto another name while that was read may have come twice. What is in it has come to one.
+                // What was moved onto another name while that was read may have come twice. What is
+                // in it has come to one.
                 let worth = |row: u32| {
                     let packed = &rows[row as usize];
-                    (is_dir(packed), is_dir(packed) && !inside(packed.parent).is_empty(), common.time(packed.times[2]))
+                    (
+                        is_dir(packed),
+                        is_dir(packed) && !inside(packed.parent).is_empty(),
+                        common.time(packed.times[2]),
+                    )
                 };
                 let kept = by_name(&mut left[from..], &mut scratch, name, worth);
                 twice += left.len() - from - kept;
@@ -93,10 +120,18 @@ pub(super) fn order(heap: Heap, common: &Common) -> Ordered {
     }
     ends.sort_unstable();
     let lost = rows.len() - order.len() - twice;
-    Ordered { rows, order, names, ends, firsts, lost }
+    Ordered {
+        rows,
+        order,
+        names,
+        ends,
+        firsts,
+        lost,
+    }
 }
 
-/// Sorts what is in a directory by name, and of those with the same name keeps what is worth most. Gives how many are left.
+/// Sorts what is in a directory by name, and of those with the same name keeps what is worth most.
+/// Gives how many are left.
 pub(super) fn by_name<'a, W: Ord>(
     inside: &mut [u32],
     scratch: &mut Vec<(u64, u32)>,
@@ -107,11 +142,19 @@ pub(super) fn by_name<'a, W: Ord>(
     // What all of them begin with tells none from another.
     let common = inside.iter().fold(first.len(), |common, &row| {
         let alike = |(a, b): &(&u8, &u8)| a == b;
-        first[..common].iter().zip(name(row)).take_while(alike).count()
+        first[..common]
+            .iter()
+            .zip(name(row))
+            .take_while(alike)
+            .count()
     });
     scratch.clear();
     scratch.extend(inside.iter().map(|&row| (head(&name(row)[common..]), row)));
-    scratch.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| name(a.1).cmp(name(b.1))).then(a.1.cmp(&b.1)));
+    scratch.sort_unstable_by(|a, b| {
+        a.0.cmp(&b.0)
+            .then_with(|| name(a.1).cmp(name(b.1)))
+            .then(a.1.cmp(&b.1))
+    });
     scratch.dedup_by(|next, kept| {
         let is_same = next.0 == kept.0 && name(next.1) == name(kept.1);
         if is_same && worth(next.1) > worth(kept.1) {
@@ -119,6 +162,9 @@ pub(super) fn by_name<'a, W: Ord>(
         }
         is_same
     });
-    inside.iter_mut().zip(scratch.iter()).for_each(|(to, &(_, row))| *to = row);
+    inside
+        .iter_mut()
+        .zip(scratch.iter())
+        .for_each(|(to, &(_, row))| *to = row);
     scratch.len()
 }

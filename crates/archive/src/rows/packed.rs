@@ -43,9 +43,35 @@ pub(super) struct Class {
 
 impl Class {
     pub(super) fn of(meta: &Meta, part: u32) -> Class {
-        let &Meta { mode, nlink, uid, gid, rdev, dev, mount, attributes, xattrs, btime, generation, .. } = meta;
+        let &Meta {
+            mode,
+            nlink,
+            uid,
+            gid,
+            rdev,
+            dev,
+            mount,
+            attributes,
+            xattrs,
+            btime,
+            generation,
+            ..
+        } = meta;
         let (has_btime, has_generation) = (btime.is_some(), generation.is_some());
-        Class { mode, nlink, uid, gid, rdev, dev, mount, attributes, xattrs, has_btime, has_generation, part }
+        Class {
+            mode,
+            nlink,
+            uid,
+            gid,
+            rdev,
+            dev,
+            mount,
+            attributes,
+            xattrs,
+            has_btime,
+            has_generation,
+            part,
+        }
     }
 }
 
@@ -64,7 +90,8 @@ pub(super) struct Common {
     pub(super) blocks: Vec<u64>,
 }
 
-/// 34 bits of seconds from 1901 on, which last until 2446, as on ext4; and 30 bits of nanoseconds, which are none if they are
+/// 34 bits of seconds from 1901 on, which last until 2446, as on ext4; and 30 bits of nanoseconds,
+/// which are none if they are
 /// [`WIDE_TIME`]: what the seconds would be is then a place in [`Common::times`].
 pub(super) const EARLIEST: i64 = -(1 << 31);
 pub(super) const WIDE_TIME: u64 = (1 << 30) - 1;
@@ -72,20 +99,33 @@ pub(super) const WIDE_TIME: u64 = (1 << 30) - 1;
 pub(super) const WIDE_BLOCKS: u32 = 1 << 31;
 
 pub(super) fn pack(time: Time, mut wide: impl FnMut(Wide) -> u64) -> u64 {
-    let seconds = time.sec.checked_sub(EARLIEST).and_then(|sec| u64::try_from(sec).ok());
+    let seconds = time
+        .sec
+        .checked_sub(EARLIEST)
+        .and_then(|sec| u64::try_from(sec).ok());
     match seconds {
-        Some(seconds) if seconds < 1 << 34 && time.nsec < 1_000_000_000 => seconds << 30 | u64::from(time.nsec),
+        Some(seconds) if seconds < 1 << 34 && time.nsec < 1_000_000_000 => {
+            seconds << 30 | u64::from(time.nsec)
+        }
         _ => wide(Wide::Time(time)) << 30 | WIDE_TIME,
     }
 }
 
 impl Packed {
     pub(super) fn of(meta: &Meta, class: u32, mut wide: impl FnMut(Wide) -> u64) -> Packed {
-        let blocks = u32::try_from(meta.blocks).ok().filter(|blocks| blocks & WIDE_BLOCKS == 0);
+        let blocks = u32::try_from(meta.blocks)
+            .ok()
+            .filter(|blocks| blocks & WIDE_BLOCKS == 0);
         Packed {
             ino: meta.ino,
             size: meta.size,
-            times: [meta.atime, meta.mtime, meta.ctime, meta.btime.unwrap_or_default()].map(|t| pack(t, &mut wide)),
+            times: [
+                meta.atime,
+                meta.mtime,
+                meta.ctime,
+                meta.btime.unwrap_or_default(),
+            ]
+            .map(|t| pack(t, &mut wide)),
             name: 0,
             blocks: blocks.unwrap_or_else(|| wide(Wide::Blocks(meta.blocks)) as u32 | WIDE_BLOCKS),
             class,
@@ -121,7 +161,10 @@ impl Common {
         let (upper, nsec) = (packed >> 30, packed & WIDE_TIME);
         match nsec {
             WIDE_TIME => self.times[upper as usize],
-            _ => Time { sec: upper.cast_signed() + EARLIEST, nsec: nsec as u32 },
+            _ => Time {
+                sec: upper.cast_signed() + EARLIEST,
+                nsec: nsec as u32,
+            },
         }
     }
 
@@ -132,8 +175,20 @@ impl Common {
             0 => row.blocks.into(),
             _ => self.blocks[(row.blocks & !WIDE_BLOCKS) as usize],
         };
-        let &Class { mode, nlink, uid, gid, rdev, dev, mount, attributes, xattrs, has_btime, has_generation, .. } =
-            class;
+        let &Class {
+            mode,
+            nlink,
+            uid,
+            gid,
+            rdev,
+            dev,
+            mount,
+            attributes,
+            xattrs,
+            has_btime,
+            has_generation,
+            ..
+        } = class;
         Meta {
             ino: row.ino,
             mode,

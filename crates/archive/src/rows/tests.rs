@@ -13,21 +13,46 @@ fn gathering(desk: &Desk) -> Gathering<'_> {
 }
 
 fn adding_up(desk: &Desk, with_sum: bool) -> Gathering<'_> {
-    let source = Source { path: b"top".to_vec(), absolute: None, rows: 0..0 };
+    let source = Source {
+        path: b"top".to_vec(),
+        absolute: None,
+        rows: 0..0,
+    };
     let gathering = Gathering::new(vec![source], vec![0], None, desk);
-    if with_sum { gathering.with_sum(None) } else { gathering }
+    if with_sum {
+        gathering.with_sum(None)
+    } else {
+        gathering
+    }
 }
 
 fn meta(ino: u64, is_dir: bool) -> Meta {
-    Meta { ino, mode: if is_dir { 0o040_755 } else { 0o100_644 }, nlink: 1, ..Meta::default() }
+    Meta {
+        ino,
+        mode: if is_dir { 0o040_755 } else { 0o100_644 },
+        nlink: 1,
+        ..Meta::default()
+    }
 }
 
 /// Hands over entries of a directory, by its path: `top`, or `top/a/b`.
 fn give(to: &Gathering<'_>, dir: &str, entries: &[(&str, Meta)]) {
     let names: Vec<&str> = dir.split('/').skip(1).collect();
-    let hash = names.iter().fold(digest::top(0), |hash, name| digest::below(hash, name.as_bytes()));
-    let dir = Dir { path: dir.as_bytes(), hash, depth: names.len() as u32 };
-    let entries: Vec<_> = entries.iter().map(|&(name, meta)| Entry { name: name.as_bytes(), meta }).collect();
+    let hash = names.iter().fold(digest::top(0), |hash, name| {
+        digest::below(hash, name.as_bytes())
+    });
+    let dir = Dir {
+        path: dir.as_bytes(),
+        hash,
+        depth: names.len() as u32,
+    };
+    let entries: Vec<_> = entries
+        .iter()
+        .map(|&(name, meta)| Entry {
+            name: name.as_bytes(),
+            meta,
+        })
+        .collect();
     to.worker().take(&dir, &entries);
 }
 
@@ -41,7 +66,9 @@ fn list(rows: &Rows) -> Vec<(String, u64)> {
 }
 
 fn of(list: &[(&str, u64)]) -> Vec<(String, u64)> {
-    list.iter().map(|&(path, ino)| (path.to_owned(), ino)).collect()
+    list.iter()
+        .map(|&(path, ino)| (path.to_owned(), ino))
+        .collect()
 }
 
 #[test]
@@ -55,9 +82,17 @@ fn pieces_in_any_order() {
     give(
         &to,
         "top",
-        &[("", meta(1, true)), ("b-", meta(7, true)), ("a name of more than eight bytes", meta(8, false))],
+        &[
+            ("", meta(1, true)),
+            ("b-", meta(7, true)),
+            ("a name of more than eight bytes", meta(8, false)),
+        ],
     );
-    give(&to, "top", &[("a name of more than eight", meta(10, false))]);
+    give(
+        &to,
+        "top",
+        &[("a name of more than eight", meta(10, false))],
+    );
     let rows = to.finish(&Answer::default());
     let all = [
         ("top", 1),
@@ -73,7 +108,10 @@ fn pieces_in_any_order() {
     ];
     assert_eq!(list(&rows), of(&all));
     assert_eq!(rows.children(0).collect::<Vec<_>>(), [1, 2, 3, 8, 9]);
-    assert_eq!((rows.end(3), rows.end(8), rows.end(9), rows.parent(6)), (8, 9, 10, Some(5)));
+    assert_eq!(
+        (rows.end(3), rows.end(8), rows.end(9), rows.parent(6)),
+        (8, 9, 10, Some(5))
+    );
     assert_eq!(rows.sources()[0].rows, 0..10);
     assert!(rows.directories().eq([0, 3, 5, 8]));
     assert!(desk.take_warnings().is_empty());
@@ -83,16 +121,45 @@ fn pieces_in_any_order() {
 fn what_comes_twice_or_from_nowhere() {
     let desk = Desk::default();
     let to = gathering(&desk);
-    let later = |meta: Meta| Meta { ctime: Time { sec: 5, nsec: 0 }, ..meta };
-    give(&to, "top", &[("", meta(1, true)), ("a", later(meta(2, false))), ("a", meta(3, false)), ("d", meta(4, true))]);
-    give(&to, "top", &[("d", later(meta(5, false))), ("a", meta(6, false))]);
+    let later = |meta: Meta| Meta {
+        ctime: Time { sec: 5, nsec: 0 },
+        ..meta
+    };
+    give(
+        &to,
+        "top",
+        &[
+            ("", meta(1, true)),
+            ("a", later(meta(2, false))),
+            ("a", meta(3, false)),
+            ("d", meta(4, true)),
+        ],
+    );
+    give(
+        &to,
+        "top",
+        &[("d", later(meta(5, false))), ("a", meta(6, false))],
+    );
     give(&to, "top/d", &[("x", meta(7, false))]);
-    give(&to, "top/gone", &[("x", meta(8, true)), ("y", meta(9, false))]);
+    give(
+        &to,
+        "top/gone",
+        &[("x", meta(8, true)), ("y", meta(9, false))],
+    );
     give(&to, "top/gone/x", &[("z", meta(10, false))]);
     let rows = to.finish(&Answer::default());
-    assert_eq!(list(&rows), of(&[("top", 1), ("top/a", 2), ("top/d", 4), ("top/d/x", 7)]));
-    let [warning] = &desk.take_warnings()[..] else { panic!("one warning") };
-    assert!(warning.message.starts_with("3 entries are left out"), "{}", warning.message);
+    assert_eq!(
+        list(&rows),
+        of(&[("top", 1), ("top/a", 2), ("top/d", 4), ("top/d/x", 7)])
+    );
+    let [warning] = &desk.take_warnings()[..] else {
+        panic!("one warning")
+    };
+    assert!(
+        warning.message.starts_with("3 entries are left out"),
+        "{}",
+        warning.message
+    );
 }
 
 /// Those that wait for the rows of a thread that has died are told; nothing is written.
@@ -102,7 +169,10 @@ fn a_thread_that_dies_holds_nobody_up() {
     let desk = Desk::default();
     let to = gathering(&desk);
     let names: Vec<String> = (0..300_000).map(|n| format!("{n:06}")).collect();
-    let files: Vec<_> = names.iter().map(|name| (&name[..], meta(7, false))).collect();
+    let files: Vec<_> = names
+        .iter()
+        .map(|name| (&name[..], meta(7, false)))
+        .collect();
     give(&to, "top", &[("", meta(1, true))]);
     give(&to, "top", &files);
     let rows = to.finish(&Answer::default());
@@ -110,7 +180,15 @@ fn a_thread_that_dies_holds_nobody_up() {
     let file = place.path().join("catalog");
     let dies = |row| row != 70_000 || panic!("as it is to");
     let draft = Draft::create(file.as_os_str().as_bytes()).unwrap();
-    let write = || draft.write(&rows, Options::default(), dies, |_| Ok(Later::default()), || true);
+    let write = || {
+        draft.write(
+            &rows,
+            Options::default(),
+            dies,
+            |_| Ok(Later::default()),
+            || true,
+        )
+    };
     let written = std::panic::catch_unwind(std::panic::AssertUnwindSafe(write));
     assert!(!matches!(written, Ok(Ok(_))));
 }
@@ -124,32 +202,77 @@ fn what_changes_on_its_way_into_a_catalog() {
     let written = |with_sum: bool, size: u64, amended: &[(usize, Meta)], left_out: usize| {
         let desk = Desk::default();
         let to = adding_up(&desk, with_sum);
-        give(&to, "top", &[("", meta(1, true)), ("a", Meta { size, ..meta(2, false) }), ("b", meta(3, false))]);
+        give(
+            &to,
+            "top",
+            &[
+                ("", meta(1, true)),
+                (
+                    "a",
+                    Meta {
+                        size,
+                        ..meta(2, false)
+                    },
+                ),
+                ("b", meta(3, false)),
+            ],
+        );
         let rows = to.finish(&Answer::default());
         assert_eq!(rows.totals().is_some(), with_sum);
         let draft = Draft::create(file.as_os_str().as_bytes()).unwrap();
-        let later = |_| Ok(Later { hashes: Vec::new(), amended: amended.iter().copied().collect() });
-        let sealed = draft.write(&rows, Options::default(), |row| row != left_out, later, || true);
+        let later = |_| {
+            Ok(Later {
+                hashes: Vec::new(),
+                amended: amended.iter().copied().collect(),
+            })
+        };
+        let sealed = draft.write(
+            &rows,
+            Options::default(),
+            |row| row != left_out,
+            later,
+            || true,
+        );
         let about = sealed.unwrap().publish().unwrap();
         (about.digest, about.entries, about.complete)
     };
-    let amended = [(1, Meta { size: 7, ..meta(2, false) })];
+    let amended = [(
+        1,
+        Meta {
+            size: 7,
+            ..meta(2, false)
+        },
+    )];
     let [all, less] = [3, 2].map(|left_out| written(false, 7, &[], left_out));
     assert_eq!((all.1, all.2, less.1, less.2), (3, true, 2, false));
     for with_sum in [false, true] {
-        assert_eq!((written(with_sum, 5, &amended, 3), written(with_sum, 5, &amended, 2)), (all.clone(), less.clone()));
+        assert_eq!(
+            (
+                written(with_sum, 5, &amended, 3),
+                written(with_sum, 5, &amended, 2)
+            ),
+            (all.clone(), less.clone())
+        );
     }
 }
 
 #[test]
 fn names_of_any_length() {
     let mut names = Names::default();
-    let all: Vec<Vec<u8>> = [0, 1, 254, 255, 256, 1024, 4000].map(|len| vec![b'n'; len]).to_vec();
+    let all: Vec<Vec<u8>> = [0, 1, 254, 255, 256, 1024, 4000]
+        .map(|len| vec![b'n'; len])
+        .to_vec();
     let places: Vec<u64> = all.iter().map(|name| names.add(name)).collect();
-    assert!(places.iter().map(|&place| names.get(place)).eq(all.iter().map(|name| &name[..])));
+    assert!(
+        places
+            .iter()
+            .map(|&place| names.get(place))
+            .eq(all.iter().map(|name| &name[..]))
+    );
 }
 
-/// 72 bytes for each entry and 4 for its place, and for each directory 8 more; beside its name, and the byte that says how long that is.
+/// 72 bytes for each entry and 4 for its place, and for each directory 8 more; beside its name, and
+/// the byte that says how long that is.
 #[test]
 fn small() {
     assert_eq!(size_of::<Packed>(), 72);
@@ -160,19 +283,40 @@ fn small() {
         let name = format!("{dir:03}");
         give(&to, "top", &[(&name, meta(dir, true))]);
         let files: Vec<String> = (0..100).map(|file| format!("{file:05}")).collect();
-        let files: Vec<_> = files.iter().map(|name| (&name[..], meta(7, false))).collect();
+        let files: Vec<_> = files
+            .iter()
+            .map(|name| (&name[..], meta(7, false)))
+            .collect();
         give(&to, &format!("top/{name}"), &files);
     }
     let rows = to.finish(&Answer::default());
     assert_eq!(rows.len(), 10_101);
     assert_eq!(rows.order.capacity(), 10_101);
-    assert_eq!((rows.rows.capacity(), rows.names.0.capacity()), (10_101, 1 + 100 * 4 + 10_000 * 6));
-    assert_eq!((rows.ends.len(), rows.common.classes.len(), rows.common.times.len()), (101, 2, 0));
+    assert_eq!(
+        (rows.rows.capacity(), rows.names.0.capacity()),
+        (10_101, 1 + 100 * 4 + 10_000 * 6)
+    );
+    assert_eq!(
+        (
+            rows.ends.len(),
+            rows.common.classes.len(),
+            rows.common.times.len()
+        ),
+        (101, 2, 0)
+    );
 }
 
 fn any_time() -> impl Strategy<Value = Time> {
-    let sec = prop_oneof![any::<i64>(), -5_000_000_000..20_000_000_000i64, Just(EARLIEST), Just((1 << 34) + EARLIEST)];
-    (sec, prop_oneof![any::<u32>(), 0..1_000_000_000u32, Just(WIDE_TIME as u32)])
+    let sec = prop_oneof![
+        any::<i64>(),
+        -5_000_000_000..20_000_000_000i64,
+        Just(EARLIEST),
+        Just((1 << 34) + EARLIEST)
+    ];
+    (
+        sec,
+        prop_oneof![any::<u32>(), 0..1_000_000_000u32, Just(WIDE_TIME as u32)],
+    )
         .prop_map(|(sec, nsec)| Time { sec, nsec })
 }
 

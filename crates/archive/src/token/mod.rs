@@ -1,9 +1,9 @@
-//! Tokens: what a file system says of itself that must change whenever anything in it does. Where it has not changed, the
-//! verdict is there before anything has been walked.
+//! Tokens: what a file system says of itself that must change whenever anything in it does. Where
+//! it has not changed, the verdict is there before anything has been walked.
 //!
-//! A token is taken when all that was dirty has been written, and before anything is read: what is changed during the walk,
-//! or after it, makes another token. Whether two of them are of one state is what is asked ([`is_same`]). Each file here says why
-//! nothing can slip past its token.
+//! A token is taken when all that was dirty has been written, and before anything is read: what is
+//! changed during the walk, or after it, makes another token. Whether two of them are of one state
+//! is what is asked ([`is_same`]). Each file here says why nothing can slip past its token.
 
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, EXT4_SUPER_MAGIC, Want, statx, syncfs};
@@ -14,7 +14,8 @@ pub(crate) mod btrfs;
 mod ext4;
 pub(crate) mod xfs;
 
-/// Takes the token of the file system that a directory is on, having had it written first; `None` where it has none.
+/// Takes the token of the file system that a directory is on, having had it written first; `None`
+/// where it has none.
 pub fn take(ground: &Ground<'_>) -> Option<String> {
     let of = match ground.statfs.magic {
         BTRFS_SUPER_MAGIC => btrfs::token,
@@ -41,16 +42,24 @@ fn state(token: &str) -> &str {
 /// The engine that a token stands in for.
 pub fn engine(token: &str) -> Option<By> {
     let kind = token.split(' ').next()?;
-    [By::Btrfs, By::Ext4, By::Bulkstat].into_iter().find(|by| by.name() == kind)
+    [By::Btrfs, By::Ext4, By::Bulkstat]
+        .into_iter()
+        .find(|by| by.name() == kind)
 }
 
-/// What ties a count to the time for which it is kept: the boot, and the mount, by an id that no other mount gets as long as
-/// the machine is up. As long as the mount lasts, the file system stays in the kernel, and its counts go on.
+/// What ties a count to the time for which it is kept: the boot, and the mount, by an id that no
+/// other mount gets as long as the machine is up. As long as the mount lasts, the file system stays
+/// in the kernel, and its counts go on.
 fn this_mount(ground: &Ground<'_>) -> Option<String> {
     let boot = gate::file::read_kernel(c"/proc/sys/kernel/random/boot_id").ok()?;
     let seen = statx(&ground.top.fd, c"", At::EMPTY_PATH, Want::MNT_ID_UNIQUE).ok()?;
-    let id = seen.mnt_id.filter(|_| seen.have.contains(Want::MNT_ID_UNIQUE))?;
-    Some(format!("boot {} mount {id}", String::from_utf8_lossy(&boot).trim_end()))
+    let id = seen
+        .mnt_id
+        .filter(|_| seen.have.contains(Want::MNT_ID_UNIQUE))?;
+    Some(format!(
+        "boot {} mount {id}",
+        String::from_utf8_lossy(&boot).trim_end()
+    ))
 }
 
 /// Whether that is what a token was tied to.

@@ -1,8 +1,9 @@
 //! XFS: the head of its log.
 //!
-//! Every change to an inode or a directory is logged; syncfs(2) has what is held back written to the log, and waits, so that
-//! the head has moved on past it. It only grows while the file system is mounted: it is made of a number of the block, and one
-//! of the round. It also moves when XFS, within a minute of the last change, marks the log as done with.
+//! Every change to an inode or a directory is logged; syncfs(2) has what is held back written to
+//! the log, and waits, so that the head has moved on past it. It only grows while the file system
+//! is mounted: it is made of a number of the block, and one of the round. It also moves when XFS,
+//! within a minute of the last change, marks the log as done with.
 
 use walk::Ground;
 use walk::engine::bulkstat::log_head_lsn;
@@ -11,11 +12,16 @@ use super::{is_this_mount, this_mount};
 
 pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
     let mount = this_mount(ground)?;
-    Some(format!("bulkstat {mount} log head {}", log_head_lsn(ground.top.meta.dev)?))
+    Some(format!(
+        "bulkstat {mount} log head {}",
+        log_head_lsn(ground.top.meta.dev)?
+    ))
 }
 
 /// Whether a token is of the mount that a directory is on: then it has been mounted all the time.
 pub(crate) fn is_of_mount(token: &str, ground: &Ground<'_>) -> bool {
-    let then = token.strip_prefix("bulkstat ").and_then(|token| token.split_once(" log head "));
+    let then = token
+        .strip_prefix("bulkstat ")
+        .and_then(|token| token.split_once(" log head "));
     then.is_some_and(|(mount, _)| is_this_mount(mount, ground))
 }

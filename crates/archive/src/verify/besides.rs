@@ -1,7 +1,8 @@
 //! What is in a tree besides what the archive has of it.
 //!
-//! In a directory that was dumped there ought to be its members, or in an increment what its list of names says. So each of
-//! these is known, by a hash with a seed that nobody can guess: memory goes by the tree, whatever the archive says.
+//! In a directory that was dumped there ought to be its members, or in an increment what its list
+//! of names says. So each of these is known, by a hash with a seed that nobody can guess: memory
+//! goes by the tree, whatever the archive says.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{CStr, CString};
@@ -25,8 +26,8 @@ use super::Tree;
 pub(super) struct Known {
     seed: RandomState,
     names: HashSet<u64>,
-    /// The directories that are to be looked through. In those that are `true`, nothing else ought to be; the others are on the
-    /// way to something.
+    /// The directories that are to be looked through. In those that are `true`, nothing else ought
+    /// to be; the others are on the way to something.
     dirs: HashMap<u64, bool>,
 }
 
@@ -35,8 +36,8 @@ impl Known {
         self.seed.hash_one(path)
     }
 
-    /// There is something in the tree with the name of a member. `is_dumped` says that it is a directory, and that all that was in
-    /// it is in this archive.
+    /// There is something in the tree with the name of a member. `is_dumped` says that it is a
+    /// directory, and that all that was in it is in this archive.
     pub(super) fn add(&mut self, name: &[u8], is_dumped: bool) {
         let path = plain(name);
         self.names.insert(self.hash(&path));
@@ -58,7 +59,9 @@ impl Known {
 /// A name without what means nothing in it: slashes too many, and components that are a dot.
 fn plain(name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(name.len());
-    let parts = name.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+    let parts = name
+        .split(|&byte| byte == b'/')
+        .filter(|part| !part.is_empty() && *part != b".");
     parts.for_each(|part| append(&mut path, part));
     path
 }
@@ -73,29 +76,63 @@ pub(super) struct Spared<'a> {
 
 impl Tree {
     /// Tells of what is in a directory and not in the list of names that its member has.
-    pub(super) fn unlisted(&self, name: &[u8], list: &[u8], spared: &Spared<'_>, mut tell: impl FnMut(Warning)) {
-        let (path, Some(entries)) = (plain(name), dumpdir::entries(list)) else { return };
+    pub(super) fn unlisted(
+        &self,
+        name: &[u8],
+        list: &[u8],
+        spared: &Spared<'_>,
+        mut tell: impl FnMut(Warning),
+    ) {
+        let (path, Some(entries)) = (plain(name), dumpdir::entries(list)) else {
+            return;
+        };
         // What is not there any more has been told of.
-        let Ok(Listed { dir, mut names, .. }) = self.list(&path) else { return };
+        let Ok(Listed { dir, mut names, .. }) = self.list(&path) else {
+            return;
+        };
         for (_, name) in entries.filter(|(code, _)| matches!(code, Code::Y | Code::N | Code::D)) {
             if let Ok(name) = c_string(name) {
                 names.remove(&name);
             }
         }
-        names.iter().for_each(|name| unknown(&path, &dir, name, spared, &mut tell));
+        names
+            .iter()
+            .for_each(|name| unknown(&path, &dir, name, spared, &mut tell));
     }
 
     /// Tells of what is in the directories that are known, and is not known itself.
-    pub(super) fn besides(&self, known: &Known, spared: &Spared<'_>, mut tell: impl FnMut(Warning)) {
-        let mut left: Vec<Vec<u8>> = if known.dirs.is_empty() { Vec::new() } else { vec![Vec::new()] };
+    pub(super) fn besides(
+        &self,
+        known: &Known,
+        spared: &Spared<'_>,
+        mut tell: impl FnMut(Warning),
+    ) {
+        let mut left: Vec<Vec<u8>> = if known.dirs.is_empty() {
+            Vec::new()
+        } else {
+            vec![Vec::new()]
+        };
         while let Some(path) = left.pop() {
-            let is_dumped = known.dirs.get(&known.hash(&path)).copied().unwrap_or_default();
-            let Listed { dir, names, is_mounted } = match self.list(&path) {
+            let is_dumped = known
+                .dirs
+                .get(&known.hash(&path))
+                .copied()
+                .unwrap_or_default();
+            let Listed {
+                dir,
+                names,
+                is_mounted,
+            } = match self.list(&path) {
                 Ok(listed) => listed,
                 // It was there a moment ago, as something else, or it is a symlink by now.
                 Err((_, Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP)) => continue,
                 Err((gate, errno)) => {
-                    tell(Warning::failed(&path, gate, errno, "cannot list the directory in the tree"));
+                    tell(Warning::failed(
+                        &path,
+                        gate,
+                        errno,
+                        "cannot list the directory in the tree",
+                    ));
                     continue;
                 }
             };
@@ -115,9 +152,12 @@ impl Tree {
                 }
             }
             left[from..].reverse();
-            // What was mounted when it was dumped, and not entered, is in the archive as an empty directory.
+            // What was mounted when it was dumped, and not entered, is in the archive as an empty
+            // directory.
             if is_dumped && (has_known || !is_mounted) {
-                others.into_iter().for_each(|name| unknown(&path, &dir, name, spared, &mut tell));
+                others
+                    .into_iter()
+                    .for_each(|name| unknown(&path, &dir, name, spared, &mut tell));
             }
         }
     }
@@ -125,13 +165,20 @@ impl Tree {
     /// The names in a directory.
     fn list(&self, path: &[u8]) -> Result<Listed, (Gate, Errno)> {
         const BUFFER: usize = 64 << 10;
-        let dir = open_beneath(self.top.as_fd(), path, Open::SCAN).map_err(|e| (Gate::Openat2, e))?;
+        let dir =
+            open_beneath(self.top.as_fd(), path, Open::SCAN).map_err(|e| (Gate::Openat2, e))?;
         let seen = statx(&dir, c"", At::EMPTY_PATH, Want::TYPE).map_err(|e| (Gate::Statx, e))?;
         let is_mounted = seen.attributes.contains(Attributes::MOUNT_ROOT);
         let (mut names, mut buffer) = (BTreeSet::new(), vec![0; BUFFER]);
         loop {
             match getdents64(&dir, &mut buffer).map_err(|e| (Gate::Getdents64, e))? {
-                0 => return Ok(Listed { dir, names, is_mounted }),
+                0 => {
+                    return Ok(Listed {
+                        dir,
+                        names,
+                        is_mounted,
+                    });
+                }
                 n => names.extend(dirent::entries(&buffer[..n]).map(|entry| entry.name.to_owned())),
             }
         }
@@ -147,11 +194,24 @@ struct Listed {
 }
 
 /// Tells of a name that is in no archive, unless it is a socket, which none can hold, or is spared.
-fn unknown(path: &[u8], dir: &Fd, name: &CStr, spared: &Spared<'_>, tell: &mut impl FnMut(Warning)) {
+fn unknown(
+    path: &[u8],
+    dir: &Fd,
+    name: &CStr,
+    spared: &Spared<'_>,
+    tell: &mut impl FnMut(Warning),
+) {
     if !spared.filter.keeps(path, name.to_bytes()) {
         return;
     }
-    let Ok(seen) = statx(dir, name, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::BASIC_STATS) else { return };
+    let Ok(seen) = statx(
+        dir,
+        name,
+        At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
+        Want::BASIC_STATS,
+    ) else {
+        return;
+    };
     if Type::of_mode(seen.mode) == Type::Socket || spared.own == Some((seen.dev.into(), seen.ino)) {
         return;
     }

@@ -8,13 +8,34 @@ use super::help::{EXIT_OF_COMMAND, REPORT, ending};
 use super::values::{mix, number, percent};
 
 const EXAMPLES: &[(&str, &str)] = &[
-    ("fathom account -- make -j4", "where the file-system time of a build goes"),
-    ("fathom account --by directory:2 -- ls -lR /usr", "by directory, of the first two levels"),
-    ("fathom account --by process -o FILE -- ./configure", "by process, into FILE"),
-    ("fathom account --json -- python3 -c 1", "for other programs"),
-    ("fathom probe /srv gates --json >prices.json", "the prices of the file system at hand"),
-    ("fathom account --prices prices.json -- tar -cf /dev/null /srv", "with these"),
-    ("fathom account --model", "the memo's own table, and what it prints"),
+    (
+        "fathom account -- make -j4",
+        "where the file-system time of a build goes",
+    ),
+    (
+        "fathom account --by directory:2 -- ls -lR /usr",
+        "by directory, of the first two levels",
+    ),
+    (
+        "fathom account --by process -o FILE -- ./configure",
+        "by process, into FILE",
+    ),
+    (
+        "fathom account --json -- python3 -c 1",
+        "for other programs",
+    ),
+    (
+        "fathom probe /srv gates --json >prices.json",
+        "the prices of the file system at hand",
+    ),
+    (
+        "fathom account --prices prices.json -- tar -cf /dev/null /srv",
+        "with these",
+    ),
+    (
+        "fathom account --model",
+        "the memo's own table, and what it prints",
+    ),
     ("fathom account --model gates.csv", "another table"),
 ];
 
@@ -27,31 +48,54 @@ A table of gates has the columns gate, ms_per_call, calls_per_dir, calls_per_fil
           override_usage = "fathom account [OPTIONS] -- COMMAND [ARGUMENT]...\n       fathom account --model [FILE] [OPTIONS]")]
 pub(crate) struct Account {
     /// The command, and its arguments
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "model", conflicts_with = "model")]
+    #[arg(
+        last = true,
+        value_name = "COMMAND",
+        required_unless_present = "model",
+        conflicts_with = "model"
+    )]
     pub(crate) command: Vec<OsString>,
 
     /// Meter by this meter
-    #[arg(long, value_name = "METER", default_value = "auto", help_heading = "Metering")]
+    #[arg(
+        long,
+        value_name = "METER",
+        default_value = "auto",
+        help_heading = "Metering"
+    )]
     pub(crate) meter: MeterName,
-    /// Look at so many calls one by one, for files, directories, patterns and changes; all are counted in any case
+    /// Look at so many calls one by one, for files, directories, patterns and changes; all are
+    /// counted in any case
     #[arg(long, value_name = "N", default_value_t = 65_536, help_heading = "Metering", value_parser = number(0..=u64::MAX))]
     pub(crate) calls: u64,
 
-    /// Add up by program, process or directory; or by directory:DEPTH, the first DEPTH components of its name
+    /// Add up by program, process or directory; or by directory:DEPTH, the first DEPTH components
+    /// of its name
     #[arg(long, value_name = "WHAT", default_value = "program", value_parser = by, help_heading = "Output")]
     pub(crate) by: AccountBy,
     /// Print N rows of each table at most [default: 10; with --json 10000]
     #[arg(long, value_name = "N", help_heading = "Output", value_parser = number(1..=u32::MAX))]
     pub(crate) top: Option<u32>,
     /// Take the prices of calls from the output of fathom probe DIR gates --json, and measure none
-    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "model")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        help_heading = "Output",
+        conflicts_with = "model"
+    )]
     pub(crate) prices: Option<OsString>,
     /// Write the report into FILE, which appears when it is whole; - is standard output
-    #[arg(short, long, value_name = "FILE", help_heading = "Output", conflicts_with = "model")]
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        help_heading = "Output",
+        conflicts_with = "model"
+    )]
     pub(crate) output: Option<OsString>,
 
-    /// Meter nothing, and say what other gates would save by the model of the memo, on the table of gates in FILE [default: the
-    /// memo's own]
+    /// Meter nothing, and say what other gates would save by the model of the memo, on the table of
+    /// gates in FILE [default: the memo's own]
     #[arg(long, value_name = "FILE", num_args = 0..=1, help_heading = "The memo's model")]
     pub(crate) model: Option<Option<OsString>>,
     /// Take this to be the ratio of directories to files among what is asked about
@@ -105,7 +149,9 @@ fn by(text: &str) -> Result<AccountBy, String> {
         None if text == "process" => Ok(AccountBy::Process),
         None if text == "directory" => Ok(AccountBy::Directory(None)),
         Some(("directory", depth)) => {
-            let depth = depth.parse().map_err(|_| "give a depth as directory:2".to_owned())?;
+            let depth = depth
+                .parse()
+                .map_err(|_| "give a depth as directory:2".to_owned())?;
             Ok(AccountBy::Directory(Some(depth)))
         }
         _ => Err("give program, process, directory or directory:DEPTH".to_owned()),

@@ -9,9 +9,18 @@ use super::values::number;
 use super::walk::Engine;
 
 const EXAMPLES: &[(&str, &str)] = &[
-    ("fathom walk /srv --catalog c.parquet", "the catalog to begin with"),
-    ("fathom changed /srv --since c.parquet", "what is not as it was"),
-    ("fathom changed /srv --since c.parquet --update", "and a new catalog in the place of the old one"),
+    (
+        "fathom walk /srv --catalog c.parquet",
+        "the catalog to begin with",
+    ),
+    (
+        "fathom changed /srv --since c.parquet",
+        "what is not as it was",
+    ),
+    (
+        "fathom changed /srv --since c.parquet --update",
+        "and a new catalog in the place of the old one",
+    ),
     (
         "fathom changed . --since ../c.parquet --format restic | restic backup --files-from-raw -",
         "for restic, run in /srv",
@@ -45,17 +54,28 @@ pub(crate) struct Changed {
     pub(crate) update: bool,
 
     /// Walk by this engine, where there must be a walk
-    #[arg(long, value_name = "ENGINE", default_value = "auto", help_heading = "Walking")]
+    #[arg(
+        long,
+        value_name = "ENGINE",
+        default_value = "auto",
+        help_heading = "Walking"
+    )]
     pub(crate) engine: Engine,
     /// Work with N threads [default: as many as are good for the engine]
     #[arg(short, long, value_name = "N", help_heading = "Walking", value_parser = number(1..=u16::MAX))]
     pub(crate) jobs: Option<u16>,
-    /// Refuse a catalog that was not made with -x (what was left out of it is left out again without being told)
+    /// Refuse a catalog that was not made with -x (what was left out of it is left out again
+    /// without being told)
     #[arg(short = 'x', long, help_heading = "Walking")]
     pub(crate) one_file_system: bool,
 
     /// Print in this form
-    #[arg(long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "table",
+        help_heading = "Output"
+    )]
     pub(crate) format: ChangedFormat,
 }
 

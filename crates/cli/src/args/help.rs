@@ -23,15 +23,22 @@ const WIDTH: usize = 80;
 /// Columns that an example may take beside what it is for.
 const EXAMPLE: usize = 44;
 
-/// The end of `--help`: examples, each with what it is for beside it, or below where there is no room; then `more`, whose
-/// lines clap breaks; then the exit statuses.
+/// The end of `--help`: examples, each with what it is for beside it, or below where there is no
+/// room; then `more`, whose lines clap breaks; then the exit statuses.
 pub(super) fn ending(examples: &[(&str, &str)], more: &str, exit: &str) -> String {
-    let fitting = examples.iter().map(|(line, _)| line.len()).filter(|length| *length <= EXAMPLE);
+    let fitting = examples
+        .iter()
+        .map(|(line, _)| line.len())
+        .filter(|length| *length <= EXAMPLE);
     let column = fitting.max().unwrap_or(0) + 4;
     let mut text = String::from("Examples:\n");
     for (line, what) in examples {
         let what = wrap(what, WIDTH - column).replace('\n', &format!("\n{:column$}", ""));
-        let gap = if line.len() <= EXAMPLE { " ".repeat(column - 2 - line.len()) } else { format!("\n{:column$}", "") };
+        let gap = if line.len() <= EXAMPLE {
+            " ".repeat(column - 2 - line.len())
+        } else {
+            format!("\n{:column$}", "")
+        };
         text.push_str(&format!("  {line}{gap}{what}\n"));
     }
     if !more.is_empty() {
@@ -47,12 +54,23 @@ mod tests {
     #[test]
     fn what_an_example_is_for_stands_beside_it_or_below() {
         let long = "fathom walk /a/rather/long/name/of/a/directory";
-        let text = ending(&[("fathom walk", "this"), (long, "that")], "", "Exit status: 0");
-        let shown = format!("Examples:\n  fathom walk  this\n  {long}\n               that\n\nExit status: 0");
+        let text = ending(
+            &[("fathom walk", "this"), (long, "that")],
+            "",
+            "Exit status: 0",
+        );
+        let shown = format!(
+            "Examples:\n  fathom walk  this\n  {long}\n               that\n\nExit status: 0"
+        );
         assert_eq!(text, shown);
-        let text = ending(&[("fathom", &"word ".repeat(30))], "And more.", "Exit status: 0");
+        let text = ending(
+            &[("fathom", &"word ".repeat(30))],
+            "And more.",
+            "Exit status: 0",
+        );
         assert!(
-            text.lines().all(|line| line.len() <= WIDTH) && text.contains("\n\nAnd more.\n\nExit status"),
+            text.lines().all(|line| line.len() <= WIDTH)
+                && text.contains("\n\nAnd more.\n\nExit status"),
             "{text}"
         );
     }

@@ -10,15 +10,34 @@ use super::values::{duration, number};
 
 const EXAMPLES: &[(&str, &str)] = &[
     ("fathom mounts", "every mount point, as a tree"),
-    ("fathom mounts --by search --hints none", "found in the tree itself, by no table"),
-    ("fathom mounts --check", "which mounts answer within 2 seconds"),
-    ("fathom mounts --beneath /srv", "what lies hidden under the mounts in /srv"),
-    ("fathom mounts --format mnttab", "what rebuilds a lost /etc/mtab"),
-    ("fathom mounts --format exclude", "mounts that do not answer, for tar -X"),
-    ("fathom mounts --compare /usr", "what each method costs on this tree"),
+    (
+        "fathom mounts --by search --hints none",
+        "found in the tree itself, by no table",
+    ),
+    (
+        "fathom mounts --check",
+        "which mounts answer within 2 seconds",
+    ),
+    (
+        "fathom mounts --beneath /srv",
+        "what lies hidden under the mounts in /srv",
+    ),
+    (
+        "fathom mounts --format mnttab",
+        "what rebuilds a lost /etc/mtab",
+    ),
+    (
+        "fathom mounts --format exclude",
+        "mounts that do not answer, for tar -X",
+    ),
+    (
+        "fathom mounts --compare /usr",
+        "what each method costs on this tree",
+    ),
 ];
 
-const MORE: &str = "--assert succeeds only if each PATH is a mount point; else the exit status is 1.";
+const MORE: &str =
+    "--assert succeeds only if each PATH is a mount point; else the exit status is 1.";
 
 /// The flags of `fathom mounts`.
 #[derive(Args, Debug)]
@@ -29,14 +48,24 @@ pub(crate) struct Mounts {
     pub(crate) root: OsString,
 
     /// Find them by this method
-    #[arg(long, value_name = "METHOD", default_value = "auto", help_heading = "Finding")]
+    #[arg(
+        long,
+        value_name = "METHOD",
+        default_value = "auto",
+        help_heading = "Finding"
+    )]
     pub(crate) by: By,
     /// With --by getmnt1 to getmnt3: look at entries this deep at most; 0 is no bound [default: 4]
     #[arg(long, value_name = "N", help_heading = "Finding", value_parser = number(0..=usize::MAX))]
     pub(crate) depth: Option<usize>,
-    /// Go by this extra information: auto (the mount table) or none; for search also ids (the table without its names) or a file
-    /// (an old mount table, or paths: where to look first)
-    #[arg(long, value_name = "WHICH", default_value = "auto", help_heading = "Finding")]
+    /// Go by this extra information: auto (the mount table) or none; for search also ids (the table
+    /// without its names) or a file (an old mount table, or paths: where to look first)
+    #[arg(
+        long,
+        value_name = "WHICH",
+        default_value = "auto",
+        help_heading = "Finding"
+    )]
     pub(crate) hints: OsString,
     /// Run every method on this tree, each in a process of its own, and compare them
     #[arg(long, help_heading = "Finding", conflicts_with_all = ["by", "check", "beneath", "boundaries", "servers", "names", "watch", "assert"])]
@@ -55,7 +84,8 @@ pub(crate) struct Mounts {
     /// Count the files and bytes that lie hidden under each mount point
     #[arg(long, help_heading = "Asking")]
     pub(crate) beneath: bool,
-    /// Find where the file system changes and the mount table says nothing: subvolumes, snapshots, automounts
+    /// Find where the file system changes and the mount table says nothing: subvolumes, snapshots,
+    /// automounts
     #[arg(long, help_heading = "Asking")]
     pub(crate) boundaries: bool,
     /// Name the machines behind network mounts
@@ -85,7 +115,8 @@ pub(crate) enum By {
     Kernel,
     /// /proc/self/mountinfo
     Mountinfo,
-    /// The file tree: the names in the table first, then directory by directory; sees bind mounts and mounts on files
+    /// The file tree: the names in the table first, then directory by directory; sees bind mounts
+    /// and mounts on files
     Search,
     /// The paper's third program: breadth first, the tree of mounted devices
     Getmnt3,

@@ -20,13 +20,29 @@ pub(crate) struct Man {
 
 pub(super) fn completions_help() -> String {
     let examples = [
-        ("fathom completions bash >/usr/share/bash-completion/completions/fathom", "for everybody"),
-        ("fathom completions zsh >~/.zfunc/_fathom", "for one user of zsh"),
-        ("fathom completions fish >~/.config/fish/completions/fathom.fish", "for one user of fish"),
+        (
+            "fathom completions bash >/usr/share/bash-completion/completions/fathom",
+            "for everybody",
+        ),
+        (
+            "fathom completions zsh >~/.zfunc/_fathom",
+            "for one user of zsh",
+        ),
+        (
+            "fathom completions fish >~/.config/fish/completions/fathom.fish",
+            "for one user of fish",
+        ),
     ];
     ending(&examples, "", EXIT)
 }
 
 pub(super) fn man_help() -> String {
-    ending(&[("fathom man /usr/local/share/man/man1", "for everybody: man fathom-walk")], "", EXIT)
+    ending(
+        &[(
+            "fathom man /usr/local/share/man/man1",
+            "for everybody: man fathom-walk",
+        )],
+        "",
+        EXIT,
+    )
 }

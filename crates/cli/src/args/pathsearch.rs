@@ -10,13 +10,34 @@ use super::help::{EXIT_OF_COMMAND, REPORT, ending};
 use super::values::{duration, number};
 
 const EXAMPLES: &[(&str, &str)] = &[
-    ("fathom pathsearch -- python3 -c 'import json'", "what it looks up, and where in vain"),
-    ("fathom pathsearch --rtt 500us -- ./tool", "what that takes on a network file system"),
-    ("fathom pathsearch --rtt auto -- /nfs/app/tool", "with the round trip of its mount"),
-    ("fathom pathsearch --network /opt -- /opt/app/tool", "as if /opt were on a network file system"),
-    ("fathom pathsearch --rtt 200us --nodes 1000 --server-rate 50000 -- ./tool", "on a cluster"),
-    ("fathom pathsearch --apply-path -- sh -c './build >&2'", "a better PATH"),
-    ("fathom pathsearch --json -o FILE -- make", "for other programs"),
+    (
+        "fathom pathsearch -- python3 -c 'import json'",
+        "what it looks up, and where in vain",
+    ),
+    (
+        "fathom pathsearch --rtt 500us -- ./tool",
+        "what that takes on a network file system",
+    ),
+    (
+        "fathom pathsearch --rtt auto -- /nfs/app/tool",
+        "with the round trip of its mount",
+    ),
+    (
+        "fathom pathsearch --network /opt -- /opt/app/tool",
+        "as if /opt were on a network file system",
+    ),
+    (
+        "fathom pathsearch --rtt 200us --nodes 1000 --server-rate 50000 -- ./tool",
+        "on a cluster",
+    ),
+    (
+        "fathom pathsearch --apply-path -- sh -c './build >&2'",
+        "a better PATH",
+    ),
+    (
+        "fathom pathsearch --json -o FILE -- make",
+        "for other programs",
+    ),
 ];
 
 const LINE: &str = "The line of --apply-path goes to standard output.";
@@ -29,7 +50,8 @@ pub(crate) struct Pathsearch {
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 
-    /// Take a request to the server to last so long, as 500us, 2ms; auto measures it on the mount [default: 500us]
+    /// Take a request to the server to last so long, as 500us, 2ms; auto measures it on the mount
+    /// [default: 500us]
     #[arg(long, value_name = "DURATION", value_parser = rtt, help_heading = "Predicting")]
     pub(crate) rtt: Option<Rtt>,
     /// Take N nodes to start the command at once
@@ -39,13 +61,19 @@ pub(crate) struct Pathsearch {
     /// Take the server to answer so many requests a second [default: as many as come]
     #[arg(long, value_name = "RATE", help_heading = "Predicting", value_parser = rate)]
     pub(crate) server_rate: Option<f64>,
-    /// Take what is in this directory to be on the network file system; may be given several times [default: what is on one; if
-    /// nothing is, everything]
+    /// Take what is in this directory to be on the network file system; may be given several times
+    /// [default: what is on one; if nothing is, everything]
     #[arg(long, value_name = "DIR", help_heading = "Predicting")]
     pub(crate) network: Vec<OsString>,
 
-    /// Meter by this meter; auto is ptrace, which misses no call; bpf, for root, is cheaper where there are very many
-    #[arg(long, value_name = "METER", default_value = "auto", help_heading = "Metering")]
+    /// Meter by this meter; auto is ptrace, which misses no call; bpf, for root, is cheaper where
+    /// there are very many
+    #[arg(
+        long,
+        value_name = "METER",
+        default_value = "auto",
+        help_heading = "Metering"
+    )]
     pub(crate) meter: MeterName,
 
     /// Print no report but a better PATH, as a shell takes it: PATH='...'; export PATH
@@ -69,15 +97,24 @@ fn rtt(text: &str) -> Result<Rtt, String> {
     match text {
         "auto" => Ok(Rtt::Auto),
         // A server that answers at once is a thought that one may have.
-        text if text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).parse() == Ok(0.0) => {
+        text if text
+            .trim_end_matches(|c: char| c.is_ascii_alphabetic())
+            .parse()
+            == Ok(0.0) =>
+        {
             Ok(Rtt::Given(Duration::ZERO))
         }
-        text => duration(text).map(Rtt::Given).map_err(|_| "give a time as 500us, 2ms or 1s, or auto".to_owned()),
+        text => duration(text)
+            .map(Rtt::Given)
+            .map_err(|_| "give a time as 500us, 2ms or 1s, or auto".to_owned()),
     }
 }
 
 fn rate(text: &str) -> Result<f64, String> {
-    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    let rate = text
+        .parse()
+        .ok()
+        .filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
     rate.ok_or_else(|| "give a number of requests a second, over 0".to_owned())
 }
 
@@ -89,7 +126,10 @@ mod tests {
     fn round_trips() {
         assert_eq!(rtt("500us"), Ok(Rtt::Given(Duration::from_micros(500))));
         assert_eq!(rtt("0.2ms"), Ok(Rtt::Given(Duration::from_micros(200))));
-        assert_eq!((rtt("auto"), rtt("0")), (Ok(Rtt::Auto), Ok(Rtt::Given(Duration::ZERO))));
+        assert_eq!(
+            (rtt("auto"), rtt("0")),
+            (Ok(Rtt::Auto), Ok(Rtt::Given(Duration::ZERO)))
+        );
         for bad in ["", "us", "-1ms", "fast"] {
             assert!(rtt(bad).is_err(), "{bad}");
         }

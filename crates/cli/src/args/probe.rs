@@ -9,12 +9,27 @@ use super::help::{EXIT, ending};
 use super::values::{duration, size};
 
 const EXAMPLES: &[(&str, &str)] = &[
-    ("fathom probe /srv", "every experiment, with up to 1 GiB of reads and writes"),
+    (
+        "fathom probe /srv",
+        "every experiment, with up to 1 GiB of reads and writes",
+    ),
     ("fathom probe /srv block readahead", "two of them"),
-    ("fathom probe /srv gates --json", "what each call costs, for other programs"),
-    ("fathom probe /srv --plot figs --csv figs", "with figures and samples, in a directory that is there"),
-    ("fathom probe --replay figs/extent-syncs-1048576.csv", "judge samples again"),
-    ("fathom probe /srv cache --method paper", "by reading a file twice, as in the paper"),
+    (
+        "fathom probe /srv gates --json",
+        "what each call costs, for other programs",
+    ),
+    (
+        "fathom probe /srv --plot figs --csv figs",
+        "with figures and samples, in a directory that is there",
+    ),
+    (
+        "fathom probe --replay figs/extent-syncs-1048576.csv",
+        "judge samples again",
+    ),
+    (
+        "fathom probe /srv cache --method paper",
+        "by reading a file twice, as in the paper",
+    ),
 ];
 
 /// The flags of `fathom probe`.
@@ -22,7 +37,11 @@ const EXAMPLES: &[(&str, &str)] = &[
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, "", EXIT))]
 pub(crate) struct Probe {
     /// The directory on the file system in which files can be made
-    #[arg(value_name = "DIR", required_unless_present = "replay", conflicts_with = "replay")]
+    #[arg(
+        value_name = "DIR",
+        required_unless_present = "replay",
+        conflicts_with = "replay"
+    )]
     pub(crate) dir: Option<OsString>,
     /// The experiments to do [default: all]
     #[arg(value_name = "EXPERIMENT", conflicts_with = "replay")]
@@ -36,10 +55,15 @@ pub(crate) struct Probe {
     pub(crate) max_seconds: Duration,
 
     /// Find the size of the page cache by this method
-    #[arg(long, value_name = "METHOD", default_value = "holes", help_heading = "Cache")]
+    #[arg(
+        long,
+        value_name = "METHOD",
+        default_value = "holes",
+        help_heading = "Cache"
+    )]
     pub(crate) method: CacheMethod,
-    /// Fill the page cache in a group (cgroup) that is made with this limit, 16M to 4G [default: the group's own limit, where
-    /// there is one; else 256M]
+    /// Fill the page cache in a group (cgroup) that is made with this limit, 16M to 4G [default:
+    /// the group's own limit, where there is one; else 256M]
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Cache")]
     pub(crate) cache_limit: Option<u64>,
 

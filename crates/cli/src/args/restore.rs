@@ -8,10 +8,22 @@ use super::help::{EXIT, ending};
 
 const EXAMPLES: &[(&str, &str)] = &[
     ("fathom restore full.tar -C /srv", "all of it, beneath /srv"),
-    ("fathom restore full.tar monday.tar tuesday.tar", "the tree of Tuesday"),
-    ("fathom restore full.tar.zst -C /tmp/x home/me", "what is under one name"),
-    ("fathom restore full.tar -- home/me a.tar", "where a name might be taken for an archive"),
-    ("ssh HOST cat full.tar | fathom restore - -C /srv", "from a pipe"),
+    (
+        "fathom restore full.tar monday.tar tuesday.tar",
+        "the tree of Tuesday",
+    ),
+    (
+        "fathom restore full.tar.zst -C /tmp/x home/me",
+        "what is under one name",
+    ),
+    (
+        "fathom restore full.tar -- home/me a.tar",
+        "where a name might be taken for an archive",
+    ),
+    (
+        "ssh HOST cat full.tar | fathom restore - -C /srv",
+        "from a pipe",
+    ),
     ("fathom restore full.tar --dry-run", "what would be done"),
 ];
 
@@ -24,8 +36,8 @@ first is an archive always.";
 #[command(after_help = EXIT, after_long_help = ending(EXAMPLES, MORE, EXIT),
           override_usage = "fathom restore [OPTIONS] ARCHIVE... [-C DIR] [[--] PATH...]")]
 pub(crate) struct Restore {
-    /// The archives, in the order in which they were made; - is standard input; a name that is no file is a PATH, if an archive
-    /// stands before it
+    /// The archives, in the order in which they were made; - is standard input; a name that is no
+    /// file is a PATH, if an archive stands before it
     #[arg(required = true, value_name = "ARCHIVE")]
     pub(crate) archives: Vec<OsString>,
     /// The names in the archives to restore, with all that is below them; all, if there is none

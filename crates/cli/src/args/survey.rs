@@ -9,10 +9,22 @@ use super::help::ending;
 use super::values::duration;
 
 const EXAMPLES: &[(&str, &str)] = &[
-    ("fathom survey", "this machine, on a page and on the terminal"),
-    ("fathom survey /srv -o /tmp/srv.html", "the file system at /srv, and the page elsewhere"),
-    ("fathom survey --json >before.json", "for programs, and to compare with later"),
-    ("fathom survey --diff before.json after.json", "what an upgrade of kernel or storage has changed"),
+    (
+        "fathom survey",
+        "this machine, on a page and on the terminal",
+    ),
+    (
+        "fathom survey /srv -o /tmp/srv.html",
+        "the file system at /srv, and the page elsewhere",
+    ),
+    (
+        "fathom survey --json >before.json",
+        "for programs, and to compare with later",
+    ),
+    (
+        "fathom survey --diff before.json after.json",
+        "what an upgrade of kernel or storage has changed",
+    ),
     ("fathom survey --deep", "longer, and with what writes more"),
 ];
 
@@ -51,13 +63,19 @@ pub(crate) struct Survey {
     #[arg(long, conflicts_with = "diff", help_heading = "Output")]
     pub(crate) no_page: bool,
     /// Draw what the experiments on each file system measured into a directory, as SVG and PNG
-    #[arg(long, value_name = "DIR", conflicts_with = "diff", help_heading = "Output")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with = "diff",
+        help_heading = "Output"
+    )]
     pub(crate) plot: Option<OsString>,
     /// Measure nothing, and say what has changed from one survey (--json) to another
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], help_heading = "Output")]
     diff: Option<Vec<OsString>>,
 
-    /// Give one run of one method or engine so long, and all steps together twelve times that [default: 5s; with --deep 50s]
+    /// Give one run of one method or engine so long, and all steps together twelve times that
+    /// [default: 5s; with --deep 50s]
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "diff", help_heading = "Bounds")]
     limit: Option<Duration>,
     /// Do more: longer limits, 4 GiB, every local file system, cache and extents, cold prices
@@ -83,7 +101,9 @@ impl Survey {
 
     /// The two surveys that are to be compared.
     pub(crate) fn diff(&self) -> Option<[&OsStr; 2]> {
-        let [old, new] = self.diff.as_deref()? else { return None };
+        let [old, new] = self.diff.as_deref()? else {
+            return None;
+        };
         Some([old, new])
     }
 }

@@ -14,7 +14,13 @@ pub(super) fn number<T: FromStr + PartialOrd + Display + Clone>(
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
         let number = text.parse().ok().filter(|number| within.contains(number));
-        number.ok_or_else(|| format!("give a whole number from {} to {}", within.start(), within.end()))
+        number.ok_or_else(|| {
+            format!(
+                "give a whole number from {} to {}",
+                within.start(),
+                within.end()
+            )
+        })
     }
 }
 
@@ -41,7 +47,10 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         "m" | "min" => 60.0,
         _ => return Err("give a time as 2s, 500ms or 1m".to_owned()),
     };
-    let seconds: f64 = number.trim().parse().map_err(|_| "give a time as 2s, 500ms or 1m".to_owned())?;
+    let seconds: f64 = number
+        .trim()
+        .parse()
+        .map_err(|_| "give a time as 2s, 500ms or 1m".to_owned())?;
     Duration::try_from_secs_f64(seconds * factor)
         .ok()
         .filter(|time| !time.is_zero() && time.as_secs() < 1_000_000)
@@ -50,7 +59,12 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 
 /// Two shares, as 40:60.
 pub(super) fn mix(text: &str) -> Result<(f64, f64), String> {
-    let share = |text: &str| text.trim().parse().ok().filter(|share: &f64| (0.0..=1e9).contains(share));
+    let share = |text: &str| {
+        text.trim()
+            .parse()
+            .ok()
+            .filter(|share: &f64| (0.0..=1e9).contains(share))
+    };
     text.split_once(':')
         .and_then(|(dirs, files)| Some((share(dirs)?, share(files)?)))
         .filter(|(dirs, files)| dirs + files > 0.0)
@@ -59,7 +73,9 @@ pub(super) fn mix(text: &str) -> Result<(f64, f64), String> {
 
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim_end_matches('%').trim().parse().ok();
-    number.filter(|share| (0.0..=100.0).contains(share)).ok_or_else(|| "give a number from 0 to 100".to_owned())
+    number
+        .filter(|share| (0.0..=100.0).contains(share))
+        .ok_or_else(|| "give a number from 0 to 100".to_owned())
 }
 
 /// A size in bytes: a number, with `K`, `M`, `G` or `T` behind it for powers of 1024.
@@ -69,7 +85,11 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
         Some(at) => text.split_at(at),
         None => (text, ""),
     };
-    let shift = match unit.to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+    let shift = match unit
+        .to_ascii_uppercase()
+        .trim_end_matches('B')
+        .trim_end_matches('I')
+    {
         "" => 0,
         "K" => 10,
         "M" => 20,
@@ -77,8 +97,14 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
         "T" => 40,
         _ => return Err("give a size as 64K, 1M or 2G".to_owned()),
     };
-    let number: u64 = number.trim().parse().map_err(|_| "give a size as 64K, 1M or 2G".to_owned())?;
-    number.checked_mul(1 << shift).filter(|size| *size < 1 << 60).ok_or_else(|| "that is too large a size".to_owned())
+    let number: u64 = number
+        .trim()
+        .parse()
+        .map_err(|_| "give a size as 64K, 1M or 2G".to_owned())?;
+    number
+        .checked_mul(1 << shift)
+        .filter(|size| *size < 1 << 60)
+        .ok_or_else(|| "that is too large a size".to_owned())
 }
 
 #[cfg(test)]
@@ -87,20 +113,40 @@ mod tests {
 
     #[test]
     fn numbers() {
-        assert_eq!((number(1..=9_u8)("9"), number(0..=u64::MAX)("0")), (Ok(9), Ok(0)));
+        assert_eq!(
+            (number(1..=9_u8)("9"), number(0..=u64::MAX)("0")),
+            (Ok(9), Ok(0))
+        );
         for bad in ["", "0", "10", "300", "-1", "1.5", "x"] {
-            assert_eq!(number(1..=9_u8)(bad), Err("give a whole number from 1 to 9".to_owned()), "{bad}");
+            assert_eq!(
+                number(1..=9_u8)(bad),
+                Err("give a whole number from 1 to 9".to_owned()),
+                "{bad}"
+            );
         }
     }
 
     #[test]
     fn sizes() {
-        for (text, bytes) in
-            [("0", 0), ("512", 512), ("64K", 64 << 10), ("2g", 2 << 30), ("1MiB", 1 << 20), ("3KB", 3072)]
-        {
+        for (text, bytes) in [
+            ("0", 0),
+            ("512", 512),
+            ("64K", 64 << 10),
+            ("2g", 2 << 30),
+            ("1MiB", 1 << 20),
+            ("3KB", 3072),
+        ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
-        for bad in ["", "K", "-1", "1.5G", "2X", "99999999T", "18446744073709551616"] {
+        for bad in [
+            "",
+            "K",
+            "-1",
+            "1.5G",
+            "2X",
+            "99999999T",
+            "18446744073709551616",
+        ] {
             assert!(size(bad).is_err(), "{bad}");
         }
     }

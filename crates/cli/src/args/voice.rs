@@ -16,7 +16,10 @@ fn commands() -> Vec<Command> {
 /// Every argument, with the name of its command; without those of clap itself.
 fn arguments(command: &Command) -> impl Iterator<Item = (String, &Arg)> {
     let own = |arg: &&Arg| !matches!(arg.get_id().as_str(), "help" | "version");
-    command.get_arguments().filter(own).map(|arg| (format!("fathom {} {arg}", command.get_name()), arg))
+    command
+        .get_arguments()
+        .filter(own)
+        .map(|arg| (format!("fathom {} {arg}", command.get_name()), arg))
 }
 
 fn plain(text: Option<&StyledStr>) -> String {
@@ -25,31 +28,53 @@ fn plain(text: Option<&StyledStr>) -> String {
 
 /// `--help`, as wide as a terminal that clap knows nothing of.
 fn long_help(command: &Command, width: usize) -> String {
-    command.clone().term_width(width).render_long_help().to_string()
+    command
+        .clone()
+        .term_width(width)
+        .render_long_help()
+        .to_string()
 }
 
 #[test]
 fn a_command_is_told_in_one_line_and_begins_with_a_verb() {
     const LINE: usize = 80 - "  completions  ".len();
-    const VERBS: &[&str] =
-        &["Account", "Check", "Compare", "Find", "List", "Make", "Measure", "Print", "Survey", "Watch", "Write"];
+    const VERBS: &[&str] = &[
+        "Account", "Check", "Compare", "Find", "List", "Make", "Measure", "Print", "Survey",
+        "Watch", "Write",
+    ];
     for command in commands() {
         let (name, about) = (command.get_name(), plain(command.get_about()));
-        assert!(about.len() <= LINE, "{name}: {} columns are too many: {about}", about.len());
-        assert!(VERBS.contains(&about.split(' ').next().unwrap_or_default()), "{name}: {about}");
+        assert!(
+            about.len() <= LINE,
+            "{name}: {} columns are too many: {about}",
+            about.len()
+        );
+        assert!(
+            VERBS.contains(&about.split(' ').next().unwrap_or_default()),
+            "{name}: {about}"
+        );
         assert!(!about.ends_with(['.', ';', ' ']), "{name}: {about}");
         let long = plain(command.get_long_about());
-        assert!(long.is_empty() || long.ends_with('.'), "{name}: the last sentence has no end: {long}");
+        assert!(
+            long.is_empty() || long.ends_with('.'),
+            "{name}: the last sentence has no end: {long}"
+        );
     }
 }
 
 #[test]
 fn every_help_has_examples_and_exit_statuses_at_its_end() {
     for command in commands() {
-        let (name, short, long) =
-            (command.get_name(), plain(command.get_after_help()), plain(command.get_after_long_help()));
+        let (name, short, long) = (
+            command.get_name(),
+            plain(command.get_after_help()),
+            plain(command.get_after_long_help()),
+        );
         assert!(short.starts_with("Exit status:\n"), "{name} -h: {short}");
-        assert!(long.starts_with("Examples:\n  fathom ") || long.starts_with("Examples:\n  ssh "), "{name}: {long}");
+        assert!(
+            long.starts_with("Examples:\n  fathom ") || long.starts_with("Examples:\n  ssh "),
+            "{name}: {long}"
+        );
         assert!(long.ends_with(&short), "{name}: {long}");
     }
 }
@@ -59,8 +84,14 @@ fn help_fits_a_terminal_of_80_columns() {
     for command in commands() {
         for line in long_help(&command, 80).lines() {
             // A command line is one line, however long.
-            let is_example = line.starts_with("  fathom ") || line.starts_with("  ssh ") || line.starts_with("  srun ");
-            assert!(line.chars().count() <= 80 || is_example, "{}: {line:?}", command.get_name());
+            let is_example = line.starts_with("  fathom ")
+                || line.starts_with("  ssh ")
+                || line.starts_with("  srun ");
+            assert!(
+                line.chars().count() <= 80 || is_example,
+                "{}: {line:?}",
+                command.get_name()
+            );
             assert!(!line.contains('\t'), "{}: {line:?}", command.get_name());
         }
     }
@@ -73,19 +104,25 @@ fn every_option_says_what_it_does_and_every_argument_what_it_is() {
             let help = plain(arg.get_help());
             let first = help.split([' ', ',']).next().unwrap_or_default();
             assert!(!help.ends_with(['.', ';', ' ']), "{shown}: {help}");
-            assert!(!help.contains(". "), "{shown} has two sentences; say it with a semicolon: {help}");
+            assert!(
+                !help.contains(". "),
+                "{shown} has two sentences; say it with a semicolon: {help}"
+            );
             if arg.is_positional() {
                 assert_eq!(first, "The", "{shown}: {help}");
             } else {
-                assert!(VERBS.contains(&first), "{shown} begins with no verb: {help}");
+                assert!(
+                    VERBS.contains(&first),
+                    "{shown} begins with no verb: {help}"
+                );
             }
         }
     }
     const VERBS: &[&str] = &[
-        "Add", "Avoid", "Compare", "Count", "Do", "Draw", "Dump", "Fill", "Find", "Gather", "Give", "Go", "Have",
-        "Hold", "Keep", "Leave", "Look", "Make", "Measure", "Meter", "Name", "Print", "Read", "Refuse", "Remove",
-        "Restore", "Run", "Say", "Search", "Share", "Show", "Stay", "Stop", "Succeed", "Take", "Time", "Touch", "Use",
-        "Walk", "With", "Work", "Write",
+        "Add", "Avoid", "Compare", "Count", "Do", "Draw", "Dump", "Fill", "Find", "Gather", "Give",
+        "Go", "Have", "Hold", "Keep", "Leave", "Look", "Make", "Measure", "Meter", "Name", "Print",
+        "Read", "Refuse", "Remove", "Restore", "Run", "Say", "Search", "Share", "Show", "Stay",
+        "Stop", "Succeed", "Take", "Time", "Touch", "Use", "Walk", "With", "Work", "Write",
     ];
 }
 
@@ -125,7 +162,10 @@ fn values_of_one_kind_have_one_name() {
     for command in &commands() {
         for (shown, arg) in arguments(command).filter(|(_, arg)| arg.get_action().takes_values()) {
             for name in arg.get_value_names().unwrap_or_default() {
-                assert!(NAMES.contains(&name.as_str()), "{shown}: {name} is no name of a value");
+                assert!(
+                    NAMES.contains(&name.as_str()),
+                    "{shown}: {name} is no name of a value"
+                );
             }
         }
     }
@@ -138,14 +178,23 @@ fn every_value_that_can_be_chosen_is_explained() {
             for value in arg.get_possible_values() {
                 let help = plain(value.get_help());
                 let is_known = arg.get_id() == "shell" || !arg.get_action().takes_values();
-                assert!(is_known || !help.is_empty(), "{shown}: {} has no help", value.get_name());
-                assert!(!help.ends_with('.'), "{shown}: {}: {help}", value.get_name());
+                assert!(
+                    is_known || !help.is_empty(),
+                    "{shown}: {} has no help",
+                    value.get_name()
+                );
+                assert!(
+                    !help.ends_with('.'),
+                    "{shown}: {}: {help}",
+                    value.get_name()
+                );
             }
         }
     }
 }
 
-/// The words of a command line that a shell would hand over, up to the next command; all that the examples need.
+/// The words of a command line that a shell would hand over, up to the next command; all that the
+/// examples need.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -169,13 +218,22 @@ fn every_example_is_a_command_line_that_the_parser_takes() {
     let mut tried = 0;
     for command in commands() {
         let help = plain(command.get_after_long_help());
-        let lines = help.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        let lines = help
+            .lines()
+            .filter(|line| line.starts_with("  ") && !line.starts_with("   "));
         for part in lines.flat_map(|line| line.split_inclusive('|')) {
-            let Some(at) = part.find("fathom ") else { continue };
+            let Some(at) = part.find("fathom ") else {
+                continue;
+            };
             // What an example is for stands behind two blanks.
             let line = part[at..].split("  ").next().unwrap_or_default();
             let parsed = Cli::try_parse_from(words(line));
-            assert!(parsed.is_ok(), "{}: {line}: {}", command.get_name(), parsed.err().unwrap());
+            assert!(
+                parsed.is_ok(),
+                "{}: {line}: {}",
+                command.get_name(),
+                parsed.err().unwrap()
+            );
             tried += 1;
         }
     }

@@ -8,15 +8,39 @@ use super::help::{EXIT, ending};
 use super::values::{number, seekable};
 
 const EXAMPLES: &[(&str, &str)] = &[
-    ("fathom walk /srv", "how much there is, and what it cost to find out"),
+    (
+        "fathom walk /srv",
+        "how much there is, and what it cost to find out",
+    ),
     ("fathom walk /srv --top 10", "and the ten largest files"),
-    ("fathom walk /srv --format du --top 20", "the directories that hold most"),
-    ("fathom walk -x / --format paths0", "every name, for xargs -0"),
-    ("fathom walk /srv --format ndjson", "all that is known, an object a line"),
-    ("fathom walk /srv --exclude '*.o'", "without what ends in .o"),
-    ("fathom walk /srv --catalog srv.parquet", "and a table of it all, for fathom changed"),
-    ("fathom walk /srv --explain", "which engine, why, and why not another"),
-    ("fathom walk /srv --compare", "what each engine costs on this tree"),
+    (
+        "fathom walk /srv --format du --top 20",
+        "the directories that hold most",
+    ),
+    (
+        "fathom walk -x / --format paths0",
+        "every name, for xargs -0",
+    ),
+    (
+        "fathom walk /srv --format ndjson",
+        "all that is known, an object a line",
+    ),
+    (
+        "fathom walk /srv --exclude '*.o'",
+        "without what ends in .o",
+    ),
+    (
+        "fathom walk /srv --catalog srv.parquet",
+        "and a table of it all, for fathom changed",
+    ),
+    (
+        "fathom walk /srv --explain",
+        "which engine, why, and why not another",
+    ),
+    (
+        "fathom walk /srv --compare",
+        "what each engine costs on this tree",
+    ),
 ];
 
 /// The flags of `fathom walk`.
@@ -28,7 +52,12 @@ pub(crate) struct Walk {
     pub(crate) dirs: Vec<OsString>,
 
     /// Walk by this engine
-    #[arg(long, value_name = "ENGINE", default_value = "auto", help_heading = "Walking")]
+    #[arg(
+        long,
+        value_name = "ENGINE",
+        default_value = "auto",
+        help_heading = "Walking"
+    )]
     pub(crate) engine: Engine,
     /// Work with N threads [default: as many as are good for the engine]
     #[arg(short, long, value_name = "N", help_heading = "Walking", value_parser = number(1..=u16::MAX))]
@@ -36,21 +65,29 @@ pub(crate) struct Walk {
     /// Stay on the file system (the device number) of each DIR
     #[arg(short = 'x', long, help_heading = "Walking")]
     pub(crate) one_file_system: bool,
-    /// Go down N levels at most; DIR itself is at 0; with --format du, print no directory that is deeper, but count all
+    /// Go down N levels at most; DIR itself is at 0; with --format du, print no directory that is
+    /// deeper, but count all
     #[arg(long, value_name = "N", help_heading = "Walking", value_parser = number(0..=u32::MAX))]
     pub(crate) max_depth: Option<u32>,
-    /// Leave out what matches, and everything in it: by name, or by path if there is a slash in GLOB
+    /// Leave out what matches, and everything in it: by name, or by path if there is a slash in
+    /// GLOB
     #[arg(long, value_name = "GLOB", help_heading = "Walking")]
     pub(crate) exclude: Vec<String>,
 
     /// Print in this form
-    #[arg(long, value_name = "FORMAT", default_value = "summary", help_heading = "Output")]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "summary",
+        help_heading = "Output"
+    )]
     pub(crate) format: WalkFormat,
     /// Print the N largest plain files as well; with --format du, the N largest directories only
     #[arg(long, value_name = "N", help_heading = "Output", value_parser = number(1..=u32::MAX))]
     pub(crate) top: Option<u32>,
 
-    /// Write a Parquet catalog as well, a row for each entry: for fathom changed, DuckDB, pandas, Spark
+    /// Write a Parquet catalog as well, a row for each entry: for fathom changed, DuckDB, pandas,
+    /// Spark
     #[arg(long, value_name = "FILE", help_heading = "Output", value_parser = seekable())]
     pub(crate) catalog: Option<OsString>,
 
@@ -86,7 +123,8 @@ pub(crate) enum Engine {
 pub(crate) enum WalkFormat {
     /// How many entries of each kind, bytes, a hash over all
     Summary,
-    /// A line for each directory, as du -k: KiB allocated, KiB in files and symlinks, name; a file with several names once
+    /// A line for each directory, as du -k: KiB allocated, KiB in files and symlinks, name; a file
+    /// with several names once
     Du,
     /// A path a line, as find prints it
     Paths,

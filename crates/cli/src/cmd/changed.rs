@@ -26,13 +26,26 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         Format::Tar => Form::Tar,
     };
     if out.json && form != Form::Text {
-        return Err(Failed("--json is a format of its own; leave out --format".to_owned()));
+        return Err(Failed(
+            "--json is a format of its own; leave out --format".to_owned(),
+        ));
     }
     let start = Instant::now();
     let since = args.since.as_bytes();
-    if args.one_file_system && !Reader::open(since).map_err(fault)?.about().options.one_file_system {
+    if args.one_file_system
+        && !Reader::open(since)
+            .map_err(fault)?
+            .about()
+            .options
+            .one_file_system
+    {
         let next = "leave -x away, or make a new one with fathom walk -x --catalog";
-        return Err(Failed::at("cannot use catalog", since, "it was made without -x", next));
+        return Err(Failed::at(
+            "cannot use catalog",
+            since,
+            "it was made without -x",
+            next,
+        ));
     }
     let question = Question {
         dir: args.dir.as_bytes().to_vec(),
@@ -42,10 +55,13 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         update: args.update,
     };
     let desk = walk::Desk::default();
-    let answer = watched(out.progress, &desk, || changed(&question, &desk)).map_err(|failure| match failure {
-        Failure::Catalog(e) => fault(e),
-        Failure::Walk(e) => refused(e),
-    })?;
+    let answer =
+        watched(out.progress, &desk, || changed(&question, &desk)).map_err(
+            |failure| match failure {
+                Failure::Catalog(e) => fault(e),
+                Failure::Walk(e) => refused(e),
+            },
+        )?;
     let entries: Vec<Entry<'_>> = answer
         .entries
         .iter()
@@ -66,17 +82,36 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     if out.json {
         out.envelope(SCHEMA, &changes, &answer.warnings)?;
     } else {
-        let carried: Vec<(&[u8], bool)> = answer.carried.iter().map(|(path, is_dir)| (&path[..], *is_dir)).collect();
+        let carried: Vec<(&[u8], bool)> = answer
+            .carried
+            .iter()
+            .map(|(path, is_dir)| (&path[..], *is_dir))
+            .collect();
         out.data(&to_bytes(form, &entries, &carried))?;
-        let Changes { added, changed, removed, renamed, .. } = changes;
+        let Changes {
+            added,
+            changed,
+            removed,
+            renamed,
+            ..
+        } = changes;
         let what = match entries.is_empty() {
             true => "nothing has changed".to_owned(),
-            false => format!("{added} added, {changed} changed, {removed} removed, {renamed} renamed"),
+            false => {
+                format!("{added} added, {changed} changed, {removed} removed, {renamed} renamed")
+            }
         };
-        out.talk(format_args!("{what}; found by {} in {seconds:.3} s: {}", answer.engine, answer.why));
+        out.talk(format_args!(
+            "{what}; found by {} in {seconds:.3} s: {}",
+            answer.engine, answer.why
+        ));
     }
     // Only now: who did not get the answer can ask again.
-    answer.update.map(|sealed| sealed.publish()).transpose().map_err(fault)?;
+    answer
+        .update
+        .map(|sealed| sealed.publish())
+        .transpose()
+        .map_err(fault)?;
     out.warn(&answer.warnings);
     Ok(answer.warnings.len())
 }

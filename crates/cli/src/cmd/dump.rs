@@ -29,14 +29,18 @@ const NO_DIRECTORY: &str = "no SRC is a directory";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let start = Instant::now();
-    let bytes = |name: &Option<std::ffi::OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
+    let bytes =
+        |name: &Option<std::ffi::OsString>| name.as_ref().map(|name| name.as_bytes().to_vec());
     let archive = bytes(&args.output).filter(|_| !args.no_output);
     if out.json && archive.as_deref() == Some(b"-") {
-        return Err(Failed("--json and -o - both write to standard output; give -o FILE".to_owned()));
+        return Err(Failed(
+            "--json and -o - both write to standard output; give -o FILE".to_owned(),
+        ));
     }
     if archive.as_deref() == Some(b"-") && out.on_terminal() {
         return Err(Failed(
-            "an archive is nothing for a terminal; give -o FILE, or pipe it to where it is to go".to_owned(),
+            "an archive is nothing for a terminal; give -o FILE, or pipe it to where it is to go"
+                .to_owned(),
         ));
     }
     if args.explain {
@@ -44,23 +48,46 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     }
     let map = bytes(&args.map).filter(|_| !args.no_map);
     let question = Question {
-        sources: args.sources.iter().map(|source| source.as_bytes().to_vec()).collect(),
+        sources: args
+            .sources
+            .iter()
+            .map(|source| source.as_bytes().to_vec())
+            .collect(),
         archive,
         since: bytes(&args.since),
         catalog: bytes(&args.catalog),
-        level: args.level.zip(bytes(&args.state)).map(|(number, state)| Level { number, state }),
+        level: args
+            .level
+            .zip(bytes(&args.state))
+            .map(|(number, state)| Level { number, state }),
         gather: gathering(args.gather),
-        threads: if args.account { Some(1) } else { args.jobs.map(usize::from) },
-        options: Options { excludes: args.exclude.clone(), max_depth: None, one_file_system: args.one_file_system },
+        threads: if args.account {
+            Some(1)
+        } else {
+            args.jobs.map(usize::from)
+        },
+        options: Options {
+            excludes: args.exclude.clone(),
+            max_depth: None,
+            one_file_system: args.one_file_system,
+        },
         own: map.iter().cloned().collect(),
     };
-    let mut list = map.map(|path| List::create(&path)).transpose().map_err(fault)?;
+    let mut list = map
+        .map(|path| List::create(&path))
+        .transpose()
+        .map_err(fault)?;
     let (desk, progress) = (Desk::default(), Progress::default());
     if args.account {
         gate::account::open();
     }
     let answer = watched_dump(out.progress, &desk, &progress, || {
-        dump(&question, &desk, &progress, list.as_mut().map(|list| list as &mut dyn Map))
+        dump(
+            &question,
+            &desk,
+            &progress,
+            list.as_mut().map(|list| list as &mut dyn Map),
+        )
     });
     let answer = answer.map_err(|failure| match failure {
         Failure::Fault(e) => fault(e),
@@ -69,7 +96,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let seconds = start.elapsed().as_secs_f64();
     let account = args.account.then(|| {
         let books = gate::account::close();
-        of_run(&books, answer.directories, answer.gathered - answer.directories, &ways(&question, out))
+        of_run(
+            &books,
+            answer.directories,
+            answer.gathered - answer.directories,
+            &ways(&question, out),
+        )
     });
     tell(&question, &answer, seconds, account.as_ref(), out)?;
     out.warn(&answer.warnings);
@@ -88,7 +120,12 @@ pub(crate) fn gathering(gathering: Gathering) -> Option<Gather> {
 
 /// What each way of gathering takes on the same tree, or why it is not to be had.
 fn ways(question: &Question, out: &Out) -> Vec<(Gather, Result<Took, String>)> {
-    let dirs: Vec<Vec<u8>> = question.sources.iter().filter(|source| is_dir(source)).cloned().collect();
+    let dirs: Vec<Vec<u8>> = question
+        .sources
+        .iter()
+        .filter(|source| is_dir(source))
+        .cloned()
+        .collect();
     let explained = walk::explain(&dirs, false).unwrap_or_default();
     let refused = |gather: Gather| {
         let engines = explained.iter().map(|one| &one.plan.engines);
@@ -101,14 +138,26 @@ fn ways(question: &Question, out: &Out) -> Vec<(Gather, Result<Took, String>)> {
         let once_more = || watched(out.progress, &desk, || measure(&asked, gather, &desk));
         refused(gather).map_or_else(once_more, Err)
     };
-    Gather::ALL.into_iter().map(|gather| (gather, measured(gather))).collect()
+    Gather::ALL
+        .into_iter()
+        .map(|gather| (gather, measured(gather)))
+        .collect()
 }
 
 /// The engine that gathers in this way, if there is one that can.
 fn own_engine(gather: Gather, engines: &[(By, Result<(), Refusal>)]) -> Option<By> {
     // To ask for each attribute by itself is possible everywhere.
-    let can = |by: &By| *by == By::PerCall || engines.iter().any(|(engine, possible)| engine == by && possible.is_ok());
-    gather.engines().iter().copied().find(|by| Gather::of(*by) == gather && can(by))
+    let can = |by: &By| {
+        *by == By::PerCall
+            || engines
+                .iter()
+                .any(|(engine, possible)| engine == by && possible.is_ok())
+    };
+    gather
+        .engines()
+        .iter()
+        .copied()
+        .find(|by| Gather::of(*by) == gather && can(by))
 }
 
 fn tell(
@@ -118,8 +167,23 @@ fn tell(
     account: Option<&Account>,
     out: &Out,
 ) -> Result<(), Failed> {
-    let Answer { entries, archive_bytes, removed, renamed, unchanged, .. } = *answer;
-    let archive::dump::Counts { dumped, files, directories, symlinks, links, other, bytes } = answer.counts;
+    let Answer {
+        entries,
+        archive_bytes,
+        removed,
+        renamed,
+        unchanged,
+        ..
+    } = *answer;
+    let archive::dump::Counts {
+        dumped,
+        files,
+        directories,
+        symlinks,
+        links,
+        other,
+        bytes,
+    } = answer.counts;
     let first = answer.parts.first();
     let shown = Dump {
         archive: question.archive.as_deref(),
@@ -153,7 +217,9 @@ fn tell(
     out.talk(shown.to_text());
     match account {
         // Standard output has the archive.
-        Some(account) if shown.archive == Some(b"-") => out.talk_table(|look| account.to_text(look)),
+        Some(account) if shown.archive == Some(b"-") => {
+            out.talk_table(|look| account.to_text(look))
+        }
         Some(account) => out.data(account.to_text(out.look()).as_bytes())?,
         None => {}
     }
@@ -182,7 +248,13 @@ fn explain(args: &Args, out: &Out) -> Done {
                 None => refusals(gather, &plan.engines),
             };
             let engine = own.map(By::name);
-            rows.push(Possible { path: path.clone(), gather: gather.name(), engine, possible: own.is_some(), why });
+            rows.push(Possible {
+                path: path.clone(),
+                gather: gather.name(),
+                engine,
+                possible: own.is_some(),
+                why,
+            });
         }
     }
     let first = explained.first();
@@ -191,7 +263,17 @@ fn explain(args: &Args, out: &Out) -> Done {
         let why = first.map_or(NO_DIRECTORY, |first| &first.plan.why);
         let gather = asked.unwrap_or(Gather::of(by)).name();
         let engine = first.map(|_| by.name());
-        out.envelope(SCHEMA, Dump { gather, engine, why, explain: Some(&rows), ..Dump::default() }, &[])?;
+        out.envelope(
+            SCHEMA,
+            Dump {
+                gather,
+                engine,
+                why,
+                explain: Some(&rows),
+                ..Dump::default()
+            },
+            &[],
+        )?;
     } else {
         out.data(report::dump::explain_text(&rows, out.look()).as_bytes())?;
     }
@@ -201,7 +283,9 @@ fn explain(args: &Args, out: &Out) -> Done {
 /// Why none of the engines of a way can work.
 fn refusals(gather: Gather, engines: &[(By, Result<(), Refusal>)]) -> String {
     let own = engines.iter().filter(|(by, _)| Gather::of(*by) == gather);
-    let said: Vec<String> = own.filter_map(|(by, e)| Some(format!("{}: {}", by.name(), e.as_ref().err()?))).collect();
+    let said: Vec<String> = own
+        .filter_map(|(by, e)| Some(format!("{}: {}", by.name(), e.as_ref().err()?)))
+        .collect();
     said.join("; ")
 }
 
@@ -221,8 +305,16 @@ struct List {
 
 impl List {
     fn create(path: &[u8]) -> Result<List, Fault> {
-        let file = if path == b"-" { None } else { Some(Writer::create(path).map_err(|e| cannot(path, e))?) };
-        Ok(List { path: path.to_vec(), file, lines: String::new() })
+        let file = if path == b"-" {
+            None
+        } else {
+            Some(Writer::create(path).map_err(|e| cannot(path, e))?)
+        };
+        Ok(List {
+            path: path.to_vec(),
+            file,
+            lines: String::new(),
+        })
     }
 
     fn flush(&mut self) -> Result<(), Fault> {
@@ -255,8 +347,21 @@ impl Map for List {
             _ => Size::Bytes(meta.size),
         };
         let (mode, mtime) = (meta.mode & 0o7777, (meta.mtime.sec, meta.mtime.nsec));
-        Mapped { kind, mode, uid: meta.uid, gid: meta.gid, size, mtime, path: line.path }.line(&mut self.lines);
-        if self.lines.len() < ENOUGH { Ok(()) } else { self.flush() }
+        Mapped {
+            kind,
+            mode,
+            uid: meta.uid,
+            gid: meta.gid,
+            size,
+            mtime,
+            path: line.path,
+        }
+        .line(&mut self.lines);
+        if self.lines.len() < ENOUGH {
+            Ok(())
+        } else {
+            self.flush()
+        }
     }
 
     fn end(&mut self) -> Result<(), Fault> {
@@ -264,10 +369,17 @@ impl Map for List {
     }
 
     fn publish(&mut self) -> Result<(), Fault> {
-        self.file.take().map_or(Ok(()), |file| file.publish().map_err(|e| cannot(&self.path, e)))
+        self.file.take().map_or(Ok(()), |file| {
+            file.publish().map_err(|e| cannot(&self.path, e))
+        })
     }
 }
 
 fn cannot(path: &[u8], error: impl std::fmt::Display) -> Fault {
-    Fault { doing: "cannot write map", path: path.to_vec(), error: error.to_string(), next: "" }
+    Fault {
+        doing: "cannot write map",
+        path: path.to_vec(),
+        error: error.to_string(),
+        next: "",
+    }
 }

@@ -14,14 +14,24 @@ use crate::out::{Done, Failed, Out};
 const SCHEMA: &str = "fathom.list/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Done {
-    let names: Vec<Vec<u8>> = args.archives.iter().map(|name| name.as_bytes().to_vec()).collect();
-    let paths: Vec<Vec<u8>> = args.paths.iter().map(|path| path.as_bytes().to_vec()).collect();
+    let names: Vec<Vec<u8>> = args
+        .archives
+        .iter()
+        .map(|name| name.as_bytes().to_vec())
+        .collect();
+    let paths: Vec<Vec<u8>> = args
+        .paths
+        .iter()
+        .map(|path| path.as_bytes().to_vec())
+        .collect();
     let inputs = open(&names).map_err(|(name, failure)| unreadable(name, &failure))?;
     let mut wanted = Wanted::new(&paths);
     let mut printer = Printer::new(out);
     let mut warnings: Vec<Warning> = Vec::new();
     for (name, mut input) in inputs {
-        match each(&mut input, &mut wanted, |at, member| printer.member(name, at, member)) {
+        match each(&mut input, &mut wanted, |at, member| {
+            printer.member(name, at, member)
+        }) {
             Ok(()) => {}
             Err(Stop::Input(failure)) => warnings.push(failure.warning(name)),
             Err(Stop::Output(failed)) => return Err(failed),
@@ -64,13 +74,23 @@ impl<'a> Printer<'a> {
     const PIECE: usize = 64 << 10;
 
     fn new(out: &'a Out) -> Printer<'a> {
-        Printer { out, lines: Lines::new(!out.on_terminal()), buffer: Vec::new(), members: 0, bytes: 0 }
+        Printer {
+            out,
+            lines: Lines::new(!out.on_terminal()),
+            buffer: Vec::new(),
+            members: 0,
+            bytes: 0,
+        }
     }
 
     fn member(&mut self, archive: &[u8], at: u64, member: &Member) -> Result<(), Stop> {
         if self.out.json {
             self.begin();
-            let row = serde_json::to_vec(&Row { archive, at, member });
+            let row = serde_json::to_vec(&Row {
+                archive,
+                at,
+                member,
+            });
             self.buffer.extend(row.unwrap_or_default());
         } else {
             self.lines.line(member, &mut self.buffer);
@@ -78,7 +98,11 @@ impl<'a> Printer<'a> {
         self.members += 1;
         self.bytes += member.size;
         // Who looks on wants to see them as they come.
-        if self.out.on_terminal() || self.buffer.len() >= Printer::PIECE { self.write() } else { Ok(()) }
+        if self.out.on_terminal() || self.buffer.len() >= Printer::PIECE {
+            self.write()
+        } else {
+            Ok(())
+        }
     }
 
     /// What comes before a member in JSON.
@@ -99,7 +123,8 @@ impl<'a> Printer<'a> {
             }
             let sums = format!(r#"],"count":{},"bytes":{}}}"#, self.members, self.bytes);
             self.buffer.extend_from_slice(sums.as_bytes());
-            self.buffer.extend_from_slice(self.out.around(SCHEMA, warnings).1.as_bytes());
+            self.buffer
+                .extend_from_slice(self.out.around(SCHEMA, warnings).1.as_bytes());
         }
         self.out.data(&self.buffer)
     }

@@ -1,5 +1,5 @@
-//! What `fathom account` and `fathom pathsearch` have in common: they run a command under a meter, pass its exit status on, and report
-//! when it has ended, without touching its input and output.
+//! What `fathom account` and `fathom pathsearch` have in common: they run a command under a meter,
+//! pass its exit status on, and report when it has ended, without touching its input and output.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -27,7 +27,14 @@ impl<'a> Report<'a> {
         match output.map(OsStr::as_bytes) {
             Some(b"-") => Ok(Report::Stdout),
             Some(name) => {
-                let cannot = |e| Failed::at("cannot write report", name, e, "give a file that you may write");
+                let cannot = |e| {
+                    Failed::at(
+                        "cannot write report",
+                        name,
+                        e,
+                        "give a file that you may write",
+                    )
+                };
                 Ok(Report::File(Writer::create(name).map_err(cannot)?, name))
             }
             None if out.json => Ok(Report::Stdout),
@@ -36,14 +43,21 @@ impl<'a> Report<'a> {
     }
 
     /// Writes it; the command has ended with `status`.
-    pub(crate) fn end(self, text: impl FnOnce(Look) -> String, status: i32, out: &Out) -> Result<(), Failed> {
+    pub(crate) fn end(
+        self,
+        text: impl FnOnce(Look) -> String,
+        status: i32,
+        out: &Out,
+    ) -> Result<(), Failed> {
         match self {
             Report::File(mut file, name) => {
                 let cannot = |e: &dyn std::fmt::Display| {
-                    let next = format!("is there room? The command itself ended with status {status}");
+                    let next =
+                        format!("is there room? The command itself ended with status {status}");
                     Failed::at("cannot write report", name, e, &next)
                 };
-                file.write_all(text(Look::default()).as_bytes()).map_err(|e| cannot(&e))?;
+                file.write_all(text(Look::default()).as_bytes())
+                    .map_err(|e| cannot(&e))?;
                 file.publish().map_err(|e| cannot(&e))
             }
             Report::Stdout => out.data(text(out.look()).as_bytes()),
@@ -60,6 +74,8 @@ pub(crate) fn not_metered(failure: Failure, out: &Out) -> Failed {
             Failed(why)
         }
         Failure::Meter(why) => Failed(format!("cannot meter the command: {why}")),
-        Failure::Late(why) => Failed(format!("there is no account, though the command was run: {why}")),
+        Failure::Late(why) => Failed(format!(
+            "there is no account, though the command was run: {why}"
+        )),
     }
 }

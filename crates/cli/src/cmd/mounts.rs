@@ -10,8 +10,12 @@ use mounts::compare::Bounds;
 use mounts::locate::Question;
 use mounts::method::Hunt;
 use mounts::root::{Root, Unusable};
-use mounts::{Answer, Class, Hints, Kind, Point, Warning, beneath, boundaries, check, locate, names, servers};
-use report::compare::{LeftOut, Method, Times, comparison, methods_table, profiles_text, ratios_text};
+use mounts::{
+    Answer, Class, Hints, Kind, Point, Warning, beneath, boundaries, check, locate, names, servers,
+};
+use report::compare::{
+    LeftOut, Method, Times, comparison, methods_table, profiles_text, ratios_text,
+};
 use report::mounts::{Asserted, Beneath, Boundary, Mounts, Row, Rows, Search};
 use report::name::printable;
 use report::table::Look;
@@ -25,17 +29,26 @@ use crate::progress::Progress;
 pub(crate) const SCHEMA: &str = "fathom.mounts/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Done {
-    let format = if out.json { Format::Json } else { args.format.unwrap_or(Format::Table) };
+    let format = if out.json {
+        Format::Json
+    } else {
+        args.format.unwrap_or(Format::Table)
+    };
     let plain = matches!(format, Format::Table | Format::Json);
     if !plain && (args.compare || args.watch || !args.assert.is_empty()) {
-        return Err(Failed("--compare, --watch and --assert are shown as table or json only".to_owned()));
+        return Err(Failed(
+            "--compare, --watch and --assert are shown as table or json only".to_owned(),
+        ));
     }
     if !args.assert.is_empty() {
         return assert(args, format, out);
     }
     let knows_ids = !matches!(args.by, By::Naive | By::Getmnt1 | By::Getmnt2 | By::Getmnt3);
     if args.beneath && !knows_ids {
-        return Err(Failed(format!("--beneath needs to know what each mount is on, and {} does not", args.by_name())));
+        return Err(Failed(format!(
+            "--beneath needs to know what each mount is on, and {} does not",
+            args.by_name()
+        )));
     }
     let question = question(args, format)?;
     let root = open_root(&args.root)?;
@@ -48,38 +61,75 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let start = Instant::now();
     let check_wanted = args.check || format == Format::Exclude;
     let mut progress = Progress::new(out.progress);
-    let mut answer = locate(&root, &question, &mut |far, path| progress.search(far, path))
-        .map_err(|e| Failed(format!("cannot find the mounts by {}: {e}; try --by auto", args.by_name())))?;
+    let mut answer = locate(&root, &question, &mut |far, path| {
+        progress.search(far, path)
+    })
+    .map_err(|e| {
+        Failed(format!(
+            "cannot find the mounts by {}: {e}; try --by auto",
+            args.by_name()
+        ))
+    })?;
     if !check_wanted {
         check_readable(&root, &answer)?;
     }
     let mut tick = |far: &mounts::method::Progress, path: &[u8]| progress.search(far, path);
-    let lost = if args.beneath { "what is in it is not counted" } else { "boundaries in it are not seen" };
+    let lost = if args.beneath {
+        "what is in it is not counted"
+    } else {
+        "boundaries in it are not seen"
+    };
     let mut hunt = Hunt::new(lost, &mut tick);
     if let Some(from) = args.names {
-        names::resolve(&mut answer.points, if from == Names::Dev { names::Names::Dev } else { names::Names::Sys });
+        names::resolve(
+            &mut answer.points,
+            if from == Names::Dev {
+                names::Names::Dev
+            } else {
+                names::Names::Sys
+            },
+        );
     }
     if args.servers {
         name_servers(&mut answer.points);
     }
     if args.beneath {
         beneath::look(&mut answer.points, &mut hunt).map_err(|[a, b]| {
-            Failed(format!("cannot look beneath the mounts: no mount table says what is on what ({a}; {b})"))
+            Failed(format!(
+                "cannot look beneath the mounts: no mount table says what is on what ({a}; {b})"
+            ))
         })?;
     }
-    let found = args.boundaries.then(|| find_boundaries(&root, &answer, &mut hunt));
+    let found = args
+        .boundaries
+        .then(|| find_boundaries(&root, &answer, &mut hunt));
     answer.warnings.append(&mut hunt.warnings);
     drop(hunt);
     if check_wanted {
         let total = answer.points.len();
-        let checked = check::check(&mut answer.points, args.deadline.unwrap_or(Duration::from_secs(2)), |done| {
-            progress.at(|| format!("{done} of {total} mounts have answered"));
-        });
-        answer.warnings.extend(checked.map_err(|e| Failed(format!("cannot make a process to check the mounts: {e}")))?);
+        let checked = check::check(
+            &mut answer.points,
+            args.deadline.unwrap_or(Duration::from_secs(2)),
+            |done| {
+                progress.at(|| format!("{done} of {total} mounts have answered"));
+            },
+        );
+        answer.warnings.extend(
+            checked
+                .map_err(|e| Failed(format!("cannot make a process to check the mounts: {e}")))?,
+        );
     }
     drop(progress);
     // The descriptor of the root is closed before the gates are counted.
-    show(args, &root.into_path(), answer, found.as_deref(), format, start.elapsed(), out)
+    show(
+        args,
+        &root.into_path(),
+        answer,
+        found.as_deref(),
+        format,
+        start.elapsed(),
+        out,
+    )
 }
 
 fn show(
@@ -91,20 +141,35 @@ fn show(
     took: Duration,
     out: &Out,
 ) -> Done {
-    let Answer { by, why, points, lacking, warnings, search, .. } = answer;
+    let Answer {
+        by,
+        why,
+        points,
+        lacking,
+        warnings,
+        search,
+        ..
+    } = answer;
     let rows = Points(points);
     match format {
         Format::Json => {
             let result = Mounts {
                 root: Some(root),
                 boundaries,
-                search: search.map(|s| Search { directories: s.directories, entries: s.entries, pruned: s.pruned }),
+                search: search.map(|s| Search {
+                    directories: s.directories,
+                    entries: s.entries,
+                    pruned: s.pruned,
+                }),
                 ..Mounts::of(by.name(), &why, lacking.is_empty(), &rows)
             };
             out.envelope(SCHEMA, result, &warnings)?;
         }
         Format::Table => {
-            let look = Look { tree: out.on_terminal(), ..out.look() };
+            let look = Look {
+                tree: out.on_terminal(),
+                ..out.look()
+            };
             let mut written = Ok(());
             report::mounts::table(&rows, look, &mut |piece| {
                 if written.is_ok() {
@@ -118,7 +183,10 @@ fn show(
             let calls = gate::meter::tally().calls();
             let mounts = plural(rows.len() as u64, "mount", "mounts");
             let ms = 1000.0 * took.as_secs_f64();
-            out.talk(format_args!("{mounts} by {} in {ms:.1} ms and {calls} calls: {why}", by.name()));
+            out.talk(format_args!(
+                "{mounts} by {} in {ms:.1} ms and {calls} calls: {why}",
+                by.name()
+            ));
             if args.servers {
                 out.talk(server_summary(&rows));
             }
@@ -129,12 +197,16 @@ fn show(
         Format::Fstab => {
             // What a bind mount shows may have its name outside of the root.
             let every = if root == b"/" { None } else { every_mount(by) };
-            out.data(&report::mounts::fstab(&rows, every.as_ref().unwrap_or(&rows)))?;
+            out.data(&report::mounts::fstab(
+                &rows,
+                every.as_ref().unwrap_or(&rows),
+            ))?;
         }
         Format::Exclude => out.data(&report::mounts::exclude(&rows))?,
     }
     out.warn(&warnings);
-    // The process is about to end: to free ten thousand mounts one by one would take as long as to print them.
+    // The process is about to end: to free ten thousand mounts one by one would take as long as to
+    // print them.
     std::mem::forget(rows);
     Ok(warnings.len())
 }
@@ -145,8 +217,14 @@ fn every_mount(by: mounts::By) -> Option<Points> {
         return None;
     }
     let root = Root::open(b"/").ok()?;
-    let question = Question { by: Some(by), bound: None, hints: Hints::Auto };
-    locate(&root, &question, &mut |_, _| {}).ok().map(|answer| Points(answer.points))
+    let question = Question {
+        by: Some(by),
+        bound: None,
+        hints: Hints::Auto,
+    };
+    locate(&root, &question, &mut |_, _| {})
+        .ok()
+        .map(|answer| Points(answer.points))
 }
 
 fn server_summary(points: &Points) -> String {
@@ -157,13 +235,21 @@ fn server_summary(points: &Points) -> String {
             None => servers.push((server, 1)),
         }
     }
-    let list: Vec<String> = servers.iter().map(|(name, n)| format!("{} ({n})", printable(name.as_bytes()))).collect();
-    if list.is_empty() { "no mount is on another machine".to_owned() } else { format!("servers: {}", list.join(", ")) }
+    let list: Vec<String> = servers
+        .iter()
+        .map(|(name, n)| format!("{} ({n})", printable(name.as_bytes())))
+        .collect();
+    if list.is_empty() {
+        "no mount is on another machine".to_owned()
+    } else {
+        format!("servers: {}", list.join(", "))
+    }
 }
 
 impl Args {
     fn by_name(&self) -> String {
-        clap::ValueEnum::to_possible_value(&self.by).map_or(String::new(), |value| value.get_name().to_owned())
+        clap::ValueEnum::to_possible_value(&self.by)
+            .map_or(String::new(), |value| value.get_name().to_owned())
     }
 }
 
@@ -195,16 +281,26 @@ fn question(args: &Args, format: Format) -> Result<Question, Failed> {
     };
     if !fits {
         let hints = printable(args.hints.as_bytes());
-        return Err(Failed(format!("--hints {hints} says nothing to --by {}; give --by search", args.by_name())));
+        return Err(Failed(format!(
+            "--hints {hints} says nothing to --by {}; give --by search",
+            args.by_name()
+        )));
     }
-    if args.depth.is_some() && !matches!(args.by, By::Getmnt1 | By::Getmnt2 | By::Getmnt3) && !args.compare {
+    if args.depth.is_some()
+        && !matches!(args.by, By::Getmnt1 | By::Getmnt2 | By::Getmnt3)
+        && !args.compare
+    {
         return Err(Failed(format!(
             "--depth says nothing to --by {}; only getmnt1 to getmnt3 have a bound",
             args.by_name()
         )));
     }
     let bound = args.depth.unwrap_or(4);
-    Ok(Question { by, bound: (bound > 0).then_some(bound), hints })
+    Ok(Question {
+        by,
+        bound: (bound > 0).then_some(bound),
+        hints,
+    })
 }
 
 /// The mount points that a file names, in its order.
@@ -213,7 +309,10 @@ fn read_names(file: &OsStr) -> Result<Vec<Vec<u8>>, Failed> {
     let next = "--hints takes auto, none, ids or a file";
     let bytes = whole(file.as_bytes(), MOST, "cannot read the hints in", next)?;
     let end = if bytes.contains(&0) { 0 } else { b'\n' };
-    Ok(bytes.split(|&b| b == end).filter_map(ondisk::mnttab::mount_point).collect())
+    Ok(bytes
+        .split(|&b| b == end)
+        .filter_map(ondisk::mnttab::mount_point)
+        .collect())
 }
 
 pub(crate) fn open_root(given: &OsStr) -> Result<Root, Failed> {
@@ -232,8 +331,8 @@ pub(crate) fn unusable(e: Unusable) -> Failed {
     Failed::at(e.doing, &e.path, e.errno, next)
 }
 
-/// A directory that cannot be read is refused, also where the answer comes from a table; but where its server might not
-/// answer, it is not asked.
+/// A directory that cannot be read is refused, also where the answer comes from a table; but where
+/// its server might not answer, it is not asked.
 fn check_readable(root: &Root, answer: &Answer) -> Result<(), Failed> {
     if answer.root_fstype.as_deref().is_some_and(mounts::may_hang) {
         return Ok(());
@@ -264,12 +363,21 @@ fn row(point: &Point) -> Row<'_> {
         dev: point.dev,
         fsroot: point.fsroot(),
         options: point.options(),
-        kind: point.kind.map(|kind| if kind == Kind::Dir { "dir" } else { "file" }),
-        class: if point.class == Class::Leaf { "leaf" } else { "internal" },
+        kind: point
+            .kind
+            .map(|kind| if kind == Kind::Dir { "dir" } else { "file" }),
+        class: if point.class == Class::Leaf {
+            "leaf"
+        } else {
+            "internal"
+        },
         hidden: point.hidden,
         server: point.server.as_deref(),
         verdict: point.verdict.map(check::Verdict::name),
-        beneath: point.beneath.map(|b| Beneath { files: b.files, bytes: b.bytes }),
+        beneath: point.beneath.map(|b| Beneath {
+            files: b.files,
+            bytes: b.bytes,
+        }),
     }
 }
 
@@ -284,7 +392,11 @@ fn name_servers(points: &mut [Point]) {
 fn find_boundaries(root: &Root, answer: &Answer, hunt: &mut Hunt<'_>) -> Vec<Boundary> {
     boundaries::find(root, answer.root_fstype.as_deref(), &answer.points, hunt)
         .into_iter()
-        .map(|b| Boundary { path: b.path, kind: b.kind.name(), dev: b.dev })
+        .map(|b| Boundary {
+            path: b.path,
+            kind: b.kind.name(),
+            dev: b.dev,
+        })
         .collect()
 }
 
@@ -305,29 +417,43 @@ fn assert(args: &Args, format: Format, out: &Out) -> Done {
         match seen {
             _ if mountpoint => {}
             Err(e @ (Errno::ENOENT | Errno::ENOTDIR)) => {
-                warnings.push(Warning::failed(path, gate::Gate::Statx, e, "not a mount point"));
+                warnings.push(Warning::failed(
+                    path,
+                    gate::Gate::Statx,
+                    e,
+                    "not a mount point",
+                ));
             }
-            Err(e) => {
-                warnings.push(Warning::failed(path, gate::Gate::Statx, e, "cannot tell whether it is a mount point"))
-            }
+            Err(e) => warnings.push(Warning::failed(
+                path,
+                gate::Gate::Statx,
+                e,
+                "cannot tell whether it is a mount point",
+            )),
             Ok(_) => warnings.push(Warning::about(path, "not a mount point")),
         }
         if mountpoint && !out.quiet && format == Format::Table {
             out.data(format!("{} is a mount point\n", printable(path)).as_bytes())?;
         }
-        asserted.push(Asserted { path: path.to_vec(), mountpoint });
+        asserted.push(Asserted {
+            path: path.to_vec(),
+            mountpoint,
+        });
     }
     if format == Format::Json {
         let none = Points(Vec::new());
-        let result =
-            Mounts { asserted: Some(&asserted), ..Mounts::of("search", "each path was looked at", true, &none) };
+        let result = Mounts {
+            asserted: Some(&asserted),
+            ..Mounts::of("search", "each path was looked at", true, &none)
+        };
         out.envelope(SCHEMA, result, &warnings)?;
     }
     out.warn(&warnings);
     Ok(warnings.len())
 }
 
-/// Whether a directory is on another device than the one above it, where the kernel does not say what is a mount point.
+/// Whether a directory is on another device than the one above it, where the kernel does not say
+/// what is a mount point.
 fn differs_from_above(path: &[u8]) -> Result<bool, Failed> {
     let cwd = gate::fs::CWD;
     let above = mounts::path::join(path, b"..");
@@ -359,14 +485,25 @@ pub(crate) fn compare_methods(
     bounds: &Bounds,
     mut progress: Progress,
 ) -> Result<Compared, Failed> {
-    let comparison = mounts::compare::compare(root, question, methods, trials, bounds, |method, trial| {
-        let round = if trial == 0 { "profile".to_owned() } else { format!("trial {trial} of {trials}") };
-        progress.at(|| format!("{method}, {round}"));
-    })
-    .map_err(|e| Failed(format!("cannot make a process to run a method in: {e}")))?;
+    let comparison =
+        mounts::compare::compare(root, question, methods, trials, bounds, |method, trial| {
+            let round = if trial == 0 {
+                "profile".to_owned()
+            } else {
+                format!("trial {trial} of {trials}")
+            };
+            progress.at(|| format!("{method}, {round}"));
+        })
+        .map_err(|e| Failed(format!("cannot make a process to run a method in: {e}")))?;
     let times = |run: &mounts::compare::Run| Times::of([run.real, run.user, run.sys]);
     let methods = comparison.profiles.iter().map(|profile| {
-        let runs = comparison.trials.iter().flatten().filter(|run| run.by == profile.by).map(times).collect();
+        let runs = comparison
+            .trials
+            .iter()
+            .flatten()
+            .filter(|run| run.by == profile.by)
+            .map(times)
+            .collect();
         Method {
             by: profile.by.name(),
             complete: profile.complete,
@@ -377,26 +514,54 @@ pub(crate) fn compare_methods(
             profile: profile_lines(&profile.tally),
         }
     });
-    let left_out = comparison.left_out.iter().map(|(by, why)| LeftOut { by: by.name(), why: why.to_string() });
-    Ok(Compared { methods: methods.collect(), left_out: left_out.collect() })
+    let left_out = comparison.left_out.iter().map(|(by, why)| LeftOut {
+        by: by.name(),
+        why: why.to_string(),
+    });
+    Ok(Compared {
+        methods: methods.collect(),
+        left_out: left_out.collect(),
+    })
 }
 
 /// `--compare`
 fn compare(root: Root, question: &Question, trials: usize, format: Format, out: &Out) -> Done {
     const LIMIT: Duration = Duration::from_secs(3600);
-    let answer = locate(&root, &Question { by: None, ..question.clone() }, &mut |_, _| {})
-        .map_err(|e| Failed(format!("cannot find the mounts: {e}")))?;
+    let answer = locate(
+        &root,
+        &Question {
+            by: None,
+            ..question.clone()
+        },
+        &mut |_, _| {},
+    )
+    .map_err(|e| Failed(format!("cannot find the mounts: {e}")))?;
     let bounds = Bounds::time(LIMIT);
-    let compared = compare_methods(&root, question, &mounts::By::ALL, trials, &bounds, Progress::new(out.progress))?;
-    let warnings: Vec<Warning> =
-        compared.left_out.iter().map(|left| Warning::general(format!("{}: {}", left.by, left.why))).collect();
+    let compared = compare_methods(
+        &root,
+        question,
+        &mounts::By::ALL,
+        trials,
+        &bounds,
+        Progress::new(out.progress),
+    )?;
+    let warnings: Vec<Warning> = compared
+        .left_out
+        .iter()
+        .map(|left| Warning::general(format!("{}: {}", left.by, left.why)))
+        .collect();
     let path = root.into_path(); // its descriptor is closed before the gates are counted
     if format == Format::Json {
         let rows = Points(answer.points);
         let result = Mounts {
             root: Some(&path),
             compare: Some(&comparison(&compared.methods, &compared.left_out)),
-            ..Mounts::of(answer.by.name(), &answer.why, answer.lacking.is_empty(), &rows)
+            ..Mounts::of(
+                answer.by.name(),
+                &answer.why,
+                answer.lacking.is_empty(),
+                &rows,
+            )
         };
         out.envelope(SCHEMA, result, &warnings)?;
     } else {

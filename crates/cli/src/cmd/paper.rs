@@ -46,7 +46,11 @@ fn words_of_fish() -> String {
         let arguments: Vec<&Arg> = command.get_positionals().collect();
         // Where nothing else may stand, no file does either.
         let alone = if arguments.len() == 1 { " -f" } else { "" };
-        for value in arguments.iter().flat_map(|arg| arg.get_possible_values()).filter(|value| !value.is_hide_set()) {
+        for value in arguments
+            .iter()
+            .flat_map(|arg| arg.get_possible_values())
+            .filter(|value| !value.is_hide_set())
+        {
             let help = value.get_help().map_or(String::new(), ToString::to_string);
             let help = help.replace('\\', "\\\\").replace('\'', "\\'");
             let (command, value) = (command.get_name(), value.get_name());
@@ -61,7 +65,10 @@ fn words_of_fish() -> String {
 /// The commands that are meant for people: clap_complete would offer the hidden one, too.
 fn shown() -> Command {
     let all = Cli::command();
-    let commands = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let commands = all
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+        .cloned();
     Command::new("fathom")
         .version(env!("CARGO_PKG_VERSION"))
         .propagate_version(true)
@@ -69,13 +76,19 @@ fn shown() -> Command {
         .subcommands(commands.map(|command| command.mut_args(hinted)))
 }
 
-/// An option with what a shell can offer for its value: files, directories, or nothing. Its value's name says which, so that
-/// help and completions agree.
+/// An option with what a shell can offer for its value: files, directories, or nothing. Its value's
+/// name says which, so that help and completions agree.
 fn hinted(arg: Arg) -> Arg {
-    let hint = match arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str()) {
+    let hint = match arg
+        .get_value_names()
+        .and_then(|names| names.first())
+        .map(|name| name.as_str())
+    {
         Some("DIR" | "ROOT") => ValueHint::DirPath,
         Some("FILE" | "ARCHIVE" | "CATALOG" | "OLD" | "NEW") => ValueHint::FilePath,
-        Some("N" | "RATE" | "DURATION" | "SIZE" | "PERCENT" | "DIRS:FILES" | "GLOB" | "NAME") => ValueHint::Other,
+        Some("N" | "RATE" | "DURATION" | "SIZE" | "PERCENT" | "DIRS:FILES" | "GLOB" | "NAME") => {
+            ValueHint::Other
+        }
         _ => return arg,
     };
     arg.value_hint(hint)
@@ -87,9 +100,14 @@ pub(crate) fn man(args: &Man) -> Done {
     make(dir).map_err(|e| Failed::at("cannot write the man pages into", dir, e, NEXT))?;
     let mut all = Cli::command().disable_help_subcommand(true);
     all.build();
-    let commands = all.get_subcommands().filter(|command| !command.is_hide_set());
+    let commands = all
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set());
     for command in std::iter::once(&all).chain(commands) {
-        let name = format!("{}.1", command.get_display_name().unwrap_or(command.get_name()));
+        let name = format!(
+            "{}.1",
+            command.get_display_name().unwrap_or(command.get_name())
+        );
         let path = [dir, b"/", name.as_bytes()].concat();
         let text = page(command).map_err(|e| Failed::at("cannot make man page", &path, e, ""))?;
         publish(&path, &text)?;
@@ -97,7 +115,8 @@ pub(crate) fn man(args: &Man) -> Done {
     Ok(0)
 }
 
-/// Makes a directory as `install -d` does, which packagers name before it is there: with all above it.
+/// Makes a directory as `install -d` does, which packagers name before it is there: with all above
+/// it.
 fn make(dir: &[u8]) -> Result<(), Errno> {
     let above = (1..dir.len()).filter(|&end| dir[end] == b'/');
     for end in above.chain([dir.len()]) {
@@ -110,13 +129,16 @@ fn make(dir: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The page of one command. clap_mangen makes most of it, but would run what stands behind the options, the examples and the
-/// exit statuses, into one paragraph.
+/// The page of one command. clap_mangen makes most of it, but would run what stands behind the
+/// options, the examples and the exit statuses, into one paragraph.
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     // The synopsis is the usage of the help.
     let usage = command.clone().render_usage().to_string();
-    let command = command.clone().override_usage(usage.trim_start_matches("Usage:").trim_start().to_owned());
-    // Of no date, which would be the build's: the page is the same whenever it is made. Without quotes it would be no argument.
+    let command = command
+        .clone()
+        .override_usage(usage.trim_start_matches("Usage:").trim_start().to_owned());
+    // Of no date, which would be the build's: the page is the same whenever it is made. Without
+    // quotes it would be no argument.
     let page = clap_mangen::Man::new(command.clone())
         .date("\"\"")
         .source(concat!("fathom ", env!("CARGO_PKG_VERSION")))
@@ -134,13 +156,16 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
         behind(&rest.to_string()).to_writer(&mut text)?;
     }
     if !command.has_subcommands() {
-        Roff::new().control("SH", ["SEE ALSO"]).text([bold("fathom"), roman("(1)")]).to_writer(&mut text)?;
+        Roff::new()
+            .control("SH", ["SEE ALSO"])
+            .text([bold("fathom"), roman("(1)")])
+            .to_writer(&mut text)?;
     }
     Ok(text)
 }
 
-/// What stands behind the options in the help. Its blocks have an empty line between them; one that begins with "Examples:" or
-/// "Exit status:" is a section.
+/// What stands behind the options in the help. Its blocks have an empty line between them; one that
+/// begins with "Examples:" or "Exit status:" is a section.
 fn behind(help: &str) -> Roff {
     let mut roff = Roff::new();
     for block in help.split("\n\n") {
@@ -181,7 +206,8 @@ fn text(lines: &str, roff: &mut Roff) {
     }
 }
 
-/// Examples: a command in each line, and what it is good for two blanks behind it, or in the next lines, far to the right.
+/// Examples: a command in each line, and what it is good for two blanks behind it, or in the next
+/// lines, far to the right.
 fn examples(lines: &str, roff: &mut Roff) {
     const FAR: usize = 4;
     let mut explaining = false;
@@ -196,7 +222,10 @@ fn examples(lines: &str, roff: &mut Roff) {
             if std::mem::take(&mut explaining) {
                 roff.control("RE", []);
             }
-            roff.control("PP", []).control("nf", []).text([bold(command)]).control("fi", []);
+            roff.control("PP", [])
+                .control("nf", [])
+                .text([bold(command)])
+                .control("fi", []);
         }
         if !what.is_empty() {
             if !std::mem::replace(&mut explaining, true) {
@@ -215,7 +244,9 @@ fn statuses<'a>(lines: impl Iterator<Item = &'a str>, roff: &mut Roff) {
     for line in lines.map(str::trim) {
         match line.split_once(' ') {
             Some((status, what)) if status.bytes().all(|b| b.is_ascii_digit()) => {
-                roff.control("TP", []).text([bold(status)]).text([roman(what.trim_start())]);
+                roff.control("TP", [])
+                    .text([bold(status)])
+                    .text([roman(what.trim_start())]);
             }
             _ => {
                 roff.text([roman(line)]);
@@ -292,7 +323,15 @@ it is not there
 
     #[test]
     fn any_help_makes_a_page() {
-        for help in ["", "\n", "Examples:", "Exit status:", "Exit status:\n  x", "a:\n\n  b", "Examples:\n\n\n  x  "] {
+        for help in [
+            "",
+            "\n",
+            "Examples:",
+            "Exit status:",
+            "Exit status:\n  x",
+            "a:\n\n  b",
+            "Examples:\n\n\n  x  ",
+        ] {
             behind(help).to_roff();
         }
     }

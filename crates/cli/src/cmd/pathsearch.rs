@@ -1,4 +1,5 @@
-//! `fathom pathsearch`: the path searches of a command, what they would cost on a network file system, and what would help.
+//! `fathom pathsearch`: the path searches of a command, what they would cost on a network file
+//! system, and what would help.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -28,7 +29,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let output = args.output.as_deref();
     if args.apply_path && (output == Some(OsStr::new("-")) || out.json && output.is_none()) {
         return Err(Failed(
-            "--apply-path and the report both go to standard output; give -o FILE for the report".to_owned(),
+            "--apply-path and the report both go to standard output; give -o FILE for the report"
+                .to_owned(),
         ));
     }
     // What can be refused is refused before anything runs.
@@ -38,9 +40,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         output => Some(Report::begin(output, out)?),
     };
     let around = surroundings();
-    let (metered, mut judged) = watch(args, &around, &question).map_err(|why| not_metered(why, out))?;
+    let (metered, mut judged) =
+        watch(args, &around, &question).map_err(|why| not_metered(why, out))?;
     let status = metered.ended.status();
-    judged.warnings.splice(0..0, metered.warnings.iter().cloned().map(Warning::general));
+    judged
+        .warnings
+        .splice(0..0, metered.warnings.iter().cloned().map(Warning::general));
     let result = result(&judged, &metered, &question);
     // A file is for reading again: it has all.
     let all = out.verbose || matches!(report, Some(Report::File(..)));
@@ -52,7 +57,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         report.end(text, status, out)?;
     }
     if args.apply_path {
-        let path = judged.better.as_ref().map(|better| better.path.as_slice()).or(around.path.as_deref());
+        let path = judged
+            .better
+            .as_ref()
+            .map(|better| better.path.as_slice())
+            .or(around.path.as_deref());
         if let Some(path) = path {
             out.data(&[b"PATH=", &quoted(path)[..], b"; export PATH\n"].concat())?;
         }
@@ -62,7 +71,11 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     Ok(0)
 }
 
-fn watch(args: &Args, around: &Surroundings, question: &Question) -> Result<(Metered, Judged), Failure> {
+fn watch(
+    args: &Args,
+    around: &Surroundings,
+    question: &Question,
+) -> Result<(Metered, Judged), Failure> {
     let command = Command::find(&args.command)?;
     let mut run = |command: &Command, trace: &mut Trace| meter(args.meter.name(), command, trace);
     search::search(&command, around, question, &mut run)
@@ -74,7 +87,8 @@ pub(crate) fn meter(name: &str, command: &Command, trace: &mut Trace) -> Result<
     let mut meters = meter::all();
     meters.retain(|meter| meter.sees_names());
     if name == meter::auto::NAME {
-        // Counts are to be exact, and starts are short: first the one that waits for each call to be told.
+        // Counts are to be exact, and starts are short: first the one that waits for each call to
+        // be told.
         meters.sort_by_key(|meter| meter.name() != EXACT);
         let mut metered = meter::auto::run(&meters, command, all, trace)?;
         if metered.meter == EXACT {
@@ -83,19 +97,33 @@ pub(crate) fn meter(name: &str, command: &Command, trace: &mut Trace) -> Result<
         return Ok(metered);
     }
     match meters.iter().find(|meter| meter.name() == name) {
-        Some(meter) => meter.possible().map_err(Failure::Meter).and_then(|()| meter.run(command, all, trace)),
-        None => Err(Failure::Meter(format!("the meter {name} sees no names; use bpf, as root, or ptrace"))),
+        Some(meter) => meter
+            .possible()
+            .map_err(Failure::Meter)
+            .and_then(|()| meter.run(command, all, trace)),
+        None => Err(Failure::Meter(format!(
+            "the meter {name} sees no names; use bpf, as root, or ptrace"
+        ))),
     }
 }
 
 fn question(args: &Args) -> Result<Question, Failed> {
-    let far = args.network.iter().map(|dir| absolute(dir.as_bytes())).collect::<Result<_, _>>()?;
+    let far = args
+        .network
+        .iter()
+        .map(|dir| absolute(dir.as_bytes()))
+        .collect::<Result<_, _>>()?;
     let rtt = match args.rtt {
         None => search::Rtt::Assumed,
         Some(Rtt::Auto) => search::Rtt::Auto,
         Some(Rtt::Given(time)) => search::Rtt::Given(time.as_secs_f64()),
     };
-    Ok(Question { far, rtt, nodes: args.nodes, rate: args.server_rate })
+    Ok(Question {
+        far,
+        rtt,
+        nodes: args.nodes,
+        rate: args.server_rate,
+    })
 }
 
 /// A directory's absolute name, without links: names are compared with it that have none.
@@ -107,11 +135,19 @@ fn absolute(dir: &[u8]) -> Result<Vec<u8>, Failed> {
 /// What the environment says, which the command inherits.
 pub(crate) fn surroundings() -> Surroundings {
     let of = |name: &str| std::env::var_os(name).map(OsString::into_vec);
-    Surroundings { path: of("PATH"), library_path: of("LD_LIBRARY_PATH"), python_path: of("PYTHONPATH") }
+    Surroundings {
+        path: of("PATH"),
+        library_path: of("LD_LIBRARY_PATH"),
+        python_path: of("PYTHONPATH"),
+    }
 }
 
 /// What was found, as it is shown.
-pub(crate) fn result<'a>(judged: &'a Judged, metered: &'a Metered, question: &Question) -> shown::Pathsearch<'a> {
+pub(crate) fn result<'a>(
+    judged: &'a Judged,
+    metered: &'a Metered,
+    question: &Question,
+) -> shown::Pathsearch<'a> {
     let traced = &judged.traced;
     let count = |kind: search::kind::Kind, count: search::trace::Count| shown::Count {
         kind: kind.name(),
@@ -127,7 +163,11 @@ pub(crate) fn result<'a>(judged: &'a Judged, metered: &'a Metered, question: &Qu
                 name: &search.name,
                 pid: search.pid,
                 program: &search.program,
-                tried: search.tried.iter().map(|tried| tried.path.as_slice()).collect(),
+                tried: search
+                    .tried
+                    .iter()
+                    .map(|tried| tried.path.as_slice())
+                    .collect(),
                 found: search.found.as_deref(),
                 misses: search.misses(),
                 seconds: seconds(search.nanos),
@@ -138,7 +178,9 @@ pub(crate) fn result<'a>(judged: &'a Judged, metered: &'a Metered, question: &Qu
             .iter()
             .map(|row| {
                 let total = row.directory.total();
-                let kinds = search::kind::Kind::ALL.into_iter().zip(row.directory.counts);
+                let kinds = search::kind::Kind::ALL
+                    .into_iter()
+                    .zip(row.directory.counts);
                 shown::Directory {
                     dir: &row.dir,
                     kind: row.directory.kind().name(),
@@ -147,7 +189,10 @@ pub(crate) fn result<'a>(judged: &'a Judged, metered: &'a Metered, question: &Qu
                     hits: total.hits,
                     misses: total.misses,
                     seconds: seconds(row.directory.nanos),
-                    kinds: kinds.filter(|(_, n)| *n != Default::default()).map(|(kind, n)| count(kind, n)).collect(),
+                    kinds: kinds
+                        .filter(|(_, n)| *n != Default::default())
+                        .map(|(kind, n)| count(kind, n))
+                        .collect(),
                 }
             })
             .collect(),
@@ -156,7 +201,10 @@ pub(crate) fn result<'a>(judged: &'a Judged, metered: &'a Metered, question: &Qu
             misses: traced.totals.misses,
             seconds: seconds(traced.totals.nanos),
         },
-        kinds: search::by_kind(&judged.rows).into_iter().map(|(kind, n)| count(kind, n)).collect(),
+        kinds: search::by_kind(&judged.rows)
+            .into_iter()
+            .map(|(kind, n)| count(kind, n))
+            .collect(),
         predicted: predicted(judged, question),
         fixes: fixes(judged),
         better_path: judged.better.as_ref().map(|better| better.path.as_slice()),
@@ -176,13 +224,17 @@ fn predicted<'a>(judged: &'a Judged, question: &Question) -> shown::Predicted<'a
         Far::Everything => ("everything", Vec::new()),
         Far::Dirs(dirs) => ("directories", dirs.iter().map(Vec::as_slice).collect()),
     };
-    let requests = it.requests.cold.iter().map(|(request, cold)| shown::Requests {
-        request: request.name(),
-        cold,
-        warm: it.requests.warm.of(request),
-        waited_for: request.is_waited_for(),
-        seconds: it.prices.seconds_of(request, &it.requests.cold),
-    });
+    let requests = it
+        .requests
+        .cold
+        .iter()
+        .map(|(request, cold)| shown::Requests {
+            request: request.name(),
+            cold,
+            warm: it.requests.warm.of(request),
+            waited_for: request.is_waited_for(),
+            seconds: it.prices.seconds_of(request, &it.requests.cold),
+        });
     let manner = &it.manner;
     shown::Predicted {
         rtt: it.rtt,

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use mounts::table::{Door, Table};
 use pathsearch::bench::{
-    Alone, Answer, Cold, Event, Failure, Histogram, Method, Progress, Question, Shape, Team, Test, launched,
-    run as bench,
+    Alone, Answer, Cold, Event, Failure, Histogram, Method, Progress, Question, Shape, Team, Test,
+    launched, run as bench,
 };
 use report::pathwalk::{
-    Bucket, Created, Forgot, Latency, Pass, Pathwalk, Rank, Removed, Test as Shown, created_line, figures, found_line,
-    removed_line,
+    Bucket, Created, Forgot, Latency, Pass, Pathwalk, Rank, Removed, Test as Shown, created_line,
+    figures, found_line, removed_line,
 };
 
 use super::probe::{is_there, keep_figure};
@@ -21,9 +21,14 @@ use crate::progress::watch;
 const SCHEMA: &str = "fathom.pathwalk/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Done {
-    // Before the others are joined: who fails afterwards must tell them, or they would wait for ever.
+    // Before the others are joined: who fails afterwards must tell them, or they would wait for
+    // ever.
     let question = question(args)?;
-    if let Some(dir) = args.plot.as_deref().filter(|_| launched().is_none_or(|rank| rank == 0)) {
+    if let Some(dir) = args
+        .plot
+        .as_deref()
+        .filter(|_| launched().is_none_or(|rank| rank == 0))
+    {
         is_there(dir)?;
     }
     let team = team(out)?;
@@ -37,12 +42,22 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
             said = out.data(line(event, shape, objects).as_bytes());
         }
     };
-    // Who makes or removes something has it put right before he ends; a search alone may end at once.
+    // Who makes or removes something has it put right before he ends; a search alone may end at
+    // once.
     let held = (question.create || question.remove).then(gate::interrupt::hold);
     let shows = out.progress && speaks && held.is_some();
     let far = |_| format!("{} of {objects} objects", progress.far());
-    let answer = watch(shows, far, || bench(&question, &*team, &progress, &mut tell));
-    let answer = answer.map_err(|Failure { doing, path, error, next }| Failed::at(&doing, &path, error, &next));
+    let answer = watch(shows, far, || {
+        bench(&question, &*team, &progress, &mut tell)
+    });
+    let answer = answer.map_err(
+        |Failure {
+             doing,
+             path,
+             error,
+             next,
+         }| Failed::at(&doing, &path, error, &next),
+    );
     if let Err(failed) = &answer
         && gate::interrupt::asked().is_some()
         && speaks
@@ -57,7 +72,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     said?;
     let shown = shown(&question, &answer);
     if let (Some(dir), Some(test)) = (args.plot.as_deref(), &shown.test) {
-        figures(test).iter().try_for_each(|(name, figure)| keep_figure(dir, name, figure))?;
+        figures(test)
+            .iter()
+            .try_for_each(|(name, figure)| keep_figure(dir, name, figure))?;
     }
     if out.json {
         out.envelope(SCHEMA, &shown, &answer.warnings)?;
@@ -68,7 +85,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     Ok(answer.warnings.len())
 }
 
-/// Those that this process works with: the ranks of an MPI job, where a launcher has started it as one.
+/// Those that this process works with: the ranks of an MPI job, where a launcher has started it as
+/// one.
 #[cfg(feature = "mpi")]
 fn team(_: &Out) -> Result<Box<dyn Team>, Failed> {
     if launched().is_none() {
@@ -76,7 +94,9 @@ fn team(_: &Out) -> Result<Box<dyn Team>, Failed> {
     }
     match pathsearch::bench::mpi::Ranks::join() {
         Some(ranks) => Ok(Box::new(ranks)),
-        None => Err(Failed("cannot join the MPI job: it has been begun before in this process".to_owned())),
+        None => Err(Failed(
+            "cannot join the MPI job: it has been begun before in this process".to_owned(),
+        )),
     }
 }
 
@@ -90,10 +110,21 @@ fn team(out: &Out) -> Result<Box<dyn Team>, Failed> {
 
 fn question(args: &Args) -> Result<Question, Failed> {
     let root = args.root.as_bytes().to_vec();
-    let shape = Shape { length: args.length, files: args.files };
+    let shape = Shape {
+        length: args.length,
+        files: args.files,
+    };
     if shape.objects().is_none() {
-        let error = format!("{} directories of {} files are more than can be counted", shape.length, shape.files);
-        return Err(Failed::at("cannot work on", &root, error, "give fewer with -l and -f"));
+        let error = format!(
+            "{} directories of {} files are more than can be counted",
+            shape.length, shape.files
+        );
+        return Err(Failed::at(
+            "cannot work on",
+            &root,
+            error,
+            "give fewer with -l and -f",
+        ));
     }
     let method = match args.method {
         Lookup::Stat => Method::Stat,
@@ -111,14 +142,22 @@ fn question(args: &Args) -> Result<Question, Failed> {
         latency: args.latency || args.plot.is_some(),
         cold: args.cold.map(cold),
     });
-    Ok(Question { root, shape, create: args.create, test, remove: args.remove })
+    Ok(Question {
+        root,
+        shape,
+        create: args.create,
+        test,
+        remove: args.remove,
+    })
 }
 
 fn cold(what: Forget) -> Cold {
     if what == Forget::Host {
         return Cold::Host;
     }
-    let table = Table::read(Door::Mountinfo).map(|table| table.mounts).unwrap_or_default();
+    let table = Table::read(Door::Mountinfo)
+        .map(|table| table.mounts)
+        .unwrap_or_default();
     match probe::cgroup::Group::own(&table) {
         Some(group) => {
             let (file, value) = group.forgets();
@@ -130,44 +169,77 @@ fn cold(what: Forget) -> Cold {
 
 /// Whether anything was asked for that LLNL's program does not have.
 fn goes_beyond(args: &Args) -> bool {
-    let Args { threads, method, repeat, cold, latency, plot, .. } = args;
-    *threads > 1 || *method != Lookup::Stat || *repeat > 1 || cold.is_some() || *latency || plot.is_some()
+    let Args {
+        threads,
+        method,
+        repeat,
+        cold,
+        latency,
+        plot,
+        ..
+    } = args;
+    *threads > 1
+        || *method != Lookup::Stat
+        || *repeat > 1
+        || cold.is_some()
+        || *latency
+        || plot.is_some()
 }
 
 /// The line of LLNL's program.
 fn line(event: Event<'_>, shape: Shape, objects: u64) -> String {
     match event {
         Event::Created(took) => created_line(objects, took),
-        Event::Searched(pass, _) => found_line(pass.found, pass.files, shape.length, Duration::from_nanos(pass.nanos)),
+        Event::Searched(pass, _) => found_line(
+            pass.found,
+            pass.files,
+            shape.length,
+            Duration::from_nanos(pass.nanos),
+        ),
         Event::Removed(removed) => removed_line(removed.objects, removed.elapsed),
     }
 }
 
 fn shown<'a>(question: &'a Question, answer: &Answer) -> Pathwalk<'a> {
     let Shape { length, files } = question.shape;
-    let created = answer
-        .created
-        .map(|took| Created { objects: question.shape.objects().unwrap_or(u64::MAX), seconds: took.as_secs_f64() });
+    let created = answer.created.map(|took| Created {
+        objects: question.shape.objects().unwrap_or(u64::MAX),
+        seconds: took.as_secs_f64(),
+    });
     let removed = answer.removed.map(|removed| Removed {
         objects: removed.objects,
         left: removed.left,
         seconds: removed.elapsed.as_secs_f64(),
     });
-    let test = question.test.as_ref().zip(answer.tested.as_ref()).map(|(test, tested)| Shown {
-        method: match test.method {
-            Method::Stat => "stat",
-            Method::Statx => "statx",
-            Method::Access => "access",
-            Method::Open => "open",
-            Method::Dirfd => "dirfd",
-        },
-        threads: test.threads,
-        fails: test.fail,
-        forgot: tested.forgot.map(|forgot| Forgot { what: forgot.what, kept: forgot.kept }),
-        primed: tested.primed.as_ref().map(pass),
-        passes: tested.passes.iter().map(pass).collect(),
-    });
-    Pathwalk { root: &question.root, directories: length, files, created, test, removed }
+    let test = question
+        .test
+        .as_ref()
+        .zip(answer.tested.as_ref())
+        .map(|(test, tested)| Shown {
+            method: match test.method {
+                Method::Stat => "stat",
+                Method::Statx => "statx",
+                Method::Access => "access",
+                Method::Open => "open",
+                Method::Dirfd => "dirfd",
+            },
+            threads: test.threads,
+            fails: test.fail,
+            forgot: tested.forgot.map(|forgot| Forgot {
+                what: forgot.what,
+                kept: forgot.kept,
+            }),
+            primed: tested.primed.as_ref().map(pass),
+            passes: tested.passes.iter().map(pass).collect(),
+        });
+    Pathwalk {
+        root: &question.root,
+        directories: length,
+        files,
+        created,
+        test,
+        removed,
+    }
 }
 
 fn pass(pass: &pathsearch::bench::Pass) -> Pass {

@@ -18,14 +18,19 @@ use crate::progress::Progress;
 const SCHEMA: &str = "fathom.probe/1";
 
 pub(crate) fn run(args: &Args, out: &Out) -> Done {
-    args.plot.iter().chain(&args.csv).try_for_each(|dir| is_there(dir))?;
+    args.plot
+        .iter()
+        .chain(&args.csv)
+        .try_for_each(|dir| is_there(dir))?;
     let dir = args.dir.as_deref().map(OsStr::as_bytes);
     let answer = match (&args.replay, dir) {
         (Some(file), _) => replay(file.as_bytes())?,
         (None, Some(dir)) => measure(args, dir, out)?,
         (None, None) => return Err(Failed("give a directory".to_owned())),
     };
-    let warnings = dir.map(|dir| probe::run::warnings(dir, &answer)).unwrap_or_default();
+    let warnings = dir
+        .map(|dir| probe::run::warnings(dir, &answer))
+        .unwrap_or_default();
     let shown = shown(dir, &answer);
     if let Some(into) = &args.csv {
         for series in &answer.series {
@@ -36,15 +41,26 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         }
     }
     if let Some(into) = &args.plot {
-        answer.series.iter().try_for_each(|series| draw(into, "", series))?;
+        answer
+            .series
+            .iter()
+            .try_for_each(|series| draw(into, "", series))?;
     }
     if out.json {
         out.envelope(SCHEMA, &shown, &warnings)?;
     } else {
-        out.data(shown.to_text(out.look(), out.verbose || args.replay.is_some()).as_bytes())?;
+        out.data(
+            shown
+                .to_text(out.look(), out.verbose || args.replay.is_some())
+                .as_bytes(),
+        )?;
     }
-    let clock = answer.measured.iter().find(|measured| measured.finding.name == "overhead-clock-monotonic-raw");
-    if let Some(probe::Value::Number(ns)) = clock.and_then(|measured| measured.finding.inferred.as_ref())
+    let clock = answer
+        .measured
+        .iter()
+        .find(|measured| measured.finding.name == "overhead-clock-monotonic-raw");
+    if let Some(probe::Value::Number(ns)) =
+        clock.and_then(|measured| measured.finding.inferred.as_ref())
         && *ns > probe::timer::NO_VDSO
     {
         out.talk(format_args!(
@@ -58,15 +74,28 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
 /// Refuses a directory for the output that is none, before anything is measured for it.
 pub(crate) fn is_there(dir: &OsStr) -> Result<(), Failed> {
     let opened = gate::long::open_long(dir.as_bytes(), Open::DIRECTORY);
-    opened.map(drop).map_err(|e| Failed::at("cannot write into", dir.as_bytes(), e, "give a directory that is there"))
+    opened.map(drop).map_err(|e| {
+        Failed::at(
+            "cannot write into",
+            dir.as_bytes(),
+            e,
+            "give a directory that is there",
+        )
+    })
 }
 
 fn measure(args: &Args, dir: &[u8], out: &Out) -> Result<Answer, Failed> {
     let question = Question {
         dir: dir.to_vec(),
         experiments: experiments(&args.experiments),
-        limits: Limits { bytes: args.max_bytes, time: args.max_seconds },
-        cache: How { paper: args.method == CacheMethod::Paper, limit: args.cache_limit },
+        limits: Limits {
+            bytes: args.max_bytes,
+            time: args.max_seconds,
+        },
+        cache: How {
+            paper: args.method == CacheMethod::Paper,
+            limit: args.cache_limit,
+        },
         unasked: false,
     };
     let mut progress = Progress::new(out.progress);
@@ -100,7 +129,11 @@ fn replay(path: &[u8]) -> Result<Answer, Failed> {
     const DOING: &str = "cannot replay";
     const NEXT: &str = "give a file that --csv has kept";
     let series = Series::from_csv(&whole(path, MOST, DOING, NEXT)?).map_err(|malformed| {
-        let line = if malformed.line == 0 { String::new() } else { format!("line {}: ", malformed.line) };
+        let line = if malformed.line == 0 {
+            String::new()
+        } else {
+            format!("line {}: ", malformed.line)
+        };
         Failed::at(DOING, path, format!("{line}{}", malformed.what), NEXT)
     })?;
     Ok(Answer {
@@ -113,7 +146,11 @@ fn replay(path: &[u8]) -> Result<Answer, Failed> {
 /// Draws a series into a directory, twice, under a name that begins with `prefix`.
 pub(crate) fn draw(dir: &OsStr, prefix: &str, series: &Series) -> Result<(), Failed> {
     let name = series.file_name();
-    keep_figure(dir, &format!("{prefix}{}", name.trim_end_matches(".csv")), &figure(series))
+    keep_figure(
+        dir,
+        &format!("{prefix}{}", name.trim_end_matches(".csv")),
+        &figure(series),
+    )
 }
 
 /// Writes a figure into a directory, as SVG and as PNG.
@@ -133,12 +170,19 @@ pub(crate) fn shown<'a>(dir: Option<&'a [u8]>, answer: &'a Answer) -> Probe<'a> 
         dir,
         fstype: answer.fstype.as_deref(),
         experiments: answer.measured.iter().map(experiment).collect(),
-        prices: answer.prices.as_ref().map(|prices| prices.iter().map(price).collect()),
+        prices: answer
+            .prices
+            .as_ref()
+            .map(|prices| prices.iter().map(price).collect()),
     }
 }
 
 fn experiment(measured: &Measured) -> Experiment<'_> {
-    let Measured { finding, seconds, moved } = measured;
+    let Measured {
+        finding,
+        seconds,
+        moved,
+    } = measured;
     Experiment {
         experiment: finding.experiment.name(),
         name: finding.name,
@@ -183,33 +227,82 @@ fn price(price: &Price) -> report::probe::Price {
 pub(crate) fn figure(series: &Series) -> Figure {
     let step = series.step;
     let (title, y) = match series.kind {
-        Kind::Reads => (format!("Reads of {step} bytes, without readahead"), "ns for each read"),
-        Kind::ReadsAhead => (format!("Reads of {step} bytes, with readahead"), "ns for each read"),
-        Kind::Writes => (format!("Writes of {step} bytes into a hole"), "ns for each write"),
-        Kind::Blocks => (format!("Reads of {step} bytes, with readahead"), "ns for each read"),
-        Kind::Cached => ("Pages of the file in memory after each read".to_owned(), "pages"),
-        Kind::Passes => (format!("The second time through a file, ever longer by {step} bytes"), "ns for a step"),
-        Kind::Filled => (format!("Holes read, {step} bytes a step"), "bytes of the file in memory"),
-        Kind::Syncs => (format!("Waits until {step} bytes are on the disk"), "ns for each wait"),
+        Kind::Reads => (
+            format!("Reads of {step} bytes, without readahead"),
+            "ns for each read",
+        ),
+        Kind::ReadsAhead => (
+            format!("Reads of {step} bytes, with readahead"),
+            "ns for each read",
+        ),
+        Kind::Writes => (
+            format!("Writes of {step} bytes into a hole"),
+            "ns for each write",
+        ),
+        Kind::Blocks => (
+            format!("Reads of {step} bytes, with readahead"),
+            "ns for each read",
+        ),
+        Kind::Cached => (
+            "Pages of the file in memory after each read".to_owned(),
+            "pages",
+        ),
+        Kind::Passes => (
+            format!("The second time through a file, ever longer by {step} bytes"),
+            "ns for a step",
+        ),
+        Kind::Filled => (
+            format!("Holes read, {step} bytes a step"),
+            "bytes of the file in memory",
+        ),
+        Kind::Syncs => (
+            format!("Waits until {step} bytes are on the disk"),
+            "ns for each wait",
+        ),
     };
-    let note = judge(series).first().map(|found| note(found, series)).unwrap_or_default();
+    let note = judge(series)
+        .first()
+        .map(|found| note(found, series))
+        .unwrap_or_default();
     // Of small calls the paper draws the first hundred: more would be nothing but black.
     let most = match series.kind {
         Kind::Reads | Kind::ReadsAhead | Kind::Writes => 160,
         Kind::Cached => 2048,
         _ => usize::MAX,
     };
-    let points = series.runs.iter().map(|run| *run as f64).zip(combined(series)).take(most).collect();
+    let points = series
+        .runs
+        .iter()
+        .map(|run| *run as f64)
+        .zip(combined(series))
+        .take(most)
+        .collect();
     let marks = marks(series).into_iter().filter(|at| *at < most).collect();
-    Figure { title, note, x: "run".to_owned(), y: y.to_owned(), points, marks }
+    Figure {
+        title,
+        note,
+        x: "run".to_owned(),
+        y: y.to_owned(),
+        points,
+        marks,
+    }
 }
 
 fn note(found: &Finding, series: &Series) -> String {
     let trials = series.trials.len();
-    let of = if trials > 1 { format!(" ({trials} trials)") } else { String::new() };
+    let of = if trials > 1 {
+        format!(" ({trials} trials)")
+    } else {
+        String::new()
+    };
     match &found.inferred {
         Some(inferred) => {
-            format!("{}: {} {}{of}", found.name, value(inferred).text(found.unit), bytes_word(found.unit))
+            format!(
+                "{}: {} {}{of}",
+                found.name,
+                value(inferred).text(found.unit),
+                bytes_word(found.unit)
+            )
         }
         None => format!("{}: cannot tell{of}", found.name),
     }

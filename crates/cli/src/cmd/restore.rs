@@ -30,12 +30,20 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let far = |seconds: f64| {
         let (members, bytes, place) = desk.far();
         let rate = bytes as f64 / seconds / f64::from(1 << 20);
-        format!("{members} members, {} MiB, {rate:.0} MiB/s, in {}", bytes >> 20, printable(&place))
+        format!(
+            "{members} members, {} MiB, {rate:.0} MiB/s, in {}",
+            bytes >> 20,
+            printable(&place)
+        )
     };
     let mut steps = Vec::new();
     let mut said = Ok(());
     let mut say = |step: archive::restore::Step<'_>| {
-        let step = Step { what: step.what, path: step.path.to_vec(), other: step.other.map(<[u8]>::to_vec) };
+        let step = Step {
+            what: step.what,
+            path: step.path.to_vec(),
+            other: step.other.map(<[u8]>::to_vec),
+        };
         if out.json {
             steps.push(step);
         } else if said.is_ok() {
@@ -83,17 +91,27 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
 
 type Names = Vec<Vec<u8>>;
 
-/// Which arguments are archives, and which are names in them. Behind `--` are names only. Without it, archives end with the
-/// last argument before the first that is no file; the first is one in any case.
+/// Which arguments are archives, and which are names in them. Behind `--` are names only. Without
+/// it, archives end with the last argument before the first that is no file; the first is one in
+/// any case.
 fn archives_and_paths(args: &Args) -> (Names, Names) {
-    let bytes = |names: &[std::ffi::OsString]| names.iter().map(|name| name.as_bytes().to_vec()).collect::<Names>();
+    let bytes = |names: &[std::ffi::OsString]| {
+        names
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect::<Names>()
+    };
     let (mut archives, mut paths) = (bytes(&args.archives), bytes(&args.paths));
     if paths.is_empty() {
         let is_file = |name: &Vec<u8>| {
             let seen = || statx_long(name, At::empty(), Want::TYPE);
             name == b"-" || seen().is_ok_and(|seen| seen.file_type != FileType::Directory)
         };
-        let others = archives.iter().skip(1).position(|name| !is_file(name)).map_or(archives.len(), |at| at + 1);
+        let others = archives
+            .iter()
+            .skip(1)
+            .position(|name| !is_file(name))
+            .map_or(archives.len(), |at| at + 1);
         paths = archives.split_off(others);
     }
     (archives, paths)

@@ -20,13 +20,22 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     let start = Instant::now();
     let archive = args.archive.as_bytes();
     let against = args.against.as_deref().map(OsStrExt::as_bytes);
-    let filter = Filter::new(&args.exclude, None).map_err(|error| Failed(format!("--exclude: {error}")))?;
-    let open = |dir| Tree::open(dir, filter).map_err(|e| Failed::at("cannot open directory", dir, e, ""));
+    let filter =
+        Filter::new(&args.exclude, None).map_err(|error| Failed(format!("--exclude: {error}")))?;
+    let open =
+        |dir| Tree::open(dir, filter).map_err(|e| Failed::at("cannot open directory", dir, e, ""));
     let mut tree = against.map(open).transpose()?;
     let mut input = Input::open(archive).map_err(|failure| unreadable(archive, &failure))?;
     let mut progress = Progress::new(out.progress);
     let answer = verify(archive, &mut input, tree.as_mut(), |far, place, path| {
-        progress.at(|| format!("{} members, {} MiB, at {}", far.members, place >> 20, printable(path)));
+        progress.at(|| {
+            format!(
+                "{} members, {} MiB, at {}",
+                far.members,
+                place >> 20,
+                printable(path)
+            )
+        });
     });
     drop(progress);
     let answer = answer.map_err(|failure| unreadable(archive, &failure))?;

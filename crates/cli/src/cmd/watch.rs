@@ -29,8 +29,16 @@ impl Serialize for Line<'_> {
         map.serialize_entry("id", &mount.map(|m| m.id))?;
         map.serialize_entry("unique_id", &self.unique)?;
         entry(&mut map, "target", mount.and_then(|m| m.target.as_deref()))?;
-        entry(&mut map, "source", mount.and_then(|m| m.content.source.as_deref()))?;
-        entry(&mut map, "fstype", mount.map(|m| m.content.fstype.as_slice()))?;
+        entry(
+            &mut map,
+            "source",
+            mount.and_then(|m| m.content.source.as_deref()),
+        )?;
+        entry(
+            &mut map,
+            "fstype",
+            mount.map(|m| m.content.fstype.as_slice()),
+        )?;
         map.end()
     }
 }
@@ -39,10 +47,16 @@ impl Line<'_> {
     fn text(&self) -> String {
         let name = |name: Option<&[u8]>| name.map_or("-".to_owned(), field);
         match (self.event, self.mount) {
-            ("overflow", _) => "overflow: changes were lost; run fathom mounts to see what is there".to_owned(),
-            (event, None) => format!("{event} ? {} (gone before it could be described)", self.unique.unwrap_or(0)),
+            ("overflow", _) => {
+                "overflow: changes were lost; run fathom mounts to see what is there".to_owned()
+            }
+            (event, None) => format!(
+                "{event} ? {} (gone before it could be described)",
+                self.unique.unwrap_or(0)
+            ),
             ("attach", Some(m)) => {
-                let (target, source) = (name(m.target.as_deref()), name(m.content.source.as_deref()));
+                let (target, source) =
+                    (name(m.target.as_deref()), name(m.content.source.as_deref()));
                 format!("attach {target} {source} {}", field(&m.content.fstype))
             }
             (event, Some(m)) => format!("{event} {}", name(m.target.as_deref())),
@@ -53,7 +67,11 @@ impl Line<'_> {
 pub(crate) fn run(root: &[u8], json: bool, out: &Out) -> Done {
     let refused = |e| Failed(format!("cannot watch for mounts: {e}"));
     let mut watch = Watch::start().map_err(refused)?;
-    out.talk(format_args!("watching {} by {}; Ctrl-C ends it", printable(root), watch.source()));
+    out.talk(format_args!(
+        "watching {} by {}; Ctrl-C ends it",
+        printable(root),
+        watch.source()
+    ));
     let mut lost = 0;
     while let Some(change) = watch.wait().map_err(refused)? {
         let (event, id, mount) = match &change {
@@ -62,14 +80,29 @@ pub(crate) fn run(root: &[u8], json: bool, out: &Out) -> Done {
             Change::Overflow => ("overflow", None, None),
         };
         lost += usize::from(event == "overflow");
-        let elsewhere = mount.is_some_and(|m| m.target.as_deref().is_none_or(|target| below(root, target).is_none()));
+        let elsewhere = mount.is_some_and(|m| {
+            m.target
+                .as_deref()
+                .is_none_or(|target| below(root, target).is_none())
+        });
         if elsewhere {
             continue;
         }
-        let line = Line { event, unique: id.filter(|_| watch.ids_are_unique()), mount };
-        let text = if json { serde_json::to_string(&line).unwrap_or_default() } else { line.text() };
+        let line = Line {
+            event,
+            unique: id.filter(|_| watch.ids_are_unique()),
+            mount,
+        };
+        let text = if json {
+            serde_json::to_string(&line).unwrap_or_default()
+        } else {
+            line.text()
+        };
         for piece in format!("{text}\n").as_bytes().chunks(PIPE_BUF) {
-            if !watch.wait_for_room(std::io::stdout().as_fd()).map_err(refused)? {
+            if !watch
+                .wait_for_room(std::io::stdout().as_fd())
+                .map_err(refused)?
+            {
                 return Ok(lost); // nobody reads, and we were told to stop
             }
             out.data(piece)?;

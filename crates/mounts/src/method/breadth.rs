@@ -1,9 +1,10 @@
 //! The queue of directories of a breadth-first search.
 //!
-//! A directory is kept as its name and the directory it is in, so that a million of them fit in memory; its whole name
-//! is put together when it is opened. It is opened by that whole name, as seen from the root of the search, in one call:
-//! this is what the papers' *path bunching* comes to where there are directory descriptors, one look-up of several
-//! components for several `chdir`s of one.
+//! A directory is kept as its name and the directory it is in, so that a million of them fit in
+//! memory; its whole name is put together when it is opened. It is opened by that whole name, as
+//! seen from the root of the search, in one call: this is what the papers' *path bunching* comes to
+//! where there are directory descriptors, one look-up of several components for several `chdir`s of
+//! one.
 
 use gate::fs::Open;
 use gate::long::open_long_no_symlinks;
@@ -34,15 +35,35 @@ pub(crate) struct Queue<'r, T> {
 impl<'r, T: Copy> Queue<'r, T> {
     /// A queue that holds the root.
     pub(crate) fn new(root: &'r Root, about: T) -> Queue<'r, T> {
-        let node = Node { parent: 0, name_at: 0, name_len: 0, depth: 0, about };
-        Queue { root, nodes: vec![node], names: Vec::new(), next: 0 }
+        let node = Node {
+            parent: 0,
+            name_at: 0,
+            name_len: 0,
+            depth: 0,
+            about,
+        };
+        Queue {
+            root,
+            nodes: vec![node],
+            names: Vec::new(),
+            next: 0,
+        }
     }
 
-    /// Adds the directory `name` in the directory `parent`. Of more than four thousand million, the rest is let go.
+    /// Adds the directory `name` in the directory `parent`. Of more than four thousand million, the
+    /// rest is let go.
     pub(crate) fn push(&mut self, parent: usize, name: &[u8], about: T) {
-        let (Ok(parent), Ok(name_len)) = (u32::try_from(parent), u16::try_from(name.len())) else { return };
+        let (Ok(parent), Ok(name_len)) = (u32::try_from(parent), u16::try_from(name.len())) else {
+            return;
+        };
         let depth = self.nodes[parent as usize].depth + 1;
-        self.nodes.push(Node { parent, name_at: self.names.len(), name_len, depth, about });
+        self.nodes.push(Node {
+            parent,
+            name_at: self.names.len(),
+            name_len,
+            depth,
+            about,
+        });
         self.names.extend_from_slice(name);
     }
 
@@ -77,12 +98,20 @@ impl<'r, T: Copy> Queue<'r, T> {
             at = node.parent as usize;
         }
         parts.reverse();
-        if parts.is_empty() { b".".to_vec() } else { parts.join(&b'/') }
+        if parts.is_empty() {
+            b".".to_vec()
+        } else {
+            parts.join(&b'/')
+        }
     }
 
     /// The absolute name of a directory.
     pub(crate) fn path(&self, at: usize) -> Vec<u8> {
-        if at == 0 { self.root.path.clone() } else { crate::path::join(&self.root.path, &self.name_from_root(at)) }
+        if at == 0 {
+            self.root.path.clone()
+        } else {
+            crate::path::join(&self.root.path, &self.name_from_root(at))
+        }
     }
 
     /// Opens a directory as a place in the tree, which triggers no automount.
@@ -96,12 +125,17 @@ impl<'r, T: Copy> Queue<'r, T> {
     }
 }
 
-/// Reads a directory whole, and gives the bytes of its entries to `each`, a buffer at a time. The buffer grows when it
-/// is too small for one entry: some file systems have names of over 255 bytes.
+/// Reads a directory whole, and gives the bytes of its entries to `each`, a buffer at a time. The
+/// buffer grows when it is too small for one entry: some file systems have names of over 255 bytes.
 ///
 /// # Errors
-/// Those of getdents64(2), save that of a directory that was removed while it was read, which is then at its end.
-pub(crate) fn read_whole(dir: &Fd, buffer: &mut Vec<u8>, mut each: impl FnMut(&[u8])) -> Result<()> {
+/// Those of getdents64(2), save that of a directory that was removed while it was read, which is
+/// then at its end.
+pub(crate) fn read_whole(
+    dir: &Fd,
+    buffer: &mut Vec<u8>,
+    mut each: impl FnMut(&[u8]),
+) -> Result<()> {
     const LARGEST_ENTRY: usize = 64 << 10;
     loop {
         match gate::fs::getdents64(dir, buffer) {

@@ -1,7 +1,8 @@
 //! Depth-first search for changes of `st_dev`: what naive, getmnt1 and getmnt2 have in common.
 //!
-//! Each directory on the way down is read whole, then its entries are asked for one by one, and a directory among them is
-//! entered at once. There is no recursion, so that depth costs memory, not stack.
+//! Each directory on the way down is read whole, then its entries are asked for one by one, and a
+//! directory among them is entered at once. There is no recursion, so that depth costs memory, not
+//! stack.
 
 use std::ffi::CStr;
 use std::os::fd::AsFd;
@@ -19,7 +20,8 @@ use crate::{Kind, Point};
 
 /// How the search names files, and what it leaves out.
 pub(super) struct Style<'a> {
-    /// Full names, each looked up from `/`; else names relative to the directory that the search has gone to.
+    /// Full names, each looked up from `/`; else names relative to the directory that the search
+    /// has gone to.
     pub(super) full_names: bool,
     /// Bytes of directory read at a time.
     pub(super) buffer: usize,
@@ -39,15 +41,24 @@ struct Frame {
     names: Vec<u8>,
     /// Where in `names` the next one begins.
     next: usize,
-    /// Where we have gone to, with relative names; `None` when descriptors ran out and it had to be let go.
+    /// Where we have gone to, with relative names; `None` when descriptors ran out and it had to be
+    /// let go.
     here: Option<Fd>,
 }
 
 /// Every visible directory below `root` where `st_dev` changes, and `root` itself if it is one.
 pub(super) fn search(root: &Root, style: &Style<'_>, hunt: &mut Hunt<'_>) -> Vec<Point> {
-    let before = (!style.full_names).then(|| gate::fs::openat(CWD, c".", Open::PATH | Open::DIRECTORY));
-    let mut walk =
-        Walk { root, style, hunt, path: root.path.clone(), frames: Vec::new(), points: Vec::new(), cut_off: 0 };
+    let before =
+        (!style.full_names).then(|| gate::fs::openat(CWD, c".", Open::PATH | Open::DIRECTORY));
+    let mut walk = Walk {
+        root,
+        style,
+        hunt,
+        path: root.path.clone(),
+        frames: Vec::new(),
+        points: Vec::new(),
+        cut_off: 0,
+    };
     walk.points.extend(root_point(root, walk.hunt));
     if !(style.leaf)(root.dev) {
         walk.enter(root.dev);
@@ -55,10 +66,14 @@ pub(super) fn search(root: &Root, style: &Style<'_>, hunt: &mut Hunt<'_>) -> Vec
         walk.hunt.progress.pruned += 1;
     }
     while walk.step() {}
-    let Walk { points, cut_off, .. } = walk;
+    let Walk {
+        points, cut_off, ..
+    } = walk;
     if cut_off > 0 {
         let bound = style.bound.unwrap_or_default();
-        hunt.lack(format!("the depth bound of {bound} left {cut_off} directories unread; --depth 0 has no bound"));
+        hunt.lack(format!(
+            "the depth bound of {bound} left {cut_off} directories unread; --depth 0 has no bound"
+        ));
     }
     if let Some(Ok(before)) = before {
         let _ = gate::fs::fchdir(&before);
@@ -77,11 +92,15 @@ struct Walk<'a, 'h> {
 }
 
 impl Walk<'_, '_> {
-    /// Looks at the next entry of the deepest directory, or goes back up. False when there is nothing left.
+    /// Looks at the next entry of the deepest directory, or goes back up. False when there is
+    /// nothing left.
     fn step(&mut self) -> bool {
-        let Some(top) = self.frames.last_mut() else { return false };
+        let Some(top) = self.frames.last_mut() else {
+            return false;
+        };
         self.path.truncate(top.path_len);
-        let Ok(name) = CStr::from_bytes_until_nul(&top.names[top.next..]).map(CStr::to_owned) else {
+        let Ok(name) = CStr::from_bytes_until_nul(&top.names[top.next..]).map(CStr::to_owned)
+        else {
             self.frames.pop();
             self.return_to_parent();
             return true;
@@ -119,20 +138,26 @@ impl Walk<'_, '_> {
 
     fn directory(&mut self, dev: Dev) {
         if self.parent_dev(dev) != Some(dev) {
-            self.points.push(Point::bare(self.path.clone(), dev, Some(Kind::Dir)));
+            self.points
+                .push(Point::bare(self.path.clone(), dev, Some(Kind::Dir)));
         }
         // Looked at before going there: from the top, as the papers say.
         if (self.style.leaf)(dev) {
             self.hunt.progress.pruned += 1;
-        } else if self.style.bound.is_some_and(|bound| self.frames.len() >= bound) {
+        } else if self
+            .style
+            .bound
+            .is_some_and(|bound| self.frames.len() >= bound)
+        {
             self.cut_off += 1;
         } else {
             self.enter(dev);
         }
     }
 
-    /// The device of the directory being read. When an entry's differs, it is asked for once more: something may have
-    /// been mounted on the directory between our asking for it and our going there.
+    /// The device of the directory being read. When an entry's differs, it is asked for once more:
+    /// something may have been mounted on the directory between our asking for it and our going
+    /// there.
     fn parent_dev(&mut self, entry: Dev) -> Option<Dev> {
         let top = self.frames.last()?;
         if top.dev == entry || top.dev_is_sure {
@@ -140,7 +165,11 @@ impl Walk<'_, '_> {
         }
         let asked = match &top.here {
             Some(fd) => newfstatat(fd, c"", At::EMPTY_PATH),
-            None => newfstatat_long(self.root.fd.as_fd(), self.name(top.path_len), At::SYMLINK_NOFOLLOW),
+            None => newfstatat_long(
+                self.root.fd.as_fd(),
+                self.name(top.path_len),
+                At::SYMLINK_NOFOLLOW,
+            ),
         };
         let top = self.frames.last_mut()?;
         top.dev = asked.map_or(top.dev, |stat| stat.dev.into());
@@ -166,14 +195,25 @@ impl Walk<'_, '_> {
                 Err(errno) => return self.hunt.failed(&self.path, Gate::Fchdir, errno),
             },
         };
-        self.frames.push(Frame { path_len: self.path.len(), dev, dev_is_sure: false, names, next: 0, here });
+        self.frames.push(Frame {
+            path_len: self.path.len(),
+            dev,
+            dev_is_sure: false,
+            names,
+            next: 0,
+            here,
+        });
     }
 
     fn open(&mut self) -> gate::Result<Fd> {
         loop {
             let opened = match (self.style.full_names, self.frames.last()) {
                 (false, Some(top)) => {
-                    let from = if self.path[..top.path_len] == *b"/" { 1 } else { top.path_len + 1 };
+                    let from = if self.path[..top.path_len] == *b"/" {
+                        1
+                    } else {
+                        top.path_len + 1
+                    };
                     let name = gate::long::c_string(&self.path[from..])?;
                     gate::fs::openat(CWD, &name, Open::SCAN)
                 }
@@ -181,11 +221,17 @@ impl Walk<'_, '_> {
             };
             // Out of descriptors: let go of those furthest up; the way back to them goes by name.
             match opened {
-                Err(Errno::EMFILE) if self.frames.iter().filter(|f| f.here.is_some()).count() > 1 => {
+                Err(Errno::EMFILE)
+                    if self.frames.iter().filter(|f| f.here.is_some()).count() > 1 =>
+                {
                     let held = self.frames.len() - 1;
-                    self.frames[..held].iter_mut().filter(|f| f.here.is_some()).take(held.div_ceil(2)).for_each(|f| {
-                        f.here = None;
-                    });
+                    self.frames[..held]
+                        .iter_mut()
+                        .filter(|f| f.here.is_some())
+                        .take(held.div_ceil(2))
+                        .for_each(|f| {
+                            f.here = None;
+                        });
                 }
                 other => return other,
             }
@@ -204,9 +250,15 @@ impl Walk<'_, '_> {
             if top.here.is_none() {
                 top.here = self.open_by_name(top.path_len).ok();
             }
-            match top.here.as_ref().map_or(Err(Errno::ENOENT), gate::fs::fchdir) {
+            match top
+                .here
+                .as_ref()
+                .map_or(Err(Errno::ENOENT), gate::fs::fchdir)
+            {
                 Ok(()) => return self.frames.push(top),
-                Err(errno) => self.hunt.failed(&self.path[..top.path_len], Gate::Fchdir, errno),
+                Err(errno) => self
+                    .hunt
+                    .failed(&self.path[..top.path_len], Gate::Fchdir, errno),
             }
         }
     }

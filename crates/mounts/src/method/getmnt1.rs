@@ -9,6 +9,11 @@ const OLD_BLOCK: usize = 512;
 
 /// Every visible directory within `bound` where `st_dev` changes.
 pub fn find(root: &Root, bound: Option<usize>, hunt: &mut Hunt<'_>) -> Vec<Point> {
-    let style = depth::Style { full_names: false, buffer: OLD_BLOCK, bound, leaf: &|_| false };
+    let style = depth::Style {
+        full_names: false,
+        buffer: OLD_BLOCK,
+        bound,
+        leaf: &|_| false,
+    };
     depth::search(root, &style, hunt)
 }

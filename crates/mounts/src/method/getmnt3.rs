@@ -1,10 +1,12 @@
-//! `getmnt3` (1988): breadth first, because mount points lie near the root; the table of device pairs made into a tree,
-//! from which leaves are removed as they are found, so that the search ends when the root turns leaf; directories read
-//! whole; names bunched (see `breadth.rs`); /dev left out.
+//! `getmnt3` (1988): breadth first, because mount points lie near the root; the table of device
+//! pairs made into a tree, from which leaves are removed as they are found, so that the search ends
+//! when the root turns leaf; directories read whole; names bunched (see `breadth.rs`); /dev left
+//! out.
 //!
-//! /dev was left out as an unlikely place for mounts, and today it is a likely one. Here it is left out until the rest is
-//! searched, and looked into then only if mounts are still sought; where the table says that something is mounted on the
-//! file system at /dev, it takes its ordinary turn. Without a table the search stops where getmnt1's does.
+//! /dev was left out as an unlikely place for mounts, and today it is a likely one. Here it is left
+//! out until the rest is searched, and looked into then only if mounts are still sought; where the
+//! table says that something is mounted on the file system at /dev, it takes its ordinary turn.
+//! Without a table the search stops where getmnt1's does.
 
 use gate::Gate;
 use gate::fs::{At, FileType, newfstatat};
@@ -21,7 +23,12 @@ use crate::{Kind, Point};
 const WHOLE_DIRECTORY: usize = 256 << 10;
 
 /// Every visible directory within `bound` where `st_dev` changes.
-pub fn find(root: &Root, bound: Option<usize>, mut pairs: Option<Pairs>, hunt: &mut Hunt<'_>) -> Vec<Point> {
+pub fn find(
+    root: &Root,
+    bound: Option<usize>,
+    mut pairs: Option<Pairs>,
+    hunt: &mut Hunt<'_>,
+) -> Vec<Point> {
     let mut points: Vec<Point> = root_point(root, hunt).into_iter().collect();
     let mut list = Queue::new(root, root.dev);
     let mut left_out: Option<(usize, Dev)> = None;
@@ -74,7 +81,9 @@ pub fn find(root: &Root, bound: Option<usize>, mut pairs: Option<Pairs>, hunt: &
                 }
             }
             let is_dev = path == b"/" && name == b"dev";
-            let something_on_it = pairs.as_ref().is_some_and(|p| entry_dev != dev && !p.leaf(entry_dev));
+            let something_on_it = pairs
+                .as_ref()
+                .is_some_and(|p| entry_dev != dev && !p.leaf(entry_dev));
             if pairs.as_ref().is_some_and(|pairs| pairs.leaf(entry_dev)) {
                 hunt.progress.pruned += 1;
             } else if is_dev && !something_on_it {
@@ -86,7 +95,9 @@ pub fn find(root: &Root, bound: Option<usize>, mut pairs: Option<Pairs>, hunt: &
     }
     if cut_off > 0 {
         let bound = bound.unwrap_or_default();
-        hunt.lack(format!("the depth bound of {bound} left {cut_off} directories unread; --depth 0 has no bound"));
+        hunt.lack(format!(
+            "the depth bound of {bound} left {cut_off} directories unread; --depth 0 has no bound"
+        ));
     }
     points
 }

@@ -51,10 +51,16 @@ pub struct Hunt<'a> {
 }
 
 impl<'a> Hunt<'a> {
-    /// A search that reports to `tick` now and then; `lost` says what is lost with a directory that cannot be read, as in
-    /// "mount points in it are not seen".
+    /// A search that reports to `tick` now and then; `lost` says what is lost with a directory that
+    /// cannot be read, as in "mount points in it are not seen".
     pub fn new(lost: &'static str, tick: &'a mut dyn FnMut(&Progress, &[u8])) -> Hunt<'a> {
-        Hunt { progress: Progress::default(), warnings: Vec::new(), lacking: Vec::new(), lost, tick }
+        Hunt {
+            progress: Progress::default(),
+            warnings: Vec::new(),
+            lacking: Vec::new(),
+            lost,
+            tick,
+        }
     }
 
     /// A directory is about to be read.
@@ -65,7 +71,8 @@ impl<'a> Hunt<'a> {
         }
     }
 
-    /// Reads a directory that was (or could not be) opened, and gives each of its entries to `each`.
+    /// Reads a directory that was (or could not be) opened, and gives each of its entries to
+    /// `each`.
     pub(crate) fn read(
         &mut self,
         path: &[u8],
@@ -88,8 +95,9 @@ impl<'a> Hunt<'a> {
         }
     }
 
-    /// A call on something in the tree failed. What has vanished or become something else in the meantime is no matter;
-    /// anything else is a warning, and the answer may lack what lies behind it.
+    /// A call on something in the tree failed. What has vanished or become something else in the
+    /// meantime is no matter; anything else is a warning, and the answer may lack what lies behind
+    /// it.
     pub(crate) fn failed(&mut self, path: &[u8], gate: Gate, errno: Errno) {
         const MANY: usize = 1000;
         if matches!(errno, Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) {
@@ -101,15 +109,24 @@ impl<'a> Hunt<'a> {
         };
         let lost = self.lost;
         let next = match errno {
-            Errno::EACCES | Errno::EPERM if !gate::process::is_root() => "; run as root, or give a ROOT beside it",
+            Errno::EACCES | Errno::EPERM if !gate::process::is_root() => {
+                "; run as root, or give a ROOT beside it"
+            }
             Errno::ENOTCONN | Errno::ESTALE | Errno::EIO | Errno::ETIMEDOUT | Errno::EHOSTDOWN => {
                 "; see fathom mounts --check"
             }
             _ => "",
         };
         match self.warnings.len() {
-            n if n < MANY => self.warnings.push(Warning::failed(path, gate, errno, format!("{doing}; {lost}{next}"))),
-            MANY => self.warnings.push(Warning::general("more of the same; only the first 1000 are named")),
+            n if n < MANY => self.warnings.push(Warning::failed(
+                path,
+                gate,
+                errno,
+                format!("{doing}; {lost}{next}"),
+            )),
+            MANY => self.warnings.push(Warning::general(
+                "more of the same; only the first 1000 are named",
+            )),
             _ => {}
         }
         self.lack("some directories could not be read".to_owned());
@@ -123,7 +140,8 @@ impl<'a> Hunt<'a> {
     }
 }
 
-/// How a search that goes by `st_dev` treats its own root: as the papers do, which have `/` contain itself.
+/// How a search that goes by `st_dev` treats its own root: as the papers do, which have `/` contain
+/// itself.
 fn root_point(root: &crate::root::Root, hunt: &mut Hunt<'_>) -> Option<Point> {
     let point = || Point::bare(root.path.clone(), root.dev, Some(crate::Kind::Dir));
     if root.path == b"/" {

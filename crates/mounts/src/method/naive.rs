@@ -4,11 +4,17 @@ use super::{Hunt, depth};
 use crate::Point;
 use crate::root::Root;
 
-/// Room for one directory entry with the longest name, so that entries are read one or a few at a time.
+/// Room for one directory entry with the longest name, so that entries are read one or a few at a
+/// time.
 const ONE_ENTRY: usize = 280;
 
 /// Every visible directory where `st_dev` changes.
 pub fn find(root: &Root, hunt: &mut Hunt<'_>) -> Vec<Point> {
-    let style = depth::Style { full_names: true, buffer: ONE_ENTRY, bound: None, leaf: &|_| false };
+    let style = depth::Style {
+        full_names: true,
+        buffer: ONE_ENTRY,
+        bound: None,
+        leaf: &|_| false,
+    };
     depth::search(root, &style, hunt)
 }

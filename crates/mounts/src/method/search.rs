@@ -1,12 +1,14 @@
-//! `search`: ours. The names in the mount table are looked at first, one `statx` each; what they leave open is searched
-//! breadth first, pruned and ended by the ids and parents of the table.
+//! `search`: ours. The names in the mount table are looked at first, one `statx` each; what they
+//! leave open is searched breadth first, pruned and ended by the ids and parents of the table.
 //!
-//! A mount point is what `statx` says is the root of a mount, so bind mounts of the same device and mounts on plain files
-//! are seen. It is asked for nothing else, not to trigger an automount and not to wait for a server.
+//! A mount point is what `statx` says is the root of a mount, so bind mounts of the same device and
+//! mounts on plain files are seen. It is asked for nothing else, not to trigger an automount and
+//! not to wait for a server.
 //!
-//! What the table says is a hint. A name in it counts only when `statx` finds there the mount with that id; a name that
-//! does not hold, a mount that the table lacks, or a table that has changed meanwhile, and the search goes on: with a
-//! fresh table, and in the end with none, reading every directory.
+//! What the table says is a hint. A name in it counts only when `statx` finds there the mount with
+//! that id; a name that does not hold, a mount that the table lacks, or a table that has changed
+//! meanwhile, and the search goes on: with a fresh table, and in the end with none, reading every
+//! directory.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,7 +29,9 @@ use crate::{Class, Hints, Kind, Point, Warning};
 /// How often a table that changed is read again before the search gives up on it.
 const ROUNDS: usize = 4;
 /// How everything is looked at.
-const LOOK: At = At::SYMLINK_NOFOLLOW.union(At::NO_AUTOMOUNT).union(At::STATX_DONT_SYNC);
+const LOOK: At = At::SYMLINK_NOFOLLOW
+    .union(At::NO_AUTOMOUNT)
+    .union(At::STATX_DONT_SYNC);
 
 /// What a search has found.
 pub struct Found {
@@ -42,18 +46,32 @@ pub struct Found {
 /// Every visible mount at or below `root`.
 pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> Found {
     let (Some(anchor), Some(is_mount_root)) = (root.anchor, root.is_mount_root) else {
-        let style = depth::Style { full_names: false, buffer: 64 << 10, bound: None, leaf: &|_| false };
+        let style = depth::Style {
+            full_names: false,
+            buffer: 64 << 10,
+            bound: None,
+            leaf: &|_| false,
+        };
         hunt.lack(
             "the kernel does not say where mounts begin: bind mounts and mounts on files are not seen".to_owned(),
         );
-        let why = "statx(2) does not tell mounts here, so changes of st_dev were searched for".to_owned();
-        return Found { points: depth::search(root, &style, hunt), why, root_fstype: None };
+        let why =
+            "statx(2) does not tell mounts here, so changes of st_dev were searched for".to_owned();
+        return Found {
+            points: depth::search(root, &style, hunt),
+            why,
+            root_fstype: None,
+        };
     };
     let nameless = matches!(hints, Hints::Ids | Hints::File(_));
     let read = || table::read_either(nameless, root.anchor);
     let (warned, lacked) = (hunt.warnings.len(), hunt.lacking.len());
     let mut search = Search::new(root, anchor, hunt);
-    let mut table = if matches!(hints, Hints::None) { None } else { Some(read()) };
+    let mut table = if matches!(hints, Hints::None) {
+        None
+    } else {
+        Some(read())
+    };
     let mut rounds = 0;
     loop {
         rounds += 1;
@@ -61,7 +79,10 @@ pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> Found {
         let (rows, mut why) = match &table {
             None => (None, "every directory was read, without hints".to_owned()),
             Some(Ok((table, why))) => (Some(table), why.clone()),
-            Some(Err([a, b])) => (None, format!("every directory was read: no mount table ({a}; {b})")),
+            Some(Err([a, b])) => (
+                None,
+                format!("every directory was read: no mount table ({a}; {b})"),
+            ),
         };
         let tree = rows.map(|table| Tree::new(&table.mounts));
         if is_mount_root {
@@ -80,34 +101,60 @@ pub fn find(root: &Root, hints: &Hints, hunt: &mut Hunt<'_>) -> Found {
             continue;
         } else {
             if rows.is_some() {
-                why = "directories were read where the mount table leaves something open".to_owned();
+                why =
+                    "directories were read where the mount table leaves something open".to_owned();
             }
-            contradicted = search.breadth_first(rows.map(|table| table.mounts.as_slice()), tree.as_ref());
+            contradicted =
+                search.breadth_first(rows.map(|table| table.mounts.as_slice()), tree.as_ref());
         }
-        let root_fstype = tree.as_ref().and_then(|tree| Some(tree.row(anchor)?.content.fstype.clone()));
+        let root_fstype = tree
+            .as_ref()
+            .and_then(|tree| Some(tree.row(anchor)?.content.fstype.clone()));
         let fresh = rows.filter(|table| table.has_changed()).map(|_| read());
         let changed = match (rows, &fresh) {
             (_, None) => false,
             // Mounts elsewhere may come and go; that alters no answer of ours.
-            (Some(old), Some(Ok((new, _)))) => !relevant(root, &old.mounts).eq(relevant(root, &new.mounts)),
+            (Some(old), Some(Ok((new, _)))) => {
+                !relevant(root, &old.mounts).eq(relevant(root, &new.mounts))
+            }
             _ => true,
         };
         if !changed && !contradicted {
-            return Found { points: search.into_points(), why, root_fstype };
+            return Found {
+                points: search.into_points(),
+                why,
+                root_fstype,
+            };
         }
         if rounds == ROUNDS {
-            search.hunt.lack("the mount table kept changing during the search".to_owned());
-            return Found { points: search.into_points(), why, root_fstype };
+            search
+                .hunt
+                .lack("the mount table kept changing during the search".to_owned());
+            return Found {
+                points: search.into_points(),
+                why,
+                root_fstype,
+            };
         }
-        // A table that lacks a mount which is there, and not because that is new, is not to be trusted.
+        // A table that lacks a mount which is there, and not because that is new, is not to be
+        // trusted.
         table = fresh;
     }
 }
 
 /// The rows at or below the root, by their ids and names; where names are not known, all.
-fn relevant<'a>(root: &'a Root, rows: &'a [Mount]) -> impl Iterator<Item = (u64, u64, Option<&'a [u8]>)> {
-    let at_or_below = |row: &&Mount| row.target.as_deref().is_none_or(|target| below(&root.path, target).is_some());
-    rows.iter().filter(at_or_below).map(|row| (row.id, row.parent, row.target.as_deref()))
+fn relevant<'a>(
+    root: &'a Root,
+    rows: &'a [Mount],
+) -> impl Iterator<Item = (u64, u64, Option<&'a [u8]>)> {
+    let at_or_below = |row: &&Mount| {
+        row.target
+            .as_deref()
+            .is_none_or(|target| below(&root.path, target).is_some())
+    };
+    rows.iter()
+        .filter(at_or_below)
+        .map(|row| (row.id, row.parent, row.target.as_deref()))
 }
 
 /// What a directory of the queue is known by.
@@ -134,7 +181,8 @@ struct Search<'r, 'h, 'a> {
     anchor: u64,
     hunt: &'h mut Hunt<'a>,
     found: HashMap<Vec<u8>, Point>,
-    /// Mounts whose mount point may not be looked at: it is known that they are there, and that this process cannot see them.
+    /// Mounts whose mount point may not be looked at: it is known that they are there, and that
+    /// this process cannot see them.
     denied: HashSet<u64>,
     /// Mounts of autofs.
     autofs: HashSet<u64>,
@@ -142,7 +190,14 @@ struct Search<'r, 'h, 'a> {
 
 impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
     fn new(root: &'r Root, anchor: u64, hunt: &'h mut Hunt<'a>) -> Self {
-        Search { root, anchor, hunt, found: HashMap::new(), denied: HashSet::new(), autofs: HashSet::new() }
+        Search {
+            root,
+            anchor,
+            hunt,
+            found: HashMap::new(),
+            denied: HashSet::new(),
+            autofs: HashSet::new(),
+        }
     }
 
     /// Forgets what the last round has found.
@@ -157,22 +212,47 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
     fn root(&mut self, tree: Option<&Tree<'_>>) {
         let path = self.root.path.clone();
         self.point(path.clone(), Kind::Dir, self.anchor, None, tree);
-        if let Some(point) = self.found.get_mut(&path).filter(|point| point.content.is_none()) {
+        if let Some(point) = self
+            .found
+            .get_mut(&path)
+            .filter(|point| point.content.is_none())
+        {
             point.dev = self.root.dev;
         }
     }
 
     /// Enters a mount that was found at `path`.
-    fn point(&mut self, path: Vec<u8>, kind: Kind, id: u64, on: Option<u64>, tree: Option<&Tree<'_>>) {
+    fn point(
+        &mut self,
+        path: Vec<u8>,
+        kind: Kind,
+        id: u64,
+        on: Option<u64>,
+        tree: Option<&Tree<'_>>,
+    ) {
         let point = match tree.and_then(|tree| Some((tree, tree.row(id)?))) {
-            Some((tree, row)) => Point::of_row(row.clone(), path.clone(), Some(kind), tree.class(id), false),
-            None => Point { id: Some(id), parent: on, ..Point::bare(path.clone(), ondisk::Dev::default(), Some(kind)) },
+            Some((tree, row)) => {
+                Point::of_row(row.clone(), path.clone(), Some(kind), tree.class(id), false)
+            }
+            None => Point {
+                id: Some(id),
+                parent: on,
+                ..Point::bare(path.clone(), ondisk::Dev::default(), Some(kind))
+            },
         };
         self.found.insert(path, point);
     }
 
     /// Enters what `statx` has found at `path`.
-    fn enter(&mut self, path: Vec<u8>, seen: &Statx, id: u64, on: Option<u64>, hint: Kind, tree: Option<&Tree<'_>>) {
+    fn enter(
+        &mut self,
+        path: Vec<u8>,
+        seen: &Statx,
+        id: u64,
+        on: Option<u64>,
+        hint: Kind,
+        tree: Option<&Tree<'_>>,
+    ) {
         let kind = match seen.file_type {
             FileType::Directory => Kind::Dir,
             FileType::Unknown => hint,
@@ -188,10 +268,13 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
 
     /// Looks at every name that somebody gives; whatever is a mount point is entered.
     fn try_names(&mut self, names: &[Vec<u8>], tree: Option<&Tree<'_>>) {
-        for name in names.iter().filter(|name| below(&self.root.path, name).is_some_and(|rest| !rest.is_empty())) {
+        for name in names
+            .iter()
+            .filter(|name| below(&self.root.path, name).is_some_and(|rest| !rest.is_empty()))
+        {
             self.hunt.progress.entries += 1;
-            let canonical =
-                Root::open(crate::path::parent(name)).is_ok_and(|dir| dir.path == crate::path::parent(name));
+            let canonical = Root::open(crate::path::parent(name))
+                .is_ok_and(|dir| dir.path == crate::path::parent(name));
             if let Ok(seen) = statx_long(name, LOOK, Want::empty())
                 && canonical
                 && let Some(id) = mount_root(&seen)
@@ -201,26 +284,42 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
         }
     }
 
-    /// Looks at the name of every mount that ought to be visible. Says whether each holds, as far as this process may look.
+    /// Looks at the name of every mount that ought to be visible. Says whether each holds, as far
+    /// as this process may look.
     fn verify(&mut self, rows: &[Mount], tree: &Tree<'_>) -> bool {
         let anchor = self.anchor;
         let visible = tree.visible(&self.root.path, anchor);
         let mut all_hold = true;
-        for (row, _) in rows.iter().zip(visible).filter(|(row, visible)| *visible && row.id != anchor) {
-            let Some(target) = row.target.as_deref().filter(|target| below(&self.root.path, target).is_some()) else {
+        for (row, _) in rows
+            .iter()
+            .zip(visible)
+            .filter(|(row, visible)| *visible && row.id != anchor)
+        {
+            let Some(target) = row
+                .target
+                .as_deref()
+                .filter(|target| below(&self.root.path, target).is_some())
+            else {
                 continue;
             };
             self.hunt.progress.entries += 1;
             match statx_long(target, LOOK, Want::empty()) {
                 Ok(seen) if mount_root(&seen) == Some(row.id) => {
-                    let hint =
-                        if tree.has_mount_inside(row) || row.content.fsroot == b"/" { Kind::Dir } else { Kind::File };
+                    let hint = if tree.has_mount_inside(row) || row.content.fsroot == b"/" {
+                        Kind::Dir
+                    } else {
+                        Kind::File
+                    };
                     self.enter(target.to_vec(), &seen, row.id, None, hint, Some(tree));
                 }
                 Err(errno @ (Errno::EACCES | Errno::EPERM)) => {
-                    let message = "the mount table names it, but it cannot be looked at; run as root";
-                    self.hunt.warnings.push(Warning::failed(target, Gate::Statx, errno, message));
-                    self.hunt.lack("some mount points may not be looked at".to_owned());
+                    let message =
+                        "the mount table names it, but it cannot be looked at; run as root";
+                    self.hunt
+                        .warnings
+                        .push(Warning::failed(target, Gate::Statx, errno, message));
+                    self.hunt
+                        .lack("some mount points may not be looked at".to_owned());
                     self.denied.insert(row.id);
                 }
                 _ => all_hold = false,
@@ -229,22 +328,37 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
         all_hold
     }
 
-    /// Searches directory by directory. With a table, only on mounts on which something is still sought, directories
-    /// first and the files only if those do not settle it. Says whether a mount was found that the table lacks.
+    /// Searches directory by directory. With a table, only on mounts on which something is still
+    /// sought, directories first and the files only if those do not settle it. Says whether a mount
+    /// was found that the table lacks.
     fn breadth_first(&mut self, rows: Option<&[Mount]>, tree: Option<&Tree<'_>>) -> bool {
         let mut sought = rows.map(|rows| Sought::new(rows, self.anchor));
         if let Some(sought) = &mut sought {
-            let known = self.found.values().filter_map(|point| point.id).chain(self.denied.iter().copied());
+            let known = self
+                .found
+                .values()
+                .filter_map(|point| point.id)
+                .chain(self.denied.iter().copied());
             known.for_each(|id| {
                 sought.found(id, None);
             });
         }
-        let mut queue = Queue::new(self.root, About { mount: self.anchor, enter: Enter::Carefully });
+        let mut queue = Queue::new(
+            self.root,
+            About {
+                mount: self.anchor,
+                enter: Enter::Carefully,
+            },
+        );
         let mut buffer = vec![0u8; 64 << 10];
         let mut contradicted = false;
         while let Some(at) = queue.pop() {
             let about = queue.node(at).about;
-            if about.enter == Enter::Never || sought.as_ref().is_some_and(|sought| sought.nothing_on(about.mount)) {
+            if about.enter == Enter::Never
+                || sought
+                    .as_ref()
+                    .is_some_and(|sought| sought.nothing_on(about.mount))
+            {
                 self.hunt.progress.pruned += 1;
                 continue;
             }
@@ -255,7 +369,11 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
             for (name, entry_type, seen) in looked {
                 let on = mount_root(&seen);
                 if let Some(id) = on {
-                    let hint = if entry_type == EntryType::Other { Kind::File } else { Kind::Dir };
+                    let hint = if entry_type == EntryType::Other {
+                        Kind::File
+                    } else {
+                        Kind::Dir
+                    };
                     self.enter(join(&path, &name), &seen, id, Some(about.mount), hint, tree);
                     if let Some(sought) = &mut sought {
                         contradicted |= !sought.found(id, Some(about.mount));
@@ -285,7 +403,8 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
         contradicted
     }
 
-    /// The second round of a search with a table: everything that is no directory, where something is still sought.
+    /// The second round of a search with a table: everything that is no directory, where something
+    /// is still sought.
     fn files(
         &mut self,
         queue: &Queue<'_, About>,
@@ -300,9 +419,18 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
                 continue;
             }
             let path = queue.path(at);
-            for (name, _, seen) in self.read_directory(queue, at, &path, buffer, |t| t == EntryType::Other) {
+            for (name, _, seen) in
+                self.read_directory(queue, at, &path, buffer, |t| t == EntryType::Other)
+            {
                 if let Some(id) = mount_root(&seen) {
-                    self.enter(join(&path, &name), &seen, id, Some(about.mount), Kind::File, tree);
+                    self.enter(
+                        join(&path, &name),
+                        &seen,
+                        id,
+                        Some(about.mount),
+                        Kind::File,
+                        tree,
+                    );
                     contradicted |= !sought.found(id, Some(about.mount));
                 }
             }
@@ -321,7 +449,11 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
     ) -> Vec<(Vec<u8>, EntryType, Statx)> {
         let mut looked = Vec::new();
         let about = queue.node(at).about;
-        let opened = if about.enter == Enter::Carefully { self.open_carefully(queue, at) } else { queue.open(at) };
+        let opened = if about.enter == Enter::Carefully {
+            self.open_carefully(queue, at)
+        } else {
+            queue.open(at)
+        };
         self.hunt.read(path, opened, buffer, |hunt, dir, entry| {
             if !wanted(entry.entry_type) {
                 return;
@@ -361,7 +493,10 @@ impl<'r, 'h, 'a> Search<'r, 'h, 'a> {
 
 /// The id of the mount whose root this is, if it is one.
 fn mount_root(seen: &Statx) -> Option<u64> {
-    seen.attributes.contains(Attributes::MOUNT_ROOT).then_some(seen.mnt_id).flatten()
+    seen.attributes
+        .contains(Attributes::MOUNT_ROOT)
+        .then_some(seen.mnt_id)
+        .flatten()
 }
 
 fn may_be_directory(seen: &Statx) -> bool {
@@ -392,15 +527,21 @@ impl Sought {
                 }
             }
         }
-        Sought { parents, on, accounted: HashSet::new() }
+        Sought {
+            parents,
+            on,
+            accounted: HashSet::new(),
+        }
     }
 
-    /// A mount was found in a directory of the mount `from`: it, and those between the two, over which it lies, are
-    /// accounted for. Says whether the table holds it.
+    /// A mount was found in a directory of the mount `from`: it, and those between the two, over
+    /// which it lies, are accounted for. Says whether the table holds it.
     fn found(&mut self, id: u64, from: Option<u64>) -> bool {
         let mut mount = id;
         loop {
-            let Some(&parent) = self.parents.get(&mount) else { return mount != id };
+            let Some(&parent) = self.parents.get(&mount) else {
+                return mount != id;
+            };
             if self.accounted.insert(mount) {
                 let left = self.on.entry(parent).or_default();
                 *left = left.saturating_sub(1);
@@ -427,7 +568,11 @@ mod tests {
 
     #[test]
     fn what_lies_under_a_mount_that_was_found_is_accounted_for() {
-        let row = |id, parent| Mount { id, parent, ..Mount::default() };
+        let row = |id, parent| Mount {
+            id,
+            parent,
+            ..Mount::default()
+        };
         // 3 lies over 2, which is on 1; 4 is elsewhere on 1; 9 is on nothing of ours.
         let mut sought = Sought::new(&[row(1, 0), row(2, 1), row(3, 2), row(4, 1), row(9, 8)], 1);
         assert!(sought.found(3, Some(1)));

@@ -23,8 +23,8 @@ pub struct Name<'a> {
 
 /// The names in a block of a directory, or in a part of an inode, without `.` and `..`.
 ///
-/// The inner blocks of an index look like blocks without names. The iterator ends early at bytes that the kernel would
-/// not take, and [`Names::end`] then tells.
+/// The inner blocks of an index look like blocks without names. The iterator ends early at bytes
+/// that the kernel would not take, and [`Names::end`] then tells.
 #[derive(Clone, Debug)]
 pub struct Names<'a> {
     rest: &'a [u8],
@@ -37,7 +37,12 @@ impl<'a> Names<'a> {
     /// The names in a block.
     #[inline]
     pub fn in_block(block: &'a [u8], superblock: &Superblock) -> Names<'a> {
-        Names { rest: block, inodes: superblock.inodes, typed: superblock.tells_types(), fault: None }
+        Names {
+            rest: block,
+            inodes: superblock.inodes,
+            typed: superblock.tells_types(),
+            fault: None,
+        }
     }
 
     /// The names in an inode: `content` is its body and, after that, the value of its attribute.
@@ -60,14 +65,20 @@ impl<'a> Iterator for Names<'a> {
     #[inline]
     fn next(&mut self) -> Option<Name<'a>> {
         while let Some(header) = self.rest.first_chunk::<HEADER>() {
-            // A record of 64 KiB does not fit into 16 bits; the low two, which are zero else, are its high ones.
+            // A record of 64 KiB does not fit into 16 bits; the low two, which are zero else, are
+            // its high ones.
             let length = match le16(header, 4) {
                 0 | u16::MAX if self.rest.len() == 1 << 16 => 1 << 16,
                 length => usize::from(length & !3) | usize::from(length & 3) << 16,
             };
             let inode = le32(header, 0);
-            let name = self.rest.get(HEADER..HEADER + usize::from(header[6])).unwrap_or(&[]);
-            let fits = length >= HEADER + 4 && length <= self.rest.len() && HEADER + usize::from(header[6]) <= length;
+            let name = self
+                .rest
+                .get(HEADER..HEADER + usize::from(header[6]))
+                .unwrap_or(&[]);
+            let fits = length >= HEADER + 4
+                && length <= self.rest.len()
+                && HEADER + usize::from(header[6]) <= length;
             if !fits || inode > self.inodes {
                 return self.stop("an entry that does not fit into its directory");
             }
@@ -83,9 +94,17 @@ impl<'a> Iterator for Names<'a> {
                 1 | 3..=7 if self.typed => EntryType::Other,
                 _ => EntryType::Unknown,
             };
-            return Some(Name { inode, name, entry_type });
+            return Some(Name {
+                inode,
+                name,
+                entry_type,
+            });
         }
-        if self.rest.is_empty() { None } else { self.stop("an entry that is cut off") }
+        if self.rest.is_empty() {
+            None
+        } else {
+            self.stop("an entry that is cut off")
+        }
     }
 }
 
@@ -98,11 +117,15 @@ impl Names<'_> {
     }
 }
 
-/// Whether a block of a directory carries the checksum that its directory (by [`Inode::seed`](super::Inode::seed)) gives
-/// it. `first` is the first block of a directory that has an index.
+/// Whether a block of a directory carries the checksum that its directory (by
+/// [`Inode::seed`](super::Inode::seed)) gives it. `first` is the first block of a directory that
+/// has an index.
 pub fn checksum_holds(block: &[u8], seed: u32, first: bool) -> bool {
-    // The index's root: `.` and `..`, which spans the rest. Its other blocks: one unused entry that spans all.
-    let spans = |at: usize| block.len() - at == usize::from(le16(block, at + 4)) || block.len() - at == 1 << 16;
+    // The index's root: `.` and `..`, which spans the rest. Its other blocks: one unused entry that
+    // spans all.
+    let spans = |at: usize| {
+        block.len() - at == usize::from(le16(block, at + 4)) || block.len() - at == 1 << 16
+    };
     if block.len() < 2 * TAIL {
         return false;
     }
@@ -113,15 +136,23 @@ pub fn checksum_holds(block: &[u8], seed: u32, first: bool) -> bool {
         return index_checksum_holds(block, seed, HEADER);
     }
     let (content, tail) = block.split_at(block.len() - TAIL);
-    tail[..HEADER] == [0, 0, 0, 0, TAIL as u8, 0, 0, 0xde] && crc32c(seed, content) == le32(tail, HEADER)
+    tail[..HEADER] == [0, 0, 0, 0, TAIL as u8, 0, 0, 0xde]
+        && crc32c(seed, content) == le32(tail, HEADER)
 }
 
-/// The same of a block of an index, whose entries begin at `start`; the first of them says how many are used of how many.
+/// The same of a block of an index, whose entries begin at `start`; the first of them says how many
+/// are used of how many.
 fn index_checksum_holds(block: &[u8], seed: u32, start: usize) -> bool {
     const ENTRY: usize = 8;
-    let (room, used) = (usize::from(le16(block, start)), usize::from(le16(block, start + 2)));
+    let (room, used) = (
+        usize::from(le16(block, start)),
+        usize::from(le16(block, start + 2)),
+    );
     let tail = start + room * ENTRY;
-    let (Some(entries), Some(tail)) = (block.get(..start + used * ENTRY), block.get(tail..tail + ENTRY)) else {
+    let (Some(entries), Some(tail)) = (
+        block.get(..start + used * ENTRY),
+        block.get(tail..tail + ENTRY),
+    ) else {
         return false;
     };
     let crc = crc32c(crc32c(seed, entries), &tail[..4]);
@@ -148,7 +179,10 @@ mod tests {
     fn names(block: &[u8]) -> (Vec<Owned>, Result<(), Fault>) {
         let superblock = Superblock::parse(&plain()).unwrap();
         let mut names = Names::in_block(block, &superblock);
-        let found = names.by_ref().map(|n| (n.inode, n.name.to_vec(), n.entry_type)).collect();
+        let found = names
+            .by_ref()
+            .map(|n| (n.inode, n.name.to_vec(), n.entry_type))
+            .collect();
         (found, names.end())
     }
 

@@ -14,18 +14,29 @@ pub struct Group {
 
 /// Reads the descriptor of a group. `None` when its table would not lie in the file system.
 ///
-/// If its checksum does not hold, it is damaged or just being written, and the whole table counts as used.
+/// If its checksum does not hold, it is damaged or just being written, and the whole table counts
+/// as used.
 pub fn parse(superblock: &Superblock, group: u32, bytes: &[u8]) -> Option<Group> {
     const INODE_UNINIT: u16 = 0x1;
     let bytes = bytes.get(..superblock.descriptor_size as usize)?;
     let wide = superblock.has(BITS64);
-    let table = u64::from(le32(bytes, 0x8)) | if wide { u64::from(le32(bytes, 0x28)) << 32 } else { 0 };
+    let table = u64::from(le32(bytes, 0x8))
+        | if wide {
+            u64::from(le32(bytes, 0x28)) << 32
+        } else {
+            0
+        };
     let table_bytes = u64::from(superblock.inodes_per_group) * u64::from(superblock.inode_size);
     let end = table.checked_add(table_bytes.div_ceil(u64::from(superblock.block_size)))?;
     if table <= superblock.first_block || end > superblock.blocks {
         return None;
     }
-    let unused = u32::from(le16(bytes, 0x1c)) | if wide { u32::from(le16(bytes, 0x32)) << 16 } else { 0 };
+    let unused = u32::from(le16(bytes, 0x1c))
+        | if wide {
+            u32::from(le16(bytes, 0x32)) << 16
+        } else {
+            0
+        };
     let used = if checksum(superblock, group, bytes) != Some(le16(bytes, 0x1e)) {
         superblock.inodes_per_group
     } else if le16(bytes, 0x12) & INODE_UNINIT != 0 {
@@ -33,10 +44,14 @@ pub fn parse(superblock: &Superblock, group: u32, bytes: &[u8]) -> Option<Group>
     } else {
         superblock.inodes_per_group.saturating_sub(unused)
     };
-    Some(Group { table: table * u64::from(superblock.block_size), used })
+    Some(Group {
+        table: table * u64::from(superblock.block_size),
+        used,
+    })
 }
 
-/// What the checksum should be; `None` if there is none, and then nothing is said of unused inodes either.
+/// What the checksum should be; `None` if there is none, and then nothing is said of unused inodes
+/// either.
 fn checksum(superblock: &Superblock, group: u32, bytes: &[u8]) -> Option<u16> {
     const AT: usize = 0x1e;
     let (before, after) = (bytes.get(..AT)?, bytes.get(AT + 2..)?);
@@ -45,7 +60,13 @@ fn checksum(superblock: &Superblock, group: u32, bytes: &[u8]) -> Option<u16> {
         Some(crc32c(crc32c(crc32c(crc, before), &[0; 2]), after) as u16)
     } else if superblock.has(GDT_CSUM) {
         let after = if superblock.has(BITS64) { after } else { &[] };
-        Some(crc16(crc16(crc16(crc16(!0, &superblock.uuid), &group.to_le_bytes()), before), after))
+        Some(crc16(
+            crc16(
+                crc16(crc16(!0, &superblock.uuid), &group.to_le_bytes()),
+                before,
+            ),
+            after,
+        ))
     } else {
         None
     }
@@ -54,7 +75,13 @@ fn checksum(superblock: &Superblock, group: u32, bytes: &[u8]) -> Option<u16> {
 /// CRC-16 with the polynomial 0x8005, bits reflected.
 fn crc16(crc: u16, bytes: &[u8]) -> u16 {
     bytes.iter().fold(crc, |crc, &byte| {
-        (0..8).fold(crc ^ u16::from(byte), |crc, _| if crc & 1 == 0 { crc >> 1 } else { crc >> 1 ^ 0xa001 })
+        (0..8).fold(crc ^ u16::from(byte), |crc, _| {
+            if crc & 1 == 0 {
+                crc >> 1
+            } else {
+                crc >> 1 ^ 0xa001
+            }
+        })
     })
 }
 
@@ -75,7 +102,13 @@ mod tests {
         let mut bytes = [0; 64];
         bytes[0x8] = 35;
         bytes[0x1c] = 50;
-        assert_eq!(parse(&superblock, 0, &bytes), Some(Group { table: 35 * 4096, used: 64 }));
+        assert_eq!(
+            parse(&superblock, 0, &bytes),
+            Some(Group {
+                table: 35 * 4096,
+                used: 64
+            })
+        );
         bytes[0x9] = 0xff;
         assert_eq!(parse(&superblock, 0, &bytes), None);
         assert_eq!(parse(&superblock, 0, &bytes[..32]), None);

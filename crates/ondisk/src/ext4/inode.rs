@@ -13,8 +13,9 @@ const XATTR_MAGIC: u32 = 0xea02_0000;
 const CHECKSUM_LOW: usize = 0x7c;
 const CHECKSUM_HIGH: usize = OLD_SIZE + 2;
 
-/// The checksum is counted with zeroes in its own place. To count over the inode as it is, in one go, and to take out what the
-/// place has added costs half of counting in pieces: for CRCs are linear.
+/// The checksum is counted with zeroes in its own place. To count over the inode as it is, in one
+/// go, and to take out what the place has added costs half of counting in pieces: for CRCs are
+/// linear.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Blank {
     /// What each value adds in each of the four bytes.
@@ -25,7 +26,12 @@ impl Blank {
     /// For inodes of a size.
     pub(super) fn new(size: u32) -> Blank {
         let mut adds = Box::new([[0; 256]; 4]);
-        let places = [CHECKSUM_LOW, CHECKSUM_LOW + 1, CHECKSUM_HIGH, CHECKSUM_HIGH + 1];
+        let places = [
+            CHECKSUM_LOW,
+            CHECKSUM_LOW + 1,
+            CHECKSUM_HIGH,
+            CHECKSUM_HIGH + 1,
+        ];
         for (adds, place) in adds.iter_mut().zip(places) {
             let mut raw = vec![0; (size as usize).saturating_sub(place)];
             for (value, add) in (0..=u8::MAX).zip(adds) {
@@ -42,7 +48,10 @@ impl Blank {
     fn of(&self, low: u16, high: u16) -> u32 {
         let ([a, b], [c, d]) = (low.to_le_bytes(), high.to_le_bytes());
         let [adds_a, adds_b, adds_c, adds_d] = &*self.adds;
-        adds_a[usize::from(a)] ^ adds_b[usize::from(b)] ^ adds_c[usize::from(c)] ^ adds_d[usize::from(d)]
+        adds_a[usize::from(a)]
+            ^ adds_b[usize::from(b)]
+            ^ adds_c[usize::from(c)]
+            ^ adds_d[usize::from(d)]
     }
 }
 
@@ -71,13 +80,18 @@ const S_IFBLK: u16 = 0o060_000;
 const S_IFREG: u16 = 0o100_000;
 const S_IFLNK: u16 = 0o120_000;
 
-/// A time: 32 signed bits of seconds, and an extra word of two more bits of seconds and 30 of nanoseconds.
+/// A time: 32 signed bits of seconds, and an extra word of two more bits of seconds and 30 of
+/// nanoseconds.
 #[inline]
 fn time(base: u32, extra: u32) -> Time {
-    Time { sec: i64::from(base as i32) + (i64::from(extra & 3) << 32), nsec: extra >> 2 }
+    Time {
+        sec: i64::from(base as i32) + (i64::from(extra & 3) << 32),
+        nsec: extra >> 2,
+    }
 }
 
-/// An inode that is in use, whole as far as can be told, with its meaning under its file system's features.
+/// An inode that is in use, whole as far as can be told, with its meaning under its file system's
+/// features.
 #[derive(Clone, Copy, Debug)]
 pub struct Inode<'a> {
     superblock: &'a Superblock,
@@ -89,15 +103,30 @@ pub struct Inode<'a> {
 }
 
 impl<'a> Inode<'a> {
-    /// Reads inode `number` from its place in the inode table. `None` where the kernel has to be asked: the inode is not
-    /// in use, fails its checksum (damaged, or just being written), or is not what the kernel would take.
+    /// Reads inode `number` from its place in the inode table. `None` where the kernel has to be
+    /// asked: the inode is not in use, fails its checksum (damaged, or just being written), or is
+    /// not what the kernel would take.
     #[inline]
     pub fn parse(superblock: &'a Superblock, number: u32, raw: &'a [u8]) -> Option<Inode<'a>> {
         let raw = raw.get(..superblock.inode_size as usize)?;
         let old: &[u8; OLD_SIZE] = raw.first_chunk()?;
-        let stored = if raw.len() > OLD_SIZE { usize::from(le16(raw, OLD_SIZE)) } else { 0 };
-        let mut inode = Inode { superblock, old, raw, extra: stored, number };
-        if inode.mode() == 0 || inode.nlink() == 0 || OLD_SIZE + stored > raw.len() || stored & 3 != 0 {
+        let stored = if raw.len() > OLD_SIZE {
+            usize::from(le16(raw, OLD_SIZE))
+        } else {
+            0
+        };
+        let mut inode = Inode {
+            superblock,
+            old,
+            raw,
+            extra: stored,
+            number,
+        };
+        if inode.mode() == 0
+            || inode.nlink() == 0
+            || OLD_SIZE + stored > raw.len()
+            || stored & 3 != 0
+        {
             return None;
         }
         if superblock.checks() && !inode.checksum_holds() {
@@ -105,7 +134,10 @@ impl<'a> Inode<'a> {
         }
         if inode.size() > i64::MAX as u64
             || inode.has(INLINE_DATA_FL) && !superblock.has(INLINE_DATA)
-            || inode.has(INDEX_FL) && inode.is_directory() && superblock.checks() && !superblock.has(DIR_INDEX)
+            || inode.has(INDEX_FL)
+                && inode.is_directory()
+                && superblock.checks()
+                && !superblock.has(DIR_INDEX)
         {
             return None;
         }
@@ -119,9 +151,17 @@ impl<'a> Inode<'a> {
     fn checksum_holds(&self) -> bool {
         let wide = self.extra >= 4; // room for the high half
         let low = le16(self.raw, CHECKSUM_LOW);
-        let high = if wide { le16(self.raw, CHECKSUM_HIGH) } else { 0 };
+        let high = if wide {
+            le16(self.raw, CHECKSUM_HIGH)
+        } else {
+            0
+        };
         let crc = crc32c(self.seed(), self.raw) ^ self.superblock.blank.of(low, high);
-        if wide { crc == u32::from(low) | u32::from(high) << 16 } else { crc & 0xffff == u32::from(low) }
+        if wide {
+            crc == u32::from(low) | u32::from(high) << 16
+        } else {
+            crc & 0xffff == u32::from(low)
+        }
     }
 
     /// What the checksums of everything that belongs to the inode begin with.
@@ -188,7 +228,11 @@ impl<'a> Inode<'a> {
     pub fn size(&self) -> u64 {
         let low = u64::from(le32(self.old, 0x4));
         let high = u64::from(le32(self.old, 0x6c)) << 32;
-        if self.is_regular() || self.superblock.has(LARGEDIR) { low | high } else { low }
+        if self.is_regular() || self.superblock.has(LARGEDIR) {
+            low | high
+        } else {
+            low
+        }
     }
 
     /// What it occupies, in units of 512 bytes: `st_blocks`.
@@ -262,7 +306,10 @@ impl<'a> Inode<'a> {
             (VERITY_FL, 0x10_0000),
         ];
         let flags = le32(self.old, 0x20);
-        ATTRIBUTES.iter().filter(|(flag, _)| flags & flag != 0).fold(0, |sum, (_, attribute)| sum | attribute)
+        ATTRIBUTES
+            .iter()
+            .filter(|(flag, _)| flags & flag != 0)
+            .fold(0, |sum, (_, attribute)| sum | attribute)
     }
 
     /// Generation: tells a file from an earlier one with the same number.
@@ -274,12 +321,19 @@ impl<'a> Inode<'a> {
     /// Whether it may have extended attributes that listxattr(2) would show.
     #[inline]
     pub fn has_xattrs(&self) -> bool {
-        let high = if self.superblock.has(BITS64) { le16(self.old, 0x76) } else { 0 };
+        let high = if self.superblock.has(BITS64) {
+            le16(self.old, 0x76)
+        } else {
+            0
+        };
         // The file system's own attributes, inline data and encryption contexts, are not shown.
-        le32(self.old, 0x68) != 0 || high != 0 || self.xattrs().any(|xattr| !matches!(xattr.space, 7 | 9))
+        le32(self.old, 0x68) != 0
+            || high != 0
+            || self.xattrs().any(|xattr| !matches!(xattr.space, 7 | 9))
     }
 
-    /// Whether its names are encrypted: the kernel shows other ones, which depend on the keys at hand.
+    /// Whether its names are encrypted: the kernel shows other ones, which depend on the keys at
+    /// hand.
     #[inline]
     pub fn is_encrypted(&self) -> bool {
         self.has(ENCRYPT_FL)
@@ -296,7 +350,8 @@ impl<'a> Inode<'a> {
         self.has(INDEX_FL)
     }
 
-    /// Whether it is an encrypted symlink: statx gives the size of what it leads to, not the one that is stored.
+    /// Whether it is an encrypted symlink: statx gives the size of what it leads to, not the one
+    /// that is stored.
     #[inline]
     pub fn is_encrypted_symlink(&self) -> bool {
         self.has(ENCRYPT_FL) && self.mode() & S_IFMT == S_IFLNK
@@ -320,9 +375,12 @@ impl<'a> Inode<'a> {
         self.has(INLINE_DATA_FL)
     }
 
-    /// The part of inline content that does not fit into [`Inode::body`]: the extended attribute `system.data`.
+    /// The part of inline content that does not fit into [`Inode::body`]: the extended attribute
+    /// `system.data`.
     pub fn inline_value(&self) -> Option<&'a [u8]> {
-        self.xattrs().find(|xattr| xattr.space == 7 && xattr.name == b"data").and_then(|xattr| xattr.value)
+        self.xattrs()
+            .find(|xattr| xattr.space == 7 && xattr.name == b"data")
+            .and_then(|xattr| xattr.value)
     }
 
     /// The extended attributes in the inode; ends early at bytes that are none.
@@ -342,10 +400,18 @@ impl<'a> Inode<'a> {
             let name = space.get(at + HEADER..at + HEADER + usize::from(entry[0]))?;
             let place = usize::from(le16(entry, 2));
             // A value in an inode of its own is no value of ours.
-            let value = if le32(entry, 4) == 0 { usize::try_from(le32(entry, 8)).ok() } else { None };
+            let value = if le32(entry, 4) == 0 {
+                usize::try_from(le32(entry, 8)).ok()
+            } else {
+                None
+            };
             let value = value.and_then(|length| space.get(place..place.checked_add(length)?));
             at += HEADER + name.len().next_multiple_of(4);
-            Some(Xattr { space: entry[1], name, value })
+            Some(Xattr {
+                space: entry[1],
+                name,
+                value,
+            })
         })
     }
 }
@@ -378,9 +444,21 @@ pub(super) mod tests {
 
     #[test]
     fn times_reach_from_1901_to_2446() {
-        assert_eq!(time(0x8000_0000, 0), Time { sec: -0x8000_0000, nsec: 0 });
+        assert_eq!(
+            time(0x8000_0000, 0),
+            Time {
+                sec: -0x8000_0000,
+                nsec: 0
+            }
+        );
         assert_eq!(time(0, 5 << 2), Time { sec: 0, nsec: 5 });
-        assert_eq!(time(0x7fff_ffff, 3), Time { sec: 0x3_7fff_ffff, nsec: 0 });
+        assert_eq!(
+            time(0x7fff_ffff, 3),
+            Time {
+                sec: 0x3_7fff_ffff,
+                nsec: 0
+            }
+        );
     }
 
     #[test]
@@ -401,7 +479,12 @@ pub(super) mod tests {
         let mut raw = directory(0, 4096, &[]);
         raw[0x84..0x88].copy_from_slice(&(7u32 << 2).to_le_bytes());
         assert_eq!(Inode::parse(&superblock, 12, &raw).unwrap().ctime().nsec, 7);
-        assert!(Inode::parse(&superblock, 12, &raw).unwrap().btime().is_some());
+        assert!(
+            Inode::parse(&superblock, 12, &raw)
+                .unwrap()
+                .btime()
+                .is_some()
+        );
         raw[0x80] = 4;
         assert_eq!(Inode::parse(&superblock, 12, &raw).unwrap().ctime().nsec, 0);
         assert_eq!(Inode::parse(&superblock, 12, &raw).unwrap().btime(), None);

@@ -1,7 +1,7 @@
 //! Where the blocks of a directory lie: extents, or the block map that ext2 had.
 //!
-//! Both are trees whose root is in the inode. The caller reads the blocks that the tree has below, which are few: most
-//! directories have none.
+//! Both are trees whose root is in the inode. The caller reads the blocks that the tree has below,
+//! which are few: most directories have none.
 
 use super::{Fault, Inode, Superblock, crc32c, le16, le32};
 
@@ -39,8 +39,9 @@ pub enum Found {
 
 /// How to read the tree of one inode.
 ///
-/// It ends, whatever the bytes say: each level leads to a lower one, and a tree of extents covers the content once. A
-/// caller that refuses a block which it has seen before (in any tree) also bounds how much is found.
+/// It ends, whatever the bytes say: each level leads to a lower one, and a tree of extents covers
+/// the content once. A caller that refuses a block which it has seen before (in any tree) also
+/// bounds how much is found.
 #[derive(Clone, Copy, Debug)]
 pub struct Map<'a> {
     superblock: &'a Superblock,
@@ -58,7 +59,12 @@ impl<'a> Map<'a> {
     /// The tree of an inode whose content is not inline.
     pub fn of(inode: &Inode<'a>, superblock: &'a Superblock) -> Map<'a> {
         let length = inode.size().div_ceil(u64::from(superblock.block_size));
-        Map { superblock, extents: inode.has_extents(), seed: inode.seed(), length: length.min(1 << 32) }
+        Map {
+            superblock,
+            extents: inode.has_extents(),
+            seed: inode.seed(),
+            length: length.min(1 << 32),
+        }
     }
 
     /// Looks through the root of the tree, [`Inode::body`].
@@ -80,8 +86,15 @@ impl<'a> Map<'a> {
     ///
     /// # Errors
     /// As for [`Map::root`].
-    pub fn branch(&self, branch: Branch, block: &[u8], found: &mut impl FnMut(Found)) -> Result<(), Fault> {
-        let block = block.get(..self.superblock.block_size as usize).ok_or(Fault("a block that is too short"))?;
+    pub fn branch(
+        &self,
+        branch: Branch,
+        block: &[u8],
+        found: &mut impl FnMut(Found),
+    ) -> Result<(), Fault> {
+        let block = block
+            .get(..self.superblock.block_size as usize)
+            .ok_or(Fault("a block that is too short"))?;
         if self.extents {
             return self.extents(block, Some(branch.depth), branch.from, branch.until, found);
         }
@@ -95,17 +108,34 @@ impl<'a> Map<'a> {
         Ok(())
     }
 
-    /// One entry of a block map, for the content from block `at` on. Returns where the next one's begins.
-    fn pointer(&self, place: u32, depth: u16, at: u64, found: &mut impl FnMut(Found)) -> Result<u64, Fault> {
-        let end = at.saturating_add((u64::from(self.superblock.block_size) / 4).pow(u32::from(depth)));
+    /// One entry of a block map, for the content from block `at` on. Returns where the next one's
+    /// begins.
+    fn pointer(
+        &self,
+        place: u32,
+        depth: u16,
+        at: u64,
+        found: &mut impl FnMut(Found),
+    ) -> Result<u64, Fault> {
+        let end =
+            at.saturating_add((u64::from(self.superblock.block_size) / 4).pow(u32::from(depth)));
         if place == 0 || at >= self.length {
             return Ok(end); // a hole
         }
         let place = self.inside(u64::from(place), 1)?;
         found(if depth == 0 {
-            Found::Run(Run { logical: at as u32, place, blocks: 1 })
+            Found::Run(Run {
+                logical: at as u32,
+                place,
+                blocks: 1,
+            })
         } else {
-            Found::Branch(Branch { place, depth, from: at, until: end })
+            Found::Branch(Branch {
+                place,
+                depth,
+                from: at,
+                until: end,
+            })
         });
         Ok(end)
     }
@@ -121,7 +151,11 @@ impl<'a> Map<'a> {
     ) -> Result<(), Fault> {
         const MAGIC: u16 = 0xf30a;
         const FAULT: Fault = Fault("a tree of extents that is none");
-        let (entries, room, own) = (usize::from(le16(node, 2)), usize::from(le16(node, 4)), le16(node, 6));
+        let (entries, room, own) = (
+            usize::from(le16(node, 2)),
+            usize::from(le16(node, 4)),
+            le16(node, 6),
+        );
         let sound = le16(node, 0) == MAGIC
             && entries <= room
             && HEADER + ENTRY * room <= node.len()
@@ -135,14 +169,17 @@ impl<'a> Map<'a> {
         let tail = HEADER + ENTRY * room;
         if depth.is_some()
             && self.superblock.checks()
-            && node
-                .get(tail..tail + 4)
-                .is_none_or(|tail| crc32c(self.seed, &node[..HEADER + ENTRY * room]) != le32(tail, 0))
+            && node.get(tail..tail + 4).is_none_or(|tail| {
+                crc32c(self.seed, &node[..HEADER + ENTRY * room]) != le32(tail, 0)
+            })
         {
             return Err(Fault("a block of extents that fails its checksum"));
         }
         let entries = node[HEADER..].chunks_exact(ENTRY).take(entries);
-        let starts = entries.clone().skip(1).map(|entry| u64::from(le32(entry, 0)));
+        let starts = entries
+            .clone()
+            .skip(1)
+            .map(|entry| u64::from(le32(entry, 0)));
         let mut past = from;
         for (entry, next) in entries.zip(starts.chain([until])) {
             let start = u64::from(le32(entry, 0));
@@ -151,7 +188,12 @@ impl<'a> Map<'a> {
             }
             if own > 0 {
                 let place = u64::from(le32(entry, 4)) | u64::from(le16(entry, 8)) << 32;
-                let branch = Branch { place: self.inside(place, 1)?, depth: own - 1, from: start, until: next };
+                let branch = Branch {
+                    place: self.inside(place, 1)?,
+                    depth: own - 1,
+                    from: start,
+                    until: next,
+                };
                 past = next;
                 if start < self.length {
                     found(Found::Branch(branch));
@@ -170,7 +212,11 @@ impl<'a> Map<'a> {
             let place = self.inside(place, u64::from(length))?;
             let blocks = u64::from(length).min(self.length.saturating_sub(start)) as u32;
             if written && blocks > 0 {
-                found(Found::Run(Run { logical: start as u32, place, blocks }));
+                found(Found::Run(Run {
+                    logical: start as u32,
+                    place,
+                    blocks,
+                }));
             }
         }
         Ok(())
@@ -178,7 +224,9 @@ impl<'a> Map<'a> {
 
     /// Checks that blocks lie in the file system, and not where it begins.
     fn inside(&self, place: u64, blocks: u64) -> Result<u64, Fault> {
-        if place > self.superblock.first_block && place.saturating_add(blocks) <= self.superblock.blocks {
+        if place > self.superblock.first_block
+            && place.saturating_add(blocks) <= self.superblock.blocks
+        {
             Ok(place)
         } else {
             Err(Fault("blocks outside the file system"))
@@ -196,8 +244,17 @@ mod tests {
     const EXTENTS_FL: u32 = 0x8_0000;
 
     fn node(depth: u16, entries: &[[u32; 3]]) -> Vec<u8> {
-        let words = [0xf30a | (entries.len() as u32) << 16, 4 | u32::from(depth) << 16, 0];
-        [&[words], entries].concat().as_flattened().iter().flat_map(|word| word.to_le_bytes()).collect()
+        let words = [
+            0xf30a | (entries.len() as u32) << 16,
+            4 | u32::from(depth) << 16,
+            0,
+        ];
+        [&[words], entries]
+            .concat()
+            .as_flattened()
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect()
     }
 
     fn root(flags: u32, blocks: u32, body: &[u8]) -> Result<Vec<Found>, Fault> {
@@ -205,17 +262,26 @@ mod tests {
         let raw = directory(flags, blocks * 4096, body);
         let inode = Inode::parse(&superblock, 12, &raw).unwrap();
         let mut all = Vec::new();
-        Map::of(&inode, &superblock).root(inode.body(), &mut |found| all.push(found)).map(|()| all)
+        Map::of(&inode, &superblock)
+            .root(inode.body(), &mut |found| all.push(found))
+            .map(|()| all)
     }
 
     fn run(logical: u32, place: u64, blocks: u32) -> Found {
-        Found::Run(Run { logical, place, blocks })
+        Found::Run(Run {
+            logical,
+            place,
+            blocks,
+        })
     }
 
     #[test]
     fn extents_in_the_inode() {
         let body = node(0, &[[0, 2, 100], [2, 0x8003, 200], [9, 5, 300]]);
-        assert_eq!(root(EXTENTS_FL, 12, &body), Ok(vec![run(0, 100, 2), run(9, 300, 3)]));
+        assert_eq!(
+            root(EXTENTS_FL, 12, &body),
+            Ok(vec![run(0, 100, 2), run(9, 300, 3)])
+        );
         assert_eq!(root(EXTENTS_FL, 1, &body), Ok(vec![run(0, 100, 1)]));
         assert_eq!(root(EXTENTS_FL, 1, &node(0, &[])), Ok(vec![]));
     }
@@ -225,10 +291,19 @@ mod tests {
         let outside = Err(Fault("blocks outside the file system"));
         assert_eq!(root(EXTENTS_FL, 12, &node(0, &[[0, 2, 2047]])), outside);
         assert_eq!(root(EXTENTS_FL, 12, &node(0, &[[0, 2, 0]])), outside);
-        assert_eq!(root(EXTENTS_FL, 12, &node(0, &[[0, 0xffff_0001, u32::MAX]])), outside);
+        assert_eq!(
+            root(EXTENTS_FL, 12, &node(0, &[[0, 0xffff_0001, u32::MAX]])),
+            outside
+        );
         let none = Err(Fault("a tree of extents that is none"));
-        assert_eq!(root(EXTENTS_FL, 12, &node(0, &[[0, 2, 100], [1, 2, 200]])), none);
-        assert_eq!(root(EXTENTS_FL, 12, &node(0, &[[5, 2, 100], [1, 2, 200]])), none);
+        assert_eq!(
+            root(EXTENTS_FL, 12, &node(0, &[[0, 2, 100], [1, 2, 200]])),
+            none
+        );
+        assert_eq!(
+            root(EXTENTS_FL, 12, &node(0, &[[5, 2, 100], [1, 2, 200]])),
+            none
+        );
         assert_eq!(root(EXTENTS_FL, 12, &node(0, &[[0, 0, 100]])), none);
         assert_eq!(root(EXTENTS_FL, 12, &node(6, &[[0, 100, 0]])), none);
         assert_eq!(root(EXTENTS_FL, 12, &node(1, &[])), none);
@@ -242,9 +317,20 @@ mod tests {
         let inode = Inode::parse(&superblock, 12, &raw).unwrap();
         let map = Map::of(&inode, &superblock);
         let mut branches = Vec::new();
-        map.root(inode.body(), &mut |found| branches.push(found)).unwrap();
-        let first = Branch { place: 50, depth: 0, from: 0, until: 10 };
-        let second = Branch { place: 51, depth: 0, from: 10, until: 1 << 32 };
+        map.root(inode.body(), &mut |found| branches.push(found))
+            .unwrap();
+        let first = Branch {
+            place: 50,
+            depth: 0,
+            from: 0,
+            until: 10,
+        };
+        let second = Branch {
+            place: 51,
+            depth: 0,
+            from: 10,
+            until: 1 << 32,
+        };
         assert_eq!(branches, [Found::Branch(first), Found::Branch(second)]);
 
         let block = |entries: &[[u32; 3]]| {
@@ -253,12 +339,22 @@ mod tests {
             block
         };
         let mut all = Vec::new();
-        map.branch(first, &block(&[[2, 3, 70]]), &mut |found| all.push(found)).unwrap();
+        map.branch(first, &block(&[[2, 3, 70]]), &mut |found| all.push(found))
+            .unwrap();
         assert_eq!(all, [run(2, 70, 3)]);
-        assert!(map.branch(first, &block(&[[2, 9, 70]]), &mut |_| ()).is_err());
-        assert!(map.branch(second, &block(&[[2, 3, 70]]), &mut |_| ()).is_err());
+        assert!(
+            map.branch(first, &block(&[[2, 9, 70]]), &mut |_| ())
+                .is_err()
+        );
+        assert!(
+            map.branch(second, &block(&[[2, 3, 70]]), &mut |_| ())
+                .is_err()
+        );
         assert!(map.branch(second, &block(&[]), &mut |_| ()).is_err());
-        assert!(map.branch(second, &block(&[[10, 3, 70]])[..4000], &mut |_| ()).is_err());
+        assert!(
+            map.branch(second, &block(&[[10, 3, 70]])[..4000], &mut |_| ())
+                .is_err()
+        );
     }
 
     #[test]
@@ -270,9 +366,20 @@ mod tests {
         let bytes = body.map(u32::to_le_bytes);
         let found = root(0, 14, bytes.as_flattened()).unwrap();
         assert_eq!(found[..3], [run(0, 100, 1), run(1, 101, 1), run(3, 103, 1)]);
-        assert_eq!(found[3..], [Found::Branch(Branch { place: 200, depth: 1, from: 12, until: 12 + 1024 })]);
+        assert_eq!(
+            found[3..],
+            [Found::Branch(Branch {
+                place: 200,
+                depth: 1,
+                from: 12,
+                until: 12 + 1024
+            })]
+        );
         assert_eq!(root(0, 2, bytes.as_flattened()).unwrap(), found[..2]);
-        assert_eq!(root(0, 1, &[0xff; 60]), Err(Fault("blocks outside the file system")));
+        assert_eq!(
+            root(0, 1, &[0xff; 60]),
+            Err(Fault("blocks outside the file system"))
+        );
     }
 
     proptest! {

@@ -8,9 +8,9 @@
 //! | [`map`] | where the blocks of a directory lie: extents, and the block maps of old |
 //! | [`directory`] | the names in a block of a directory, or in the inode |
 //!
-//! Everything is little-endian, and everything may be damaged, torn, or made to attack. A parser that meets what the
-//! kernel would refuse says so, and its caller asks the kernel.
-//! [ext4 data structures](https://docs.kernel.org/filesystems/ext4/)
+//! Everything is little-endian, and everything may be damaged, torn, or made to attack. A parser
+//! that meets what the kernel would refuse says so, and its caller asks the kernel. [ext4 data
+//! structures](https://docs.kernel.org/filesystems/ext4/)
 
 pub mod directory;
 pub mod group;
@@ -39,7 +39,10 @@ macro_rules! little_endian {
     ($name:ident, $t:ty) => {
         #[inline(always)]
         fn $name(bytes: &[u8], at: usize) -> $t {
-            bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |chunk| <$t>::from_le_bytes(*chunk))
+            bytes
+                .get(at..)
+                .and_then(|rest| rest.first_chunk())
+                .map_or(0, |chunk| <$t>::from_le_bytes(*chunk))
         }
     };
 }

@@ -10,7 +10,8 @@ pub const OFFSET: u64 = 1024;
 /// How long it is, in bytes.
 pub const LENGTH: usize = 1024;
 
-/// The three words of features; what the kernel does with a bit that it does not know differs, what we do does not.
+/// The three words of features; what the kernel does with a bit that it does not know differs, what
+/// we do does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Word {
     /// May be ignored.
@@ -21,7 +22,8 @@ pub enum Word {
     RoCompat,
 }
 
-/// A feature: its word, its bit, the name that mke2fs and dumpe2fs give it, and whether it can be read here.
+/// A feature: its word, its bit, the name that mke2fs and dumpe2fs give it, and whether it can be
+/// read here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Feature {
     word: Word,
@@ -44,7 +46,10 @@ macro_rules! features {
 }
 
 // Not readable is what Linux has never been able to mount, or what changes what the rest means.
-#[allow(dead_code, reason = "most features are known so that they are not refused, and change nothing here")]
+#[allow(
+    dead_code,
+    reason = "most features are known so that they are not refused, and change nothing here"
+)]
 mod names {
     use super::{Feature, Word};
 
@@ -108,7 +113,8 @@ pub enum Refused {
     Feature(&'static str),
     /// A feature that nobody here has heard of: the word's name and the bit.
     Unknown(Word, u32),
-    /// The oldest revision, before there were features: the kernel shows times that it has no room to store.
+    /// The oldest revision, before there were features: the kernel shows times that it has no room
+    /// to store.
     Revision,
     /// The checksum does not hold: damaged, or torn, and then whole when it is read again.
     Checksum,
@@ -120,7 +126,9 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Refused::Magic => f.write_str("the device has no ext4 superblock"),
-            Refused::Feature(name) => write!(f, "ext4 feature {name} cannot be read from the device"),
+            Refused::Feature(name) => {
+                write!(f, "ext4 feature {name} cannot be read from the device")
+            }
             Refused::Unknown(word, bit) => {
                 let word = match word {
                     Word::Compat => "compat",
@@ -171,10 +179,17 @@ impl Superblock {
     /// Reads a superblock: the bytes from [`OFFSET`] on.
     ///
     /// # Errors
-    /// Whatever keeps the rest from being read. A feature is refused by its name, and one without a name by its bit.
+    /// Whatever keeps the rest from being read. A feature is refused by its name, and one without a
+    /// name by its bit.
     pub fn parse(bytes: &[u8]) -> Result<Superblock, Refused> {
         let bytes: &[u8; LENGTH] = bytes.first_chunk().ok_or(Refused::Magic)?;
-        let check = |holds, what| if holds { Ok(()) } else { Err(Refused::Damaged(what)) };
+        let check = |holds, what| {
+            if holds {
+                Ok(())
+            } else {
+                Err(Refused::Damaged(what))
+            }
+        };
         if le16(bytes, 0x38) != 0xef53 {
             return Err(Refused::Magic);
         }
@@ -197,24 +212,46 @@ impl Superblock {
         check(log_block_size <= 6, "the block size")?;
         let block_size = 1024u32 << log_block_size;
         let inode_size = u32::from(le16(bytes, 0x58));
-        check(inode_size.is_power_of_two() && (128..=block_size).contains(&inode_size), "the inode size")?;
-        let descriptor_size = if has(BITS64) { u32::from(le16(bytes, 0xfe)) } else { 32 };
+        check(
+            inode_size.is_power_of_two() && (128..=block_size).contains(&inode_size),
+            "the inode size",
+        )?;
+        let descriptor_size = if has(BITS64) {
+            u32::from(le16(bytes, 0xfe))
+        } else {
+            32
+        };
         let descriptor_sizes = if has(BITS64) { 64..=1024 } else { 32..=32 };
         check(
             descriptor_size.is_power_of_two() && descriptor_sizes.contains(&descriptor_size),
             "the size of group descriptors",
         )?;
 
-        let blocks = u64::from(le32(bytes, 0x4)) | if has(BITS64) { u64::from(le32(bytes, 0x150)) << 32 } else { 0 };
+        let blocks = u64::from(le32(bytes, 0x4))
+            | if has(BITS64) {
+                u64::from(le32(bytes, 0x150)) << 32
+            } else {
+                0
+            };
         let first_block = u64::from(le32(bytes, 0x14));
         let blocks_per_group = le32(bytes, 0x20);
         let inodes_per_group = le32(bytes, 0x28);
-        check(blocks.checked_mul(u64::from(block_size)).is_some_and(|bytes| bytes <= i64::MAX as u64), "its length")?;
+        check(
+            blocks
+                .checked_mul(u64::from(block_size))
+                .is_some_and(|bytes| bytes <= i64::MAX as u64),
+            "its length",
+        )?;
         check(first_block < blocks && blocks_per_group > 0, "its blocks")?;
         let groups = u32::try_from((blocks - first_block).div_ceil(u64::from(blocks_per_group)));
         let inodes = le32(bytes, 0);
-        check((block_size / inode_size..=block_size * 8).contains(&inodes_per_group), "the inodes of a group")?;
-        let groups = groups.ok().filter(|groups| groups.checked_mul(inodes_per_group) == Some(inodes));
+        check(
+            (block_size / inode_size..=block_size * 8).contains(&inodes_per_group),
+            "the inodes of a group",
+        )?;
+        let groups = groups
+            .ok()
+            .filter(|groups| groups.checked_mul(inodes_per_group) == Some(inodes));
         let groups = groups.ok_or(Refused::Damaged("the number of inodes"))?;
 
         let uuid = *bytes[0x68..].first_chunk().unwrap_or(&[0; 16]);
@@ -234,7 +271,11 @@ impl Superblock {
             backup_groups: [le32(bytes, 0x24c), le32(bytes, 0x250)],
             features,
             blank: Blank::new(inode_size),
-            seed: if has(CSUM_SEED) { le32(bytes, 0x270) } else { crc32c(!0, &uuid) },
+            seed: if has(CSUM_SEED) {
+                le32(bytes, 0x270)
+            } else {
+                crc32c(!0, &uuid)
+            },
         })
     }
 
@@ -243,7 +284,8 @@ impl Superblock {
         self.features[feature.word as usize] & feature.bit != 0
     }
 
-    /// Whether inodes, directories and descriptors carry checksums, so that damage and torn reads show.
+    /// Whether inodes, directories and descriptors carry checksums, so that damage and torn reads
+    /// show.
     pub fn checks(&self) -> bool {
         self.has(METADATA_CSUM)
     }
@@ -263,9 +305,11 @@ impl Superblock {
         self.groups.div_ceil(self.block_size / self.descriptor_size)
     }
 
-    /// The block that holds the `nth` block of group descriptors; `None` where it would lie outside the file system.
+    /// The block that holds the `nth` block of group descriptors; `None` where it would lie outside
+    /// the file system.
     pub fn descriptor_block(&self, nth: u32) -> Option<u64> {
-        // With 1 KiB blocks the superblock has block 1 for itself, even if the first group begins at block 0 (bigalloc).
+        // With 1 KiB blocks the superblock has block 1 for itself, even if the first group begins
+        // at block 0 (bigalloc).
         let place = if !self.has(META_BG) || nth < self.first_meta_bg {
             let own = u64::from(self.block_size == 1024);
             own + 1 + u64::from(nth)
@@ -280,7 +324,9 @@ impl Superblock {
 
     /// Whether a group begins with a copy of the superblock.
     fn has_superblock(&self, group: u32) -> bool {
-        let power_of = |base: u32| std::iter::successors(Some(base), |p| p.checked_mul(base)).any(|p| p == group);
+        let power_of = |base: u32| {
+            std::iter::successors(Some(base), |p| p.checked_mul(base)).any(|p| p == group)
+        };
         if self.has(SPARSE_SUPER2) {
             group == 0 || self.backup_groups.contains(&group)
         } else {
@@ -290,9 +336,15 @@ impl Superblock {
 }
 
 fn refuse_features(features: [u32; 3]) -> Result<(), Refused> {
-    for (word, bits) in [Word::Compat, Word::Incompat, Word::RoCompat].into_iter().zip(features) {
+    for (word, bits) in [Word::Compat, Word::Incompat, Word::RoCompat]
+        .into_iter()
+        .zip(features)
+    {
         let mut unknown = bits;
-        for feature in FEATURES.iter().filter(|feature| feature.word == word && bits & feature.bit != 0) {
+        for feature in FEATURES
+            .iter()
+            .filter(|feature| feature.word == word && bits & feature.bit != 0)
+        {
             if !feature.readable {
                 return Err(Refused::Feature(feature.name));
             }
@@ -313,7 +365,8 @@ pub(super) mod tests {
     /// The superblock of `mke2fs -t ext4 -b 4096 -N 64 image 8M`, in its words that count.
     pub(in crate::ext4) fn plain() -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
-        let mut put = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        let mut put =
+            |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         put(0x0, 64);
         put(0x4, 2048);
         put(0x18, 2);
@@ -333,7 +386,15 @@ pub(super) mod tests {
     #[test]
     fn a_plain_one_is_read() {
         let found = Superblock::parse(&plain()).unwrap();
-        assert_eq!((found.block_size, found.groups, found.inode_size, found.descriptor_size), (4096, 1, 256, 64));
+        assert_eq!(
+            (
+                found.block_size,
+                found.groups,
+                found.inode_size,
+                found.descriptor_size
+            ),
+            (4096, 1, 256, 64)
+        );
         assert!(found.tells_types() && found.journals() && !found.checks());
         assert_eq!(found.descriptor_block(0), Some(1));
     }
@@ -345,19 +406,39 @@ pub(super) mod tests {
             bytes[at..at + 4].copy_from_slice(&bits.to_le_bytes());
             Superblock::parse(&bytes).unwrap_err().to_string()
         };
-        assert_eq!(with(0x60, 0x1002), "ext4 feature dirdata cannot be read from the device");
-        assert_eq!(with(0x60, 0x4_0002), "ext4 incompat feature 0x40000 is not known");
-        assert_eq!(with(0x64, 0x8000_0000), "ext4 ro_compat feature 0x80000000 is not known");
-        assert_eq!(with(0x64, 0x400), "the superblock is damaged: an unknown kind of checksum");
+        assert_eq!(
+            with(0x60, 0x1002),
+            "ext4 feature dirdata cannot be read from the device"
+        );
+        assert_eq!(
+            with(0x60, 0x4_0002),
+            "ext4 incompat feature 0x40000 is not known"
+        );
+        assert_eq!(
+            with(0x64, 0x8000_0000),
+            "ext4 ro_compat feature 0x80000000 is not known"
+        );
+        assert_eq!(
+            with(0x64, 0x400),
+            "the superblock is damaged: an unknown kind of checksum"
+        );
         assert_eq!(with(0x38, 0), "the device has no ext4 superblock");
-        assert_eq!(with(0x4c, 0), "ext2 of revision 0 shows times that are not stored");
-        assert_eq!(with(0x0, 63), "the superblock is damaged: the number of inodes");
+        assert_eq!(
+            with(0x4c, 0),
+            "ext2 of revision 0 shows times that are not stored"
+        );
+        assert_eq!(
+            with(0x0, 63),
+            "the superblock is damaged: the number of inodes"
+        );
     }
 
     #[test]
     fn copies_lie_in_powers_of_three_five_and_seven() {
         let found = Superblock::parse(&plain()).unwrap();
-        let groups: Vec<_> = (0..130).filter(|&group| found.has_superblock(group)).collect();
+        let groups: Vec<_> = (0..130)
+            .filter(|&group| found.has_superblock(group))
+            .collect();
         assert_eq!(groups, [0, 1, 3, 5, 7, 9, 25, 27, 49, 81, 125]);
     }
 

@@ -1,6 +1,6 @@
-//! POSIX access control lists: as the kernel has them (the value of the extended attributes `system.posix_acl_access` and
-//! `system.posix_acl_default`), and as archives do (text, a line for each entry).
-//! [acl(5)](https://man7.org/linux/man-pages/man5/acl.5.html)
+//! POSIX access control lists: as the kernel has them (the value of the extended attributes
+//! `system.posix_acl_access` and `system.posix_acl_default`), and as archives do (text, a line for
+//! each entry). [acl(5)](https://man7.org/linux/man-pages/man5/acl.5.html)
 
 use super::record::decimal;
 
@@ -53,10 +53,12 @@ pub enum Who {
     Group,
 }
 
-/// The text of a list of the kernel's, with numbers for names: `user::rw-`, `user:1000:r--`, a line each. `None` for bytes
-/// that are none.
+/// The text of a list of the kernel's, with numbers for names: `user::rw-`, `user:1000:r--`, a line
+/// each. `None` for bytes that are none.
 pub fn to_text(binary: &[u8]) -> Option<Vec<u8>> {
-    let (entries, []) = binary.strip_prefix(&VERSION)?.as_chunks::<8>() else { return None };
+    let (entries, []) = binary.strip_prefix(&VERSION)?.as_chunks::<8>() else {
+        return None;
+    };
     let mut text = String::new();
     for &[tag0, tag1, perm0, perm1, ref id @ ..] in entries {
         let tag = Tag::of(u16::from_le_bytes([tag0, tag1]), u32::from_le_bytes(*id))?;
@@ -76,15 +78,19 @@ pub fn to_text(binary: &[u8]) -> Option<Vec<u8>> {
     Some(text.into_bytes())
 }
 
-/// The kernel's form of a text: entries with newlines or commas between, blanks and what follows a `#` left out, as GNU tar
-/// and bsdtar write them. Where a user or group has a name that is no number, `id_of` is asked for the number; what it does
-/// not know is the number that bsdtar puts behind the entry. `None` for a text that is none, and for a name that nobody
-/// knows.
+/// The kernel's form of a text: entries with newlines or commas between, blanks and what follows a
+/// `#` left out, as GNU tar and bsdtar write them. Where a user or group has a name that is no
+/// number, `id_of` is asked for the number; what it does not know is the number that bsdtar puts
+/// behind the entry. `None` for a text that is none, and for a name that nobody knows.
 pub fn to_binary(text: &[u8], id_of: impl Fn(Who, &[u8]) -> Option<u32>) -> Option<Vec<u8>> {
     let mut entries = Vec::new();
     for line in text.split(|&byte| byte == b'\n') {
         let line = line.split(|&byte| byte == b'#').next().unwrap_or_default();
-        for part in line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|part| !part.is_empty()) {
+        for part in line
+            .split(|&byte| byte == b',')
+            .map(<[u8]>::trim_ascii)
+            .filter(|part| !part.is_empty())
+        {
             entries.push(entry(part, &id_of)?);
         }
     }
@@ -115,7 +121,9 @@ fn entry(text: &[u8], id_of: impl Fn(Who, &[u8]) -> Option<u32>) -> Option<(Tag,
     let id = |who| match name {
         b"" => Some(None),
         name if name.iter().all(u8::is_ascii_digit) => number(decimal(name)).map(Some),
-        name => id_of(who, name).or_else(|| number(behind.flatten())).map(Some),
+        name => id_of(who, name)
+            .or_else(|| number(behind.flatten()))
+            .map(Some),
     };
     let tag = match kind {
         b"user" | b"u" => id(Who::User)?.map_or(Tag::Owner, Tag::User),
@@ -157,7 +165,10 @@ mod tests {
             assert_eq!(to_binary(same, unknown).as_ref(), Some(&binary), "{}", String::from_utf8_lossy(same));
         }
         let known = |who, name: &[u8]| (who == Who::User && name == b"joe").then_some(1000);
-        assert_eq!(to_binary(b"user:joe:r--:7", known), to_binary(b"user:1000:r--", unknown));
+        assert_eq!(
+            to_binary(b"user:joe:r--:7", known),
+            to_binary(b"user:1000:r--", unknown)
+        );
     }
 
     #[test]
@@ -175,7 +186,12 @@ mod tests {
         ] {
             assert_eq!(to_binary(bad.as_bytes(), unknown), None, "{bad}");
         }
-        for bad in [&b""[..], b"\x01\0\0\0", b"\x02\0\0\0\x01", b"\x02\0\0\0\x03\0\0\0\0\0\0\0"] {
+        for bad in [
+            &b""[..],
+            b"\x01\0\0\0",
+            b"\x02\0\0\0\x01",
+            b"\x02\0\0\0\x03\0\0\0\0\0\0\0",
+        ] {
             assert_eq!(to_text(bad), None, "{bad:?}");
         }
     }

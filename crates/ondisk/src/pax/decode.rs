@@ -4,8 +4,8 @@ use std::fmt;
 use std::ops::Range;
 
 use super::field::{
-    self, GID, GNAME, GNU, LINK, MAGIC, MAJOR, MINOR, MODE, MTIME, NAME, PREFIX, SIZE, TYPE, UID, UNAME, gnu, number,
-    text,
+    self, GID, GNAME, GNU, LINK, MAGIC, MAJOR, MINOR, MODE, MTIME, NAME, PREFIX, SIZE, TYPE, UID,
+    UNAME, gnu, number, text,
 };
 use super::record::{Common, Global, Records, Wrong};
 use super::sparse::{self, Map};
@@ -40,8 +40,8 @@ pub enum Event {
         member: Box<Member>,
         /// Where its first header begins, in bytes.
         at: u64,
-        /// Bytes of its data that are still to come. They, and what fills them up to whole blocks ([`padded`]), are not
-        /// for the decoder, which counts them as gone by.
+        /// Bytes of its data that are still to come. They, and what fills them up to whole blocks
+        /// ([`padded`]), are not for the decoder, which counts them as gone by.
         data: u64,
     },
     /// The checksum of the data of the member before.
@@ -50,10 +50,12 @@ pub enum Event {
     End,
 }
 
-/// Reads the headers of an archive: takes blocks, and gives members. It reads nothing itself, and never holds more than one
-/// member's headers, of which there can be 33 MiB, and a map of a sparse file, of 16 MiB.
+/// Reads the headers of an archive: takes blocks, and gives members. It reads nothing itself, and
+/// never holds more than one member's headers, of which there can be 33 MiB, and a map of a sparse
+/// file, of 16 MiB.
 ///
-/// After an error it is of no more use, unless it is told to look for the next header ([`Decoder::recover`]).
+/// After an error it is of no more use, unless it is told to look for the next header
+/// ([`Decoder::recover`]).
 #[derive(Debug, Default)]
 pub struct Decoder {
     /// Offset of the next block.
@@ -74,11 +76,19 @@ enum State {
     #[default]
     Header,
     /// What belongs to a header of another kind.
-    Collect { what: What, left: u64, text: Vec<u8> },
+    Collect {
+        what: What,
+        left: u64,
+        text: Vec<u8>,
+    },
     /// More extents of an old sparse file.
     Extents { member: Box<Member>, map: Map },
     /// The map of a sparse file, at the beginning of its data.
-    Map { member: Box<Member>, text: sparse::Text, left: u64 },
+    Map {
+        member: Box<Member>,
+        text: sparse::Text,
+        left: u64,
+    },
 }
 
 /// What is collected.
@@ -112,9 +122,17 @@ impl Decoder {
         self.at
     }
 
-    /// Whether the next block is one of the stored data of the member to come: its map, at the beginning.
+    /// Whether the next block is one of the stored data of the member to come: its map, at the
+    /// beginning.
     pub fn is_data(&self) -> bool {
-        matches!(self.state, State::Map { .. } | State::Collect { what: What::Dumpdir(_), .. })
+        matches!(
+            self.state,
+            State::Map { .. }
+                | State::Collect {
+                    what: What::Dumpdir(_),
+                    ..
+                }
+        )
     }
 
     /// Whether a member or its headers are under way, so that this cannot be the end.
@@ -127,9 +145,14 @@ impl Decoder {
         self.is_lost
     }
 
-    /// After an error: forgets what was under way, and passes over all blocks up to the next that is a header beyond doubt.
+    /// After an error: forgets what was under way, and passes over all blocks up to the next that
+    /// is a header beyond doubt.
     pub fn recover(&mut self) {
-        *self = Decoder { at: self.at, is_lost: true, ..Decoder::default() };
+        *self = Decoder {
+            at: self.at,
+            is_lost: true,
+            ..Decoder::default()
+        };
     }
 
     /// Takes the next block.
@@ -138,10 +161,17 @@ impl Decoder {
     /// What is wrong with it, or with what it belongs to.
     pub fn push(&mut self, block: &[u8; BLOCK]) -> Result<Event, Fault> {
         let at = self.at;
-        self.at = at.checked_add(BLOCK as u64).ok_or(Fault { at, what: "the archive is longer than any can be" })?;
+        self.at = at.checked_add(BLOCK as u64).ok_or(Fault {
+            at,
+            what: "the archive is longer than any can be",
+        })?;
         match std::mem::take(&mut self.state) {
             State::Header => self.header(block, at),
-            State::Collect { what, left, mut text } => {
+            State::Collect {
+                what,
+                left,
+                mut text,
+            } => {
                 let taken = left.min(BLOCK as u64);
                 text.extend_from_slice(&block[..taken as usize]);
                 self.collect(what, left - taken, text)
@@ -150,9 +180,15 @@ impl Decoder {
                 extents(&block[gnu::MORE_EXTENTS], &mut map).map_err(|what| Fault { at, what })?;
                 self.old_sparse(member, map, block[gnu::IS_EXTENDED_FURTHER] != 0, at)
             }
-            State::Map { member, mut text, left } => {
+            State::Map {
+                member,
+                mut text,
+                left,
+            } => {
                 let fault = |what| Fault { at, what };
-                let left = left.checked_sub(BLOCK as u64).ok_or(fault("a sparse file's map does not end"))?;
+                let left = left
+                    .checked_sub(BLOCK as u64)
+                    .ok_or(fault("a sparse file's map does not end"))?;
                 if !text.take(block).map_err(fault)? {
                     self.state = State::Map { member, text, left };
                     return Ok(Event::More);
@@ -173,9 +209,15 @@ impl Decoder {
         }
         if block.iter().all(|&byte| byte == 0) {
             if self.ahead.at.is_some() {
-                return Err(fault("the archive ends after the header of a member, before the member"));
+                return Err(fault(
+                    "the archive ends after the header of a member, before the member",
+                ));
             }
-            return Ok(if std::mem::replace(&mut self.is_ending, true) { Event::End } else { Event::More });
+            return Ok(if std::mem::replace(&mut self.is_ending, true) {
+                Event::End
+            } else {
+                Event::More
+            });
         }
         if std::mem::take(&mut self.is_ending) {
             return Err(fault("a single block of zeros, where two would be the end"));
@@ -184,7 +226,9 @@ impl Decoder {
             return Err(fault("the checksum of a header is wrong"));
         }
         let size = number(&block[SIZE]).and_then(|size| u64::try_from(size).ok());
-        let size = size.ok_or(fault("a header has a size that is no number, or is too large"))?;
+        let size = size.ok_or(fault(
+            "a header has a size that is no number, or is too large",
+        ))?;
         let (what, most) = match block[TYPE] {
             b'x' | b'X' => (What::Extended, dumpdir::MOST + MOST),
             b'g' => (What::Global, MOST),
@@ -204,7 +248,10 @@ impl Decoder {
     /// Makes ready to collect what follows a header.
     fn expect(&mut self, what: What, size: u64, most: usize, at: u64) -> Result<Event, Fault> {
         if size > most as u64 {
-            return Err(Fault { at, what: "an extended header is longer than is taken" });
+            return Err(Fault {
+                at,
+                what: "an extended header is longer than is taken",
+            });
         }
         // It is only touched as it is filled, so that a size that lies costs nothing.
         self.collect(what, size, Vec::with_capacity(size as usize))
@@ -216,7 +263,10 @@ impl Decoder {
             return Ok(Event::More);
         }
         let start = self.at - padded(text.len() as u64).unwrap_or(0);
-        let wrong = |(at, what): Wrong| Fault { at: start + at as u64, what };
+        let wrong = |(at, what): Wrong| Fault {
+            at: start + at as u64,
+            what,
+        };
         match what {
             What::Extended => self.ahead.records = Some(Records::parse(text).map_err(wrong)?),
             What::Path => self.ahead.path = Some(field::text(&text).to_vec()),
@@ -237,7 +287,12 @@ impl Decoder {
     /// Of the header of a member itself.
     fn member(&mut self, block: &[u8; BLOCK], size: u64, at: u64) -> Result<Event, Fault> {
         let fault = |what| Fault { at, what };
-        let Ahead { at: start, records, path, link } = &mut self.ahead;
+        let Ahead {
+            at: start,
+            records,
+            path,
+            link,
+        } = &mut self.ahead;
         let start = *start.get_or_insert(at);
         let records = records.take().unwrap_or_default();
         let common = records.common.or(&self.common);
@@ -260,27 +315,47 @@ impl Decoder {
             letter => Kind::Unknown(letter),
         };
         let link = match kind {
-            Kind::Link | Kind::Symlink => records.link.or(link.take()).unwrap_or_else(|| text(&block[LINK]).to_vec()),
+            Kind::Link | Kind::Symlink => records
+                .link
+                .or(link.take())
+                .unwrap_or_else(|| text(&block[LINK]).to_vec()),
             _ => Vec::new(),
         };
-        let id = |said: Option<u32>, field: Range<usize>| match said {
+        let id = |said: Option<u32>, field: Range<usize>| {
+            match said {
             Some(id) => Ok(id),
             None => number(&block[field])
                 .and_then(|id| u32::try_from(id).ok())
                 .ok_or(fault("a header has an owner, group or device number that is no number, or is too large")),
+        }
         };
         let own = |said: Option<Vec<u8>>, field: Range<usize>| {
-            said.unwrap_or_else(|| if is_ustar { text(&block[field]).to_vec() } else { Vec::new() })
+            said.unwrap_or_else(|| {
+                if is_ustar {
+                    text(&block[field]).to_vec()
+                } else {
+                    Vec::new()
+                }
+            })
         };
         let seconds = |field: &[u8]| {
-            number(field).map(|sec| Time { sec, nsec: 0 }).ok_or(fault("a header has a time that is no number"))
+            number(field)
+                .map(|sec| Time { sec, nsec: 0 })
+                .ok_or(fault("a header has a time that is no number"))
         };
         // Zeros in these two mean that it does not say.
         let old = |field: &[u8]| {
-            if is_gnu && field.iter().any(|&byte| byte != 0) { seconds(field).map(Some) } else { Ok(None) }
+            if is_gnu && field.iter().any(|&byte| byte != 0) {
+                seconds(field).map(Some)
+            } else {
+                Ok(None)
+            }
         };
         let rdev = match kind {
-            Kind::Char | Kind::Block => Dev { major: id(records.major, MAJOR)?, minor: id(records.minor, MINOR)? },
+            Kind::Char | Kind::Block => Dev {
+                major: id(records.major, MAJOR)?,
+                minor: id(records.minor, MINOR)?,
+            },
             _ => Dev::default(),
         };
         let stored = match block[TYPE] {
@@ -292,7 +367,9 @@ impl Decoder {
         let mut member = Box::new(Member {
             kind,
             link,
-            mode: number(&block[MODE]).ok_or(fault("a header has a mode that is no number"))? as u32 & 0o7777,
+            mode: number(&block[MODE]).ok_or(fault("a header has a mode that is no number"))?
+                as u32
+                & 0o7777,
             uid: id(common.uid, UID)?,
             gid: id(common.gid, GID)?,
             uname: own(common.uname, UNAME),
@@ -300,14 +377,22 @@ impl Decoder {
             size: if Member::has_data(kind) { stored } else { 0 },
             stored,
             mtime: common.mtime.map_or_else(|| seconds(&block[MTIME]), Ok)?,
-            atime: common.atime.map_or_else(|| old(&block[gnu::ATIME]), |time| Ok(Some(time)))?,
-            ctime: common.ctime.map_or_else(|| old(&block[gnu::CTIME]), |time| Ok(Some(time)))?,
+            atime: common
+                .atime
+                .map_or_else(|| old(&block[gnu::ATIME]), |time| Ok(Some(time)))?,
+            ctime: common
+                .ctime
+                .map_or_else(|| old(&block[gnu::CTIME]), |time| Ok(Some(time)))?,
             rdev,
             acl_access: records.acl_access,
             acl_default: records.acl_default,
-            xattrs: if records.coded_xattrs.is_empty() { records.xattrs } else { records.coded_xattrs }
-                .into_iter()
-                .collect(),
+            xattrs: if records.coded_xattrs.is_empty() {
+                records.xattrs
+            } else {
+                records.coded_xattrs
+            }
+            .into_iter()
+            .collect(),
             sparse: None,
             dumpdir: records.dumpdir,
             blake3: records.blake3,
@@ -318,20 +403,30 @@ impl Decoder {
             (b'D', _) => self.expect(What::Dumpdir(member), stored, dumpdir::MOST, at),
             (b'S', _) => {
                 let size = number(&block[gnu::REAL_SIZE]).and_then(|size| u64::try_from(size).ok());
-                member.size = size.ok_or(fault("a sparse file has a size that is no number, or is too large"))?;
+                member.size = size.ok_or(fault(
+                    "a sparse file has a size that is no number, or is too large",
+                ))?;
                 let mut map = Map::default();
                 extents(&block[gnu::EXTENTS], &mut map).map_err(fault)?;
                 self.old_sparse(member, map, block[gnu::IS_EXTENDED] != 0, at)
             }
-            (_, Kind::File) if sparse.major.is_some() || sparse.map.is_some() || sparse.size.is_some() => {
-                member.size = sparse.size.ok_or(fault("a sparse file does not say how large it is"))?;
+            (_, Kind::File)
+                if sparse.major.is_some() || sparse.map.is_some() || sparse.size.is_some() =>
+            {
+                member.size = sparse
+                    .size
+                    .ok_or(fault("a sparse file does not say how large it is"))?;
                 if !sparse.map_is_in_data() {
                     return self.sparse(member, sparse.map.unwrap_or_default(), stored, at);
                 }
                 if (sparse.major, sparse.minor.unwrap_or(0)) != (Some(1), 0) {
                     return Err(fault("a sparse file in a form that is not known"));
                 }
-                self.state = State::Map { member, text: sparse::Text::default(), left: stored };
+                self.state = State::Map {
+                    member,
+                    text: sparse::Text::default(),
+                    left: stored,
+                };
                 Ok(Event::More)
             }
             _ => self.done(member, stored),
@@ -339,7 +434,13 @@ impl Decoder {
     }
 
     /// Of an old sparse file, whose extents so far are read.
-    fn old_sparse(&mut self, member: Box<Member>, map: Map, is_extended: bool, at: u64) -> Result<Event, Fault> {
+    fn old_sparse(
+        &mut self,
+        member: Box<Member>,
+        map: Map,
+        is_extended: bool,
+        at: u64,
+    ) -> Result<Event, Fault> {
         if is_extended {
             self.state = State::Extents { member, map };
             return Ok(Event::More);
@@ -349,8 +450,15 @@ impl Decoder {
     }
 
     /// Of a sparse file whose map is read, with what is left of its data.
-    fn sparse(&mut self, mut member: Box<Member>, map: Map, data: u64, at: u64) -> Result<Event, Fault> {
-        map.check(member.size, data).map_err(|what| Fault { at, what })?;
+    fn sparse(
+        &mut self,
+        mut member: Box<Member>,
+        map: Map,
+        data: u64,
+        at: u64,
+    ) -> Result<Event, Fault> {
+        map.check(member.size, data)
+            .map_err(|what| Fault { at, what })?;
         member.sparse = Some(map);
         self.done(member, data)
     }
@@ -358,7 +466,10 @@ impl Decoder {
     fn done(&mut self, member: Box<Member>, data: u64) -> Result<Event, Fault> {
         let at = std::mem::take(&mut self.ahead).at.unwrap_or(self.at);
         let end = padded(data).and_then(|data| self.at.checked_add(data));
-        self.at = end.ok_or(Fault { at, what: "a member is longer than any archive can be" })?;
+        self.at = end.ok_or(Fault {
+            at,
+            what: "a member is longer than any archive can be",
+        })?;
         Ok(Event::Member { member, at, data })
     }
 }
@@ -366,7 +477,11 @@ impl Decoder {
 /// The name in a header.
 fn name(block: &[u8; BLOCK], has_prefix: bool) -> Vec<u8> {
     let (prefix, name) = (text(&block[PREFIX]), text(&block[NAME]));
-    if has_prefix && !prefix.is_empty() { [prefix, b"/", name].concat() } else { name.to_vec() }
+    if has_prefix && !prefix.is_empty() {
+        [prefix, b"/", name].concat()
+    } else {
+        name.to_vec()
+    }
 }
 
 /// The extents in a header of old: pairs of numbers, up to the first that is blank.
@@ -377,7 +492,9 @@ fn extents(fields: &[u8], map: &mut Map) -> Result<(), &'static str> {
             break;
         }
         let size = |field| number(field).and_then(|n| u64::try_from(n).ok());
-        let extent = size(offset).zip(size(len)).ok_or("a sparse file's map has something that is no number")?;
+        let extent = size(offset)
+            .zip(size(len))
+            .ok_or("a sparse file's map has something that is no number")?;
         map.push(extent.0, extent.1)?;
     }
     Ok(())
@@ -396,14 +513,20 @@ mod tests {
     fn read(archive: &[u8]) -> Result<Vec<Event>, Fault> {
         let mut decoder = Decoder::new();
         let mut events = Vec::new();
-        while let Some(block) = archive.get(decoder.at() as usize..).and_then(<[u8]>::first_chunk) {
+        while let Some(block) = archive
+            .get(decoder.at() as usize..)
+            .and_then(<[u8]>::first_chunk)
+        {
             match decoder.push(block)? {
                 Event::More => {}
                 Event::End => return Ok(events),
                 event => events.push(event),
             }
         }
-        Err(Fault { at: decoder.at(), what: "cut" })
+        Err(Fault {
+            at: decoder.at(),
+            what: "cut",
+        })
     }
 
     fn end(archive: &mut Vec<u8>) {
@@ -441,11 +564,15 @@ mod tests {
     }
 
     fn bytes(range: std::ops::Range<usize>) -> impl Strategy<Value = Vec<u8>> {
-        vec(prop_oneof![4 => b'a'..b'e', 1 => Just(b'/'), 1 => 1u8..], range)
+        vec(
+            prop_oneof![4 => b'a'..b'e', 1 => Just(b'/'), 1 => 1u8..],
+            range,
+        )
     }
 
     fn time() -> impl Strategy<Value = Time> {
-        (prop_oneof![-9i64..9, any::<i64>()], 0..1_000_000_000u32).prop_map(|(sec, nsec)| Time { sec, nsec })
+        (prop_oneof![-9i64..9, any::<i64>()], 0..1_000_000_000u32)
+            .prop_map(|(sec, nsec)| Time { sec, nsec })
     }
 
     prop_compose! {
@@ -549,8 +676,13 @@ mod tests {
 
     #[test]
     fn checksums_stand_before_or_behind() {
-        let file =
-            |path: &[u8], blake3| Member { path: path.to_vec(), stored: 3, size: 3, blake3, ..Member::default() };
+        let file = |path: &[u8], blake3| Member {
+            path: path.to_vec(),
+            stored: 3,
+            size: 3,
+            blake3,
+            ..Member::default()
+        };
         let mut archive = Vec::new();
         for (path, before) in [(b"a", Some([7; 32])), (b"b", None)] {
             header(&file(path, before), &mut archive);
@@ -559,8 +691,17 @@ mod tests {
         trailer(&[9; 32], &mut archive);
         end(&mut archive);
         let events = read(&archive).unwrap();
-        let [Event::Member { member: a, at: 0, .. }, Event::Member { member: b, at: 2048, .. }, Event::Checksum(sum)] =
-            &events[..]
+        let [
+            Event::Member {
+                member: a, at: 0, ..
+            },
+            Event::Member {
+                member: b,
+                at: 2048,
+                ..
+            },
+            Event::Checksum(sum),
+        ] = &events[..]
         else {
             panic!("{events:?}")
         };
@@ -582,22 +723,76 @@ mod tests {
         };
         let mut spoilt = file;
         spoilt[0] ^= 1;
-        assert_eq!(fault(&with(&[&file, &spoilt])), Fault { at: 512, what: "the checksum of a header is wrong" });
+        assert_eq!(
+            fault(&with(&[&file, &spoilt])),
+            Fault {
+                at: 512,
+                what: "the checksum of a header is wrong"
+            }
+        );
         assert_eq!(
             fault(&with(&[&records(b'x', b"10 path=\0\n"), &file])),
-            Fault { at: 512, what: "a name has a NUL in it" }
+            Fault {
+                at: 512,
+                what: "a name has a NUL in it"
+            }
         );
-        assert_eq!(fault(&with(&[&file, &records(b'x', b"5 a=\n9 b=\n")])).at, 512 + 512 + 5);
-        assert_eq!(fault(&with(&[&records(b'x', b"5 a=\n"), &records(b'x', b"5 a=\n")])).at, 1024);
-        assert!(fault(&with(&[&records(b'x', b"5 a=\n")])).what.contains("before the member"));
-        assert!(fault(&with(&[&file, &[0; BLOCK], &file])).what.contains("single block"));
-        assert!(fault(&with(&[&records(b'x', b"28 size=9223372036854775807\n"), &file])).what.contains("cut"));
-        assert!(fault(&with(&[&records(b'x', b"28 size=9223372036854775808\n"), &file])).what.contains("too large"));
-        assert!(fault(&with(&[&records(b'g', b"8 path=a\n")])).what.contains("record"));
-        assert!(fault(&with(&[&records(b'g', b"9 path=a\n")])).what.contains("global"));
+        assert_eq!(
+            fault(&with(&[&file, &records(b'x', b"5 a=\n9 b=\n")])).at,
+            512 + 512 + 5
+        );
+        assert_eq!(
+            fault(&with(&[
+                &records(b'x', b"5 a=\n"),
+                &records(b'x', b"5 a=\n")
+            ]))
+            .at,
+            1024
+        );
+        assert!(
+            fault(&with(&[&records(b'x', b"5 a=\n")]))
+                .what
+                .contains("before the member")
+        );
+        assert!(
+            fault(&with(&[&file, &[0; BLOCK], &file]))
+                .what
+                .contains("single block")
+        );
+        assert!(
+            fault(&with(&[
+                &records(b'x', b"28 size=9223372036854775807\n"),
+                &file
+            ]))
+            .what
+            .contains("cut")
+        );
+        assert!(
+            fault(&with(&[
+                &records(b'x', b"28 size=9223372036854775808\n"),
+                &file
+            ]))
+            .what
+            .contains("too large")
+        );
+        assert!(
+            fault(&with(&[&records(b'g', b"8 path=a\n")]))
+                .what
+                .contains("record")
+        );
+        assert!(
+            fault(&with(&[&records(b'g', b"9 path=a\n")]))
+                .what
+                .contains("global")
+        );
         for huge in [b'x', b'g', b'L', b'K'] {
             let block = raw(huge, 8 << 30, |_| {});
-            assert!(fault(&with(&[&block])).what.contains("longer than is taken"), "{huge}");
+            assert!(
+                fault(&with(&[&block]))
+                    .what
+                    .contains("longer than is taken"),
+                "{huge}"
+            );
         }
         let negative = raw(b'0', 0, |block| block[SIZE].fill(0xff));
         assert!(fault(&with(&[&negative])).what.contains("size"));
@@ -614,8 +809,17 @@ mod tests {
         assert!(sparse(head, 512, &map(b"9999999\n")).contains("more extents"));
         assert!(sparse(head, 512, &[b'1'; BLOCK]).contains("too large"));
         assert!(sparse(head, 512, &[map(b"2\n1\n"), map(b"")].concat()).contains("no number"));
-        assert!(sparse(head, 700, &[[b'0'; BLOCK], [b'0'; BLOCK]].concat()).contains("does not end"));
-        assert!(sparse(b"22 GNU.sparse.major=2\n28 GNU.sparse.realsize=1000\n", 0, b"").contains("not known"));
+        assert!(
+            sparse(head, 700, &[[b'0'; BLOCK], [b'0'; BLOCK]].concat()).contains("does not end")
+        );
+        assert!(
+            sparse(
+                b"22 GNU.sparse.major=2\n28 GNU.sparse.realsize=1000\n",
+                0,
+                b""
+            )
+            .contains("not known")
+        );
         assert!(sparse(b"22 GNU.sparse.major=1\n", 0, b"").contains("how large"));
         let old = raw(b'S', 0, |block| {
             block[MAGIC].copy_from_slice(GNU);
@@ -634,7 +838,10 @@ mod tests {
             assert_eq!(decoder.push(&block), Ok(Event::More));
             assert!(decoder.is_lost());
         }
-        assert!(matches!(decoder.push(&file), Ok(Event::Member { at: 1536, .. })));
+        assert!(matches!(
+            decoder.push(&file),
+            Ok(Event::Member { at: 1536, .. })
+        ));
         assert!(!decoder.is_lost());
     }
 
@@ -649,7 +856,9 @@ mod tests {
             block[MAGIC].fill(0);
             block[4] = b'/';
         }));
-        archive.extend_from_slice(&raw(b'0', 0, |block| block[PREFIX][..4].copy_from_slice(b"a/b ")));
+        archive.extend_from_slice(&raw(b'0', 0, |block| {
+            block[PREFIX][..4].copy_from_slice(b"a/b ")
+        }));
         end(&mut archive);
         let members: Vec<_> = read(&archive)
             .unwrap()
@@ -659,7 +868,11 @@ mod tests {
                 other => panic!("{other:?}"),
             })
             .collect();
-        let expected = [(long, Kind::File), (b"name/".to_vec(), Kind::Directory), (b"a/b /name".to_vec(), Kind::File)];
+        let expected = [
+            (long, Kind::File),
+            (b"name/".to_vec(), Kind::Directory),
+            (b"a/b /name".to_vec(), Kind::File),
+        ];
         assert_eq!(members, expected);
     }
 }

@@ -1,6 +1,6 @@
-//! What was in a directory when an increment was made: the value of `GNU.dumpdir`. Each name has a letter before it and a
-//! NUL behind it; one more NUL ends them.
-//! [GNU tar's dumpdir](https://www.gnu.org/software/tar/manual/html_section/Dumpdir.html)
+//! What was in a directory when an increment was made: the value of `GNU.dumpdir`. Each name has a
+//! letter before it and a NUL behind it; one more NUL ends them. [GNU tar's
+//! dumpdir](https://www.gnu.org/software/tar/manual/html_section/Dumpdir.html)
 
 /// The longest that is taken, in bytes. A million names of thirty bytes fit.
 pub const MOST: usize = 32 << 20;
@@ -14,8 +14,8 @@ pub enum Code {
     N,
     /// It is a directory.
     D,
-    /// A directory was renamed from this name, which begins where the archive's names do; a [`Code::T`] follows. An empty
-    /// name is that of the temporary directory.
+    /// A directory was renamed from this name, which begins where the archive's names do; a
+    /// [`Code::T`] follows. An empty name is that of the temporary directory.
     R,
     /// To this one.
     T,
@@ -37,7 +37,9 @@ impl Code {
     }
 
     fn of(letter: u8) -> Option<Code> {
-        [Code::Y, Code::N, Code::D, Code::R, Code::T, Code::X].into_iter().find(|code| code.letter() == letter)
+        [Code::Y, Code::N, Code::D, Code::R, Code::T, Code::X]
+            .into_iter()
+            .find(|code| code.letter() == letter)
     }
 }
 
@@ -53,8 +55,8 @@ pub fn encode<'a>(entries: impl IntoIterator<Item = (Code, &'a [u8])>) -> Vec<u8
     out
 }
 
-/// The entries of a `GNU.dumpdir`; `None` for bytes that are none: a letter that is not known, a name in a directory that
-/// cannot be one, a rename without its end, or no end.
+/// The entries of a `GNU.dumpdir`; `None` for bytes that are none: a letter that is not known, a
+/// name in a directory that cannot be one, a rename without its end, or no end.
 pub fn entries(dumpdir: &[u8]) -> Option<Entries<'_>> {
     let mut entries = Entries { rest: dumpdir };
     let whole = entries.clone();
@@ -62,7 +64,9 @@ pub fn entries(dumpdir: &[u8]) -> Option<Entries<'_>> {
     while entries.rest != b"\0" {
         let (code, name) = entries.next()?;
         let is_sound = match code {
-            Code::Y | Code::N | Code::D => !name.is_empty() && !name.contains(&b'/') && name != b"." && name != b"..",
+            Code::Y | Code::N | Code::D => {
+                !name.is_empty() && !name.contains(&b'/') && name != b"." && name != b".."
+            }
             Code::R | Code::T | Code::X => true,
         };
         if !is_sound || is_renamed != (code == Code::T) {
@@ -98,8 +102,13 @@ mod tests {
 
     #[test]
     fn as_gnu_tar_writes_it() {
-        let all: [(Code, &[u8]); 5] =
-            [(Code::Y, b"new"), (Code::N, b"old"), (Code::D, b"sub"), (Code::R, b"top/a"), (Code::T, b"top/b")];
+        let all: [(Code, &[u8]); 5] = [
+            (Code::Y, b"new"),
+            (Code::N, b"old"),
+            (Code::D, b"sub"),
+            (Code::R, b"top/a"),
+            (Code::T, b"top/b"),
+        ];
         let text = encode(all);
         assert_eq!(text, b"Ynew\0Nold\0Dsub\0Rtop/a\0Ttop/b\0\0");
         assert!(entries(&text).unwrap().eq(all));

@@ -1,16 +1,18 @@
-//! A member's headers, written. The same member gives the same bytes, everywhere and always: nothing of the machine, the
-//! process or the time of day is in them.
+//! A member's headers, written. The same member gives the same bytes, everywhere and always:
+//! nothing of the machine, the process or the time of day is in them.
 
 use std::ops::Range;
 
 use super::field::{
-    self, Block, GID, GNAME, LINK, MAGIC, MAJOR, MINOR, MODE, MTIME, NAME, POSIX, PREFIX, SIZE, TYPE, UID, UNAME,
+    self, Block, GID, GNAME, LINK, MAGIC, MAJOR, MINOR, MODE, MTIME, NAME, POSIX, PREFIX, SIZE,
+    TYPE, UID, UNAME,
 };
 use super::record::{escape, push, push_number};
 use super::{BLOCK, CHECKSUM, Kind, Member};
 
-/// Appends the headers of a member: what the fields of a ustar header have no room for, or say less exactly, in an extended
-/// header; and the ustar header. Its data is to follow, filled up with zeros to whole blocks.
+/// Appends the headers of a member: what the fields of a ustar header have no room for, or say less
+/// exactly, in an extended header; and the ustar header. Its data is to follow, filled up with
+/// zeros to whole blocks.
 ///
 /// No name may have a NUL in it, and a [`Kind::Unknown`] is written as the letter that it is.
 pub fn header(member: &Member, out: &mut Vec<u8>) {
@@ -23,8 +25,8 @@ pub fn header(member: &Member, out: &mut Vec<u8>) {
     out.extend_from_slice(&ustar);
 }
 
-/// Appends what follows the data of a member whose checksum was not known before it: a global header with nothing but a
-/// comment.
+/// Appends what follows the data of a member whose checksum was not known before it: a global
+/// header with nothing but a comment.
 pub fn trailer(blake3: &[u8; 32], out: &mut Vec<u8>) {
     let start = extended(b'g', out);
     push(out, b"comment", &comment(blake3));
@@ -45,7 +47,13 @@ fn finish(start: usize, name: &[u8], out: &mut Vec<u8>) {
     out.resize(start + BLOCK + len.next_multiple_of(BLOCK), 0);
     if let Some(block) = out[start..].first_chunk_mut::<BLOCK>() {
         put_name(block, name);
-        for (number, value) in [(MODE, 0o644), (UID, 0), (GID, 0), (SIZE, len as u64), (MTIME, 0)] {
+        for (number, value) in [
+            (MODE, 0o644),
+            (UID, 0),
+            (GID, 0),
+            (SIZE, len as u64),
+            (MTIME, 0),
+        ] {
             field::put(block, number, value);
         }
         field::put_bytes(block, MAGIC, POSIX);
@@ -53,10 +61,11 @@ fn finish(start: usize, name: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Writes the records that are needed. What they give the name or the link of is marked in the header by leaving it out.
+/// Writes the records that are needed. What they give the name or the link of is marked in the
+/// header by leaving it out.
 fn records(member: &Member, ustar: &mut Block, out: &mut Vec<u8>) {
-    // The map's presence says that another name is in the ustar header: that of a file as programs see it that know of no
-    // sparse ones.
+    // The map's presence says that another name is in the ustar header: that of a file as programs
+    // see it that know of no sparse ones.
     let name = match &member.sparse {
         Some(_) => beside(&member.path, b"GNUSparseFile.0"),
         None => member.path.clone(),
@@ -69,7 +78,11 @@ fn records(member: &Member, ustar: &mut Block, out: &mut Vec<u8>) {
     let long_gname = (member.gname.len() >= GNAME.len()).then_some(&member.gname[..]);
     let sparse_name = member.sparse.as_ref().map(|_| &member.path[..]);
     let names = [long_path, long_link, long_uname, long_gname, sparse_name];
-    if names.iter().flatten().any(|name| std::str::from_utf8(name).is_err()) {
+    if names
+        .iter()
+        .flatten()
+        .any(|name| std::str::from_utf8(name).is_err())
+    {
         // Without it, names in records are UTF-8, and bsdtar mangles those that are not.
         push(out, b"hdrcharset", b"BINARY");
     }
@@ -148,8 +161,8 @@ fn fill(member: &Member, ustar: &mut Block) {
     field::put_sum(ustar);
 }
 
-/// Puts a name into a header, its directory into the prefix if it is too long; what is too long for both, as far as there
-/// is room, and false.
+/// Puts a name into a header, its directory into the prefix if it is too long; what is too long for
+/// both, as far as there is room, and false.
 fn put_name(block: &mut Block, name: &[u8]) -> bool {
     if name.len() <= NAME.len() {
         field::put_bytes(block, NAME, name);
@@ -157,7 +170,10 @@ fn put_name(block: &mut Block, name: &[u8]) -> bool {
     }
     // The slash between goes without saying, and something must follow it.
     let last = PREFIX.len().min(name.len() - 2);
-    let slash = name[..=last].iter().rposition(|&byte| byte == b'/').filter(|&at| at > 0);
+    let slash = name[..=last]
+        .iter()
+        .rposition(|&byte| byte == b'/')
+        .filter(|&at| at > 0);
     match slash.map(|at| (&name[..at], &name[at + 1..])) {
         Some((prefix, rest)) if rest.len() <= NAME.len() => {
             field::put_bytes(block, PREFIX, prefix);
@@ -174,7 +190,10 @@ fn put_name(block: &mut Block, name: &[u8]) -> bool {
 /// The name that something about a file has, which goes before it: in a directory beside it.
 fn beside(path: &[u8], dir: &[u8]) -> Vec<u8> {
     let path = path.strip_suffix(b"/").unwrap_or(path);
-    let at = path.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
+    let at = path
+        .iter()
+        .rposition(|&byte| byte == b'/')
+        .map_or(0, |at| at + 1);
     [&path[..at], dir, b"/", &path[at..]].concat()
 }
 

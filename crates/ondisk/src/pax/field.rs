@@ -13,7 +13,8 @@ pub(super) const MTIME: Range<usize> = 136..148;
 const SUM: Range<usize> = 148..156;
 pub(super) const TYPE: usize = 156;
 pub(super) const LINK: Range<usize> = 157..257;
-/// `ustar`, NUL and version 00; or, as GNU tar had it before there was pax, `ustar`, two blanks and NUL.
+/// `ustar`, NUL and version 00; or, as GNU tar had it before there was pax, `ustar`, two blanks and
+/// NUL.
 pub(super) const MAGIC: Range<usize> = 257..265;
 pub(super) const UNAME: Range<usize> = 265..297;
 pub(super) const GNAME: Range<usize> = 297..329;
@@ -24,7 +25,8 @@ pub(super) const PREFIX: Range<usize> = 345..500;
 pub(super) const POSIX: &[u8; 8] = b"ustar\x0000";
 pub(super) const GNU: &[u8; 8] = b"ustar  \0";
 
-/// In the place of the prefix, where the magic is GNU's: times, and the first extents of a sparse file.
+/// In the place of the prefix, where the magic is GNU's: times, and the first extents of a sparse
+/// file.
 pub(super) mod gnu {
     use std::ops::Range;
 
@@ -43,8 +45,8 @@ pub(super) mod gnu {
 /// A block, as headers are written into it.
 pub(super) type Block = [u8; BLOCK];
 
-/// The sum over a header with blanks in the place of the sum itself: as POSIX has it, and with signed bytes, as some
-/// programs of old had it.
+/// The sum over a header with blanks in the place of the sum itself: as POSIX has it, and with
+/// signed bytes, as some programs of old had it.
 fn sums(block: &Block) -> (i64, i64) {
     let mut sums = (0, 0);
     for (at, &byte) in block.iter().enumerate() {
@@ -70,9 +72,12 @@ pub(super) fn put_sum(block: &mut Block) {
     block[155] = b' ';
 }
 
-/// Puts a number, in octal with a NUL behind it; the largest that there is room for where that is too small.
+/// Puts a number, in octal with a NUL behind it; the largest that there is room for where that is
+/// too small.
 pub(super) fn put(block: &mut Block, field: Range<usize>, value: u64) {
-    let Some((end, digits)) = block.get_mut(field).and_then(<[u8]>::split_last_mut) else { return };
+    let Some((end, digits)) = block.get_mut(field).and_then(<[u8]>::split_last_mut) else {
+        return;
+    };
     *end = 0;
     let most = u64::MAX >> (u64::BITS as usize).saturating_sub(3 * digits.len());
     let mut value = value.min(most);
@@ -84,7 +89,10 @@ pub(super) fn put(block: &mut Block, field: Range<usize>, value: u64) {
 
 /// Puts as much of some bytes as there is room for.
 pub(super) fn put_bytes(block: &mut Block, field: Range<usize>, bytes: &[u8]) {
-    block[field].iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    block[field]
+        .iter_mut()
+        .zip(bytes)
+        .for_each(|(to, from)| *to = *from);
 }
 
 /// The largest number that [`put`] has room for.
@@ -92,19 +100,29 @@ pub(super) const fn most(field: &Range<usize>) -> u64 {
     u64::MAX >> (u64::BITS as usize - 3 * (field.end - field.start - 1))
 }
 
-/// The number in a field: octal digits between blanks and NULs, or, as GNU tar has larger ones, two's complement behind a
-/// mark. A blank field is 0.
+/// The number in a field: octal digits between blanks and NULs, or, as GNU tar has larger ones,
+/// two's complement behind a mark. A blank field is 0.
 pub(super) fn number(field: &[u8]) -> Option<i64> {
     let (&first, rest) = field.split_first()?;
     if first & 0x80 != 0 {
         let sign = if first & 0x40 != 0 { -1 } else { 0 };
         let start = sign << 6 | i128::from(first & 0x3f);
         // 12 bytes at most: 95 bits.
-        return i64::try_from(rest.iter().fold(start, |value, &byte| value << 8 | i128::from(byte))).ok();
+        return i64::try_from(
+            rest.iter()
+                .fold(start, |value, &byte| value << 8 | i128::from(byte)),
+        )
+        .ok();
     }
     let is_blank = |byte: &u8| matches!(byte, b' ' | 0);
-    let from = field.iter().position(|byte| !is_blank(byte)).unwrap_or(field.len());
-    let end = field[from..].iter().position(is_blank).map_or(field.len(), |len| from + len);
+    let from = field
+        .iter()
+        .position(|byte| !is_blank(byte))
+        .unwrap_or(field.len());
+    let end = field[from..]
+        .iter()
+        .position(is_blank)
+        .map_or(field.len(), |len| from + len);
     let (digits, tail) = (&field[from..end], &field[end..]);
     if !tail.iter().all(is_blank) && !tail.starts_with(b"\0") {
         return None;
@@ -134,7 +152,10 @@ mod tests {
         assert_eq!(number(b"        "), Some(0));
         assert_eq!(number(b"12\0garbage"), Some(0o12));
         assert_eq!(number(b"\x80\0\0\0\0\0\0\x02\0\0\0\0"), Some(8 << 30));
-        assert_eq!(number(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe"), Some(-2));
+        assert_eq!(
+            number(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe"),
+            Some(-2)
+        );
         assert_eq!(number(b"\x80\0\0\0\xff\0\0\x02\0\0\0\0"), None);
         for bad in [&b"8"[..], b"-1", b"12 3", b"0x1", b""] {
             assert_eq!(number(bad), None, "{bad:?}");

@@ -1,5 +1,5 @@
-//! Archives: POSIX pax, which is ustar with extended headers, and the older forms that tar programs write.
-//! docs/archive.md says what is in ours to the byte.
+//! Archives: POSIX pax, which is ustar with extended headers, and the older forms that tar programs
+//! write. docs/archive.md says what is in ours to the byte.
 //! [pax](https://pubs.opengroup.org/onlinepubs/9799919799/utilities/pax.html),
 //! [tar(5)](https://man.archlinux.org/man/tar.5)
 //!
@@ -29,7 +29,8 @@ pub use encode::{header, trailer};
 /// Bytes in a block: headers are blocks, and data is filled up to whole ones.
 pub const BLOCK: usize = 512;
 
-/// The end of an archive is filled up with zeros to a multiple of this: the record of twenty blocks that tar programs write.
+/// The end of an archive is filled up with zeros to a multiple of this: the record of twenty blocks
+/// that tar programs write.
 pub const RECORD: usize = 20 * BLOCK;
 
 /// What kind of file a member is.
@@ -66,7 +67,8 @@ pub struct Member {
     pub path: Vec<u8>,
     /// What it is.
     pub kind: Kind,
-    /// Where a symlink leads; for [`Kind::Link`], the name of the member that it is another name of. Else empty.
+    /// Where a symlink leads; for [`Kind::Link`], the name of the member that it is another name
+    /// of. Else empty.
     pub link: Vec<u8>,
     /// Permission bits, with set-user-id, set-group-id and sticky: at most 0o7777.
     pub mode: u32,
@@ -80,8 +82,9 @@ pub struct Member {
     pub gname: Vec<u8>,
     /// Size of the file in bytes, holes included.
     pub size: u64,
-    /// Bytes of data that follow the headers, without what fills them up to whole blocks: [`Member::size`] for a plain
-    /// file; for a sparse one the text of its map and what is in its extents; 0 for what is no file.
+    /// Bytes of data that follow the headers, without what fills them up to whole blocks:
+    /// [`Member::size`] for a plain file; for a sparse one the text of its map and what is in its
+    /// extents; 0 for what is no file.
     pub stored: u64,
     /// Last change of the contents.
     pub mtime: Time,
@@ -95,8 +98,8 @@ pub struct Member {
     pub acl_access: Option<Vec<u8>>,
     /// For a directory, the one that what is made in it begins with, as text.
     pub acl_default: Option<Vec<u8>>,
-    /// Extended attributes, names and values, in the order of their names when they come from a [`Decoder`]. POSIX access
-    /// control lists are not among those that we write.
+    /// Extended attributes, names and values, in the order of their names when they come from a
+    /// [`Decoder`]. POSIX access control lists are not among those that we write.
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
     /// Where there is data; `None` for a file that is stored whole.
     pub sparse: Option<sparse::Map>,
@@ -121,10 +124,13 @@ pub fn padded(len: u64) -> Option<u64> {
 /// What a comment begins with that is a checksum.
 const CHECKSUM: &[u8] = b"blake3=";
 
-/// The longest map, name, or set of records other than a dumpdir that is taken from others, in bytes.
+/// The longest map, name, or set of records other than a dumpdir that is taken from others, in
+/// bytes.
 const MOST: usize = 1 << 20;
 
 /// One digit of a hexadecimal number.
 fn hex_digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+    char::from(byte)
+        .to_digit(16)
+        .and_then(|digit| u8::try_from(digit).ok())
 }

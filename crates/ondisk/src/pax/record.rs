@@ -1,4 +1,5 @@
-//! The records of an extended header: `LENGTH KEY=VALUE` and a newline, the length being that of the whole record.
+//! The records of an extended header: `LENGTH KEY=VALUE` and a newline, the length being that of
+//! the whole record.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -15,7 +16,11 @@ pub(super) fn push(out: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     let digits = |n: usize| n.checked_ilog10().map_or(1, |log| log as usize + 1);
     // The length counts its own digits, which may make it a digit longer.
     let len = rest + digits(rest);
-    let len = if digits(len) > digits(rest) { len + 1 } else { len };
+    let len = if digits(len) > digits(rest) {
+        len + 1
+    } else {
+        len
+    };
     let _ = write!(out, "{len} "); // a vector takes all
     for part in [key, b"=", value, b"\n"] {
         out.extend_from_slice(part);
@@ -34,10 +39,14 @@ pub(super) type Wrong = (usize, &'static str);
 type Record<'a> = (&'a [u8], Range<usize>);
 
 /// Goes through the records of a header.
-fn each<'a>(text: &'a [u8], mut take: impl FnMut(Record<'a>) -> Result<(), &'static str>) -> Result<(), Wrong> {
+fn each<'a>(
+    text: &'a [u8],
+    mut take: impl FnMut(Record<'a>) -> Result<(), &'static str>,
+) -> Result<(), Wrong> {
     let mut at = 0;
     while at < text.len() {
-        let record = first(text, at).ok_or((at, "an extended header has a record whose length is wrong"))?;
+        let record =
+            first(text, at).ok_or((at, "an extended header has a record whose length is wrong"))?;
         let end = record.1.end + 1;
         take(record).map_err(|what| (at, what))?;
         at = end;
@@ -49,12 +58,20 @@ fn each<'a>(text: &'a [u8], mut take: impl FnMut(Record<'a>) -> Result<(), &'sta
 fn first(text: &[u8], at: usize) -> Option<Record<'_>> {
     const LONGEST_LENGTH: usize = 10;
     let rest = text.get(at..)?;
-    let blank = rest.iter().take(LONGEST_LENGTH + 1).position(|&byte| byte == b' ')?;
+    let blank = rest
+        .iter()
+        .take(LONGEST_LENGTH + 1)
+        .position(|&byte| byte == b' ')?;
     let len = decimal(&rest[..blank])?;
     let record = rest.get(..usize::try_from(len).ok()?)?;
-    let (b'\n', body) = record.split_last()? else { return None };
+    let (b'\n', body) = record.split_last()? else {
+        return None;
+    };
     let body = body.get(blank + 1..)?;
-    let equals = body.iter().position(|&byte| byte == b'=').filter(|&key| key > 0)?;
+    let equals = body
+        .iter()
+        .position(|&byte| byte == b'=')
+        .filter(|&key| key > 0)?;
     let from = at + blank + 1 + equals + 1;
     Some((&body[..equals], from..at + record.len() - 1))
 }
@@ -121,7 +138,8 @@ pub(super) struct Records {
     pub(super) acl_access: Option<Vec<u8>>,
     pub(super) acl_default: Option<Vec<u8>>,
     pub(super) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// The same as bsdtar has them. It writes them in the other form as well, with names that others do not undo.
+    /// The same as bsdtar has them. It writes them in the other form as well, with names that
+    /// others do not undo.
     pub(super) coded_xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(super) sparse: Sparse,
     pub(super) dumpdir: Option<Vec<u8>>,
@@ -186,10 +204,14 @@ impl Records {
             b"comment" => self.blake3 = checksum(value).or(self.blake3),
             _ => {
                 if let Some(name) = key.strip_prefix(b"SCHILY.xattr.") {
-                    self.xattrs.insert(attribute(unescape(name, |hex| matches!(hex, b'=' | b'%')))?, value.to_vec());
+                    self.xattrs.insert(
+                        attribute(unescape(name, |hex| matches!(hex, b'=' | b'%')))?,
+                        value.to_vec(),
+                    );
                 } else if let Some(name) = key.strip_prefix(b"LIBARCHIVE.xattr.") {
                     let value = base64(value).ok_or("an extended attribute is no base64")?;
-                    self.coded_xattrs.insert(attribute(unescape(name, |_| true))?, value);
+                    self.coded_xattrs
+                        .insert(attribute(unescape(name, |_| true))?, value);
                 } else {
                     self.common.take(key, value)?;
                 }
@@ -202,7 +224,11 @@ impl Records {
 impl Sparse {
     /// An extent of the form 0.0, each of whose halves is a record.
     fn extent(&mut self, len: Option<u64>) -> Result<(), &'static str> {
-        let extent = self.offset.take().zip(len).ok_or("a sparse file's map has a length without an offset")?;
+        let extent = self
+            .offset
+            .take()
+            .zip(len)
+            .ok_or("a sparse file's map has a length without an offset")?;
         self.map.get_or_insert_default().push(extent.0, extent.1)
     }
 
@@ -210,9 +236,14 @@ impl Sparse {
     fn list(&mut self, value: &[u8]) -> Result<(), &'static str> {
         const NO_NUMBER: &str = "a sparse file's map has something that is no number";
         let mut map = Map::default();
-        let mut numbers = value.split(|&byte| byte == b',').filter(|part| !part.is_empty()).map(decimal);
+        let mut numbers = value
+            .split(|&byte| byte == b',')
+            .filter(|part| !part.is_empty())
+            .map(decimal);
         while let Some(offset) = numbers.next() {
-            let len = numbers.next().ok_or("a sparse file's map has an offset without a length")?;
+            let len = numbers
+                .next()
+                .ok_or("a sparse file's map has an offset without a length")?;
             map.push(offset.ok_or(NO_NUMBER)?, len.ok_or(NO_NUMBER)?)?;
         }
         self.map = Some(map);
@@ -239,7 +270,9 @@ impl Global {
             let value = text.get(at).unwrap_or_default();
             match key {
                 b"comment" => global.blake3 = checksum(value).or(global.blake3),
-                b"path" | b"linkpath" | b"size" => return Err("a global header gives all members one name or size"),
+                b"path" | b"linkpath" | b"size" => {
+                    return Err("a global header gives all members one name or size");
+                }
                 _ => {
                     global.common.take(key, value)?;
                 }
@@ -263,7 +296,9 @@ fn number(value: &[u8]) -> Result<Option<u64>, &'static str> {
     if value.is_empty() {
         Ok(None)
     } else {
-        number.map(Some).ok_or("a record has a number that is none, or is too large")
+        number
+            .map(Some)
+            .ok_or("a record has a number that is none, or is too large")
     }
 }
 
@@ -276,7 +311,9 @@ fn time(value: &[u8]) -> Result<Option<Time>, &'static str> {
     if value.is_empty() {
         return Ok(None);
     }
-    let time = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+    let time = std::str::from_utf8(value)
+        .ok()
+        .and_then(|text| text.parse().ok());
     time.map(Some).ok_or("a time is no number, or is too large")
 }
 
@@ -292,7 +329,11 @@ fn checksum(comment: &[u8]) -> Option<[u8; 32]> {
 
 /// An attribute's name, which cannot be empty or have a NUL in it.
 fn attribute(name: Vec<u8>) -> Result<Vec<u8>, &'static str> {
-    if name.is_empty() || name.contains(&0) { Err("an extended attribute's name cannot be one") } else { Ok(name) }
+    if name.is_empty() || name.contains(&0) {
+        Err("an extended attribute's name cannot be one")
+    } else {
+        Ok(name)
+    }
 }
 
 /// Undoes `%XX`, where it stands for a byte that `is_escaped`.
@@ -301,7 +342,9 @@ fn unescape(name: &[u8], is_escaped: impl Fn(u8) -> bool) -> Vec<u8> {
     let mut rest = name;
     while let [first, tail @ ..] = rest {
         let code = match rest {
-            [b'%', high, low, ..] => hex_digit(*high).zip(hex_digit(*low)).map(|(high, low)| high << 4 | low),
+            [b'%', high, low, ..] => hex_digit(*high)
+                .zip(hex_digit(*low))
+                .map(|(high, low)| high << 4 | low),
             _ => None,
         };
         match code.filter(|&byte| is_escaped(byte)) {
@@ -331,7 +374,10 @@ pub(super) fn escape(name: &[u8], key: &mut Vec<u8>) {
 
 /// Undoes base64, with or without what fills it up at its end.
 fn base64(text: &[u8]) -> Option<Vec<u8>> {
-    let text = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
+    let text = text
+        .strip_suffix(b"==")
+        .or_else(|| text.strip_suffix(b"="))
+        .unwrap_or(text);
     let mut out = Vec::with_capacity(text.len() / 4 * 3 + 2);
     for group in text.chunks(4) {
         let mut bits = 0u32;
@@ -362,7 +408,10 @@ mod tests {
         for len in (0..200).chain(9980..10010) {
             let mut out = Vec::new();
             push(&mut out, b"k", &vec![b'v'; len]);
-            assert_eq!(first(&out, 0), Some((&b"k"[..], out.len() - 1 - len..out.len() - 1)));
+            assert_eq!(
+                first(&out, 0),
+                Some((&b"k"[..], out.len() - 1 - len..out.len() - 1))
+            );
         }
     }
 
@@ -392,16 +441,26 @@ mod tests {
         push(&mut text, b"SCHILY.xattr.user.e", b"");
         let records = Records::parse(text).unwrap();
         let are = |map: &BTreeMap<Vec<u8>, Vec<u8>>, expected: &[(&[u8], &[u8])]| {
-            assert!(map.iter().map(|(name, value)| (&name[..], &value[..])).eq(expected.iter().copied()));
+            assert!(
+                map.iter()
+                    .map(|(name, value)| (&name[..], &value[..]))
+                    .eq(expected.iter().copied())
+            );
         };
-        are(&records.xattrs, &[(b"user.c=d%41", b"\0\n="), (b"user.e", b"")]);
+        are(
+            &records.xattrs,
+            &[(b"user.c=d%41", b"\0\n="), (b"user.e", b"")],
+        );
         are(&records.coded_xattrs, &[(b"user.a b", b"xyz!")]);
     }
 
     #[test]
     fn comments_that_are_checksums() {
         let hex: String = (0..32).map(|n| format!("{n:02x}")).collect();
-        assert_eq!(checksum(format!("blake3={hex}").as_bytes()).unwrap()[31], 31);
+        assert_eq!(
+            checksum(format!("blake3={hex}").as_bytes()).unwrap()[31],
+            31
+        );
         assert_eq!(checksum(format!("blake3={hex}0").as_bytes()), None);
         assert_eq!(checksum(b"0123456789abcdef0123456789abcdef01234567"), None);
     }

@@ -1,5 +1,5 @@
-//! Where in a sparse file there is data.
-//! [GNU tar's sparse formats](https://www.gnu.org/software/tar/manual/html_section/Sparse-Formats.html)
+//! Where in a sparse file there is data. [GNU tar's sparse
+//! formats](https://www.gnu.org/software/tar/manual/html_section/Sparse-Formats.html)
 
 use super::BLOCK;
 
@@ -19,7 +19,8 @@ impl Extent {
     }
 }
 
-/// The extents of a file, in their order; they do not overlap, none is empty, and all end below 2^63.
+/// The extents of a file, in their order; they do not overlap, none is empty, and all end below
+/// 2^63.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Map(Vec<Extent>);
 
@@ -43,21 +44,27 @@ impl Map {
         self.0.last().map_or(0, Extent::end)
     }
 
-    /// Adds an extent behind the others, for a file that is being stored. One that touches the last is joined with it; so is
-    /// one that there is no room for, together with the hole between them. What is not behind the others is left out.
+    /// Adds an extent behind the others, for a file that is being stored. One that touches the last
+    /// is joined with it; so is one that there is no room for, together with the hole between them.
+    /// What is not behind the others is left out.
     pub fn add(&mut self, offset: u64, len: u64) {
         let end = offset.saturating_add(len).min(i64::MAX.unsigned_abs());
         let (is_full, so_far) = (self.0.len() == Map::MOST, self.end());
         match self.0.last_mut() {
             _ if end <= so_far.max(offset) => {}
             Some(last) if offset <= so_far || is_full => last.len = end - last.offset,
-            _ => self.0.push(Extent { offset, len: end - offset }),
+            _ => self.0.push(Extent {
+                offset,
+                len: end - offset,
+            }),
         }
     }
 
     /// Adds an extent that somebody else has written; an empty one is nothing.
     pub(super) fn push(&mut self, offset: u64, len: u64) -> Result<(), &'static str> {
-        let end = offset.checked_add(len).filter(|&end| i64::try_from(end).is_ok());
+        let end = offset
+            .checked_add(len)
+            .filter(|&end| i64::try_from(end).is_ok());
         if end.is_none() {
             return Err("a sparse file's map has an extent that goes beyond any file");
         }
@@ -79,14 +86,22 @@ impl Map {
         if self.end() > size {
             return Err("a sparse file's map goes beyond its size");
         }
-        if self.data() != stored { Err("a sparse file's map does not say as much as is stored") } else { Ok(()) }
+        if self.data() != stored {
+            Err("a sparse file's map does not say as much as is stored")
+        } else {
+            Ok(())
+        }
     }
 
-    /// Adds the text of the map as the form 1.0 has it: how many extents, and offset and length of each, a number a line,
-    /// filled up with NULs to whole blocks. It goes before the data. GNU tar makes a file as long as its last extent says,
-    /// so that an empty one ends a file that ends in a hole.
+    /// Adds the text of the map as the form 1.0 has it: how many extents, and offset and length of
+    /// each, a number a line, filled up with NULs to whole blocks. It goes before the data. GNU tar
+    /// makes a file as long as its last extent says, so that an empty one ends a file that ends in
+    /// a hole.
     pub fn encode(&self, size: u64, out: &mut Vec<u8>) {
-        let end = (self.end() < size || self.0.is_empty()).then_some(Extent { offset: size, len: 0 });
+        let end = (self.end() < size || self.0.is_empty()).then_some(Extent {
+            offset: size,
+            len: 0,
+        });
         let start = out.len();
         let mut line = |number: u64| out.extend_from_slice(format!("{number}\n").as_bytes());
         line(self.0.len() as u64 + u64::from(end.is_some()));
@@ -118,12 +133,19 @@ impl Text {
             }
             match byte {
                 b'0'..=b'9' => {
-                    let larger =
-                        self.number.unwrap_or(0).checked_mul(10).and_then(|n| n.checked_add((byte - b'0').into()));
-                    self.number = Some(larger.ok_or("a sparse file's map has a number that is too large")?);
+                    let larger = self
+                        .number
+                        .unwrap_or(0)
+                        .checked_mul(10)
+                        .and_then(|n| n.checked_add((byte - b'0').into()));
+                    self.number =
+                        Some(larger.ok_or("a sparse file's map has a number that is too large")?);
                 }
                 b'\n' => {
-                    let number = self.number.take().ok_or("a sparse file's map has an empty line")?;
+                    let number = self
+                        .number
+                        .take()
+                        .ok_or("a sparse file's map has an empty line")?;
                     self.line(number)?;
                 }
                 _ => return Err("a sparse file's map has something that is no number"),
@@ -190,7 +212,15 @@ mod tests {
     #[test]
     fn extents_are_joined() {
         let mut map = Map::default();
-        for (offset, len) in [(0, 10), (10, 10), (5, 2), (30, 0), (30, 5), (u64::MAX, 1), (i64::MAX as u64 - 1, 9)] {
+        for (offset, len) in [
+            (0, 10),
+            (10, 10),
+            (5, 2),
+            (30, 0),
+            (30, 5),
+            (u64::MAX, 1),
+            (i64::MAX as u64 - 1, 9),
+        ] {
             map.add(offset, len);
         }
         let pairs: Vec<_> = map.extents().iter().map(|e| (e.offset, e.len)).collect();

@@ -1,5 +1,5 @@
-//! How long look-ups take: a histogram in the manner of HDR ones, its buckets at most 1/32 as wide as what is in them, so that a
-//! percentile is right to 3 %, from a nanosecond to centuries.
+//! How long look-ups take: a histogram in the manner of HDR ones, its buckets at most 1/32 as wide
+//! as what is in them, so that a percentile is right to 3 %, from a nanosecond to centuries.
 
 /// Buckets in each power of two.
 const PARTS: u64 = 32;
@@ -19,7 +19,12 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { counts: Box::new([0; BUCKETS]), sum: 0, min: u64::MAX, max: 0 }
+        Histogram {
+            counts: Box::new([0; BUCKETS]),
+            sum: 0,
+            min: u64::MAX,
+            max: 0,
+        }
     }
 }
 
@@ -103,10 +108,21 @@ impl Histogram {
         })
     }
 
-    /// The buckets in which there are any: the least and the greatest value in nanoseconds, and how many.
+    /// The buckets in which there are any: the least and the greatest value in nanoseconds, and how
+    /// many.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64, u64)> {
-        let greatest = |at: usize| if at + 1 < BUCKETS { least(at + 1) - 1 } else { u64::MAX };
-        let used = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let greatest = |at: usize| {
+            if at + 1 < BUCKETS {
+                least(at + 1) - 1
+            } else {
+                u64::MAX
+            }
+        };
+        let used = self
+            .counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0);
         used.map(move |(at, count)| (least(at), greatest(at), *count))
     }
 
@@ -142,7 +158,10 @@ mod tests {
             let (from, before) = (least(at), least(at - 1));
             assert!(from > before, "{at}");
             assert_eq!((bucket(from), bucket(from - 1)), (at, at - 1));
-            assert!(at <= EXACT as usize || (from - before) * PARTS <= before, "{at} is too wide");
+            assert!(
+                at <= EXACT as usize || (from - before) * PARTS <= before,
+                "{at} is too wide"
+            );
         }
     }
 
@@ -150,11 +169,19 @@ mod tests {
     fn percentiles_are_right_to_three_per_cent() {
         let mut histogram = Histogram::default();
         (1..=100_000).for_each(|n| histogram.record(n * 7));
-        for (share, exact) in [(0.5, 350_000.0), (0.9, 630_000.0), (0.99, 693_000.0), (0.999, 699_300.0)] {
+        for (share, exact) in [
+            (0.5, 350_000.0),
+            (0.9, 630_000.0),
+            (0.99, 693_000.0),
+            (0.999, 699_300.0),
+        ] {
             let found = histogram.percentile(share).unwrap() as f64;
             assert!(exact <= found && found <= exact * 1.032, "{share}: {found}");
         }
-        assert_eq!((histogram.percentile(0.0), histogram.percentile(1.0)), (Some(7), Some(700_000)));
+        assert_eq!(
+            (histogram.percentile(0.0), histogram.percentile(1.0)),
+            (Some(7), Some(700_000))
+        );
         assert_eq!((histogram.min(), histogram.max()), (Some(7), Some(700_000)));
         assert_eq!(histogram.mean(), Some(350_003.5));
     }
@@ -162,18 +189,32 @@ mod tests {
     #[test]
     fn nothing_has_no_percentiles() {
         let none = Histogram::default();
-        assert_eq!((none.percentile(0.5), none.mean(), none.min(), none.max()), (None, None, None, None));
+        assert_eq!(
+            (none.percentile(0.5), none.mean(), none.min(), none.max()),
+            (None, None, None, None)
+        );
     }
 
     #[test]
     fn added_up_or_as_words_it_is_the_same() {
-        let (mut all, mut one, mut two) = (Histogram::default(), Histogram::default(), Histogram::default());
+        let (mut all, mut one, mut two) = (
+            Histogram::default(),
+            Histogram::default(),
+            Histogram::default(),
+        );
         for n in 0..1000_u64 {
             all.record(n * n);
-            if n % 3 == 0 { one.record(n * n) } else { two.record(n * n) }
+            if n % 3 == 0 {
+                one.record(n * n)
+            } else {
+                two.record(n * n)
+            }
         }
         one.add(&Histogram::from_words(&two.to_words()));
         assert_eq!(one, all);
-        assert_eq!(Histogram::from_words(&Histogram::default().to_words()), Histogram::default());
+        assert_eq!(
+            Histogram::from_words(&Histogram::default().to_words()),
+            Histogram::default()
+        );
     }
 }

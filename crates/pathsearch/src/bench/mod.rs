@@ -1,8 +1,8 @@
 //! LLNL's benchmark pathwalk: a tree is made, searched, and removed.
 //!
-//! The tree ([`Shape`]) has the directories `ROOT/0`, `ROOT/1` and so on, and in the directory `D` the empty files `D.0`, `D.1`
-//! and so on. A search looks for a name in one directory after another until it is found: in the last one; or, if it is to
-//! fail, in none.
+//! The tree ([`Shape`]) has the directories `ROOT/0`, `ROOT/1` and so on, and in the directory `D`
+//! the empty files `D.0`, `D.1` and so on. A search looks for a name in one directory after another
+//! until it is found: in the last one; or, if it is to fail, in none.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -86,8 +86,18 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub(crate) fn new(doing: &str, path: &[u8], error: impl std::fmt::Display, next: impl Into<String>) -> Failure {
-        Failure { doing: doing.to_owned(), path: path.to_vec(), error: error.to_string(), next: next.into() }
+    pub(crate) fn new(
+        doing: &str,
+        path: &[u8],
+        error: impl std::fmt::Display,
+        next: impl Into<String>,
+    ) -> Failure {
+        Failure {
+            doing: doing.to_owned(),
+            path: path.to_vec(),
+            error: error.to_string(),
+            next: next.into(),
+        }
     }
 
     /// That somebody asked this process to stop.
@@ -96,10 +106,11 @@ impl Failure {
     }
 }
 
-/// Does what is asked, and tells of each part as it is done. Every rank of a team is to ask the same.
+/// Does what is asked, and tells of each part as it is done. Every rank of a team is to ask the
+/// same.
 ///
-/// A tree that cannot be made whole is taken away again. One that is made and removed in one go is removed also when its
-/// search fails.
+/// A tree that cannot be made whole is taken away again. One that is made and removed in one go is
+/// removed also when its search fails.
 ///
 /// # Errors
 /// The first failure of any rank, on all of them.
@@ -121,7 +132,8 @@ pub fn run(
         None => Ok(None),
     };
     if question.remove && (tested.is_ok() || question.create) {
-        // Who has made the tree for this run alone does not leave it behind, whoever asks him to stop.
+        // Who has made the tree for this run alone does not leave it behind, whoever asks him to
+        // stop.
         let heed = !question.create;
         let removed = tree::remove(root, *shape, team, heed, progress, &mut answer.warnings)?;
         if tested.is_ok() {

@@ -9,7 +9,8 @@ use mpi::traits::{Communicator, CommunicatorCollectives};
 
 use super::Team;
 
-/// All processes that a launcher has started together. MPI ends for this process when it is dropped, for which all must be there.
+/// All processes that a launcher has started together. MPI ends for this process when it is
+/// dropped, for which all must be there.
 pub struct Ranks {
     world: SimpleCommunicator,
     // Dropped after the communicator: MPI_Finalize.
@@ -17,10 +18,14 @@ pub struct Ranks {
 }
 
 impl Ranks {
-    /// Joins the others (`MPI_Init_thread`); only the calling thread will speak to them. `None` when it has been done before.
+    /// Joins the others (`MPI_Init_thread`); only the calling thread will speak to them. `None`
+    /// when it has been done before.
     pub fn join() -> Option<Ranks> {
         let (universe, _) = mpi::initialize_with_threading(Threading::Funneled)?;
-        Some(Ranks { world: universe.world(), _universe: universe })
+        Some(Ranks {
+            world: universe.world(),
+            _universe: universe,
+        })
     }
 }
 
@@ -40,8 +45,8 @@ impl Team for Ranks {
 
     /// `MPI_Allgather` of the lengths, `MPI_Allgatherv` of the words.
     fn share(&self, words: &[u8]) -> Vec<Vec<u8>> {
-        // With a byte more, so that nobody says nothing: to Open MPI the address that Rust gives to what is empty means
-        // MPI_IN_PLACE.
+        // With a byte more, so that nobody says nothing: to Open MPI the address that Rust gives to
+        // what is empty means MPI_IN_PLACE.
         let said = [words, b"."].concat();
         let mut lengths: Vec<Count> = vec![0; self.size()];
         // What is said is a few kilobytes.
@@ -58,7 +63,9 @@ impl Team for Ranks {
         self.world.all_gather_varcount_into(&said[..], &mut parts);
         let of = |(start, length): (&Count, &Count)| {
             let (start, length) = (*start as usize, *length as usize);
-            all.get(start..(start + length).saturating_sub(1)).unwrap_or_default().to_vec()
+            all.get(start..(start + length).saturating_sub(1))
+                .unwrap_or_default()
+                .to_vec()
         };
         starts.iter().zip(&lengths).map(of).collect()
     }

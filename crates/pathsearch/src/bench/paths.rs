@@ -1,5 +1,5 @@
-//! The names to look up: one file's path in every directory of the search, counted up in place, so that the timed loop neither
-//! formats nor allocates.
+//! The names to look up: one file's path in every directory of the search, counted up in place, so
+//! that the timed loop neither formats nor allocates.
 
 use std::collections::TryReserveError;
 
@@ -12,7 +12,8 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// The paths of file 0: each of the prefixes, `stem` (`15.`), and the number. There is room for numbers up to `last`.
+    /// The paths of file 0: each of the prefixes, `stem` (`15.`), and the number. There is room for
+    /// numbers up to `last`.
     ///
     /// # Errors
     /// When there is not so much memory.
@@ -43,7 +44,10 @@ impl Paths {
 
     /// The path in one directory, without its NUL.
     pub fn of(&self, directory: usize) -> &[u8] {
-        self.paths.get(directory).and_then(|path| path.strip_suffix(b"\0")).unwrap_or_default()
+        self.paths
+            .get(directory)
+            .and_then(|path| path.strip_suffix(b"\0"))
+            .unwrap_or_default()
     }
 
     /// Goes on to the next file.
@@ -61,7 +65,10 @@ impl Paths {
         self.number = number;
         let digits = number.to_string();
         for path in &mut self.paths {
-            let end = path.iter().rposition(|byte| *byte == b'.').map_or(0, |at| at + 1);
+            let end = path
+                .iter()
+                .rposition(|byte| *byte == b'.')
+                .map_or(0, |at| at + 1);
             path.truncate(end);
             path.extend_from_slice(digits.as_bytes());
             path.push(0);
@@ -92,7 +99,12 @@ mod tests {
     use super::*;
 
     fn paths(last: u64) -> Paths {
-        Paths::new([b"r/0/".to_vec(), b"r/1/".to_vec()].into_iter(), b"1.", last).unwrap()
+        Paths::new(
+            [b"r/0/".to_vec(), b"r/1/".to_vec()].into_iter(),
+            b"1.",
+            last,
+        )
+        .unwrap()
     }
 
     #[test]
@@ -104,7 +116,11 @@ mod tests {
             assert!(counted.iter().eq(wanted.iter().map(Vec::as_slice)), "{n}");
             counted.advance();
         }
-        assert_eq!(room, counted.paths.iter().map(Vec::capacity).collect::<Vec<_>>(), "it has allocated");
+        assert_eq!(
+            room,
+            counted.paths.iter().map(Vec::capacity).collect::<Vec<_>>(),
+            "it has allocated"
+        );
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! The timed part: a name is looked up in one directory after another until it is found, for each file in turn.
+//! The timed part: a name is looked up in one directory after another until it is found, for each
+//! file in turn.
 //!
-//! Everything is made ready before: the paths of each thread, open directories where they are wanted. Between the two looks at
-//! the clock nothing is left but the look-ups, counting up the paths for the next file, and, every few thousand look-ups, taking
-//! a further piece of the files (threads share them piece by piece) and asking whether to stop.
+//! Everything is made ready before: the paths of each thread, open directories where they are
+//! wanted. Between the two looks at the clock nothing is left but the look-ups, counting up the
+//! paths for the next file, and, every few thousand look-ups, taking a further piece of the files
+//! (threads share them piece by piece) and asking whether to stop.
 //!
 //! ```text
 //! barrier of the ranks ─┬─ thread 0: wait for all threads ── pieces ── ... ─┬─ barrier of the ranks
@@ -84,7 +86,8 @@ pub struct Pass {
     pub found: u64,
     /// Names that were looked up.
     pub lookups: u64,
-    /// Of them, those that ended in neither a file nor "no such file": permission, input or output, loops.
+    /// Of them, those that ended in neither a file nor "no such file": permission, input or output,
+    /// loops.
     pub failed: u64,
     /// From the first start to the last end; of the rank that took longest.
     pub nanos: u64,
@@ -97,7 +100,9 @@ pub struct Pass {
 impl Pass {
     /// Look-ups of names that were not there.
     pub fn misses(&self) -> u64 {
-        self.lookups.saturating_sub(self.found).saturating_sub(self.failed)
+        self.lookups
+            .saturating_sub(self.found)
+            .saturating_sub(self.failed)
     }
 }
 
@@ -135,15 +140,24 @@ pub(crate) fn test(
         Ok(pass)
     };
     let primed = test.prime.then(|| go(1, true)).transpose()?;
-    let passes = (0..test.passes).map(|_| go(shape.files, false)).collect::<Result<Vec<_>, Failure>>()?;
+    let passes = (0..test.passes)
+        .map(|_| go(shape.files, false))
+        .collect::<Result<Vec<_>, Failure>>()?;
     let failed: u64 = passes.iter().map(|pass| pass.failed).sum();
     if let Some(errno) = odd.filter(|_| failed > 0) {
         let message = format!(
             "{failed} look-ups failed otherwise than for want of the name ({errno}): they count as none of the misses"
         );
-        warnings.push(Warning { errno: Some(errno), ..Warning::about(root, message) });
+        warnings.push(Warning {
+            errno: Some(errno),
+            ..Warning::about(root, message)
+        });
     }
-    Ok(Tested { primed, passes, forgot })
+    Ok(Tested {
+        primed,
+        passes,
+        forgot,
+    })
 }
 
 /// What is searched, made ready.
@@ -161,7 +175,8 @@ struct Ground<'a> {
 struct Run {
     files: u64,
     target: Option<usize>,
-    /// Whether it is right as well when nothing is found: by priming in a tree that is to have no files.
+    /// Whether it is right as well when nothing is found: by priming in a tree that is to have no
+    /// files.
     may_miss: bool,
     /// Directories, and so look-ups for each file that is not found.
     length: u64,
@@ -188,7 +203,11 @@ struct Part {
 
 /// The search itself. `look` answers for one path, in the directory of that number.
 #[inline]
-fn search(run: &Run, paths: &mut Paths, mut look: impl FnMut(usize, &[u8]) -> gate::Result<()>) -> Part {
+fn search(
+    run: &Run,
+    paths: &mut Paths,
+    mut look: impl FnMut(usize, &[u8]) -> gate::Result<()>,
+) -> Part {
     let (mut found_in_all, mut lookups, mut failed) = (0, 0, 0);
     let (mut odd, mut wrong) = (None, None);
     let start = Instant::now();
@@ -224,7 +243,16 @@ fn search(run: &Run, paths: &mut Paths, mut look: impl FnMut(usize, &[u8]) -> ga
         }
     }
     let end = Instant::now();
-    Part { start, end, found: found_in_all, lookups, failed, odd, wrong, latency: None }
+    Part {
+        start,
+        end,
+        found: found_in_all,
+        lookups,
+        failed,
+        odd,
+        wrong,
+        latency: None,
+    }
 }
 
 impl<'a> Ground<'a> {
@@ -233,14 +261,37 @@ impl<'a> Ground<'a> {
         const MOST: u64 = 1 << 30;
         /// What a path takes beside the name of ROOT, and its place in memory.
         const EACH: u64 = 96;
-        let names = shape.length.saturating_mul(root.len() as u64 + EACH).saturating_mul(test.threads as u64);
-        let length = usize::try_from(shape.length).ok().filter(|_| names <= MOST).ok_or_else(|| {
-            let error = format!("the names of {} directories do not fit into 1 GiB of memory", shape.length);
-            Failure::new("cannot search", root, error, "give fewer with -l")
-        })?;
-        let target = if test.fail { None } else { length.checked_sub(1) };
-        let dirs = if test.method == Method::Dirfd { open_all(root, shape)? } else { Vec::new() };
-        Ok(Ground { root, shape, test, target, dirs })
+        let names = shape
+            .length
+            .saturating_mul(root.len() as u64 + EACH)
+            .saturating_mul(test.threads as u64);
+        let length = usize::try_from(shape.length)
+            .ok()
+            .filter(|_| names <= MOST)
+            .ok_or_else(|| {
+                let error = format!(
+                    "the names of {} directories do not fit into 1 GiB of memory",
+                    shape.length
+                );
+                Failure::new("cannot search", root, error, "give fewer with -l")
+            })?;
+        let target = if test.fail {
+            None
+        } else {
+            length.checked_sub(1)
+        };
+        let dirs = if test.method == Method::Dirfd {
+            open_all(root, shape)?
+        } else {
+            Vec::new()
+        };
+        Ok(Ground {
+            root,
+            shape,
+            test,
+            target,
+            dirs,
+        })
     }
 
     /// What the names begin with that are looked for.
@@ -258,16 +309,28 @@ impl<'a> Ground<'a> {
             false => Vec::new(),
         };
         let length = self.shape.length as usize; // it fits: see `new`
-        Paths::new((0..length).map(prefix), &self.stem(), files)
-            .map_err(|e| Failure::new("cannot search", self.root, e, "give fewer directories with -l"))
+        Paths::new((0..length).map(prefix), &self.stem(), files).map_err(|e| {
+            Failure::new(
+                "cannot search",
+                self.root,
+                e,
+                "give fewer directories with -l",
+            )
+        })
     }
 
     /// Searches once, on all threads of all ranks.
     fn pass(&self, files: u64, team: &dyn Team, odd: &mut Option<Errno>) -> Result<Pass, Failure> {
-        /// So many look-ups in a row, about: no more than a few milliseconds, and enough that what is between them is nothing.
+        /// So many look-ups in a row, about: no more than a few milliseconds, and enough that what
+        /// is between them is nothing.
         const IN_A_ROW: u64 = 4096;
         let threads = self.test.threads.max(1);
-        let mut paths = agree(team, (0..threads).map(|_| self.paths(files)).collect::<Result<Vec<_>, _>>())?;
+        let mut paths = agree(
+            team,
+            (0..threads)
+                .map(|_| self.paths(files))
+                .collect::<Result<Vec<_>, _>>(),
+        )?;
         let fair = files.div_ceil(threads as u64 * 4);
         let run = Run {
             files,
@@ -315,10 +378,17 @@ impl<'a> Ground<'a> {
             }
             drop(held);
             let threads = spawned.map_err(|e| {
-                Failure::new("cannot make a thread to search", self.root, e, "give fewer with --threads")
+                Failure::new(
+                    "cannot make a thread to search",
+                    self.root,
+                    e,
+                    "give fewer with --threads",
+                )
             })?;
             let ended = threads.into_iter().map(|thread| thread.join());
-            Ok(ended.filter_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect())
+            Ok(ended
+                .filter_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect())
         })
     }
 
@@ -329,15 +399,22 @@ impl<'a> Ground<'a> {
             Method::Statx => self.by(run, paths, |_, path| lookup::statx(CWD, path)),
             Method::Access => self.by(run, paths, |_, path| lookup::faccessat(CWD, path)),
             Method::Open => self.by(run, paths, |_, path| lookup::openat(CWD, path).map(drop)),
-            Method::Dirfd => self.by(run, paths, |directory, name| match self.dirs.get(directory) {
-                Some(dir) => lookup::newfstatat(dir.as_fd(), name),
-                None => Err(Errno::EBADF),
+            Method::Dirfd => self.by(run, paths, |directory, name| {
+                match self.dirs.get(directory) {
+                    Some(dir) => lookup::newfstatat(dir.as_fd(), name),
+                    None => Err(Errno::EBADF),
+                }
             }),
         }
     }
 
     #[inline]
-    fn by(&self, run: &Run, paths: &mut Paths, mut look: impl FnMut(usize, &[u8]) -> gate::Result<()>) -> Part {
+    fn by(
+        &self,
+        run: &Run,
+        paths: &mut Paths,
+        mut look: impl FnMut(usize, &[u8]) -> gate::Result<()>,
+    ) -> Part {
         if !self.test.latency {
             return search(run, paths, look);
         }
@@ -383,7 +460,10 @@ impl<'a> Ground<'a> {
                 }
                 let path = at(self.target.unwrap_or_default());
                 let again = lookup::newfstatat(CWD, &[&path[..], b"\0"].concat());
-                let error = again.map_or_else(|e| e.to_string(), |()| "it was not there a moment ago".to_owned());
+                let error = again.map_or_else(
+                    |e| e.to_string(),
+                    |()| "it was not there a moment ago".to_owned(),
+                );
                 Failure::new("cannot find", &path, error, made_so)
             }
             Some(directory) => {
@@ -400,9 +480,14 @@ impl<'a> Ground<'a> {
         }
         let place = Open::PATH | Open::DIRECTORY;
         let root = open_long(self.root, place).map_err(|e| missing_root(self.root, e))?;
-        let is_there =
-            |directory: &u64| c_string(&name_of(*directory)).and_then(|name| openat(&root, &name, place)).is_ok();
-        let missing = (0..self.shape.length).filter(|directory| !is_there(directory)).count();
+        let is_there = |directory: &u64| {
+            c_string(&name_of(*directory))
+                .and_then(|name| openat(&root, &name, place))
+                .is_ok()
+        };
+        let missing = (0..self.shape.length)
+            .filter(|directory| !is_there(directory))
+            .count();
         Ok((missing > 0).then(|| {
             let length = self.shape.length;
             let message = format!(
@@ -415,7 +500,11 @@ impl<'a> Ground<'a> {
 }
 
 fn missing_root(root: &[u8], e: Errno) -> Failure {
-    let next = if e == Errno::ENOENT { "make it first, with -c" } else { "" };
+    let next = if e == Errno::ENOENT {
+        "make it first, with -c"
+    } else {
+        ""
+    };
     Failure::new("cannot search", root, e, next)
 }
 
@@ -427,7 +516,9 @@ fn open_all(root: &[u8], shape: Shape) -> Result<Vec<Fd>, Failure> {
         let opened = c_string(&name_of(directory)).and_then(|name| openat(&top, &name, place));
         opened.map_err(|e| {
             let next = match e {
-                Errno::EMFILE | Errno::ENFILE => "give fewer directories with -l, or another --method".to_owned(),
+                Errno::EMFILE | Errno::ENFILE => {
+                    "give fewer directories with -l, or another --method".to_owned()
+                }
                 _ => format!("was the tree made with -l {}?", shape.length),
             };
             Failure::new("cannot open", &join(root, &name_of(directory)), e, next)
@@ -443,10 +534,26 @@ fn whole(team: &dyn Team, parts: &[Part], files: u64, odd: &mut Option<Errno>) -
     let sum = |of: fn(&Part) -> u64| parts.iter().map(of).sum::<u64>();
     let start = parts.iter().map(|part| part.start).min();
     let end = parts.iter().map(|part| part.end).max();
-    let elapsed = end.zip(start).map_or(0, |(end, start)| end.saturating_duration_since(start).as_nanos() as u64);
-    let failed_as = parts.iter().find_map(|part| part.odd).map_or(0, |e| e.0.unsigned_abs());
-    let mut words = vec![sum(|p| p.found), sum(|p| p.lookups), sum(|p| p.failed), elapsed, u64::from(failed_as), 0];
-    if let Some(both) = parts.iter().filter_map(|part| part.latency.clone()).reduce(merged) {
+    let elapsed = end.zip(start).map_or(0, |(end, start)| {
+        end.saturating_duration_since(start).as_nanos() as u64
+    });
+    let failed_as = parts
+        .iter()
+        .find_map(|part| part.odd)
+        .map_or(0, |e| e.0.unsigned_abs());
+    let mut words = vec![
+        sum(|p| p.found),
+        sum(|p| p.lookups),
+        sum(|p| p.failed),
+        elapsed,
+        u64::from(failed_as),
+        0,
+    ];
+    if let Some(both) = parts
+        .iter()
+        .filter_map(|part| part.latency.clone())
+        .reduce(merged)
+    {
         let [hits, misses] = both.map(|histogram| histogram.to_words());
         words[LENGTH] = hits.len() as u64;
         words.extend(hits.into_iter().chain(misses));
@@ -462,17 +569,26 @@ fn whole(team: &dyn Team, parts: &[Part], files: u64, odd: &mut Option<Errno>) -
         ranks: Vec::with_capacity(team.size()),
     };
     for said in share_words(team, &words) {
-        let [found, lookups, failed, nanos, errno, hits, both @ ..] = &said[..] else { continue };
+        let [found, lookups, failed, nanos, errno, hits, both @ ..] = &said[..] else {
+            continue;
+        };
         pass.files += files;
         pass.found += found;
         pass.lookups += lookups;
         pass.failed += failed;
         pass.nanos = pass.nanos.max(*nanos);
-        pass.ranks.push(Share { found: *found, lookups: *lookups, nanos: *nanos });
+        pass.ranks.push(Share {
+            found: *found,
+            lookups: *lookups,
+            nanos: *nanos,
+        });
         if let Some(errno) = i32::try_from(*errno).ok().filter(|errno| *errno > 0) {
             odd.get_or_insert(Errno(errno));
         }
-        if let Some((hits, misses)) = both.split_at_checked(*hits as usize).filter(|(hits, _)| !hits.is_empty()) {
+        if let Some((hits, misses)) = both
+            .split_at_checked(*hits as usize)
+            .filter(|(hits, _)| !hits.is_empty())
+        {
             let theirs = [hits, misses].map(Histogram::from_words);
             pass.latency = Some(match pass.latency.take() {
                 Some(ours) => merged(ours, theirs),

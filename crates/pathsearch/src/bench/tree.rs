@@ -29,14 +29,21 @@ pub struct Shape {
 
 impl Default for Shape {
     fn default() -> Shape {
-        Shape { length: 16, files: 10_000 }
+        Shape {
+            length: 16,
+            files: 10_000,
+        }
     }
 }
 
 impl Shape {
-    /// Objects, as LLNL's program counts them: the files, and ROOT. `None` for more than can be counted.
+    /// Objects, as LLNL's program counts them: the files, and ROOT. `None` for more than can be
+    /// counted.
     pub fn objects(self) -> Option<u64> {
-        self.length.checked_mul(self.files)?.checked_add(1).filter(|objects| *objects <= i64::MAX as u64)
+        self.length
+            .checked_mul(self.files)?
+            .checked_add(1)
+            .filter(|objects| *objects <= i64::MAX as u64)
     }
 }
 
@@ -80,26 +87,53 @@ const CREATE: &str = "cannot create";
 const REMOVE: &str = "cannot remove";
 
 /// Makes the tree. Where that fails, what was made is taken away again.
-pub(crate) fn make(root: &[u8], shape: Shape, team: &dyn Team, progress: &Progress) -> Result<Duration, Failure> {
+pub(crate) fn make(
+    root: &[u8],
+    shape: Shape,
+    team: &dyn Team,
+    progress: &Progress,
+) -> Result<Duration, Failure> {
     let root = without_slashes(root);
     team.barrier();
     let start = Instant::now();
-    agree(team, if team.rank() == 0 { begin(root, shape) } else { Ok(()) })?;
-    let mut own = Own { root, shape, first: team.rank() as u64, step: team.size(), last: None };
+    agree(
+        team,
+        if team.rank() == 0 {
+            begin(root, shape)
+        } else {
+            Ok(())
+        },
+    )?;
+    let mut own = Own {
+        root,
+        shape,
+        first: team.rank() as u64,
+        step: team.size(),
+        last: None,
+    };
     let filled = agree(team, own.fill(progress));
     let took = start.elapsed();
-    let Err(failure) = filled else { return Ok(took) };
+    let Err(failure) = filled else {
+        return Ok(took);
+    };
     let left: u64 = share_words(team, &[own.undo()]).iter().flatten().sum();
     let undone = match team.rank() {
         0 => end(root).map_or_else(|_| left + 1, |()| left),
         _ => left,
     };
-    let undone = share_words(team, &[undone]).first().and_then(|said| said.first().copied()).unwrap_or(left);
+    let undone = share_words(team, &[undone])
+        .first()
+        .and_then(|said| said.first().copied())
+        .unwrap_or(left);
     let next = match undone {
         0 => "nothing of the tree is left".to_owned(),
         _ => "not all that was made could be removed again: fathom pathwalk -r with the same -l and -f".to_owned(),
     };
-    let next = if failure.next.is_empty() { next } else { format!("{}; {next}", failure.next) };
+    let next = if failure.next.is_empty() {
+        next
+    } else {
+        format!("{}; {next}", failure.next)
+    };
     Err(Failure { next, ..failure })
 }
 
@@ -123,10 +157,13 @@ fn begin(root: &[u8], shape: Shape) -> Result<(), Failure> {
 
 /// Refuses what there can be no room for, before anything is filled.
 fn room(root: &[u8], shape: Shape) -> Result<(), Failure> {
-    /// No file system that does not count its inodes takes less than this for an entry and its inode.
+    /// No file system that does not count its inodes takes less than this for an entry and its
+    /// inode.
     const LEAST: u64 = 64;
     let top = open_long(root, PLACE).map_err(|e| Failure::new("cannot open", root, e, ""))?;
-    let Ok(there) = fstatfs(&top) else { return Ok(()) };
+    let Ok(there) = fstatfs(&top) else {
+        return Ok(());
+    };
     let wanted = shape.length.saturating_mul(shape.files.saturating_add(1));
     let (free, what) = match there.files {
         0 if there.size == 0 => return Ok(()), // it does not say
@@ -137,7 +174,12 @@ fn room(root: &[u8], shape: Shape) -> Result<(), Failure> {
         return Ok(());
     }
     let error = format!("it takes {wanted} inodes, and the file system has {what}{free} to give");
-    Err(Failure::new(CREATE, root, error, "give fewer with -l and -f"))
+    Err(Failure::new(
+        CREATE,
+        root,
+        error,
+        "give fewer with -l and -f",
+    ))
 }
 
 /// Takes ROOT away, which must be empty.
@@ -172,7 +214,9 @@ impl Own<'_> {
                 let path = join(root, name.to_bytes());
                 let path = file.map_or(path.clone(), |file| join(&path, file.to_bytes()));
                 let next = match e {
-                    Errno::ENOSPC => "the file system is full, or out of inodes: give fewer with -l and -f",
+                    Errno::ENOSPC => {
+                        "the file system is full, or out of inodes: give fewer with -l and -f"
+                    }
                     Errno::EDQUOT => "your quota is used up: give fewer with -l and -f",
                     _ => "",
                 };
@@ -196,14 +240,27 @@ impl Own<'_> {
 
     /// Takes away what was made, and gives how much could not be.
     fn undo(&self) -> u64 {
-        let Some((last, files)) = self.last else { return 0 };
-        let Ok(top) = open_long(self.root, PLACE) else { return 1 };
+        let Some((last, files)) = self.last else {
+            return 0;
+        };
+        let Ok(top) = open_long(self.root, PLACE) else {
+            return 1;
+        };
         let mut left = 0;
-        for directory in self.directories().take_while(|directory| *directory <= last) {
+        for directory in self
+            .directories()
+            .take_while(|directory| *directory <= last)
+        {
             let name = c_name(directory);
-            let files = if directory == last { files } else { self.shape.files };
+            let files = if directory == last {
+                files
+            } else {
+                self.shape.files
+            };
             if let Ok(dir) = openat(&top, &name, PLACE) {
-                let taken = |file: &u64| unlinkat(&dir, &c_name(format_args!("{directory}.{file}"))).is_ok();
+                let taken = |file: &u64| {
+                    unlinkat(&dir, &c_name(format_args!("{directory}.{file}"))).is_ok()
+                };
                 left += (0..files).filter(|file| !taken(file)).count() as u64;
             }
             left += u64::from(unlinkat_directory(&top, &name).is_err());
@@ -212,9 +269,9 @@ impl Own<'_> {
     }
 }
 
-/// Removes the tree: of what has a name that the benchmark gives, empty plain files, and then the directories. Whatever else is
-/// there stays, with the directories that it is in, and is named in a warning. With `heed` it stops where it is when somebody
-/// asks for that.
+/// Removes the tree: of what has a name that the benchmark gives, empty plain files, and then the
+/// directories. Whatever else is there stays, with the directories that it is in, and is named in a
+/// warning. With `heed` it stops where it is when somebody asks for that.
 pub(crate) fn remove(
     root: &[u8],
     shape: Shape,
@@ -226,7 +283,15 @@ pub(crate) fn remove(
     let root = without_slashes(root);
     team.barrier();
     let start = Instant::now();
-    let mut broom = Broom { root, shape, heed, progress, files: 0, left: 0, warnings: Vec::new() };
+    let mut broom = Broom {
+        root,
+        shape,
+        heed,
+        progress,
+        files: 0,
+        left: 0,
+        warnings: Vec::new(),
+    };
     agree(team, broom.sweep(team.rank() as u64, team.size()))?;
     let all = share_words(team, &[broom.files, broom.left]);
     let sum = |at: usize| all.iter().filter_map(|said| said.get(at)).sum::<u64>();
@@ -235,19 +300,29 @@ pub(crate) fn remove(
     let mut objects = files;
     if team.rank() == 0 {
         let gone = broom.finish()?;
-        left += broom.left - all.first().and_then(|said| said.get(1)).copied().unwrap_or(0);
+        left += broom.left
+            - all
+                .first()
+                .and_then(|said| said.get(1))
+                .copied()
+                .unwrap_or(0);
         objects += u64::from(gone);
         let whole = shape.objects().unwrap_or(u64::MAX);
         if objects < whole && left == 0 {
             let Shape { length, files } = shape;
             let missing = whole - objects;
-            let message =
-                format!("{missing} of {whole} objects were not there; was it made with -l {length} -f {files}?");
+            let message = format!(
+                "{missing} of {whole} objects were not there; was it made with -l {length} -f {files}?"
+            );
             broom.warnings.push(Warning::about(root, message));
         }
         warnings.append(&mut broom.warnings);
     }
-    Ok(Removed { objects, left, elapsed: start.elapsed() })
+    Ok(Removed {
+        objects,
+        left,
+        elapsed: start.elapsed(),
+    })
 }
 
 /// What is removing a tree.
@@ -283,16 +358,22 @@ impl Broom<'_> {
             0 => String::new(),
             files => format!("{files} files were removed before"),
         };
-        let next = [next, &far].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+        let next = [next, &far]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("; ");
         Failure::new(REMOVE, path, e, next)
     }
 
     fn open_root(&self) -> Result<Fd, Failure> {
         open_long(self.root, Open::SCAN).map_err(|e| match e {
             Errno::ENOENT => self.cannot(self.root, e, "there is nothing to remove"),
-            Errno::ELOOP | Errno::ENOTDIR => {
-                self.cannot(self.root, e, "give the directory itself, and no symlink to it: -c has made no such thing")
-            }
+            Errno::ELOOP | Errno::ENOTDIR => self.cannot(
+                self.root,
+                e,
+                "give the directory itself, and no symlink to it: -c has made no such thing",
+            ),
             e => self.cannot(self.root, e, ""),
         })
     }
@@ -317,7 +398,13 @@ impl Broom<'_> {
             match unlinkat_directory(&top, &name) {
                 Ok(()) | Err(Errno::ENOENT) => {}
                 Err(Errno::ENOTEMPTY | Errno::EEXIST | Errno::EBUSY) => {
-                    self.keep(&path, Foreign { count: 1, example: None });
+                    self.keep(
+                        &path,
+                        Foreign {
+                            count: 1,
+                            example: None,
+                        },
+                    );
                 }
                 Err(e) => return Err(self.cannot(&path, e, "")),
             }
@@ -330,10 +417,13 @@ impl Broom<'_> {
         let stem = format!("{directory}.").into_bytes();
         let mut numbers = Vec::new();
         let mut foreign = Foreign::default();
-        each_entry(dir, &mut |name| match name.strip_prefix(&stem[..]).and_then(number) {
-            Some(file) if file < self.shape.files => numbers.push(file),
-            _ => foreign.add(name),
-        })
+        each_entry(
+            dir,
+            &mut |name| match name.strip_prefix(&stem[..]).and_then(number) {
+                Some(file) if file < self.shape.files => numbers.push(file),
+                _ => foreign.add(name),
+            },
+        )
         .map_err(|e| self.cannot(path, e, ""))?;
         numbers.sort_unstable(); // in the order in which they were made, as LLNL's program does
         for file in numbers {
@@ -369,13 +459,19 @@ impl Broom<'_> {
     fn keep(&mut self, path: &[u8], foreign: Foreign) {
         self.left += foreign.count;
         let Shape { length, files } = self.shape;
-        let many = if foreign.count == 1 { "1 entry is".to_owned() } else { format!("{} entries are", foreign.count) };
+        let many = if foreign.count == 1 {
+            "1 entry is".to_owned()
+        } else {
+            format!("{} entries are", foreign.count)
+        };
         let such = foreign.example.map_or(String::new(), |name| {
             // A control character must not reach a message.
             let name: String = String::from_utf8_lossy(&name).escape_debug().collect();
             format!(" (such as '{name}')")
         });
-        let message = format!("left as it is: {many}{such} in it that -c -l {length} -f {files} did not make");
+        let message = format!(
+            "left as it is: {many}{such} in it that -c -l {length} -f {files} did not make"
+        );
         self.warnings.push(Warning::about(path, message));
     }
 
@@ -385,11 +481,20 @@ impl Broom<'_> {
         let mut foreign = Foreign::default();
         let mut kept = false;
         let mut names = Vec::new();
-        each_entry(&top, &mut |name| names.push(name.to_vec())).map_err(|e| self.cannot(self.root, e, ""))?;
+        each_entry(&top, &mut |name| names.push(name.to_vec()))
+            .map_err(|e| self.cannot(self.root, e, ""))?;
         for name in &names {
             let ours = number(name).is_some_and(|directory| directory < self.shape.length);
-            let is_directory = || c_string(name).and_then(|name| openat(&top, &name, PLACE)).is_ok();
-            if ours && is_directory() { kept = true } else { foreign.add(name) }
+            let is_directory = || {
+                c_string(name)
+                    .and_then(|name| openat(&top, &name, PLACE))
+                    .is_ok()
+            };
+            if ours && is_directory() {
+                kept = true
+            } else {
+                foreign.add(name)
+            }
         }
         if foreign.count > 0 {
             self.keep(self.root, foreign);
@@ -402,7 +507,13 @@ impl Broom<'_> {
         match end(self.root) {
             Ok(()) => Ok(true),
             Err(Errno::ENOTEMPTY | Errno::EEXIST) => {
-                self.keep(self.root, Foreign { count: 1, example: None });
+                self.keep(
+                    self.root,
+                    Foreign {
+                        count: 1,
+                        example: None,
+                    },
+                );
                 Ok(false)
             }
             Err(e) => Err(self.cannot(self.root, e, "")),
@@ -412,8 +523,14 @@ impl Broom<'_> {
 
 /// A number as it is written in a name: no zero before it, no sign.
 fn number(digits: &[u8]) -> Option<u64> {
-    let plain = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) && (digits == b"0" || digits[0] != b'0');
-    std::str::from_utf8(digits).ok().filter(|_| plain)?.parse().ok()
+    let plain = !digits.is_empty()
+        && digits.iter().all(u8::is_ascii_digit)
+        && (digits == b"0" || digits[0] != b'0');
+    std::str::from_utf8(digits)
+        .ok()
+        .filter(|_| plain)?
+        .parse()
+        .ok()
 }
 
 /// Shows the names in a directory, read from its beginning.
@@ -422,7 +539,8 @@ fn each_entry(dir: &Fd, show: &mut dyn FnMut(&[u8])) -> gate::Result<()> {
     loop {
         match getdents64(dir, &mut buffer)? {
             0 => return Ok(()),
-            n => ondisk::dirent::entries(&buffer[..n.min(buffer.len())]).for_each(|entry| show(entry.name.to_bytes())),
+            n => ondisk::dirent::entries(&buffer[..n.min(buffer.len())])
+                .for_each(|entry| show(entry.name.to_bytes())),
         }
     }
 }
@@ -444,16 +562,43 @@ mod tests {
     #[test]
     fn objects_are_the_files_and_the_root() {
         assert_eq!(Shape::default().objects(), Some(160_001));
-        assert_eq!(Shape { length: 3, files: 0 }.objects(), Some(1));
-        assert_eq!(Shape { length: 1 << 40, files: 1 << 40 }.objects(), None);
+        assert_eq!(
+            Shape {
+                length: 3,
+                files: 0
+            }
+            .objects(),
+            Some(1)
+        );
+        assert_eq!(
+            Shape {
+                length: 1 << 40,
+                files: 1 << 40
+            }
+            .objects(),
+            None
+        );
     }
 
     #[test]
     fn numbers_in_names() {
-        for (name, value) in [("0", Some(0)), ("15", Some(15)), ("18446744073709551615", Some(u64::MAX))] {
+        for (name, value) in [
+            ("0", Some(0)),
+            ("15", Some(15)),
+            ("18446744073709551615", Some(u64::MAX)),
+        ] {
             assert_eq!(number(name.as_bytes()), value);
         }
-        for bad in ["", "00", "01", "+1", "-1", " 1", "1x", "18446744073709551616"] {
+        for bad in [
+            "",
+            "00",
+            "01",
+            "+1",
+            "-1",
+            " 1",
+            "1x",
+            "18446744073709551616",
+        ] {
             assert_eq!(number(bad.as_bytes()), None, "{bad}");
         }
     }

@@ -1,5 +1,5 @@
-//! What a mount is like: how long each kind of request takes there, and what is kept. Some hundred requests, for names that are not
-//! there and for a file and a link that the command has used.
+//! What a mount is like: how long each kind of request takes there, and what is kept. Some hundred
+//! requests, for names that are not there and for a file and a link that the command has used.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
@@ -7,7 +7,9 @@ use std::os::fd::AsFd;
 use gate::cache::cachestat;
 use gate::clock::monotonic_raw;
 use gate::file::read_kernel;
-use gate::fs::{Advice, At, CWD, Open, Want, fadvise64, getdents64, openat, pread64, readlinkat, statx};
+use gate::fs::{
+    Advice, At, CWD, Open, Want, fadvise64, getdents64, openat, pread64, readlinkat, statx,
+};
 use gate::long::{c_string, open_long};
 use gate::{Errno, Result};
 
@@ -31,8 +33,8 @@ const FEW: usize = 3;
 const LONG: f64 = 0.01;
 /// As much of the file is read at least, and forgotten before.
 const PAGE: u64 = 4096;
-/// Seconds. For what takes less no server was asked; what takes more each time, also when nothing else is going on, was not done from
-/// memory.
+/// Seconds. For what takes less no server was asked; what takes more each time, also when nothing
+/// else is going on, was not done from memory.
 const LOCAL: f64 = 6e-6;
 
 /// What a command has used on a file system: something to ask it with.
@@ -49,11 +51,13 @@ pub struct Examples {
 /// Asks the file system that `dir` is on.
 ///
 /// # Errors
-/// Those of opening the directory; `EEXIST` if names that nobody has are there, which only a file system does that makes them up.
+/// Those of opening the directory; `EEXIST` if names that nobody has are there, which only a file
+/// system does that makes them up.
 pub fn calibrate(dir: &[u8], examples: &Examples) -> Result<Calibration> {
     let fd = open_long(dir, Open::PATH | Open::DIRECTORY)?;
-    let names: Vec<CString> =
-        (0..NAMES).map(|n| c_string(format!(".fathom-{:x}-{n}", monotonic_raw()).as_bytes())).collect::<Result<_>>()?;
+    let names: Vec<CString> = (0..NAMES)
+        .map(|n| c_string(format!(".fathom-{:x}-{n}", monotonic_raw()).as_bytes()))
+        .collect::<Result<_>>()?;
     let look = |name: &CString| timed(|| statx(&fd, name, At::SYMLINK_NOFOLLOW, Want::TYPE));
     let mut first = Vec::with_capacity(NAMES);
     for name in &names {
@@ -64,7 +68,10 @@ pub fn calibrate(dir: &[u8], examples: &Examples) -> Result<Calibration> {
         }
     }
     let rtt = median(first);
-    let mut found = Calibration { prices: Prices::alike(rtt), manner: Manner::default() };
+    let mut found = Calibration {
+        prices: Prices::alike(rtt),
+        manner: Manner::default(),
+    };
     if rtt <= LOCAL {
         return Ok(found); // no server: nothing else would be a request either
     }
@@ -78,13 +85,16 @@ pub fn calibrate(dir: &[u8], examples: &Examples) -> Result<Calibration> {
     if let Some(link) = &examples.link {
         let _ = found.ask_link(link, turns);
     }
-    let _ = examples.files.iter().any(|file| found.ask_file(file, turns).is_ok());
+    let _ = examples
+        .files
+        .iter()
+        .any(|file| found.ask_file(file, turns).is_ok());
     Ok(found)
 }
 
 impl Calibration {
-    /// Whether what took so long each time was a request, beside the `named` seconds that it took to come to it by its name; if so,
-    /// what such a one takes is known.
+    /// Whether what took so long each time was a request, beside the `named` seconds that it took
+    /// to come to it by its name; if so, what such a one takes is known.
     fn is_request(&mut self, request: Request, took: Vec<f64>, named: f64) -> bool {
         let is = least(took.iter().copied()) - named > LOCAL;
         if is {
@@ -93,7 +103,8 @@ impl Calibration {
         is
     }
 
-    /// What it costs to list a directory depends on what is in it: so each is listed once, and the mean is taken.
+    /// What it costs to list a directory depends on what is in it: so each is listed once, and the
+    /// mean is taken.
     fn ask_directories(&mut self, listed: &[Vec<u8>]) {
         let mut buffer = vec![0; 32 << 10];
         let (mut opened, mut read) = (Vec::new(), Vec::new());
@@ -115,24 +126,30 @@ impl Calibration {
         }
         self.manner.lists = least(opened.iter().chain(&read).copied()) > LOCAL;
         for (request, took) in [(Request::Opendir, opened), (Request::Readdir, read)] {
-            self.prices.set(request, took.iter().sum::<f64>() / took.len() as f64);
+            self.prices
+                .set(request, took.iter().sum::<f64>() / took.len() as f64);
         }
     }
 
     fn ask_link(&mut self, link: &[u8], turns: usize) -> Result<()> {
         let path = c_string(link)?;
         let named = named(&path, turns);
-        let read = (0..turns).map(|_| timed(|| readlinkat(CWD, &path)).1).collect();
+        let read = (0..turns)
+            .map(|_| timed(|| readlinkat(CWD, &path)).1)
+            .collect();
         self.manner.keeps_links = !self.is_request(Request::Readlink, read, named);
         Ok(())
     }
 
-    /// What it costs to come to a file again by its name, to open it, to read it, to look at it then, and to close it.
+    /// What it costs to come to a file again by its name, to open it, to read it, to look at it
+    /// then, and to close it.
     fn ask_file(&mut self, file: &[u8], turns: usize) -> Result<()> {
         let path = c_string(file)?;
         let open = || openat(CWD, &path, Open::NONBLOCK);
         let fd = open()?;
-        let len = statx(&fd, c"", At::EMPTY_PATH, Want::SIZE)?.size.min(self.manner.window);
+        let len = statx(&fd, c"", At::EMPTY_PATH, Want::SIZE)?
+            .size
+            .min(self.manner.window);
         let forget = |len: u64| fadvise64(&fd, 0, len, Advice::DontNeed);
         forget(len)?;
         // Of what a process has mapped, this one perhaps, nothing is forgotten.
@@ -151,7 +168,8 @@ impl Calibration {
             closed.push(timed(|| drop(again)).1);
         }
         self.manner.opens = self.is_request(Request::Open, opened, named);
-        self.prices.set(Request::Create, self.prices.of(Request::Open));
+        self.prices
+            .set(Request::Create, self.prices.of(Request::Open));
         self.manner.flushes = self.is_request(Request::Flush, closed, 0.0);
 
         fadvise64(&fd, 0, 0, Advice::Random)?; // no more is read than is asked for
@@ -169,7 +187,10 @@ impl Calibration {
         let small = self.prices.of(Request::Read);
         if self.manner.reads && len > PAGE {
             self.prices.byte = (large - small).max(0.0) / (len - PAGE) as f64;
-            self.prices.set(Request::Read, (small - self.prices.byte * PAGE as f64).max(0.0));
+            self.prices.set(
+                Request::Read,
+                (small - self.prices.byte * PAGE as f64).max(0.0),
+            );
         }
         self.manner.stats_after_read = self.is_request(Request::Getattr, seen, 0.0);
         drop(fd);
@@ -177,7 +198,8 @@ impl Calibration {
         match cachestat(&fd, 0, 1) {
             Ok(cached) => self.manner.keeps_pages = cached.pages > 0,
             Err(_) => {
-                self.manner.keeps_pages = !self.manner.reads || timed(|| pread64(&fd, &mut buffer[..1], 0)).1 < LOCAL;
+                self.manner.keeps_pages =
+                    !self.manner.reads || timed(|| pread64(&fd, &mut buffer[..1], 0)).1 < LOCAL;
             }
         }
         Ok(())
@@ -187,8 +209,14 @@ impl Calibration {
 /// Seconds that it takes to come to what has a name, once more; none where that is known.
 fn named(path: &CStr, turns: usize) -> f64 {
     let at = At::SYMLINK_NOFOLLOW | At::STATX_DONT_SYNC;
-    let took: Vec<f64> = (0..turns).map(|_| timed(|| statx(CWD, path, at, Want::TYPE)).1).collect();
-    if least(took.iter().copied()) <= LOCAL { 0.0 } else { median(took) }
+    let took: Vec<f64> = (0..turns)
+        .map(|_| timed(|| statx(CWD, path, at, Want::TYPE)).1)
+        .collect();
+    if least(took.iter().copied()) <= LOCAL {
+        0.0
+    } else {
+        median(took)
+    }
 }
 
 /// The readahead of a file system, in bytes.

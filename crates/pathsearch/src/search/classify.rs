@@ -1,5 +1,5 @@
-//! Which search a look-up belongs to: by the program that does it, the shape of the name, and the directory. The rules are
-//! in docs/pathsearch.md, in this order.
+//! Which search a look-up belongs to: by the program that does it, the shape of the name, and the
+//! directory. The rules are in docs/pathsearch.md, in this order.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,15 +27,19 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family of a program's file: without its version, and without the machine that a compiler is for.
+    /// The family of a program's file: without its version, and without the machine that a compiler
+    /// is for.
     pub fn of(program: &[u8]) -> Family {
         let file = program.rsplit(|&b| b == b'/').next().unwrap_or(program);
-        let end = file.iter().rposition(|b| !(b.is_ascii_digit() || matches!(b, b'.' | b'-'))).map_or(0, |at| at + 1);
+        let end = file
+            .iter()
+            .rposition(|b| !(b.is_ascii_digit() || matches!(b, b'.' | b'-')))
+            .map_or(0, |at| at + 1);
         let name = &file[..end];
         let last = name.rsplit(|&b| b == b'-').next().unwrap_or(name);
         match name {
-            b"sh" | b"dash" | b"bash" | b"ash" | b"zsh" | b"ksh" | b"mksh" | b"yash" | b"fish" | b"busybox"
-            | b"tcsh" | b"csh" | b"rbash" => Family::Shell,
+            b"sh" | b"dash" | b"bash" | b"ash" | b"zsh" | b"ksh" | b"mksh" | b"yash" | b"fish"
+            | b"busybox" | b"tcsh" | b"csh" | b"rbash" => Family::Shell,
             b"python" | b"pypy" => Family::Python,
             b"perl" => Family::Perl,
             b"ruby" => Family::Ruby,
@@ -87,12 +91,19 @@ pub struct Searcher {
 impl Searcher {
     /// One that goes on with what another has begun: a child.
     pub fn copied(family: Family) -> Searcher {
-        Searcher { family, ..Searcher::default() }
+        Searcher {
+            family,
+            ..Searcher::default()
+        }
     }
 
     /// One that begins to run a program.
     pub fn of(program: &[u8]) -> Searcher {
-        Searcher { family: Family::of(program), starting: true, missed: Vec::new() }
+        Searcher {
+            family: Family::of(program),
+            starting: true,
+            missed: Vec::new(),
+        }
     }
 }
 
@@ -128,15 +139,23 @@ impl Known {
     /// From the values of PATH and PYTHONPATH.
     pub fn new(path: Option<&[u8]>, pythonpath: Option<&[u8]>) -> Known {
         let dirs = |list: &[u8]| -> Vec<Vec<u8>> {
-            list.split(|&b| b == b':').filter(|dir| dir.starts_with(b"/")).map(plain).collect()
+            list.split(|&b| b == b':')
+                .filter(|dir| dir.starts_with(b"/"))
+                .map(plain)
+                .collect()
         };
         let list = path.unwrap_or(DEFAULT_PATH);
         let mut known = Known {
             path: HashMap::new(),
-            here: list.split(|&b| b == b':').filter(|dir| matches!(*dir, b"" | b".")).count() as u64,
+            here: list
+                .split(|&b| b == b':')
+                .filter(|dir| matches!(*dir, b"" | b"."))
+                .count() as u64,
             python: dirs(pythonpath.unwrap_or_default()).into_iter().collect(),
         };
-        dirs(list).into_iter().for_each(|dir| *known.path.entry(dir).or_default() += 1);
+        dirs(list)
+            .into_iter()
+            .for_each(|dir| *known.path.entry(dir).or_default() += 1);
         known
     }
 
@@ -195,7 +214,9 @@ impl Known {
             return Kind::Locale;
         }
         let own = match who.family {
-            Family::Python => (of_python(it, in_path) || self.in_pythonpath(it)).then_some(Kind::Python),
+            Family::Python => {
+                (of_python(it, in_path) || self.in_pythonpath(it)).then_some(Kind::Python)
+            }
             Family::Perl => of_perl(it).then_some(Kind::Perl),
             Family::Ruby => of_ruby(it).then_some(Kind::Ruby),
             Family::Node => of_node(it).then_some(Kind::Node),
@@ -238,8 +259,14 @@ fn ends(name: &[u8], any: &[&[u8]]) -> bool {
 
 /// `libc.so`, `libc.so.6`.
 fn is_library(name: &[u8]) -> bool {
-    let versioned = |rest: &[u8]| rest.first() == Some(&b'.') && rest.iter().all(|b| b.is_ascii_digit() || *b == b'.');
-    (0..name.len()).any(|at| name[at..].strip_prefix(b".so").is_some_and(|rest| rest.is_empty() || versioned(rest)))
+    let versioned = |rest: &[u8]| {
+        rest.first() == Some(&b'.') && rest.iter().all(|b| b.is_ascii_digit() || *b == b'.')
+    };
+    (0..name.len()).any(|at| {
+        name[at..]
+            .strip_prefix(b".so")
+            .is_some_and(|rest| rest.is_empty() || versioned(rest))
+    })
 }
 
 /// An extension module of Python, by its tag.
@@ -248,14 +275,21 @@ fn is_extension(name: &[u8]) -> bool {
 }
 
 fn of_linker(who: &Searcher, it: &Lookup<'_>) -> bool {
-    if matches!(it.name, b"ld.so.cache" | b"ld.so.preload" | b"ld.so.nohwcap") || it.name.starts_with(b"ld-musl-") {
+    if matches!(
+        it.name,
+        b"ld.so.cache" | b"ld.so.preload" | b"ld.so.nohwcap"
+    ) || it.name.starts_with(b"ld-musl-")
+    {
         return it.dir == b"/etc";
     }
     if it.name == b"glibc-hwcaps" || has(it.dir, &[b"glibc-hwcaps"]) {
         return true;
     }
     // Having missed in a directory for the first time, ld.so looks whether it is there at all.
-    if it.op == Op::Stat && !who.missed.is_empty() && mounts::path::join(it.dir, it.name) == who.missed {
+    if it.op == Op::Stat
+        && !who.missed.is_empty()
+        && mounts::path::join(it.dir, it.name) == who.missed
+    {
         return true;
     }
     it.op == Op::Open
@@ -285,20 +319,39 @@ fn of_locale(it: &Lookup<'_>) -> bool {
         b"charset.alias",
         b"LC_MESSAGES",
     ];
-    has(it.dir, &[b"locale", b"locale-langpack", b"gconv", b"i18n", b"LC_MESSAGES"])
-        || NAMES.contains(&it.name)
+    has(
+        it.dir,
+        &[
+            b"locale",
+            b"locale-langpack",
+            b"gconv",
+            b"i18n",
+            b"LC_MESSAGES",
+        ],
+    ) || NAMES.contains(&it.name)
         || it.name == b"locale" && ends(it.dir, &[b"/share", b"/lib"])
 }
 
 /// `python3`, `python3.11`, `pypy3.9`: a part of sys.path.
 fn is_python_dir(part: &[u8]) -> bool {
     let digit = |rest: &[u8]| rest.first().is_some_and(u8::is_ascii_digit);
-    part.strip_prefix(b"python").or_else(|| part.strip_prefix(b"pypy")).is_some_and(digit)
+    part.strip_prefix(b"python")
+        .or_else(|| part.strip_prefix(b"pypy"))
+        .is_some_and(digit)
 }
 
 fn of_python(it: &Lookup<'_>, in_path: bool) -> bool {
-    const ENDS: [&[u8]; 9] =
-        [b".py", b".pyc", b".pyo", b".pyi", b".pth", b"._pth", b".egg-link", b".dist-info", b".egg-info"];
+    const ENDS: [&[u8]; 9] = [
+        b".py",
+        b".pyc",
+        b".pyo",
+        b".pyi",
+        b".pth",
+        b"._pth",
+        b".egg-link",
+        b".dist-info",
+        b".egg-info",
+    ];
     const NAMES: [&[u8]; 7] = [
         b"__pycache__",
         b"pyvenv.cfg",
@@ -308,7 +361,12 @@ fn of_python(it: &Lookup<'_>, in_path: bool) -> bool {
         b"lib-dynload",
         b"Setup.local",
     ];
-    const DIRS: [&[u8]; 4] = [b"site-packages", b"dist-packages", b"lib-dynload", b"__pycache__"];
+    const DIRS: [&[u8]; 4] = [
+        b"site-packages",
+        b"dist-packages",
+        b"lib-dynload",
+        b"__pycache__",
+    ];
     ends(it.name, &ENDS)
         || NAMES.contains(&it.name)
         || is_extension(it.name)
@@ -319,7 +377,9 @@ fn of_python(it: &Lookup<'_>, in_path: bool) -> bool {
 
 fn of_perl(it: &Lookup<'_>) -> bool {
     const ENDS: [&[u8]; 7] = [b".pm", b".pmc", b".pl", b".ph", b".al", b".ix", b".bs"];
-    ends(it.name, &ENDS) || components(it.dir).any(|part| contains(part, b"perl")) || it.name.starts_with(b"perl5")
+    ends(it.name, &ENDS)
+        || components(it.dir).any(|part| contains(part, b"perl"))
+        || it.name.starts_with(b"perl5")
 }
 
 fn of_ruby(it: &Lookup<'_>) -> bool {
@@ -329,8 +389,9 @@ fn of_ruby(it: &Lookup<'_>) -> bool {
 
 fn of_node(it: &Lookup<'_>) -> bool {
     const ENDS: [&[u8]; 6] = [b".js", b".cjs", b".mjs", b".json", b".node", b".wasm"];
-    let system =
-        [&b"/proc"[..], b"/sys", b"/dev", b"/etc"].iter().any(|top| mounts::path::below(top, it.dir).is_some());
+    let system = [&b"/proc"[..], b"/sys", b"/dev", b"/etc"]
+        .iter()
+        .any(|top| mounts::path::below(top, it.dir).is_some());
     ends(it.name, &ENDS)
         || it.name == b"node_modules"
         || has(it.dir, &[b"node_modules"])
@@ -338,10 +399,28 @@ fn of_node(it: &Lookup<'_>) -> bool {
 }
 
 fn of_gcc(it: &Lookup<'_>) -> bool {
-    const ENDS: [&[u8]; 13] =
-        [b".h", b".hh", b".hpp", b".hxx", b".inc", b".gch", b".mod", b".a", b".o", b".la", b".specs", b".ld", b".tcc"];
-    const DIRS: [&[u8]; 8] = [b"gcc", b"gcc-cross", b"include", b"lib", b"lib32", b"lib64", b"libx32", b"libexec"];
-    const NAMES: [&[u8]; 6] = [b"specs", b"cc1", b"cc1plus", b"collect2", b"lto-wrapper", b"include"];
+    const ENDS: [&[u8]; 13] = [
+        b".h", b".hh", b".hpp", b".hxx", b".inc", b".gch", b".mod", b".a", b".o", b".la",
+        b".specs", b".ld", b".tcc",
+    ];
+    const DIRS: [&[u8]; 8] = [
+        b"gcc",
+        b"gcc-cross",
+        b"include",
+        b"lib",
+        b"lib32",
+        b"lib64",
+        b"libx32",
+        b"libexec",
+    ];
+    const NAMES: [&[u8]; 6] = [
+        b"specs",
+        b"cc1",
+        b"cc1plus",
+        b"collect2",
+        b"lto-wrapper",
+        b"include",
+    ];
     ends(it.name, &ENDS)
         || is_library(it.name)
         || NAMES.contains(&it.name)
@@ -353,7 +432,11 @@ fn of_gcc(it: &Lookup<'_>) -> bool {
 pub fn key(kind: Kind, dir: &[u8], name: &[u8]) -> Vec<u8> {
     match kind {
         Kind::Python => python_module(dir, name).to_vec(),
-        Kind::Perl => name.strip_suffix(b"c").filter(|stem| stem.ends_with(b".pm")).unwrap_or(name).to_vec(),
+        Kind::Perl => name
+            .strip_suffix(b"c")
+            .filter(|stem| stem.ends_with(b".pm"))
+            .unwrap_or(name)
+            .to_vec(),
         Kind::Ruby => stem(name, &[b".rb", b".so"]).to_vec(),
         Kind::Node => node_module(dir, name),
         Kind::Gcc => stem(name, &[b".so", b".a", b".gch"]).to_vec(),
@@ -362,34 +445,52 @@ pub fn key(kind: Kind, dir: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 fn stem<'a>(name: &'a [u8], ends: &[&[u8]]) -> &'a [u8] {
-    ends.iter().find_map(|end| name.strip_suffix(*end)).filter(|stem| !stem.is_empty()).unwrap_or(name)
+    ends.iter()
+        .find_map(|end| name.strip_suffix(*end))
+        .filter(|stem| !stem.is_empty())
+        .unwrap_or(name)
 }
 
-/// `json` for `json`, `json.py`, `json/__init__.abi3.so` and `json/__pycache__/__init__.cpython-311.pyc`.
+/// `json` for `json`, `json.py`, `json/__init__.abi3.so` and
+/// `json/__pycache__/__init__.cpython-311.pyc`.
 fn python_module<'a>(dir: &'a [u8], name: &'a [u8]) -> &'a [u8] {
     let module = [&b".cpython-"[..], b".abi3.so", b".pypy"]
         .iter()
         .filter_map(|tag| name.windows(tag.len()).position(|window| window == *tag))
         .min()
-        .map_or_else(|| stem(name, &[b".py", b".pyc", b".pyo", b".so", b".pyi"]), |at| &name[..at]);
+        .map_or_else(
+            || stem(name, &[b".py", b".pyc", b".pyo", b".so", b".pyi"]),
+            |at| &name[..at],
+        );
     if module != b"__init__" {
         return module;
     }
     let mut above = dir.rsplit(|&b| b == b'/');
-    above.find(|part| *part != b"__pycache__" && !part.is_empty()).unwrap_or(module)
+    above
+        .find(|part| *part != b"__pycache__" && !part.is_empty())
+        .unwrap_or(module)
 }
 
 /// What stands behind the last `node_modules`; else the name, without what is tried behind it.
 fn node_module(dir: &[u8], name: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = components(dir).chain([name]).collect();
-    let Some(at) = parts.iter().rposition(|part| *part == b"node_modules").filter(|at| at + 1 < parts.len()) else {
+    let Some(at) = parts
+        .iter()
+        .rposition(|part| *part == b"node_modules")
+        .filter(|at| at + 1 < parts.len())
+    else {
         return match name {
             b"package.json" | b"node_modules" => name.to_vec(),
             _ => stem(name, &[b".js", b".json", b".node", b".cjs", b".mjs"]).to_vec(),
         };
     };
     let scoped = parts[at + 1].starts_with(b"@");
-    parts[at + 1..].iter().take(if scoped { 2 } else { 1 }).copied().collect::<Vec<_>>().join(&b'/')
+    parts[at + 1..]
+        .iter()
+        .take(if scoped { 2 } else { 1 })
+        .copied()
+        .collect::<Vec<_>>()
+        .join(&b'/')
 }
 
 #[cfg(test)]
@@ -401,9 +502,21 @@ mod tests {
     /// The kind of each look-up of a process that has started, or is starting.
     fn kind(program: &str, starting: bool, op: Op, path: &str, found: bool) -> Kind {
         let mut known = Known::new(Some(PATH), Some(b"/py/own"));
-        let mut who = Searcher { starting, ..Searcher::of(program.as_bytes()) };
+        let mut who = Searcher {
+            starting,
+            ..Searcher::of(program.as_bytes())
+        };
         let (dir, name) = super::super::lookup::split(path.as_bytes());
-        known.kind(&mut who, &Lookup { op, dir, name, found, times: 1 })
+        known.kind(
+            &mut who,
+            &Lookup {
+                op,
+                dir,
+                name,
+                found,
+                times: 1,
+            },
+        )
     }
 
     #[test]
@@ -432,18 +545,88 @@ mod tests {
     fn the_rules_one_by_one() {
         use Op::{Access, Exec, Open, Readlink, Stat};
         for (program, starting, op, path, found, expected) in [
-            ("/bin/dash", false, Stat, "/usr/local/bin/ls", false, Kind::Path),
+            (
+                "/bin/dash",
+                false,
+                Stat,
+                "/usr/local/bin/ls",
+                false,
+                Kind::Path,
+            ),
             ("/bin/dash", false, Stat, "/usr/bin/ls", true, Kind::Path),
             ("/bin/dash", false, Stat, "/etc/some", false, Kind::Other),
-            ("/usr/bin/env", false, Exec, "/opt/own/ls", false, Kind::Path),
-            ("/usr/bin/env", false, Exec, "/opt/own/ls", true, Kind::Other),
-            ("/bin/dash", true, Access, "/etc/ld.so.preload", false, Kind::Linker),
-            ("/bin/dash", true, Open, "/etc/ld.so.cache", true, Kind::Linker),
-            ("/opt/tool", true, Open, "/opt/lib/glibc-hwcaps/x86-64-v3/libx.so.1", false, Kind::Linker),
-            ("/opt/tool", true, Stat, "/opt/lib/glibc-hwcaps/x86-64-v3", false, Kind::Linker),
-            ("/usr/bin/python3.11", false, Open, "/usr/lib/x86_64-linux-gnu/libffi.so.8", true, Kind::Linker),
-            ("/usr/bin/python3.11", false, Stat, "/usr/lib/python311.zip", false, Kind::Python),
-            ("/usr/bin/python3.11", false, Stat, "/usr/lib/python3.11/json/__init__.abi3.so", false, Kind::Python),
+            (
+                "/usr/bin/env",
+                false,
+                Exec,
+                "/opt/own/ls",
+                false,
+                Kind::Path,
+            ),
+            (
+                "/usr/bin/env",
+                false,
+                Exec,
+                "/opt/own/ls",
+                true,
+                Kind::Other,
+            ),
+            (
+                "/bin/dash",
+                true,
+                Access,
+                "/etc/ld.so.preload",
+                false,
+                Kind::Linker,
+            ),
+            (
+                "/bin/dash",
+                true,
+                Open,
+                "/etc/ld.so.cache",
+                true,
+                Kind::Linker,
+            ),
+            (
+                "/opt/tool",
+                true,
+                Open,
+                "/opt/lib/glibc-hwcaps/x86-64-v3/libx.so.1",
+                false,
+                Kind::Linker,
+            ),
+            (
+                "/opt/tool",
+                true,
+                Stat,
+                "/opt/lib/glibc-hwcaps/x86-64-v3",
+                false,
+                Kind::Linker,
+            ),
+            (
+                "/usr/bin/python3.11",
+                false,
+                Open,
+                "/usr/lib/x86_64-linux-gnu/libffi.so.8",
+                true,
+                Kind::Linker,
+            ),
+            (
+                "/usr/bin/python3.11",
+                false,
+                Stat,
+                "/usr/lib/python311.zip",
+                false,
+                Kind::Python,
+            ),
+            (
+                "/usr/bin/python3.11",
+                false,
+                Stat,
+                "/usr/lib/python3.11/json/__init__.abi3.so",
+                false,
+                Kind::Python,
+            ),
             (
                 "/usr/bin/python3.11",
                 false,
@@ -452,12 +635,54 @@ mod tests {
                 true,
                 Kind::Python,
             ),
-            ("/usr/bin/python3.11", false, Stat, "/usr/local/bin/python3", false, Kind::Path),
-            ("/usr/bin/python3.11", false, Open, "/usr/bin/pyvenv.cfg", false, Kind::Python),
-            ("/usr/bin/python3.11", false, Stat, "/py/own/json", false, Kind::Python),
-            ("/usr/bin/python3.11", false, Open, "/usr/lib/locale/locale-archive", false, Kind::Locale),
-            ("/usr/bin/python3.11", false, Open, "/srv/data.csv", false, Kind::Other),
-            ("/usr/bin/perl", false, Stat, "/etc/perl/List/Util.pm", false, Kind::Perl),
+            (
+                "/usr/bin/python3.11",
+                false,
+                Stat,
+                "/usr/local/bin/python3",
+                false,
+                Kind::Path,
+            ),
+            (
+                "/usr/bin/python3.11",
+                false,
+                Open,
+                "/usr/bin/pyvenv.cfg",
+                false,
+                Kind::Python,
+            ),
+            (
+                "/usr/bin/python3.11",
+                false,
+                Stat,
+                "/py/own/json",
+                false,
+                Kind::Python,
+            ),
+            (
+                "/usr/bin/python3.11",
+                false,
+                Open,
+                "/usr/lib/locale/locale-archive",
+                false,
+                Kind::Locale,
+            ),
+            (
+                "/usr/bin/python3.11",
+                false,
+                Open,
+                "/srv/data.csv",
+                false,
+                Kind::Other,
+            ),
+            (
+                "/usr/bin/perl",
+                false,
+                Stat,
+                "/etc/perl/List/Util.pm",
+                false,
+                Kind::Perl,
+            ),
             (
                 "/usr/bin/perl",
                 false,
@@ -466,22 +691,124 @@ mod tests {
                 true,
                 Kind::Perl,
             ),
-            ("/usr/bin/perl", true, Open, "/lib/x86_64-linux-gnu/libcrypt.so.1", true, Kind::Linker),
-            ("/usr/bin/ruby3.1", false, Open, "/usr/lib/ruby/vendor_ruby/set.rb", false, Kind::Ruby),
-            ("/usr/bin/node", false, Stat, "/srv/app/node_modules/x", false, Kind::Node),
-            ("/usr/bin/node", false, Open, "/srv/package.json", false, Kind::Node),
-            ("/usr/bin/node", false, Stat, "/proc/self/x", false, Kind::Other),
-            ("/usr/bin/gcc-12", false, Stat, "/usr/lib/gcc/x86_64-linux-gnu/12/../lib64", false, Kind::Gcc),
-            ("/usr/bin/gcc-12", false, Access, "/usr/local/bin/gcc", false, Kind::Path),
-            ("/usr/lib/gcc/x86_64-linux-gnu/12/cc1", false, Open, "/usr/include/stdio.h", true, Kind::Gcc),
-            ("/usr/bin/ld", false, Open, "/usr/lib/x86_64-linux-gnu/libm.so.6", true, Kind::Gcc),
-            ("/usr/bin/ld", true, Open, "/usr/lib/x86_64-linux-gnu/libbfd-2.40-system.so", true, Kind::Linker),
-            ("/usr/lib/gcc/x86_64-linux-gnu/12/cc1", false, Open, "/tmp/ccX1.s", true, Kind::Other),
-            ("/bin/bash", false, Access, "/usr/share/terminfo/x/xterm", true, Kind::Terminfo),
-            ("/bin/bash", false, Open, "/usr/share/locale/de/LC_MESSAGES/bash.mo", false, Kind::Locale),
-            ("/bin/bash", false, Readlink, "/usr/bin/ls", true, Kind::Other),
+            (
+                "/usr/bin/perl",
+                true,
+                Open,
+                "/lib/x86_64-linux-gnu/libcrypt.so.1",
+                true,
+                Kind::Linker,
+            ),
+            (
+                "/usr/bin/ruby3.1",
+                false,
+                Open,
+                "/usr/lib/ruby/vendor_ruby/set.rb",
+                false,
+                Kind::Ruby,
+            ),
+            (
+                "/usr/bin/node",
+                false,
+                Stat,
+                "/srv/app/node_modules/x",
+                false,
+                Kind::Node,
+            ),
+            (
+                "/usr/bin/node",
+                false,
+                Open,
+                "/srv/package.json",
+                false,
+                Kind::Node,
+            ),
+            (
+                "/usr/bin/node",
+                false,
+                Stat,
+                "/proc/self/x",
+                false,
+                Kind::Other,
+            ),
+            (
+                "/usr/bin/gcc-12",
+                false,
+                Stat,
+                "/usr/lib/gcc/x86_64-linux-gnu/12/../lib64",
+                false,
+                Kind::Gcc,
+            ),
+            (
+                "/usr/bin/gcc-12",
+                false,
+                Access,
+                "/usr/local/bin/gcc",
+                false,
+                Kind::Path,
+            ),
+            (
+                "/usr/lib/gcc/x86_64-linux-gnu/12/cc1",
+                false,
+                Open,
+                "/usr/include/stdio.h",
+                true,
+                Kind::Gcc,
+            ),
+            (
+                "/usr/bin/ld",
+                false,
+                Open,
+                "/usr/lib/x86_64-linux-gnu/libm.so.6",
+                true,
+                Kind::Gcc,
+            ),
+            (
+                "/usr/bin/ld",
+                true,
+                Open,
+                "/usr/lib/x86_64-linux-gnu/libbfd-2.40-system.so",
+                true,
+                Kind::Linker,
+            ),
+            (
+                "/usr/lib/gcc/x86_64-linux-gnu/12/cc1",
+                false,
+                Open,
+                "/tmp/ccX1.s",
+                true,
+                Kind::Other,
+            ),
+            (
+                "/bin/bash",
+                false,
+                Access,
+                "/usr/share/terminfo/x/xterm",
+                true,
+                Kind::Terminfo,
+            ),
+            (
+                "/bin/bash",
+                false,
+                Open,
+                "/usr/share/locale/de/LC_MESSAGES/bash.mo",
+                false,
+                Kind::Locale,
+            ),
+            (
+                "/bin/bash",
+                false,
+                Readlink,
+                "/usr/bin/ls",
+                true,
+                Kind::Other,
+            ),
         ] {
-            assert_eq!(kind(program, starting, op, path, found), expected, "{program} {op:?} {path}");
+            assert_eq!(
+                kind(program, starting, op, path, found),
+                expected,
+                "{program} {op:?} {path}"
+            );
         }
     }
 
@@ -491,7 +818,16 @@ mod tests {
         let mut who = Searcher::of(b"/opt/tool");
         let mut kind = |op, path: &str, found| {
             let (dir, name) = super::super::lookup::split(path.as_bytes());
-            known.kind(&mut who, &Lookup { op, dir, name, found, times: 1 })
+            known.kind(
+                &mut who,
+                &Lookup {
+                    op,
+                    dir,
+                    name,
+                    found,
+                    times: 1,
+                },
+            )
         };
         assert_eq!(kind(Op::Open, "/opt/lib/libx.so.1", false), Kind::Linker);
         assert_eq!(kind(Op::Stat, "/opt/lib", true), Kind::Linker);
@@ -501,11 +837,23 @@ mod tests {
     #[test]
     fn what_is_searched_for() {
         for (kind, path, expected) in [
-            (Kind::Python, "/usr/lib/python3.11/json/__init__.cpython-311-x86_64-linux-gnu.so", "json"),
-            (Kind::Python, "/usr/lib/python3.11/json/__pycache__/__init__.cpython-311.pyc", "json"),
+            (
+                Kind::Python,
+                "/usr/lib/python3.11/json/__init__.cpython-311-x86_64-linux-gnu.so",
+                "json",
+            ),
+            (
+                Kind::Python,
+                "/usr/lib/python3.11/json/__pycache__/__init__.cpython-311.pyc",
+                "json",
+            ),
             (Kind::Python, "/usr/lib/python3.11/json", "json"),
             (Kind::Python, "/usr/lib/python3.11/decimal.py", "decimal"),
-            (Kind::Python, "/usr/lib/python3.11/lib-dynload/_json.abi3.so", "_json"),
+            (
+                Kind::Python,
+                "/usr/lib/python3.11/lib-dynload/_json.abi3.so",
+                "_json",
+            ),
             (Kind::Perl, "/etc/perl/List/Util.pmc", "Util.pm"),
             (Kind::Node, "/srv/node_modules/@a/b/package.json", "@a/b"),
             (Kind::Node, "/srv/node_modules/lodash/index.js", "lodash"),

@@ -42,7 +42,13 @@ struct Missed<'a> {
 
 impl<'a> Missed<'a> {
     fn new(traced: &'a Traced, is: impl Fn(&Touch) -> bool) -> Missed<'a> {
-        Missed { names: traced.touched.iter().filter(|touch| touch.count.misses > 0 && is(touch)).collect() }
+        Missed {
+            names: traced
+                .touched
+                .iter()
+                .filter(|touch| touch.count.misses > 0 && is(touch))
+                .collect(),
+        }
     }
 
     fn fix(&self, kind: Kind, change: String, per_miss: f64, ask: &mut Ask<'_>) -> Option<Fix> {
@@ -50,14 +56,29 @@ impl<'a> Missed<'a> {
         (misses > 0).then(|| {
             let names: Vec<Vec<u8>> = self.names.iter().map(|touch| touch.path.to_vec()).collect();
             let once = lookups_of(&names, ask.look, ask.manner);
-            let requests = if ask.manner.keeps_misses { once } else { once.max(self.far(ask)) };
-            Fix { kind, change, misses, here: per_miss * misses as f64, requests, seconds: ask.seconds(requests) }
+            let requests = if ask.manner.keeps_misses {
+                once
+            } else {
+                once.max(self.far(ask))
+            };
+            Fix {
+                kind,
+                change,
+                misses,
+                here: per_miss * misses as f64,
+                requests,
+                seconds: ask.seconds(requests),
+            }
         })
     }
 
     /// Misses on the file system that the model is about.
     fn far(&self, ask: &mut Ask<'_>) -> u64 {
-        self.names.iter().filter(|touch| ask.look.far(split(&touch.path).0)).map(|touch| touch.count.misses).sum()
+        self.names
+            .iter()
+            .filter(|touch| ask.look.far(split(&touch.path).0))
+            .map(|touch| touch.count.misses)
+            .sum()
     }
 }
 
@@ -78,7 +99,8 @@ impl Ask<'_> {
     }
 }
 
-/// Everything that would help, by what it saves, most first. `start` is what the whole start asks for.
+/// Everything that would help, by what it saves, most first. `start` is what the whole start asks
+/// for.
 pub fn fixes(
     traced: &Traced,
     around: &Surroundings,
@@ -88,33 +110,60 @@ pub fn fixes(
 ) -> Vec<Fix> {
     let mut all = Vec::new();
     let per_miss = |kind: Kind| {
-        let all = traced.touched.iter().filter(|touch| touch.kind == kind && touch.count.hits == 0);
-        let (nanos, misses) = all.fold((0, 0), |(n, m), touch| (n + touch.nanos, m + touch.count.misses));
-        if misses == 0 { 0.0 } else { nanos as f64 / 1e9 / misses as f64 }
+        let all = traced
+            .touched
+            .iter()
+            .filter(|touch| touch.kind == kind && touch.count.hits == 0);
+        let (nanos, misses) = all.fold((0, 0), |(n, m), touch| {
+            (n + touch.nanos, m + touch.count.misses)
+        });
+        if misses == 0 {
+            0.0
+        } else {
+            nanos as f64 / 1e9 / misses as f64
+        }
     };
     if let Some(better) = better.filter(|better| better.saves > 0) {
         // Of a directory that is not there, one look-up says so, whatever is looked for in it.
         let gone = better.left_out.iter().map(|dir| plain(dir));
-        let gone = gone.filter(|dir| ask.look.node(dir) == Node::Missing && ask.look.far(dir)).count() as u64;
+        let gone = gone
+            .filter(|dir| ask.look.node(dir) == Node::Missing && ask.look.far(dir))
+            .count() as u64;
         let once = lookups_of(&better.names, ask.look, ask.manner) + gone;
         let requests = if ask.manner.keeps_misses {
             once
         } else {
-            let far = better.names.iter().filter(|name| ask.look.far(split(name).0)).count() as u64;
+            let far = better
+                .names
+                .iter()
+                .filter(|name| ask.look.far(split(name).0))
+                .count() as u64;
             once.max(better.saves * far / better.names.len().max(1) as u64) // the same name is asked for again each time
         };
         let here = per_miss(Kind::Path) * better.saves as f64;
         let seconds = ask.seconds(requests);
-        all.push(Fix { kind: Kind::Path, change: path_change(better), misses: better.saves, here, requests, seconds });
+        all.push(Fix {
+            kind: Kind::Path,
+            change: path_change(better),
+            misses: better.saves,
+            here,
+            requests,
+            seconds,
+        });
     }
     let listed = |list: &Option<Vec<u8>>| -> Vec<Vec<u8>> {
         let list = list.as_deref().unwrap_or_default();
-        list.split(|&b| b == b':').filter(|dir| dir.starts_with(b"/")).map(plain).collect()
+        list.split(|&b| b == b':')
+            .filter(|dir| dir.starts_with(b"/"))
+            .map(plain)
+            .collect()
     };
     let libraries = listed(&around.library_path);
     let modules = listed(&around.python_path);
-    let under =
-        |dirs: &[Vec<u8>], touch: &Touch| dirs.iter().any(|dir| mounts::path::below(dir, &touch.path).is_some());
+    let under = |dirs: &[Vec<u8>], touch: &Touch| {
+        dirs.iter()
+            .any(|dir| mounts::path::below(dir, &touch.path).is_some())
+    };
     let of = |kind: Kind| move |touch: &Touch| touch.kind == kind;
     let mut add = |missed: &Missed<'_>, kind: Kind, change: String| {
         all.extend(missed.fix(kind, change, per_miss(kind), ask));
@@ -141,7 +190,9 @@ pub fn fixes(
 
     let extra = |touch: &Touch| {
         let (_, name) = split(&touch.path);
-        let customize = [&b"sitecustomize"[..], b"usercustomize"].iter().any(|word| name.starts_with(word));
+        let customize = [&b"sitecustomize"[..], b"usercustomize"]
+            .iter()
+            .any(|word| name.starts_with(word));
         customize || under(&modules, touch) || components(&touch.path).any(|part| part == b".local")
     };
     let by_extras = Missed::new(traced, |touch| touch.kind == Kind::Python && extra(touch));
@@ -168,7 +219,10 @@ pub fn fixes(
             Kind::Ruby,
             "cache where libraries are (bootsnap), or run ruby with --disable-gems where the program needs none",
         ),
-        (Kind::Node, "bundle the program into one file (esbuild, ncc): modules are then not searched for"),
+        (
+            Kind::Node,
+            "bundle the program into one file (esbuild, ncc): modules are then not searched for",
+        ),
         (
             Kind::Gcc,
             "put the directories first that have what is included and linked (-I, -L), or cache the results (ccache)",
@@ -177,7 +231,10 @@ pub fn fixes(
             Kind::Locale,
             "set LC_ALL to a locale by the name under which it is installed (locale -a: C.utf8, not C.UTF-8), or to C",
         ),
-        (Kind::Terminfo, "set TERM to a terminal whose description is installed (infocmp), or TERMINFO to where it is"),
+        (
+            Kind::Terminfo,
+            "set TERM to a terminal whose description is installed (infocmp), or TERMINFO to where it is",
+        ),
     ] {
         add(&Missed::new(traced, of(kind)), kind, change.to_owned());
     }
@@ -203,7 +260,10 @@ pub fn fixes(
 /// Programs that searched for something in vain, as they are called, three at most.
 fn who(traced: &Traced, kind: Kind) -> String {
     let mut names: Vec<&[u8]> = Vec::new();
-    let missed = traced.searches.iter().filter(|search| search.kind == kind && search.misses() > 0);
+    let missed = traced
+        .searches
+        .iter()
+        .filter(|search| search.kind == kind && search.misses() > 0);
     for search in missed.filter(|search| search.name != b"ld.so.preload") {
         let name = split(&search.program).1;
         if !names.contains(&name) {
@@ -219,7 +279,13 @@ fn who(traced: &Traced, kind: Kind) -> String {
 }
 
 fn path_change(better: &Better) -> String {
-    let shown = |names: &[Vec<u8>]| names.iter().map(|name| printable(name)).collect::<Vec<_>>().join(", ");
+    let shown = |names: &[Vec<u8>]| {
+        names
+            .iter()
+            .map(|name| printable(name))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let mut change = format!("set PATH={}", printable(&quoted(&better.path)));
     if !better.left_out.is_empty() {
         change.push_str(&format!(

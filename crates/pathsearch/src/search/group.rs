@@ -1,4 +1,5 @@
-//! Look-ups that make one search: the same name, tried in one directory after another, by one process.
+//! Look-ups that make one search: the same name, tried in one directory after another, by one
+//! process.
 
 use std::rc::Rc;
 
@@ -47,12 +48,21 @@ impl Search {
     /// What its names take, with what goes with each.
     pub(super) fn bytes(&self) -> usize {
         const BESIDE: usize = 48;
-        self.tried.iter().map(|tried| tried.path.len() + BESIDE).sum::<usize>() + self.name.len() + BESIDE
+        self.tried
+            .iter()
+            .map(|tried| tried.path.len() + BESIDE)
+            .sum::<usize>()
+            + self.name.len()
+            + BESIDE
     }
 
     /// How many directories were tried.
     pub fn directories(&self) -> usize {
-        let mut dirs: Vec<&[u8]> = self.tried.iter().map(|tried| split(&tried.path).0).collect();
+        let mut dirs: Vec<&[u8]> = self
+            .tried
+            .iter()
+            .map(|tried| split(&tried.path).0)
+            .collect();
         dirs.sort_unstable();
         dirs.dedup();
         dirs.len()
@@ -60,7 +70,8 @@ impl Search {
 
     /// Adds a try.
     pub fn add(&mut self, path: &[u8], ended: Outcome, nanos: u64) {
-        /// A search is told with so many tries; the others are counted with the last, which is what was found, if anything was.
+        /// A search is told with so many tries; the others are counted with the last, which is what
+        /// was found, if anything was.
         const MOST: usize = 1024;
         let at = match self.tried.iter().rposition(|tried| tried.path == path) {
             Some(at) => at,
@@ -71,7 +82,11 @@ impl Search {
                 MOST - 1
             }
             None => {
-                self.tried.push(Try { path: path.to_vec(), hits: 0, misses: 0 });
+                self.tried.push(Try {
+                    path: path.to_vec(),
+                    hits: 0,
+                    misses: 0,
+                });
                 self.tried.len() - 1
             }
         };
@@ -92,7 +107,12 @@ impl Search {
             let (dir, _) = split(found);
             let cached = it.dir.strip_suffix(b"/__pycache__");
             let beside = it.dir == dir || cached == Some(dir);
-            return found == path || beside && matches!(self.kind, Kind::Python | Kind::Node | Kind::Perl | Kind::Ruby);
+            return found == path
+                || beside
+                    && matches!(
+                        self.kind,
+                        Kind::Python | Kind::Node | Kind::Perl | Kind::Ruby
+                    );
         }
         // From the beginning once more: another search.
         match self.tried.first().filter(|tried| tried.path == path) {
@@ -131,20 +151,46 @@ pub fn place(
         }
         let other = search.kind == Kind::Other && kind == Kind::Path;
         search.name == name
-            && (search.kind == kind || other || search.kind == Kind::Path && kind == Kind::Other && asks)
+            && (search.kind == kind
+                || other
+                || search.kind == Kind::Path && kind == Kind::Other && asks)
     };
     let known = open.iter().rposition(fits).filter(|&at| {
-        kind == Kind::Linker && it.op == Op::Stat || open.get(at).is_some_and(|search| search.goes_on(it, path))
+        kind == Kind::Linker && it.op == Op::Stat
+            || open.get(at).is_some_and(|search| search.goes_on(it, path))
     });
     let Some(at) = known else {
         let tried = Vec::new();
-        open.push(Search { kind, name, pid, program: Rc::clone(program), tried, found: None, nanos: 0, number: 0 });
-        return Placed { at: open.len() - 1, kind, promoted: None };
+        open.push(Search {
+            kind,
+            name,
+            pid,
+            program: Rc::clone(program),
+            tried,
+            found: None,
+            nanos: 0,
+            number: 0,
+        });
+        return Placed {
+            at: open.len() - 1,
+            kind,
+            promoted: None,
+        };
     };
-    let mut placed = Placed { at, kind, promoted: None };
+    let mut placed = Placed {
+        at,
+        kind,
+        promoted: None,
+    };
     if let Some(search) = open.get_mut(at) {
-        // A shell that looks for one name in several directories searches for a program, along a PATH that it has set itself.
-        let along = shell && asks && !search.tried.iter().any(|tried| split(&tried.path).0 == it.dir);
+        // A shell that looks for one name in several directories searches for a program, along a
+        // PATH that it has set itself.
+        let along = shell
+            && asks
+            && !search
+                .tried
+                .iter()
+                .any(|tried| split(&tried.path).0 == it.dir);
         if search.kind == Kind::Other && (kind == Kind::Path || along) {
             placed.promoted = Some(search.clone());
             search.kind = Kind::Path;

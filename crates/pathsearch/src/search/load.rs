@@ -1,9 +1,9 @@
 //! How long a start takes when many nodes start at once and one server answers them all.
 //!
-//! Each node is a customer of a closed queueing network, the machine-repairman's: it works for a while and its request travels
-//! (a delay that it has for itself), then it waits for the server, which answers one request after the other. Exact mean value
-//! analysis gives how long a node takes from one request to the next. What that supposes, and where it fails, is in
-//! docs/pathsearch.md.
+//! Each node is a customer of a closed queueing network, the machine-repairman's: it works for a
+//! while and its request travels (a delay that it has for itself), then it waits for the server,
+//! which answers one request after the other. Exact mean value analysis gives how long a node takes
+//! from one request to the next. What that supposes, and where it fails, is in docs/pathsearch.md.
 
 /// What one node does in a start.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,23 +25,34 @@ pub struct Outcome {
     pub seconds: f64,
     /// It cannot take less than this: alone, or what the server needs for all.
     pub at_least: f64,
-    /// The share of the time in which the server works; `None` where it is taken to be as fast as one likes.
+    /// The share of the time in which the server works; `None` where it is taken to be as fast as
+    /// one likes.
     pub busy: Option<f64>,
 }
 
 /// The most nodes that are added up one by one; beyond, the server is the bound.
 const MOST_NODES: u64 = 1_000_000;
 
-/// So many nodes start at once; the server answers `rate` requests a second, or as many as there are.
+/// So many nodes start at once; the server answers `rate` requests a second, or as many as there
+/// are.
 pub fn outcome(start: &Start, nodes: u64, rate: Option<f64>) -> Outcome {
     let alone = start.own + start.waited * start.rtt;
     let Some(rate) = rate.filter(|rate| *rate > 0.0) else {
-        return Outcome { seconds: alone, at_least: alone, busy: None };
+        return Outcome {
+            seconds: alone,
+            at_least: alone,
+            busy: None,
+        };
     };
     if start.waited <= 0.0 {
-        return Outcome { seconds: alone, at_least: alone, busy: Some(0.0) };
+        return Outcome {
+            seconds: alone,
+            at_least: alone,
+            busy: Some(0.0),
+        };
     }
-    // What the server does for each request that is waited for, those that are not waited for included.
+    // What the server does for each request that is waited for, those that are not waited for
+    // included.
     let service = start.requests.max(start.waited) / start.waited / rate;
     let travel = (start.rtt - service).max(0.0);
     let think = start.own / start.waited + travel;
@@ -57,14 +68,23 @@ pub fn outcome(start: &Start, nodes: u64, rate: Option<f64>) -> Outcome {
         response = (nodes as f64 * service - think).max(service);
     }
     let seconds = start.waited * (think + response);
-    Outcome { seconds, at_least, busy: Some((all / seconds).min(1.0)) }
+    Outcome {
+        seconds,
+        at_least,
+        busy: Some((all / seconds).min(1.0)),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const START: Start = Start { own: 0.1, waited: 1000.0, requests: 1000.0, rtt: 0.001 };
+    const START: Start = Start {
+        own: 0.1,
+        waited: 1000.0,
+        requests: 1000.0,
+        rtt: 0.001,
+    };
 
     #[test]
     fn alone_it_takes_its_work_and_its_round_trips() {
@@ -84,8 +104,14 @@ mod tests {
 
     #[test]
     fn requests_that_nobody_waits_for_keep_the_server_busy() {
-        let more = Start { requests: 2000.0, ..START };
-        assert!(outcome(&more, 1000, Some(20_000.0)).seconds > 1.9 * outcome(&START, 1000, Some(20_000.0)).seconds);
+        let more = Start {
+            requests: 2000.0,
+            ..START
+        };
+        assert!(
+            outcome(&more, 1000, Some(20_000.0)).seconds
+                > 1.9 * outcome(&START, 1000, Some(20_000.0)).seconds
+        );
     }
 
     #[test]
@@ -103,15 +129,18 @@ mod tests {
         let (nodes, rate) = (20_usize, 20_000.0);
         let mut seed = 42_u64;
         let mut random = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (((seed >> 11) as f64) / (1_u64 << 53) as f64).max(1e-12)
         };
         let think = START.own / START.waited + START.rtt - 1.0 / rate;
         let mut arrives: Vec<(f64, u32)> = (0..nodes).map(|_| (think, 0)).collect();
         let mut free = 0.0_f64;
         let mut ends = vec![0.0; nodes];
-        while let Some(node) =
-            (0..nodes).filter(|&n| arrives[n].1 < 1000).min_by(|&a, &b| arrives[a].0.total_cmp(&arrives[b].0))
+        while let Some(node) = (0..nodes)
+            .filter(|&n| arrives[n].1 < 1000)
+            .min_by(|&a, &b| arrives[a].0.total_cmp(&arrives[b].0))
         {
             let (at, done) = arrives[node];
             free = free.max(at) - random().ln() / rate;
@@ -120,6 +149,9 @@ mod tests {
         }
         let mean = ends.iter().sum::<f64>() / nodes as f64;
         let expected = outcome(&START, nodes as u64, Some(rate)).seconds;
-        assert!((mean / expected - 1.0).abs() < 0.05, "simulated {mean}, expected {expected}");
+        assert!(
+            (mean / expected - 1.0).abs() < 0.05,
+            "simulated {mean}, expected {expected}"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! One look-up by name: what of a call is a look-up, and how its name falls into a directory and what is looked up in it.
+//! One look-up by name: what of a call is a look-up, and how its name falls into a directory and
+//! what is looked up in it.
 
 use account::call::Call;
 use account::syscalls::{self, Kind as Does};
@@ -30,13 +31,17 @@ const OPEN_NOFOLLOW: u64 = 0o400_000;
 const OPEN_NOFOLLOW: u64 = 0o100_000;
 const OPEN_CREATE: u64 = 0o100;
 
-/// What a call looks a name up for, and whether a symbolic link at its end is followed; `None` for a call that is no look-up
-/// of the families execve, open, stat, access and readlink.
+/// What a call looks a name up for, and whether a symbolic link at its end is followed; `None` for
+/// a call that is no look-up of the families execve, open, stat, access and readlink.
 pub fn of(call: &Call<'_>) -> Option<(Op, bool)> {
     let known = syscalls::of(call.number)?;
     let flags = |arg: usize| call.args.get(arg).copied().unwrap_or_default();
     let open = |flags: u64| {
-        let op = if flags & OPEN_CREATE == 0 { Op::Open } else { Op::Create };
+        let op = if flags & OPEN_CREATE == 0 {
+            Op::Open
+        } else {
+            Op::Create
+        };
         (op, flags & OPEN_NOFOLLOW == 0)
     };
     Some(match known.name {
@@ -67,7 +72,8 @@ pub fn lists(call: &Call<'_>) -> bool {
 pub enum Outcome {
     /// The name was there.
     Found,
-    /// It may not be asked for, or not be used so. It counts as a hit, but who searches goes on: execvp(3), shells and ld.so do.
+    /// It may not be asked for, or not be used so. It counts as a hit, but who searches goes on:
+    /// execvp(3), shells and ld.so do.
     Refused,
     /// It was not there.
     Missed,
@@ -82,7 +88,8 @@ pub fn outcome(errno: Option<i32>) -> Outcome {
     }
 }
 
-/// The directory part of an absolute name and its last component; slashes at the end of either say nothing.
+/// The directory part of an absolute name and its last component; slashes at the end of either say
+/// nothing.
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let path = trim(path);
     match path.iter().rposition(|&b| b == b'/') {
@@ -99,7 +106,8 @@ fn trim(path: &[u8]) -> &[u8] {
     }
 }
 
-/// An absolute name as those of look-ups are told: without what says nothing, doubled slashes and dots.
+/// An absolute name as those of look-ups are told: without what says nothing, doubled slashes and
+/// dots.
 pub fn plain(path: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = components(path).filter(|part| *part != b".").collect();
     [b"/", &parts.join(&b'/')[..]].concat()
@@ -135,13 +143,22 @@ mod tests {
             ("", "", ""),
         ];
         for (path, dir, name) in cases {
-            assert_eq!(split(path.as_bytes()), (dir.as_bytes(), name.as_bytes()), "{path}");
+            assert_eq!(
+                split(path.as_bytes()),
+                (dir.as_bytes(), name.as_bytes()),
+                "{path}"
+            );
         }
     }
 
     #[test]
     fn what_says_nothing_goes() {
-        for (path, expected) in [("/usr//bin/", "/usr/bin"), ("/./a/.", "/a"), ("//", "/"), ("/a/../b", "/a/../b")] {
+        for (path, expected) in [
+            ("/usr//bin/", "/usr/bin"),
+            ("/./a/.", "/a"),
+            ("//", "/"),
+            ("/a/../b", "/a/../b"),
+        ] {
             assert_eq!(plain(path.as_bytes()), expected.as_bytes(), "{path}");
         }
     }
@@ -159,11 +176,24 @@ mod tests {
             start: 0,
             nanos: 0,
         };
-        assert_eq!(of(&call("newfstatat", [0, 0, 0, NOFOLLOW, 0, 0])), Some((Op::Stat, false)));
-        assert_eq!(of(&call("openat", [0, 0, OPEN_CREATE, 0, 0, 0])), Some((Op::Create, true)));
+        assert_eq!(
+            of(&call("newfstatat", [0, 0, 0, NOFOLLOW, 0, 0])),
+            Some((Op::Stat, false))
+        );
+        assert_eq!(
+            of(&call("openat", [0, 0, OPEN_CREATE, 0, 0, 0])),
+            Some((Op::Create, true))
+        );
         assert_eq!(of(&call("faccessat", [0; 6])), Some((Op::Access, true)));
         assert_eq!(of(&call("execve", [0; 6])), Some((Op::Exec, true)));
-        for other in ["unlinkat", "mkdirat", "getxattr", "chdir", "open_tree", "read"] {
+        for other in [
+            "unlinkat",
+            "mkdirat",
+            "getxattr",
+            "chdir",
+            "open_tree",
+            "read",
+        ] {
             assert_eq!(of(&call(other, [0; 6])), None, "{other}");
         }
     }

@@ -1,5 +1,5 @@
-//! The path searches of a command: what it looked for where, what that would cost on a network file system, and what would
-//! make it cheaper.
+//! The path searches of a command: what it looked for where, what that would cost on a network file
+//! system, and what would make it cheaper.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -61,7 +61,8 @@ pub const ASSUMED_RTT: f64 = 0.0005;
 /// What is asked.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The directories that are to be thought of as on a network file system; none for those that are, or else for all.
+    /// The directories that are to be thought of as on a network file system; none for those that
+    /// are, or else for all.
     pub far: Vec<Vec<u8>>,
     /// How long a request takes there.
     pub rtt: Rtt,
@@ -145,7 +146,12 @@ pub fn search(
 }
 
 /// Judges a trace.
-pub fn judge(traced: Traced, metered: &Metered, around: &Surroundings, question: &Question) -> Judged {
+pub fn judge(
+    traced: Traced,
+    metered: &Metered,
+    around: &Surroundings,
+    question: &Question,
+) -> Judged {
     let places = Places::read();
     let mut warnings = Vec::new();
     let rows = rows(&traced, &places);
@@ -157,17 +163,37 @@ pub fn judge(traced: Traced, metered: &Metered, around: &Surroundings, question:
         Far::Everything
     };
     let mut here = Here::new(&places, &far);
-    let (prices, rtt_source, manner) = price(&traced, &rows, &far, &places, question, &mut here, &mut warnings);
+    let (prices, rtt_source, manner) = price(
+        &traced,
+        &rows,
+        &far,
+        &places,
+        question,
+        &mut here,
+        &mut warnings,
+    );
     let requests = predict(&traced.touched, &mut here, &manner);
     let own = own(&traced, metered, &places, &far);
     let start = |requests: &model::Requests| {
         let waited = requests.waited() as f64;
-        Start { own, waited, requests: requests.all() as f64, rtt: prices.seconds(requests) / waited.max(1.0) }
+        Start {
+            own,
+            waited,
+            requests: requests.all() as f64,
+            rtt: prices.seconds(requests) / waited.max(1.0),
+        }
     };
     let cold = outcome(&start(&requests.cold), question.nodes, question.rate);
     let warm = outcome(&start(&requests.warm), question.nodes, question.rate);
-    let better = around.path.as_deref().and_then(|path| better(path, &traced.programs, &mut path::Here));
-    let ask = &mut Ask { look: &mut here, manner: &manner, prices: &prices };
+    let better = around
+        .path
+        .as_deref()
+        .and_then(|path| better(path, &traced.programs, &mut path::Here));
+    let ask = &mut Ask {
+        look: &mut here,
+        manner: &manner,
+        prices: &prices,
+    };
     let fixes = fixes(&traced, around, better.as_ref(), &requests, ask);
     let left = traced.left_out;
     const ROOM: &str = "there is no room for so many";
@@ -176,19 +202,52 @@ pub fn judge(traced: Traced, metered: &Metered, around: &Surroundings, question:
     let untold = returned.saturating_sub(traced.told);
     for (n, what, why) in [
         (left.searches, "searches are not listed one by one", ROOM),
-        (left.directories, "look-ups are in the totals and in no directory", ROOM),
+        (
+            left.directories,
+            "look-ups are in the totals and in no directory",
+            ROOM,
+        ),
         (left.names, "look-ups are not in the prediction", ROOM),
-        (traced.forgotten, "descriptors and threads were not followed, and names may lack their beginning", ROOM),
-        (left.nameless, "look-ups are not counted", "the meter could not read their names; --meter ptrace can"),
-        (untold, "calls are not counted", "the meter did not tell of them; --meter ptrace tells of all"),
+        (
+            traced.forgotten,
+            "descriptors and threads were not followed, and names may lack their beginning",
+            ROOM,
+        ),
+        (
+            left.nameless,
+            "look-ups are not counted",
+            "the meter could not read their names; --meter ptrace can",
+        ),
+        (
+            untold,
+            "calls are not counted",
+            "the meter did not tell of them; --meter ptrace tells of all",
+        ),
     ] {
         if n > 0 {
             warnings.push(Warning::general(format!("{n} {what}: {why}")));
         }
     }
     let rtt = prices.of(Request::Lookup);
-    let predicted = Predicted { rtt, prices, rtt_source, far, manner, requests, own, cold, warm };
-    Judged { traced, rows, predicted, fixes, better, warnings }
+    let predicted = Predicted {
+        rtt,
+        prices,
+        rtt_source,
+        far,
+        manner,
+        requests,
+        own,
+        cold,
+        warm,
+    };
+    Judged {
+        traced,
+        rows,
+        predicted,
+        fixes,
+        better,
+        warnings,
+    }
 }
 
 fn rows(traced: &Traced, places: &Places) -> Vec<Row> {
@@ -238,13 +297,19 @@ fn price(
     }
     let dirs: Vec<&[u8]> = match far {
         Far::Dirs(dirs) => dirs.iter().map(Vec::as_slice).collect(),
-        _ => rows.iter().filter(|row| far.holds(places, &row.dir)).map(|row| row.dir.as_slice()).collect(),
+        _ => rows
+            .iter()
+            .filter(|row| far.holds(places, &row.dir))
+            .map(|row| row.dir.as_slice())
+            .collect(),
     };
     let examples = examples(&traced.touched, here);
     let mut failed = None;
     for dir in dirs {
         match calibrate(dir, &examples) {
-            Ok(found) if question.rtt == Rtt::Auto => return (found.prices, "measured", found.manner),
+            Ok(found) if question.rtt == Rtt::Auto => {
+                return (found.prices, "measured", found.manner);
+            }
             Ok(found) => return (known, source, found.manner),
             Err(e) => failed = failed.or(Some((dir, e))),
         }
@@ -260,14 +325,17 @@ fn price(
     (known, source, Manner::default())
 }
 
-/// What the command does when nobody keeps it waiting: its time less the meter's, and less what it waited for the file system
-/// that the model is about.
+/// What the command does when nobody keeps it waiting: its time less the meter's, and less what it
+/// waited for the file system that the model is about.
 fn own(traced: &Traced, metered: &Metered, places: &Places, far: &Far) -> f64 {
     let real = metered.real.saturating_sub(metered.overhead).as_secs_f64();
     if *far == Far::Everything {
         return real;
     }
-    let there = traced.touched.iter().filter(|touch| far.holds(places, lookup::split(&touch.path).0));
+    let there = traced
+        .touched
+        .iter()
+        .filter(|touch| far.holds(places, lookup::split(&touch.path).0));
     let waited = there.map(|touch| touch.nanos).sum::<u64>() as f64 / 1e9;
     // Pages that are faulted in are waited for outside of any call; no CPU time passes then.
     let busy = (metered.user + metered.sys).as_secs_f64();
@@ -282,7 +350,11 @@ pub fn by_kind(rows: &[Row]) -> Vec<(Kind, trace::Count)> {
             *sum += *count;
         }
     }
-    Kind::ALL.into_iter().zip(sums).filter(|(_, count)| *count != trace::Count::default()).collect()
+    Kind::ALL
+        .into_iter()
+        .zip(sums)
+        .filter(|(_, count)| *count != trace::Count::default())
+        .collect()
 }
 
 #[cfg(test)]
@@ -298,13 +370,30 @@ mod tests {
     fn calls_that_never_returned_do_not_hide_those_that_were_not_told() {
         let mut trace = Trace::new(Beginning::default(), Known::default());
         let number = named("read").unwrap().number;
-        // Five were told, two of them were never to return; of three more it is known only that they did not.
+        // Five were told, two of them were never to return; of three more it is known only that
+        // they did not.
         for result in [Some(1), Some(1), None, Some(1), None] {
-            let call =
-                Call { pid: 1, tid: 1, number, args: [0; 6], name: None, other: None, result, start: 0, nanos: 1 };
+            let call = Call {
+                pid: 1,
+                tid: 1,
+                number,
+                args: [0; 6],
+                name: None,
+                other: None,
+                result,
+                start: 0,
+                nanos: 1,
+            };
             trace.call(&call);
         }
-        let total = Total { program: b"/bin/x".to_vec(), pid: 1, number, calls: 7, nanos: 7, errors: Vec::new() };
+        let total = Total {
+            program: b"/bin/x".to_vec(),
+            pid: 1,
+            number,
+            calls: 7,
+            nanos: 7,
+            errors: Vec::new(),
+        };
         let metered = Metered {
             meter: "bpf",
             why: String::new(),
@@ -319,9 +408,23 @@ mod tests {
             user: Duration::ZERO,
             sys: Duration::ZERO,
         };
-        let question = Question { far: Vec::new(), rtt: Rtt::Assumed, nodes: 1, rate: None };
+        let question = Question {
+            far: Vec::new(),
+            rtt: Rtt::Assumed,
+            nodes: 1,
+            rate: None,
+        };
         let judged = judge(trace.end(), &metered, &Surroundings::default(), &question);
-        let said: Vec<&str> = judged.warnings.iter().map(|warning| warning.message.as_str()).collect();
-        assert_eq!(said, ["4 calls are not counted: the meter did not tell of them; --meter ptrace tells of all"]);
+        let said: Vec<&str> = judged
+            .warnings
+            .iter()
+            .map(|warning| warning.message.as_str())
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "4 calls are not counted: the meter did not tell of them; --meter ptrace tells of all"
+            ]
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! What a start asks of a server: from the names that were looked up here, and what was done with them, the requests that the
-//! same start makes on a network file system, with empty caches and with full ones. The model is stated in docs/pathsearch.md.
+//! What a start asks of a server: from the names that were looked up here, and what was done with
+//! them, the requests that the same start makes on a network file system, with empty caches and
+//! with full ones. The model is stated in docs/pathsearch.md.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -90,7 +91,11 @@ impl Requests {
 
     /// Those that somebody waits for.
     pub fn waited(&self) -> u64 {
-        Request::ALL.iter().filter(|request| request.is_waited_for()).map(|request| self.of(*request)).sum()
+        Request::ALL
+            .iter()
+            .filter(|request| request.is_waited_for())
+            .map(|request| self.of(*request))
+            .sum()
     }
 
     /// All of them.
@@ -100,7 +105,9 @@ impl Requests {
 
     /// One kind after the other.
     pub fn iter(&self) -> impl Iterator<Item = (Request, u64)> {
-        Request::ALL.into_iter().map(|request| (request, self.of(request)))
+        Request::ALL
+            .into_iter()
+            .map(|request| (request, self.of(request)))
     }
 }
 
@@ -115,7 +122,10 @@ pub struct Prices {
 impl Prices {
     /// All the same: a round trip.
     pub fn alike(rtt: f64) -> Prices {
-        Prices { each: [rtt; Request::ALL.len()], byte: 0.0 }
+        Prices {
+            each: [rtt; Request::ALL.len()],
+            byte: 0.0,
+        }
     }
 
     /// What one of a kind takes; one for data, beside its bytes.
@@ -130,13 +140,24 @@ impl Prices {
 
     /// How long is waited for requests of one kind, one after the other.
     pub fn seconds_of(&self, request: Request, among: &Requests) -> f64 {
-        let bytes = if request == Request::Read { among.bytes as f64 * self.byte } else { 0.0 };
-        if request.is_waited_for() { among.of(request) as f64 * self.of(request) + bytes } else { 0.0 }
+        let bytes = if request == Request::Read {
+            among.bytes as f64 * self.byte
+        } else {
+            0.0
+        };
+        if request.is_waited_for() {
+            among.of(request) as f64 * self.of(request) + bytes
+        } else {
+            0.0
+        }
     }
 
     /// How long is waited for all of them, one after the other.
     pub fn seconds(&self, of: &Requests) -> f64 {
-        Request::ALL.into_iter().map(|request| self.seconds_of(request, of)).sum()
+        Request::ALL
+            .into_iter()
+            .map(|request| self.seconds_of(request, of))
+            .sum()
     }
 }
 
@@ -151,7 +172,8 @@ pub struct Manner {
     pub keeps_links: bool,
     /// It keeps what it has read when a file is opened again that was not changed.
     pub keeps_pages: bool,
-    /// After a read it asks for the attributes again, since the time of the last access has changed.
+    /// After a read it asks for the attributes again, since the time of the last access has
+    /// changed.
     pub stats_after_read: bool,
     /// To open a file is a request.
     pub opens: bool,
@@ -205,10 +227,16 @@ pub fn predict(touched: &[Touch], look: &mut dyn Look, manner: &Manner) -> Predi
     let cold = client.requests;
     client.requests = Requests::default();
     touched.iter().for_each(|touch| client.touch(touch));
-    Prediction { cold, warm: client.requests, bytes: client.bytes, files: client.files.len() as u64 }
+    Prediction {
+        cold,
+        warm: client.requests,
+        bytes: client.bytes,
+        files: client.files.len() as u64,
+    }
 }
 
-/// What a start uses on the file system that the model is about: the largest files, a link, directories that are listed.
+/// What a start uses on the file system that the model is about: the largest files, a link,
+/// directories that are listed.
 pub fn examples(touched: &[Touch], look: &mut dyn Look) -> Examples {
     const FILES: usize = 8;
     const LISTED: usize = 16;
@@ -219,17 +247,30 @@ pub fn examples(touched: &[Touch], look: &mut dyn Look) -> Examples {
         Node::File(size) => size,
         _ => 0,
     };
-    let mut files: Vec<(u64, Vec<u8>)> = files.into_keys().map(|file| (size(&file, look), file)).collect();
+    let mut files: Vec<(u64, Vec<u8>)> = files
+        .into_keys()
+        .map(|file| (size(&file, look), file))
+        .collect();
     files.sort_unstable_by(|a, b| b.cmp(a));
-    let listed = touched.iter().filter(|touch| touch.listings > 0 && look.far(&touch.path));
+    let listed = touched
+        .iter()
+        .filter(|touch| touch.listings > 0 && look.far(&touch.path));
     Examples {
-        listed: listed.take(LISTED).map(|touch| touch.path.to_vec()).collect(),
-        files: files.into_iter().take(FILES).map(|(_, file)| file).collect(),
+        listed: listed
+            .take(LISTED)
+            .map(|touch| touch.path.to_vec())
+            .collect(),
+        files: files
+            .into_iter()
+            .take(FILES)
+            .map(|(_, file)| file)
+            .collect(),
         link: links.into_iter().min(),
     }
 }
 
-/// Requests of the kind that a search makes: the look-ups of these names in their directories, without those of the directories.
+/// Requests of the kind that a search makes: the look-ups of these names in their directories,
+/// without those of the directories.
 pub fn lookups_of(names: &[Vec<u8>], look: &mut dyn Look, manner: &Manner) -> u64 {
     let mut client = Client::new(look, *manner);
     for name in names {
@@ -268,11 +309,14 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Goes along a name, `times` times, and says what it leads to: its name without links, and what it is.
+    /// Goes along a name, `times` times, and says what it leads to: its name without links, and
+    /// what it is.
     fn walk(&mut self, path: &[u8], follow: bool, times: u64) -> Option<(Vec<u8>, Node)> {
         /// As many links as the kernel follows.
         const MOST_LINKS: u32 = 40;
-        let mut left: VecDeque<Vec<u8>> = super::lookup::components(path).map(<[u8]>::to_vec).collect();
+        let mut left: VecDeque<Vec<u8>> = super::lookup::components(path)
+            .map(<[u8]>::to_vec)
+            .collect();
         let mut here = b"/".to_vec();
         let mut links = 0;
         let mut node = Node::Directory;
@@ -293,9 +337,14 @@ impl<'a> Client<'a> {
             let known = self.names.contains(&next);
             node = self.look.node(&next);
             let last = left.is_empty();
-            let keeps = if node == Node::Missing { self.manner.keeps_misses } else { self.manner.keeps_names };
+            let keeps = if node == Node::Missing {
+                self.manner.keeps_misses
+            } else {
+                self.manner.keeps_names
+            };
             if far && !(known && keeps) {
-                self.requests.add(Request::Lookup, if keeps { 1 } else { times });
+                self.requests
+                    .add(Request::Lookup, if keeps { 1 } else { times });
                 self.names.insert(next.clone());
             }
             match &node {
@@ -312,7 +361,10 @@ impl<'a> Client<'a> {
                     if target.starts_with(b"/") {
                         here = b"/".to_vec();
                     }
-                    for part in target.rsplit(|&b| b == b'/').filter(|part| !part.is_empty()) {
+                    for part in target
+                        .rsplit(|&b| b == b'/')
+                        .filter(|part| !part.is_empty())
+                    {
                         left.push_front(part.to_vec());
                     }
                     node = Node::Directory;
@@ -348,8 +400,11 @@ impl<'a> Client<'a> {
             led = self.walk(&touch.path, true, times);
         }
         let Some((file, node)) = led else { return };
-        let far =
-            if node == Node::Directory { self.look.far(&file) } else { self.look.far(mounts::path::parent(&file)) };
+        let far = if node == Node::Directory {
+            self.look.far(&file)
+        } else {
+            self.look.far(mounts::path::parent(&file))
+        };
         if touch.execs > 0 {
             self.run(&file, touch.execs, 0);
         }
@@ -379,7 +434,13 @@ impl<'a> Client<'a> {
                 }
                 // What is opened and not read, or no further than ld.so reads, is mapped.
                 let mapped = !touch.made && touch.extent <= PAGE && size > touch.extent;
-                self.read(&file, size, (touch.first, touch.extent), mapped, touch.opens);
+                self.read(
+                    &file,
+                    size,
+                    (touch.first, touch.extent),
+                    mapped,
+                    touch.opens,
+                );
             }
             _ => {}
         }
@@ -389,7 +450,9 @@ impl<'a> Client<'a> {
     fn run(&mut self, file: &[u8], times: u64, depth: u32) {
         /// As deep as the kernel goes.
         const DEEPEST: u32 = 5;
-        let Node::File(size) = self.look.node(file) else { return };
+        let Node::File(size) = self.look.node(file) else {
+            return;
+        };
         let interpreter = self.look.interpreter(file);
         if self.look.far(mounts::path::parent(file)) {
             if self.manner.opens {
@@ -398,21 +461,43 @@ impl<'a> Client<'a> {
             self.requests.add(Request::Release, times);
             self.read(file, size, (PAGE, PAGE), true, times);
         }
-        let Some(interpreter) = interpreter.filter(|_| depth < DEEPEST) else { return };
+        let Some(interpreter) = interpreter.filter(|_| depth < DEEPEST) else {
+            return;
+        };
         if let Some((file, _)) = self.walk(&interpreter, true, times) {
             self.run(&file, times, depth + 1);
         }
     }
 
     /// Data is asked for that is not there yet.
-    fn read(&mut self, file: &[u8], size: u64, (first, extent): (u64, u64), mapped: bool, times: u64) {
+    fn read(
+        &mut self,
+        file: &[u8],
+        size: u64,
+        (first, extent): (u64, u64),
+        mapped: bool,
+        times: u64,
+    ) {
         let window = self.manner.window.max(PAGE) / PAGE;
-        let times = if self.manner.keeps_pages { 1 } else { times.max(1) };
-        let (had, was_mapped) = self.files.get(file).copied().filter(|_| self.manner.keeps_pages).unwrap_or_default();
+        let times = if self.manner.keeps_pages {
+            1
+        } else {
+            times.max(1)
+        };
+        let (had, was_mapped) = self
+            .files
+            .get(file)
+            .copied()
+            .filter(|_| self.manner.keeps_pages)
+            .unwrap_or_default();
         let extent = extent.min(size);
         let mut requests = 0;
         if extent > had {
-            let before = if had > 0 { sequential(size, had, first, window) } else { 0 };
+            let before = if had > 0 {
+                sequential(size, had, first, window)
+            } else {
+                0
+            };
             requests += sequential(size, extent, first, window).saturating_sub(before);
         }
         if mapped && !was_mapped {
@@ -420,10 +505,18 @@ impl<'a> Client<'a> {
         }
         if self.manner.reads && requests > 0 {
             self.requests.add(Request::Read, requests * times);
-            let brought = if mapped { size } else { extent.max(first_window(1, window) * PAGE).min(size) };
+            let brought = if mapped {
+                size
+            } else {
+                extent.max(first_window(1, window) * PAGE).min(size)
+            };
             self.requests.bytes += brought.saturating_sub(had) * times;
         }
-        if self.files.insert(file.to_vec(), (extent.max(had), mapped || was_mapped)).is_none() {
+        if self
+            .files
+            .insert(file.to_vec(), (extent.max(had), mapped || was_mapped))
+            .is_none()
+        {
             self.bytes = self.bytes.saturating_add(size);
         }
     }
@@ -456,8 +549,8 @@ fn next_window(window: u64, most: u64) -> u64 {
     }
 }
 
-/// Requests to read the first `extent` bytes of a file of `size` bytes, in reads of `first` bytes each, with a readahead of at
-/// most `most` pages.
+/// Requests to read the first `extent` bytes of a file of `size` bytes, in reads of `first` bytes
+/// each, with a readahead of at most `most` pages.
 fn sequential(size: u64, extent: u64, first: u64, most: u64) -> u64 {
     let (all, wanted) = (pages(size), pages(extent));
     if wanted == 0 || all == 0 {
@@ -478,10 +571,15 @@ fn sequential(size: u64, extent: u64, first: u64, most: u64) -> u64 {
     requests
 }
 
-/// Requests for what a process touches of a file that it has mapped, beyond the first `have` bytes. A fault brings in what lies
-/// around it, half a window on each side. How much of a file a program touches is known of none; see docs/pathsearch.md.
+/// Requests for what a process touches of a file that it has mapped, beyond the first `have` bytes.
+/// A fault brings in what lies around it, half a window on each side. How much of a file a program
+/// touches is known of none; see docs/pathsearch.md.
 fn faults(size: u64, have: u64, window: u64) -> u64 {
-    let have = if have == 0 { 0 } else { pages(have).max(first_window(1, window)) };
+    let have = if have == 0 {
+        0
+    } else {
+        pages(have).max(first_window(1, window))
+    };
     pages(size).saturating_sub(have).div_ceil(window)
 }
 
@@ -527,38 +625,79 @@ mod tests {
     }
 
     fn touch(path: &str, hits: u64, misses: u64) -> Touch {
-        Touch { count: Count { hits, misses }, follow: true, ..Touch::new(path.as_bytes().into()) }
+        Touch {
+            count: Count { hits, misses },
+            follow: true,
+            ..Touch::new(path.as_bytes().into())
+        }
     }
 
     fn asked(touched: &[Touch], manner: &Manner) -> Vec<(&'static str, u64, u64)> {
         let predicted = predict(touched, &mut made(), manner);
-        let rows = predicted.cold.iter().map(|(request, cold)| (request.name(), cold, predicted.warm.of(request)));
+        let rows = predicted
+            .cold
+            .iter()
+            .map(|(request, cold)| (request.name(), cold, predicted.warm.of(request)));
         rows.filter(|(_, cold, warm)| cold + warm > 0).collect()
     }
 
     #[test]
     fn components_count_once_and_what_is_behind_a_missing_one_not_at_all() {
-        let touched =
-            [touch("/usr/bin/a", 0, 3), touch("/usr/bin/b", 0, 1), touch("/none/x/y", 0, 1), touch("/none/z", 0, 1)];
+        let touched = [
+            touch("/usr/bin/a", 0, 3),
+            touch("/usr/bin/b", 0, 1),
+            touch("/none/x/y", 0, 1),
+            touch("/none/z", 0, 1),
+        ];
         assert_eq!(asked(&touched, &Manner::default()), [("LOOKUP", 5, 0)]);
-        // Each time anew: a three times, b once, and the missing directory for both names in it; usr and bin are there.
-        let forgets = Manner { keeps_misses: false, ..Manner::default() };
+        // Each time anew: a three times, b once, and the missing directory for both names in it;
+        // usr and bin are there.
+        let forgets = Manner {
+            keeps_misses: false,
+            ..Manner::default()
+        };
         assert_eq!(asked(&touched, &forgets), [("LOOKUP", 8, 6)]);
     }
 
     #[test]
     fn links_are_followed_and_loops_end() {
-        assert_eq!(asked(&[touch("/bin/tool", 1, 0)], &Manner::default()), [("LOOKUP", 4, 0), ("READLINK", 1, 0)]);
-        assert_eq!(asked(&[touch("/loop", 0, 1)], &Manner::default()), [("LOOKUP", 1, 0), ("READLINK", 1, 0)]);
-        let itself = Touch { follow: false, nofollow: true, readlinks: 1, ..touch("/bin", 1, 0) };
-        assert_eq!(asked(&[itself], &Manner::default()), [("LOOKUP", 1, 0), ("READLINK", 1, 0)]);
-        assert_eq!(asked(&[touch("/usr/../proc/self/x", 0, 1)], &Manner::default()), [("LOOKUP", 2, 0)]);
+        assert_eq!(
+            asked(&[touch("/bin/tool", 1, 0)], &Manner::default()),
+            [("LOOKUP", 4, 0), ("READLINK", 1, 0)]
+        );
+        assert_eq!(
+            asked(&[touch("/loop", 0, 1)], &Manner::default()),
+            [("LOOKUP", 1, 0), ("READLINK", 1, 0)]
+        );
+        let itself = Touch {
+            follow: false,
+            nofollow: true,
+            readlinks: 1,
+            ..touch("/bin", 1, 0)
+        };
+        assert_eq!(
+            asked(&[itself], &Manner::default()),
+            [("LOOKUP", 1, 0), ("READLINK", 1, 0)]
+        );
+        assert_eq!(
+            asked(&[touch("/usr/../proc/self/x", 0, 1)], &Manner::default()),
+            [("LOOKUP", 2, 0)]
+        );
     }
 
     #[test]
     fn a_program_brings_its_interpreter_and_both_are_opened_each_time() {
-        let run = Touch { execs: 2, ..touch("/usr/bin/tool", 2, 0) };
-        let expected = [("LOOKUP", 6, 0), ("READLINK", 1, 0), ("OPEN", 4, 4), ("READ", 2 + 3, 0), ("RELEASE", 4, 4)];
+        let run = Touch {
+            execs: 2,
+            ..touch("/usr/bin/tool", 2, 0)
+        };
+        let expected = [
+            ("LOOKUP", 6, 0),
+            ("READLINK", 1, 0),
+            ("OPEN", 4, 4),
+            ("READ", 2 + 3, 0),
+            ("RELEASE", 4, 4),
+        ];
         let found = asked(&[run], &Manner::default());
         assert_eq!((&found[..3], found[4]), (&expected[..3], expected[4]));
         assert!((4..=5).contains(&found[3].1), "{found:?}");
@@ -566,27 +705,60 @@ mod tests {
 
     #[test]
     fn what_is_read_comes_by_windows_and_once() {
-        let read = Touch { opens: 3, reads: 9, first: 4096, extent: 300_000, ..touch("/data", 3, 0) };
+        let read = Touch {
+            opens: 3,
+            reads: 9,
+            first: 4096,
+            extent: 300_000,
+            ..touch("/data", 3, 0)
+        };
         // 4, 8, 16, 32 pages, and the rest of 74.
         assert_eq!(
             asked(std::slice::from_ref(&read), &Manner::default()),
-            [("LOOKUP", 1, 0), ("OPEN", 3, 3), ("READ", 5, 0), ("RELEASE", 3, 3)]
+            [
+                ("LOOKUP", 1, 0),
+                ("OPEN", 3, 3),
+                ("READ", 5, 0),
+                ("RELEASE", 3, 3)
+            ]
         );
-        let forgets = Manner { keeps_pages: false, opens: false, ..Manner::default() };
-        assert_eq!(asked(&[read], &forgets), [("LOOKUP", 1, 0), ("READ", 15, 15), ("RELEASE", 3, 3)]);
+        let forgets = Manner {
+            keeps_pages: false,
+            opens: false,
+            ..Manner::default()
+        };
+        assert_eq!(
+            asked(&[read], &forgets),
+            [("LOOKUP", 1, 0), ("READ", 15, 15), ("RELEASE", 3, 3)]
+        );
     }
 
     #[test]
     fn the_windows_are_those_of_the_kernel() {
-        assert_eq!([1, 2, 8, 20].map(|pages| first_window(pages, 32)), [4, 4, 16, 32]);
+        assert_eq!(
+            [1, 2, 8, 20].map(|pages| first_window(pages, 32)),
+            [4, 4, 16, 32]
+        );
         assert_eq!([4, 16, 32].map(|pages| next_window(pages, 32)), [8, 32, 32]);
-        assert_eq!((sequential(0, 0, 0, 32), sequential(100, 100, 100, 32), faults(1 << 20, 4096, 32)), (0, 1, 8));
+        assert_eq!(
+            (
+                sequential(0, 0, 0, 32),
+                sequential(100, 100, 100, 32),
+                faults(1 << 20, 4096, 32)
+            ),
+            (0, 1, 8)
+        );
         assert_eq!(faults(10, 10, 32), 0);
     }
 
     #[test]
     fn what_searches_look_up_alone() {
-        let names = [b"/usr/bin/x".to_vec(), b"/usr/bin/y".to_vec(), b"/gone/x".to_vec(), b"/gone/y".to_vec()];
+        let names = [
+            b"/usr/bin/x".to_vec(),
+            b"/usr/bin/y".to_vec(),
+            b"/gone/x".to_vec(),
+            b"/gone/y".to_vec(),
+        ];
         assert_eq!(lookups_of(&names, &mut made(), &Manner::default()), 2);
     }
 }

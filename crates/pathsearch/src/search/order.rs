@@ -1,19 +1,25 @@
-//! The best order of the directories of PATH: with it, the programs that were searched for are found after as few misses as can
-//! be, and each name that leads to different programs in two directories leads to the same one as before.
+//! The best order of the directories of PATH: with it, the programs that were searched for are
+//! found after as few misses as can be, and each name that leads to different programs in two
+//! directories leads to the same one as before.
 
 /// Directories for which the best order is found by trying all sets of them.
 const MOST_EXACT: usize = 16;
 
-/// The best order of `weights.len()` directories, of which the first ones come before the others now.
+/// The best order of `weights.len()` directories, of which the first ones come before the others
+/// now.
 ///
-/// `weights` says how often something was found in each; `after[i]` which must stay before `i`. Directories in which nothing
-/// was found come last, in their old order. With more than 16 that matter, what comes is good, but need not be the best.
+/// `weights` says how often something was found in each; `after[i]` which must stay before `i`.
+/// Directories in which nothing was found come last, in their old order. With more than 16 that
+/// matter, what comes is good, but need not be the best.
 pub fn best(weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
     let n = weights.len();
     let matters = matters(weights, after);
     let order: Vec<usize> = (0..n).filter(|i| matters[*i]).collect();
-    let mut best =
-        if order.len() <= MOST_EXACT { exact(&order, weights, after) } else { by_density(&order, weights, after) };
+    let mut best = if order.len() <= MOST_EXACT {
+        exact(&order, weights, after)
+    } else {
+        by_density(&order, weights, after)
+    };
     best.extend((0..n).filter(|i| !matters[*i]));
     best
 }
@@ -24,7 +30,13 @@ fn matters(weights: &[u64], after: &[Vec<usize>]) -> Vec<bool> {
     // Whoever must stay before another had a smaller number, always.
     for i in (0..weights.len()).rev() {
         if matters[i] {
-            for before in after.get(i).into_iter().flatten().copied().filter(|before| *before < i) {
+            for before in after
+                .get(i)
+                .into_iter()
+                .flatten()
+                .copied()
+                .filter(|before| *before < i)
+            {
                 matters[before] = true;
             }
         }
@@ -39,7 +51,11 @@ fn exact(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
         .iter()
         .map(|i| {
             let stays = |j: &usize| after.get(*i).is_some_and(|list| list.contains(j));
-            order.iter().enumerate().filter(|(_, j)| stays(j)).fold(0, |set, (bit, _)| set | 1 << bit)
+            order
+                .iter()
+                .enumerate()
+                .filter(|(_, j)| stays(j))
+                .fold(0, |set, (bit, _)| set | 1 << bit)
         })
         .collect();
     // The cost of each set, and which comes last in it; of equals, the one that was last before.
@@ -52,7 +68,9 @@ fn exact(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
             if before[last] & !rest != 0 || costs[rest].0 == u64::MAX {
                 continue;
             }
-            let cost = costs[rest].0.saturating_add(weights[order[last]].saturating_mul(place));
+            let cost = costs[rest]
+                .0
+                .saturating_add(weights[order[last]].saturating_mul(place));
             if cost <= costs[set].0 {
                 costs[set] = (cost, last);
             }
@@ -69,7 +87,8 @@ fn exact(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
     best
 }
 
-/// Again and again the directory that is worth most, with all that must come before it, for the room that they take together.
+/// Again and again the directory that is worth most, with all that must come before it, for the
+/// room that they take together.
 fn by_density(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usize> {
     let mut best: Vec<usize> = Vec::with_capacity(order.len());
     while best.len() < order.len() {
@@ -79,7 +98,9 @@ fn by_density(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usi
             let mut at = 0;
             while let Some(next) = bundle.get(at).copied() {
                 let needs = after.get(next).into_iter().flatten().copied();
-                let new: Vec<usize> = needs.filter(|j| !best.contains(j) && !bundle.contains(j)).collect();
+                let new: Vec<usize> = needs
+                    .filter(|j| !best.contains(j) && !bundle.contains(j))
+                    .collect();
                 bundle.extend(new);
                 at += 1;
             }
@@ -87,8 +108,13 @@ fn by_density(order: &[usize], weights: &[u64], after: &[Vec<usize>]) -> Vec<usi
             bundle.dedup();
             bundle
         };
-        let density = |bundle: &[usize]| bundle.iter().map(|i| weights[*i] as f64).sum::<f64>() / bundle.len() as f64;
-        let densest = left.map(bundle).rev().max_by(|a, b| density(a).total_cmp(&density(b)));
+        let density = |bundle: &[usize]| {
+            bundle.iter().map(|i| weights[*i] as f64).sum::<f64>() / bundle.len() as f64
+        };
+        let densest = left
+            .map(bundle)
+            .rev()
+            .max_by(|a, b| density(a).total_cmp(&density(b)));
         match densest {
             Some(bundle) => best.extend(bundle),
             None => break,
@@ -103,12 +129,19 @@ mod tests {
     use proptest::prelude::*;
 
     fn cost(order: &[usize], weights: &[u64]) -> u64 {
-        order.iter().zip(0..).map(|(i, place)| weights[*i] * place).sum()
+        order
+            .iter()
+            .zip(0..)
+            .map(|(i, place)| weights[*i] * place)
+            .sum()
     }
 
     fn keeps(order: &[usize], after: &[Vec<usize>]) -> bool {
         let place = |i: usize| order.iter().position(|j| *j == i).unwrap();
-        after.iter().enumerate().all(|(i, before)| before.iter().all(|j| place(*j) < place(i)))
+        after
+            .iter()
+            .enumerate()
+            .all(|(i, before)| before.iter().all(|j| place(*j) < place(i)))
     }
 
     #[test]
@@ -120,7 +153,8 @@ mod tests {
         assert_eq!(best(&[], &[]), [0_usize; 0]);
     }
 
-    /// For each of `n`, what it must come after: of each pair the first, where that is a smaller one.
+    /// For each of `n`, what it must come after: of each pair the first, where that is a smaller
+    /// one.
     fn constraints(n: usize, pairs: Vec<(usize, usize)>) -> Vec<Vec<usize>> {
         let mut after = vec![Vec::new(); n];
         for (a, b) in pairs.into_iter().filter(|(a, b)| a < b && *b < n) {

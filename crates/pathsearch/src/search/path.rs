@@ -1,5 +1,6 @@
-//! A better PATH: without directories that are not there and such that stand in it twice, and in the order in which the programs
-//! that were searched for are found after the fewest misses. Every name leads to the program that it led to before.
+//! A better PATH: without directories that are not there and such that stand in it twice, and in
+//! the order in which the programs that were searched for are found after the fewest misses. Every
+//! name leads to the program that it led to before.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -28,7 +29,8 @@ pub enum Element {
 
 /// What is to be seen in directories.
 pub trait Programs {
-    /// What an absolute directory is: its device and inode; `None` for nothing, and what is no directory.
+    /// What an absolute directory is: its device and inode; `None` for nothing, and what is no
+    /// directory.
     fn directory(&mut self, dir: &[u8]) -> Result<Option<(u64, u64)>>;
     /// The names in it.
     fn names(&mut self, dir: &[u8]) -> Result<Vec<Vec<u8>>>;
@@ -55,19 +57,32 @@ pub struct Better {
 
 /// The elements in which a search tries in vain: those before the one that has what it looks for.
 fn before<'a>(elements: &'a [&'a [u8]], found: Option<&[u8]>) -> &'a [&'a [u8]] {
-    let end = elements.iter().position(|dir| Some(*dir) == found).unwrap_or(elements.len());
+    let end = elements
+        .iter()
+        .position(|dir| Some(*dir) == found)
+        .unwrap_or(elements.len());
     &elements[..end]
 }
 
 /// The names that a search of `name` looks up in directories.
 fn names<'a>(dirs: &'a [&'a [u8]], name: &'a [u8]) -> impl Iterator<Item = Vec<u8>> + 'a {
-    dirs.iter().filter(|dir| dir.starts_with(b"/")).map(move |dir| join(dir, name))
+    dirs.iter()
+        .filter(|dir| dir.starts_with(b"/"))
+        .map(move |dir| join(dir, name))
 }
 
 /// The elements of a value, as they are given, and as the directories of look-ups are told.
 fn split_up(path: &[u8]) -> Vec<(&[u8], Vec<u8>)> {
-    let told = |given: &[u8]| if given.starts_with(b"/") { plain(given) } else { given.to_vec() };
-    path.split(|&b| b == b':').map(|given| (given, told(given))).collect()
+    let told = |given: &[u8]| {
+        if given.starts_with(b"/") {
+            plain(given)
+        } else {
+            given.to_vec()
+        }
+    };
+    path.split(|&b| b == b':')
+        .map(|given| (given, told(given)))
+        .collect()
 }
 
 /// A better value than `path` for these searches; `None` if there is none.
@@ -75,7 +90,11 @@ pub fn better(path: &[u8], searches: &[(Found, Use)], look: &mut dyn Programs) -
     let both = split_up(path);
     let elements: Vec<&[u8]> = both.iter().map(|(_, dir)| dir.as_slice()).collect();
     let kinds = kinds(&elements, look);
-    let place = |dir: &[u8]| elements.iter().position(|element| dir.starts_with(b"/") && *element == dir);
+    let place = |dir: &[u8]| {
+        elements
+            .iter()
+            .position(|element| dir.starts_with(b"/") && *element == dir)
+    };
     let real = |at: usize| match kinds.get(at) {
         Some(Element::Again(first)) => *first,
         _ => at,
@@ -93,14 +112,18 @@ pub fn better(path: &[u8], searches: &[(Found, Use)], look: &mut dyn Programs) -
         .into_iter()
         .filter(|at| matches!(kinds.get(*at), Some(Element::Live | Element::Fixed)))
         .collect();
-    let kept: Vec<usize> =
-        (0..elements.len()).filter(|at| matches!(kinds[*at], Element::Live | Element::Fixed)).collect();
+    let kept: Vec<usize> = (0..elements.len())
+        .filter(|at| matches!(kinds[*at], Element::Live | Element::Fixed))
+        .collect();
     let given: Vec<&[u8]> = order.iter().map(|at| both[*at].0).collect();
     let new: Vec<&[u8]> = order.iter().map(|at| elements[*at]).collect();
 
     let mut better = Better {
         path: given.join(&b':'),
-        left_out: (0..elements.len()).filter(|at| !kept.contains(at)).map(|at| both[at].0.to_vec()).collect(),
+        left_out: (0..elements.len())
+            .filter(|at| !kept.contains(at))
+            .map(|at| both[at].0.to_vec())
+            .collect(),
         moved: order != kept,
         saves: 0,
         names: Vec::new(),
@@ -118,7 +141,8 @@ pub fn better(path: &[u8], searches: &[(Found, Use)], look: &mut dyn Programs) -
         };
         let (old, new) = (before(&elements, old_dir), before(&new, new_dir));
         better.searches += used.times;
-        // Of what was found in the first place it is not known whether it was run by its whole name: it is taken not to be.
+        // Of what was found in the first place it is not known whether it was run by its whole
+        // name: it is taken not to be.
         saves += match old.len() as i128 {
             0 => -(new.len() as i128 * i128::from(used.times)),
             tries => (tries - new.len() as i128) * i128::from(used.misses) / tries,
@@ -131,7 +155,8 @@ pub fn better(path: &[u8], searches: &[(Found, Use)], look: &mut dyn Programs) -
     }
     better.saves = u64::try_from(saves).unwrap_or(0);
     better.names = looked_up.difference(&still).cloned().collect();
-    // An empty value is none: what a shell does with it is its own affair, and most search the working directory.
+    // An empty value is none: what a shell does with it is its own affair, and most search the
+    // working directory.
     let says_something = !better.path.is_empty() && better.path != path;
     (says_something && (better.saves > 0 || !better.left_out.is_empty())).then_some(better)
 }
@@ -140,14 +165,18 @@ pub fn better(path: &[u8], searches: &[(Found, Use)], look: &mut dyn Programs) -
 pub fn elements(path: &[u8], look: &mut dyn Programs) -> Vec<(Vec<u8>, Element)> {
     let both = split_up(path);
     let dirs: Vec<&[u8]> = both.iter().map(|(_, dir)| dir.as_slice()).collect();
-    both.iter().map(|(given, _)| given.to_vec()).zip(kinds(&dirs, look)).collect()
+    both.iter()
+        .map(|(given, _)| given.to_vec())
+        .zip(kinds(&dirs, look))
+        .collect()
 }
 
 fn kinds(elements: &[&[u8]], look: &mut dyn Programs) -> Vec<Element> {
     let mut seen: HashMap<(u64, u64), usize> = HashMap::new();
     let mut kinds = Vec::with_capacity(elements.len());
     for (at, element) in elements.iter().enumerate() {
-        // What nothing is known of, and is there by the same name already, is searched in vain once more.
+        // What nothing is known of, and is there by the same name already, is searched in vain once
+        // more.
         let unknown = || match elements[..at].iter().position(|before| before == element) {
             Some(first) => Element::Again(first),
             None => Element::Fixed,
@@ -171,12 +200,14 @@ fn kinds(elements: &[&[u8]], look: &mut dyn Programs) -> Vec<Element> {
     kinds
 }
 
-/// For each element those that must stay before it: they have a program of the same name that is another one; or nothing is
-/// known of one of the two.
+/// For each element those that must stay before it: they have a program of the same name that is
+/// another one; or nothing is known of one of the two.
 fn constraints(elements: &[&[u8]], kinds: &[Element], look: &mut dyn Programs) -> Vec<Vec<usize>> {
     /// Names that are compared; with more, everything stays where it is.
     const MOST: usize = 500_000;
-    let mut fixed: BTreeSet<usize> = (0..kinds.len()).filter(|at| kinds[*at] == Element::Fixed).collect();
+    let mut fixed: BTreeSet<usize> = (0..kinds.len())
+        .filter(|at| kinds[*at] == Element::Fixed)
+        .collect();
     let mut holders: BTreeMap<Vec<u8>, Vec<usize>> = BTreeMap::new();
     let live = |at: &usize| kinds[*at] == Element::Live;
     let mut room = MOST;
@@ -184,7 +215,9 @@ fn constraints(elements: &[&[u8]], kinds: &[Element], look: &mut dyn Programs) -
         match look.names(elements[at]) {
             Ok(names) if names.len() <= room => {
                 room -= names.len();
-                names.into_iter().for_each(|name| holders.entry(name).or_default().push(at));
+                names
+                    .into_iter()
+                    .for_each(|name| holders.entry(name).or_default().push(at));
             }
             _ => drop(fixed.insert(at)),
         }
@@ -237,7 +270,9 @@ pub struct Here;
 impl Programs for Here {
     fn directory(&mut self, dir: &[u8]) -> Result<Option<(u64, u64)>> {
         match statx_long(dir, At::empty(), Want::TYPE | Want::INO) {
-            Ok(seen) if seen.file_type == FileType::Directory => Ok(Some(identity(seen.dev, seen.ino))),
+            Ok(seen) if seen.file_type == FileType::Directory => {
+                Ok(Some(identity(seen.dev, seen.ino)))
+            }
             Ok(_) | Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Ok(None),
             Err(e) => Err(e),
         }
@@ -283,16 +318,31 @@ mod tests {
             if dir == b"/closed" {
                 return Err(Errno::EACCES);
             }
-            Ok(self.0.iter().find(|(name, ..)| name.as_bytes() == dir).map(|(_, ino, _)| (1, *ino)))
+            Ok(self
+                .0
+                .iter()
+                .find(|(name, ..)| name.as_bytes() == dir)
+                .map(|(_, ino, _)| (1, *ino)))
         }
         fn names(&mut self, dir: &[u8]) -> Result<Vec<Vec<u8>>> {
-            let here = self.0.iter().find(|(name, ..)| name.as_bytes() == dir).unwrap();
-            Ok(here.2.iter().map(|(name, _)| name.as_bytes().to_vec()).collect())
+            let here = self
+                .0
+                .iter()
+                .find(|(name, ..)| name.as_bytes() == dir)
+                .unwrap();
+            Ok(here
+                .2
+                .iter()
+                .map(|(name, _)| name.as_bytes().to_vec())
+                .collect())
         }
         fn program(&mut self, path: &[u8]) -> Option<(u64, u64)> {
             let (dir, name) = split(path);
             let here = self.0.iter().find(|(name, ..)| name.as_bytes() == dir)?;
-            here.2.iter().find(|(n, _)| n.as_bytes() == name).map(|(_, ino)| (1, *ino))
+            here.2
+                .iter()
+                .find(|(n, _)| n.as_bytes() == name)
+                .map(|(_, ino)| (1, *ino))
         }
     }
 
@@ -307,17 +357,32 @@ mod tests {
     }
 
     fn used(name: &str, found: Option<&str>, times: u64, misses: u64) -> (Found, Use) {
-        ((name.as_bytes().to_vec(), found.map(|found| found.as_bytes().to_vec())), Use { times, misses })
+        (
+            (
+                name.as_bytes().to_vec(),
+                found.map(|found| found.as_bytes().to_vec()),
+            ),
+            Use { times, misses },
+        )
     }
 
     #[test]
     fn the_dead_and_the_doubled_go_and_what_is_used_comes_first() {
-        let searches = [used("ls", Some("/usr/bin/ls"), 2, 8), used("none", None, 1, 6)];
+        let searches = [
+            used("ls", Some("/usr/bin/ls"), 2, 8),
+            used("none", None, 1, 6),
+        ];
         let better = better(b"/dead:/a:/b:/c:/usr/bin/:/bin", &searches, &mut made()).unwrap();
         assert_eq!(better.path, b"/usr/bin/:/a:/b:/c");
         assert_eq!(better.left_out, [b"/dead".to_vec(), b"/bin".to_vec()]);
-        assert_eq!((better.saves, better.searches, better.moved), (8 + 2, 3, true));
-        assert!(better.names.contains(&b"/a/ls".to_vec()) && !better.names.contains(&b"/a/none".to_vec()));
+        assert_eq!(
+            (better.saves, better.searches, better.moved),
+            (8 + 2, 3, true)
+        );
+        assert!(
+            better.names.contains(&b"/a/ls".to_vec())
+                && !better.names.contains(&b"/a/none".to_vec())
+        );
     }
 
     #[test]
@@ -332,12 +397,18 @@ mod tests {
     fn what_nothing_is_known_of_need_not_stand_there_twice() {
         let searches = [used("ls", Some("/bin/ls"), 1, 5)];
         let better = better(b"/closed:.:/closed/:/closed:.:/bin", &searches, &mut made()).unwrap();
-        assert_eq!((better.path, better.saves, better.moved), (b"/closed:.:/bin".to_vec(), 3, false));
+        assert_eq!(
+            (better.path, better.saves, better.moved),
+            (b"/closed:.:/bin".to_vec(), 3, false)
+        );
     }
 
     #[test]
     fn what_was_found_in_the_first_directory_costs_more_in_another_order() {
-        let searches = [used("own", Some("/b/own"), 2, 0), used("ls", Some("/bin/ls"), 5, 5)];
+        let searches = [
+            used("own", Some("/b/own"), 2, 0),
+            used("ls", Some("/bin/ls"), 5, 5),
+        ];
         let better = better(b"/b:/bin", &searches, &mut made()).unwrap();
         assert_eq!((better.path, better.saves), (b"/bin:/b".to_vec(), 5 - 2));
     }
@@ -366,12 +437,33 @@ mod tests {
 
     #[test]
     fn what_is_best_already_stays() {
-        assert_eq!(better(b"/bin:/a", &[used("ls", Some("/bin/ls"), 1, 0)], &mut made()), None);
+        assert_eq!(
+            better(
+                b"/bin:/a",
+                &[used("ls", Some("/bin/ls"), 1, 0)],
+                &mut made()
+            ),
+            None
+        );
         assert_eq!(better(b"", &[], &mut made()), None);
-        // Where nothing is left, or the working directory alone, there is no other value that means the same.
-        assert_eq!(better(b"/dead", &[used("x", None, 1, 1)], &mut made()), None);
-        assert_eq!(better(b"/dead:", &[used("x", None, 1, 1)], &mut made()), None);
-        assert_eq!(better(b"/c:/bin", &[used("q", Some("/elsewhere/q"), 1, 9)], &mut made()), None);
+        // Where nothing is left, or the working directory alone, there is no other value that means
+        // the same.
+        assert_eq!(
+            better(b"/dead", &[used("x", None, 1, 1)], &mut made()),
+            None
+        );
+        assert_eq!(
+            better(b"/dead:", &[used("x", None, 1, 1)], &mut made()),
+            None
+        );
+        assert_eq!(
+            better(
+                b"/c:/bin",
+                &[used("q", Some("/elsewhere/q"), 1, 9)],
+                &mut made()
+            ),
+            None
+        );
     }
 
     #[test]

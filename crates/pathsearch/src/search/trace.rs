@@ -1,8 +1,8 @@
-//! Listens to the calls of a command, and keeps what is to be known of them: what each directory was asked for, the searches,
-//! and each name with what was done with it.
+//! Listens to the calls of a command, and keeps what is to be known of them: what each directory
+//! was asked for, the searches, and each name with what was done with it.
 //!
-//! All tables are bounded. What they have no room for is counted in [`Traced::totals`] all the same, and [`Traced::left_out`]
-//! says how much that was.
+//! All tables are bounded. What they have no room for is counted in [`Traced::totals`] all the
+//! same, and [`Traced::left_out`] says how much that was.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -65,7 +65,11 @@ impl Directory {
 
     /// What it was searched for most: the kind with the most misses, then hits.
     pub fn kind(&self) -> Kind {
-        let most = Kind::ALL.iter().zip(&self.counts).rev().max_by_key(|(_, count)| (count.misses, count.hits));
+        let most = Kind::ALL
+            .iter()
+            .zip(&self.counts)
+            .rev()
+            .max_by_key(|(_, count)| (count.misses, count.hits));
         most.map_or(Kind::Other, |(kind, _)| *kind)
     }
 }
@@ -249,7 +253,11 @@ impl Trace {
     pub fn end(mut self) -> Traced {
         let open: Vec<Process> = self.processes.drain().map(|(_, process)| process).collect();
         for process in open {
-            process.before.into_iter().chain([process.image]).for_each(|image| self.close(image.open));
+            process
+                .before
+                .into_iter()
+                .chain([process.image])
+                .for_each(|image| self.close(image.open));
         }
         self.searches.sort_by_key(|search| search.number);
         let mut directories: Vec<_> = self.directories.into_iter().collect();
@@ -294,21 +302,29 @@ impl Trace {
 
     /// Ends what a process ran before.
     fn settle(&mut self, pid: u32) {
-        if let Some(before) = self.processes.get_mut(&pid).and_then(|process| process.before.take()) {
+        if let Some(before) = self
+            .processes
+            .get_mut(&pid)
+            .and_then(|process| process.before.take())
+        {
             self.close(before.open);
         }
     }
 
     fn count(&mut self, dir: &[u8], kind: Kind, found: bool, nanos: u64) {
         if !self.directories.contains_key(dir) {
-            if self.directories.len() >= MOST_DIRECTORIES || self.directory_bytes + dir.len() > MOST_BYTES {
+            if self.directories.len() >= MOST_DIRECTORIES
+                || self.directory_bytes + dir.len() > MOST_BYTES
+            {
                 self.left_out.directories += 1;
                 return;
             }
             self.directory_bytes += dir.len();
             self.directories.insert(dir.to_vec(), Directory::default());
         }
-        let Some(directory) = self.directories.get_mut(dir) else { return };
+        let Some(directory) = self.directories.get_mut(dir) else {
+            return;
+        };
         let count = &mut directory.counts[kind as usize];
         if found {
             count.hits += 1;
@@ -323,7 +339,10 @@ impl Trace {
         for tried in &search.tried {
             if let Some(directory) = self.directories.get_mut(split(&tried.path).0) {
                 let from = &mut directory.counts[Kind::Other as usize];
-                let moved = Count { hits: tried.hits.min(from.hits), misses: tried.misses.min(from.misses) };
+                let moved = Count {
+                    hits: tried.hits.min(from.hits),
+                    misses: tried.misses.min(from.misses),
+                };
                 from.hits -= moved.hits;
                 from.misses -= moved.misses;
                 directory.counts[Kind::Path as usize] += moved;
@@ -334,7 +353,9 @@ impl Trace {
     fn touch(&mut self, path: &[u8]) -> Option<&mut Touch> {
         let at = match self.by_name.get(path) {
             Some(at) => *at,
-            None if self.touched.len() >= MOST_TOUCHED || self.name_bytes + path.len() > MOST_BYTES => {
+            None if self.touched.len() >= MOST_TOUCHED
+                || self.name_bytes + path.len() > MOST_BYTES =>
+            {
                 self.left_out.names += 1;
                 return None;
             }
@@ -362,8 +383,18 @@ impl Trace {
         let mut process = self.processes.remove(&call.pid).unwrap_or_default();
         // Of the command itself, what ran before was not it: its first execve is taken for its own.
         let begun = Rc::clone(&process.image.program);
-        let image = if replaced { process.before.as_mut().unwrap_or(&mut process.image) } else { &mut process.image };
-        let it = Lookup { op, dir, name, found, times: self.known.times(dir) };
+        let image = if replaced {
+            process.before.as_mut().unwrap_or(&mut process.image)
+        } else {
+            &mut process.image
+        };
+        let it = Lookup {
+            op,
+            dir,
+            name,
+            found,
+            times: self.known.times(dir),
+        };
         let mut kind = self.known.kind(&mut image.searcher, &it);
         let shell = image.searcher.family == Family::Shell;
 
@@ -371,9 +402,18 @@ impl Trace {
         let of = |search: &Search| search.found.as_deref() == Some(path);
         let mut absorbed = false;
         if replaced {
-            let parent = process.parent.and_then(|parent| self.processes.get_mut(&parent));
-            let theirs = parent.into_iter().flat_map(|parent| parent.image.open.iter_mut());
-            let known = image.open.iter_mut().chain(theirs).rev().find(|search| of(search));
+            let parent = process
+                .parent
+                .and_then(|parent| self.processes.get_mut(&parent));
+            let theirs = parent
+                .into_iter()
+                .flat_map(|parent| parent.image.open.iter_mut());
+            let known = image
+                .open
+                .iter_mut()
+                .chain(theirs)
+                .rev()
+                .find(|search| of(search));
             if let Some(search) = known
                 && matches!(search.kind, Kind::Path | Kind::Other)
             {
@@ -387,8 +427,20 @@ impl Trace {
         }
         if !absorbed {
             let wanted = key(kind, dir, name);
-            let program = if image.program.is_empty() { &begun } else { &image.program };
-            let placed = place(&mut image.open, &it, path, kind, wanted, shell, (call.pid, program));
+            let program = if image.program.is_empty() {
+                &begun
+            } else {
+                &image.program
+            };
+            let placed = place(
+                &mut image.open,
+                &it,
+                path,
+                kind,
+                wanted,
+                shell,
+                (call.pid, program),
+            );
             kind = placed.kind;
             if let Some(promoted) = placed.promoted {
                 self.promote(&promoted);
@@ -413,7 +465,9 @@ impl Trace {
         }
         self.count(dir, kind, found, call.nanos);
         let opened = call.errno().is_none();
-        let Some(touch) = self.touch(file) else { return };
+        let Some(touch) = self.touch(file) else {
+            return;
+        };
         if touch.count == Count::default() {
             touch.kind = kind;
         }
@@ -439,16 +493,27 @@ impl Trace {
 
     /// An open file was read, or more.
     fn work(&mut self, call: &Call<'_>, does: Does, name: &[u8], opened: Option<u64>) {
-        let Some(result) = call.result.filter(|result| *result >= 0).map(|result| result as u64) else { return };
-        let place = opened.and_then(|opened| self.readers.get(&opened).copied()).unwrap_or_default();
+        let Some(result) = call
+            .result
+            .filter(|result| *result >= 0)
+            .map(|result| result as u64)
+        else {
+            return;
+        };
+        let place = opened
+            .and_then(|opened| self.readers.get(&opened).copied())
+            .unwrap_or_default();
         let mut to = None;
         match does {
             Does::Read => {
-                let here = syscalls::of(call.number).is_some_and(|known| matches!(known.name, "read" | "readv"));
+                let here = syscalls::of(call.number)
+                    .is_some_and(|known| matches!(known.name, "read" | "readv"));
                 let [_, _, _, offset, ..] = call.args;
                 let end = if here { place } else { offset }.saturating_add(result);
                 to = here.then_some(end);
-                let Some(touch) = self.touch(name) else { return };
+                let Some(touch) = self.touch(name) else {
+                    return;
+                };
                 if touch.reads == 0 {
                     touch.first = result;
                 }
@@ -456,14 +521,20 @@ impl Trace {
                 touch.nanos += call.nanos;
                 touch.extent = touch.extent.max(end);
             }
-            Does::Seek if syscalls::of(call.number).is_some_and(|known| known.name == "lseek") => to = Some(result),
+            Does::Seek if syscalls::of(call.number).is_some_and(|known| known.name == "lseek") => {
+                to = Some(result)
+            }
             Does::List => {
-                let Some(touch) = self.touch(name) else { return };
+                let Some(touch) = self.touch(name) else {
+                    return;
+                };
                 touch.listings += 1;
                 touch.nanos += call.nanos;
             }
             Does::Stat => {
-                let Some(touch) = self.touch(name) else { return };
+                let Some(touch) = self.touch(name) else {
+                    return;
+                };
                 touch.stats_after_read += u64::from(touch.reads > 0);
                 touch.nanos += call.nanos;
             }
@@ -486,7 +557,9 @@ impl Listener for Trace {
     fn call(&mut self, call: &Call<'_>) {
         self.told += u64::from(call.result.is_some());
         let about = self.names.call(call);
-        let Some(known) = syscalls::of(call.number) else { return };
+        let Some(known) = syscalls::of(call.number) else {
+            return;
+        };
         let Some((op, follow)) = lookup::of(call) else {
             if let Some(name) = about.name.as_deref().filter(|_| !about.by_name) {
                 self.work(call, known.kind, name, about.opened);
@@ -506,13 +579,21 @@ impl Listener for Trace {
             (Some(name), _) if !about.by_name => self.work(call, known.kind, name, about.opened),
             // Nothing is no name; it is looked up where it begins.
             (_, Some(b"")) if outcome(call.errno()) == Outcome::Missed => {
-                let there = self.names.call(&Call { name: Some(b"."), ..*call }).name;
+                let there = self
+                    .names
+                    .call(&Call {
+                        name: Some(b"."),
+                        ..*call
+                    })
+                    .name;
                 let path = there.map_or_else(|| b".".to_vec(), |there| join(&there, b"."));
                 self.lookup(call, &path, &path, (op, follow));
             }
             // Where the name begins is not known: it counts for its directory part as it was given.
             (None, Some(name)) if !name.is_empty() => self.lookup(call, name, name, (op, follow)),
-            (_, None) if about.by_name && call.errno() != Some(Errno::EFAULT.0) => self.left_out.nameless += 1,
+            (_, None) if about.by_name && call.errno() != Some(Errno::EFAULT.0) => {
+                self.left_out.nameless += 1
+            }
             _ => {}
         }
     }
@@ -521,14 +602,31 @@ impl Listener for Trace {
         self.names.fork(fork);
         if fork.pid != fork.parent {
             let (program, family) = match self.processes.get(&fork.parent) {
-                Some(parent) => (Rc::clone(&parent.image.program), parent.image.searcher.family),
+                Some(parent) => (
+                    Rc::clone(&parent.image.program),
+                    parent.image.searcher.family,
+                ),
                 None => (Rc::default(), Family::default()),
             };
             let searcher = Searcher::copied(family);
-            let image = Image { program, searcher, open: Vec::new() };
+            let image = Image {
+                program,
+                searcher,
+                open: Vec::new(),
+            };
             let parent = Some(fork.parent);
-            if let Some(old) = self.processes.insert(fork.pid, Process { parent, image, before: None }) {
-                old.before.into_iter().chain([old.image]).for_each(|image| self.close(image.open));
+            if let Some(old) = self.processes.insert(
+                fork.pid,
+                Process {
+                    parent,
+                    image,
+                    before: None,
+                },
+            ) {
+                old.before
+                    .into_iter()
+                    .chain([old.image])
+                    .for_each(|image| self.close(image.open));
             }
         }
     }
@@ -537,7 +635,11 @@ impl Listener for Trace {
         self.names.exec(pid);
         self.settle(pid);
         let process = self.processes.entry(pid).or_default();
-        let image = Image { program: program.into(), searcher: Searcher::of(program), open: Vec::new() };
+        let image = Image {
+            program: program.into(),
+            searcher: Searcher::of(program),
+            open: Vec::new(),
+        };
         process.before = Some(std::mem::replace(&mut process.image, image));
     }
 
@@ -546,7 +648,11 @@ impl Listener for Trace {
         if pid == tid
             && let Some(process) = self.processes.remove(&pid)
         {
-            process.before.into_iter().chain([process.image]).for_each(|image| self.close(image.open));
+            process
+                .before
+                .into_iter()
+                .chain([process.image])
+                .for_each(|image| self.close(image.open));
         }
     }
 }
@@ -558,7 +664,13 @@ mod tests {
     /// A trace of a process that began as a shell does.
     fn trace() -> Trace {
         let known = Known::new(Some(b"/usr/local/bin:/usr/bin"), None);
-        let mut trace = Trace::new(Start { cwd: Some(b"/work".to_vec()), files: Vec::new() }, known);
+        let mut trace = Trace::new(
+            Start {
+                cwd: Some(b"/work".to_vec()),
+                files: Vec::new(),
+            },
+            known,
+        );
         trace.exec(1, b"/bin/dash");
         call(&mut trace, 1, "execve", b"/bin/dash", 0);
         trace
@@ -567,7 +679,11 @@ mod tests {
     fn call(trace: &mut Trace, pid: u32, name: &str, path: &[u8], result: i64) {
         let here = -100_i64 as u64;
         let known = syscalls::named(name).unwrap();
-        let args = if known.name.ends_with("at") { [here, 0, 0, 0, 0, 0] } else { [0; 6] };
+        let args = if known.name.ends_with("at") {
+            [here, 0, 0, 0, 0, 0]
+        } else {
+            [0; 6]
+        };
         let call = Call {
             pid,
             tid: pid,
@@ -584,8 +700,14 @@ mod tests {
 
     fn searches(traced: &Traced) -> Vec<(Kind, String, u64, Option<String>)> {
         let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-        let each =
-            |search: &Search| (search.kind, text(&search.name), search.misses(), search.found.as_deref().map(text));
+        let each = |search: &Search| {
+            (
+                search.kind,
+                text(&search.name),
+                search.misses(),
+                search.found.as_deref().map(text),
+            )
+        };
         traced.searches.iter().map(each).collect()
     }
 
@@ -594,20 +716,61 @@ mod tests {
         let mut trace = trace();
         call(&mut trace, 1, "newfstatat", b"/usr/local/bin/ls", -2);
         call(&mut trace, 1, "newfstatat", b"/usr/bin/ls", 0);
-        trace.fork(&Fork { parent: 1, pid: 2, tid: 2, shares_files: false, shares_fs: false });
+        trace.fork(&Fork {
+            parent: 1,
+            pid: 2,
+            tid: 2,
+            shares_files: false,
+            shares_fs: false,
+        });
         trace.exec(2, b"/usr/bin/ls");
         call(&mut trace, 2, "execve", b"/usr/bin/ls", 0);
         call(&mut trace, 2, "openat", b"/etc/ld.so.cache", 3);
         trace.exit(2, 2);
         trace.exit(1, 1);
         let traced = trace.end();
-        let path: Vec<_> = searches(&traced).into_iter().filter(|search| search.0 == Kind::Path).collect();
-        assert_eq!(path, [(Kind::Path, "ls".to_owned(), 1, Some("/usr/bin/ls".to_owned()))]);
-        assert_eq!(traced.totals, Totals { lookups: 5, misses: 1, nanos: 1000 });
-        let bin = &traced.directories.iter().find(|(dir, _)| dir == b"/usr/bin").unwrap().1;
-        assert_eq!(bin.counts[Kind::Path as usize], Count { hits: 2, misses: 0 });
+        let path: Vec<_> = searches(&traced)
+            .into_iter()
+            .filter(|search| search.0 == Kind::Path)
+            .collect();
+        assert_eq!(
+            path,
+            [(
+                Kind::Path,
+                "ls".to_owned(),
+                1,
+                Some("/usr/bin/ls".to_owned())
+            )]
+        );
+        assert_eq!(
+            traced.totals,
+            Totals {
+                lookups: 5,
+                misses: 1,
+                nanos: 1000
+            }
+        );
+        let bin = &traced
+            .directories
+            .iter()
+            .find(|(dir, _)| dir == b"/usr/bin")
+            .unwrap()
+            .1;
+        assert_eq!(
+            bin.counts[Kind::Path as usize],
+            Count { hits: 2, misses: 0 }
+        );
         let used = &traced.programs[..];
-        assert_eq!(used, [((b"ls".to_vec(), Some(b"/usr/bin/ls".to_vec())), Use { times: 1, misses: 1 })]);
+        assert_eq!(
+            used,
+            [(
+                (b"ls".to_vec(), Some(b"/usr/bin/ls".to_vec())),
+                Use {
+                    times: 1,
+                    misses: 1
+                }
+            )]
+        );
     }
 
     #[test]
@@ -616,8 +779,19 @@ mod tests {
         call(&mut trace, 1, "newfstatat", b"/usr/local/bin/ls", -13);
         call(&mut trace, 1, "newfstatat", b"/usr/bin/ls", 0);
         let traced = trace.end();
-        let path: Vec<_> = searches(&traced).into_iter().filter(|search| search.0 == Kind::Path).collect();
-        assert_eq!(path, [(Kind::Path, "ls".to_owned(), 0, Some("/usr/bin/ls".to_owned()))]);
+        let path: Vec<_> = searches(&traced)
+            .into_iter()
+            .filter(|search| search.0 == Kind::Path)
+            .collect();
+        assert_eq!(
+            path,
+            [(
+                Kind::Path,
+                "ls".to_owned(),
+                0,
+                Some("/usr/bin/ls".to_owned())
+            )]
+        );
         assert_eq!((traced.totals.lookups, traced.totals.misses), (3, 0));
     }
 
@@ -625,13 +799,33 @@ mod tests {
     fn a_path_that_the_shell_has_set_itself_is_known_by_its_searches() {
         let mut trace = trace();
         for dir in ["/a", "/b", "/c"] {
-            call(&mut trace, 1, "newfstatat", format!("{dir}/none").as_bytes(), -2);
+            call(
+                &mut trace,
+                1,
+                "newfstatat",
+                format!("{dir}/none").as_bytes(),
+                -2,
+            );
         }
         call(&mut trace, 1, "newfstatat", b"/etc/profile", -2);
         let traced = trace.end();
-        assert_eq!(searches(&traced), [(Kind::Path, "none".to_owned(), 3, None)]);
-        let of = |dir: &str| traced.directories.iter().find(|(name, _)| name == dir.as_bytes()).unwrap().1.kind();
-        assert_eq!((of("/a"), of("/c"), of("/etc")), (Kind::Path, Kind::Path, Kind::Other));
+        assert_eq!(
+            searches(&traced),
+            [(Kind::Path, "none".to_owned(), 3, None)]
+        );
+        let of = |dir: &str| {
+            traced
+                .directories
+                .iter()
+                .find(|(name, _)| name == dir.as_bytes())
+                .unwrap()
+                .1
+                .kind()
+        };
+        assert_eq!(
+            (of("/a"), of("/c"), of("/etc")),
+            (Kind::Path, Kind::Path, Kind::Other)
+        );
     }
 
     #[test]
@@ -647,11 +841,23 @@ mod tests {
     #[test]
     fn a_directory_that_stands_in_path_twice_does_not_begin_another_search() {
         let known = Known::new(Some(b"/a:.:/b/:/a//:"), None);
-        let mut trace = Trace::new(Start { cwd: Some(b"/work".to_vec()), files: Vec::new() }, known);
+        let mut trace = Trace::new(
+            Start {
+                cwd: Some(b"/work".to_vec()),
+                files: Vec::new(),
+            },
+            known,
+        );
         trace.exec(1, b"/bin/dash");
         for _ in 0..2 {
             for dir in ["/a", ".", "/b", "/a", "."] {
-                call(&mut trace, 1, "newfstatat", format!("{dir}/none").as_bytes(), -2);
+                call(
+                    &mut trace,
+                    1,
+                    "newfstatat",
+                    format!("{dir}/none").as_bytes(),
+                    -2,
+                );
             }
         }
         let searches = searches(&trace.end());

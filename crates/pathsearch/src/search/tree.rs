@@ -1,4 +1,5 @@
-//! The file tree, as far as a model of it must know it: what a name leads to, and which file system it is on.
+//! The file tree, as far as a model of it must know it: what a name leads to, and which file system
+//! it is on.
 
 use std::collections::HashMap;
 
@@ -57,15 +58,32 @@ impl Places {
     /// From the mount table; empty where there is none.
     pub fn read() -> Places {
         let anchor = Root::open(b"/").ok().and_then(|root| root.anchor);
-        let Ok((table, _)) = read_either(false, anchor) else { return Places::default() };
+        let Ok((table, _)) = read_either(false, anchor) else {
+            return Places::default();
+        };
         let tree = Tree::new(&table.mounts);
         let anchor = anchor.or_else(|| tree.anchor(b"/"));
-        let visible = anchor.map(|anchor| tree.visible(b"/", anchor)).unwrap_or_default();
-        let mounts = table.mounts.iter().zip(visible).filter(|(_, visible)| *visible).filter_map(|(row, _)| {
-            let fstype = row.content.fstype.clone();
-            Some((row.target.clone()?, Mounted { network: may_hang(&fstype) && fstype != b"autofs", fstype }))
-        });
-        Places { mounts: mounts.collect() }
+        let visible = anchor
+            .map(|anchor| tree.visible(b"/", anchor))
+            .unwrap_or_default();
+        let mounts = table
+            .mounts
+            .iter()
+            .zip(visible)
+            .filter(|(_, visible)| *visible)
+            .filter_map(|(row, _)| {
+                let fstype = row.content.fstype.clone();
+                Some((
+                    row.target.clone()?,
+                    Mounted {
+                        network: may_hang(&fstype) && fstype != b"autofs",
+                        fstype,
+                    },
+                ))
+            });
+        Places {
+            mounts: mounts.collect(),
+        }
     }
 
     /// The file system that an absolute name is on, by the name alone.
@@ -114,8 +132,13 @@ const MADE_UP: [&[u8]; 16] = [
 impl Far {
     /// Whether a directory belongs to it.
     pub fn holds(&self, places: &Places, dir: &[u8]) -> bool {
-        let on = |wanted: &dyn Fn(&Mounted) -> bool, otherwise| places.of_name(dir).map_or(otherwise, wanted);
-        let real = || on(&|mount| !MADE_UP.contains(&&mount.fstype[..]), true) && below(b"/proc", dir).is_none();
+        let on = |wanted: &dyn Fn(&Mounted) -> bool, otherwise| {
+            places.of_name(dir).map_or(otherwise, wanted)
+        };
+        let real = || {
+            on(&|mount| !MADE_UP.contains(&&mount.fstype[..]), true)
+                && below(b"/proc", dir).is_none()
+        };
         match self {
             Far::Dirs(dirs) => real() && dirs.iter().any(|top| below(top, dir).is_some()),
             Far::Network => on(&|mount| mount.network, false),
@@ -135,13 +158,21 @@ pub struct Here<'a> {
 impl<'a> Here<'a> {
     /// With what is far away.
     pub fn new(places: &'a Places, far: &'a Far) -> Here<'a> {
-        Here { places, far, nodes: HashMap::new() }
+        Here {
+            places,
+            far,
+            nodes: HashMap::new(),
+        }
     }
 }
 
 /// What is at a name now; a link is not followed.
 pub fn node(path: &[u8]) -> Node {
-    let Ok(seen) = statx_long(path, At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT, Want::TYPE | Want::SIZE) else {
+    let Ok(seen) = statx_long(
+        path,
+        At::SYMLINK_NOFOLLOW | At::NO_AUTOMOUNT,
+        Want::TYPE | Want::SIZE,
+    ) else {
         return Node::Missing;
     };
     match seen.file_type {
@@ -167,9 +198,13 @@ impl Look for Here<'_> {
 
     fn interpreter(&mut self, path: &[u8]) -> Option<Vec<u8>> {
         let mut head = [0; 4096];
-        let n = Reader::open(path).and_then(|file| file.read_at(0, &mut head)).ok()?;
+        let n = Reader::open(path)
+            .and_then(|file| file.read_at(0, &mut head))
+            .ok()?;
         match program(head.get(..n)?) {
-            Program::Dynamic { interpreter } | Program::Script { interpreter } => Some(interpreter.to_vec()),
+            Program::Dynamic { interpreter } | Program::Script { interpreter } => {
+                Some(interpreter.to_vec())
+            }
             Program::Static | Program::Other => None,
         }
     }
@@ -186,11 +221,27 @@ mod tests {
     #[test]
     fn a_name_is_on_the_deepest_mount_above_it() {
         let mount = |target: &str, fstype: &str| {
-            (target.as_bytes().to_vec(), Mounted { fstype: fstype.into(), network: fstype == "nfs" })
+            (
+                target.as_bytes().to_vec(),
+                Mounted {
+                    fstype: fstype.into(),
+                    network: fstype == "nfs",
+                },
+            )
         };
-        let mounts = [mount("/", "ext4"), mount("/srv", "nfs"), mount("/srv/a/b", "tmpfs")].into_iter().collect();
+        let mounts = [
+            mount("/", "ext4"),
+            mount("/srv", "nfs"),
+            mount("/srv/a/b", "tmpfs"),
+        ]
+        .into_iter()
+        .collect();
         let places = Places { mounts };
-        let fstype = |name: &str| places.of_name(name.as_bytes()).map(|mount| mount.fstype.clone());
+        let fstype = |name: &str| {
+            places
+                .of_name(name.as_bytes())
+                .map(|mount| mount.fstype.clone())
+        };
         for (name, expected) in [
             ("/", "ext4"),
             ("/usr/bin", "ext4"),
@@ -201,7 +252,16 @@ mod tests {
         ] {
             assert_eq!(fstype(name).as_deref(), Some(expected.as_bytes()), "{name}");
         }
-        assert_eq!((fstype("srv/a"), fstype(""), Places::default().of_name(b"/a")), (None, None, None));
-        assert!(Far::Network.holds(&places, b"/srv/x") && !Far::Network.holds(&places, b"/srv/a/b"));
+        assert_eq!(
+            (
+                fstype("srv/a"),
+                fstype(""),
+                Places::default().of_name(b"/a")
+            ),
+            (None, None, None)
+        );
+        assert!(
+            Far::Network.holds(&places, b"/srv/x") && !Far::Network.holds(&places, b"/srv/a/b")
+        );
     }
 }

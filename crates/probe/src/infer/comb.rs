@@ -1,10 +1,11 @@
 //! The period of a series in which one call in every so many costs more, found with a comb.
 //!
-//! For each period the samples are sorted by their phase, and the lower quartile of the logarithms of each phase is taken: a
-//! phase is high only if most of its samples are, so that what disturbs a call now and then does not matter. A period's score is
-//! how far its highest phase stands above the middle one. All multiples of the true period score as well, and none of its
-//! divisors do: the smallest period with half of the best score is the answer. (Autocorrelation and the periodogram were tried,
-//! and fail where the period is long and the peaks are narrow.)
+//! For each period the samples are sorted by their phase, and the lower quartile of the logarithms
+//! of each phase is taken: a phase is high only if most of its samples are, so that what disturbs a
+//! call now and then does not matter. A period's score is how far its highest phase stands above
+//! the middle one. All multiples of the true period score as well, and none of its divisors do: the
+//! smallest period with half of the best score is the answer. (Autocorrelation and the periodogram
+//! were tried, and fail where the period is long and the peaks are narrow.)
 
 use super::Period;
 use super::peaks::spacing;
@@ -13,45 +14,80 @@ use super::robust::{chance, median, quantile, sorted};
 /// How often a period must be seen.
 pub const CYCLES: usize = 12;
 
-/// The period, of at least 2 samples; `None` where none stands out. The first quarter of the series is left out: there the
-/// period may still be finding itself.
+/// The period, of at least 2 samples; `None` where none stands out. The first quarter of the series
+/// is left out: there the period may still be finding itself.
 pub fn comb(samples: &[f64]) -> Option<Period> {
-    let samples: Vec<f64> = samples.iter().skip(samples.len() / 4).map(|v| v.max(1e-9).ln()).collect();
+    let samples: Vec<f64> = samples
+        .iter()
+        .skip(samples.len() / 4)
+        .map(|v| v.max(1e-9).ln())
+        .collect();
     let longest = samples.len() / CYCLES;
     let scores: Vec<(usize, f64, usize)> = (2..=longest)
         .map(|period| {
-            let mut phases: Vec<f64> = (0..period).map(|phase| lower(&samples, period, phase)).collect();
+            let mut phases: Vec<f64> = (0..period)
+                .map(|phase| lower(&samples, period, phase))
+                .collect();
             let highest = phases.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
             let (phase, high) = highest.map_or((0, 0.0), |(phase, high)| (phase, *high));
             phases.sort_unstable_by(f64::total_cmp);
             // With two phases the middle one would be half the highest itself.
-            (period, high - quantile(&phases, if period == 2 { 0.0 } else { 0.5 }), phase)
+            (
+                period,
+                high - quantile(&phases, if period == 2 { 0.0 } else { 0.5 }),
+                phase,
+            )
         })
         .collect();
-    let best = scores.iter().map(|(_, score, _)| *score).fold(0.0, f64::max);
-    let (period, score, phase) = *scores.iter().find(|(_, score, _)| *score > 0.0 && *score >= best / 2.0)?;
-    // How likely it is that one of all phases of all periods is so high by chance. High is what one in `period` samples may be;
-    // but of those that were disturbed, and higher than any peak, there may be one in twenty.
+    let best = scores
+        .iter()
+        .map(|(_, score, _)| *score)
+        .fold(0.0, f64::max);
+    let (period, score, phase) = *scores
+        .iter()
+        .find(|(_, score, _)| *score > 0.0 && *score >= best / 2.0)?;
+    // How likely it is that one of all phases of all periods is so high by chance. High is what one
+    // in `period` samples may be; but of those that were disturbed, and higher than any peak, there
+    // may be one in twenty.
     let share = (2.0 / period as f64).clamp(0.1, 0.5);
     let line = quantile(&sorted(samples.iter().copied()), 1.0 - share);
-    let teeth: Vec<f64> = samples.iter().skip(phase).step_by(period).copied().collect();
+    let teeth: Vec<f64> = samples
+        .iter()
+        .skip(phase)
+        .step_by(period)
+        .copied()
+        .collect();
     let hits = teeth.iter().filter(|v| **v >= line).count();
     let odds = chance(teeth.len(), hits, share) * (longest * longest) as f64 / 2.0;
     let clear = score > 0.02 && median(teeth) > quantile(&sorted(samples.iter().copied()), 0.5);
     if !clear || odds >= 0.01 {
         return None;
     }
-    let found = Period { low: period as f64, high: period as f64, phase, confidence: 1.0 - odds };
+    let found = Period {
+        low: period as f64,
+        high: period as f64,
+        phase,
+        confidence: 1.0 - odds,
+    };
     Some(longer(&samples, &found).unwrap_or(found))
 }
 
-/// A period that is too long for the comb, of which the comb has found only a finer structure: some of the teeth stand as far
-/// above the others as these above the rest, and at one distance. (With large folios each of them begins with a read that takes
-/// a little longer; the windows are as long as several folios.)
+/// A period that is too long for the comb, of which the comb has found only a finer structure: some
+/// of the teeth stand as far above the others as these above the rest, and at one distance. (With
+/// large folios each of them begins with a read that takes a little longer; the windows are as long
+/// as several folios.)
 fn longer(samples: &[f64], found: &Period) -> Option<Period> {
     let period = found.low as usize;
-    let teeth: Vec<f64> = samples.iter().skip(found.phase).step_by(period).copied().collect();
-    let (level, tooth) = (median(samples.iter().copied()), median(teeth.iter().copied()));
+    let teeth: Vec<f64> = samples
+        .iter()
+        .skip(found.phase)
+        .step_by(period)
+        .copied()
+        .collect();
+    let (level, tooth) = (
+        median(samples.iter().copied()),
+        median(teeth.iter().copied()),
+    );
     let line = tooth + (tooth - level);
     let giants: Vec<usize> = samples
         .iter()
@@ -67,7 +103,16 @@ fn longer(samples: &[f64], found: &Period) -> Option<Period> {
 
 /// The lower quartile of the samples of a phase.
 fn lower(samples: &[f64], period: usize, phase: usize) -> f64 {
-    let mut of: Vec<f64> = samples.iter().skip(phase).step_by(period).copied().collect();
+    let mut of: Vec<f64> = samples
+        .iter()
+        .skip(phase)
+        .step_by(period)
+        .copied()
+        .collect();
     let at = of.len().saturating_sub(1) / 4;
-    if of.is_empty() { f64::NEG_INFINITY } else { *of.select_nth_unstable_by(at, f64::total_cmp).1 }
+    if of.is_empty() {
+        f64::NEG_INFINITY
+    } else {
+        *of.select_nth_unstable_by(at, f64::total_cmp).1
+    }
 }

@@ -11,8 +11,9 @@ pub struct Knee {
     pub confidence: f64,
 }
 
-/// The place from which on the series lies above what it was before. `None` where it stays level, or where there is too little
-/// on either side to say: a knee needs four samples before it and three after.
+/// The place from which on the series lies above what it was before. `None` where it stays level,
+/// or where there is too little on either side to say: a knee needs four samples before it and
+/// three after.
 pub fn knee(samples: &[f64]) -> Option<Knee> {
     const BEFORE: usize = 4;
     const AFTER: usize = 3;
@@ -25,15 +26,25 @@ pub fn knee(samples: &[f64]) -> Option<Knee> {
     };
     let rest = |at: usize| {
         let (level, noise) = level_until(at);
-        let below = samples[..at].iter().filter(|v| **v > level + 4.0 * noise).count();
-        let above = samples[at..].iter().filter(|v| **v <= level + 4.0 * noise).count();
+        let below = samples[..at]
+            .iter()
+            .filter(|v| **v > level + 4.0 * noise)
+            .count();
+        let above = samples[at..]
+            .iter()
+            .filter(|v| **v <= level + 4.0 * noise)
+            .count();
         below + above
     };
     let at = (BEFORE..=last).min_by_key(|at| rest(*at))?;
     let (level, noise) = level_until(at);
     let wrong = rest(at) as f64 / samples.len() as f64;
-    // What rises goes on rising, or stays up: the end is above the knee's level by more than the noise.
+    // What rises goes on rising, or stays up: the end is above the knee's level by more than the
+    // noise.
     let tail = quantile(&sorted(samples[at..].iter().copied()), 0.5);
     let up = tail > level + 6.0 * noise && samples[at] > level + 4.0 * noise;
-    (up && wrong <= 0.1).then_some(Knee { at, confidence: 1.0 - wrong })
+    (up && wrong <= 0.1).then_some(Knee {
+        at,
+        confidence: 1.0 - wrong,
+    })
 }

@@ -1,4 +1,5 @@
-//! Peaks in a series, and whether they come at one distance: what the paper's authors saw by eye in their figures.
+//! Peaks in a series, and whether they come at one distance: what the paper's authors saw by eye in
+//! their figures.
 
 use super::Period;
 use super::robust::{chance, median, quantile, sorted, spread};
@@ -6,7 +7,8 @@ use super::robust::{chance, median, quantile, sorted, spread};
 /// How many spreads above the middle a peak lies.
 const HIGH: f64 = 6.0;
 
-/// The places of the peaks, in order: samples that lie far above the middle. Of neighbours, the highest.
+/// The places of the peaks, in order: samples that lie far above the middle. Of neighbours, the
+/// highest.
 pub fn peaks(samples: &[f64]) -> Vec<usize> {
     let middle = median(samples.iter().copied());
     let line = middle + (HIGH * spread(samples)).max(middle.abs() * 0.1);
@@ -24,20 +26,38 @@ pub fn peaks(samples: &[f64]) -> Vec<usize> {
     peaks
 }
 
-/// The distance at which peaks come, as the range of those that agree; `None` where chance would do as well. One interval in
-/// four may be another one: the first is, as a rule, for what comes first finds nothing prepared.
+/// The distance at which peaks come, as the range of those that agree; `None` where chance would do
+/// as well. One interval in four may be another one: the first is, as a rule, for what comes first
+/// finds nothing prepared.
 pub fn spacing(peaks: &[usize]) -> Option<Period> {
-    let intervals: Vec<f64> = peaks.windows(2).map(|pair| pair[1].saturating_sub(pair[0]) as f64).collect();
+    let intervals: Vec<f64> = peaks
+        .windows(2)
+        .map(|pair| pair[1].saturating_sub(pair[0]) as f64)
+        .collect();
     let usual = quantile(&sorted(intervals.iter().copied()), 0.5).round();
     // A distance that is no whole number of samples falls now on this side, now on that one.
     let slack = if usual >= 32.0 { 1.0 } else { 0.0 };
-    let agreeing: Vec<f64> = sorted(intervals.iter().copied().filter(|d| (d - usual).abs() <= slack));
+    let agreeing: Vec<f64> = sorted(
+        intervals
+            .iter()
+            .copied()
+            .filter(|d| (d - usual).abs() <= slack),
+    );
     let (low, high) = (*agreeing.first()?, *agreeing.last()?);
     if agreeing.len() < 3 || agreeing.len() * 4 < intervals.len() * 3 || usual < 2.0 {
         return None;
     }
     // One interval is the measure of the others.
-    let odds = chance(intervals.len() - 1, agreeing.len() - 1, (2.0 * slack + 1.0) / usual);
+    let odds = chance(
+        intervals.len() - 1,
+        agreeing.len() - 1,
+        (2.0 * slack + 1.0) / usual,
+    );
     let phase = peaks.last().map_or(0, |last| last % usual as usize);
-    (odds < 0.01).then_some(Period { low, high, phase, confidence: 1.0 - odds })
+    (odds < 0.01).then_some(Period {
+        low,
+        high,
+        phase,
+        confidence: 1.0 - odds,
+    })
 }

@@ -2,7 +2,9 @@
 
 /// The value below which `share` (0 to 1) of a sorted sample lies; 0 for none.
 pub fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
+    let Some(last) = sorted.len().checked_sub(1) else {
+        return 0.0;
+    };
     let at = share.clamp(0.0, 1.0) * last as f64;
     let low = sorted.get(at.floor() as usize).copied().unwrap_or_default();
     let high = sorted.get(at.ceil() as usize).copied().unwrap_or(low);
@@ -21,8 +23,8 @@ pub fn median(sample: impl IntoIterator<Item = f64>) -> f64 {
     quantile(&sorted(sample), 0.5)
 }
 
-/// How far the samples lie from their middle: the median of the distances, scaled so that it is the standard deviation where
-/// they are normal.
+/// How far the samples lie from their middle: the median of the distances, scaled so that it is the
+/// standard deviation where they are normal.
 pub fn spread(sample: &[f64]) -> f64 {
     let middle = median(sample.iter().copied());
     1.4826 * median(sample.iter().map(|v| (v - middle).abs()))
@@ -38,7 +40,9 @@ pub fn chance(tries: usize, hits: usize, p: f64) -> f64 {
     }
     let (log_p, log_q) = (p.min(1.0).ln(), (1.0 - p).max(f64::MIN_POSITIVE).ln());
     // ln of the binomial coefficient, carried along from one term to the next.
-    let mut choose = (0..hits).map(|i| ((tries - i) as f64).ln() - ((i + 1) as f64).ln()).sum::<f64>();
+    let mut choose = (0..hits)
+        .map(|i| ((tries - i) as f64).ln() - ((i + 1) as f64).ln())
+        .sum::<f64>();
     let mut sum = 0.0;
     for k in hits..=tries {
         sum += (choose + k as f64 * log_p + (tries - k) as f64 * log_q).exp();
@@ -47,17 +51,21 @@ pub fn chance(tries: usize, hits: usize, p: f64) -> f64 {
     sum.min(1.0)
 }
 
-/// What several runs of one thing come to, place by place: the least time of each, since whatever disturbs a call makes it
-/// longer. As long as the shortest run.
+/// What several runs of one thing come to, place by place: the least time of each, since whatever
+/// disturbs a call makes it longer. As long as the shortest run.
 pub fn least(runs: &[Vec<f64>]) -> Vec<f64> {
     let len = runs.iter().map(Vec::len).min().unwrap_or_default();
-    (0..len).map(|i| runs.iter().map(|run| run[i]).fold(f64::INFINITY, f64::min)).collect()
+    (0..len)
+        .map(|i| runs.iter().map(|run| run[i]).fold(f64::INFINITY, f64::min))
+        .collect()
 }
 
 /// The same with the middle one of each place.
 pub fn middle(runs: &[Vec<f64>]) -> Vec<f64> {
     let len = runs.iter().map(Vec::len).min().unwrap_or_default();
-    (0..len).map(|i| median(runs.iter().map(|run| run[i]))).collect()
+    (0..len)
+        .map(|i| median(runs.iter().map(|run| run[i])))
+        .collect()
 }
 
 /// The value that most of a sample have, and how many; the smaller of two that are as frequent.
@@ -82,7 +90,14 @@ mod tests {
     #[test]
     fn quantiles_lie_between_samples() {
         let sample = sorted([4.0, f64::NAN, 1.0, 3.0, 2.0]);
-        assert_eq!((quantile(&sample, 0.0), quantile(&sample, 0.5), quantile(&sample, 1.0)), (1.0, 2.5, 4.0));
+        assert_eq!(
+            (
+                quantile(&sample, 0.0),
+                quantile(&sample, 0.5),
+                quantile(&sample, 1.0)
+            ),
+            (1.0, 2.5, 4.0)
+        );
         assert_eq!(median([]), 0.0);
         assert_eq!(spread(&[1.0, 1.0, 1.0, 900.0]), 0.0);
     }
@@ -91,7 +106,10 @@ mod tests {
     fn chances_are_binomial() {
         assert!((chance(10, 3, 0.5) - 968.0 / 1024.0).abs() < 1e-9);
         assert!((chance(2, 2, 0.25) - 0.0625).abs() < 1e-12);
-        assert_eq!((chance(5, 0, 0.1), chance(5, 6, 0.1), chance(5, 1, 0.0)), (1.0, 0.0, 0.0));
+        assert_eq!(
+            (chance(5, 0, 0.1), chance(5, 6, 0.1), chance(5, 1, 0.0)),
+            (1.0, 0.0, 0.0)
+        );
         assert!((chance(4000, 1, 1.0) - 1.0).abs() < 1e-9);
     }
 

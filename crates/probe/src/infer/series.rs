@@ -1,4 +1,5 @@
-//! Each of the paper's series, judged: the same for what was just measured and for what is replayed.
+//! Each of the paper's series, judged: the same for what was just measured and for what is
+//! replayed.
 
 use super::Period;
 use super::comb::comb;
@@ -10,7 +11,8 @@ use super::windows::readahead;
 use crate::finding::{Finding, Value};
 use crate::samples::{Kind, Series};
 
-/// The samples that are judged and drawn: of several trials, the one that is least disturbed at each place.
+/// The samples that are judged and drawn: of several trials, the one that is least disturbed at
+/// each place.
 pub fn combined(series: &Series) -> Vec<f64> {
     match series.kind {
         Kind::Reads | Kind::ReadsAhead | Kind::Writes | Kind::Blocks => least(&series.trials),
@@ -24,10 +26,16 @@ pub fn marks(series: &Series) -> Vec<usize> {
     match series.kind {
         Kind::Cached => {
             let cached: Vec<u64> = samples.iter().map(|v| *v as u64).collect();
-            super::windows::windows(&cached).iter().map(|window| window.at as usize).collect()
+            super::windows::windows(&cached)
+                .iter()
+                .map(|window| window.at as usize)
+                .collect()
         }
         Kind::Passes => knee(&samples).map(|knee| knee.at).into_iter().collect(),
-        Kind::Filled => full(&samples, series.step).map(|(_, at)| at).into_iter().collect(),
+        Kind::Filled => full(&samples, series.step)
+            .map(|(_, at)| at)
+            .into_iter()
+            .collect(),
         _ => peaks(&samples),
     }
 }
@@ -36,16 +44,34 @@ pub fn marks(series: &Series) -> Vec<usize> {
 pub fn judge(series: &Series) -> Vec<Finding> {
     let samples = combined(series);
     let found = match series.kind {
-        Kind::Reads => vec![small(series, &samples, "page-cache-granule-by-time", "reads without readahead")],
-        Kind::ReadsAhead => vec![small(series, &samples, "paper-reads", "reads with readahead, as in the paper")],
-        Kind::Writes => vec![small(series, &samples, "allocation-block-by-time", "writes into a hole")],
+        Kind::Reads => vec![small(
+            series,
+            &samples,
+            "page-cache-granule-by-time",
+            "reads without readahead",
+        )],
+        Kind::ReadsAhead => vec![small(
+            series,
+            &samples,
+            "paper-reads",
+            "reads with readahead, as in the paper",
+        )],
+        Kind::Writes => vec![small(
+            series,
+            &samples,
+            "allocation-block-by-time",
+            "writes into a hole",
+        )],
         Kind::Blocks => blocks(series, &samples),
         Kind::Cached => windows(series, &samples),
         Kind::Passes => vec![passes(series, &samples)],
         Kind::Filled => vec![filled(series, &samples)],
         Kind::Syncs => vec![syncs(series, &samples)],
     };
-    found.into_iter().map(|finding| finding.tried(series.trials.len())).collect()
+    found
+        .into_iter()
+        .map(|finding| finding.tried(series.trials.len()))
+        .collect()
 }
 
 fn small(series: &Series, samples: &[f64], name: &'static str, what: &str) -> Finding {
@@ -75,24 +101,35 @@ fn small(series: &Series, samples: &[f64], name: &'static str, what: &str) -> Fi
 /// The period of a long series by the comb, of a short one by its peaks.
 fn period(series: &Series, samples: &[f64]) -> Option<(Period, &'static str)> {
     let by_comb = || agreed(series, samples).map(|period| (period, "a comb laid over the times"));
-    by_comb().or_else(|| spacing(&peaks(samples)).map(|period| (period, "the distances of the peaks")))
+    by_comb()
+        .or_else(|| spacing(&peaks(samples)).map(|period| (period, "the distances of the peaks")))
 }
 
-/// What the comb finds in the least times and in most of the trials: where windows begin elsewhere in one trial than in the others, nothing
-/// is left of them in the least times.
+/// What the comb finds in the least times and in most of the trials: where windows begin elsewhere
+/// in one trial than in the others, nothing is left of them in the least times.
 fn agreed(series: &Series, samples: &[f64]) -> Option<Period> {
     let trials = series.trials.iter().filter(|_| series.trials.len() > 1);
-    let found: Vec<Period> = [samples].into_iter().chain(trials.map(Vec::as_slice)).filter_map(comb).collect();
+    let found: Vec<Period> = [samples]
+        .into_iter()
+        .chain(trials.map(Vec::as_slice))
+        .filter_map(comb)
+        .collect();
     let voices = |period: &Period| found.iter().filter(|other| other.low == period.low).count();
     // Of several with as many, the first.
-    found.iter().rev().max_by_key(|period| voices(period)).copied()
+    found
+        .iter()
+        .rev()
+        .max_by_key(|period| voices(period))
+        .copied()
 }
 
 fn blocks(series: &Series, samples: &[f64]) -> Vec<Finding> {
     let experiment = series.kind.experiment();
     let (step, reads) = (series.step, samples.len());
     let Some((period, by)) = period(series, samples) else {
-        let why = format!("{reads} reads of {step} bytes each: those that take longer come at no one distance");
+        let why = format!(
+            "{reads} reads of {step} bytes each: those that take longer come at no one distance"
+        );
         let unknown = |name| Finding::unknown(experiment, name, "blocks", why.clone()).by_time();
         return vec![unknown("fetched-at-once"), unknown("prefetched")];
     };
@@ -101,7 +138,10 @@ fn blocks(series: &Series, samples: &[f64]) -> Vec<Finding> {
     let mut method = format!(
         "{reads} reads of {step} bytes each, {by}: each {n}th takes longer; {n} x {step} = {bytes} bytes come at one time"
     );
-    let first: Vec<usize> = peaks(samples).windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let first: Vec<usize> = peaks(samples)
+        .windows(2)
+        .map(|pair| pair[1] - pair[0])
+        .collect();
     if let [odd, rest @ ..] = &first[..]
         && *odd as u64 != n
         && rest.iter().all(|d| *d as u64 == n)
@@ -111,43 +151,73 @@ fn blocks(series: &Series, samples: &[f64]) -> Vec<Finding> {
              comes upon the mark which the window before has set"
         ));
     }
-    let ahead =
-        format!("of the {n} that come at one time, 1 was asked for; the other {} are there before anybody asks", n - 1);
+    let ahead = format!(
+        "of the {n} that come at one time, 1 was asked for; the other {} are there before anybody asks",
+        n - 1
+    );
     let known = |name, value: u64, method| {
         Finding::known(experiment, name, "blocks", value, period.confidence, method).by_time()
     };
-    vec![known("fetched-at-once", n, method), known("prefetched", n - 1, ahead)]
+    vec![
+        known("fetched-at-once", n, method),
+        known("prefetched", n - 1, ahead),
+    ]
 }
 
 fn windows(series: &Series, samples: &[f64]) -> Vec<Finding> {
     let experiment = series.kind.experiment();
     let cached: Vec<u64> = samples.iter().map(|v| v.max(0.0) as u64).collect();
     let page = series.step;
-    let all = ["readahead-initial", "readahead-ramp", "readahead-steady", "readahead-trigger"];
+    let all = [
+        "readahead-initial",
+        "readahead-ramp",
+        "readahead-steady",
+        "readahead-trigger",
+    ];
     let Some(seen) = readahead(&cached, cached.len() as u64) else {
         let shown = super::windows::windows(&cached);
         let why = if shown.len() >= cached.len() && !cached.is_empty() {
             "each read had just its own page fetched: there is no readahead".to_owned()
         } else {
-            format!("in {} reads the windows did not come to one length: {} of them", cached.len(), shown.len())
+            format!(
+                "in {} reads the windows did not come to one length: {} of them",
+                cached.len(),
+                shown.len()
+            )
         };
-        return all.map(|name| Finding::unknown(experiment, name, "bytes", why.clone())).into();
+        return all
+            .map(|name| Finding::unknown(experiment, name, "bytes", why.clone()))
+            .into();
     };
     let sure = seen.agree.0 as f64 / seen.agree.1.max(1) as f64;
-    let known = |name, value: Value, method: String| Finding::known(experiment, name, "bytes", value, sure, method);
+    let known = |name, value: Value, method: String| {
+        Finding::known(experiment, name, "bytes", value, sure, method)
+    };
     let [initial, ramp, steady, trigger] = all;
-    let list = Value::List(seen.ramp.iter().map(|pages| pages.saturating_mul(page)).collect());
+    let list = Value::List(
+        seen.ramp
+            .iter()
+            .map(|pages| pages.saturating_mul(page))
+            .collect(),
+    );
     vec![
         known(
             initial,
             seen.initial.saturating_mul(page).into(),
             "what was in memory when the first page had been read".to_owned(),
         ),
-        known(ramp, list, "what each read had the kernel fetch, until it was always the same".to_owned()),
+        known(
+            ramp,
+            list,
+            "what each read had the kernel fetch, until it was always the same".to_owned(),
+        ),
         known(
             steady,
             seen.steady.saturating_mul(page).into(),
-            format!("what each later window held: {} of {} were alike", seen.agree.0, seen.agree.1),
+            format!(
+                "what each later window held: {} of {} were alike",
+                seen.agree.0, seen.agree.1
+            ),
         ),
         known(
             trigger,
@@ -203,7 +273,11 @@ fn filled(series: &Series, samples: &[f64]) -> Finding {
             Finding::known(experiment, "cache-capacity", "bytes", most, sure, method)
         }
         None => {
-            let why = format!("all of {} steps of {} bytes stayed in memory", samples.len(), series.step);
+            let why = format!(
+                "all of {} steps of {} bytes stayed in memory",
+                samples.len(),
+                series.step
+            );
             Finding::unknown(experiment, "cache-capacity", "bytes", why)
         }
     }

@@ -25,7 +25,11 @@ fn paper(name: &str) -> Series {
 /// What the first finding is, and how sure.
 fn first(series: &Series) -> Option<Value> {
     let finding = judge(series).swap_remove(0);
-    assert_eq!(finding.inferred.is_some(), finding.confidence > 0.9, "{finding:?}");
+    assert_eq!(
+        finding.inferred.is_some(),
+        finding.confidence > 0.9,
+        "{finding:?}"
+    );
     finding.inferred
 }
 
@@ -36,15 +40,30 @@ fn the_papers_patterns_give_the_papers_figures() {
     let ahead = judge(&paper("readahead"));
     assert_eq!(ahead[0].inferred, Some(Value::Number(15.0)));
     assert_eq!(ahead[1].inferred, Some(Value::Number(14.0)));
-    assert!(ahead[0].method.contains("Only the first distance is 14"), "{}", ahead[0].method);
-    assert_eq!(first(&paper("cache")), Some(Value::Number(13.0 * 1024.0 * 1024.0 * 1024.0)));
+    assert!(
+        ahead[0].method.contains("Only the first distance is 14"),
+        "{}",
+        ahead[0].method
+    );
+    assert_eq!(
+        first(&paper("cache")),
+        Some(Value::Number(13.0 * 1024.0 * 1024.0 * 1024.0))
+    );
     let mib = 1024.0 * 1024.0;
-    assert_eq!(first(&paper("extent")), Some(Value::Range(83.0 * mib, 84.0 * mib)));
+    assert_eq!(
+        first(&paper("extent")),
+        Some(Value::Range(83.0 * mib, 84.0 * mib))
+    );
 }
 
 #[test]
 fn the_papers_peaks_are_marked() {
-    let from_1 = |name: &str| marks(&paper(name)).iter().map(|at| at + 1).collect::<Vec<_>>();
+    let from_1 = |name: &str| {
+        marks(&paper(name))
+            .iter()
+            .map(|at| at + 1)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(from_1("block-256"), [1, 17, 33, 49, 65, 81, 97]);
     assert_eq!(from_1("readahead"), [1, 15, 30, 45, 60, 75, 90]);
     assert_eq!(from_1("cache"), [53]);
@@ -64,10 +83,15 @@ impl Dice {
         ((z ^ z >> 31) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// The time of a call that takes about `base`: a little noise always, and now and then a long disturbance.
+    /// The time of a call that takes about `base`: a little noise always, and now and then a long
+    /// disturbance.
     fn time(&mut self, base: f64) -> f64 {
         let jitter = 1.0 + 0.15 * self.roll() + 0.15 * self.roll();
-        let burst = if self.roll() < 0.03 { 1.0 + 40.0 * self.roll() } else { 1.0 };
+        let burst = if self.roll() < 0.03 {
+            1.0 + 40.0 * self.roll()
+        } else {
+            1.0
+        };
         base * jitter * burst
     }
 }
@@ -81,7 +105,11 @@ fn of(n: u64, mut holds: impl FnMut(&mut Dice) -> bool) -> u64 {
 fn a_block_is_found_in_noise() {
     for block in [2, 4, 8, 16, 64, 128] {
         let right = of(100, |dice| {
-            let mut run = || (0..2048).map(|i| dice.time(if i % block == 0 { 1.5 } else { 1.0 })).collect::<Vec<_>>();
+            let mut run = || {
+                (0..2048)
+                    .map(|i| dice.time(if i % block == 0 { 1.5 } else { 1.0 }))
+                    .collect::<Vec<_>>()
+            };
             let series = Series::of(Kind::Writes, 256, (0..3).map(|_| run()).collect());
             judge(&series)[0].inferred == Some(Value::Number(block as f64 * 256.0))
         });
@@ -120,7 +148,11 @@ fn a_period_too_long_for_the_comb_is_not_taken_for_what_is_within_it() {
                 1.0
             }
         };
-        let mut run = || (0..16 * 1024).map(|i| dice.time(base(i))).collect::<Vec<_>>();
+        let mut run = || {
+            (0..16 * 1024)
+                .map(|i| dice.time(base(i)))
+                .collect::<Vec<_>>()
+        };
         let series = Series::of(Kind::Blocks, 4096, (0..3).map(|_| run()).collect());
         judge(&series)[0].inferred == Some(Value::Number(2048.0))
     });
@@ -131,7 +163,15 @@ fn a_period_too_long_for_the_comb_is_not_taken_for_what_is_within_it() {
 fn a_period_is_found_that_begins_elsewhere_in_each_trial() {
     let right = of(10, |dice| {
         let mut run = |from: usize| {
-            (0..8192).map(|i| dice.time(if (i + from).is_multiple_of(64) { 40.0 } else { 1.0 })).collect()
+            (0..8192)
+                .map(|i| {
+                    dice.time(if (i + from).is_multiple_of(64) {
+                        40.0
+                    } else {
+                        1.0
+                    })
+                })
+                .collect()
         };
         let series = Series::of(Kind::Blocks, 4096, vec![run(0), run(20), run(41)]);
         judge(&series)[0].inferred == Some(Value::Number(64.0))
@@ -143,8 +183,9 @@ fn a_period_is_found_that_begins_elsewhere_in_each_trial() {
 fn a_period_is_found_in_noise() {
     for period in [4, 16, 15, 32, 128, 640, 1024] {
         let right = of(5, |dice| {
-            let samples: Vec<f64> =
-                (0..16 * 1024).map(|i| dice.time(if i % period == period / 3 { 4.0 } else { 1.0 })).collect();
+            let samples: Vec<f64> = (0..16 * 1024)
+                .map(|i| dice.time(if i % period == period / 3 { 4.0 } else { 1.0 }))
+                .collect();
             comb(&samples).is_some_and(|found| found.low == period as f64)
         });
         assert!(right == 5, "{period}: {right} of 5");
@@ -154,8 +195,15 @@ fn a_period_is_found_in_noise() {
 #[test]
 fn noise_says_nothing() {
     let mut flat = |n: usize, dice: &mut Dice| (0..n).map(|_| dice.time(1.0)).collect::<Vec<_>>();
-    let wild = |n: usize, dice: &mut Dice| (0..n).map(|_| -dice.roll().max(1e-12).ln()).collect::<Vec<_>>();
-    for make in [&mut flat as &mut dyn FnMut(usize, &mut Dice) -> Vec<f64>, &mut { wild }] {
+    let wild = |n: usize, dice: &mut Dice| {
+        (0..n)
+            .map(|_| -dice.roll().max(1e-12).ln())
+            .collect::<Vec<_>>()
+    };
+    for make in [
+        &mut flat as &mut dyn FnMut(usize, &mut Dice) -> Vec<f64>,
+        &mut { wild },
+    ] {
         let silent = |silent: u64| assert!(silent >= 97, "{silent} of 100");
         silent(of(100, |dice| fold(&make(2048, dice)).is_none()));
         silent(of(100, |dice| fold(&make(100, dice)).is_none()));
@@ -167,21 +215,32 @@ fn noise_says_nothing() {
 
 #[test]
 fn the_papers_patterns_survive_noise() {
-    for (name, least) in [("block-256", 99), ("readahead", 90), ("extent", 80), ("cache", 90)] {
+    for (name, least) in [
+        ("block-256", 99),
+        ("readahead", 90),
+        ("extent", 80),
+        ("cache", 90),
+    ] {
         let clean = paper(name);
         let expected = judge(&clean)[0].inferred.clone();
         let (mut right, mut wrong) = (0, 0);
         for seed in 0..100 {
             let mut dice = Dice(seed);
             let noise = |v: &f64| v * (1.0 + 0.03 * dice.roll());
-            let noisy = Series { trials: vec![clean.trials[0].iter().map(noise).collect()], ..clean.clone() };
+            let noisy = Series {
+                trials: vec![clean.trials[0].iter().map(noise).collect()],
+                ..clean.clone()
+            };
             match judge(&noisy)[0].inferred.clone() {
                 found if found == expected => right += 1,
                 Some(_) => wrong += 1,
                 None => {}
             }
         }
-        assert!(right >= least && wrong <= 5, "{name}: {right} right, {wrong} wrong");
+        assert!(
+            right >= least && wrong <= 5,
+            "{name}: {right} right, {wrong} wrong"
+        );
     }
 }
 
@@ -200,7 +259,10 @@ fn windows_of_linux() {
         cached.push(have);
     }
     let seen = readahead(&cached, 512).unwrap();
-    assert_eq!((seen.initial, &seen.ramp[..], seen.steady, seen.trigger), (4, &[4, 8, 16, 32][..], 32, 32));
+    assert_eq!(
+        (seen.initial, &seen.ramp[..], seen.steady, seen.trigger),
+        (4, &[4, 8, 16, 32][..], 32, 32)
+    );
     // Most are seen a page late, two of them at once.
     let first = cached.iter().rposition(|have| *have <= 128).unwrap();
     for at in (first + 1..cached.len()).filter(|at| at % 32 == 0 && at % 96 != 0) {
@@ -220,7 +282,8 @@ fn what_is_no_file_of_samples_is_refused_with_the_line() {
     assert_eq!(wrong("# step: 0\n"), 1);
     assert_eq!(wrong("# series: reads\n# step: 256\n1,2\n2,x\n"), 4);
     assert_eq!(wrong("# series: reads\n# step: 256\n1,2\n2,1,1\n"), 4);
-    let own = Series::from_csv(b"# series: syncs\n# step: 1048576\nRunNum0,12.5\nRunNum1,13\n").unwrap();
+    let own =
+        Series::from_csv(b"# series: syncs\n# step: 1048576\nRunNum0,12.5\nRunNum1,13\n").unwrap();
     assert_eq!(own, Series::one(Kind::Syncs, 1 << 20, vec![12.5, 13.0]));
 }
 

@@ -1,4 +1,5 @@
-//! Readahead's windows, from how much of a file is in memory after each read of a page, from its beginning on.
+//! Readahead's windows, from how much of a file is in memory after each read of a page, from its
+//! beginning on.
 
 use super::robust::mode;
 
@@ -9,18 +10,23 @@ pub struct Window {
     pub at: u64,
     /// How many pages came.
     pub pages: u64,
-    /// How many pages were still in memory, the one that was read included; 0 for a read that found nothing.
+    /// How many pages were still in memory, the one that was read included; 0 for a read that found
+    /// nothing.
     pub left: u64,
 }
 
-/// The windows of a file that is read from its beginning, page after page: `cached[i]` pages are in memory when page `i` has
-/// been read.
+/// The windows of a file that is read from its beginning, page after page: `cached[i]` pages are in
+/// memory when page `i` has been read.
 pub fn windows(cached: &[u64]) -> Vec<Window> {
     let mut before = 0;
     let mut windows = Vec::new();
     for (at, &now) in (0..).zip(cached) {
         if now > before {
-            windows.push(Window { at, pages: now - before, left: before.saturating_sub(at) });
+            windows.push(Window {
+                at,
+                pages: now - before,
+                left: before.saturating_sub(at),
+            });
         }
         before = now;
     }
@@ -42,28 +48,42 @@ pub struct Readahead {
     pub agree: (usize, usize),
 }
 
-/// Readahead in one file; `None` when fewer than three windows are steady, or fewer than half of those that follow the first
-/// such one: FUSE, when its server is busy, cuts windows short. `end` is the number of pages in the file: the last
-/// window is cut off there, and not counted.
+/// Readahead in one file; `None` when fewer than three windows are steady, or fewer than half of
+/// those that follow the first such one: FUSE, when its server is busy, cuts windows short. `end`
+/// is the number of pages in the file: the last window is cut off there, and not counted.
 pub fn readahead(cached: &[u64], end: u64) -> Option<Readahead> {
     let mut windows = windows(cached);
-    let whole = windows.iter().fold(0_u64, |sum, window| sum.saturating_add(window.pages));
+    let whole = windows
+        .iter()
+        .fold(0_u64, |sum, window| sum.saturating_add(window.pages));
     if whole >= end {
         windows.pop();
     }
-    // Half of what there is is past the ramp: windows grow at least twofold, and the file is many windows long.
+    // Half of what there is is past the ramp: windows grow at least twofold, and the file is many
+    // windows long.
     let late = &windows[windows.len() / 2..];
     let (steady, _) = mode(&late.iter().map(|window| window.pages).collect::<Vec<_>>())?;
     let first = windows.iter().position(|window| window.pages == steady)?;
     let after = &windows[first..];
     let agree = after.iter().filter(|window| window.pages == steady).count();
-    // The steady windows that are asked for while the one before them is being used: not the first, which ends the ramp. They may
-    // be seen late, but not before they are asked for.
-    let mut left: Vec<u64> =
-        after.iter().skip(1).filter(|window| window.pages == steady).map(|window| window.left).collect();
+    // The steady windows that are asked for while the one before them is being used: not the first,
+    // which ends the ramp. They may be seen late, but not before they are asked for.
+    let mut left: Vec<u64> = after
+        .iter()
+        .skip(1)
+        .filter(|window| window.pages == steady)
+        .map(|window| window.left)
+        .collect();
     left.sort_unstable();
-    let trigger = left.windows(2).rev().find(|pair| pair[0] == pair[1]).map_or(*left.last()?, |pair| pair[0]);
-    let ramp = windows[..=first].iter().map(|window| window.pages).collect();
+    let trigger = left
+        .windows(2)
+        .rev()
+        .find(|pair| pair[0] == pair[1])
+        .map_or(*left.last()?, |pair| pair[0]);
+    let ramp = windows[..=first]
+        .iter()
+        .map(|window| window.pages)
+        .collect();
     let initial = windows.first()?.pages;
     (agree >= 3 && agree * 2 >= after.len()).then_some(Readahead {
         initial,

@@ -3,7 +3,8 @@
 use super::Survey;
 use super::shell::quoted;
 
-/// The commands for one directory, by its absolute name: a page is read elsewhere than where it was made.
+/// The commands for one directory, by its absolute name: a page is read elsewhere than where it was
+/// made.
 #[derive(Clone, Debug)]
 pub struct Commands {
     pub(super) root: String,
@@ -39,10 +40,14 @@ impl Commands {
         }
     }
 
-    /// Those for a survey: engines were compared on all of the directory, or on its uppermost levels.
+    /// Those for a survey: engines were compared on all of the directory, or on its uppermost
+    /// levels.
     pub(super) fn of_survey(survey: &Survey<'_>) -> Commands {
         let commands = Commands::of(survey.root);
-        let levels = survey.walking.gathered().and_then(|walk| walk.bounded?.levels);
+        let levels = survey
+            .walking
+            .gathered()
+            .and_then(|walk| walk.bounded?.levels);
         match levels.map(|levels| format!("{} --max-depth {levels} --compare", commands.tread)) {
             Some(walk) => Commands { walk, ..commands },
             None => commands,

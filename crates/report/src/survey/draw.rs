@@ -1,5 +1,5 @@
-//! The plots of the page: SVG in its colours. Across they are laid out in percent, so that letters are as large on a phone
-//! as on a wall; nothing is told apart by colour alone.
+//! The plots of the page: SVG in its colours. Across they are laid out in percent, so that letters
+//! are as large on a phone as on a wall; nothing is told apart by colour alone.
 
 use std::fmt::Write;
 
@@ -70,7 +70,11 @@ pub(super) fn bars(id: usize, title: &str, rows: &[Bar]) -> String {
     for (at, row) in rows.iter().enumerate() {
         let top = ROW * at as f64;
         words(&mut drawn, top, &row.label, &row.text);
-        let percent = if longest > 0.0 { (100.0 * row.value / longest).clamp(0.0, 100.0) } else { 0.0 };
+        let percent = if longest > 0.0 {
+            (100.0 * row.value / longest).clamp(0.0, 100.0)
+        } else {
+            0.0
+        };
         let y = top + WORDS;
         let _ = writeln!(
             drawn,
@@ -78,22 +82,41 @@ pub(super) fn bars(id: usize, title: &str, rows: &[Bar]) -> String {
              <rect class=\"bar\" x=\"0\" y=\"{y:.0}\" width=\"{percent:.2}%\" height=\"10\"/>"
         );
     }
-    let said: Vec<String> = rows.iter().map(|row| format!("{}: {}", row.label, row.text)).collect();
-    svg(id, title, &format!("{}.", said.join("; ")), ROW * rows.len() as f64, &drawn)
+    let said: Vec<String> = rows
+        .iter()
+        .map(|row| format!("{}: {}", row.label, row.text))
+        .collect();
+    svg(
+        id,
+        title,
+        &format!("{}.", said.join("; ")),
+        ROW * rows.len() as f64,
+        &drawn,
+    )
 }
 
 /// Rows of dots on one scale of powers of ten.
 pub(super) fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
     let all = rows.iter().flat_map(|row| &row.dots);
-    let all = all.flat_map(|dot| [dot.seconds, dot.range.0, dot.range.1]).filter(|v| *v > 0.0 && v.is_finite());
-    let (low, high) = all.map(f64::log10).fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+    let all = all
+        .flat_map(|dot| [dot.seconds, dot.range.0, dot.range.1])
+        .filter(|v| *v > 0.0 && v.is_finite());
+    let (low, high) = all
+        .map(f64::log10)
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
+            (l.min(v), h.max(v))
+        });
     if low > high {
         return String::new();
     }
     // Whole powers; with less than two the scale would say nothing.
     let (from, to) = (low.floor(), high.ceil().max(low.floor() + 1.0));
     let x = |seconds: f64| {
-        let across = if seconds > 0.0 { (seconds.log10() - from) / (to - from) } else { 0.0 };
+        let across = if seconds > 0.0 {
+            (seconds.log10() - from) / (to - from)
+        } else {
+            0.0
+        };
         // Half a label must have room on either side, on a phone too.
         7.0 + 86.0 * across.clamp(0.0, 1.0)
     };
@@ -103,12 +126,17 @@ pub(super) fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
     let every = ((to - from) / 6.0).ceil().max(1.0) as i32;
     for (at, power) in (from as i32..=to as i32).enumerate() {
         let across = x(10_f64.powi(power));
-        let _ =
-            write!(drawn, "<line class=\"line\" x1=\"{across:.2}%\" y1=\"0\" x2=\"{across:.2}%\" y2=\"{bottom:.0}\"/>");
+        let _ = write!(
+            drawn,
+            "<line class=\"line\" x1=\"{across:.2}%\" y1=\"0\" x2=\"{across:.2}%\" y2=\"{bottom:.0}\"/>"
+        );
         if at as i32 % every == 0 {
             let row = bottom + 14.0;
-            let _ =
-                write!(drawn, "<text class=\"mid\" x=\"{across:.2}%\" y=\"{row:.0}\">{}</text>", power_of_ten(power));
+            let _ = write!(
+                drawn,
+                "<text class=\"mid\" x=\"{across:.2}%\" y=\"{row:.0}\">{}</text>",
+                power_of_ten(power)
+            );
         }
         drawn.push('\n');
     }
@@ -126,8 +154,17 @@ pub(super) fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
             );
         }
     }
-    let said: Vec<String> = rows.iter().map(|row| format!("{}: {}", row.label, row.said)).collect();
-    svg(id, title, &format!("{}.", said.join("; ")), bottom + 20.0, &drawn)
+    let said: Vec<String> = rows
+        .iter()
+        .map(|row| format!("{}: {}", row.label, row.said))
+        .collect();
+    svg(
+        id,
+        title,
+        &format!("{}.", said.join("; ")),
+        bottom + 20.0,
+        &drawn,
+    )
 }
 
 /// `1 µs`, `100 ns`: ten to so many, in seconds.
@@ -151,12 +188,24 @@ fn ticks(scale: &Scale) -> Vec<f64> {
     let wide = scale.to - scale.from;
     let rough = (wide / MOST).max(f64::MIN_POSITIVE);
     let power = 10_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].map(|part| part * power).into_iter().find(|step| *step >= rough).unwrap_or(wide);
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .map(|part| part * power)
+        .into_iter()
+        .find(|step| *step >= rough)
+        .unwrap_or(wide);
     // Of logarithms only whole ones are round.
-    let step = if scale.log { step.ceil().max(1.0) } else { step };
+    let step = if scale.log {
+        step.ceil().max(1.0)
+    } else {
+        step
+    };
     let first = (scale.from / step).ceil();
-    let values = (0..=MOST as u32).map(|n| (first + f64::from(n)) * step).take_while(|value| *value <= scale.to);
-    values.map(|value| if scale.log { 10_f64.powf(value) } else { value }).collect()
+    let values = (0..=MOST as u32)
+        .map(|n| (first + f64::from(n)) * step)
+        .take_while(|value| *value <= scale.to);
+    values
+        .map(|value| if scale.log { 10_f64.powf(value) } else { value })
+        .collect()
 }
 
 /// Samples as a line, with what stands out of them marked.
@@ -167,10 +216,23 @@ pub(super) fn line(id: usize, figure: &Figure) -> String {
     const RINGS: usize = 40;
     const TOP: f64 = 10.0;
     const HIGH: f64 = 160.0;
-    let points: Vec<_> = figure.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite()).copied().collect();
-    let (Some(&(first, _)), Some(&(last, _))) = (points.first(), points.last()) else { return String::new() };
-    let highest = points.iter().map(|point| point.1).fold(f64::NEG_INFINITY, f64::max);
-    let lowest = points.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
+    let points: Vec<_> = figure
+        .points
+        .iter()
+        .filter(|(x, y)| x.is_finite() && y.is_finite())
+        .copied()
+        .collect();
+    let (Some(&(first, _)), Some(&(last, _))) = (points.first(), points.last()) else {
+        return String::new();
+    };
+    let highest = points
+        .iter()
+        .map(|point| point.1)
+        .fold(f64::NEG_INFINITY, f64::max);
+    let lowest = points
+        .iter()
+        .map(|point| point.1)
+        .fold(f64::INFINITY, f64::min);
     let points = thinned(&points, POINTS);
     let scale = Scale::of(&points);
     let wide = (last - first).max(1.0);
@@ -187,8 +249,10 @@ pub(super) fn line(id: usize, figure: &Figure) -> String {
             number(tick)
         );
     }
-    let line: Vec<String> =
-        points.iter().map(|(x, y)| format!("{:.1},{:.1}", 10.0 * across(*x), 1000.0 * (1.0 - up(*y)))).collect();
+    let line: Vec<String> = points
+        .iter()
+        .map(|(x, y)| format!("{:.1},{:.1}", 10.0 * across(*x), 1000.0 * (1.0 - up(*y))))
+        .collect();
     let _ = writeln!(
         drawn,
         "<svg x=\"0\" y=\"{TOP}\" width=\"100%\" height=\"{HIGH}\" viewBox=\"0 0 1000 1000\" \
@@ -201,7 +265,11 @@ pub(super) fn line(id: usize, figure: &Figure) -> String {
             && y.is_finite()
         {
             let cy = TOP + HIGH * (1.0 - up(*y));
-            let _ = writeln!(drawn, "<circle class=\"ring\" cx=\"{:.2}%\" cy=\"{cy:.1}\" r=\"3.5\"/>", across(*x));
+            let _ = writeln!(
+                drawn,
+                "<circle class=\"ring\" cx=\"{:.2}%\" cy=\"{cy:.1}\" r=\"3.5\"/>",
+                across(*x)
+            );
         }
     }
     let row = TOP + HIGH + 15.0;
@@ -225,7 +293,11 @@ pub(super) fn line(id: usize, figure: &Figure) -> String {
         figure.note
     );
     // The values stand left of it.
-    svg(id, &figure.title, &desc, TOP + HIGH + 22.0, &drawn).replacen("<svg role", "<svg class=\"inset\" role", 1)
+    svg(id, &figure.title, &desc, TOP + HIGH + 22.0, &drawn).replacen(
+        "<svg role",
+        "<svg class=\"inset\" role",
+        1,
+    )
 }
 
 #[cfg(test)]
@@ -234,21 +306,51 @@ mod tests {
 
     #[test]
     fn bars_are_as_long_as_they_say() {
-        let bar = |label: &str, value| Bar { label: label.to_owned(), value, text: format!("{value} <ms>") };
+        let bar = |label: &str, value| Bar {
+            label: label.to_owned(),
+            value,
+            text: format!("{value} <ms>"),
+        };
         let text = bars(3, "a & b", &[bar("stat", 4.0), bar("threads", 1.0)]);
-        assert!(text.contains("width=\"100.00%\"") && text.contains("width=\"25.00%\""), "{text}");
-        assert!(text.contains("<title id=\"plot3-title\">a &amp; b</title>"), "{text}");
-        assert!(text.contains("<desc id=\"plot3-desc\">stat: 4 &lt;ms&gt;; threads: 1 &lt;ms&gt;.</desc>"), "{text}");
+        assert!(
+            text.contains("width=\"100.00%\"") && text.contains("width=\"25.00%\""),
+            "{text}"
+        );
+        assert!(
+            text.contains("<title id=\"plot3-title\">a &amp; b</title>"),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "<desc id=\"plot3-desc\">stat: 4 &lt;ms&gt;; threads: 1 &lt;ms&gt;.</desc>"
+            ),
+            "{text}"
+        );
         assert!(bars(1, "", &[bar("nothing", 0.0)]).contains("width=\"0.00%\""));
     }
 
     #[test]
     fn dots_stand_where_they_belong() {
-        let dot = |seconds| Dot { seconds, range: (seconds, seconds), filled: true };
-        let row = |dots| Dots { label: "statx".to_owned(), text: "so".to_owned(), said: "so".to_owned(), dots };
+        let dot = |seconds| Dot {
+            seconds,
+            range: (seconds, seconds),
+            filled: true,
+        };
+        let row = |dots| Dots {
+            label: "statx".to_owned(),
+            text: "so".to_owned(),
+            said: "so".to_owned(),
+            dots,
+        };
         let text = dots(1, "t", &[row(vec![dot(1e-6), dot(1e-3)])]);
-        assert!(text.contains("cx=\"7.00%\"") && text.contains("cx=\"93.00%\""), "{text}");
-        assert!(text.contains(">1 µs<") && text.contains(">1 ms<") && text.contains(">10 µs<"), "{text}");
+        assert!(
+            text.contains("cx=\"7.00%\"") && text.contains("cx=\"93.00%\""),
+            "{text}"
+        );
+        assert!(
+            text.contains(">1 µs<") && text.contains(">1 ms<") && text.contains(">10 µs<"),
+            "{text}"
+        );
         for odd in [vec![], vec![dot(0.0)], vec![dot(f64::NAN)], vec![dot(-1.0)]] {
             assert_eq!(dots(1, "t", &[row(odd)]), "");
         }
@@ -262,16 +364,33 @@ mod tests {
             note: "readahead-steady: 128K".to_owned(),
             x: "run".to_owned(),
             y: "pages".to_owned(),
-            points: (1..=2000).map(|run| (f64::from(run), f64::from(run / 32 * 32))).collect(),
+            points: (1..=2000)
+                .map(|run| (f64::from(run), f64::from(run / 32 * 32)))
+                .collect(),
             marks: vec![31, 63],
         };
         let text = line(7, &figure);
         assert_eq!(text.matches("<circle").count(), 2);
-        assert!(text.contains("pages (upwards) by run (across), from 1 to 2000"), "{text}");
+        assert!(
+            text.contains("pages (upwards) by run (across), from 1 to 2000"),
+            "{text}"
+        );
         assert!(text.contains("readahead-steady: 128K."), "{text}");
         assert!(text.len() < 10_000, "{}", text.len());
-        for points in [vec![], vec![(1.0, 0.0)], vec![(1.0, 1e300), (2.0, -1e300)], vec![(f64::NAN, f64::INFINITY)]] {
-            let text = line(7, &Figure { points, marks: vec![7], ..figure.clone() });
+        for points in [
+            vec![],
+            vec![(1.0, 0.0)],
+            vec![(1.0, 1e300), (2.0, -1e300)],
+            vec![(f64::NAN, f64::INFINITY)],
+        ] {
+            let text = line(
+                7,
+                &Figure {
+                    points,
+                    marks: vec![7],
+                    ..figure.clone()
+                },
+            );
             assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
         }
     }
@@ -288,7 +407,15 @@ mod tests {
 
     #[test]
     fn powers_of_ten_in_the_units_that_people_say() {
-        let said: Vec<_> = [-10, -9, -7, -6, -4, -3, -1, 0, 1].into_iter().map(power_of_ten).collect();
-        assert_eq!(said, ["0.1 ns", "1 ns", "100 ns", "1 µs", "100 µs", "1 ms", "100 ms", "1 s", "10 s"]);
+        let said: Vec<_> = [-10, -9, -7, -6, -4, -3, -1, 0, 1]
+            .into_iter()
+            .map(power_of_ten)
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "0.1 ns", "1 ns", "100 ns", "1 µs", "100 µs", "1 ms", "100 ms", "1 s", "10 s"
+            ]
+        );
     }
 }

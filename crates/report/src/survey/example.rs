@@ -29,24 +29,55 @@ impl Rows for Listed {
 
 /// A mount point with nothing odd about it; each name has a device of its own.
 pub(super) fn row(target: &'static [u8]) -> Row<'static> {
-    let minor = target.iter().fold(7, |sum: u32, b| sum.wrapping_mul(31).wrapping_add(u32::from(*b)));
-    Row { target, dev: (8, minor).into(), ..mounts::tests::row("", "ext4") }
+    let minor = target.iter().fold(7, |sum: u32, b| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(*b))
+    });
+    Row {
+        target,
+        dev: (8, minor).into(),
+        ..mounts::tests::row("", "ext4")
+    }
 }
 
 fn times(real: f64) -> Vec<Times> {
-    [0.9, 1.0, 1.2].map(|part| Times { real: real * part, user: real / 4.0, sys: real / 2.0 }).to_vec()
+    [0.9, 1.0, 1.2]
+        .map(|part| Times {
+            real: real * part,
+            user: real / 4.0,
+            sys: real / 2.0,
+        })
+        .to_vec()
 }
 
 fn gates(calls: u64) -> crate::json::Gates {
-    [("statx", GateRow { calls, errors: 0, seconds: None })].into()
+    [(
+        "statx",
+        GateRow {
+            calls,
+            errors: 0,
+            seconds: None,
+        },
+    )]
+    .into()
 }
 
 fn engine(engine: &'static str, real: f64, calls: u64) -> walk::Engine {
     let digest = "00ff".repeat(8);
-    walk::Engine { engine, entries: 12_345, digest, steady: true, runs: times(real), gates: gates(calls) }
+    walk::Engine {
+        engine,
+        entries: 12_345,
+        digest,
+        steady: true,
+        runs: times(real),
+        gates: gates(calls),
+    }
 }
 
-pub(super) fn found(experiment: &'static str, name: &'static str, value: Option<f64>) -> Experiment<'static> {
+pub(super) fn found(
+    experiment: &'static str,
+    name: &'static str,
+    value: Option<f64>,
+) -> Experiment<'static> {
     Experiment {
         experiment,
         name,
@@ -66,7 +97,16 @@ pub(super) fn found(experiment: &'static str, name: &'static str, value: Option<
 }
 
 fn price(gate: &'static str, what: &'static str, state: &'static str, ns: f64) -> Price {
-    Price { gate, what, state, threads: 1, ns, low: ns * 0.9, high: ns * 1.1, calls: 1000 }
+    Price {
+        gate,
+        what,
+        state,
+        threads: 1,
+        ns,
+        low: ns * 0.9,
+        high: ns * 1.1,
+        calls: 1000,
+    }
 }
 
 /// What [`with`] lends.
@@ -96,7 +136,12 @@ impl Owned {
             stat_calls: calls,
             profile: vec![],
         };
-        let none = Expected { files: 0, bytes: 0, calls: 0, cpu_seconds: 0.0 };
+        let none = Expected {
+            files: 0,
+            bytes: 0,
+            calls: 0,
+            cpu_seconds: 0.0,
+        };
         let gate = meter::Gate {
             calls: 12_345,
             errors: 1,
@@ -108,18 +153,35 @@ impl Owned {
         Owned {
             rows: Listed(vec![
                 row(b"/"),
-                Row { kind: Some("file"), ..row(b"/etc/hosts") },
-                Row { hidden: true, ..row(b"/mnt") },
+                Row {
+                    kind: Some("file"),
+                    ..row(b"/etc/hosts")
+                },
+                Row {
+                    hidden: true,
+                    ..row(b"/mnt")
+                },
                 row(b"/mnt"),
-                Row { fstype: Some(b"nfs4"), server: Some("filer"), ..row(b"/mnt/far") },
+                Row {
+                    fstype: Some(b"nfs4"),
+                    server: Some("filer"),
+                    ..row(b"/mnt/far")
+                },
             ]),
             methods: vec![
                 method("kernel", 0.000_31, 12),
                 method("mountinfo", 0.000_42, 9),
                 method("naive", 0.312, 54_321),
             ],
-            left_out: vec![compare::LeftOut { by: "getmnt1", why: "no end within 5 s".to_owned() }],
-            boundaries: vec![Boundary { path: b"/srv/sub".to_vec(), kind: "subvolume", dev: (0, 42).into() }],
+            left_out: vec![compare::LeftOut {
+                by: "getmnt1",
+                why: "no end within 5 s".to_owned(),
+            }],
+            boundaries: vec![Boundary {
+                path: b"/srv/sub".to_vec(),
+                kind: "subvolume",
+                dev: (0, 42).into(),
+            }],
             part: walk::Part {
                 path: b"/".to_vec(),
                 fstype: Some(b"ext4".to_vec()),
@@ -133,7 +195,10 @@ impl Owned {
                 why: "only root may read the device; run as root".to_owned(),
             }],
             engines: vec![engine("threads", 0.5, 6_000), engine("stat", 2.0, 24_690)],
-            engines_out: vec![walk::LeftOut { engine: "ext4", why: "only root may read the device".to_owned() }],
+            engines_out: vec![walk::LeftOut {
+                engine: "ext4",
+                why: "only root may read the device".to_owned(),
+            }],
             bounded: None,
             nightly: Nightly {
                 gather: "combined",
@@ -212,13 +277,18 @@ impl Owned {
     /// As if no engine had come to its end.
     pub(super) fn stop_engines(&mut self, why: &str) {
         for engine in std::mem::take(&mut self.engines) {
-            self.engines_out.push(walk::LeftOut { engine: engine.engine, why: why.to_owned() });
+            self.engines_out.push(walk::LeftOut {
+                engine: engine.engine,
+                why: why.to_owned(),
+            });
         }
     }
 
     /// The survey of it, with all its sections, and its findings.
     pub(super) fn survey(&self) -> Survey<'_> {
-        let ramp = (1..=512).map(|run| (f64::from(run), f64::from((run / 32 + 1) * 32))).collect();
+        let ramp = (1..=512)
+            .map(|run| (f64::from(run), f64::from((run / 32 + 1) * 32)))
+            .collect();
         let figure = Figure {
             title: "Pages of the file in memory after each read".to_owned(),
             note: "readahead-steady: 128K".to_owned(),
@@ -232,14 +302,31 @@ impl Owned {
             hits,
             misses,
             seconds: 1e-6 * misses as f64,
-            kinds: vec![Count { kind: "PATH", hits, misses }],
+            kinds: vec![Count {
+                kind: "PATH",
+                hits,
+                misses,
+            }],
         };
-        let element = |dir, state| Element { dir, state, fstype: Some(b"ext4"), network: false };
+        let element = |dir, state| Element {
+            dir,
+            state,
+            fstype: Some(b"ext4"),
+            network: false,
+        };
         let started = Started {
             command: "env true",
             about: "PATH and ld.so",
-            totals: Totals { lookups: 23, misses: 9, seconds: 35.2e-6 },
-            kinds: vec![Count { kind: "PATH", hits: 1, misses: 2 }],
+            totals: Totals {
+                lookups: 23,
+                misses: 9,
+                seconds: 35.2e-6,
+            },
+            kinds: vec![Count {
+                kind: "PATH",
+                hits: 1,
+                misses: 2,
+            }],
             requests: 25,
             seconds_far: 0.0125,
             fixes: vec![Fix {
@@ -250,7 +337,11 @@ impl Owned {
                 saves_seconds: 0.001,
                 saves_seconds_here: 2e-6,
             }],
-            directories: vec![tried(b"/gone", 0, 1), tried(b"/usr/local/bin", 0, 1), tried(b"/usr/bin", 1, 0)],
+            directories: vec![
+                tried(b"/gone", 0, 1),
+                tried(b"/usr/local/bin", 0, 1),
+                tried(b"/usr/bin", 1, 0),
+            ],
         };
         let step = |name: &str, section, seconds| StepTaken {
             name: name.to_owned(),
@@ -285,7 +376,10 @@ impl Owned {
                     boundaries: Some(&self.boundaries),
                     ..Mounts::of("kernel", "so", true, &self.rows)
                 },
-                compared: Part::Gathered(Compared { methods: &self.methods, left_out: &self.left_out }),
+                compared: Part::Gathered(Compared {
+                    methods: &self.methods,
+                    left_out: &self.left_out,
+                }),
             }),
             file_systems: Part::Gathered(vec![FileSystem {
                 probe: Probe {
@@ -299,7 +393,10 @@ impl Owned {
                     ],
                     prices: None,
                 },
-                plots: vec![Plot { experiment: "readahead", figure }],
+                plots: vec![Plot {
+                    experiment: "readahead",
+                    figure,
+                }],
             }]),
             walking: Part::Gathered(walk::Section {
                 part: &self.part,
@@ -321,7 +418,10 @@ impl Owned {
             gates: Part::Gathered(Probe {
                 dir: Some(b"/"),
                 fstype: Some(b"ext4"),
-                experiments: vec![Experiment { unit: "ns", ..found("gates", "empty-call", Some(55.0)) }],
+                experiments: vec![Experiment {
+                    unit: "ns",
+                    ..found("gates", "empty-call", Some(55.0))
+                }],
                 prices: Some(vec![
                     price("getppid", "an empty call", "warm", 55.0),
                     price("statx", "a file, by name", "warm", 812.0),
@@ -331,7 +431,10 @@ impl Owned {
             }),
             findings: vec![],
             advice: vec![],
-            steps: vec![step("finding the mounts", "mounts", 0.5), step("walking by threads", "walk", 7.25)],
+            steps: vec![
+                step("finding the mounts", "mounts", 0.5),
+                step("walking by threads", "walk", 7.25),
+            ],
             ended: None,
             warnings: &self.warnings,
         }

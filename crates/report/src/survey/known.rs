@@ -7,10 +7,13 @@ use crate::probe::{Price, Probe};
 
 /// The price of a gate on one thread; of several, the first, which is the plainest.
 pub(super) fn best_price<'a>(prices: &'a [Price], gate: &str, state: &str) -> Option<&'a Price> {
-    prices.iter().find(|price| price.gate == gate && price.state == state && price.threads == 1)
+    prices
+        .iter()
+        .find(|price| price.gate == gate && price.state == state && price.threads == 1)
 }
 
-/// The findings that say what a file system's block, readahead and extents are, the better one first.
+/// The findings that say what a file system's block, readahead and extents are, the better one
+/// first.
 pub(super) const BLOCK: &[&str] = &["allocation-block", "allocation-block-by-time"];
 pub(super) const READAHEAD: &[&str] = &["readahead-steady", "readahead-steady-by-time"];
 pub(super) const EXTENT: &[&str] = &["extent-largest", "extent-by-time"];
@@ -33,11 +36,18 @@ pub(super) enum Known {
 impl Known {
     /// By the first of these findings that has something.
     pub(super) fn of(probe: &Probe<'_>, names: &[&str]) -> Known {
-        let found = || names.iter().filter_map(|name| probe.experiments.iter().find(|found| found.name == *name));
-        if let Some(value) = found().find_map(|found| found.inferred.as_ref().map(|value| value.text(found.unit))) {
+        let found = || {
+            names
+                .iter()
+                .filter_map(|name| probe.experiments.iter().find(|found| found.name == *name))
+        };
+        if let Some(value) =
+            found().find_map(|found| found.inferred.as_ref().map(|value| value.text(found.unit)))
+        {
             return Known::Found(value);
         }
-        let truth = found().find_map(|found| found.truth.as_ref().map(|value| value.text(found.unit)));
+        let truth =
+            found().find_map(|found| found.truth.as_ref().map(|value| value.text(found.unit)));
         match (truth, found().next()) {
             (Some(value), _) => Known::KernelsWord(value),
             (None, Some(_)) => Known::CannotTell,
@@ -45,14 +55,16 @@ impl Known {
         }
     }
 
-    /// How much of a file system stays in memory. What was found in a group that was made for it, with a limit of its own, says
-    /// nothing of the cache that others have.
+    /// How much of a file system stays in memory. What was found in a group that was made for it,
+    /// with a limit of its own, says nothing of the cache that others have.
     pub(super) fn cache(probe: &Probe<'_>) -> Known {
         let find = |name: &str| probe.experiments.iter().find(|found| found.name == name);
         let (capacity, limit) = (find("cache-capacity"), find("cache-limit"));
         match limit.and_then(|limit| limit.truth.as_ref()) {
             Some(truth)
-                if capacity.is_none_or(|found| found.inferred.is_none() || found.truth.as_ref() != Some(truth)) =>
+                if capacity.is_none_or(|found| {
+                    found.inferred.is_none() || found.truth.as_ref() != Some(truth)
+                }) =>
             {
                 Known::UpTo(truth.text("bytes"))
             }
@@ -63,9 +75,18 @@ impl Known {
 
 /// What bounds the cache, in words.
 pub(super) fn bounded_by(probe: &Probe<'_>) -> String {
-    let limit = probe.experiments.iter().find(|found| found.name == "cache-limit");
-    match limit.and_then(|limit| limit.truth_source).filter(|source| source.starts_with('/')) {
-        Some(file) => format!("the limit of the cgroup that this ran in, {}", printable(file.as_bytes())),
+    let limit = probe
+        .experiments
+        .iter()
+        .find(|found| found.name == "cache-limit");
+    match limit
+        .and_then(|limit| limit.truth_source)
+        .filter(|source| source.starts_with('/'))
+    {
+        Some(file) => format!(
+            "the limit of the cgroup that this ran in, {}",
+            printable(file.as_bytes())
+        ),
         None => "all the memory that there is; no cgroup limits it".to_owned(),
     }
 }

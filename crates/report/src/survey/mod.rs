@@ -150,7 +150,9 @@ pub struct MountsPart<'a> {
 impl<'a> MountsPart<'a> {
     /// What each method took; none where they were not compared.
     pub fn methods(&self) -> &'a [Method] {
-        self.compared.gathered().map_or(&[], |compared| compared.methods)
+        self.compared
+            .gathered()
+            .map_or(&[], |compared| compared.methods)
     }
 }
 
@@ -186,7 +188,8 @@ pub struct Plot {
 pub struct StepTaken {
     /// What was done, as the progress line has it: `walking by threads`.
     pub name: String,
-    /// The section that it is for: `mounts`, `probe`, `walk`, `dump`, `account`, `startup`, `gates`.
+    /// The section that it is for: `mounts`, `probe`, `walk`, `dump`, `account`, `startup`,
+    /// `gates`.
     pub section: &'static str,
     /// How it ended: `done`, `stopped` (out of time or bytes, or interrupted) or `skipped`.
     pub state: &'static str,
@@ -257,7 +260,9 @@ impl Survey<'_> {
             ("startup", self.starting.skipped()),
             ("gates", self.gates.skipped()),
         ];
-        all.into_iter().filter_map(|(section, skipped)| Some((section, skipped?))).collect()
+        all.into_iter()
+            .filter_map(|(section, skipped)| Some((section, skipped?)))
+            .collect()
     }
 
     /// Chooses the findings and the advice, once all else is there.
@@ -277,14 +282,26 @@ impl Serialize for Survey<'_> {
         map.serialize_entry("findings", &self.findings)?;
         map.serialize_entry("advice", &self.advice)?;
         map.serialize_entry("mounts", &self.mounts.gathered().map(|part| &part.mounts))?;
-        map.serialize_entry("probe", &probes.iter().map(|one| &one.probe).collect::<Vec<_>>())?;
+        map.serialize_entry(
+            "probe",
+            &probes.iter().map(|one| &one.probe).collect::<Vec<_>>(),
+        )?;
         map.serialize_entry("walk", &self.walking.gathered())?;
         map.serialize_entry("dump", &self.dumping.gathered())?;
         map.serialize_entry("account", &self.calls.gathered())?;
-        map.serialize_entry("account_skipped", &self.calls.skipped().map(|skipped| skipped.why))?;
+        map.serialize_entry(
+            "account_skipped",
+            &self.calls.skipped().map(|skipped| skipped.why),
+        )?;
         map.serialize_entry("startup", &self.starting.gathered())?;
         map.serialize_entry("gates", &self.gates.gathered())?;
-        map.serialize_entry("skipped", &self.skipped().into_iter().collect::<std::collections::BTreeMap<_, _>>())?;
+        map.serialize_entry(
+            "skipped",
+            &self
+                .skipped()
+                .into_iter()
+                .collect::<std::collections::BTreeMap<_, _>>(),
+        )?;
         map.serialize_entry("steps", &self.steps)?;
         map.serialize_entry("ended", &self.ended)?;
         map.end()

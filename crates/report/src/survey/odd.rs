@@ -71,22 +71,31 @@ pub struct Odd<'a> {
 /// The odd ones, the worst first, and among equals in the order of the table.
 pub fn odd(rows: &dyn Rows) -> Vec<Odd<'_>> {
     let mut seen = HashMap::new();
-    let visible: HashSet<&[u8]> = all(rows).filter(|row| !row.hidden).map(|row| row.target).collect();
+    let visible: HashSet<&[u8]> = all(rows)
+        .filter(|row| !row.hidden)
+        .map(|row| row.target)
+        .collect();
     let mut found: Vec<Odd<'_>> = Vec::new();
     for row in all(rows) {
         let mut reasons = reasons(&row, visible.contains(row.target));
         if let Some(part) = row.fsroot.filter(|_| !row.hidden) {
             let first = *seen.entry((row.dev, part)).or_insert(row.target);
             if first != row.target {
-                let why =
-                    format!("it shows the same as {}: what walks into both goes through it twice", printable(first));
+                let why = format!(
+                    "it shows the same as {}: what walks into both goes through it twice",
+                    printable(first)
+                );
                 reasons.push((Kind::Twice, why));
             }
         }
         reasons.sort_by_key(|(kind, _)| *kind);
         if let Some((kind, _)) = reasons.first() {
             let why: Vec<&str> = reasons.iter().map(|(_, why)| why.as_str()).collect();
-            found.push(Odd { target: row.target, kind: *kind, why: why.join("; ") });
+            found.push(Odd {
+                target: row.target,
+                kind: *kind,
+                why: why.join("; "),
+            });
         }
     }
     found.sort_by_key(|odd| odd.kind);
@@ -98,26 +107,48 @@ fn reasons(row: &Row<'_>, covered: bool) -> Vec<(Kind, String)> {
     let mut add = |kind, why: &str| reasons.push((kind, why.to_owned()));
     match row.verdict {
         Some("hung") => add(Kind::Unanswering, "it does not answer: hung"),
-        Some("stale") => add(Kind::Unanswering, "its server does not know it any more: stale"),
+        Some("stale") => add(
+            Kind::Unanswering,
+            "its server does not know it any more: stale",
+        ),
         Some("slow") => add(Kind::Slow, "it answers slowly"),
         Some("denied") => add(Kind::Denied, "it may not be looked at: denied"),
         _ => {}
     }
-    let options = |wanted: &[u8]| row.options.is_some_and(|all| split_options(all).any(|option| option == wanted));
+    let options = |wanted: &[u8]| {
+        row.options
+            .is_some_and(|all| split_options(all).any(|option| option == wanted))
+    };
     if options(b"ro") && options(b"errors=remount-ro") {
-        add(Kind::ReadOnly, "it is read-only, and an error makes it so (errors=remount-ro): see whether there was one");
+        add(
+            Kind::ReadOnly,
+            "it is read-only, and an error makes it so (errors=remount-ro): see whether there was one",
+        );
     }
     if row.hidden {
-        let over = if covered { "it" } else { "a directory above it" };
-        add(Kind::Hidden, &format!("no path reaches it: another mount lies over {over}"));
+        let over = if covered {
+            "it"
+        } else {
+            "a directory above it"
+        };
+        add(
+            Kind::Hidden,
+            &format!("no path reaches it: another mount lies over {over}"),
+        );
     }
     if let Some(beneath) = row.beneath.filter(|beneath| beneath.files > 0) {
         let lie = if beneath.files == 1 { "lies" } else { "lie" };
         let (files, bytes) = (plural(beneath.files, "file", "files"), sized(beneath.bytes));
-        add(Kind::Covers, &format!("beneath it {lie} {files} with {bytes} that no path reaches"));
+        add(
+            Kind::Covers,
+            &format!("beneath it {lie} {files} with {bytes} that no path reaches"),
+        );
     }
     if row.kind == Some("file") {
-        add(Kind::File, "it is mounted on a file: who looks at directories only misses it");
+        add(
+            Kind::File,
+            "it is mounted on a file: who looks at directories only misses it",
+        );
     }
     reasons
 }
@@ -131,14 +162,35 @@ mod tests {
     fn what_is_odd_is_told_and_the_worst_comes_first() {
         let rows = Listed(vec![
             row(b"/"),
-            Row { kind: Some("file"), ..row(b"/etc/hosts") },
-            Row { hidden: true, ..row(b"/mnt") },
+            Row {
+                kind: Some("file"),
+                ..row(b"/etc/hosts")
+            },
+            Row {
+                hidden: true,
+                ..row(b"/mnt")
+            },
             row(b"/mnt"),
-            Row { hidden: true, ..row(b"/mnt/x") },
-            Row { verdict: Some("hung"), ..row(b"/nfs") },
-            Row { options: Some(b"ro,errors=remount-ro"), ..row(b"/srv") },
-            Row { dev: row(b"/").dev, ..row(b"/again") },
-            Row { verdict: Some("ok"), ..row(b"/fine") },
+            Row {
+                hidden: true,
+                ..row(b"/mnt/x")
+            },
+            Row {
+                verdict: Some("hung"),
+                ..row(b"/nfs")
+            },
+            Row {
+                options: Some(b"ro,errors=remount-ro"),
+                ..row(b"/srv")
+            },
+            Row {
+                dev: row(b"/").dev,
+                ..row(b"/again")
+            },
+            Row {
+                verdict: Some("ok"),
+                ..row(b"/fine")
+            },
         ]);
         let found = odd(&rows);
         let kinds: Vec<_> = found.iter().map(|odd| (odd.target, odd.kind)).collect();
@@ -153,7 +205,10 @@ mod tests {
                 (b"/etc/hosts", Kind::File),
             ]
         );
-        assert!(found[1].why.ends_with("lies over it") && found[2].why.ends_with("over a directory above it"));
+        assert!(
+            found[1].why.ends_with("lies over it")
+                && found[2].why.ends_with("over a directory above it")
+        );
         assert!(found[3].why.contains("the same as /:"), "{}", found[3].why);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-/// A name as a shell takes it: as it is where it means nothing else, in quotes where it might, and by its bytes (bash, zsh,
-/// ksh) where it holds what cannot be typed.
+/// A name as a shell takes it: as it is where it means nothing else, in quotes where it might, and
+/// by its bytes (bash, zsh, ksh) where it holds what cannot be typed.
 pub fn quoted(name: &[u8]) -> String {
     let plain = |&b: &u8| b.is_ascii_alphanumeric() || b"/._-+,:=@%".contains(&b);
     if !name.is_empty() && name.iter().all(plain) {
@@ -50,23 +50,35 @@ mod tests {
     /// What a shell takes it for.
     fn taken(typed: &str) -> Vec<u8> {
         let within = |text: &str, from: &str| {
-            text.strip_prefix(from).and_then(|text| text.strip_suffix('\'')).map(str::to_owned)
+            text.strip_prefix(from)
+                .and_then(|text| text.strip_suffix('\''))
+                .map(str::to_owned)
         };
         if let Some(text) = within(typed, "'") {
             return text.replace(r"'\''", "'").into_bytes();
         }
-        let Some(text) = within(typed, "$'") else { return typed.as_bytes().to_vec() };
+        let Some(text) = within(typed, "$'") else {
+            return typed.as_bytes().to_vec();
+        };
         let (mut name, mut left) = (Vec::new(), text.as_bytes());
         while let Some((&byte, rest)) = left.split_first() {
-            let octal = rest.get(..3).filter(|digits| byte == b'\\' && digits.iter().all(u8::is_ascii_digit));
+            let octal = rest
+                .get(..3)
+                .filter(|digits| byte == b'\\' && digits.iter().all(u8::is_ascii_digit));
             match (byte, octal) {
-                (_, Some(digits)) => {
-                    name.push(digits.iter().fold(0, |n: u8, digit| n.wrapping_mul(8) + (digit - b'0')))
-                }
+                (_, Some(digits)) => name.push(
+                    digits
+                        .iter()
+                        .fold(0, |n: u8, digit| n.wrapping_mul(8) + (digit - b'0')),
+                ),
                 (b'\\', None) => name.extend(rest.first()),
                 (byte, _) => name.push(byte),
             }
-            let used = if octal.is_some() { 3 } else { usize::from(byte == b'\\') };
+            let used = if octal.is_some() {
+                3
+            } else {
+                usize::from(byte == b'\\')
+            };
             left = &rest[used..];
         }
         name

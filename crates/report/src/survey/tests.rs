@@ -16,7 +16,9 @@ fn tags(page: &str) -> Vec<(&str, &str, bool)> {
     let mut tags = Vec::new();
     for piece in page.split('<').skip(1) {
         let (tag, _) = piece.split_once('>').expect("a tag has an end");
-        let (tag, ends) = tag.strip_prefix('/').map_or((tag, false), |tag| (tag, true));
+        let (tag, ends) = tag
+            .strip_prefix('/')
+            .map_or((tag, false), |tag| (tag, true));
         let (name, rest) = tag.split_once([' ', '\n']).unwrap_or((tag, ""));
         tags.push((name, rest, ends));
     }
@@ -25,16 +27,26 @@ fn tags(page: &str) -> Vec<(&str, &str, bool)> {
 
 fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
     let from = format!(" {name}=\"");
-    page.split(&from[..]).skip(1).map(|rest| rest.split('"').next().unwrap_or_default()).collect()
+    page.split(&from[..])
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap_or_default())
+        .collect()
 }
 
 /// All that must hold of any page.
 fn is_whole(page: &str) {
-    assert!(page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"), "{page}");
+    assert!(
+        page.starts_with("<!DOCTYPE html>\n<html lang=\"en\">"),
+        "{page}"
+    );
     let mut open = Vec::new();
     for (name, rest, ends) in tags(page) {
         if ends {
-            assert_eq!(open.pop(), Some(name), "{name} is closed, but not opened there");
+            assert_eq!(
+                open.pop(),
+                Some(name),
+                "{name} is closed, but not opened there"
+            );
         } else if !rest.ends_with('/') && name != "meta" {
             open.push(name);
         }
@@ -46,39 +58,70 @@ fn is_whole(page: &str) {
 /// The same, headings and names of places included.
 fn is_sound(page: &str) {
     let body = page.split_once("</style>\n</head>").expect("a head").1;
-    let whole = format!("<!DOCTYPE html>\n<html lang=\"en\"></style>{}", body.replace("</html>", ""));
+    let whole = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"></style>{}",
+        body.replace("</html>", "")
+    );
     is_whole(&whole);
     let levels: Vec<u8> = tags(page)
         .into_iter()
-        .filter(|(name, _, ends)| !ends && name.len() == 2 && name.starts_with('h') && *name != "hr")
+        .filter(|(name, _, ends)| {
+            !ends && name.len() == 2 && name.starts_with('h') && *name != "hr"
+        })
         .map(|(name, ..)| name.as_bytes()[1] - b'0')
         .collect();
-    assert_eq!(levels.iter().filter(|level| **level == 1).count(), 1, "{levels:?}");
+    assert_eq!(
+        levels.iter().filter(|level| **level == 1).count(),
+        1,
+        "{levels:?}"
+    );
     assert_eq!(levels.first(), Some(&1));
-    assert!(levels.windows(2).all(|two| two[1] <= two[0] + 1), "{levels:?}");
+    assert!(
+        levels.windows(2).all(|two| two[1] <= two[0] + 1),
+        "{levels:?}"
+    );
     let ids = attributes(page, "id");
     let different: HashSet<_> = ids.iter().collect();
     assert_eq!(different.len(), ids.len(), "{ids:?}");
     for href in attributes(page, "href") {
-        assert!(href.strip_prefix('#').is_some_and(|id| ids.contains(&id)), "{href}");
+        assert!(
+            href.strip_prefix('#').is_some_and(|id| ids.contains(&id)),
+            "{href}"
+        );
     }
     for list in attributes(page, "aria-labelledby") {
         assert!(list.split(' ').all(|id| ids.contains(&id)), "{list}");
     }
     let labels = attributes(page, "aria-label");
-    assert_eq!(labels.iter().collect::<HashSet<_>>().len(), labels.len(), "{labels:?}");
-    for word in
-        ["http:", "https:", "<script", "<link", "<img", "<iframe", "url(", "@import", " src=", " onclick", " onload"]
-    {
+    assert_eq!(
+        labels.iter().collect::<HashSet<_>>().len(),
+        labels.len(),
+        "{labels:?}"
+    );
+    for word in [
+        "http:", "https:", "<script", "<link", "<img", "<iframe", "url(", "@import", " src=",
+        " onclick", " onload",
+    ] {
         assert!(!page.contains(word), "{word}");
     }
     assert!(!page.contains(|c: char| c.is_control() && c != '\n'));
     for svg in page.split("<svg role").skip(1) {
-        assert!(svg.contains("<title id=") && svg.contains("<desc id="), "{svg}");
+        assert!(
+            svg.contains("<title id=") && svg.contains("<desc id="),
+            "{svg}"
+        );
     }
-    // All that is as wide as it likes is within something that can be moved, also with the keyboard.
-    assert_eq!(page.matches("<table>").count(), page.matches("class=\"scroll\" role=\"region\" aria-label=").count());
-    assert_eq!(page.matches("<table>").count(), page.matches("<caption>").count());
+    // All that is as wide as it likes is within something that can be moved, also with the
+    // keyboard.
+    assert_eq!(
+        page.matches("<table>").count(),
+        page.matches("class=\"scroll\" role=\"region\" aria-label=")
+            .count()
+    );
+    assert_eq!(
+        page.matches("<table>").count(),
+        page.matches("<caption>").count()
+    );
 }
 
 #[test]
@@ -129,11 +172,21 @@ fn the_page_is_sound_and_has_the_figures() {
     ] {
         assert!(page.contains(&text.replace('\'', "&#39;")), "no {text}");
     }
-    let path = page.split_once("The directories of PATH").expect("the table of PATH").1;
-    let path = path.split_once("The directories of PATH").expect("its caption").1;
+    let path = page
+        .split_once("The directories of PATH")
+        .expect("the table of PATH")
+        .1;
+    let path = path
+        .split_once("The directories of PATH")
+        .expect("its caption")
+        .1;
     let row = |dir: &str, state: &str, hits: u32, misses: u32| {
         let left = |text: &str| format!("<td class=\"left\">{text}</td>");
-        format!("{dir}</th>{}{}<td>{hits}</td><td>{misses}</td></tr>", left(state), left("ext4"))
+        format!(
+            "{dir}</th>{}{}<td>{hits}</td><td>{misses}</td></tr>",
+            left(state),
+            left("ext4")
+        )
     };
     assert!(path.contains(&row("/gone", "dead", 0, 1)), "{path}");
     assert!(path.contains(&row("/usr/bin/", "live", 1, 0)), "{path}");
@@ -143,14 +196,30 @@ fn the_page_is_sound_and_has_the_figures() {
 fn five_findings_and_five_pieces_of_advice_each_with_its_figure_and_command() {
     let owned = Owned::new();
     let survey = owned.survey();
-    assert_eq!((survey.findings.len(), survey.advice.len()), (5, 5), "{:#?}\n{:#?}", survey.findings, survey.advice);
+    assert_eq!(
+        (survey.findings.len(), survey.advice.len()),
+        (5, 5),
+        "{:#?}\n{:#?}",
+        survey.findings,
+        survey.advice
+    );
     let sections: Vec<_> = survey.findings.iter().map(|point| point.section).collect();
     assert_eq!(sections, ["mounts", "walk", "probe", "startup", "dump"]);
     for point in survey.findings.iter().chain(&survey.advice) {
-        assert!(!point.figure.is_empty() && !point.text.is_empty() && point.text.ends_with('.'), "{point:?}");
-        assert!(point.command.starts_with("fathom ") || point.command.starts_with("sudo fathom "), "{point:?}");
+        assert!(
+            !point.figure.is_empty() && !point.text.is_empty() && point.text.ends_with('.'),
+            "{point:?}"
+        );
+        assert!(
+            point.command.starts_with("fathom ") || point.command.starts_with("sudo fathom "),
+            "{point:?}"
+        );
     }
-    let advice: Vec<_> = survey.advice.iter().map(|point| &point.figure[..]).collect();
+    let advice: Vec<_> = survey
+        .advice
+        .iter()
+        .map(|point| &point.figure[..])
+        .collect();
     assert_eq!(
         advice,
         [
@@ -175,23 +244,46 @@ fn what_could_not_be_found_out_is_said_as_far_as_it_is_known() {
     owned.stop_engines("stopped after 64.1 MiB, at 100 entries; all would take some 7 s");
     let mut survey = owned.survey();
     if let Part::Gathered(all) = &mut survey.file_systems {
-        all[0].probe.experiments.retain(|found| found.experiment != "cache");
+        all[0]
+            .probe
+            .experiments
+            .retain(|found| found.experiment != "cache");
         all[0].probe.experiments[2].inferred = None;
     }
     let survey = survey.concluded();
-    let said = |section: &str| survey.findings.iter().find(|point| point.section == section).unwrap();
-    assert_eq!(said("probe").figure, "block 4K, readahead 128K (kernel's word), cache up to 8.0G");
-    assert!(said("probe").text.contains("how far is read ahead cannot be told (the kernel says 128K)"));
-    assert_eq!(said("walk").figure, "stopped after 64.1 MiB");
-    assert!(
-        said("walk")
-            .text
-            .contains("By threads, the engine for it, it was stopped after 64.1 MiB, at 100 entries; all would")
+    let said = |section: &str| {
+        survey
+            .findings
+            .iter()
+            .find(|point| point.section == section)
+            .unwrap()
+    };
+    assert_eq!(
+        said("probe").figure,
+        "block 4K, readahead 128K (kernel's word), cache up to 8.0G"
     );
-    assert!(survey.advice.iter().any(|point| point.command == "fathom walk / -x --catalog walk.parquet"));
+    assert!(
+        said("probe")
+            .text
+            .contains("how far is read ahead cannot be told (the kernel says 128K)")
+    );
+    assert_eq!(said("walk").figure, "stopped after 64.1 MiB");
+    assert!(said("walk").text.contains(
+        "By threads, the engine for it, it was stopped after 64.1 MiB, at 100 entries; all would"
+    ));
+    assert!(
+        survey
+            .advice
+            .iter()
+            .any(|point| point.command == "fathom walk / -x --catalog walk.parquet")
+    );
     let page = html(&survey);
     is_sound(&page);
-    assert!(page.contains("<td>128K (kernel&#39;s word)</td>") && page.contains("at most the memory, 8.0G"), "{page}");
+    assert!(
+        page.contains("<td>128K (kernel&#39;s word)</td>")
+            && page.contains("at most the memory, 8.0G"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -200,14 +292,29 @@ fn a_walk_that_was_stopped_tells_of_the_whole_and_compares_engines_on_a_part() {
     let bounded = |inodes, levels| {
         let (seconds, bytes) = (5.0, 96 << 20);
         Some(
-            Bounded { engine: "threads", entries: 400_000, seconds, bytes, inodes, whole_seconds: None, levels }
-                .expect(),
+            Bounded {
+                engine: "threads",
+                entries: 400_000,
+                seconds,
+                bytes,
+                inodes,
+                whole_seconds: None,
+                levels,
+            }
+            .expect(),
         )
     };
     owned.bounded = bounded(Some(2_000_000), Some(3));
     let survey = owned.survey();
-    let said = survey.findings.iter().find(|point| point.section == "walk").unwrap();
-    assert_eq!((&said.figure[..], &said.command[..]), ("some 25 s for 2000000 files", "fathom walk / -x"));
+    let said = survey
+        .findings
+        .iter()
+        .find(|point| point.section == "walk")
+        .unwrap();
+    assert_eq!(
+        (&said.figure[..], &said.command[..]),
+        ("some 25 s for 2000000 files", "fathom walk / -x")
+    );
     for part in [
         "threads came to 400000 entries in 5.0 s and 96.0M of disk reads, 80000 a second, and was stopped there",
         "all 2000000 files of the file system would take some 25 s",
@@ -216,30 +323,63 @@ fn a_walk_that_was_stopped_tells_of_the_whole_and_compares_engines_on_a_part() {
     ] {
         assert!(said.text.contains(part), "no {part}: {}", said.text);
     }
-    let advice: Vec<_> = survey.advice.iter().map(|point| (&point.figure[..], &point.command[..])).collect();
+    let advice: Vec<_> = survey
+        .advice
+        .iter()
+        .map(|point| (&point.figure[..], &point.command[..]))
+        .collect();
     for advised in [
-        ("some 25 s without root", "sudo fathom walk / -x --max-depth 3 --compare"),
+        (
+            "some 25 s without root",
+            "sudo fathom walk / -x --max-depth 3 --compare",
+        ),
         ("some 25 s", "fathom walk / -x --catalog walk.parquet"),
-        ("4.0 times as fast", "fathom walk / -x --max-depth 3 --compare"),
+        (
+            "4.0 times as fast",
+            "fathom walk / -x --max-depth 3 --compare",
+        ),
     ] {
         assert!(advice.contains(&advised), "no {advised:?}: {advice:?}");
     }
     let page = html(&survey);
     is_sound(&page);
-    for part in ["<dd>some 25 s</dd>", "<code>fathom walk / -x --max-depth 3 --compare</code>", "400000", "2000000"] {
+    for part in [
+        "<dd>some 25 s</dd>",
+        "<code>fathom walk / -x --max-depth 3 --compare</code>",
+        "400000",
+        "2000000",
+    ] {
         assert!(page.contains(part), "no {part}");
     }
-    assert!(survey.to_text(Look::default()).contains("The engines are compared on the uppermost 3 levels"));
+    assert!(
+        survey
+            .to_text(Look::default())
+            .contains("The engines are compared on the uppermost 3 levels")
+    );
     let walk = &serde_json::to_value(&survey).unwrap()["walk"];
-    assert_eq!((&walk["bounded"]["whole_seconds"], &walk["bounded"]["levels"]), (&25.0.into(), &3.into()));
+    assert_eq!(
+        (
+            &walk["bounded"]["whole_seconds"],
+            &walk["bounded"]["levels"]
+        ),
+        (&25.0.into(), &3.into())
+    );
 
     // Without a part, and where nobody knows how many files there are.
     owned.bounded = bounded(None, None);
     owned.stop_engines("no time was left for it");
     let survey = owned.survey();
-    let said = survey.findings.iter().find(|point| point.section == "walk").unwrap();
+    let said = survey
+        .findings
+        .iter()
+        .find(|point| point.section == "walk")
+        .unwrap();
     assert_eq!(said.figure, "80000 entries a second");
-    assert!(said.text.ends_with("and was stopped there."), "{}", said.text);
+    assert!(
+        said.text.ends_with("and was stopped there."),
+        "{}",
+        said.text
+    );
     is_sound(&html(&survey));
 }
 
@@ -248,12 +388,22 @@ fn engines_that_differ_are_a_fault_where_the_tree_is_at_rest() {
     let mut owned = Owned::new();
     owned.engines[0].digest = "11ee".repeat(8);
     let first = owned.survey().findings[0].clone();
-    assert_eq!((&first.figure[..], first.section), ("The engines differ", "walk"));
+    assert_eq!(
+        (&first.figure[..], first.section),
+        ("The engines differ", "walk")
+    );
     // A tree in use is another each time; that is no news, and nobody's fault.
     owned.engines[1].steady = false;
     let survey = owned.survey();
     assert_eq!(survey.findings[0].section, "mounts");
-    assert!(!survey.findings.iter().any(|point| point.text.contains("wrong")), "{:?}", survey.findings);
+    assert!(
+        !survey
+            .findings
+            .iter()
+            .any(|point| point.text.contains("wrong")),
+        "{:?}",
+        survey.findings
+    );
 }
 
 #[test]
@@ -262,11 +412,17 @@ fn the_cache_is_what_bounds_it_unless_it_was_measured_there() {
     let mut survey = owned.survey();
     let shown = |survey: Survey<'_>| {
         let survey = survey.concluded();
-        let figure = survey.findings.iter().find(|point| point.section == "probe").unwrap();
+        let figure = survey
+            .findings
+            .iter()
+            .find(|point| point.section == "probe")
+            .unwrap();
         (figure.figure.clone(), figure.text.clone(), html(&survey))
     };
     let mut limit = |truth: f64, source| {
-        let Part::Gathered(all) = &mut survey.file_systems else { panic!("no file systems") };
+        let Part::Gathered(all) = &mut survey.file_systems else {
+            panic!("no file systems")
+        };
         let experiments = &mut all[0].probe.experiments;
         experiments.retain(|found| found.name != "cache-limit");
         let found = Experiment {
@@ -282,21 +438,30 @@ fn the_cache_is_what_bounds_it_unless_it_was_measured_there() {
     let (figure, text, page) = limit(24_000.0 * MIB, "sysinfo(2)");
     assert_eq!(figure, "block 4K, readahead 128K, cache up to 23.4G");
     assert!(
-        text.contains("stays in memory as long as there is room, up to 23.4G (all the memory that there is"),
+        text.contains(
+            "stays in memory as long as there is room, up to 23.4G (all the memory that there is"
+        ),
         "{text}"
     );
     assert!(
-        page.contains("<td>up to 23.4G</td>") && page.contains("up to 23.4G, all the memory that there is"),
+        page.contains("<td>up to 23.4G</td>")
+            && page.contains("up to 23.4G, all the memory that there is"),
         "{page}"
     );
     let (figure, text, page) = limit(512.0 * MIB, "/sys/fs/cgroup/memory.max");
     assert_eq!(figure, "block 4K, readahead 128K, cache up to 512M");
-    assert!(text.contains("the limit of the cgroup that this ran in, /sys/fs/cgroup/memory.max"), "{text}");
+    assert!(
+        text.contains("the limit of the cgroup that this ran in, /sys/fs/cgroup/memory.max"),
+        "{text}"
+    );
     is_sound(&page);
     // In a group that was there already it was the cache.
     let (figure, _, page) = limit(256.0 * MIB, "/sys/fs/cgroup/memory.max");
     assert_eq!(figure, "block 4K, readahead 128K, cache 256M");
-    assert!(page.contains("<td>256M</td>") && !page.contains("fills a cache to see"), "{page}");
+    assert!(
+        page.contains("<td>256M</td>") && !page.contains("fills a cache to see"),
+        "{page}"
+    );
 }
 
 #[test]
@@ -311,14 +476,27 @@ fn where_nothing_is_mounted() {
 #[test]
 fn what_does_not_answer_comes_first() {
     let mut owned = Owned::new();
-    owned.rows.0.push(Row { verdict: Some("hung"), ..row(b"/nfs") });
+    owned.rows.0.push(Row {
+        verdict: Some("hung"),
+        ..row(b"/nfs")
+    });
     let survey = owned.survey();
-    assert!(survey.findings[0].text.contains("1 not answering (/nfs)"), "{:?}", survey.findings[0]);
-    assert_eq!(survey.advice[0].command, "fathom mounts / --check --format exclude");
+    assert!(
+        survey.findings[0].text.contains("1 not answering (/nfs)"),
+        "{:?}",
+        survey.findings[0]
+    );
+    assert_eq!(
+        survey.advice[0].command,
+        "fathom mounts / --check --format exclude"
+    );
 }
 
 fn nothing<T>(what: &str) -> Part<T> {
-    Part::Not { why: format!("why not <{what}>"), how: format!("fathom {what} 'it'") }
+    Part::Not {
+        why: format!("why not <{what}>"),
+        how: format!("fathom {what} 'it'"),
+    }
 }
 
 /// A survey of which nothing was gathered.
@@ -345,21 +523,41 @@ fn what_was_not_gathered_says_why_and_how() {
     let survey = empty(owned.survey());
     let page = html(&survey);
     is_sound(&page);
-    for what in ["mounts", "probe", "walk", "dump", "account", "startup", "gates"] {
-        assert!(page.contains(&format!("why not &#60;{what}&#62;.</p>")), "{what}: {page}");
-        assert!(page.contains(&format!("To have it: <code>fathom {what} &#39;it&#39;</code>")), "{what}: {page}");
+    for what in [
+        "mounts", "probe", "walk", "dump", "account", "startup", "gates",
+    ] {
+        assert!(
+            page.contains(&format!("why not &#60;{what}&#62;.</p>")),
+            "{what}: {page}"
+        );
+        assert!(
+            page.contains(&format!(
+                "To have it: <code>fathom {what} &#39;it&#39;</code>"
+            )),
+            "{what}: {page}"
+        );
     }
     assert!(page.contains("ended early (interrupted)") && survey.findings.is_empty());
-    assert_eq!(survey.advice.len(), 5, "there is always something to do: {:?}", survey.advice);
+    assert_eq!(
+        survey.advice.len(),
+        5,
+        "there is always something to do: {:?}",
+        survey.advice
+    );
     let value = serde_json::to_value(&survey).unwrap();
     assert_eq!(value["skipped"]["dump"]["why"], "why not <dump>");
     assert_eq!(value["account_skipped"], "why not <account>");
-    assert!(value["walk"].is_null() && value["mounts"].is_null() && value["probe"].as_array().unwrap().is_empty());
+    assert!(
+        value["walk"].is_null()
+            && value["mounts"].is_null()
+            && value["probe"].as_array().unwrap().is_empty()
+    );
 }
 
 #[test]
 fn no_name_breaks_the_page() {
-    const NAME: &[u8] = b"/<b>&\"'\x1b[31m\xff\n</table></section><script>alert(1)</script>{{ 7 }}\xe2\x80\xae\\";
+    const NAME: &[u8] =
+        b"/<b>&\"'\x1b[31m\xff\n</table></section><script>alert(1)</script>{{ 7 }}\xe2\x80\xae\\";
     let mut owned = Owned::new();
     owned.rows.0.push(Row {
         source: Some(NAME),
@@ -387,15 +585,29 @@ fn no_name_breaks_the_page() {
     }
     let page = html(&survey.concluded());
     is_sound(&page);
-    assert!(!page.contains("<b>") && !page.contains("alert(1)</script>") && page.contains("\\xff"), "{page}");
+    assert!(
+        !page.contains("<b>") && !page.contains("alert(1)</script>") && page.contains("\\xff"),
+        "{page}"
+    );
     assert!(!page.contains('\u{202e}'), "{page}");
 }
 
 #[test]
 fn ten_thousand_mounts_are_a_page_that_opens() {
     let mut owned = Owned::new();
-    let name = |n: usize| -> &'static [u8] { format!("/mnt/{n:05}/{}", "x".repeat(200)).into_bytes().leak() };
-    owned.rows = Listed((0..10_000).map(|n| Row { kind: Some("file"), ..row(name(n)) }).collect());
+    let name = |n: usize| -> &'static [u8] {
+        format!("/mnt/{n:05}/{}", "x".repeat(200))
+            .into_bytes()
+            .leak()
+    };
+    owned.rows = Listed(
+        (0..10_000)
+            .map(|n| Row {
+                kind: Some("file"),
+                ..row(name(n))
+            })
+            .collect(),
+    );
     let page = html(&owned.survey());
     is_sound(&page);
     assert!(page.len() < 400_000, "{}", page.len());
@@ -411,18 +623,39 @@ fn on_a_terminal_commands_can_be_typed_and_what_is_not_there_has_no_table() {
     survey.root = b"/a\\b\xff";
     let commands = super::commands::Commands::of(survey.root);
     if let Part::Gathered(part) = &mut survey.mounts {
-        part.compared = Part::Not { why: "so".to_owned(), how: commands.section("mounts") };
+        part.compared = Part::Not {
+            why: "so".to_owned(),
+            how: commands.section("mounts"),
+        };
     }
     if let Part::Gathered(startup) = &mut survey.starting {
         startup.started.clear();
     }
-    survey.dumping = Part::Not { why: "so".to_owned(), how: commands.section("dump") };
+    survey.dumping = Part::Not {
+        why: "so".to_owned(),
+        how: commands.section("dump"),
+    };
     let survey = survey.concluded();
     let page = html(&survey);
     is_sound(&page);
-    assert!(page.contains("To have it: <code>fathom mounts $&#39;/a\\\\b\\377&#39; --compare</code>"), "{page}");
-    let text = survey.to_text(Look { width: Some(200), ..Look::default() });
-    assert!(text.contains(r"Not gathered: so. To have it: fathom mounts $'/a\\b\377' --compare"), "{text}");
-    assert!(text.contains(r"To have it: fathom dump $'/a\\b\377' -x --no-output --account"), "{text}");
-    assert!(!text.contains("METHOD") && !text.contains("STARTING") && text.contains("HITS"), "{text}");
+    assert!(
+        page.contains("To have it: <code>fathom mounts $&#39;/a\\\\b\\377&#39; --compare</code>"),
+        "{page}"
+    );
+    let text = survey.to_text(Look {
+        width: Some(200),
+        ..Look::default()
+    });
+    assert!(
+        text.contains(r"Not gathered: so. To have it: fathom mounts $'/a\\b\377' --compare"),
+        "{text}"
+    );
+    assert!(
+        text.contains(r"To have it: fathom dump $'/a\\b\377' -x --no-output --account"),
+        "{text}"
+    );
+    assert!(
+        !text.contains("METHOD") && !text.contains("STARTING") && text.contains("HITS"),
+        "{text}"
+    );
 }

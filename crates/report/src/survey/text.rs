@@ -9,44 +9,78 @@ use crate::table::Look;
 impl Survey<'_> {
     /// All sections, one after the other.
     pub fn to_text(&self, look: Look) -> String {
-        let mut text = Text { text: String::new(), look };
+        let mut text = Text {
+            text: String::new(),
+            look,
+        };
         self.points(&mut text);
         self.mounts_text(&mut text);
-        text.section("Walking: what each engine costs here", &self.walking, |text, walk| {
-            let why = format!("By {}: {}.", walk.part.engine, walk.part.why);
-            text.line(&printable(why.as_bytes()));
-            walk.bounded.iter().flat_map(|bounded| bounded.sentences()).for_each(|said| text.line(&said));
-            text.put("\n");
-            text.put(&walk.compare.to_text(look));
+        text.section(
+            "Walking: what each engine costs here",
+            &self.walking,
+            |text, walk| {
+                let why = format!("By {}: {}.", walk.part.engine, walk.part.why);
+                text.line(&printable(why.as_bytes()));
+                walk.bounded
+                    .iter()
+                    .flat_map(|bounded| bounded.sentences())
+                    .for_each(|said| text.line(&said));
+                text.put("\n");
+                text.put(&walk.compare.to_text(look));
+            },
+        );
+        text.section(
+            "Dumping: what a nightly dump would cost here",
+            &self.dumping,
+            |text, dump| {
+                text.put(&dump.to_text(look));
+            },
+        );
+        text.section(
+            "Calls: what walking asks of the kernel, call by call",
+            &self.calls,
+            |text, account| {
+                text.put(&account.brief(look));
+            },
+        );
+        text.section(
+            "What each file system is, by experiment",
+            &self.file_systems,
+            |text, all| {
+                for (at, one) in all.iter().enumerate() {
+                    text.put(if at == 0 { "" } else { "\n" });
+                    text.put(&one.probe.to_text(look, false));
+                }
+            },
+        );
+        text.section(
+            "Starting programs: PATH, the dynamic linker, Python",
+            &self.starting,
+            |text, startup| {
+                text.put(&startup.to_text(look));
+            },
+        );
+        text.section("What each call costs here", &self.gates, |text, gates| {
+            text.put(&gates.to_text(look, false))
         });
-        text.section("Dumping: what a nightly dump would cost here", &self.dumping, |text, dump| {
-            text.put(&dump.to_text(look));
-        });
-        text.section("Calls: what walking asks of the kernel, call by call", &self.calls, |text, account| {
-            text.put(&account.brief(look));
-        });
-        text.section("What each file system is, by experiment", &self.file_systems, |text, all| {
-            for (at, one) in all.iter().enumerate() {
-                text.put(if at == 0 { "" } else { "\n" });
-                text.put(&one.probe.to_text(look, false));
-            }
-        });
-        text.section("Starting programs: PATH, the dynamic linker, Python", &self.starting, |text, startup| {
-            text.put(&startup.to_text(look));
-        });
-        text.section("What each call costs here", &self.gates, |text, gates| text.put(&gates.to_text(look, false)));
         self.took(&mut text);
         text.text
     }
 
     fn points(&self, text: &mut Text) {
-        for (head, points) in [("What matters most", &self.findings), ("What to do about it", &self.advice)] {
+        for (head, points) in [
+            ("What matters most", &self.findings),
+            ("What to do about it", &self.advice),
+        ] {
             if points.is_empty() {
                 continue;
             }
             text.head(head);
             for point in points {
-                text.line(&format!("- {} ({}; {})", point.text, point.figure, point.command));
+                text.line(&format!(
+                    "- {} ({}; {})",
+                    point.text, point.figure, point.command
+                ));
             }
             text.put("\n");
         }
@@ -57,22 +91,40 @@ impl Survey<'_> {
         match &self.mounts {
             Part::Gathered(part) => {
                 let rows = part.mounts.mounts;
-                text.head(&format!("Mounts: {} at or under {}", rows.len(), printable(self.root)));
+                text.head(&format!(
+                    "Mounts: {} at or under {}",
+                    rows.len(),
+                    printable(self.root)
+                ));
                 let hidden = mounts::all(rows).filter(|row| row.hidden).count();
                 match hidden {
                     0 => {}
                     1 => text.put("One of them no path reaches; it is marked hidden.\n"),
-                    n => text.put(&format!("{n} of them no path reaches; they are marked hidden.\n")),
+                    n => text.put(&format!(
+                        "{n} of them no path reaches; they are marked hidden.\n"
+                    )),
                 }
-                text.line(&format!("Found by {}: {}.", part.mounts.by, printable(part.mounts.why.as_bytes())));
+                text.line(&format!(
+                    "Found by {}: {}.",
+                    part.mounts.by,
+                    printable(part.mounts.why.as_bytes())
+                ));
                 text.put("\n");
                 mounts::table(rows, look, &mut |piece| text.put(piece));
-                text.section("What each way to find them costs here", &part.compared, |text, compared| {
-                    text.put(&methods_table(compared.methods).to_text(look.width, look.color));
-                    for left in compared.left_out {
-                        text.line(&format!("{} left out: {}", left.by, printable(left.why.as_bytes())));
-                    }
-                });
+                text.section(
+                    "What each way to find them costs here",
+                    &part.compared,
+                    |text, compared| {
+                        text.put(&methods_table(compared.methods).to_text(look.width, look.color));
+                        for left in compared.left_out {
+                            text.line(&format!(
+                                "{} left out: {}",
+                                left.by,
+                                printable(left.why.as_bytes())
+                            ));
+                        }
+                    },
+                );
             }
             Part::Not { why, how } => {
                 text.head(&format!("Mounts at or under {}", printable(self.root)));
@@ -135,7 +187,11 @@ impl Text {
     }
 
     fn not(&mut self, why: &str, how: &str) {
-        // A command is to be typed as it stands: its names are in quotes already, and have nothing raw in them.
-        self.line(&format!("Not gathered: {}. To have it: {how}", printable(why.as_bytes())));
+        // A command is to be typed as it stands: its names are in quotes already, and have nothing
+        // raw in them.
+        self.line(&format!(
+            "Not gathered: {}. To have it: {how}",
+            printable(why.as_bytes())
+        ));
     }
 }

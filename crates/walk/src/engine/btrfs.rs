@@ -1,17 +1,19 @@
-//! `btrfs`: the trees of the subvolumes, read by `BTRFS_IOC_TREE_SEARCH_V2`. One call gives some hundred inodes with their
-//! names, where statx(2) takes one for each.
+//! `btrfs`: the trees of the subvolumes, read by `BTRFS_IOC_TREE_SEARCH_V2`. One call gives some
+//! hundred inodes with their names, where statx(2) takes one for each.
 //!
-//! - The search sees what is in the trees: syncfs(2) first puts everything there. Whatever has changed since, by its ctime
-//!   or mtime, and whatever does not fit together, is looked at singly with statx(2).
-//! - Threads claim pieces of the inode numbers in ascending order (`work.rs`). A directory is mostly older than what is in
-//!   it, so it is mostly known by then; one that is not is looked up, upwards to one that is (`tree.rs`). So every entry is
-//!   handed over at once, and of the whole only the directories are kept.
-//! - Subvolumes are trees of their own. The tree of trees says where they should lie; what is really at those names, statx
-//!   says.
+//! - The search sees what is in the trees: syncfs(2) first puts everything there. Whatever has
+//!   changed since, by its ctime or mtime, and whatever does not fit together, is looked at singly
+//!   with statx(2).
+//! - Threads claim pieces of the inode numbers in ascending order (`work.rs`). A directory is
+//!   mostly older than what is in it, so it is mostly known by then; one that is not is looked up,
+//!   upwards to one that is (`tree.rs`). So every entry is handed over at once, and of the whole
+//!   only the directories are kept.
+//! - Subvolumes are trees of their own. The tree of trees says where they should lie; what is
+//!   really at those names, statx says.
 //! - The search knows nothing of mounts: the mount table says where they lie.
 //!
-//! While others write, a name that is replaced by another file may come twice, as both, and a file that is moved at two
-//! places, or at none.
+//! While others write, a name that is replaced by another file may come twice, as both, and a file
+//! that is moved at two places, or at none.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +23,9 @@ use gate::fs::{At, Statfs, Time, fstatfs, statx, syncfs};
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use ondisk::Dev;
-use ondisk::btrfs::{FIRST_INODE, FS_TREE, Inode, Link, ROOT_TREE, Subvolume, is_name, items, kind, root_ref};
+use ondisk::btrfs::{
+    FIRST_INODE, FS_TREE, Inode, Link, ROOT_TREE, Subvolume, is_name, items, kind, root_ref,
+};
 
 use self::scan::{BUFFER, Found, Row, Scan, next_inode, readable_after};
 use self::tree::{Tree, View};
@@ -43,8 +47,9 @@ mod work;
 #[derive(Clone, Copy, Debug)]
 pub struct Btrfs;
 
-/// With fewer bytes available than this, writes may have failed. The inodes of the files that they were to are then in the
-/// kernel's memory with other times than in the trees, and statx(2) shows those: so every entry is looked at singly.
+/// With fewer bytes available than this, writes may have failed. The inodes of the files that they
+/// were to are then in the kernel's memory with other times than in the trees, and statx(2) shows
+/// those: so every entry is looked at singly.
 const FULL: u64 = 16 << 20;
 
 /// Searches in one piece, after which the rest of it is left to others.
@@ -64,10 +69,14 @@ impl Engine for Btrfs {
             return refusal("it is for btrfs only");
         }
         if ground.mount.is_none() {
-            return refusal("the mount table does not have this mount, so that mounts below it would go unseen");
+            return refusal(
+                "the mount table does not have this mount, so that mounts below it would go unseen",
+            );
         }
         if ground.is_idmapped() {
-            return refusal("the mount is idmapped: it shows other owners than are stored; walk another mount of it");
+            return refusal(
+                "the mount is idmapped: it shows other owners than are stored; walk another mount of it",
+            );
         }
         let key = SearchKey {
             tree: 0,
@@ -78,17 +87,20 @@ impl Engine for Btrfs {
         };
         match tree_search_v2(&ground.top.fd, &key, &mut [0; SMALL]) {
             Ok(_) => Ok(()),
-            Err(Errno::EPERM | Errno::EACCES) => {
-                refusal("searching btrfs's trees takes CAP_SYS_ADMIN; run as root, outside of containers")
+            Err(Errno::EPERM | Errno::EACCES) => refusal(
+                "searching btrfs's trees takes CAP_SYS_ADMIN; run as root, outside of containers",
+            ),
+            Err(Errno::ENOTTY | Errno::ENOSYS) => {
+                refusal("this kernel has no BTRFS_IOC_TREE_SEARCH_V2 (Linux 3.14)")
             }
-            Err(Errno::ENOTTY | Errno::ENOSYS) => refusal("this kernel has no BTRFS_IOC_TREE_SEARCH_V2 (Linux 3.14)"),
             Err(e) => Err(Refusal::of("cannot search the tree", e)),
         }
     }
 
     fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
         let fd = &job.top.fd;
-        // Before the sync, which may take long: what is written during it need not be all in the trees after it.
+        // Before the sync, which may take long: what is written during it need not be all in the
+        // trees after it.
         let start = Moment::now();
         syncfs(fd).map_err(|e| Refusal::of("cannot write out what has changed", e))?;
         let refusal = |e| Refusal::of("cannot ask about the subvolume", e);
@@ -100,8 +112,20 @@ impl Engine for Btrfs {
         }
         next_inode(fd, subvolume.tree, FIRST_INODE, &mut [0; SMALL]).map_err(refusal)?;
         let fresh = fresh(&start, &statfs);
-        let top = Tree::new(subvolume.tree, job.top.meta.dev, has_stubs(&subvolume), ino, job.place(), Some(job.below));
-        let shared = Shared { job, fresh, strays: Mutex::default(), settled: Mutex::default() };
+        let top = Tree::new(
+            subvolume.tree,
+            job.top.meta.dev,
+            has_stubs(&subvolume),
+            ino,
+            job.place(),
+            Some(job.below),
+        );
+        let shared = Shared {
+            job,
+            fresh,
+            strays: Mutex::default(),
+            settled: Mutex::default(),
+        };
         let work = Work::of(shared.trees(top));
         crew(job.threads, usize::MAX, || Reader::new(&shared).run(&work));
         shared.settle_strays();
@@ -128,8 +152,18 @@ struct Fresh {
 }
 
 fn fresh(start: &Moment, statfs: &Statfs) -> Fresh {
-    let from = if statfs.available < FULL { Time { sec: i64::MIN, nsec: 0 } } else { start.changed_since() };
-    Fresh { from, sector: statfs.block_size.max(1) }
+    let from = if statfs.available < FULL {
+        Time {
+            sec: i64::MIN,
+            nsec: 0,
+        }
+    } else {
+        start.changed_since()
+    };
+    Fresh {
+        from,
+        sector: statfs.block_size.max(1),
+    }
 }
 
 impl Fresh {
@@ -143,12 +177,21 @@ impl Fresh {
 #[inline]
 fn meta_of(ino: u64, inode: &Inode, xattrs: bool, dev: Dev, mount: u64, sector: u64) -> Meta {
     use gate::fs::Attributes;
-    let attribute = |flag: u64, attribute: Attributes| if inode.flags & flag != 0 { attribute.bits() } else { 0 };
+    let attribute = |flag: u64, attribute: Attributes| {
+        if inode.flags & flag != 0 {
+            attribute.bits()
+        } else {
+            0
+        }
+    };
     let mode = inode.mode & 0xffff;
     let rdev = match Type::of_mode(mode) {
         Type::Block | Type::Char => {
             let rdev = inode.rdev as u32; // the kernel keeps no more of it
-            Dev { major: rdev >> 20, minor: rdev & 0xf_ffff }
+            Dev {
+                major: rdev >> 20,
+                minor: rdev & 0xf_ffff,
+            }
         }
         _ => Dev::default(),
     };
@@ -159,7 +202,11 @@ fn meta_of(ino: u64, inode: &Inode, xattrs: bool, dev: Dev, mount: u64, sector: 
         uid: inode.uid,
         gid: inode.gid,
         size: inode.size,
-        blocks: inode.nbytes.checked_next_multiple_of(sector).unwrap_or(inode.nbytes) >> 9,
+        blocks: inode
+            .nbytes
+            .checked_next_multiple_of(sector)
+            .unwrap_or(inode.nbytes)
+            >> 9,
         atime: time(inode.atime),
         mtime: time(inode.mtime),
         ctime: time(inode.ctime),
@@ -199,7 +246,12 @@ impl<'a> Shared<'a, '_> {
             }
             if let Err(e) = self.subvolumes(&tree, &mut *worker, &mut trees) {
                 let what = "cannot read where subvolumes lie; some may be left out";
-                self.job.warn(Warning::failed(&self.job.top.path, Gate::BtrfsTreeSearchV2, e, what));
+                self.job.warn(Warning::failed(
+                    &self.job.top.path,
+                    Gate::BtrfsTreeSearchV2,
+                    e,
+                    what,
+                ));
             }
             next += 1;
         }
@@ -219,11 +271,20 @@ impl<'a> Shared<'a, '_> {
         let mut first = (tree.id, kind::ROOT_REF, 0);
         let mut view = View::default();
         loop {
-            let key = SearchKey { tree: ROOT_TREE, first, last, min_transid: 0, items: u32::MAX };
+            let key = SearchKey {
+                tree: ROOT_TREE,
+                first,
+                last,
+                min_transid: 0,
+                items: u32::MAX,
+            };
             let count = tree_search_v2(fd, &key, &mut buffer)?;
             for item in items(buffer.get(SEARCH_HEAD..).unwrap_or_default(), count) {
                 first.2 = item.key.2.saturating_add(1);
-                let Some(Link { dir, name }) = root_ref(item).filter(|link| is_name(link.name)) else { continue };
+                let Some(Link { dir, name }) = root_ref(item).filter(|link| is_name(link.name))
+                else {
+                    continue;
+                };
                 tree.turn_to(job, fd, dir, &mut view, &mut small);
                 if view.is_open() && job.filter.keeps(&view.path, name) {
                     trees.extend(self.subvolume(tree, &view, name, worker).map(Arc::new));
@@ -236,16 +297,29 @@ impl<'a> Shared<'a, '_> {
     }
 
     /// Hands over the root of a subvolume, and gives its tree if that is in the walk.
-    fn subvolume(&self, tree: &Tree<'a>, view: &View<'a>, name: &[u8], worker: &mut dyn Worker) -> Option<Tree<'a>> {
+    fn subvolume(
+        &self,
+        tree: &Tree<'a>,
+        view: &View<'a>,
+        name: &[u8],
+        worker: &mut dyn Worker,
+    ) -> Option<Tree<'a>> {
         let job = self.job;
         let place = tree.place(view);
         let below = view.below.and_then(|below| below.step(name));
         if below.is_some_and(Below::is_mount) {
-            job.cross(Crossing { dir: place, name: name.to_vec() });
+            job.cross(Crossing {
+                dir: place,
+                name: name.to_vec(),
+            });
             return None;
         }
         let meta = self.look(&place, name)?;
-        let dir = Dir { path: &view.path, hash: view.hash, depth: view.depth };
+        let dir = Dir {
+            path: &view.path,
+            hash: view.hash,
+            depth: view.depth,
+        };
         let root = place.below(name);
         if !meta.is_dir() || meta.ino != FIRST_INODE || meta.dev == tree.dev {
             self.stray(place, name);
@@ -261,7 +335,10 @@ impl<'a> Shared<'a, '_> {
             None => (meta, None),
             Some(Ok((meta, subvolume))) => (meta, Some(subvolume)),
             Some(Err(Errno::EXDEV)) => {
-                job.cross(Crossing { dir: place, name: name.to_vec() });
+                job.cross(Crossing {
+                    dir: place,
+                    name: name.to_vec(),
+                });
                 return None;
             }
             Some(Err(e)) => {
@@ -269,16 +346,31 @@ impl<'a> Shared<'a, '_> {
                 (meta, None)
             }
         };
-        self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(root.hash);
+        self.settled
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(root.hash);
         job.give(worker, &dir, &[Entry { name, meta }]);
-        subvolume.map(|known| Tree::new(known.tree, meta.dev, has_stubs(&known), FIRST_INODE, root, below))
+        subvolume.map(|known| {
+            Tree::new(
+                known.tree,
+                meta.dev,
+                has_stubs(&known),
+                FIRST_INODE,
+                root,
+                below,
+            )
+        })
     }
 
     /// What statx(2) says of a name, unless that is gone, or another mount lies there.
     fn look(&self, place: &Place, name: &[u8]) -> Option<Meta> {
         match self.job.look(place, name) {
             Ok(seen) if self.job.is_crossing(&seen) => {
-                self.job.cross(Crossing { dir: place.clone(), name: name.to_vec() });
+                self.job.cross(Crossing {
+                    dir: place.clone(),
+                    name: name.to_vec(),
+                });
                 None
             }
             Ok(seen) => Some(Meta::of(&seen)),
@@ -290,28 +382,50 @@ impl<'a> Shared<'a, '_> {
     }
 
     fn stray(&self, dir: Place, name: &[u8]) {
-        let stray = Crossing { dir, name: name.to_vec() };
-        self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(stray);
+        let stray = Crossing {
+            dir,
+            name: name.to_vec(),
+        };
+        self.strays
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(stray);
     }
 
-    /// Looks at the names at which something else was found than the tree says. What has not come by its own inode is
-    /// handed over, and what is in it.
+    /// Looks at the names at which something else was found than the tree says. What has not come
+    /// by its own inode is handed over, and what is in it.
     fn settle_strays(&self) {
         let job = self.job;
-        let strays = std::mem::take(&mut *self.strays.lock().unwrap_or_else(PoisonError::into_inner));
+        let strays =
+            std::mem::take(&mut *self.strays.lock().unwrap_or_else(PoisonError::into_inner));
         let mut worker = None;
         for Crossing { dir: place, name } in strays {
             let hash = digest::below(place.hash, &name);
             if job.is_over() {
                 return;
             }
-            if !self.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(hash) {
+            if !self
+                .settled
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(hash)
+            {
                 continue;
             }
-            let Some(meta) = self.look(&place, &name) else { continue };
-            let path = if job.wants_paths() { job.path(&place) } else { Vec::new() };
+            let Some(meta) = self.look(&place, &name) else {
+                continue;
+            };
+            let path = if job.wants_paths() {
+                job.path(&place)
+            } else {
+                Vec::new()
+            };
             let worker = &mut **worker.get_or_insert_with(|| job.sink.worker());
-            let dir = Dir { path: &path, hash: place.hash, depth: place.depth };
+            let dir = Dir {
+                path: &path,
+                hash: place.hash,
+                depth: place.depth,
+            };
             job.give(worker, &dir, &[Entry { name: &name, meta }]);
             if meta.is_dir() && job.enters(meta.dev) && job.filter.enters(place.depth + 1) {
                 stat::subtree(job, worker, place.below(&name));
@@ -330,7 +444,12 @@ struct Reader<'s, 'a, 'j> {
 
 impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
     fn new(shared: &'s Shared<'a, 'j>) -> Self {
-        Reader { shared, worker: shared.job.sink.worker(), view: View::default(), small: [0; SMALL] }
+        Reader {
+            shared,
+            worker: shared.job.sink.worker(),
+            view: View::default(),
+            small: [0; SMALL],
+        }
     }
 
     fn run(mut self, work: &Work<'a>) {
@@ -354,8 +473,9 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         }
     }
 
-    /// Reads a piece; `None` when there was nothing in it. Where something cannot be read, only that is left out: what lies before
-    /// it is found by halving, and what lies behind it by steps that double.
+    /// Reads a piece; `None` when there was nothing in it. Where something cannot be read, only
+    /// that is left out: what lies before it is found by halving, and what lies behind it by steps
+    /// that double.
     fn piece(&mut self, piece: &Piece<'a>, buffer: &mut [u8]) -> Option<End> {
         let (job, tree) = (self.shared.job, &*piece.tree);
         let (mut batch, mut links) = (Vec::new(), Vec::new());
@@ -375,7 +495,9 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
                         if next_inode(&job.top.fd, tree.id, at, buffer).is_err() {
                             match readable_after(&job.top.fd, tree.id, at, buffer) {
                                 Some(next) if next <= last => ranges.push((next, last)),
-                                next if ranges.is_empty() => beyond = Some(next.map_or(End::Nothing, End::Gap)),
+                                next if ranges.is_empty() => {
+                                    beyond = Some(next.map_or(End::Nothing, End::Gap))
+                                }
                                 _ => {}
                             }
                         } else if at < last {
@@ -409,8 +531,16 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         }
         if let Some((ino, e)) = damage {
             let what = "a part of the tree cannot be read; what it tells of is left out";
-            let what = format!("{what} (tree {}, from inode {ino}); the kernel's log says more", tree.id);
-            job.warn(Warning::failed(&job.path(tree.base()), Gate::BtrfsTreeSearchV2, e, what));
+            let what = format!(
+                "{what} (tree {}, from inode {ino}); the kernel's log says more",
+                tree.id
+            );
+            job.warn(Warning::failed(
+                &job.path(tree.base()),
+                Gate::BtrfsTreeSearchV2,
+                e,
+                what,
+            ));
             return beyond.or(Some(End::Rows(rows)));
         }
         (rows > 0).then_some(End::Rows(rows))
@@ -419,7 +549,11 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
     /// Hands over what is held back.
     fn give(&mut self, entries: &mut Vec<Entry<'_>>) {
         if !entries.is_empty() {
-            let dir = Dir { path: &self.view.path, hash: self.view.hash, depth: self.view.depth };
+            let dir = Dir {
+                path: &self.view.path,
+                hash: self.view.hash,
+                depth: self.view.depth,
+            };
             self.shared.job.give(&mut *self.worker, &dir, entries);
             entries.clear();
         }
@@ -438,8 +572,16 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
     fn row<'b>(&mut self, tree: &Tree<'a>, row: &Row<'_, 'b>, entries: &mut Vec<Entry<'b>>) {
         let job = self.shared.job;
         let mount = job.top.meta.mount;
-        let meta =
-            row.inode.map(|inode| meta_of(row.ino, &inode, row.xattrs, tree.dev, mount, self.shared.fresh.sector));
+        let meta = row.inode.map(|inode| {
+            meta_of(
+                row.ino,
+                &inode,
+                row.xattrs,
+                tree.dev,
+                mount,
+                self.shared.fresh.sector,
+            )
+        });
         let is_dir = meta.is_some_and(|meta| meta.is_dir());
         let fits = |meta: &Meta| !row.is_whole || meta.nlink as usize == row.links.len();
         let settled = meta.filter(|meta| fits(meta) && !self.shared.fresh.has_changed(meta));
@@ -448,7 +590,10 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
                 continue; // the root of a subvolume is in itself, as ".."
             }
             if !is_name(name) {
-                let what = format!("a name of inode {} in tree {} is none; it is left out", row.ino, tree.id);
+                let what = format!(
+                    "a name of inode {} in tree {} is none; it is left out",
+                    row.ino, tree.id
+                );
                 job.warn(Warning::about(&job.path(tree.base()), what));
                 continue;
             }
@@ -460,13 +605,24 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
             if !self.view.is_open() || !job.filter.keeps(&self.view.path, name) {
                 continue;
             }
-            if self.view.below.and_then(|below| below.step(name)).is_some_and(Below::is_mount) {
-                job.cross(Crossing { dir: tree.place(&self.view), name: name.to_vec() });
+            if self
+                .view
+                .below
+                .and_then(|below| below.step(name))
+                .is_some_and(Below::is_mount)
+            {
+                job.cross(Crossing {
+                    dir: tree.place(&self.view),
+                    name: name.to_vec(),
+                });
                 continue;
             }
             match settled {
                 Some(meta) => entries.push(Entry { name, meta }),
-                None => entries.extend(self.settle(tree, row.ino, name).map(|meta| Entry { name, meta })),
+                None => entries.extend(
+                    self.settle(tree, row.ino, name)
+                        .map(|meta| Entry { name, meta }),
+                ),
             }
         }
     }
@@ -478,14 +634,19 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         let meta = self.shared.look(&place, name)?;
         if (meta.ino, meta.dev) == (ino, tree.dev) {
             let hash = digest::below(self.view.hash, name);
-            self.shared.settled.lock().unwrap_or_else(PoisonError::into_inner).insert(hash);
+            self.shared
+                .settled
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(hash);
             return Some(meta);
         }
         self.shared.stray(place, name);
         None
     }
 
-    /// A name that leads to another tree: a subvolume, handed over already, or what is left of one in a snapshot.
+    /// A name that leads to another tree: a subvolume, handed over already, or what is left of one
+    /// in a snapshot.
     #[cold]
     fn way<'b>(&mut self, tree: &Tree<'a>, way: Link<'b>, entries: &mut Vec<Entry<'b>>) {
         self.turn_to(tree, way.dir, entries);
@@ -499,11 +660,23 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
 /// An empty vector in the place of another, for entries that borrow from something else.
 fn recycle<'b>(mut entries: Vec<Entry<'_>>) -> Vec<Entry<'b>> {
     entries.clear();
-    entries.into_iter().map(|entry| Entry { name: b"", meta: entry.meta }).collect()
+    entries
+        .into_iter()
+        .map(|entry| Entry {
+            name: b"",
+            meta: entry.meta,
+        })
+        .collect()
 }
 
 /// [`recycle`] for names.
 fn recycle_links<'b>(mut links: Vec<Link<'_>>) -> Vec<Link<'b>> {
     links.clear();
-    links.into_iter().map(|link| Link { dir: link.dir, name: b"" }).collect()
+    links
+        .into_iter()
+        .map(|link| Link {
+            dir: link.dir,
+            name: b"",
+        })
+        .collect()
 }

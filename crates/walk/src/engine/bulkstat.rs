@@ -6,12 +6,14 @@
 //!   XFS_IOC_BULKSTAT ──► inodes in that same order ──┘
 //! ```
 //!
-//! The names come first: whatever is made, moved or changed after they were read has a change time that shows it, and is
-//! looked at by its name, as is a name without an inode. What bulkstat says is what statx(2) says, but for sizes and blocks
-//! of what is still being written, which syncfs(2) settles; so the time since which changes count is taken before that.
+//! The names come first: whatever is made, moved or changed after they were read has a change time
+//! that shows it, and is looked at by its name, as is a name without an inode. What bulkstat says
+//! is what statx(2) says, but for sizes and blocks of what is still being written, which syncfs(2)
+//! settles; so the time since which changes count is taken before that.
 //!
-//! To open a directory takes its inode. Where that is to be read from a disk, one here and one there, those threads that are
-//! started because the processors wait go through all inodes by bulkstat meanwhile, in the order in which they lie.
+//! To open a directory takes its inode. Where that is to be read from a disk, one here and one
+//! there, those threads that are started because the processors wait go through all inodes by
+//! bulkstat meanwhile, in the order in which they lie.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -49,7 +51,9 @@ impl Engine for Bulkstat {
             return refuse("it is for XFS only");
         }
         if ground.mount.is_none() {
-            return refuse("without a mount table it cannot tell what is mounted on files; mount /proc");
+            return refuse(
+                "without a mount table it cannot tell what is mounted on files; mount /proc",
+            );
         }
         if ground.is_idmapped() {
             return refuse(
@@ -70,21 +74,36 @@ impl Engine for Bulkstat {
         let shape = geometry(&job.top.fd)?;
         let begun = Moment::now();
         syncfs(&job.top.fd).map_err(|e| Refusal::of("syncfs fails", e))?;
-        join::join(job, &names::names(job, &shape), &shape, begun.changed_since());
+        join::join(
+            job,
+            &names::names(job, &shape),
+            &shape,
+            begun.changed_since(),
+        );
         Ok(())
     }
 }
 
 fn geometry(fd: &Fd) -> Result<Geometry, Refusal> {
     let bytes = match xfs_fsgeometry(fd) {
-        Err(Errno::ENOTTY) => return Err(Refusal("XFS_IOC_FSGEOMETRY is not there; it needs Linux 5.2".to_owned())),
+        Err(Errno::ENOTTY) => {
+            return Err(Refusal(
+                "XFS_IOC_FSGEOMETRY is not there; it needs Linux 5.2".to_owned(),
+            ));
+        }
         other => other.map_err(|e| Refusal::of("XFS_IOC_FSGEOMETRY fails", e))?,
     };
     Geometry::parse(&bytes).ok_or_else(|| Refusal("XFS_IOC_FSGEOMETRY gives nonsense".to_owned()))
 }
 
 /// [`xfs_bulkstat`], again when a signal came between.
-fn bulkstat(fd: &Fd, group: u32, from: u64, most: usize, buffer: &mut BulkBuffer) -> Result<u64, Errno> {
+fn bulkstat(
+    fd: &Fd,
+    group: u32,
+    from: u64,
+    most: usize,
+    buffer: &mut BulkBuffer,
+) -> Result<u64, Errno> {
     loop {
         match xfs_bulkstat(fd, group, from, most, buffer) {
             Err(Errno::EINTR) => {}
@@ -128,11 +147,16 @@ fn meta_of(inode: &Inode, top: &Meta, shape: &Geometry) -> Meta {
     }
 }
 
-/// Where the log of a mounted XFS ends, as the kernel has it now (`CYCLE:BLOCK`): while it stays there, and was written out by
-/// syncfs(2) before each look, nothing changes on the file system, not even an access time. `None` where the kernel
-/// does not say. [sysfs-fs-xfs](https://docs.kernel.org/admin-guide/xfs.html)
+/// Where the log of a mounted XFS ends, as the kernel has it now (`CYCLE:BLOCK`): while it stays
+/// there, and was written out by syncfs(2) before each look, nothing changes on the file system,
+/// not even an access time. `None` where the kernel does not say.
+/// [sysfs-fs-xfs](https://docs.kernel.org/admin-guide/xfs.html)
 pub fn log_head_lsn(dev: Dev) -> Option<String> {
-    let link = readlinkat(CWD, &c_string(format!("/sys/dev/block/{dev}").as_bytes()).ok()?).ok()?;
+    let link = readlinkat(
+        CWD,
+        &c_string(format!("/sys/dev/block/{dev}").as_bytes()).ok()?,
+    )
+    .ok()?;
     let name = link.rsplit(|&byte| byte == b'/').next()?;
     let path = [b"/sys/fs/xfs/", name, b"/log/log_head_lsn"].concat();
     let fd = open_long(&path, Open::NOFOLLOW).ok()?;
@@ -156,13 +180,17 @@ impl<'a> Tour<'a> {
     fn of(fd: &'a Fd, shape: &Geometry) -> Tour<'a> {
         Tour {
             fd,
-            at: (0..shape.groups).map(|group| AtomicU64::new(shape.first_of(group))).collect(),
-            ends: (0..shape.groups).map(|group| shape.first_of(group + 1)).collect(),
+            at: (0..shape.groups)
+                .map(|group| AtomicU64::new(shape.first_of(group)))
+                .collect(),
+            ends: (0..shape.groups)
+                .map(|group| shape.first_of(group + 1))
+                .collect(),
         }
     }
 
-    /// Has the inodes of the spans read that one thread gets, as long as they are wanted. It begins with a group that others do
-    /// not begin with.
+    /// Has the inodes of the spans read that one thread gets, as long as they are wanted. It begins
+    /// with a group that others do not begin with.
     fn go(&self, first: usize, are_wanted: impl Fn() -> bool) -> Result<(), Errno> {
         const SPAN: u64 = 8192;
         let mut buffer = BulkBuffer::new(ROWS);

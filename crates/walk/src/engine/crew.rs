@@ -11,7 +11,8 @@ pub(super) const MOST: usize = 16;
 /// How long the processors are watched before it is said that they wait.
 const WATCH: Duration = Duration::from_millis(2);
 
-/// When it was last considered whether more threads would help, and the CPU time that had been used then.
+/// When it was last considered whether more threads would help, and the CPU time that had been used
+/// then.
 pub(super) struct Pace {
     at: Instant,
     cpu: Duration,
@@ -19,7 +20,10 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new() -> Pace {
-        Pace { at: Instant::now(), cpu: cpu_time() }
+        Pace {
+            at: Instant::now(),
+            cpu: cpu_time(),
+        }
     }
 
     /// How long ago that was.
@@ -27,8 +31,8 @@ impl Pace {
         self.at.elapsed()
     }
 
-    /// Whether so many threads leave the processors waiting, for a disk or a server; `None` when they have not been watched
-    /// for long enough to tell.
+    /// Whether so many threads leave the processors waiting, for a disk or a server; `None` when
+    /// they have not been watched for long enough to tell.
     pub(super) fn is_waiting(&mut self, threads: usize) -> Option<bool> {
         let wall = self.elapsed();
         if wall < WATCH {
@@ -41,8 +45,8 @@ impl Pace {
     }
 }
 
-/// Does some work in as many threads as are asked for, or as are good; in no more than there is work for. Each of them does
-/// `work`, which ends when there is nothing left to do.
+/// Does some work in as many threads as are asked for, or as are good; in no more than there is
+/// work for. Each of them does `work`, which ends when there is nothing left to do.
 pub(super) fn crew(asked: Option<usize>, work_for: usize, work: impl Fn() + Sync) {
     let most = asked.unwrap_or(MOST.max(processors())).min(work_for).max(1);
     let first = asked.unwrap_or_else(processors).min(most);
@@ -63,13 +67,18 @@ pub(super) fn crew(asked: Option<usize>, work_for: usize, work: impl Fn() + Sync
         let mut pace = Pace::new();
         let mut count = ended.lock();
         while *count < threads {
-            let waited = ended.news.wait_timeout(count, WATCH).unwrap_or_else(|e| e.into_inner());
+            let waited = ended
+                .news
+                .wait_timeout(count, WATCH)
+                .unwrap_or_else(|e| e.into_inner());
             count = waited.0;
             if *count > 0 || threads >= most || !waited.1.timed_out() {
                 continue;
             }
             if pace.is_waiting(threads) == Some(true) {
-                threads += (threads..most.min(2 * threads)).take_while(|_| start()).count();
+                threads += (threads..most.min(2 * threads))
+                    .take_while(|_| start())
+                    .count();
             }
         }
     });
@@ -109,7 +118,10 @@ mod tests {
         let (left, threads) = (AtomicUsize::new(300), AtomicUsize::new(0));
         crew(None, 9, || {
             threads.fetch_add(1, Relaxed);
-            while left.fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1)).is_ok() {
+            while left
+                .fetch_update(Relaxed, Relaxed, |n| n.checked_sub(1))
+                .is_ok()
+            {
                 std::thread::sleep(Duration::from_millis(1));
             }
         });

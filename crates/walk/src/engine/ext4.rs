@@ -1,8 +1,10 @@
-//! `ext4`: inode tables and directory blocks, read from the device, through the page cache that the kernel itself uses.
+//! `ext4`: inode tables and directory blocks, read from the device, through the page cache that the
+//! kernel itself uses.
 //!
-//! After syncfs(2) the device shows what the file API shows, and costs a copy instead of a call for each entry. What may
-//! have changed since, or is not what it should be, is settled with the kernel: a row by statx(2), a directory by
-//! getdents64(2). So the tables are only ever a hint, and the answer is a plain walk's.
+//! After syncfs(2) the device shows what the file API shows, and costs a copy instead of a call for
+//! each entry. What may have changed since, or is not what it should be, is settled with the
+//! kernel: a row by statx(2), a directory by getdents64(2). So the tables are only ever a hint, and
+//! the answer is a plain walk's.
 //!
 //! ```text
 //!   note the time, syncfs
@@ -12,8 +14,8 @@
 //!   rows:   the names, sorted by the place of their inodes ─► runs of the inode tables ─► entries
 //! ```
 //!
-//! What is not below the top is never read, so that a small part of a large file system costs little. Of the rows nothing
-//! is kept; a name costs 20 bytes beside itself.
+//! What is not below the top is never read, so that a small part of a large file system costs
+//! little. Of the rows nothing is kept; a name costs 20 bytes beside itself.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -52,7 +54,9 @@ impl Engine for Ext4 {
             return refuse("the mount table does not say how it is mounted");
         };
         if ground.is_idmapped() {
-            return refuse("the mount shows other owners than those that are stored (it is idmapped)");
+            return refuse(
+                "the mount shows other owners than those that are stored (it is idmapped)",
+            );
         }
         if !ground.is_root {
             return refuse("only root may read the device; run as root");
@@ -62,22 +66,38 @@ impl Engine for Ext4 {
     }
 
     fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
-        let mount = job.mount.ok_or_else(|| Refusal("the mount table does not say how it is mounted".to_owned()))?;
+        let mount = job
+            .mount
+            .ok_or_else(|| Refusal("the mount table does not say how it is mounted".to_owned()))?;
         let mut device = Device::open(job.top.meta.dev, mount)?;
-        let sync = || syncfs(&job.top.fd).map_err(|e| Refusal::of("cannot write out what is dirty", e));
-        // Before the sync, which may take long: what is written during it need not be all on the device after it.
+        let sync =
+            || syncfs(&job.top.fd).map_err(|e| Refusal::of("cannot write out what is dirty", e));
+        // Before the sync, which may take long: what is written during it need not be all on the
+        // device after it.
         let begun = Moment::now();
         sync()?;
         let transactions = journal_transactions(job.top.meta.dev);
-        device.read_groups().map_err(|e| Refusal::of("cannot read the group descriptors", e))?;
+        device
+            .read_groups()
+            .map_err(|e| Refusal::of("cannot read the group descriptors", e))?;
 
         // Each thread may have a directory open, to ask the kernel about what is in it.
-        let threads = job.threads.unwrap_or_else(processors).min(raise_open_files() / 2).max(1);
-        let crew = Crew { job, device: &device, threads };
+        let threads = job
+            .threads
+            .unwrap_or_else(processors)
+            .min(raise_open_files() / 2)
+            .max(1);
+        let crew = Crew {
+            job,
+            device: &device,
+            threads,
+        };
         let mut tree = tree::descend(&crew);
-        // What was going on in a directory while it was read has been written into its inode after this.
+        // What was going on in a directory while it was read has been written into its inode after
+        // this.
         sync()?;
-        let quiet = transactions.is_some() && transactions == journal_transactions(job.top.meta.dev);
+        let quiet =
+            transactions.is_some() && transactions == journal_transactions(job.top.meta.dev);
         let since = begun.changed_since();
         live::settle(&crew, &mut tree, since, quiet);
         rows::give(&crew, &tree, since);
@@ -93,11 +113,25 @@ struct Crew<'a> {
 }
 
 impl Crew<'_> {
-    /// Shares items out among threads, `most` at a time. Each thread has a state of its own; few items are not worth one.
-    fn share<S: Send>(&self, items: usize, most: usize, states: &mut [S], work: impl Fn(&mut S, Claims<'_>) + Sync) {
-        let claims = Claims { next: &AtomicUsize::new(0), items, most, job: self.job };
+    /// Shares items out among threads, `most` at a time. Each thread has a state of its own; few
+    /// items are not worth one.
+    fn share<S: Send>(
+        &self,
+        items: usize,
+        most: usize,
+        states: &mut [S],
+        work: impl Fn(&mut S, Claims<'_>) + Sync,
+    ) {
+        let claims = Claims {
+            next: &AtomicUsize::new(0),
+            items,
+            most,
+            job: self.job,
+        };
         let threads = items.div_ceil(most).min(states.len());
-        let Some((own, others)) = states[..threads].split_first_mut() else { return };
+        let Some((own, others)) = states[..threads].split_first_mut() else {
+            return;
+        };
         std::thread::scope(|scope| {
             for state in others {
                 let work = &work;

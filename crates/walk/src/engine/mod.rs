@@ -31,7 +31,8 @@ pub enum By {
     Ext4,
     /// statx(2) of every name, by one thread: the plain reference.
     Stat,
-    /// A call for each attribute, by one thread: what `dump --gather percall` measures the others against.
+    /// A call for each attribute, by one thread: what `dump --gather percall` measures the others
+    /// against.
     PerCall,
 }
 
@@ -81,12 +82,22 @@ impl<'a> Ground<'a> {
     pub fn of(top: &'a Top, mount: Option<&'a Mount>) -> Ground<'a> {
         let statfs = fstatfs(&top.fd).unwrap_or_default();
         let is_root = gate::process::is_root();
-        Ground { top, mount, statfs, is_root, noatime: false, expected: None, is_written: false }
+        Ground {
+            top,
+            mount,
+            statfs,
+            is_root,
+            noatime: false,
+            expected: None,
+            is_written: false,
+        }
     }
 
     /// Whether owners are shown otherwise than they are stored.
     pub fn is_idmapped(&self) -> bool {
-        self.mount.is_some_and(|m| ondisk::split_options(&m.content.options).any(|option| option == b"idmapped"))
+        self.mount.is_some_and(|m| {
+            ondisk::split_options(&m.content.options).any(|option| option == b"idmapped")
+        })
     }
 }
 
@@ -118,7 +129,8 @@ pub trait Engine: Sync {
     /// Why it cannot, and what would help.
     fn possible(&self, ground: &Ground<'_>) -> Result<(), Refusal>;
 
-    /// Hands over everything below the job's top (but not the top itself) that is in the top's mount, each entry once.
+    /// Hands over everything below the job's top (but not the top itself) that is in the top's
+    /// mount, each entry once.
     ///
     /// # Errors
     /// Only as long as nothing has been handed over. What fails later is a warning.

@@ -1,4 +1,5 @@
-//! Directories that are kept open for what is in them, so that it is opened by a single name; but not too many.
+//! Directories that are kept open for what is in them, so that it is opened by a single name; but
+//! not too many.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -44,10 +45,14 @@ pub(crate) struct OpenDirs {
 impl OpenDirs {
     /// None are open. No more than `most` are kept.
     pub(crate) fn within(most: usize) -> OpenDirs {
-        OpenDirs { count: Arc::default(), most }
+        OpenDirs {
+            count: Arc::default(),
+            most,
+        }
     }
 
-    /// Opens a directory by its name in the one that it is in, if that was kept, else by its whole name.
+    /// Opens a directory by its name in the one that it is in, if that was kept, else by its whole
+    /// name.
     ///
     /// # Errors
     /// `EXDEV` when another mount has come to lie there; those of openat2(2).
@@ -66,10 +71,14 @@ impl OpenDirs {
             None => job.open(&place())?,
         };
         self.count.fetch_add(1, Relaxed);
-        Ok(Arc::new(Opened { fd, count: Arc::clone(&self.count) }))
+        Ok(Arc::new(Opened {
+            fd,
+            count: Arc::clone(&self.count),
+        }))
     }
 
-    /// The directory once more, for something in it that is still to be opened; `None` when enough are open.
+    /// The directory once more, for something in it that is still to be opened; `None` when enough
+    /// are open.
     pub(crate) fn keep(&self, opened: &Arc<Opened>) -> Option<Arc<Opened>> {
         (self.count.load(Relaxed) < self.most).then(|| Arc::clone(opened))
     }

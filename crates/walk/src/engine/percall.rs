@@ -1,8 +1,9 @@
-//! `percall`: a gate call for each attribute, one after the other, as programs did when there was a call for each: what
-//! `dump --gather percall` is for. Nobody chooses it to be fast.
+//! `percall`: a gate call for each attribute, one after the other, as programs did when there was a
+//! call for each: what `dump --gather percall` is for. Nobody chooses it to be fast.
 //!
-//! statx(2) gives everything whatever it is asked for; so each call asks for one field, and only that field of its answer is
-//! taken. The names of extended attributes, the ACLs and the file capabilities follow, each by a call of its own.
+//! statx(2) gives everything whatever it is asked for; so each call asks for one field, and only
+//! that field of its answer is taken. The names of extended attributes, the ACLs and the file
+//! capabilities follow, each by a call of its own.
 
 use std::ffi::CStr;
 
@@ -40,7 +41,9 @@ type Field = (Want, fn(&mut Statx, Statx));
 
 /// What is asked for, call by call.
 const FIELDS: [Field; 12] = [
-    (Want::MODE, |to, s| to.mode = to.mode & !0o7777 | s.mode & 0o7777),
+    (Want::MODE, |to, s| {
+        to.mode = to.mode & !0o7777 | s.mode & 0o7777
+    }),
     (Want::INO, |to, s| to.ino = s.ino),
     (Want::NLINK, |to, s| to.nlink = s.nlink),
     (Want::UID, |to, s| to.uid = s.uid),
@@ -60,7 +63,11 @@ fn ask(dir: &Fd, name: &CStr, want: Want) -> Result<Statx, Errno> {
 
 fn look(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
     let seen = ask(dir, name, Want::TYPE)?;
-    let whom = if Type::of_mode(seen.mode) == Type::Directory { Whom::Directory } else { Whom::File };
+    let whom = if Type::of_mode(seen.mode) == Type::Directory {
+        Whom::Directory
+    } else {
+        Whom::File
+    };
     about(whom, || look_further(dir, name, seen))
 }
 

@@ -1,5 +1,5 @@
-//! `stat`: one thread, directory by directory, statx(2) of every name. The plain reference, and what the other engines
-//! fall back on where their own way does not lead.
+//! `stat`: one thread, directory by directory, statx(2) of every name. The plain reference, and
+//! what the other engines fall back on where their own way does not lead.
 
 use std::ffi::CStr;
 
@@ -34,7 +34,8 @@ impl Engine for Stat {
     }
 }
 
-/// A way to learn of a name in an open directory what statx(2) says, and whether it has extended attributes.
+/// A way to learn of a name in an open directory what statx(2) says, and whether it has extended
+/// attributes.
 pub(super) type Look = fn(&Fd, &CStr) -> Result<(Statx, Option<bool>), Errno>;
 
 /// With one call.
@@ -71,11 +72,22 @@ pub(super) fn subtree_by(look: Look, job: &Job<'_>, worker: &mut dyn Worker, pla
                 continue;
             }
         };
-        let path = if job.wants_paths() { job.path(&place) } else { Vec::new() };
-        let dir = Dir { path: &path, hash: place.hash, depth: place.depth };
+        let path = if job.wants_paths() {
+            job.path(&place)
+        } else {
+            Vec::new()
+        };
+        let dir = Dir {
+            path: &path,
+            hash: place.hash,
+            depth: place.depth,
+        };
         read(look, job, &place, &dir, &opened, &mut buffer, |entries| {
             for entry in entries {
-                if entry.meta.is_dir() && job.filter.enters(dir.depth + 1) && job.enters(entry.meta.dev) {
+                if entry.meta.is_dir()
+                    && job.filter.enters(dir.depth + 1)
+                    && job.enters(entry.meta.dev)
+                {
                     pending.push((place.below(entry.name), open.keep(&opened)));
                 }
             }
@@ -88,7 +100,13 @@ pub(super) fn subtree_by(look: Look, job: &Job<'_>, worker: &mut dyn Worker, pla
 }
 
 /// Opens a directory, and reads it.
-pub(crate) fn list(job: &Job<'_>, place: &Place, dir: &Dir<'_>, buffer: &mut [u8], each: impl FnMut(&[Entry<'_>])) {
+pub(crate) fn list(
+    job: &Job<'_>,
+    place: &Place,
+    dir: &Dir<'_>,
+    buffer: &mut [u8],
+    each: impl FnMut(&[Entry<'_>]),
+) {
     match OpenDirs::within(0).directory(job, || place.clone(), b"", None) {
         Ok(opened) => read(at_once, job, place, dir, &opened, buffer, each),
         Err(Errno::EXDEV) => cross_at(job, place),
@@ -96,8 +114,8 @@ pub(crate) fn list(job: &Job<'_>, place: &Place, dir: &Dir<'_>, buffer: &mut [u8
     }
 }
 
-/// Reads a directory, looks at every name, and gives what is in this mount, a buffer at a time. Names at which other mounts
-/// lie, and failures, go to the job.
+/// Reads a directory, looks at every name, and gives what is in this mount, a buffer at a time.
+/// Names at which other mounts lie, and failures, go to the job.
 fn read(
     look: Look,
     job: &Job<'_>,
@@ -123,7 +141,10 @@ fn read(
             match look(opened.fd(), entry.name) {
                 Ok((s, xattrs)) => {
                     sort_out(job, || place.clone(), entry.name, &s, &mut found);
-                    found.get_mut(known).into_iter().for_each(|new: &mut Entry<'_>| new.meta.xattrs = xattrs);
+                    found
+                        .get_mut(known)
+                        .into_iter()
+                        .for_each(|new: &mut Entry<'_>| new.meta.xattrs = xattrs);
                 }
                 Err(e) => job.failed(place, name, Gate::Statx, e),
             }
@@ -144,13 +165,20 @@ pub(crate) fn sort_out<'a>(
     found: &mut Vec<Entry<'a>>,
 ) {
     if job.is_crossing(s) {
-        job.cross(Crossing { dir: place(), name: name.to_bytes().to_vec() });
+        job.cross(Crossing {
+            dir: place(),
+            name: name.to_bytes().to_vec(),
+        });
     } else {
-        found.push(Entry { name: name.to_bytes(), meta: Meta::of(s) });
+        found.push(Entry {
+            name: name.to_bytes(),
+            meta: Meta::of(s),
+        });
     }
 }
 
-/// A mount has come to lie on a directory that was found to be one of this mount, and has been handed over.
+/// A mount has come to lie on a directory that was found to be one of this mount, and has been
+/// handed over.
 pub(crate) fn cross_at(job: &Job<'_>, place: &Place) {
     job.warn(mounts::Warning::about(
         &job.path(place),

@@ -1,8 +1,8 @@
 //! `threads`: statx(2) of every name, by threads that share the directories.
 //!
-//! Each thread goes down the directories that it has found itself, deepest first, so that few wait and their descriptors stay
-//! few; whoever has nothing left takes half of what another has waiting, and where a single large directory is all there
-//! is, its names are shared out as well:
+//! Each thread goes down the directories that it has found itself, deepest first, so that few wait
+//! and their descriptors stay few; whoever has nothing left takes half of what another has waiting,
+//! and where a single large directory is all there is, its names are shared out as well:
 //!
 //! ```text
 //!   thread 1:  open a, read a ──► statx a/1 a/2 a/3 ... ──► open a/d, read ──► ...
@@ -14,9 +14,10 @@
 //!   thread 2:  statx a/33 ... a/64 ──► open a/x, read ──► ...
 //! ```
 //!
-//! A walk begins with one thread; a small tree is done before another would have started. Soon there is one for each
-//! processor, which is best where everything is in the cache; and where the processors turn out to be waiting for disk or
-//! server meanwhile, there are more and more, up to a bound: they keep so many requests in flight.
+//! A walk begins with one thread; a small tree is done before another would have started. Soon
+//! there is one for each processor, which is best where everything is in the cache; and where the
+//! processors turn out to be waiting for disk or server meanwhile, there are more and more, up to a
+//! bound: they keep so many requests in flight.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -54,16 +55,28 @@ impl Engine for Threads {
     }
 
     fn walk(&self, job: &Job<'_>) -> Result<(), Refusal> {
-        let is_remote = job.mount.is_some_and(|mount| mounts::may_hang(&mount.content.fstype));
+        let is_remote = job
+            .mount
+            .is_some_and(|mount| mounts::may_hang(&mount.content.fstype));
         let limit = raise_open_files();
         // Each thread has a directory open, whatever is kept.
-        let most = job.threads.unwrap_or(if is_remote { MOST_ON_SERVER } else { crew::MOST }).clamp(1, limit / 8 + 1);
+        let most = job
+            .threads
+            .unwrap_or(if is_remote {
+                MOST_ON_SERVER
+            } else {
+                crew::MOST
+            })
+            .clamp(1, limit / 8 + 1);
         let crew = Crew {
             job,
             first: job.threads.unwrap_or_else(processors).min(most),
             most,
             open: OpenDirs::within(limit / 2),
-            queue: Mutex::new(Queue { tasks: Vec::new(), over: false }),
+            queue: Mutex::new(Queue {
+                tasks: Vec::new(),
+                over: false,
+            }),
             threads: AtomicUsize::new(1),
             news: Condvar::new(),
             idle: AtomicUsize::new(0),
@@ -71,7 +84,12 @@ impl Engine for Threads {
             pace: Mutex::new(Pace::new()),
         };
         let (hash, depth) = (job.top.hash, job.top.depth);
-        let top = Node { parent: None, name: Box::default(), hash, depth };
+        let top = Node {
+            parent: None,
+            name: Box::default(),
+            hash,
+            depth,
+        };
         std::thread::scope(|scope| crew.work(scope, vec![Task::Directory(Arc::new(top), None)]));
         Ok(())
     }
@@ -96,12 +114,20 @@ impl Node {
             at = node.parent.as_deref();
         }
         let mut rel = Vec::new();
-        names.into_iter().rev().for_each(|name| append(&mut rel, name));
-        Place { rel, hash: self.hash, depth: self.depth }
+        names
+            .into_iter()
+            .rev()
+            .for_each(|name| append(&mut rel, name));
+        Place {
+            rel,
+            hash: self.hash,
+            depth: self.depth,
+        }
     }
 }
 
-/// A long chain of nodes is taken apart link by link: dropped as it comes, it would need a stack as deep as the tree.
+/// A long chain of nodes is taken apart link by link: dropped as it comes, it would need a stack as
+/// deep as the tree.
 impl Drop for Node {
     fn drop(&mut self) {
         let mut parent = self.parent.take();
@@ -113,7 +139,8 @@ impl Drop for Node {
 
 /// Something to do.
 enum Task {
-    /// Read a directory, and look at what is in it. The directory that it is in comes along, unless too many are open.
+    /// Read a directory, and look at what is in it. The directory that it is in comes along, unless
+    /// too many are open.
     Directory(Arc<Node>, Option<Arc<Opened>>),
     /// Look at these names in it: records of getdents64.
     Names(Arc<Node>, Arc<Opened>, Box<[u8]>),
@@ -156,7 +183,15 @@ impl<'a> Crew<'a> {
                 }
                 Task::Names(node, opened, records) => {
                     let path = self.path(&node);
-                    self.names(scope, &node, &path, &opened, &records, &mut *worker, &mut mine);
+                    self.names(
+                        scope,
+                        &node,
+                        &path,
+                        &opened,
+                        &records,
+                        &mut *worker,
+                        &mut mine,
+                    );
                 }
             }
             self.share(&mut mine);
@@ -164,7 +199,8 @@ impl<'a> Crew<'a> {
         gate::meter::hand_in();
     }
 
-    /// What to do next: something of one's own, or from the queue. `None` when nobody has anything left.
+    /// What to do next: something of one's own, or from the queue. `None` when nobody has anything
+    /// left.
     fn next(&self, mine: &mut Vec<Task>) -> Option<Task> {
         if self.job.is_over() {
             self.lock().over = true;
@@ -219,7 +255,11 @@ impl<'a> Crew<'a> {
     }
 
     fn path(&self, node: &Node) -> Vec<u8> {
-        if self.job.wants_paths() { self.job.path(&node.place()) } else { Vec::new() }
+        if self.job.wants_paths() {
+            self.job.path(&node.place())
+        } else {
+            Vec::new()
+        }
     }
 
     fn directory<'scope, 'env>(
@@ -232,7 +272,10 @@ impl<'a> Crew<'a> {
         mine: &mut Vec<Task>,
     ) {
         let job = self.job;
-        let opened = match self.open.directory(job, || node.place(), &node.name, from.as_deref()) {
+        let opened = match self
+            .open
+            .directory(job, || node.place(), &node.name, from.as_deref())
+        {
             Ok(opened) => opened,
             Err(Errno::EXDEV) => return cross_at(job, &node.place()),
             Err(e) => return job.failed(&node.place(), b"", Gate::Openat2, e),
@@ -251,8 +294,12 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// Looks at every name of some records. When others have nothing to do meanwhile, they get what is left.
-    #[allow(clippy::too_many_arguments, reason = "they are what a thread has at hand")]
+    /// Looks at every name of some records. When others have nothing to do meanwhile, they get what
+    /// is left.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "they are what a thread has at hand"
+    )]
     fn names<'scope, 'env>(
         &'env self,
         scope: &'scope Scope<'scope, 'env>,
@@ -266,7 +313,11 @@ impl<'a> Crew<'a> {
         /// Names that are looked at before it is asked again whether somebody is idle.
         const ROUND: usize = 16;
         let job = self.job;
-        let dir = Dir { path, hash: node.hash, depth: node.depth };
+        let dir = Dir {
+            path,
+            hash: node.hash,
+            depth: node.depth,
+        };
         let mut found = Vec::with_capacity(records.len() / 32);
         let mut names = entries(records);
         let mut asked = 0;
@@ -288,14 +339,24 @@ impl<'a> Crew<'a> {
                 let parent = Some(Arc::clone(node));
                 let (hash, depth) = (below(node.hash, name), node.depth + 1);
                 let from = self.open.keep(opened);
-                mine.push(Task::Directory(Arc::new(Node { parent, name: name.into(), hash, depth }), from));
+                mine.push(Task::Directory(
+                    Arc::new(Node {
+                        parent,
+                        name: name.into(),
+                        hash,
+                        depth,
+                    }),
+                    from,
+                ));
             }
             asked += 1;
             if asked % ROUND == 0 {
                 self.grow(scope);
                 if self.is_hungry() {
                     let left = names.rest();
-                    self.put(chunks(left).map(|some| Task::Names(Arc::clone(node), Arc::clone(opened), some.into())));
+                    self.put(chunks(left).map(|some| {
+                        Task::Names(Arc::clone(node), Arc::clone(opened), some.into())
+                    }));
                     break;
                 }
             }
@@ -312,7 +373,9 @@ impl<'a> Crew<'a> {
         if threads >= self.most {
             return;
         }
-        let Ok(mut pace) = self.pace.try_lock() else { return };
+        let Ok(mut pace) = self.pace.try_lock() else {
+            return;
+        };
         let wanted = if threads < self.first {
             if pace.elapsed() < SHORT {
                 return;
@@ -332,7 +395,8 @@ impl<'a> Crew<'a> {
             // Counted before it runs, so that nobody takes himself for the last one.
             self.threads.fetch_add(1, Relaxed);
             drop(queue);
-            let started = std::thread::Builder::new().spawn_scoped(scope, move || self.work(scope, Vec::new()));
+            let started = std::thread::Builder::new()
+                .spawn_scoped(scope, move || self.work(scope, Vec::new()));
             if started.is_err() {
                 let _queue = self.lock();
                 self.threads.fetch_sub(1, Relaxed);

@@ -1,13 +1,13 @@
-//! An assembler for the few instructions of BPF that the meter's programs are made of, with labels; and the way back, so that a
-//! test can read them.
+//! An assembler for the few instructions of BPF that the meter's programs are made of, with labels;
+//! and the way back, so that a test can read them.
 //!
 //! Instructions are 64 bits: operation, two registers, an offset, a number.
 //! [RFC 9669](https://www.rfc-editor.org/rfc/rfc9669.html)
 
 use std::fmt::Write;
 
-/// A register. `R0` has results, `R1` to `R5` arguments, and a call destroys all of these; `R6` to `R9` keep what they have, and
-/// `R10` is the end of the stack.
+/// A register. `R0` has results, `R1` to `R5` arguments, and a call destroys all of these; `R6` to
+/// `R9` keep what they have, and `R10` is the end of the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Reg {
@@ -249,10 +249,17 @@ impl Asm {
     /// Jumps if two registers are so.
     pub fn jump_if_reg(&mut self, reg: Reg, condition: If, other: Reg, label: Label) {
         self.jumps.push((self.code.len(), label));
-        self.put(JUMP | BY_REG | condition as u8, reg as u8, other as u8, 0, 0);
+        self.put(
+            JUMP | BY_REG | condition as u8,
+            reg as u8,
+            other as u8,
+            0,
+            0,
+        );
     }
 
-    /// The instructions, with every jump going where it should; `None` when a label has no place, or is too far away.
+    /// The instructions, with every jump going where it should; `None` when a label has no place,
+    /// or is too far away.
     pub fn finish(mut self) -> Option<Vec<u64>> {
         for (from, label) in self.jumps {
             let to = self.places.get(label.0).copied().flatten()?;
@@ -263,7 +270,8 @@ impl Asm {
     }
 }
 
-/// A program as text, an instruction a line, in the words of the kernel's verifier; `?` for one that this assembler does not make.
+/// A program as text, an instruction a line, in the words of the kernel's verifier; `?` for one
+/// that this assembler does not make.
 pub fn listing(code: &[u64]) -> String {
     let mut text = String::new();
     let mut rest = code.iter().copied().enumerate();
@@ -272,7 +280,11 @@ pub fn listing(code: &[u64]) -> String {
         let (to, from) = (regs & 15, regs >> 4);
         let offset = ((instruction >> 16) as u16).cast_signed();
         let number = ((instruction >> 32) as u32).cast_signed();
-        let other = if op & BY_REG == 0 { number.to_string() } else { format!("r{from}") };
+        let other = if op & BY_REG == 0 {
+            number.to_string()
+        } else {
+            format!("r{from}")
+        };
         let place = at as i64 + 1 + i64::from(offset);
         let size = if op & 0x18 == 0x18 { "u64" } else { "u32" };
         let line = match op {
@@ -281,7 +293,10 @@ pub fn listing(code: &[u64]) -> String {
                 match from {
                     1 => format!("r{to} = map"),
                     2 => format!("r{to} = value + {high}"),
-                    _ => format!("r{to} = {:#x}", high << 32 | u64::from(number.cast_unsigned())),
+                    _ => format!(
+                        "r{to} = {:#x}",
+                        high << 32 | u64::from(number.cast_unsigned())
+                    ),
                 }
             }
             0x61 | 0x79 => format!("r{to} = *({size} *)(r{from} {offset:+})"),
@@ -369,7 +384,12 @@ mod tests {
         asm.load(Size::Double, R8, R6, 8); // 79 68 08 00 00 00 00 00
         asm.store_number(Size::Word, R10, -4, 2); // 62 0a fc ff 02 00 00 00
         asm.call(Helper::KtimeGetNs); // 85 00 00 00 05 00 00 00
-        let bytes: Vec<u8> = asm.finish().unwrap().into_iter().flat_map(u64::to_le_bytes).collect();
+        let bytes: Vec<u8> = asm
+            .finish()
+            .unwrap()
+            .into_iter()
+            .flat_map(u64::to_le_bytes)
+            .collect();
         assert_eq!(
             bytes,
             [

@@ -1,4 +1,5 @@
-//! A program while it is written: what several of the meter's programs do, on top of the [assembler](super::asm).
+//! A program while it is written: what several of the meter's programs do, on top of the
+//! [assembler](super::asm).
 
 use super::asm::{Asm, Helper, If, Label, Op, Reg, Size};
 use super::layout::{REGISTERS, SIGN, TAKEN, board, class, kind, names, seat, slot, sum, task};
@@ -41,7 +42,16 @@ impl Things {
         ring: -1,
         seats: 1,
         watermark: 0,
-        offsets: Offsets { pid: 0, tgid: 0, stack: 0, files: None, fs: None, ids: None, program: None, ends: None },
+        offsets: Offsets {
+            pid: 0,
+            tgid: 0,
+            stack: 0,
+            files: None,
+            fs: None,
+            ids: None,
+            program: None,
+            ends: None,
+        },
         cookie: [0; 2],
     };
 }
@@ -115,7 +125,8 @@ impl Draft<'_> {
         self.asm.load(Double, to, R10, stack);
     }
 
-    /// `R9` = where the registers of the thread `R8` are while it makes a call. Uses the stack at -24.
+    /// `R9` = where the registers of the thread `R8` are while it makes a call. Uses the stack at
+    /// -24.
     pub(super) fn place_of_registers(&mut self) {
         self.follow(R9, -24, R8, self.things.offsets.stack);
         self.board(R1, board::ABOVE);
@@ -129,12 +140,14 @@ impl Draft<'_> {
         self.asm.by(Op::Right, R1, seat::PAGE);
         self.asm.by(Op::Mul, R1, seat::TIMES);
         self.asm.by(Op::Right, R1, seat::BIT + number * seat::STEP);
-        self.asm.by(Op::And, R1, self.things.seats.cast_signed() - 1);
+        self.asm
+            .by(Op::And, R1, self.things.seats.cast_signed() - 1);
         self.asm.store(Word, R10, -8, R1);
     }
 
-    /// `R7` = the entry of the thread whose registers are at `R9`, if it is metered. Goes to `otherwise` if not. Nothing here is a call
-    /// in the end: the kernel puts the looks into an array into the program itself.
+    /// `R7` = the entry of the thread whose registers are at `R9`, if it is metered. Goes to
+    /// `otherwise` if not. Nothing here is a call in the end: the kernel puts the looks into an
+    /// array into the program itself.
     pub(super) fn find_task(&mut self, otherwise: Label) {
         let found = self.asm.label();
         for number in 0..seat::TRIES {
@@ -150,8 +163,9 @@ impl Draft<'_> {
         self.asm.copy(R7, R0);
     }
 
-    /// `R8` = a new entry for the thread whose registers are at `R9`, which has yet to be told its ids and its slot, and to be given to
-    /// that thread by [`Draft::give_task`]. Goes to `full` if there is none.
+    /// `R8` = a new entry for the thread whose registers are at `R9`, which has yet to be told its
+    /// ids and its slot, and to be given to that thread by [`Draft::give_task`]. Goes to `full` if
+    /// there is none.
     pub(super) fn new_task(&mut self, full: Label) {
         let taken = self.asm.label();
         for number in 0..seat::TRIES {
@@ -170,7 +184,8 @@ impl Draft<'_> {
         self.asm.store_number(Word, R8, task::NUMBER, task::IGNORED);
         self.asm.store_number(Double, R8, task::FLAGS, 0); // and FRESH
         for sum in 0..sum::WAYS {
-            self.asm.store_number(Word, R8, task::SUMS + sum * sum::LEN + sum::CALLS, 0);
+            self.asm
+                .store_number(Word, R8, task::SUMS + sum * sum::LEN + sum::CALLS, 0);
         }
     }
 
@@ -201,7 +216,8 @@ impl Draft<'_> {
         self.asm.jump_if(R0, If::Differ, 0, dropped);
     }
 
-    /// Ends the program, unless the call `R8`, whose registers the context at `R6` leads to, is the sign.
+    /// Ends the program, unless the call `R8`, whose registers the context at `R6` leads to, is the
+    /// sign.
     pub(super) fn heed_sign(&mut self) {
         const SAID: i16 = -40 - TAKEN as i16;
         let out = self.out;
@@ -226,8 +242,8 @@ impl Draft<'_> {
         self.asm.load(Double, R9, R2, 0);
     }
 
-    /// Goes to `enough` when no more calls are to be told; else this is one of them. Several processors at once may take some more than
-    /// there are; never fewer.
+    /// Goes to `enough` when no more calls are to be told; else this is one of them. Several
+    /// processors at once may take some more than there are; never fewer.
     pub(super) fn one_less_to_tell(&mut self, enough: Label) {
         self.board(R1, board::LEFT);
         self.asm.load(Double, R2, R1, 0);
@@ -236,7 +252,8 @@ impl Draft<'_> {
         self.asm.add_atomically(R1, 0, R2);
     }
 
-    /// Goes to `silent` when no more calls are to be told: then nobody wants to know of forks and ends either. Destroys `R1`.
+    /// Goes to `silent` when no more calls are to be told: then nobody wants to know of forks and
+    /// ends either. Destroys `R1`.
     pub(super) fn unless_told(&mut self, silent: Label) {
         self.board(R1, board::LEFT);
         self.asm.load(Double, R1, R1, 0);
@@ -252,9 +269,10 @@ impl Draft<'_> {
         self.asm.call(Helper::ProbeReadKernel);
     }
 
-    /// Takes the names of the call in the entry at `R7`, of class `R9`, into the entry, or, if one of them is too long for it, to
-    /// the ring. When one cannot be read, marks the entry, to try again when the call ends; if this is the `last` time, takes
-    /// those that can. Takes the call out of what is to be told when the ring has no room for its names. Destroys `R6` and `R8`.
+    /// Takes the names of the call in the entry at `R7`, of class `R9`, into the entry, or, if one
+    /// of them is too long for it, to the ring. When one cannot be read, marks the entry, to try
+    /// again when the call ends; if this is the `last` time, takes those that can. Takes the call
+    /// out of what is to be told when the ring has no room for its names. Destroys `R6` and `R8`.
     pub(super) fn take_names(&mut self, last: bool) {
         let [missing, long, done] = self.asm.labels();
         self.asm.store_number(Double, R7, task::FIRST, 0); // and SECOND
@@ -262,7 +280,13 @@ impl Draft<'_> {
         self.asm.by(Op::And, R1, class::NAME as i32);
         self.asm.jump_if(R1, If::Equal, 0, done);
         let unread = |label| if last { label } else { missing };
-        self.read_names((R7, task::NAMES), [task::FIRST, task::SECOND], task::SHORT.into(), unread, Some(long));
+        self.read_names(
+            (R7, task::NAMES),
+            [task::FIRST, task::SECOND],
+            task::SHORT.into(),
+            unread,
+            Some(long),
+        );
         self.asm.jump(done);
 
         self.asm.place(long);
@@ -277,7 +301,13 @@ impl Draft<'_> {
         self.asm.load(Word, R1, R7, task::NUMBER);
         self.asm.store(Double, R8, names::NUMBER, R1);
         self.asm.store_number(Double, R8, names::FIRST, 0); // and SECOND
-        self.read_names((R8, names::BYTES), [names::FIRST, names::SECOND], names::LONGEST, unread, None);
+        self.read_names(
+            (R8, names::BYTES),
+            [names::FIRST, names::SECOND],
+            names::LONGEST,
+            unread,
+            None,
+        );
         self.asm.map(R1, self.things.ring);
         self.asm.copy(R2, R8);
         self.asm.copy(R3, R6);
@@ -290,13 +320,15 @@ impl Draft<'_> {
             self.asm.jump(done);
             self.asm.place(missing);
             self.asm.store_number(Double, R7, task::FIRST, 0);
-            self.asm.store_number(Word, R7, task::FLAGS, task::TOLD | task::NAMELESS);
+            self.asm
+                .store_number(Word, R7, task::FLAGS, task::TOLD | task::NAMELESS);
         }
         self.asm.place(done);
     }
 
-    /// Reads the names one after the other to `to`, and their lengths beside them; `R6` is what they take together. Goes to
-    /// `unread` of what follows when one cannot be read, and to `long` when one fills its room of `most` bytes.
+    /// Reads the names one after the other to `to`, and their lengths beside them; `R6` is what
+    /// they take together. Goes to `unread` of what follows when one cannot be read, and to `long`
+    /// when one fills its room of `most` bytes.
     fn read_names(
         &mut self,
         (to, at): (Reg, i16),
@@ -328,13 +360,16 @@ impl Draft<'_> {
         }
     }
 
-    /// Outputs the call in the entry at `R7`, with its names; goes to `dropped` if there is no room. `R4` has the flags.
+    /// Outputs the call in the entry at `R7`, with its names; goes to `dropped` if there is no
+    /// room. `R4` has the flags.
     pub(super) fn output_call(&mut self, dropped: Label) {
         self.asm.load(Word, R3, R7, task::FIRST);
         self.asm.load(Word, R1, R7, task::SECOND);
         self.asm.with(Op::Add, R3, R1);
-        self.asm.jump_if(R3, If::Above, 2 * i32::from(task::SHORT), dropped);
-        self.asm.by(Op::Add, R3, (task::NAMES - task::RECORD).into());
+        self.asm
+            .jump_if(R3, If::Above, 2 * i32::from(task::SHORT), dropped);
+        self.asm
+            .by(Op::Add, R3, (task::NAMES - task::RECORD).into());
         self.asm.map(R1, self.things.ring);
         self.asm.address(R2, R7, task::RECORD);
         self.asm.call(Helper::RingbufOutput);
@@ -352,12 +387,18 @@ impl Draft<'_> {
         self.asm.with(Op::Add, R2, R1);
     }
 
-    /// Adds the calls of all sums in the entry at `R7` to their cells. Destroys `R9`, and the stack as [`Draft::flush`] does.
+    /// Adds the calls of all sums in the entry at `R7` to their cells. Destroys `R9`, and the stack
+    /// as [`Draft::flush`] does.
     pub(super) fn flush_all(&mut self) {
         let [next, done] = self.asm.labels();
         self.asm.set(R9, 0);
         self.asm.place(next);
-        self.asm.jump_if(R9, If::Above, i32::from(sum::LEN) * (i32::from(sum::WAYS) - 1), done);
+        self.asm.jump_if(
+            R9,
+            If::Above,
+            i32::from(sum::LEN) * (i32::from(sum::WAYS) - 1),
+            done,
+        );
         self.asm.copy(R2, R7);
         self.asm.with(Op::Add, R2, R9);
         self.flush();
@@ -366,7 +407,8 @@ impl Draft<'_> {
         self.asm.place(done);
     }
 
-    /// Adds the calls of the sum at `R2`, in the entry at `R7`, to their cell. Uses the stack from [`KEY`] - 16 to -8.
+    /// Adds the calls of the sum at `R2`, in the entry at `R7`, to their cell. Uses the stack from
+    /// [`KEY`] - 16 to -8.
     pub(super) fn flush(&mut self) {
         const VALUE: i16 = KEY - 16;
         let [found, make, done] = self.asm.labels();
@@ -419,7 +461,8 @@ impl Draft<'_> {
         self.asm.place(done);
     }
 
-    /// `R3` = the argument whose place in the row of registers is in the byte of `R9` that begins at `bit`.
+    /// `R3` = the argument whose place in the row of registers is in the byte of `R9` that begins
+    /// at `bit`.
     fn argument(&mut self, bit: i32) {
         self.asm.copy(R1, R9);
         self.asm.by(Op::Right, R1, bit);
@@ -429,8 +472,9 @@ impl Draft<'_> {
         self.asm.load(Double, R3, R2, task::REGISTERS);
     }
 
-    /// A number that no other slot has had, onto the stack at `to`: the process, from the lower half of the word at `pid`, which has
-    /// 22 bits at most (`PID_MAX_LIMIT`), and the time in microseconds, which comes again after 52 days.
+    /// A number that no other slot has had, onto the stack at `to`: the process, from the lower
+    /// half of the word at `pid`, which has 22 bits at most (`PID_MAX_LIMIT`), and the time in
+    /// microseconds, which comes again after 52 days.
     pub(super) fn new_slot(&mut self, to: i16, pid: i16) {
         self.asm.call(Helper::KtimeGetNs);
         self.asm.by(Op::Right, R0, 10);
@@ -440,7 +484,8 @@ impl Draft<'_> {
         self.asm.store(Double, R10, to, R0);
     }
 
-    /// Adds `number` to the threads of the slot whose number is on the stack at `at`, if it has an entry.
+    /// Adds `number` to the threads of the slot whose number is on the stack at `at`, if it has an
+    /// entry.
     pub(super) fn slot_add(&mut self, at: i16, number: i32) {
         let unlisted = self.asm.label();
         self.look_up(self.things.slots, at);

@@ -1,5 +1,5 @@
-//! The meter that costs least: programs of BPF at the kernel's tracepoints add up in the kernel, and only what is to be told one
-//! by one goes through a ring.
+//! The meter that costs least: programs of BPF at the kernel's tracepoints add up in the kernel,
+//! and only what is to be told one by one goes through a ring.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -10,14 +10,16 @@
 //! | `offsets` | where the fields of the kernel's structs are |
 //! | `watch` | this side: reads the ring, takes finished processes out of the maps |
 //!
-//! Raw tracepoints, and not a trampoline at each of the calls (fentry and fexit): that would cost strangers nothing and the metered less,
-//! but it is two programs and two patches of the kernel's code for each of more than a hundred calls, which takes longer than most
-//! commands run. Where it was tried, the kernel refuses programs of that kind, even to root.
+//! Raw tracepoints, and not a trampoline at each of the calls (fentry and fexit): that would cost
+//! strangers nothing and the metered less, but it is two programs and two patches of the kernel's
+//! code for each of more than a hundred calls, which takes longer than most commands run. Where it
+//! was tried, the kernel refuses programs of that kind, even to root.
 //!
-//! It takes root (`CAP_BPF` and `CAP_PERFMON`) and Linux 5.8, by what it uses; it has been run on 6.18. What it cannot see: calls
-//! of 32-bit programs (it says how many there were), and what a 64-bit program asks for by `int 0x80`. Where the kernel does
-//! not describe its own types, process ids are the kernel's even in a PID namespace, and names of programs are cut to 15 bytes
-//! when the program is gone before it can be looked at.
+//! It takes root (`CAP_BPF` and `CAP_PERFMON`) and Linux 5.8, by what it uses; it has been run on
+//! 6.18. What it cannot see: calls of 32-bit programs (it says how many there were), and what a
+//! 64-bit program asks for by `int 0x80`. Where the kernel does not describe its own types, process
+//! ids are the kernel's even in a PID namespace, and names of programs are cut to 15 bytes when the
+//! program is gone before it can be looked at.
 
 pub mod asm;
 mod draft;
@@ -54,13 +56,19 @@ const LICENSE: &CStr = c"Dual MIT/GPL";
 struct Room {
     /// Threads that are metered at once. Further ones are lost.
     tasks: u32,
-    /// Processes between two looks of this side, and calls by process, number and error. Beyond, they are added up together.
+    /// Processes between two looks of this side, and calls by process, number and error. Beyond,
+    /// they are added up together.
     slots: u32,
     cells: u32,
 }
 
-const ROOM: Room = Room { tasks: 1 << 14, slots: 1 << 12, cells: 1 << 16 };
-/// Bytes in the ring, at least and at most: what programs begin, and calls that are told, which take about so many each.
+const ROOM: Room = Room {
+    tasks: 1 << 14,
+    slots: 1 << 12,
+    cells: 1 << 16,
+};
+/// Bytes in the ring, at least and at most: what programs begin, and calls that are told, which
+/// take about so many each.
 const LEAST_RING: u64 = 1 << 18;
 const MOST_RING: u64 = 1 << 24;
 const EACH: u64 = 256;
@@ -82,10 +90,17 @@ impl Meter for Bpf {
             errno => unmade(errno),
         })?;
         let code = program::attempt().ok_or_else(unassembled)?;
-        Program::load_raw_tracepoint("fathom_try", &code, LICENSE).map(drop).map_err(refused)
+        Program::load_raw_tracepoint("fathom_try", &code, LICENSE)
+            .map(drop)
+            .map_err(refused)
     }
 
-    fn run(&self, command: &Command, want: Want, to: &mut dyn Listener) -> Result<Metered, Failure> {
+    fn run(
+        &self,
+        command: &Command,
+        want: Want,
+        to: &mut dyn Listener,
+    ) -> Result<Metered, Failure> {
         self.run_by(Offsets::find, ROOM, command, want, to)
     }
 }
@@ -103,7 +118,14 @@ impl Bpf {
         let tell = want.calls();
         let bare = trial();
         let kit = Kit::new(find, room, tell).map_err(Failure::Meter)?;
-        let Kit { maps, words, mut ring, programs, attached, cookie } = kit;
+        let Kit {
+            maps,
+            words,
+            mut ring,
+            programs,
+            attached,
+            cookie,
+        } = kit;
         let prepare = || {
             prctl_unknown(SIGN as u32, cookie[0], cookie[1]);
             if words[board::SEEN].load(Ordering::Relaxed) == 0 {
@@ -117,14 +139,17 @@ impl Bpf {
         };
         let failed = |what: &str, errno: Errno| Failure::Meter(format!("cannot {what}: {errno}"));
         let late = |what: &str, errno: Errno| Failure::Late(format!("cannot {what}: {errno}"));
-        let held = Held::fork(&command.program, &command.args, prepare).map_err(|e| failed("fork", e))?;
+        let held =
+            Held::fork(&command.program, &command.args, prepare).map_err(|e| failed("fork", e))?;
         // What is not read in time is lost.
         let ahead = Ahead::get();
         let before = usage::children_time();
         let start = clock::monotonic();
         let mut running = held.go().map_err(|e| failed("start the command", e))?;
         let mut watch = Watch::new(&words, &maps, tell, to);
-        let ended = watch.until_the_end(&mut running, &mut ring).map_err(|e| late("wait for the command", e))?;
+        let ended = watch
+            .until_the_end(&mut running, &mut ring)
+            .map_err(|e| late("wait for the command", e))?;
         let real = Duration::from_nanos(clock::monotonic().saturating_sub(start));
         drop(ahead);
         drop(attached);
@@ -136,10 +161,17 @@ impl Bpf {
             None => {}
         }
         let after = usage::children_time();
-        let missed =
-            programs.iter().filter_map(|program| program.info().ok()).map(|info| info.recursion_misses).sum::<u64>();
-        let each = words[board::TRIED].load(Ordering::Relaxed).saturating_sub(bare);
-        let summary = watch.finish(&mut ring).map_err(|e| late("read the maps of the BPF programs", e))?;
+        let missed = programs
+            .iter()
+            .filter_map(|program| program.info().ok())
+            .map(|info| info.recursion_misses)
+            .sum::<u64>();
+        let each = words[board::TRIED]
+            .load(Ordering::Relaxed)
+            .saturating_sub(bare);
+        let summary = watch
+            .finish(&mut ring)
+            .map_err(|e| late("read the maps of the BPF programs", e))?;
         let calls: u64 = summary.totals.iter().map(|total| total.calls).sum();
         Ok(Metered {
             meter: self.name(),
@@ -178,14 +210,21 @@ impl Maps {
             board: Map::new(Kind::Array, "fathom_board", 4, 8 * board::WORDS, 1)?,
             tasks: Map::new(Kind::Entries, "fathom_tasks", 4, task::LEN as usize, seats)?,
             taken: Map::new(Kind::Hash, "fathom_taken", 4, 4, room.tasks)?,
-            slots: Map::new(Kind::Hash, "fathom_slots", 8, slot::LEN as usize, room.slots)?,
+            slots: Map::new(
+                Kind::Hash,
+                "fathom_slots",
+                8,
+                slot::LEN as usize,
+                room.slots,
+            )?,
             cells: Map::new(Kind::Hash, "fathom_cells", 16, 16, room.cells)?,
             scratch: Map::new(Kind::PercpuArray, "fathom_scratch", 4, SCRATCH, 1)?,
         })
     }
 }
 
-/// All that lives in the kernel while a command is metered, by descriptors that end with this process.
+/// All that lives in the kernel while a command is metered, by descriptors that end with this
+/// process.
 struct Kit {
     maps: Maps,
     words: Words,
@@ -196,10 +235,16 @@ struct Kit {
 }
 
 impl Kit {
-    /// The kernel sets tens of megabytes to zero for it and verifies five programs, and its types are gone through: what can be done at one
-    /// time is.
-    fn new(find: impl FnOnce() -> Result<Offsets, String> + Send, room: Room, tell: u64) -> Result<Kit, String> {
-        let size = (tell.min(MOST_RING) * EACH).next_power_of_two().clamp(LEAST_RING, MOST_RING) as u32;
+    /// The kernel sets tens of megabytes to zero for it and verifies five programs, and its types
+    /// are gone through: what can be done at one time is.
+    fn new(
+        find: impl FnOnce() -> Result<Offsets, String> + Send,
+        room: Room,
+        tell: u64,
+    ) -> Result<Kit, String> {
+        let size = (tell.min(MOST_RING) * EACH)
+            .next_power_of_two()
+            .clamp(LEAST_RING, MOST_RING) as u32;
         let (maps, offsets, ring) = std::thread::scope(|scope| {
             let others = Meanwhile::begin(scope, || (find(), Ring::new("fathom_ring", size)))?;
             let maps = Maps::new(room).map_err(unmade)?;
@@ -223,7 +268,8 @@ impl Kit {
             offsets,
             cookie: cookie(),
         };
-        // The one that sees the command make itself known comes last: from then on all others are needed.
+        // The one that sees the command make itself known comes last: from then on all others are
+        // needed.
         let parts: [(&str, &CStr, Writer); 5] = [
             ("fathom_exit", c"sched_process_exit", program::exit),
             ("fathom_exec", c"sched_process_exec", program::exec),
@@ -237,15 +283,30 @@ impl Kit {
         };
         let programs = std::thread::scope(|scope| {
             let load = &load;
-            let all = parts.map(|(name, _, write)| Meanwhile::begin(scope, move || load(name, write)));
-            all.into_iter().map(|loading| loading?.end()?).collect::<Result<Vec<Program>, String>>()
+            let all =
+                parts.map(|(name, _, write)| Meanwhile::begin(scope, move || load(name, write)));
+            all.into_iter()
+                .map(|loading| loading?.end()?)
+                .collect::<Result<Vec<Program>, String>>()
         })?;
         let mut attached = Vec::new();
         for ((_, place, _), program) in parts.iter().zip(&programs) {
-            let unattached = |errno| format!("cannot attach to the tracepoint {}: {errno}", place.to_string_lossy());
+            let unattached = |errno| {
+                format!(
+                    "cannot attach to the tracepoint {}: {errno}",
+                    place.to_string_lossy()
+                )
+            };
             attached.push(raw_tracepoint_open(place, program).map_err(unattached)?);
         }
-        Ok(Kit { maps, words, ring, programs, attached, cookie: things.cookie })
+        Ok(Kit {
+            maps,
+            words,
+            ring,
+            programs,
+            attached,
+            cookie: things.cookie,
+        })
     }
 }
 
@@ -253,18 +314,25 @@ impl Kit {
 struct Meanwhile<'scope, T>(ScopedJoinHandle<'scope, T>);
 
 impl<'scope, T: Send + 'scope> Meanwhile<'scope, T> {
-    fn begin(scope: &'scope Scope<'scope, '_>, work: impl FnOnce() -> T + Send + 'scope) -> Result<Self, String> {
+    fn begin(
+        scope: &'scope Scope<'scope, '_>,
+        work: impl FnOnce() -> T + Send + 'scope,
+    ) -> Result<Self, String> {
         let work = || {
             let done = work();
             gate::meter::hand_in();
             done
         };
         let begun = std::thread::Builder::new().spawn_scoped(scope, work);
-        begun.map(Meanwhile).map_err(|e| format!("cannot begin a thread: {e}; let there be more"))
+        begun
+            .map(Meanwhile)
+            .map_err(|e| format!("cannot begin a thread: {e}; let there be more"))
     }
 
     fn end(self) -> Result<T, String> {
-        self.0.join().map_err(|_| "a thread has ended too early".to_owned())
+        self.0
+            .join()
+            .map_err(|_| "a thread has ended too early".to_owned())
     }
 }
 
@@ -286,10 +354,14 @@ const PRIVILEGE: &str = "run as root, or with CAP_BPF and CAP_PERFMON";
 fn unmade(errno: Errno) -> String {
     match errno {
         Errno::EPERM => {
-            format!("BPF is not permitted: {errno}; {PRIVILEGE}, and before Linux 5.11 with `ulimit -l unlimited`")
+            format!(
+                "BPF is not permitted: {errno}; {PRIVILEGE}, and before Linux 5.11 with `ulimit -l unlimited`"
+            )
         }
         Errno::ENOSYS => format!("this kernel has no BPF: {errno}"),
-        Errno::EMFILE => format!("cannot make a BPF map: {errno}; it takes some 20 descriptors, see `ulimit -n`"),
+        Errno::EMFILE => {
+            format!("cannot make a BPF map: {errno}; it takes some 20 descriptors, see `ulimit -n`")
+        }
         _ => format!("cannot make a BPF map: {errno}"),
     }
 }
@@ -300,7 +372,9 @@ fn unassembled() -> String {
 
 fn refused(Refused { errno, log }: Refused) -> String {
     match errno {
-        Errno::EPERM if log.is_empty() => format!("BPF programs are not permitted: {errno}; {PRIVILEGE}"),
+        Errno::EPERM if log.is_empty() => {
+            format!("BPF programs are not permitted: {errno}; {PRIVILEGE}")
+        }
         _ => format!("the kernel refuses a BPF program: {errno}; {log}"),
     }
 }
@@ -320,17 +394,50 @@ mod tests {
             stack: 32,
             files: Some(3000),
             fs: Some(2992),
-            ids: Some(offsets::Ids { thread_pid: 2600, level: 4, numbers: 96, size: 16 }),
-            program: Some(offsets::Running { interp: 104, file: 64, inode: 32, ino: 64 }),
-            ends: Some(offsets::Ends { pending: 3100, signal: 3050, group_exit_code: 100 }),
+            ids: Some(offsets::Ids {
+                thread_pid: 2600,
+                level: 4,
+                numbers: 96,
+                size: 16,
+            }),
+            program: Some(offsets::Running {
+                interp: 104,
+                file: 64,
+                inode: 32,
+                ino: 64,
+            }),
+            ends: Some(offsets::Ends {
+                pending: 3100,
+                signal: 3050,
+                group_exit_code: 100,
+            }),
         };
-        let silent = Offsets { files: None, fs: None, ids: None, program: None, ends: None, ..told };
+        let silent = Offsets {
+            files: None,
+            fs: None,
+            ids: None,
+            program: None,
+            ends: None,
+            ..told
+        };
         for offsets in [told, silent] {
-            let things = Things { offsets, ..Things::NONE };
-            for write in [program::enter, program::exit_call, program::fork, program::exec, program::exit] {
+            let things = Things {
+                offsets,
+                ..Things::NONE
+            };
+            for write in [
+                program::enter,
+                program::exit_call,
+                program::fork,
+                program::exec,
+                program::exit,
+            ] {
                 let code = write(&things).unwrap();
                 let listing = asm::listing(&code);
-                assert!(listing.ends_with(": exit\n") && !listing.contains('?'), "{listing}");
+                assert!(
+                    listing.ends_with(": exit\n") && !listing.contains('?'),
+                    "{listing}"
+                );
                 assert!(code.len() < 500, "{}", code.len());
             }
         }
@@ -338,7 +445,13 @@ mod tests {
 
     #[test]
     fn the_way_of_a_call_that_nobody_meters_is_short() {
-        let listing = asm::listing(&program::enter(&Things { seats: 1 << 15, ..Things::NONE }).unwrap());
+        let listing = asm::listing(
+            &program::enter(&Things {
+                seats: 1 << 15,
+                ..Things::NONE
+            })
+            .unwrap(),
+        );
         let stranger = stranger(&listing);
         let way: Vec<&str> = listing.lines().take(17).collect();
         assert_eq!(
@@ -367,7 +480,11 @@ mod tests {
 
     /// Where the number of prctl(2) is asked for.
     fn stranger(listing: &str) -> &str {
-        let number = if cfg!(target_arch = "x86_64") { "!= 157" } else { "!= 167" };
+        let number = if cfg!(target_arch = "x86_64") {
+            "!= 157"
+        } else {
+            "!= 167"
+        };
         let line = listing.lines().find(|line| line.contains(number)).unwrap();
         line.split(':').next().unwrap()
     }
@@ -393,9 +510,18 @@ mod tests {
         let words = ["sh", "-c", script].map(std::ffi::OsString::from);
         let command = Command::find(&words).unwrap();
         let counted = |find: fn() -> Result<Offsets, String>| {
-            let metered = Bpf.run_by(find, ROOM, &command, Want::Detail { calls: u64::MAX }, &mut ()).unwrap();
+            let metered = Bpf
+                .run_by(
+                    find,
+                    ROOM,
+                    &command,
+                    Want::Detail { calls: u64::MAX },
+                    &mut (),
+                )
+                .unwrap();
             assert_eq!((metered.ended, metered.lost), (Ended::Exited(0), 0));
-            let named = |total: &Total| total.program.contains(&b'/') || find().unwrap().program.is_none();
+            let named =
+                |total: &Total| total.program.contains(&b'/') || find().unwrap().program.is_none();
             assert!(metered.totals.iter().all(named), "{:?}", metered.totals);
             by_number(&metered)
         };
@@ -408,7 +534,10 @@ mod tests {
         let mut calls = BTreeMap::<_, (u64, u64)>::new();
         for total in &metered.totals {
             let sum = calls.entry(total.number).or_default();
-            *sum = (sum.0 + total.calls, sum.1 + total.errors.iter().map(|(_, times)| times).sum::<u64>());
+            *sum = (
+                sum.0 + total.calls,
+                sum.1 + total.errors.iter().map(|(_, times)| times).sum::<u64>(),
+            );
         }
         calls
     }
@@ -421,21 +550,65 @@ mod tests {
         let script = "for i in 1 2 3 4 5 6 7 8; do (ls / /no/such; cat /etc/passwd) >/dev/null 2>&1; done; true";
         let words = ["sh", "-c", script].map(std::ffi::OsString::from);
         let command = Command::find(&words).unwrap();
-        let metered = |room| Bpf.run_by(Offsets::find, room, &command, Want::Detail { calls: 40 }, &mut ()).unwrap();
+        let metered = |room| {
+            Bpf.run_by(
+                Offsets::find,
+                room,
+                &command,
+                Want::Detail { calls: 40 },
+                &mut (),
+            )
+            .unwrap()
+        };
         let ample = metered(ROOM);
-        assert_eq!((ample.told, ample.lost, &ample.warnings[..]), (40, 0, &[][..]));
-        let tight = metered(Room { slots: 2, cells: 4, ..ROOM });
-        assert_eq!((by_number(&tight), tight.told, tight.lost), (by_number(&ample), 40, 0));
-        assert!(tight.warnings.iter().any(|warning| warning.contains("no room for whose")), "{:?}", tight.warnings);
+        assert_eq!(
+            (ample.told, ample.lost, &ample.warnings[..]),
+            (40, 0, &[][..])
+        );
+        let tight = metered(Room {
+            slots: 2,
+            cells: 4,
+            ..ROOM
+        });
+        assert_eq!(
+            (by_number(&tight), tight.told, tight.lost),
+            (by_number(&ample), 40, 0)
+        );
+        assert!(
+            tight
+                .warnings
+                .iter()
+                .any(|warning| warning.contains("no room for whose")),
+            "{:?}",
+            tight.warnings
+        );
         // Threads that there is no room for are lost, and it is said.
         let alone = metered(Room { tasks: 1, ..ROOM });
-        assert!(alone.lost > 0 && alone.warnings.iter().any(|warning| warning.contains("could not be followed")));
+        assert!(
+            alone.lost > 0
+                && alone
+                    .warnings
+                    .iter()
+                    .any(|warning| warning.contains("could not be followed"))
+        );
     }
 
     #[test]
     fn what_is_said_of_a_refusal_names_what_helps() {
         assert!(unmade(Errno::EPERM).contains("run as root"));
-        assert!(refused(Refused { errno: Errno::EPERM, log: String::new() }).contains("CAP_BPF"));
-        assert!(refused(Refused { errno: Errno::EINVAL, log: "R0 !read_ok".to_owned() }).ends_with("R0 !read_ok"));
+        assert!(
+            refused(Refused {
+                errno: Errno::EPERM,
+                log: String::new()
+            })
+            .contains("CAP_BPF")
+        );
+        assert!(
+            refused(Refused {
+                errno: Errno::EINVAL,
+                log: "R0 !read_ok".to_owned()
+            })
+            .ends_with("R0 !read_ok")
+        );
     }
 }

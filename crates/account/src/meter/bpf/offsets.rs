@@ -1,6 +1,6 @@
-//! Where the fields of the kernel's own structs are. The kernel says so itself (BTF); one that is built without it is looked at:
-//! a thread whose ids are known is asked for its `task_struct`, and they stand in it next to each other; and the stack is what its
-//! registers are on.
+//! Where the fields of the kernel's own structs are. The kernel says so itself (BTF); one that is
+//! built without it is looked at: a thread whose ids are known is asked for its `task_struct`, and
+//! they stand in it next to each other; and the stack is what its registers are on.
 
 use gate::bpf::{Kind, Map, Program, Ring, Types, prctl_unknown, raw_tracepoint_open};
 use gate::fs::{At, CWD, Open, Want, openat, read, statx};
@@ -11,13 +11,15 @@ use super::draft::Things;
 use super::layout::{LOOKED, SCRATCH, SIGN};
 use super::{LICENSE, program, refused};
 
-/// Where what is needed is, in bytes. Without BTF only the ids and the stack are known, and the rest does without.
+/// Where what is needed is, in bytes. Without BTF only the ids and the stack are known, and the
+/// rest does without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Offsets {
     /// `task_struct.pid`, which is the tid, and `task_struct.tgid`, which is the pid.
     pub(super) pid: u32,
     pub(super) tgid: u32,
-    /// `task_struct.stack`: that of the kernel, at the other end of which are the registers of a program that makes a call.
+    /// `task_struct.stack`: that of the kernel, at the other end of which are the registers of a
+    /// program that makes a call.
     pub(super) stack: u32,
     /// `task_struct.files` and `fs`: who has the same ones shares them.
     pub(super) files: Option<u32>,
@@ -66,7 +68,9 @@ impl Offsets {
     /// # Errors
     /// What stands in the way.
     pub(super) fn find() -> Result<Offsets, String> {
-        said(Offsets::of).flatten().map_or_else(Offsets::by_looking, Ok)
+        said(Offsets::of)
+            .flatten()
+            .map_or_else(Offsets::by_looking, Ok)
     }
 
     /// From the kernel's types.
@@ -119,7 +123,8 @@ impl Offsets {
         })
     }
 
-    /// By looking at the `task_struct` of a thread of our own that is not the main one, whose two ids therefore differ.
+    /// By looking at the `task_struct` of a thread of our own that is not the main one, whose two
+    /// ids therefore differ.
     ///
     /// # Errors
     /// What stands in the way.
@@ -139,11 +144,17 @@ impl Offsets {
             let from = piece * (LOOKED - OVERLAP);
             let cookie = super::cookie();
             let code = program::look(
-                &Things { ring: super::raw(&ring), scratch: super::raw(&scratch), cookie, ..Things::NONE },
+                &Things {
+                    ring: super::raw(&ring),
+                    scratch: super::raw(&scratch),
+                    cookie,
+                    ..Things::NONE
+                },
                 from as i32,
             );
             let code = code.ok_or("a BPF program could not be assembled")?;
-            let program = Program::load_raw_tracepoint("fathom_look", &code, LICENSE).map_err(refused)?;
+            let program =
+                Program::load_raw_tracepoint("fathom_look", &code, LICENSE).map_err(refused)?;
             let attached = raw_tracepoint_open(c"sys_enter", &program)
                 .map_err(|errno| format!("cannot attach to the tracepoint sys_enter: {errno}"))?;
             std::thread::scope(|scope| {
@@ -152,21 +163,38 @@ impl Offsets {
             drop(attached);
             let mut pid = None;
             ring.drain(|record| {
-                let (ids, task) = (record.get(8..16).unwrap_or_default(), record.get(24..).unwrap_or_default());
+                let (ids, task) = (
+                    record.get(8..16).unwrap_or_default(),
+                    record.get(24..).unwrap_or_default(),
+                );
                 let number = |word: &[u8]| word.try_into().map_or(0, u64::from_ne_bytes);
                 let registers = record.get(16..24).map_or(0, number);
                 let begins_below = |word: &[u8]| {
                     let word = number(word);
-                    word.is_multiple_of(PAGE) && (1..=DEEPEST).contains(&registers.wrapping_sub(word))
+                    word.is_multiple_of(PAGE)
+                        && (1..=DEEPEST).contains(&registers.wrapping_sub(word))
                 };
                 let below = task.chunks_exact(8).position(begins_below);
                 stack = stack.or(below.map(|at| (from + 8 * at) as u32));
                 // The lower half is the tid, which the kernel calls pid.
-                pid = task.windows(8).step_by(4).position(|pair| pair == ids).map(|at| (from + 4 * at) as u32);
+                pid = task
+                    .windows(8)
+                    .step_by(4)
+                    .position(|pair| pair == ids)
+                    .map(|at| (from + 4 * at) as u32);
             });
             if let (Some(pid), Some(stack)) = (pid, stack) {
                 let (files, fs, ids, program, ends) = (None, None, None, None, None);
-                return Ok(Offsets { pid, tgid: pid + 4, stack, files, fs, ids, program, ends });
+                return Ok(Offsets {
+                    pid,
+                    tgid: pid + 4,
+                    stack,
+                    files,
+                    fs,
+                    ids,
+                    program,
+                    ends,
+                });
             }
         }
         Err("this kernel does not describe itself (no /sys/kernel/btf/vmlinux), and its task_struct is not as others'"
@@ -215,9 +243,15 @@ mod tests {
             return eprintln!("SKIPPED: it takes a kernel with BTF, and permission for BPF");
         };
         let said = said.unwrap();
-        assert_eq!((said.pid, said.tgid, said.stack), (seen.pid, seen.tgid, seen.stack));
+        assert_eq!(
+            (said.pid, said.tgid, said.stack),
+            (seen.pid, seen.tgid, seen.stack)
+        );
         assert!(said.files.is_some() && said.fs.is_some(), "{said:?}");
-        assert!(said.ids.is_some() && said.program.is_some() && said.ends.is_some(), "{said:?}");
+        assert!(
+            said.ids.is_some() && said.program.is_some() && said.ends.is_some(),
+            "{said:?}"
+        );
     }
 
     #[test]

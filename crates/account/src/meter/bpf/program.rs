@@ -1,4 +1,5 @@
-//! The meter's programs, in the words of the [`Draft`]; what they share with user space is in the [layout](super::layout).
+//! The meter's programs, in the words of the [`Draft`]; what they share with user space is in the
+//! [layout](super::layout).
 //!
 //! ```text
 //! sys_enter ── not one of ours, and no sign ──► end          (one look into `tasks`, by where the registers are: that is the filter)
@@ -9,11 +10,13 @@
 //! exit ─────── no longer one of ours; one less in its slot
 //! ```
 //!
-//! A *slot* is a process while it runs one program: what [`crate::call::Total`] is about. A slot without threads gets no further
-//! calls, so that user space can take its cells out of the map without losing any.
+//! A *slot* is a process while it runs one program: what [`crate::call::Total`] is about. A slot
+//! without threads gets no further calls, so that user space can take its cells out of the map
+//! without losing any.
 //!
-//! Whom to meter first is said by the command itself, just before its execve(2): a call that no kernel knows, with a number
-//! that nobody can guess. So nobody need know how the kernel numbers processes, which in a PID namespace is another way.
+//! Whom to meter first is said by the command itself, just before its execve(2): a call that no
+//! kernel knows, with a number that nobody can guess. So nobody need know how the kernel numbers
+//! processes, which in a PID namespace is another way.
 
 use super::asm::{Helper, If, Op, Reg, Size};
 use super::draft::{Draft, FORCE_WAKEUP, NO_WAKEUP, Things};
@@ -82,7 +85,8 @@ pub(super) fn enter(things: &Things) -> Option<Vec<u64>> {
     p.asm.load(Word, R1, R10, -16);
     p.asm.store(Word, R8, task::PID, R1);
     p.asm.store(Word, R8, task::TID, R1);
-    p.asm.store_number(Double, R8, task::SLOT, slot::FIRST as i32);
+    p.asm
+        .store_number(Double, R8, task::SLOT, slot::FIRST as i32);
     p.give_task();
     p.board_add(board::SEEN, 1);
     p.finish()
@@ -115,7 +119,8 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     p.asm.by(Op::Left, R2, sum::ERROR.cast_signed());
     p.asm.with(Op::Or, R8, R2);
     if let Some(ends) = things.offsets.ends {
-        // Cut short: by a signal that ends it? Then it is left as it is, and the end of the thread sees to it.
+        // Cut short: by a signal that ends it? Then it is left as it is, and the end of the thread
+        // sees to it.
         let cut = p.asm.label();
         for errno in CUT_SHORT {
             p.asm.jump_if(R1, If::Equal, errno, cut);
@@ -126,7 +131,8 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
         p.follow(R1, -40, R0, ends.pending);
         p.asm.by(Op::And, R1, 1 << 8); // SIGKILL, which also stands for the end of the whole process
         p.asm.jump_if(R1, If::Equal, 0, whole);
-        // A tracer would have seen the call return, if the process had got another signal and if it was for this thread.
+        // A tracer would have seen the call return, if the process had got another signal and if it
+        // was for this thread.
         p.asm.load(Word, R1, R7, task::PID);
         p.asm.load(Word, R2, R7, task::TID);
         p.asm.jump_if_reg(R1, If::Differ, R2, out);
@@ -170,7 +176,8 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     p.asm.store_number(Word, R7, task::FLAGS, task::NARROW);
     p.asm.jump(out);
 
-    // A name that could not be read when the call began can be now, unless the program is another one since.
+    // A name that could not be read when the call began can be now, unless the program is another
+    // one since.
     p.asm.place(tell);
     p.asm.jump_if(R1, If::Common, task::NAMELESS, named);
     p.asm.place(again);
@@ -194,7 +201,8 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
     for name in ["execve", "execveat"] {
         if let Some(call) = syscalls::named(name) {
             p.asm.load(Word, R1, R7, task::NUMBER);
-            p.asm.jump_if(R1, If::Equal, call.number.cast_signed(), again);
+            p.asm
+                .jump_if(R1, If::Equal, call.number.cast_signed(), again);
         }
     }
     p.asm.load(Word, R8, R7, task::NUMBER);
@@ -242,15 +250,17 @@ pub(super) fn exit_call(things: &Things) -> Option<Vec<u64>> {
         p.asm.load(Double, R3, R6, 0);
         p.read_kernel(-16, 8, R3, first);
         p.asm.load(Double, R1, R10, -16);
-        p.asm.store(Double, R7, task::REGISTERS + REGISTERS.arguments[0], R1);
+        p.asm
+            .store(Double, R7, task::REGISTERS + REGISTERS.arguments[0], R1);
     }
-    p.asm.store_number(Word, R7, task::FLAGS, task::TOLD | task::NAMELESS);
+    p.asm
+        .store_number(Word, R7, task::FLAGS, task::TOLD | task::NAMELESS);
     p.asm.jump(settle);
     p.finish()
 }
 
-/// Results of a call that a signal has cut short: EINTR, and those that begin again, ERESTARTSYS, ERESTARTNOINTR,
-/// ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
+/// Results of a call that a signal has cut short: EINTR, and those that begin again, ERESTARTSYS,
+/// ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
 const CUT_SHORT: [i32; 5] = [4, 512, 513, 514, 516];
 
 /// When a thread or a process is made, in the one that makes it.
@@ -301,8 +311,8 @@ pub(super) fn fork(things: &Things) -> Option<Vec<u64>> {
     p.asm.load(Word, R2, R10, -12);
     p.asm.jump_if_reg(R1, If::Differ, R2, thread);
 
-    // A process: a slot of its own, as its parent's is, but for the id and the number of threads. Where there is no room for
-    // it, the slot is 0, which has no entry.
+    // A process: a slot of its own, as its parent's is, but for the id and the number of threads.
+    // Where there is no room for it, the slot is 0, which has no entry.
     p.asm.store(Word, R10, -48, R9);
     p.asm.store_number(Double, R10, -56, 0);
     p.look_up(things.slots, -32);
@@ -505,8 +515,9 @@ pub(super) fn attempt() -> Option<Vec<u64>> {
     p.finish()
 }
 
-/// At the beginning of every call, of everybody: when somebody makes itself known, shows the first [`LOOKED`] bytes of its
-/// `task_struct` from `from` on, after its ids as the kernel has them, and where its registers are.
+/// At the beginning of every call, of everybody: when somebody makes itself known, shows the first
+/// [`LOOKED`] bytes of its `task_struct` from `from` on, after its ids as the kernel has them, and
+/// where its registers are.
 pub(super) fn look(things: &Things, from: i32) -> Option<Vec<u64>> {
     let mut p = Draft::new(things);
     let out = p.out;

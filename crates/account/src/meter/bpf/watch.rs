@@ -1,5 +1,5 @@
-//! What goes on outside of the kernel while a command is metered: the ring is read, and processes that have ended are taken out of
-//! the maps, so that these need not grow.
+//! What goes on outside of the kernel while a command is metered: the ring is read, and processes
+//! that have ended are taken out of the maps, so that these need not grow.
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
@@ -20,15 +20,17 @@ use crate::meter::file_of;
 use crate::meter::totals::{Program, Totals};
 use crate::syscalls::NUMBERS;
 
-/// How long to wait when there was something to read: then there will be more, and reading it a little at a time costs more.
+/// How long to wait when there was something to read: then there will be more, and reading it a
+/// little at a time costs more.
 const BUSY: Duration = Duration::from_millis(1);
-/// And when there was nothing: a ring that fills wakes earlier, and so does the end of the last thread.
+/// And when there was nothing: a ring that fills wakes earlier, and so does the end of the last
+/// thread.
 const IDLE: Duration = Duration::from_millis(100);
 /// As many calls as can be told: the programs count down with a sign.
 pub(super) const MOST_TOLD: u64 = i64::MAX as u64;
 
-/// The names in a record, which stand from `at` on, one after the other and each with its NUL; `lengths` says where their lengths
-/// are, 0 for none.
+/// The names in a record, which stand from `at` on, one after the other and each with its NUL;
+/// `lengths` says where their lengths are, 0 for none.
 fn names_in(record: &[u8], at: i16, lengths: [i16; 2]) -> [Option<&[u8]>; 2] {
     let bytes = record.get(at as usize..).unwrap_or_default();
     let [first, second] = lengths.map(|at| word(record, at) as usize);
@@ -66,7 +68,12 @@ pub(super) struct Summary {
 }
 
 impl<'a> Watch<'a> {
-    pub(super) fn new(words: &'a Words, maps: &'a Maps, tell: u64, to: &'a mut dyn Listener) -> Watch<'a> {
+    pub(super) fn new(
+        words: &'a Words,
+        maps: &'a Maps,
+        tell: u64,
+        to: &'a mut dyn Listener,
+    ) -> Watch<'a> {
         Watch {
             words,
             maps,
@@ -85,7 +92,9 @@ impl<'a> Watch<'a> {
     }
 
     fn board(&self, word: usize) -> u64 {
-        self.words.get(word).map_or(0, |word| word.load(Ordering::Acquire))
+        self.words
+            .get(word)
+            .map_or(0, |word| word.load(Ordering::Acquire))
     }
 
     fn say(&self, word: usize, number: u64) {
@@ -94,15 +103,21 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Until no metered thread is left, or the command has ended and somebody says that it is enough.
-    pub(super) fn until_the_end(&mut self, running: &mut Running, ring: &mut Ring) -> gate::Result<Ended> {
+    /// Until no metered thread is left, or the command has ended and somebody says that it is
+    /// enough.
+    pub(super) fn until_the_end(
+        &mut self,
+        running: &mut Running,
+        ring: &mut Ring,
+    ) -> gate::Result<Ended> {
         let mut ended = None;
         loop {
             if ended.is_none() {
                 ended = running.try_wait()?;
             }
-            // Before the command has made itself known there is nobody either: whether it has is to be looked at first. And all that
-            // was told is in the ring when the last one is no more: what is there is to be looked at last.
+            // Before the command has made itself known there is nobody either: whether it has is to
+            // be looked at first. And all that was told is in the ring when the last one is no
+            // more: what is there is to be looked at last.
             let begun = ended.is_some() || self.board(board::BEGUN) != 0;
             let nobody_is_left = begun && self.board(board::LIVE) == 0;
             let heard = self.listen(ring);
@@ -177,15 +192,22 @@ impl<'a> Watch<'a> {
         let tid = word(record, told(task::TID));
         let number = word(record, told(task::NUMBER));
         let lengths = [task::FIRST, task::SECOND].map(told);
-        let long = if self.names.is_empty() { None } else { self.names.remove(&tid) };
+        let long = if self.names.is_empty() {
+            None
+        } else {
+            self.names.remove(&tid)
+        };
         // Not those of a call before, which itself the ring had no room for.
-        let is_its_own = |long: &Vec<u8>| word(long, names::NUMBER) == number && double(record, lengths[0]) == 0;
+        let is_its_own =
+            |long: &Vec<u8>| word(long, names::NUMBER) == number && double(record, lengths[0]) == 0;
         let long = long.filter(is_its_own);
         let [name, other] = match &long {
             Some(record) => names_in(record, names::BYTES, [names::FIRST, names::SECOND]),
             None => names_in(record, told(task::NAMES), lengths),
         };
-        let row = record.get(told(task::REGISTERS) as usize..).unwrap_or_default();
+        let row = record
+            .get(told(task::REGISTERS) as usize..)
+            .unwrap_or_default();
         self.to.call(&Call {
             pid: word(record, told(task::PID)),
             tid,
@@ -195,7 +217,11 @@ impl<'a> Watch<'a> {
             other,
             result: returned.then(|| double(record, told(task::RESULT)).cast_signed()),
             start: double(record, told(task::START)),
-            nanos: if returned { double(record, told(task::NANOS)) } else { 0 },
+            nanos: if returned {
+                double(record, told(task::NANOS))
+            } else {
+                0
+            },
         });
         self.told += 1;
         if self.told == self.tell {
@@ -224,13 +250,16 @@ impl<'a> Watch<'a> {
             || made(board::CELLS, self.cells_then) > u64::from(self.maps.cells.entries() / 4)
     }
 
-    /// Adds up the cells of the slots that have ended, or of all, and takes them out of the maps. Says how many calls have begun and
-    /// are to be told when they end, if it is all.
+    /// Adds up the cells of the slots that have ended, or of all, and takes them out of the maps.
+    /// Says how many calls have begun and are to be told when they end, if it is all.
     fn harvest(&mut self, all: bool) -> gate::Result<u64> {
         (self.slots_then, self.cells_then) = (self.board(board::SLOTS), self.board(board::CELLS));
         let (mut ended, mut used) = (HashMap::new(), HashSet::new());
-        let Watch { programs, totals, .. } = self;
-        // Slots first: one that has ended then gets no further calls, and all of its cells will be seen.
+        let Watch {
+            programs, totals, ..
+        } = self;
+        // Slots first: one that has ended then gets no further calls, and all of its cells will be
+        // seen.
         self.maps.slots.each(|key, value| {
             let (key, began) = (double(key, 0), double(value, slot::PROGRAM));
             used.insert(began);
@@ -243,13 +272,26 @@ impl<'a> Watch<'a> {
         })?;
         let whose = |slot: u64| {
             let unlisted = (Program::default(), 0);
-            ended.get(&slot).copied().or((all && slot == 0).then_some(unlisted)).filter(|_| slot != slot::FIRST)
+            ended
+                .get(&slot)
+                .copied()
+                .or((all && slot == 0).then_some(unlisted))
+                .filter(|_| slot != slot::FIRST)
         };
         let mut gone = Vec::new();
         self.maps.cells.each(|key, value| {
-            let Some((program, pid)) = whose(double(key, 0)) else { return };
+            let Some((program, pid)) = whose(double(key, 0)) else {
+                return;
+            };
             let errno = Some(word(key, 12).cast_signed()).filter(|errno| *errno != 0);
-            totals.add(program, pid, word(key, 8), double(value, 0), double(value, 8), errno);
+            totals.add(
+                program,
+                pid,
+                word(key, 8),
+                double(value, 0),
+                double(value, 8),
+                errno,
+            );
             gone.extend_from_slice(key);
         })?;
         let mut begun = 0;
@@ -262,24 +304,40 @@ impl<'a> Watch<'a> {
                 self.maps.tasks.lookup(&seat.to_ne_bytes(), &mut value)?;
                 let value = &value[..];
                 begun += u64::from(word(value, task::FLAGS).cast_signed() & task::TOLD != 0);
-                let Some((program, pid)) = whose(double(value, task::SLOT)) else { continue };
+                let Some((program, pid)) = whose(double(value, task::SLOT)) else {
+                    continue;
+                };
                 for at in (task::SUMS..task::LEN).step_by(sum::LEN as usize) {
                     let (kind, calls) = (word(value, at + sum::KIND), word(value, at + sum::CALLS));
                     if calls > 0 {
-                        let (number, errno) = (kind % NUMBERS as u32, (kind >> sum::ERROR).cast_signed());
+                        let (number, errno) =
+                            (kind % NUMBERS as u32, (kind >> sum::ERROR).cast_signed());
                         let nanos = double(value, at + sum::NANOS);
-                        totals.add(program, pid, number, calls.into(), nanos, Some(errno).filter(|errno| *errno != 0));
+                        totals.add(
+                            program,
+                            pid,
+                            number,
+                            calls.into(),
+                            nanos,
+                            Some(errno).filter(|errno| *errno != 0),
+                        );
                     }
                 }
             }
         }
         self.maps.cells.delete(&gone)?;
-        self.maps.slots.delete(&ended.keys().flat_map(|key| key.to_ne_bytes()).collect::<Vec<u8>>())?;
+        self.maps.slots.delete(
+            &ended
+                .keys()
+                .flat_map(|key| key.to_ne_bytes())
+                .collect::<Vec<u8>>(),
+        )?;
         programs.retain(|began, _| used.contains(began));
         Ok(begun)
     }
 
-    /// Reads what is left in the ring, and adds up all that is left in the maps. Nothing comes any more.
+    /// Reads what is left in the ring, and adds up all that is left in the maps. Nothing comes any
+    /// more.
     pub(super) fn finish(mut self, ring: &mut Ring) -> gate::Result<Summary> {
         self.listen(ring);
         let begun = self.harvest(true)?;
@@ -289,7 +347,8 @@ impl<'a> Watch<'a> {
             let (calls, nanos, errors) = (self.board(at), self.board(at + 1), self.board(at + 2));
             let mut add = |calls, nanos, errno| {
                 if calls > 0 {
-                    self.totals.add(Program::default(), 0, number as u32, calls, nanos, errno);
+                    self.totals
+                        .add(Program::default(), 0, number as u32, calls, nanos, errno);
                 }
             };
             add(calls.saturating_sub(errors), nanos, None);
@@ -297,7 +356,8 @@ impl<'a> Watch<'a> {
             spilt += calls;
         }
         // Each that was to be told was read, or has not ended yet, or is lost, however that came.
-        let asked = (self.tell.min(MOST_TOLD) as i64).saturating_sub(self.board(board::LEFT).cast_signed());
+        let asked =
+            (self.tell.min(MOST_TOLD) as i64).saturating_sub(self.board(board::LEFT).cast_signed());
         let wanted = |calls: u64| calls.min(self.tell);
         let dropped = wanted(asked.max(0) as u64).saturating_sub(wanted(self.read + begun));
         let unheard = self.board(board::UNHEARD);
@@ -310,15 +370,29 @@ impl<'a> Watch<'a> {
                 warnings.push(format!("{number} {what}"));
             }
         };
-        warn(spilt, "calls were counted, but there was no room for whose they were, and how they failed if they did");
-        warn(dropped, "calls are in the totals, but are not told one by one: they came faster than they could be read");
+        warn(
+            spilt,
+            "calls were counted, but there was no room for whose they were, and how they failed if they did",
+        );
+        warn(
+            dropped,
+            "calls are in the totals, but are not told one by one: they came faster than they could be read",
+        );
         warn(
             unheard,
             "forks, new programs and ends of threads came faster than they could be read: names may be wrong since",
         );
-        warn(unfollowed, "threads could not be followed, and their calls are not counted: too many ran at once");
+        warn(
+            unfollowed,
+            "threads could not be followed, and their calls are not counted: too many ran at once",
+        );
         warn(narrow, "calls of 32-bit programs were not counted");
-        Ok(Summary { totals, told: self.told, lost: dropped + unheard + unfollowed, warnings })
+        Ok(Summary {
+            totals,
+            told: self.told,
+            lost: dropped + unheard + unfollowed,
+            warnings,
+        })
     }
 }
 
@@ -326,17 +400,27 @@ impl<'a> Watch<'a> {
 fn named(value: &[u8]) -> &[u8] {
     let name = value.get(slot::NAME as usize..).unwrap_or_default();
     let len = (word(value, slot::NAMED) as usize).min(name.len());
-    name.get(..len).unwrap_or_default().split(|&byte| byte == 0).next().unwrap_or_default()
+    name.get(..len)
+        .unwrap_or_default()
+        .split(|&byte| byte == 0)
+        .next()
+        .unwrap_or_default()
 }
 
 fn word(bytes: &[u8], at: i16) -> u32 {
     let at = at as usize;
-    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
+    bytes
+        .get(at..at + 4)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, u32::from_ne_bytes)
 }
 
 fn double(bytes: &[u8], at: i16) -> u64 {
     let at = at as usize;
-    bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
+    bytes
+        .get(at..at + 8)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, u64::from_ne_bytes)
 }
 
 #[cfg(test)]
@@ -350,7 +434,8 @@ mod tests {
         record[names::SECOND as usize] = 1;
         record.extend(b"a/b\0\0");
         let both = |record: &[u8]| {
-            names_in(record, names::BYTES, [names::FIRST, names::SECOND]).map(|name| name.map(<[u8]>::to_vec))
+            names_in(record, names::BYTES, [names::FIRST, names::SECOND])
+                .map(|name| name.map(<[u8]>::to_vec))
         };
         assert_eq!(both(&record), [Some(b"a/b".to_vec()), Some(Vec::new())]);
         // Lengths that are not so.
@@ -366,6 +451,9 @@ mod tests {
         value[slot::NAMED as usize] = 10;
         assert_eq!(named(&value), b"/bin/true");
         value[slot::NAMED as usize] = 5;
-        assert_eq!((named(&value), named(&value[..40]), named(b"")), (&b"/bin/"[..], &b"/bin/"[..], &b""[..]));
+        assert_eq!(
+            (named(&value), named(&value[..40]), named(b"")),
+            (&b"/bin/"[..], &b"/bin/"[..], &b""[..])
+        );
     }
 }

@@ -6,8 +6,9 @@ use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageReader};
 use parquet::errors::{ParquetError, Result};
 
-/// Reads numbers of so many bits, until there are `left`: each, and how often it comes in turn. `None` if there are not so many.
-/// Beside runs there are packs: eight times so many, each in its bits.
+/// Reads numbers of so many bits, until there are `left`: each, and how often it comes in turn.
+/// `None` if there are not so many. Beside runs there are packs: eight times so many, each in its
+/// bits.
 pub(super) fn runs(
     mut bytes: &[u8],
     bits: u32,
@@ -19,7 +20,10 @@ pub(super) fn runs(
         let many = usize::try_from(header >> 1).ok()?;
         if header & 1 == 0 {
             let value = bytes.split_off(..bits.div_ceil(8) as usize)?;
-            let number = value.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte));
+            let number = value
+                .iter()
+                .rev()
+                .fold(0, |number, &byte| number << 8 | u32::from(byte));
             let times = many.min(left);
             if times == 0 {
                 return None;
@@ -35,7 +39,12 @@ pub(super) fn runs(
             for nth in 0..values {
                 let from = nth * bits as usize;
                 let bit = |at: usize| u32::from(pack[at / 8] >> (at % 8) & 1);
-                take((from..from + bits as usize).rev().fold(0, |number, at| number << 1 | bit(at)), 1)?;
+                take(
+                    (from..from + bits as usize)
+                        .rev()
+                        .fold(0, |number, at| number << 1 | bit(at)),
+                    1,
+                )?;
             }
             left -= values;
         }
@@ -65,8 +74,8 @@ enum Data<'a> {
     Numbers(&'a [u8], u32, usize),
 }
 
-/// Goes through the pages of a column of so many rows, and no more. For a column in which values may be missing, `are` is told of which
-/// rows they are there.
+/// Goes through the pages of a column of so many rows, and no more. For a column in which values
+/// may be missing, `are` is told of which rows they are there.
 fn each_page(
     pages: &mut dyn PageReader,
     mut rows: usize,
@@ -90,13 +99,23 @@ fn page_of(
     take: &mut impl FnMut(Data<'_>) -> Option<()>,
 ) -> Option<()> {
     match page {
-        Page::DictionaryPage { buf, num_values, .. } => take(Data::Dictionary(buf, *num_values as usize)),
-        Page::DataPage { buf, num_values, encoding, def_level_encoding, .. } => {
+        Page::DictionaryPage {
+            buf, num_values, ..
+        } => take(Data::Dictionary(buf, *num_values as usize)),
+        Page::DataPage {
+            buf,
+            num_values,
+            encoding,
+            def_level_encoding,
+            ..
+        } => {
             let (mut bytes, rows) = (&buf[..], *num_values as usize);
             let mut values = rows;
             if is_optional {
                 let len = u32::from_le_bytes(*bytes.split_off(..4)?.first_chunk()?);
-                let levels = bytes.split_off(..len as usize).filter(|_| *def_level_encoding == Encoding::RLE)?;
+                let levels = bytes
+                    .split_off(..len as usize)
+                    .filter(|_| *def_level_encoding == Encoding::RLE)?;
                 values = 0;
                 runs(levels, 1, rows, |is_there, times| {
                     values += if is_there == 1 { times } else { 0 };
@@ -124,8 +143,8 @@ pub(in crate::catalog) fn damaged() -> ParquetError {
     ParquetError::General("a page of a column makes no sense".to_owned())
 }
 
-/// Reads a column of numbers, or of bytes that are as many for each value; for each row, or for those that have one. `are` is told
-/// of which rows they are.
+/// Reads a column of numbers, or of bytes that are as many for each value; for each row, or for
+/// those that have one. `are` is told of which rows they are.
 pub(in crate::catalog) fn numbers<const N: usize, T: Copy>(
     pages: &mut dyn PageReader,
     rows: usize,
@@ -137,21 +156,32 @@ pub(in crate::catalog) fn numbers<const N: usize, T: Copy>(
     let mut dictionary: Vec<T> = Vec::new();
     each_page(pages, rows, is_optional, are, |data| {
         let some = |bytes: &[u8], values: usize, into: &mut Vec<T>| {
-            into.extend(bytes.as_chunks().0.get(..values)?.iter().map(|value| of(*value)));
+            into.extend(
+                bytes
+                    .as_chunks()
+                    .0
+                    .get(..values)?
+                    .iter()
+                    .map(|value| of(*value)),
+            );
             Some(())
         };
         match data {
             Data::Dictionary(bytes, values) => some(bytes, values, &mut dictionary),
             Data::Plain(bytes, values) => some(bytes, values, into),
             Data::Numbers(bytes, bits, values) => runs(bytes, bits, values, |number, times| {
-                into.extend(std::iter::repeat_n(*dictionary.get(number as usize)?, times));
+                into.extend(std::iter::repeat_n(
+                    *dictionary.get(number as usize)?,
+                    times,
+                ));
                 Some(())
             }),
         }
     })
 }
 
-/// Reads a column of what is so or not, a bit for each: for each row, or for those that have one, of which `are` is told.
+/// Reads a column of what is so or not, a bit for each: for each row, or for those that have one,
+/// of which `are` is told.
 pub(in crate::catalog) fn flags(
     pages: &mut dyn PageReader,
     rows: usize,
@@ -188,12 +218,19 @@ impl Names {
             |data| {
                 let Names { bytes, places } = &mut names;
                 match data {
-                    Data::Dictionary(some, values) => add_places(some, values, bytes, &mut dictionary),
+                    Data::Dictionary(some, values) => {
+                        add_places(some, values, bytes, &mut dictionary)
+                    }
                     Data::Plain(some, values) => add_places(some, values, bytes, places),
-                    Data::Numbers(some, bits, values) => runs(some, bits, values, |number, times| {
-                        places.extend(std::iter::repeat_n(*dictionary.get(number as usize)?, times));
-                        Some(())
-                    }),
+                    Data::Numbers(some, bits, values) => {
+                        runs(some, bits, values, |number, times| {
+                            places.extend(std::iter::repeat_n(
+                                *dictionary.get(number as usize)?,
+                                times,
+                            ));
+                            Some(())
+                        })
+                    }
                 }
             },
         )?;
@@ -227,7 +264,12 @@ impl Index<usize> for Names {
 }
 
 /// Keeps some names, and where they are.
-fn add_places(some: &[u8], values: usize, bytes: &mut Vec<u8>, places: &mut Vec<(usize, usize)>) -> Option<()> {
+fn add_places(
+    some: &[u8],
+    values: usize,
+    bytes: &mut Vec<u8>,
+    places: &mut Vec<(usize, usize)>,
+) -> Option<()> {
     let (base, mut rest) = (bytes.len(), some);
     for _ in 0..values {
         let len = u32::from_le_bytes(*rest.split_off(..4)?.first_chunk()?);

@@ -26,7 +26,8 @@ pub(in crate::catalog) struct Encoded {
     pub(in crate::catalog) checksum: u32,
 }
 
-/// How a column is encoded; each is what was fastest, or as fast and smaller, over a million entries of a source tree.
+/// How a column is encoded; each is what was fastest, or as fast and smaller, over a million
+/// entries of a source tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum How {
     /// A dictionary, for few values that are long.
@@ -105,15 +106,26 @@ impl Chunk {
     }
 
     /// Adds numbers.
-    pub(crate) fn numbers<const N: usize>(&mut self, values: impl ExactSizeIterator<Item = [u8; N]>) {
+    pub(crate) fn numbers<const N: usize>(
+        &mut self,
+        values: impl ExactSizeIterator<Item = [u8; N]>,
+    ) {
         self.are(true, values.len() as u32);
         let from = self.plain.len();
         self.plain.resize(from + values.len() * N, 0);
-        self.plain[from..].as_chunks_mut().0.iter_mut().zip(values).for_each(|(to, value)| *to = value);
+        self.plain[from..]
+            .as_chunks_mut()
+            .0
+            .iter_mut()
+            .zip(values)
+            .for_each(|(to, value)| *to = value);
     }
 
     /// Adds what may be missing.
-    pub(crate) fn maybe<const N: usize>(&mut self, values: impl ExactSizeIterator<Item = Option<[u8; N]>>) {
+    pub(crate) fn maybe<const N: usize>(
+        &mut self,
+        values: impl ExactSizeIterator<Item = Option<[u8; N]>>,
+    ) {
         let mut end = self.plain.len();
         self.plain.resize(end + values.len() * N, 0);
         for value in values {
@@ -171,7 +183,14 @@ impl Chunk {
             self.put_numbers(1, &[(0, rows)], zstd)?;
         }
         self.finish_page(zstd)?;
-        let Written { rows, compressed, uncompressed, dictionary_at, data_at, mut encodings } = self.written;
+        let Written {
+            rows,
+            compressed,
+            uncompressed,
+            dictionary_at,
+            data_at,
+            mut encodings,
+        } = self.written;
         encodings.push(Encoding::RLE);
         let metadata = ColumnChunkMetaData::builder(self.of)
             .set_compression(match self.how {
@@ -193,12 +212,18 @@ impl Chunk {
             column_index: None,
             offset_index: None,
         };
-        Ok(Encoded { bytes: self.file.into(), close, checksum: self.checksum.finalize() })
+        Ok(Encoded {
+            bytes: self.file.into(),
+            close,
+            checksum: self.checksum.finalize(),
+        })
     }
 
     /// The bytes of each value, if there are several and they are all the same.
     fn all_alike(&self) -> Option<usize> {
-        let width = self.width.filter(|_| self.of.physical_type() != Type::BOOLEAN)?;
+        let width = self
+            .width
+            .filter(|_| self.of.physical_type() != Type::BOOLEAN)?;
         let (all, later) = (&self.plain[..], self.plain.get(width..)?);
         (!later.is_empty() && later == &all[..later.len()]).then_some(width)
     }
@@ -216,23 +241,48 @@ impl Chunk {
         self.put_page(values, Encoding::PLAIN, zstd)
     }
 
-    /// Writes the dictionary, and a page of the numbers of the values that there are. What follows has none.
+    /// Writes the dictionary, and a page of the numbers of the values that there are. What follows
+    /// has none.
     fn finish_dictionary(&mut self, zstd: &mut Compressor<'_>) -> Result<()> {
-        let Some(Dictionary { numbers, plain, runs, .. }) = self.dictionary.take() else { return Ok(()) };
+        let Some(Dictionary {
+            numbers,
+            plain,
+            runs,
+            ..
+        }) = self.dictionary.take()
+        else {
+            return Ok(());
+        };
         self.put_dictionary(plain, numbers.len() as u32, zstd)?;
         // Some readers do not take it well that a number has no bits.
         let bits = (u32::BITS - (numbers.len() as u32).saturating_sub(1).leading_zeros()).max(1);
         self.put_numbers(bits, &runs, zstd)
     }
 
-    fn put_dictionary(&mut self, plain: Vec<u8>, values: u32, zstd: &mut Compressor<'_>) -> Result<()> {
-        self.written.dictionary_at = Some(self.put(plain, PageType::DICTIONARY_PAGE, values, Encoding::PLAIN, zstd)?);
+    fn put_dictionary(
+        &mut self,
+        plain: Vec<u8>,
+        values: u32,
+        zstd: &mut Compressor<'_>,
+    ) -> Result<()> {
+        self.written.dictionary_at = Some(self.put(
+            plain,
+            PageType::DICTIONARY_PAGE,
+            values,
+            Encoding::PLAIN,
+            zstd,
+        )?);
         self.written.encodings.push(Encoding::PLAIN);
         Ok(())
     }
 
     /// Writes a page of numbers of values, of so many bits.
-    fn put_numbers(&mut self, bits: u32, numbers: &[(u32, u32)], zstd: &mut Compressor<'_>) -> Result<()> {
+    fn put_numbers(
+        &mut self,
+        bits: u32,
+        numbers: &[(u32, u32)],
+        zstd: &mut Compressor<'_>,
+    ) -> Result<()> {
         let mut values = vec![bits as u8];
         put_runs(bits, numbers, &mut values);
         self.plain.clear();
@@ -240,12 +290,20 @@ impl Chunk {
     }
 
     /// Writes a page of data, with the levels before it if values may be missing.
-    fn put_page(&mut self, values: Vec<u8>, encoding: Encoding, zstd: &mut Compressor<'_>) -> Result<()> {
+    fn put_page(
+        &mut self,
+        values: Vec<u8>,
+        encoding: Encoding,
+        zstd: &mut Compressor<'_>,
+    ) -> Result<()> {
         let there = std::mem::take(&mut self.there);
         let rows: u32 = there.iter().map(|(_, rows)| rows).sum();
         let mut bytes = values;
         if self.of.max_def_level() > 0 {
-            let levels: Vec<(u32, u32)> = there.iter().map(|&(there, rows)| (there.into(), rows)).collect();
+            let levels: Vec<(u32, u32)> = there
+                .iter()
+                .map(|&(there, rows)| (there.into(), rows))
+                .collect();
             let mut page = vec![0; 4];
             put_runs(1, &levels, &mut page);
             let len = page.len() as u32 - 4;
@@ -270,7 +328,11 @@ impl Chunk {
         zstd: &mut Compressor<'_>,
     ) -> Result<u64> {
         let size = bytes.len();
-        let bytes = if self.how == How::Raw { bytes } else { zstd.compress(&bytes)? };
+        let bytes = if self.how == How::Raw {
+            bytes
+        } else {
+            zstd.compress(&bytes)?
+        };
         let mut checksum = Hasher::new();
         checksum.update(&bytes);
         let sizes = [i32::try_from(size)?, i32::try_from(bytes.len())?];
@@ -286,9 +348,16 @@ impl Chunk {
     }
 }
 
-/// The header of a page: its sizes unpacked and as it stands in the file, its checksum, how many values it has, and in which encoding.
-/// Thrift's compact protocol: before each field the distance of its number from the last one's, and its type.
-fn header(kind: PageType, sizes: [i32; 2], checksum: u32, values: u32, encoding: Encoding) -> Vec<u8> {
+/// The header of a page: its sizes unpacked and as it stands in the file, its checksum, how many
+/// values it has, and in which encoding. Thrift's compact protocol: before each field the distance
+/// of its number from the last one's, and its type.
+fn header(
+    kind: PageType,
+    sizes: [i32; 2],
+    checksum: u32,
+    values: u32,
+    encoding: Encoding,
+) -> Vec<u8> {
     const I32: u8 = 5;
     const FALSE: u8 = 2;
     const STRUCT: u8 = 12;
@@ -298,13 +367,19 @@ fn header(kind: PageType, sizes: [i32; 2], checksum: u32, values: u32, encoding:
         put_varint((number << 1 ^ number >> 31).cast_unsigned().into(), header);
     }
     let mut header = Vec::with_capacity(32);
-    [kind as i32, sizes[0], sizes[1], checksum.cast_signed()].into_iter().for_each(|number| put(number, &mut header));
+    [kind as i32, sizes[0], sizes[1], checksum.cast_signed()]
+        .into_iter()
+        .for_each(|number| put(number, &mut header));
     let distance = if kind == PageType::DATA_PAGE { 1 } else { 3 };
     header.push(distance << 4 | STRUCT);
-    [values.cast_signed(), encoding as i32].into_iter().for_each(|number| put(number, &mut header));
+    [values.cast_signed(), encoding as i32]
+        .into_iter()
+        .for_each(|number| put(number, &mut header));
     if kind == PageType::DATA_PAGE {
         // How levels are encoded.
-        [Encoding::RLE as i32; 2].into_iter().for_each(|number| put(number, &mut header));
+        [Encoding::RLE as i32; 2]
+            .into_iter()
+            .for_each(|number| put(number, &mut header));
     } else {
         // Whether it is sorted.
         header.push(1 << 4 | FALSE);

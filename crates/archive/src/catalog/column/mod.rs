@@ -4,11 +4,12 @@
 //! few pages, each: ─ levels (which rows have a value) ─ values, one after the other, or their numbers in a dictionary ─ zstd
 //! ```
 //!
-//! The library has this too, for every type and encoding that there is, one value at a time. A catalog has millions of them, of
-//! few types, and many of its columns say the same in every row: what is alike is found by one comparison, and stands there once.
+//! The library has this too, for every type and encoding that there is, one value at a time. A
+//! catalog has millions of them, of few types, and many of its columns say the same in every row:
+//! what is alike is found by one comparison, and stands there once.
 //!
-//! Before each page stands its header, with the checksum of the page as Parquet has it, for whoever reads; the library would write
-//! none.
+//! Before each page stands its header, with the checksum of the page as Parquet has it, for whoever
+//! reads; the library would write none.
 //!
 //! | room | what is in it |
 //! |---|---|

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use parquet::column::page::PageReader;
 use parquet::column::reader::get_column_reader;
 use parquet::column::writer::get_column_writer;
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, FixedLenByteArrayType, Int32Type};
+use parquet::data_type::{
+    BoolType, ByteArray, ByteArrayType, DataType, FixedLenByteArrayType, Int32Type,
+};
 use parquet::file::properties::WriterProperties;
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
@@ -28,27 +30,51 @@ fn encoded(of: &str, how: How, put: impl Fn(&mut Chunk, &mut Compressor<'_>)) ->
 }
 
 fn pages(Encoded { bytes, close, .. }: &Encoded) -> SerializedPageReader<Bytes> {
-    SerializedPageReader::new(Arc::new(bytes.clone()), &close.metadata, close.rows_written as usize, None).unwrap()
+    SerializedPageReader::new(
+        Arc::new(bytes.clone()),
+        &close.metadata,
+        close.rows_written as usize,
+        None,
+    )
+    .unwrap()
 }
 
 /// What the library reads: the values that are there, and of each row whether it has one.
 fn by_the_library<D: DataType>(encoded: &Encoded) -> (Vec<D::T>, Vec<i16>) {
     let rows = encoded.close.rows_written as usize;
-    let reader = get_column_reader(encoded.close.metadata.column_descr_ptr(), Box::new(pages(encoded)));
+    let reader = get_column_reader(
+        encoded.close.metadata.column_descr_ptr(),
+        Box::new(pages(encoded)),
+    );
     let mut reader = D::get_column_reader(reader).unwrap();
     let (mut values, mut there) = (Vec::new(), Vec::new());
-    while reader.read_records(rows, Some(&mut there), None, &mut values).unwrap().0 > 0 {}
+    while reader
+        .read_records(rows, Some(&mut there), None, &mut values)
+        .unwrap()
+        .0
+        > 0
+    {}
     (values, there)
 }
 
 fn names_of(encoded: &Encoded) -> Vec<Vec<u8>> {
-    Names::read(&mut pages(encoded), encoded.close.rows_written as usize).unwrap().iter().map(<[u8]>::to_vec).collect()
+    Names::read(&mut pages(encoded), encoded.close.rows_written as usize)
+        .unwrap()
+        .iter()
+        .map(<[u8]>::to_vec)
+        .collect()
 }
 
 /// Values of which mostly several in turn are the same.
-fn in_turn<T: Clone + std::fmt::Debug>(of: impl Strategy<Value = T> + Clone) -> impl Strategy<Value = Vec<T>> {
+fn in_turn<T: Clone + std::fmt::Debug>(
+    of: impl Strategy<Value = T> + Clone,
+) -> impl Strategy<Value = Vec<T>> {
     let runs = proptest::collection::vec((of, 1..9usize), 1..60);
-    runs.prop_map(|runs| runs.into_iter().flat_map(|(value, n)| std::iter::repeat_n(value, n)).collect())
+    runs.prop_map(|runs| {
+        runs.into_iter()
+            .flat_map(|(value, n)| std::iter::repeat_n(value, n))
+            .collect()
+    })
 }
 
 proptest! {
@@ -128,19 +154,30 @@ proptest! {
 
 #[test]
 fn a_page_has_its_checksum() {
-    let sound = encoded("required int32", How::Raw, |to, _| to.numbers((0..9u32).map(u32::to_le_bytes)));
+    let sound = encoded("required int32", How::Raw, |to, _| {
+        to.numbers((0..9u32).map(u32::to_le_bytes))
+    });
     assert_eq!(crc32fast::hash(&sound.bytes), sound.checksum);
-    assert!(pages(&sound).get_next_page().is_ok_and(|page| page.is_some()));
+    assert!(
+        pages(&sound)
+            .get_next_page()
+            .is_ok_and(|page| page.is_some())
+    );
     let mut bytes = sound.bytes.to_vec();
     *bytes.last_mut().unwrap() ^= 1;
-    let damaged = Encoded { bytes: bytes.into(), ..sound };
+    let damaged = Encoded {
+        bytes: bytes.into(),
+        ..sound
+    };
     assert!(pages(&damaged).get_next_page().is_err());
 }
 
 #[test]
 fn what_is_alike_stands_there_once() {
     let of = |value: fn(u64) -> u64| {
-        encoded("required int64", How::Raw, |to, _| to.numbers((0..60_000).map(|n: u32| value(n.into()).to_le_bytes())))
+        encoded("required int64", How::Raw, |to, _| {
+            to.numbers((0..60_000).map(|n: u32| value(n.into()).to_le_bytes()))
+        })
     };
     assert!(of(|_| 1 << 40).bytes.len() < 100);
     assert!(of(|n| n).bytes.len() > 8 * 60_000);

@@ -1,5 +1,6 @@
-//! btrfs: the inodes that were written after the generation in the catalog's token, with all their names ([`since`]). What has been
-//! seen counts only if nothing in the directory was written meanwhile.
+//! btrfs: the inodes that were written after the generation in the catalog's token, with all their
+//! names ([`since`]). What has been seen counts only if nothing in the directory was written
+//! meanwhile.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,36 +27,60 @@ pub(crate) struct Since<'a> {
 
 impl<'a> Since<'a> {
     /// Asks for it; `None` where that cannot be told, or would not cost less than a walk.
-    pub(super) fn of(token: &str, top: &'a Top, ground: &Ground<'_>, about: &About) -> Option<Since<'a>> {
+    pub(super) fn of(
+        token: &str,
+        top: &'a Top,
+        ground: &Ground<'_>,
+        about: &About,
+    ) -> Option<Since<'a>> {
         let subvolume = since::subvolume(&top.fd).ok()?;
-        let then = generation(token, ground, &subvolume).filter(|&then| then <= subvolume.generation)?;
+        let then =
+            generation(token, ground, &subvolume).filter(|&then| then <= subvolume.generation)?;
         Since::after(then, subvolume, top, about)
     }
 
     fn after(then: u64, subvolume: Subvolume, top: &'a Top, about: &About) -> Option<Since<'a>> {
         let changes = since::changed_since(&top.fd, &subvolume, then).ok()?;
-        let dirs = changes.iter().filter(|change| change.meta.is_dir()).map(|change| change.meta.ino);
-        let within = changes.iter().flat_map(|change| change.names.iter().map(|name| name.dir));
+        let dirs = changes
+            .iter()
+            .filter(|change| change.meta.is_dir())
+            .map(|change| change.meta.ino);
+        let within = changes
+            .iter()
+            .flat_map(|change| change.names.iter().map(|name| name.dir));
         let dirs: HashSet<u64> = dirs.chain(within).collect();
         if is_much(dirs.len(), about) {
             return None;
         }
         let parents = since::parents(&top.fd, subvolume.tree, dirs).ok()?;
-        Some(Since { top, subvolume, then, changes, parents })
+        Some(Since {
+            top,
+            subvolume,
+            then,
+            changes,
+            parents,
+        })
     }
 
     /// Whether nothing in the directory has been written after this was asked for.
     fn holds(&self, about: &About) -> bool {
         let now = since::subvolume(&self.top.fd).ok();
-        let later = now.and_then(|now| Since::after(self.subvolume.generation, now, self.top, about));
+        let later =
+            now.and_then(|now| Since::after(self.subvolume.generation, now, self.top, about));
         later.is_some_and(|later| later.is_outside())
     }
 
-    /// Whether all of it is outside of the directory for certain. What was in it and is not any more has left another directory there.
+    /// Whether all of it is outside of the directory for certain. What was in it and is not any
+    /// more has left another directory there.
     pub(super) fn is_outside(&self) -> bool {
         let is_outside = |change: &Change| {
             let itself = change.meta.is_dir().then_some(change.meta.ino);
-            let mut dirs = change.names.iter().map(|name| name.dir).chain(itself).peekable();
+            let mut dirs = change
+                .names
+                .iter()
+                .map(|name| name.dir)
+                .chain(itself)
+                .peekable();
             dirs.peek().is_some() && dirs.all(|dir| self.is_dir_outside(dir))
         };
         self.changes.iter().all(is_outside)
@@ -63,9 +88,11 @@ impl<'a> Since<'a> {
 
     fn is_dir_outside(&self, dir: u64) -> bool {
         let above = |at: &u64| self.parents.get(at).map(|name| name.dir);
-        // No more steps than there are directories: what is moved meanwhile may seem to be in itself.
+        // No more steps than there are directories: what is moved meanwhile may seem to be in
+        // itself.
         let mut way = std::iter::successors(Some(dir), above).take(self.parents.len() + 1);
-        way.find(|&at| at == self.top.meta.ino || at == FIRST_INODE).is_some_and(|at| at != self.top.meta.ino)
+        way.find(|&at| at == self.top.meta.ino || at == FIRST_INODE)
+            .is_some_and(|at| at != self.top.meta.ino)
     }
 
     /// Holds it against the catalog; `None` where it cannot be told what comes of it.
@@ -76,16 +103,29 @@ impl<'a> Since<'a> {
         /// Where something is always going on, everything is walked at last.
         const ATTEMPTS: usize = 2;
         for _ in 0..ATTEMPTS {
-            let why = format!("only what was written after generation {} of the subvolume was looked at", self.then);
+            let why = format!(
+                "only what was written after generation {} of the subvolume was looked at",
+                self.then
+            );
             if self.is_outside() {
-                return Ok(Some(Differing { why, ..Differing::default() }));
+                return Ok(Some(Differing {
+                    why,
+                    ..Differing::default()
+                }));
             }
             if is_much(self.changes.len(), reader.about()) {
                 return Ok(None);
             }
-            let Some((places, feed)) = look(reader, self.top, self.written())? else { return Ok(None) };
+            let Some((places, feed)) = look(reader, self.top, self.written())? else {
+                return Ok(None);
+            };
             if self.holds(reader.about()) {
-                return Ok(Some(Differing { places, feed, why, ..Differing::default() }));
+                return Ok(Some(Differing {
+                    places,
+                    feed,
+                    why,
+                    ..Differing::default()
+                }));
             }
             let now = since::subvolume(&self.top.fd).ok();
             let again = now.and_then(|now| Since::after(self.then, now, self.top, reader.about()));
@@ -107,13 +147,25 @@ impl<'a> Since<'a> {
             written.inos.insert(meta.ino);
             for name in names {
                 if let Some(dir) = path(name.dir) {
-                    written.feed.entry(dir).or_default().push((name.name.clone(), *meta));
+                    written
+                        .feed
+                        .entry(dir)
+                        .or_default()
+                        .push((name.name.clone(), *meta));
                 }
             }
             if meta.ino == self.top.meta.ino {
-                written.feed.entry(Vec::new()).or_default().push((Vec::new(), *meta));
+                written
+                    .feed
+                    .entry(Vec::new())
+                    .or_default()
+                    .push((Vec::new(), *meta));
             }
-            written.dirs.extend(path(meta.ino).filter(|_| meta.is_dir()).map(|path| (meta.ino, path)));
+            written.dirs.extend(
+                path(meta.ino)
+                    .filter(|_| meta.is_dir())
+                    .map(|path| (meta.ino, path)),
+            );
         }
         written
     }
@@ -133,7 +185,9 @@ fn find_path(dir: u64, parents: &HashMap<u64, Name>, paths: &mut HashMap<u64, Op
     for dir in chain.into_iter().rev() {
         let parent = parents.get(&dir);
         let above = parent.and_then(|name| paths.get(&name.dir)?.as_ref());
-        let path = parent.zip(above).map(|(name, above)| joined(above, &name.name));
+        let path = parent
+            .zip(above)
+            .map(|(name, above)| joined(above, &name.name));
         paths.insert(dir, path);
     }
 }

@@ -1,4 +1,5 @@
-//! What was written, held against the rows of the catalog, from which directories it is known what was in them.
+//! What was written, held against the rows of the catalog, from which directories it is known what
+//! was in them.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
@@ -16,11 +17,16 @@ use crate::beside::each;
 use crate::catalog::{Fault, Reader};
 use crate::changed::index::{each_group, hash};
 
-/// Finds the places of rows that say nothing any more, which rise, and what there is instead; `None` where there is any doubt.
+/// Finds the places of rows that say nothing any more, which rise, and what there is instead;
+/// `None` where there is any doubt.
 ///
 /// # Errors
 /// The catalog cannot be read.
-pub(super) fn look(reader: &Reader, top: &Top, written: Written) -> Result<Option<(Vec<u32>, Feed)>, Fault> {
+pub(super) fn look(
+    reader: &Reader,
+    top: &Top,
+    written: Written,
+) -> Result<Option<(Vec<u32>, Feed)>, Fault> {
     let look = Look {
         reader,
         top,
@@ -35,7 +41,9 @@ pub(super) fn look(reader: &Reader, top: &Top, written: Written) -> Result<Optio
     let found = certain(look.look())?;
     Ok(found.map(|(places, moved)| {
         let mut feed = written.feed;
-        moved.into_iter().for_each(|(dir, entries)| feed.entry(dir).or_default().extend(entries));
+        moved
+            .into_iter()
+            .for_each(|(dir, entries)| feed.entry(dir).or_default().extend(entries));
         (places, feed)
     }))
 }
@@ -74,7 +82,8 @@ struct Look<'a> {
     rows: HashMap<u64, Row>,
     /// What is a directory of it, below DIR, and the place of its row.
     dirs: Vec<(Vec<u8>, u32)>,
-    /// Of directories by the catalog, whether they still are where they were. What none is said of is as what is above it.
+    /// Of directories by the catalog, whether they still are where they were. What none is said of
+    /// is as what is above it.
     is_there: HashMap<Vec<u8>, bool>,
     /// Places of rows that are as they were; in the end they rise.
     same: Vec<u32>,
@@ -90,20 +99,26 @@ impl<'a> Look<'a> {
         self.entries()?;
         self.same.sort_unstable();
         self.rows_below()?;
-        let Look { mut places, same, moved, .. } = self;
+        let Look {
+            mut places,
+            same,
+            moved,
+            ..
+        } = self;
         places.sort_unstable();
         places.dedup();
         places.retain(|place| same.binary_search(place).is_err());
         Ok((places, moved))
     }
 
-    /// Finds the rows of what was written, and says of the directories among it where the catalog has them; and the rows of what was in
-    /// these.
+    /// Finds the rows of what was written, and says of the directories among it where the catalog
+    /// has them; and the rows of what was in these.
     fn rows(&mut self) -> Result<(), Doubt> {
         let watched: HashSet<&[u8]> = self.written.dirs.values().map(Vec::as_slice).collect();
         let known = self.rows_in(&watched, true)?;
         for (ino, path) in &known {
-            self.is_there.insert(path.clone(), self.written.dirs.get(ino) == Some(path));
+            self.is_there
+                .insert(path.clone(), self.written.dirs.get(ino) == Some(path));
         }
         let paths = known.iter().map(|(_, path)| path.as_slice());
         let elsewhere: HashSet<&[u8]> = paths.filter(|path| !watched.contains(path)).collect();
@@ -113,9 +128,13 @@ impl<'a> Look<'a> {
         Ok(())
     }
 
-    /// Finds the rows of what was in some directories, and if they are wanted, of all that was written: of directories among that it
-    /// gives the number and the path.
-    fn rows_in(&mut self, watched: &HashSet<&[u8]>, wants_written: bool) -> Result<Vec<(u64, Vec<u8>)>, Doubt> {
+    /// Finds the rows of what was in some directories, and if they are wanted, of all that was
+    /// written: of directories among that it gives the number and the path.
+    fn rows_in(
+        &mut self,
+        watched: &HashSet<&[u8]>,
+        wants_written: bool,
+    ) -> Result<Vec<(u64, Vec<u8>)>, Doubt> {
         /// What a row group has of it.
         #[derive(Default)]
         struct Part {
@@ -145,16 +164,21 @@ impl<'a> Look<'a> {
             if here.is_empty() {
                 return Ok(part);
             }
-            let (modes, names, first) =
-                (reader.numbers32(group, "mode")?, reader.names(group, "name")?, reader.first(group));
+            let (modes, names, first) = (
+                reader.numbers32(group, "mode")?,
+                reader.names(group, "name")?,
+                reader.first(group),
+            );
             for (row, is_written, watched) in here {
                 let (ino, place, name) = (inos[row], first + row as u32, &names[row]);
                 part.places.push(place);
                 let path = || joined(&dirs[row], name);
                 let is_dir = Type::of_mode(modes[row]) == Type::Directory;
-                part.written.extend((is_written && is_dir).then(|| (ino, path())));
+                part.written
+                    .extend((is_written && is_dir).then(|| (ino, path())));
                 if let Some(dir) = watched.filter(|_| !name.is_empty()) {
-                    part.rows.push((digest::below(dir, name), Row { ino, place }));
+                    part.rows
+                        .push((digest::below(dir, name), Row { ino, place }));
                     part.dirs.extend(is_dir.then(|| (path(), place)));
                 }
             }
@@ -163,7 +187,13 @@ impl<'a> Look<'a> {
         let mut parts = Vec::new();
         each_group(reader, read, |_, part| parts.push(part))?;
         let mut known = Vec::new();
-        for Part { places, rows, dirs, written } in parts {
+        for Part {
+            places,
+            rows,
+            dirs,
+            written,
+        } in parts
+        {
             self.places.extend(places);
             self.rows.extend(rows);
             self.dirs.extend(dirs);
@@ -172,27 +202,39 @@ impl<'a> Look<'a> {
         Ok(known)
     }
 
-    /// Finds what is in directories that have come to another path. Sees that the others are as they were but for what was written.
+    /// Finds what is in directories that have come to another path. Sees that the others are as
+    /// they were but for what was written.
     fn entries(&mut self) -> Result<(), Doubt> {
         let written = self.written;
         let of = |(dir, entries): (&'a Vec<u8>, &'a Vec<(Vec<u8>, Meta)>)| {
-            entries.iter().map(|(name, _)| (dir.as_slice(), name.as_slice()))
+            entries
+                .iter()
+                .map(|(name, _)| (dir.as_slice(), name.as_slice()))
         };
         let names: HashSet<(&[u8], &[u8])> = written.feed.iter().flat_map(of).collect();
         // What the catalog has at such a path may be another directory, that is not.
         let visit = |(&ino, path): (&u64, &Vec<u8>)| {
             let is_elsewhere = self.is_there.get(path) != Some(&true);
-            Visit { path: path.clone(), ino, is_elsewhere }
+            Visit {
+                path: path.clone(),
+                ino,
+                is_elsewhere,
+            }
         };
         let mut visits: Vec<Visit> = written.dirs.iter().map(visit).collect();
         while !visits.is_empty() {
             let batch = std::mem::take(&mut visits);
             let mut lists = Vec::with_capacity(batch.len());
-            each(batch.len(), |nth| self.list(&batch[nth], &names), |nth, list| lists.push((nth, list)))?;
+            each(
+                batch.len(),
+                |nth| self.list(&batch[nth], &names),
+                |nth, list| lists.push((nth, list)),
+            )?;
             for (nth, Listed { same, dirs, moved }) in lists {
                 let path = &batch[nth].path;
                 self.same.extend(same);
-                self.is_there.extend(dirs.into_iter().map(|dir| (dir, true)));
+                self.is_there
+                    .extend(dirs.into_iter().map(|dir| (dir, true)));
                 let below = moved.iter().filter(|(_, meta)| meta.is_dir());
                 visits.extend(below.map(|(name, meta)| Visit {
                     path: joined(path, name),
@@ -207,10 +249,14 @@ impl<'a> Look<'a> {
         Ok(())
     }
 
-    /// Lists what is in a directory, but for the names of what was written. It must be as the catalog has it there, unless all of it was
-    /// elsewhere; and of directories it must be known that nothing else is mounted there, nor another subvolume.
+    /// Lists what is in a directory, but for the names of what was written. It must be as the
+    /// catalog has it there, unless all of it was elsewhere; and of directories it must be known
+    /// that nothing else is mounted there, nor another subvolume.
     fn list(&self, visit: &Visit, written: &HashSet<(&[u8], &[u8])>) -> Result<Listed, Doubt> {
-        let (fd, dir) = (open_that(self.top, &visit.path, visit.ino)?, hash(0, &visit.path));
+        let (fd, dir) = (
+            open_that(self.top, &visit.path, visit.ino)?,
+            hash(0, &visit.path),
+        );
         let mut list = Listed::default();
         read(&fd, |entry| {
             let (name, ino) = (entry.name.to_bytes(), entry.ino);
@@ -221,12 +267,17 @@ impl<'a> Look<'a> {
                 return Err(Doubt::Strange);
             }
             let is_asked = visit.is_elsewhere || entry.entry_type != EntryType::Other;
-            let meta = is_asked.then(|| look_at(self.top, &fd, entry.name, ino)).transpose()?;
+            let meta = is_asked
+                .then(|| look_at(self.top, &fd, entry.name, ino))
+                .transpose()?;
             if let Some(meta) = meta.filter(|_| visit.is_elsewhere) {
                 list.moved.push((name.to_vec(), meta));
                 return Ok(());
             }
-            let row = self.rows.get(&digest::below(dir, name)).filter(|row| row.ino == ino);
+            let row = self
+                .rows
+                .get(&digest::below(dir, name))
+                .filter(|row| row.ino == ino);
             list.same.push(row.ok_or(Doubt::Strange)?.place);
             let is_dir = meta.is_some_and(|meta| meta.is_dir());
             list.dirs.extend(is_dir.then(|| joined(&visit.path, name)));
@@ -251,8 +302,16 @@ impl<'a> Look<'a> {
                 let is_there = match last {
                     Some((last, is_there)) if last == dir => is_there,
                     _ => {
-                        let above = dir.iter().enumerate().rev().filter(|(_, b)| **b == b'/').map(|(at, _)| &dir[..at]);
-                        std::iter::once(dir).chain(above).find_map(|dir| self.is_there.get(dir)).is_none_or(|is| *is)
+                        let above = dir
+                            .iter()
+                            .enumerate()
+                            .rev()
+                            .filter(|(_, b)| **b == b'/')
+                            .map(|(at, _)| &dir[..at]);
+                        std::iter::once(dir)
+                            .chain(above)
+                            .find_map(|dir| self.is_there.get(dir))
+                            .is_none_or(|is| *is)
                     }
                 };
                 last = Some((dir, is_there));
@@ -279,15 +338,24 @@ pub(super) fn open_that(top: &Top, path: &[u8], ino: u64) -> Result<Fd, Doubt> {
     Ok(fd)
 }
 
-/// What there is of a name in a directory, or of the directory, if it is empty: it must be this inode, where nothing else is mounted.
+/// What there is of a name in a directory, or of the directory, if it is empty: it must be this
+/// inode, where nothing else is mounted.
 pub(super) fn look_at(top: &Top, dir: &Fd, name: &CStr, ino: u64) -> Result<Meta, Doubt> {
-    let meta = Meta::of(&statx(dir, name, At::SYMLINK_NOFOLLOW | At::EMPTY_PATH, Meta::WANT)?);
+    let meta = Meta::of(&statx(
+        dir,
+        name,
+        At::SYMLINK_NOFOLLOW | At::EMPTY_PATH,
+        Meta::WANT,
+    )?);
     let is_it = (meta.ino, meta.dev, meta.mount) == (ino, top.meta.dev, top.meta.mount);
     if is_it { Ok(meta) } else { Err(Doubt::Strange) }
 }
 
 /// Reads a directory.
-pub(super) fn read(dir: &Fd, mut take: impl FnMut(&DirEntry<'_>) -> Result<(), Doubt>) -> Result<(), Doubt> {
+pub(super) fn read(
+    dir: &Fd,
+    mut take: impl FnMut(&DirEntry<'_>) -> Result<(), Doubt>,
+) -> Result<(), Doubt> {
     let mut buffer = vec![0; 32 << 10];
     loop {
         let len = getdents64(dir, &mut buffer)?;

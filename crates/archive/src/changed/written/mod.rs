@@ -5,12 +5,13 @@
 //! | [`btrfs`] | the inodes that were written after a generation, with their names |
 //! | [`xfs`] | of the inodes that the catalog knows, those that are not as it has them |
 //!
-//! The rest is as it was, but for its path: so the names in the directories among them are held against the rows
-//! that the catalog has of these, and what is below a directory that has come to another path, or is gone, counts as well
-//! ([`look`]). With what these rows and entries give, `resolve` comes to what it would with all; and with the other rows, they
-//! are all there is.
+//! The rest is as it was, but for its path: so the names in the directories among them are held
+//! against the rows that the catalog has of these, and what is below a directory that has come to
+//! another path, or is gone, counts as well ([`look`]). With what these rows and entries give,
+//! `resolve` comes to what it would with all; and with the other rows, they are all there is.
 //!
-//! Nothing is taken for granted: where there is any doubt, there is no answer, and everything is walked.
+//! Nothing is taken for granted: where there is any doubt, there is no answer, and everything is
+//! walked.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -39,9 +40,15 @@ impl<'a> Since<'a> {
     ///
     /// # Errors
     /// The catalog cannot be read.
-    pub(crate) fn of(reader: &'a Reader, top: &'a Top, mounts: &[Mount]) -> Result<Option<Since<'a>>, Fault> {
+    pub(crate) fn of(
+        reader: &'a Reader,
+        top: &'a Top,
+        mounts: &[Mount],
+    ) -> Result<Option<Since<'a>>, Fault> {
         let about = reader.about();
-        let Some((by, token)) = token(about) else { return Ok(None) };
+        let Some((by, token)) = token(about) else {
+            return Ok(None);
+        };
         let ground = Ground::of(top, top.mount(mounts));
         if !can_tell(about, by, &ground, mounts) {
             return Ok(None);
@@ -63,10 +70,12 @@ impl<'a> Since<'a> {
     /// Why nothing in the directory can have changed; `None` where that is not so for certain.
     pub(crate) fn nothing(&self) -> Option<&'static str> {
         match self {
-            Since::Btrfs(since) => since
-                .is_outside()
-                .then_some("nothing in the directory was written after the generation that the catalog is of"),
-            Since::Xfs(since) => since.is_nothing().then_some("every inode is as the catalog has it"),
+            Since::Btrfs(since) => since.is_outside().then_some(
+                "nothing in the directory was written after the generation that the catalog is of",
+            ),
+            Since::Xfs(since) => since
+                .is_nothing()
+                .then_some("every inode is as the catalog has it"),
         }
     }
 
@@ -112,7 +121,10 @@ impl Differing {
     pub(crate) fn hand_over(&self, root: &[u8], to: &dyn Sink) {
         let mut worker = to.worker();
         for (dir, entries) in &self.feed {
-            let entries: Vec<Entry<'_>> = entries.iter().map(|(name, meta)| Entry { name, meta: *meta }).collect();
+            let entries: Vec<Entry<'_>> = entries
+                .iter()
+                .map(|(name, meta)| Entry { name, meta: *meta })
+                .collect();
             give(&mut *worker, root, dir, &entries);
         }
     }
@@ -157,18 +169,30 @@ pub(crate) fn by(about: &About) -> Option<By> {
     token(about).map(|(by, _)| by)
 }
 
-/// The token to go by, if the tree is one part whose file system tells what was written, and was walked whole and at rest.
+/// The token to go by, if the tree is one part whose file system tells what was written, and was
+/// walked whole and at rest.
 fn token(about: &About) -> Option<(By, &str)> {
-    let [part] = &about.parts[..] else { return None };
-    let all = Options { one_file_system: about.options.one_file_system, ..Options::default() };
+    let [part] = &about.parts[..] else {
+        return None;
+    };
+    let all = Options {
+        one_file_system: about.options.one_file_system,
+        ..Options::default()
+    };
     let is_all = about.complete && about.options == all && about.racy == 0;
     let token = part.token.as_deref().filter(|_| is_all)?;
-    engine(token).filter(|by| [By::Btrfs, By::Bulkstat].contains(by)).map(|by| (by, token))
+    engine(token)
+        .filter(|by| [By::Btrfs, By::Bulkstat].contains(by))
+        .map(|by| (by, token))
 }
 
-/// Whether a directory is the one that a catalog is of, nothing is mounted in it, and the engine for it can work there.
+/// Whether a directory is the one that a catalog is of, nothing is mounted in it, and the engine
+/// for it can work there.
 fn can_tell(about: &About, by: By, ground: &Ground<'_>, mounts: &[Mount]) -> bool {
-    about.parts.first().is_some_and(|part| part.ino == ground.top.meta.ino)
+    about
+        .parts
+        .first()
+        .is_some_and(|part| part.ino == ground.top.meta.ino)
         && ground.mount.is_some()
         && by.engine().possible(ground).is_ok()
         && mounted_below(ground.top, mounts).is_some_and(|names| names.is_empty())
@@ -176,6 +200,16 @@ fn can_tell(about: &About, by: By, ground: &Ground<'_>, mounts: &[Mount]) -> boo
 
 /// Gives entries of a directory below `root`, as a walk of that does.
 pub(crate) fn give(worker: &mut dyn Worker, root: &[u8], dir: &[u8], entries: &[Entry<'_>]) {
-    let depth = dir.split(|&b| b == b'/').filter(|part| !part.is_empty()).count() as u32;
-    worker.take(&Dir { path: &joined(root, dir), hash: hash(0, dir), depth }, entries);
+    let depth = dir
+        .split(|&b| b == b'/')
+        .filter(|part| !part.is_empty())
+        .count() as u32;
+    worker.take(
+        &Dir {
+            path: &joined(root, dir),
+            hash: hash(0, dir),
+            depth,
+        },
+        entries,
+    );
 }

@@ -1,8 +1,10 @@
-//! XFS: the inodes that are not as the catalog has them, by bulkstat alone ([`since`]), as long as it has stayed mounted. Where
-//! directories are among them, their names are read, to find where everything is; names in the others are those of the catalog.
-//! (These few are read once more by [`look`], which sees that all else in them is as it was.)
+//! XFS: the inodes that are not as the catalog has them, by bulkstat alone ([`since`]), as long as
+//! it has stayed mounted. Where directories are among them, their names are read, to find where
+//! everything is; names in the others are those of the catalog. (These few are read once more by
+//! [`look`], which sees that all else in them is as it was.)
 //!
-//! What is not as it was, and is nowhere in the directory now, has left it, or is being moved: that is for a walk.
+//! What is not as it was, and is nowhere in the directory now, has left it, or is being moved: that
+//! is for a walk.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -56,15 +58,26 @@ impl<'a> Since<'a> {
         let few = known(reader, 0..reader.groups().min(1))?;
         let atimes = Mutex::default();
         let is_same = |known: &Print, meta: &Meta| is_same(known, meta, &atimes);
-        let ask = |known: &[Known]| since::changed(top, known, is_same, begun, are_few).ok().flatten();
+        let ask = |known: &[Known]| {
+            since::changed(top, known, is_same, begun, are_few)
+                .ok()
+                .flatten()
+        };
         if ask(&few[..few.len().min(FEW)]).is_none() {
             return Ok(None);
         }
         let known = known(reader, 0..reader.groups())?;
-        let Some(differ) = ask(&known) else { return Ok(None) };
+        let Some(differ) = ask(&known) else {
+            return Ok(None);
+        };
         let inos = known.into_iter().map(|(ino, _)| ino).collect();
         let atimes = atimes.into_inner().unwrap_or_else(|e| e.into_inner());
-        Ok(Some(Since { top, inos, differ: differ.into_iter().collect(), atimes }))
+        Ok(Some(Since {
+            top,
+            inos,
+            differ: differ.into_iter().collect(),
+            atimes,
+        }))
     }
 
     pub(super) fn is_nothing(&self) -> bool {
@@ -78,22 +91,33 @@ impl<'a> Since<'a> {
     pub(super) fn differing(self, reader: &Reader) -> Result<Option<Differing>, Fault> {
         let why = "only inodes that are not as the catalog has them were looked at".to_owned();
         if self.is_nothing() {
-            return Ok(Some(Differing { why, ..Differing::default() }));
+            return Ok(Some(Differing {
+                why,
+                ..Differing::default()
+            }));
         }
         let rows = self.rows(reader)?;
         let written = certain(Finder::new(&self, &rows).find(&rows))?;
-        let Some(written) = written.filter(|written| !is_much(written.inos.len(), reader.about())) else {
+        let Some(written) = written.filter(|written| !is_much(written.inos.len(), reader.about()))
+        else {
             return Ok(None);
         };
         let found = look(reader, self.top, written)?;
-        Ok(found.map(|(places, feed)| Differing { places, feed, atimes: self.atimes, why }))
+        Ok(found.map(|(places, feed)| Differing {
+            places,
+            feed,
+            atimes: self.atimes,
+            why,
+        }))
     }
 
     /// What the catalog says of them.
     fn rows(&self, reader: &Reader) -> Result<Vec<Row>, Fault> {
         let read = |group: usize| {
             let inos = reader.numbers64(group, "ino")?;
-            let here: Vec<usize> = (0..inos.len()).filter(|&row| self.differ.contains_key(&inos[row])).collect();
+            let here: Vec<usize> = (0..inos.len())
+                .filter(|&row| self.differ.contains_key(&inos[row]))
+                .collect();
             if here.is_empty() {
                 return Ok(Vec::new());
             }
@@ -135,7 +159,10 @@ fn known(reader: &Reader, groups: Range<usize>) -> Result<Vec<Known>, Fault> {
         let (mtimes, mtimes_ns) = (wide("mtime")?, narrow("mtime_ns")?);
         let (ctimes, ctimes_ns) = (wide("ctime")?, narrow("ctime_ns")?);
         let (atimes, atimes_ns) = (wide("atime")?, narrow("atime_ns")?);
-        let time = |sec: u64, nsec: u32| Time { sec: sec.cast_signed(), nsec };
+        let time = |sec: u64, nsec: u32| Time {
+            sec: sec.cast_signed(),
+            nsec,
+        };
         let one = |row: usize| {
             let meta = Meta {
                 size: sizes[row],
@@ -186,7 +213,11 @@ impl Print {
             u64::from(meta.mtime.nsec) << 32 | u64::from(meta.ctime.nsec),
         ]);
         let atime = hashed([meta.atime.sec.cast_unsigned(), meta.atime.nsec.into()]);
-        Print { stands, blocks: meta.blocks, atime }
+        Print {
+            stands,
+            blocks: meta.blocks,
+            atime,
+        }
     }
 }
 
@@ -195,7 +226,10 @@ fn is_same(known: &Print, meta: &Meta, atimes: &Mutex<HashMap<u64, Time>>) -> bo
     let now = Print::of(meta);
     let is_same = known.stands == now.stands && (known.blocks == now.blocks || now.blocks == 0);
     if is_same && known.atime != now.atime {
-        atimes.lock().unwrap_or_else(|e| e.into_inner()).insert(meta.ino, meta.atime);
+        atimes
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .insert(meta.ino, meta.atime);
     }
     is_same
 }
@@ -225,8 +259,15 @@ struct Finder<'a> {
 impl<'a> Finder<'a> {
     fn new(since: &'a Since<'a>, rows: &[Row]) -> Finder<'a> {
         let dirs = rows.iter().filter(|row| row.is_dir);
-        let was = dirs.map(|row| (joined(&row.dir, &row.name), row.ino)).collect();
-        Finder { since, was, written: Written::default(), unread: Vec::new() }
+        let was = dirs
+            .map(|row| (joined(&row.dir, &row.name), row.ino))
+            .collect();
+        Finder {
+            since,
+            was,
+            written: Written::default(),
+            unread: Vec::new(),
+        }
     }
 
     fn find(mut self, rows: &[Row]) -> Result<Written, Doubt> {
@@ -234,11 +275,17 @@ impl<'a> Finder<'a> {
         for row in rows {
             self.name(row)?;
         }
-        let is_found = |(ino, now): (&u64, &Now)| *now == Now::Gone || self.written.inos.contains(ino);
-        if self.since.differ.iter().all(is_found) { Ok(self.written) } else { Err(Doubt::Strange) }
+        let is_found =
+            |(ino, now): (&u64, &Now)| *now == Now::Gone || self.written.inos.contains(ino);
+        if self.since.differ.iter().all(is_found) {
+            Ok(self.written)
+        } else {
+            Err(Doubt::Strange)
+        }
     }
 
-    /// Finds directories, and reads them: where they were, or else in others, or below where what was above them is now.
+    /// Finds directories, and reads them: where they were, or else in others, or below where what
+    /// was above them is now.
     fn dirs(&mut self) -> Result<(), Doubt> {
         let may_be_dir = |ino: &u64| match self.since.differ.get(ino) {
             Some(Now::Is(meta)) => meta.is_dir(),
@@ -254,7 +301,10 @@ impl<'a> Finder<'a> {
                 if self.written.dirs.contains_key(&ino) {
                     continue;
                 }
-                match self.now_of_dir(&was).map(|now| (open_that(self.since.top, &now, ino), now)) {
+                match self
+                    .now_of_dir(&was)
+                    .map(|now| (open_that(self.since.top, &now, ino), now))
+                {
                     Some((Ok(fd), now)) => {
                         self.written.dirs.insert(ino, now.clone());
                         self.read(&now, &fd)?;
@@ -277,7 +327,11 @@ impl<'a> Finder<'a> {
     /// Where a directory is, if it is in the one that it was in, under the name that it had.
     fn now_of_dir(&self, was: &[u8]) -> Option<Vec<u8>> {
         let (above, name) = split(was);
-        if name.is_empty() { Some(Vec::new()) } else { self.now(above).map(|above| joined(&above, name)) }
+        if name.is_empty() {
+            Some(Vec::new())
+        } else {
+            self.now(above).map(|above| joined(&above, name))
+        }
     }
 
     /// Reads what is in a directory and was not known so.
@@ -315,7 +369,10 @@ impl<'a> Finder<'a> {
         if self.was.contains_key(&row.dir) {
             return Ok(()); // it has been read
         }
-        let dir = self.now(&row.dir).filter(|_| !is_gone).ok_or(Doubt::Strange)?;
+        let dir = self
+            .now(&row.dir)
+            .filter(|_| !is_gone)
+            .ok_or(Doubt::Strange)?;
         let meta = match self.since.differ.get(&row.ino) {
             Some(Now::Is(meta)) => *meta,
             _ => self.meta(row.ino, &open(top, &dir)?, &c_string(&row.name)?)?,
@@ -329,7 +386,11 @@ impl<'a> Finder<'a> {
 
     fn is_at(&mut self, dir: &[u8], name: &[u8], meta: Meta) {
         self.written.inos.insert(meta.ino);
-        self.written.feed.entry(dir.to_vec()).or_default().push((name.to_vec(), meta));
+        self.written
+            .feed
+            .entry(dir.to_vec())
+            .or_default()
+            .push((name.to_vec(), meta));
     }
 
     /// What an inode is, which has this name in a directory; itself, if that is empty.

@@ -1,4 +1,5 @@
-//! `fathom account`: what the calls of a command cost ([`command`]); and what other gates would save, by the memo's model.
+//! `fathom account`: what the calls of a command cost ([`command`]); and what other gates would
+//! save, by the memo's model.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -29,7 +30,10 @@ fn model(file: Option<&OsStr>, args: &Args, out: &Out) -> Done {
     };
     let fixed = fixed_price(&gates).unwrap_or_default();
     let choices = choices(&gates, fixed, args);
-    let model = Model { fixed_ms: fixed, options: &choices };
+    let model = Model {
+        fixed_ms: fixed,
+        options: &choices,
+    };
     if out.json {
         out.envelope(SCHEMA, model, &[])?;
     } else {
@@ -45,7 +49,10 @@ fn model(file: Option<&OsStr>, args: &Args, out: &Out) -> Done {
 fn choices(gates: &[Gate], fixed: f64, args: &Args) -> Vec<Choice> {
     let is_memo = memo::is_table(gates);
     let today = cost(gates, fixed);
-    let mix = Per { dir: args.mix.0, file: args.mix.1 };
+    let mix = Per {
+        dir: args.mix.0,
+        file: args.mix.1,
+    };
     let option = |choice: &memo::Choice| {
         let then = predict(gates, fixed, &choice.proposal)?;
         let saved = saves(&today, &then, mix, args.share);
@@ -66,7 +73,10 @@ fn choices(gates: &[Gate], fixed: f64, args: &Args) -> Vec<Choice> {
 }
 
 fn shown_cost(cost: account::Cost) -> Cost {
-    Cost { overhead: cost.overhead, useful: cost.useful }
+    Cost {
+        overhead: cost.overhead,
+        useful: cost.useful,
+    }
 }
 
 fn read(file: &OsStr) -> Result<Vec<Gate>, Failed> {

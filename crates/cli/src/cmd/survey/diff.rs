@@ -16,8 +16,12 @@ const NEXT: &str = "give what fathom survey --json has printed";
 pub(super) fn run(old: &OsStr, new: &OsStr, out: &Out) -> Done {
     let names = [old.as_bytes(), new.as_bytes()];
     let [old, new] = [read(names[0])?, read(names[1])?];
-    let diff = diff(&old, &new).map_err(|(which, why)| Failed::at("cannot compare", names[which.min(1)], why, NEXT))?;
-    let worse: Vec<Warning> = diff.of(Verdict::Worse).map(|change| Warning::general(change.to_line())).collect();
+    let diff = diff(&old, &new)
+        .map_err(|(which, why)| Failed::at("cannot compare", names[which.min(1)], why, NEXT))?;
+    let worse: Vec<Warning> = diff
+        .of(Verdict::Worse)
+        .map(|change| Warning::general(change.to_line()))
+        .collect();
     if out.json {
         out.envelope(SCHEMA, &diff, &worse)?;
         out.warn(&worse);
@@ -31,5 +35,6 @@ pub(super) fn run(old: &OsStr, new: &OsStr, out: &Out) -> Done {
 fn read(name: &[u8]) -> Result<Value, Failed> {
     const MOST: usize = 256 << 20;
     let bytes = whole(name, MOST, "cannot read the survey", NEXT)?;
-    serde_json::from_slice(&bytes).map_err(|e| Failed::at("cannot compare", name, format!("it is not JSON: {e}"), NEXT))
+    serde_json::from_slice(&bytes)
+        .map_err(|e| Failed::at("cannot compare", name, format!("it is not JSON: {e}"), NEXT))
 }

@@ -36,7 +36,10 @@ enum Kind {
 impl Not {
     /// Left out on purpose.
     pub(super) fn chosen(why: impl Into<String>) -> Not {
-        Not { why: why.into(), kind: Kind::Chosen }
+        Not {
+            why: why.into(),
+            kind: Kind::Chosen,
+        }
     }
 
     /// It takes longer than it may.
@@ -52,7 +55,10 @@ impl Not {
 
     /// Something is wrong, and will be warned of.
     pub(super) fn wrong(why: impl Into<String>) -> Not {
-        Not { why: why.into(), kind: Kind::Wrong }
+        Not {
+            why: why.into(),
+            kind: Kind::Wrong,
+        }
     }
 
     pub(super) fn is_chosen(&self) -> bool {
@@ -85,7 +91,8 @@ pub(super) struct Found {
     /// What more privilege would have shown.
     pub(super) lacking: Vec<String>,
     pub(super) steps: Vec<StepTaken>,
-    /// Bytes that were read and written: by the kernel's account, or by that of the experiments, whichever says more.
+    /// Bytes that were read and written: by the kernel's account, or by that of the experiments,
+    /// whichever says more.
     pub(super) charged: u64,
     /// Why sections are not there.
     not: HashMap<&'static str, String>,
@@ -95,23 +102,42 @@ impl Found {
     /// Enters why a step found nothing. Of a section the first reason is kept.
     pub(super) fn lacks(&mut self, ground: &Ground<'_>, step: &Step, not: Not) {
         if not.kind == Kind::Wrong {
-            let message =
-                format!("{}: {}; {} tries it alone", step.name, not.why, ground.commands.section(step.section));
+            let message = format!(
+                "{}: {}; {} tries it alone",
+                step.name,
+                not.why,
+                ground.commands.section(step.section)
+            );
             self.warnings.push(Warning::general(message));
         }
         self.not.entry(step.section).or_insert(not.why);
     }
 
     /// A section: what was found of it, or why there is nothing.
-    pub(super) fn part<T>(&self, section: &'static str, found: Option<T>, ground: &Ground<'_>) -> Part<T> {
+    pub(super) fn part<T>(
+        &self,
+        section: &'static str,
+        found: Option<T>,
+        ground: &Ground<'_>,
+    ) -> Part<T> {
         let nothing = match section {
-            "probe" => "no local disk that can be written to is mounted here; --network takes in those of servers",
+            "probe" => {
+                "no local disk that can be written to is mounted here; --network takes in those of servers"
+            }
             _ => "there is nothing to be found",
         };
-        let why = || self.not.get(section).map_or(nothing, String::as_str).to_owned();
+        let why = || {
+            self.not
+                .get(section)
+                .map_or(nothing, String::as_str)
+                .to_owned()
+        };
         match found {
             Some(found) => Part::Gathered(found),
-            None => Part::Not { why: why(), how: ground.commands.section(section) },
+            None => Part::Not {
+                why: why(),
+                how: ground.commands.section(section),
+            },
         }
     }
 }

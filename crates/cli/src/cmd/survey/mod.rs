@@ -69,11 +69,19 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         return diff::run(old, new, out);
     }
     if args.to_stdout() && out.json {
-        return Err(Failed("the page and the JSON both go to standard output; give -o FILE for the page".to_owned()));
+        return Err(Failed(
+            "the page and the JSON both go to standard output; give -o FILE for the page"
+                .to_owned(),
+        ));
     }
     args.plot.iter().try_for_each(|dir| is_there(dir))?;
     let root = open_root(args.dir())?;
-    let ground = Ground { args, out, commands: Commands::of(&root.path), root };
+    let ground = Ground {
+        args,
+        out,
+        commands: Commands::of(&root.path),
+        root,
+    };
     let (when, begun) = (gate::clock::time_of_day() / 1_000_000, Instant::now());
     yield_to_others();
     let held = gate::interrupt::hold();
@@ -92,28 +100,51 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
         let message = "interrupted: what was found until then is here; the steps say what is not";
         warnings.insert(0, Warning::general(message));
     }
-    let probes: Vec<(Probe<'_>, &Probed)> =
-        found.probed.iter().map(|probed| (shown(Some(&probed.dir), &probed.answer), probed)).collect();
+    let probes: Vec<(Probe<'_>, &Probed)> = found
+        .probed
+        .iter()
+        .map(|probed| (shown(Some(&probed.dir), &probed.answer), probed))
+        .collect();
     for (n, (_, probed)) in (1..).zip(&probes) {
         for series in probed.answer.series.iter().filter(|_| args.plot.is_some()) {
-            if let Err(Failed(why)) = draw(args.plot.as_deref().unwrap_or_default(), &format!("{n}-"), series) {
+            if let Err(Failed(why)) = draw(
+                args.plot.as_deref().unwrap_or_default(),
+                &format!("{n}-"),
+                series,
+            ) {
                 warnings.push(Warning::general(why));
             }
         }
     }
-    let file_systems: Vec<FileSystem<'_>> =
-        probes.into_iter().map(|(probe, probed)| FileSystem { probe, plots: plots(probed) }).collect();
-    let methods = found.methods.as_ref().map(|all| Compared { methods: &all.methods, left_out: &all.left_out });
+    let file_systems: Vec<FileSystem<'_>> = probes
+        .into_iter()
+        .map(|(probe, probed)| FileSystem {
+            probe,
+            plots: plots(probed),
+        })
+        .collect();
+    let methods = found.methods.as_ref().map(|all| Compared {
+        methods: &all.methods,
+        left_out: &all.left_out,
+    });
     let comparison = methods.map(|all| comparison(all.methods, all.left_out));
     let mounts = found.mounts.as_ref().map(|mounted| MountsPart {
         mounts: Mounts {
             root: Some(&ground.root.path),
             compare: comparison.as_ref(),
-            ..Mounts::of(mounted.by.name(), &mounted.why, mounted.complete, &mounted.points)
+            ..Mounts::of(
+                mounted.by.name(),
+                &mounted.why,
+                mounted.complete,
+                &mounted.points,
+            )
         },
         compared: found.part("mounts", methods, ground),
     });
-    let account = found.account.as_ref().map(|taken| taken.shown(AccountBy::Program, ACCOUNTED));
+    let account = found
+        .account
+        .as_ref()
+        .map(|taken| taken.shown(AccountBy::Program, ACCOUNTED));
     let shown_now = shown_warnings(&warnings);
     let probed = Some(file_systems).filter(|probed| !probed.is_empty());
     let survey = Survey {
@@ -124,8 +155,19 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
         walking: found.part("walk", section(&found), ground),
         dumping: found.part("dump", found.dump.as_ref(), ground),
         calls: found.part("account", account.as_ref(), ground),
-        starting: found.part("startup", found.starting.as_ref().map(starting::Starting::shown), ground),
-        gates: found.part("gates", found.gates.as_ref().map(|probed| shown(Some(&probed.dir), &probed.answer)), ground),
+        starting: found.part(
+            "startup",
+            found.starting.as_ref().map(starting::Starting::shown),
+            ground,
+        ),
+        gates: found.part(
+            "gates",
+            found
+                .gates
+                .as_ref()
+                .map(|probed| shown(Some(&probed.dir), &probed.answer)),
+            ground,
+        ),
         findings: Vec::new(),
         advice: Vec::new(),
         steps: found.steps.clone(),
@@ -133,11 +175,16 @@ fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) 
         warnings: &shown_now,
     }
     .concluded();
-    let look = Look { tree: out.on_terminal(), ..out.look() };
+    let look = Look {
+        tree: out.on_terminal(),
+        ..out.look()
+    };
     if let Some(name) = args.page() {
         match publish(name, html(&survey).as_bytes()) {
             Ok(()) => out.talk(format_args!("the page is {}", printable(name))),
-            Err(Failed(why)) => warnings.push(Warning::general(format!("{why}; -o FILE puts the page elsewhere"))),
+            Err(Failed(why)) => warnings.push(Warning::general(format!(
+                "{why}; -o FILE puts the page elsewhere"
+            ))),
         }
     }
     // Nothing is left to be put away.
@@ -196,7 +243,10 @@ fn machine(ground: &Ground<'_>, found: &Found, when: i64, begun: Instant) -> Mac
 
 /// The figures of what was measured on a file system.
 fn plots(probed: &Probed) -> Vec<Plot> {
-    let plot = |series: &probe::Series| Plot { experiment: series.kind.experiment().name(), figure: figure(series) };
+    let plot = |series: &probe::Series| Plot {
+        experiment: series.kind.experiment().name(),
+        figure: figure(series),
+    };
     probed.answer.series.iter().map(plot).collect()
 }
 
@@ -204,5 +254,10 @@ fn section(found: &Found) -> Option<Section<'_>> {
     let compared = found.engines.as_ref()?;
     let compare = Comparison::of(&compared.engines, &compared.left_out);
     let bounded = found.bounded.as_ref();
-    Some(Section { part: compared.parts.first()?, explain: &compared.possible, compare, bounded })
+    Some(Section {
+        part: compared.parts.first()?,
+        explain: &compared.possible,
+        compare,
+        bounded,
+    })
 }

@@ -33,20 +33,39 @@ pub(super) struct Mounted {
     pub(super) hangs: bool,
     /// it does not.
     pub(super) silent: bool,
-    /// What walks leave out: to ask for the attributes of a mount point is to ask the server of what is mounted there.
+    /// What walks leave out: to ask for the attributes of a mount point is to ask the server of
+    /// what is mounted there.
     pub(super) excludes: Vec<String>,
 }
 
 fn question() -> locate::Question {
-    locate::Question { by: None, bound: Some(4), hints: Hints::Auto }
+    locate::Question {
+        by: None,
+        bound: Some(4),
+        hints: Hints::Auto,
+    }
 }
 
 /// The table; and which of the mounts may be gone into.
-pub(super) fn table(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _: usize) -> Result<(), Not> {
+pub(super) fn table(
+    ground: &Ground<'_>,
+    found: &mut Found,
+    ration: &Ration,
+    _: usize,
+) -> Result<(), Not> {
     let mut progress = ration.progress();
-    let answer = locate::locate(&ground.root, &question(), &mut |far, path| progress.search(far, path));
-    let Answer { by, why, mut points, root_fstype, lacking, warnings, .. } =
-        answer.map_err(|e| Not::wrong(format!("cannot find the mounts: {e}")))?;
+    let answer = locate::locate(&ground.root, &question(), &mut |far, path| {
+        progress.search(far, path)
+    });
+    let Answer {
+        by,
+        why,
+        mut points,
+        root_fstype,
+        lacking,
+        warnings,
+        ..
+    } = answer.map_err(|e| Not::wrong(format!("cannot find the mounts: {e}")))?;
     found.warnings.extend(warnings);
     let hangs = root_fstype.as_deref().is_some_and(may_hang);
     // Perhaps twice: for DIR, and for what is below it.
@@ -54,29 +73,56 @@ pub(super) fn table(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _: 
     let dirs = [ground.dir().to_vec()];
     let look = || walk::explain(&dirs, false).ok().map(|_| []);
     let silent = hangs
-        && alone_within(&Bounds { grace: Duration::ZERO, ..Bounds::time(patience) }, look)
-            .is_ok_and(|ran| ran.is_err());
+        && alone_within(
+            &Bounds {
+                grace: Duration::ZERO,
+                ..Bounds::time(patience)
+            },
+            look,
+        )
+        .is_ok_and(|ran| ran.is_err());
     if ground.args.network {
         let of = points.len();
         let checked = check::check(&mut points, patience, |done| {
             progress.at(|| format!("{done} of {of} mounts have answered"));
         });
-        found
-            .warnings
-            .extend(checked.map_err(|e| Not::wrong(format!("cannot make a process to check the mounts: {e}")))?);
+        found.warnings.extend(
+            checked.map_err(|e| {
+                Not::wrong(format!("cannot make a process to check the mounts: {e}"))
+            })?,
+        );
     }
     found.to_probe = to_probe(ground, &points, hangs, silent);
     let complete = lacking.is_empty();
     let excludes = ground.excludes(&points);
-    found.mounts = Some(Mounted { points: Points(points), by, why, complete, hangs, silent, excludes });
+    found.mounts = Some(Mounted {
+        points: Points(points),
+        by,
+        why,
+        complete,
+        hangs,
+        silent,
+        excludes,
+    });
     Ok(())
 }
 
-/// What each method takes. Those that search every directory do not go where a server might not answer.
-pub(super) fn methods(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _: usize) -> Result<(), Not> {
+/// What each method takes. Those that search every directory do not go where a server might not
+/// answer.
+pub(super) fn methods(
+    ground: &Ground<'_>,
+    found: &mut Found,
+    ration: &Ration,
+    _: usize,
+) -> Result<(), Not> {
     const TABLE_IS_ENOUGH: [By; 3] = [By::Kernel, By::Mountinfo, By::Search];
     let mounted = found.answering()?;
-    let far: Vec<&Point> = mounted.points.0.iter().filter(|point| ground.keeps_out_of(point)).collect();
+    let far: Vec<&Point> = mounted
+        .points
+        .0
+        .iter()
+        .filter(|point| ground.keeps_out_of(point))
+        .collect();
     // Those that take least first: they are sure to have been run when there is no time left.
     let mut wanted = By::ALL.to_vec();
     wanted.reverse();
@@ -84,9 +130,16 @@ pub(super) fn methods(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _
         None => Vec::new(),
         Some(first) => {
             wanted.retain(|by| TABLE_IS_ENOUGH.contains(by));
-            let more = if far.len() > 1 { format!(" and {} more", far.len() - 1) } else { String::new() };
+            let more = if far.len() > 1 {
+                format!(" and {} more", far.len() - 1)
+            } else {
+                String::new()
+            };
             let why = match ground.args.network {
-                true => format!("it would wait for '{}'{more}, which does not answer", printable(&first.target)),
+                true => format!(
+                    "it would wait for '{}'{more}, which does not answer",
+                    printable(&first.target)
+                ),
                 false => format!(
                     "it would go into '{}'{more}, whose server might not answer; --network lets it",
                     printable(&first.target)
@@ -95,11 +148,21 @@ pub(super) fn methods(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _
             By::ALL
                 .iter()
                 .filter(|by| !wanted.contains(by))
-                .map(|by| LeftOut { by: by.name(), why: why.clone() })
+                .map(|by| LeftOut {
+                    by: by.name(),
+                    why: why.clone(),
+                })
                 .collect()
         }
     };
-    let compared = compare_methods(&ground.root, &question(), &wanted, TRIALS, &ration.bounds(), ration.progress());
+    let compared = compare_methods(
+        &ground.root,
+        &question(),
+        &wanted,
+        TRIALS,
+        &ration.bounds(),
+        ration.progress(),
+    );
     let mut compared = compared.map_err(|Failed(why)| Not::wrong(why))?;
     if compared.methods.is_empty() {
         return Err(Not::chosen("no method could be run to its end"));
@@ -114,9 +177,9 @@ impl Found {
     pub(super) fn answering(&self) -> Result<&Mounted, Not> {
         match &self.mounts {
             None => Err(Not::chosen("what is mounted is not known")),
-            Some(mounted) if mounted.silent => {
-                Err(Not::wrong("the server behind the directory does not answer; see fathom mounts --check"))
-            }
+            Some(mounted) if mounted.silent => Err(Not::wrong(
+                "the server behind the directory does not answer; see fathom mounts --check",
+            )),
             Some(mounted) => Ok(mounted),
         }
     }
@@ -124,18 +187,20 @@ impl Found {
     /// The same, for what must not wait for a server.
     pub(super) fn nearby(&self, ground: &Ground<'_>) -> Result<&Mounted, Not> {
         match self.answering()? {
-            mounted if mounted.hangs && !ground.args.network => {
-                Err(Not::chosen("the server behind the directory might not answer; --network asks it all the same"))
-            }
+            mounted if mounted.hangs && !ground.args.network => Err(Not::chosen(
+                "the server behind the directory might not answer; --network asks it all the same",
+            )),
             mounted => Ok(mounted),
         }
     }
 }
 
 impl Ground<'_> {
-    /// Whether who searches every directory would wait at this mount, perhaps for ever. The directory itself was asked for.
+    /// Whether who searches every directory would wait at this mount, perhaps for ever. The
+    /// directory itself was asked for.
     fn keeps_out_of(&self, point: &Point) -> bool {
-        let far = !point.hidden && point.target != self.root.path && point.fstype().is_some_and(may_hang);
+        let far =
+            !point.hidden && point.target != self.root.path && point.fstype().is_some_and(may_hang);
         far && !(self.args.network && point.verdict == Some(Verdict::Ok))
     }
 }
@@ -143,23 +208,38 @@ impl Ground<'_> {
 impl Ground<'_> {
     /// Patterns for the mount points that a walk of DIR would come to and is to keep out of.
     fn excludes(&self, points: &[Point]) -> Vec<String> {
-        let is_met =
-            |point: &&Point| point.parent.is_none() || self.root.anchor.is_none() || point.parent == self.root.anchor;
-        let met = points.iter().filter(|point| self.keeps_out_of(point)).filter(is_met);
+        let is_met = |point: &&Point| {
+            point.parent.is_none() || self.root.anchor.is_none() || point.parent == self.root.anchor
+        };
+        let met = points
+            .iter()
+            .filter(|point| self.keeps_out_of(point))
+            .filter(is_met);
         let dir = self.dir();
         let dir = dir.strip_suffix(b"/").unwrap_or(dir);
-        let path = |point: &Point| Some([dir, b"/", ::mounts::path::below(&self.root.path, &point.target)?].concat());
+        let path = |point: &Point| {
+            Some(
+                [
+                    dir,
+                    b"/",
+                    ::mounts::path::below(&self.root.path, &point.target)?,
+                ]
+                .concat(),
+            )
+        };
         met.filter_map(path).map(|path| pattern(&path)).collect()
     }
 }
 
-/// A pattern that matches a path, and hardly any other: what could mean something in a pattern is any character, and what is no ASCII
-/// any number of them.
+/// A pattern that matches a path, and hardly any other: what could mean something in a pattern is
+/// any character, and what is no ASCII any number of them.
 fn pattern(path: &[u8]) -> String {
     let mut pattern = String::with_capacity(path.len());
     for &byte in path {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => pattern.push(char::from(byte)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'_' | b'-' => {
+                pattern.push(char::from(byte))
+            }
             0..0x80 => pattern.push('?'),
             _ if pattern.ends_with('*') => {}
             _ => pattern.push('*'),
@@ -170,12 +250,16 @@ fn pattern(path: &[u8]) -> String {
 
 /// Whether what is mounted is on a disk, or on what may be, and can be written to.
 fn on_disk(content: &Content) -> bool {
-    let source = content.source.as_deref().is_some_and(|source| source.starts_with(b"/dev/"));
+    let source = content
+        .source
+        .as_deref()
+        .is_some_and(|source| source.starts_with(b"/dev/"));
     let writable = split_options(&content.options).any(|option| option == b"rw");
     writable && (source && !may_hang(&content.fstype) || content.fstype == b"overlay")
 }
 
-/// A directory on each file system that is to be experimented on: DIR, and where others are mounted below it.
+/// A directory on each file system that is to be experimented on: DIR, and where others are mounted
+/// below it.
 fn to_probe(ground: &Ground<'_>, points: &[Point], hangs: bool, silent: bool) -> Vec<Vec<u8>> {
     let mut seen = Vec::new();
     let mut once: Vec<Vec<u8>> = Vec::new();
@@ -183,20 +267,35 @@ fn to_probe(ground: &Ground<'_>, points: &[Point], hangs: bool, silent: bool) ->
     // Its mount is among the points only if it is mounted just there.
     if (!hangs || network && !silent)
         && let Ok(place) = probe::place::Place::unasked(&ground.root.path)
-        && place.mount.as_ref().is_some_and(|mount| on_disk(&mount.content) || hangs)
+        && place
+            .mount
+            .as_ref()
+            .is_some_and(|mount| on_disk(&mount.content) || hangs)
     {
         seen.push(place.device());
         once.push(ground.root.path.clone());
     }
-    for point in points.iter().filter(|point| !point.hidden && point.kind != Some(Kind::File)) {
-        let far = network && point.verdict == Some(Verdict::Ok) && point.fstype().is_some_and(may_hang);
-        let wanted = far || point.content.as_ref().is_some_and(|content| on_disk(content));
+    for point in points
+        .iter()
+        .filter(|point| !point.hidden && point.kind != Some(Kind::File))
+    {
+        let far =
+            network && point.verdict == Some(Verdict::Ok) && point.fstype().is_some_and(may_hang);
+        let wanted = far
+            || point
+                .content
+                .as_ref()
+                .is_some_and(|content| on_disk(content));
         if wanted && !seen.contains(&point.dev) {
             seen.push(point.dev);
             once.push(point.target.clone());
         }
     }
-    once.truncate(if ground.args.deep { usize::MAX } else { MOST_PROBED });
+    once.truncate(if ground.args.deep {
+        usize::MAX
+    } else {
+        MOST_PROBED
+    });
     once
 }
 

@@ -24,11 +24,19 @@ pub(super) struct Starting {
     started: Vec<Started>,
 }
 
-/// Programs that may be started unasked: they do nothing, nor leave anything (-B: no compiled modules). What they are for is in the
-/// report.
+/// Programs that may be started unasked: they do nothing, nor leave anything (-B: no compiled
+/// modules). What they are for is in the report.
 const STARTED: [(&str, &str, &[&str]); 2] = [
     ("env true", "PATH and ld.so", &["env", "true"]),
-    ("python3 -c pass", "python", &["sh", "-c", "exec python3 -B -c pass </dev/null >/dev/null 2>&1"]),
+    (
+        "python3 -c pass",
+        "python",
+        &[
+            "sh",
+            "-c",
+            "exec python3 -B -c pass </dev/null >/dev/null 2>&1",
+        ],
+    ),
 ];
 
 /// How many programs are started: one a turn, so that one that does not end takes nothing with it.
@@ -37,20 +45,36 @@ pub(super) fn programs(_: &Found) -> usize {
 }
 
 /// Starts a program; before the first one, looks at the elements of PATH.
-pub(super) fn start(_: &Ground<'_>, found: &mut Found, ration: &Ration, turn: usize) -> Result<(), Not> {
-    let Some(&(command, about, words)) = STARTED.get(turn) else { return Ok(()) };
+pub(super) fn start(
+    _: &Ground<'_>,
+    found: &mut Found,
+    ration: &Ration,
+    turn: usize,
+) -> Result<(), Not> {
+    let Some(&(command, about, words)) = STARTED.get(turn) else {
+        return Ok(());
+    };
     let around = surroundings();
     let path = around.path.clone().unwrap_or_default();
     if turn == 0 {
         found.starting = Some(looked_at(&path)?);
     }
-    let Some(starting) = &mut found.starting else { return Err(Not::chosen("PATH was not looked at either")) };
+    let Some(starting) = &mut found.starting else {
+        return Err(Not::chosen("PATH was not looked at either"));
+    };
     let mut progress = ration.progress();
     progress.at(|| command.to_owned());
-    let question = Question { far: vec![b"/".to_vec()], rtt: Rtt::Assumed, nodes: 1, rate: None };
+    let question = Question {
+        far: vec![b"/".to_vec()],
+        rtt: Rtt::Assumed,
+        nodes: 1,
+        rate: None,
+    };
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-    let mut meter = |command: &Command, trace: &mut Trace| meter(account::meter::auto::NAME, command, trace);
-    match Command::find(&words).and_then(|command| search(&command, &around, &question, &mut meter)) {
+    let mut meter =
+        |command: &Command, trace: &mut Trace| meter(account::meter::auto::NAME, command, trace);
+    match Command::find(&words).and_then(|command| search(&command, &around, &question, &mut meter))
+    {
         // There is no Python here, or it was interrupted.
         Ok((metered, _)) if metered.ended.status() != 0 => heard(metered.ended),
         Ok((metered, judged)) => {
@@ -68,13 +92,19 @@ pub(super) fn start(_: &Ground<'_>, found: &mut Found, ration: &Ration, turn: us
         }
         Err(Failure::Meter(why) | Failure::Late(why)) => {
             let why = format!("cannot watch programs start: {why}");
-            return Err(if turn == 0 { Not::wrong(why) } else { Not::chosen(why) });
+            return Err(if turn == 0 {
+                Not::wrong(why)
+            } else {
+                Not::chosen(why)
+            });
         }
         Err(Failure::Command(..)) => {}
     }
     if path.is_empty() && starting.started.is_empty() {
         found.starting = None;
-        return Err(Not::chosen("there is no PATH, and nothing could be started"));
+        return Err(Not::chosen(
+            "there is no PATH, and nothing could be started",
+        ));
     }
     Ok(())
 }
@@ -82,15 +112,24 @@ pub(super) fn start(_: &Ground<'_>, found: &mut Found, ration: &Ration, turn: us
 /// The elements of PATH, any of which may lie on a server that does not answer.
 fn looked_at(path: &[u8]) -> Result<Starting, Not> {
     const PATIENCE: Duration = Duration::from_secs(2);
-    let bounds = Bounds { grace: Duration::ZERO, ..Bounds::time(PATIENCE) };
+    let bounds = Bounds {
+        grace: Duration::ZERO,
+        ..Bounds::time(PATIENCE)
+    };
     let look = || {
         elements(path, &mut Here);
         Some([])
     };
     if alone_within(&bounds, look).is_ok_and(|ran| ran.is_err()) {
-        return Err(Not::wrong("a directory of PATH does not answer; see fathom mounts --check"));
+        return Err(Not::wrong(
+            "a directory of PATH does not answer; see fathom mounts --check",
+        ));
     }
-    Ok(Starting { elements: elements(path, &mut Here), places: Places::read(), started: Vec::new() })
+    Ok(Starting {
+        elements: elements(path, &mut Here),
+        places: Places::read(),
+        started: Vec::new(),
+    })
 }
 
 impl Starting {
@@ -109,6 +148,10 @@ impl Starting {
                 network: place.is_some_and(|mount| mount.network),
             }
         });
-        Startup { path: path.collect(), started: self.started.clone(), rtt: ASSUMED_RTT }
+        Startup {
+            path: path.collect(),
+            started: self.started.clone(),
+            rtt: ASSUMED_RTT,
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! What a survey does, step by step, and what each step may use up.
 //!
-//! No step can take the others with it, whatever it comes upon: a server that never answers, a disk that takes minutes, a mistake
-//! of ours. Before each step the process splits in two. The child takes the step, and goes on from there with all that has been
-//! found, to the very end. The parent keeps what was found before, and waits. If the child does not come through the step in its
-//! time, it is killed, and the parent goes on without what the step was to find; and if the child comes through, all that is left
-//! for the parent is to pass on how it ends.
+//! No step can take the others with it, whatever it comes upon: a server that never answers, a disk
+//! that takes minutes, a mistake of ours. Before each step the process splits in two. The child
+//! takes the step, and goes on from there with all that has been found, to the very end. The parent
+//! keeps what was found before, and waits. If the child does not come through the step in its time,
+//! it is killed, and the parent goes on without what the step was to find; and if the child comes
+//! through, all that is left for the parent is to pass on how it ends.
 //!
 //! ```text
 //! 1 ─ waits ───────────────────────────────────────── ends as 2 does
@@ -34,11 +35,11 @@ pub(super) struct Step {
     pub(super) why: &'static str,
     /// Time for all turns together, in units of `--limit`.
     time: f64,
-    /// Bytes that it may have read from disks and written to them, all turns together: of 256 MiB, or with `--deep` of what that
-    /// allows.
+    /// Bytes that it may have read from disks and written to them, all turns together: of 256 MiB,
+    /// or with `--deep` of what that allows.
     bytes: u64,
-    /// What the steps before it have left of their time is its as well: it would not be done more often in more time, but may be
-    /// slow, as the machine or a disk is.
+    /// What the steps before it have left of their time is its as well: it would not be done more
+    /// often in more time, but may be slow, as the machine or a disk is.
     inherits: bool,
     /// How often it is done.
     turns: fn(&Found) -> usize,
@@ -48,8 +49,8 @@ pub(super) struct Step {
 
 const MIB: u64 = 1 << 20;
 
-/// The steps, in order: what is cheap and tells most comes first; and what goes through the tree, when a walk has brought it into
-/// memory.
+/// The steps, in order: what is cheap and tells most comes first; and what goes through the tree,
+/// when a walk has brought it into memory.
 pub(super) const STEPS: [Step; 8] = [
     Step {
         section: "mounts",
@@ -142,7 +143,8 @@ pub(super) fn bytes(deep: bool) -> u64 {
     if deep { 4096 * MIB } else { 256 * MIB }
 }
 
-/// Time for all steps together, if each uses up all that it has, and what it takes to end those that would use more.
+/// Time for all steps together, if each uses up all that it has, and what it takes to end those
+/// that would use more.
 pub(super) fn time(limit: Duration) -> Duration {
     const ENDING: f64 = 1.1;
     limit.mul_f64(STEPS.iter().map(|step| step.time).sum::<f64>() * ENDING)
@@ -168,10 +170,16 @@ impl Ration {
         self.until.saturating_duration_since(Instant::now())
     }
 
-    /// The same for runs in processes of their own, which have nothing to put away when they are ended.
+    /// The same for runs in processes of their own, which have nothing to put away when they are
+    /// ended.
     pub(super) fn bounds(&self) -> Bounds {
         let bytes = Some(self.bytes.into());
-        Bounds { each: self.each, until: Some(self.until), bytes, grace: Duration::ZERO }
+        Bounds {
+            each: self.each,
+            until: Some(self.until),
+            bytes,
+            grace: Duration::ZERO,
+        }
     }
 
     /// The line that says how far it is.
@@ -180,13 +188,18 @@ impl Ration {
     }
 }
 
-/// Takes all steps. Where this process is left behind by the one that comes through, it ends here, as that one does.
+/// Takes all steps. Where this process is left behind by the one that comes through, it ends here,
+/// as that one does.
 pub(super) fn take_all(ground: &Ground<'_>, found: &mut Found) {
     let begun = Instant::now();
     for (nth, step) in STEPS.iter().enumerate() {
         let turns = (step.turns)(found);
         for turn in 0..turns {
-            let of = if turns > 1 { format!(", {} of {turns}", turn + 1) } else { String::new() };
+            let of = if turns > 1 {
+                format!(", {} of {turns}", turn + 1)
+            } else {
+                String::new()
+            };
             let stage = format!("{} of {}, {}{of}", nth + 1, STEPS.len(), step.name);
             let ration = ration(ground, found, nth, (turn, turns), begun, stage);
             take(ground, found, step, turn, ration);
@@ -206,12 +219,18 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
         bytes_written: 0,
     };
     if asked().is_some() {
-        found.lacks(ground, step, Not::chosen("the survey was interrupted before it came to this"));
+        found.lacks(
+            ground,
+            step,
+            Not::chosen("the survey was interrupted before it came to this"),
+        );
         return found.steps.push(taken);
     }
     let time = ration.left();
     if ground.out.verbose {
-        ground.out.talk(format_args!("{}: {}", ration.stage, step.why));
+        ground
+            .out
+            .talk(format_args!("{}: {}", ration.stage, step.why));
     }
     let (begun, before) = (Instant::now(), moved(None).unwrap_or_default());
     let spent = match ahead(time + (time / 10).max(LATE)) {
@@ -244,7 +263,8 @@ fn take(ground: &Ground<'_>, found: &mut Found, step: &'static Step, turn: usize
         }
     };
     let Moved { read, written } = spent;
-    (taken.seconds, taken.bytes_read, taken.bytes_written) = (begun.elapsed().as_secs_f64(), read, written);
+    (taken.seconds, taken.bytes_read, taken.bytes_written) =
+        (begun.elapsed().as_secs_f64(), read, written);
     found.steps.push(taken);
 }
 
@@ -266,13 +286,21 @@ fn ration(
         others => left / others as u64,
     };
     // More is asked of each file system then, and of each.
-    let share = if deep { step.time.max(turns as f64) } else { step.time } / turns.max(1) as f64;
+    let share = if deep {
+        step.time.max(turns as f64)
+    } else {
+        step.time
+    } / turns.max(1) as f64;
     let before: f64 = STEPS[..nth].iter().map(|step| step.time).sum();
     let inherited = begun + limit.mul_f64(before + share * (turn + 1) as f64);
     let until = Instant::now() + limit.mul_f64(share);
     Ration {
         each: limit,
-        until: if step.inherits { until.max(inherited) } else { until },
+        until: if step.inherits {
+            until.max(inherited)
+        } else {
+            until
+        },
         bytes: left.min(if deep { u64::MAX } else { step.bytes }),
         wanted: ground.out.progress,
         stage,
@@ -298,9 +326,12 @@ impl Through {
     }
 }
 
-/// Splits this process in two. Where no second one can be made, this one takes the step, and nobody watches it.
+/// Splits this process in two. Where no second one can be made, this one takes the step, and nobody
+/// watches it.
 fn ahead(limit: Duration) -> Ahead {
-    let Ok(words) = Shared::new(1) else { return Ahead::Here(Through(None)) };
+    let Ok(words) = Shared::new(1) else {
+        return Ahead::Here(Through(None));
+    };
     match Child::split() {
         Err(_) => Ahead::Here(Through(None)),
         Ok(None) => Ahead::Here(Through(Some(words))),
@@ -308,19 +339,25 @@ fn ahead(limit: Duration) -> Ahead {
     }
 }
 
-/// Waits for a child. When it ends having come through its step, it has done all there was to do, and this process ends as it did;
-/// else this says why it has not come through.
+/// Waits for a child. When it ends having come through its step, it has done all there was to do,
+/// and this process ends as it did; else this says why it has not come through.
 fn attend(mut child: Child, words: &Shared, limit: Duration) -> Not {
     const LOOK: Duration = Duration::from_millis(50);
     const GRACE: Duration = Duration::from_secs(1);
     let (begun, mut limit, mut was_asked) = (Instant::now(), limit, false);
-    let is_through = || words.first().is_some_and(|word| word.load(std::sync::atomic::Ordering::SeqCst) == 1);
+    let is_through = || {
+        words
+            .first()
+            .is_some_and(|word| word.load(std::sync::atomic::Ordering::SeqCst) == 1)
+    };
     loop {
         if let Some(ended) = child.wait(LOOK) {
             return match (is_through(), ended.status, ended.signal) {
                 (true, Some(status), _) => leave(u8::try_from(status).unwrap_or(2)),
                 (true, None, signal) => leave(128 + u8::try_from(signal.unwrap_or(0)).unwrap_or(0)),
-                (false, None, Some(signal)) => Not::wrong(format!("its process was ended by signal {signal}")),
+                (false, None, Some(signal)) => {
+                    Not::wrong(format!("its process was ended by signal {signal}"))
+                }
                 (false, ..) => Not::wrong("its process has failed".to_owned()),
             };
         }
@@ -334,7 +371,10 @@ fn attend(mut child: Child, words: &Shared, limit: Duration) -> Not {
             child.wait(Duration::from_millis(200));
             return match was_asked {
                 true => Not::chosen("the survey was interrupted in the middle of it"),
-                false => Not::wrong(format!("it was not done within {:.1} s, and was stopped", limit.as_secs_f64())),
+                false => Not::wrong(format!(
+                    "it was not done within {:.1} s, and was stopped",
+                    limit.as_secs_f64()
+                )),
             };
         }
     }

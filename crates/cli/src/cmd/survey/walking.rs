@@ -30,13 +30,23 @@ const ACCOUNTED_CALLS: u64 = 1 << 18;
 /// Bytes of patterns in a command line.
 const MOST_OF_A_LINE: usize = 64 << 10;
 
-/// A walk by every engine, without going into other mounts; where the first one needs more than it may use, by every engine on a
-/// part.
-pub(super) fn engines(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _: usize) -> Result<(), Not> {
+/// A walk by every engine, without going into other mounts; where the first one needs more than it
+/// may use, by every engine on a part.
+pub(super) fn engines(
+    ground: &Ground<'_>,
+    found: &mut Found,
+    ration: &Ration,
+    _: usize,
+) -> Result<(), Not> {
     let excludes = &found.answering()?.excludes;
     let dirs = vec![ground.dir().to_vec()];
     let filter = filter(excludes, None)?;
-    let mut question = walk::Question { dirs, one_file_system: true, filter, ..walk::Question::default() };
+    let mut question = walk::Question {
+        dirs,
+        one_file_system: true,
+        filter,
+        ..walk::Question::default()
+    };
     let (bounded, mut bounds) = scout(&question, ration)?;
     let bounded = match bounded {
         Some(stopped) => {
@@ -47,7 +57,14 @@ pub(super) fn engines(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _
                 // Then no more is said than what might work here.
                 None => bounds.until = Some(Instant::now()),
             }
-            Some(Bounded { levels, inodes: inodes(ground), ..stopped }.expect())
+            Some(
+                Bounded {
+                    levels,
+                    inodes: inodes(ground),
+                    ..stopped
+                }
+                .expect(),
+            )
         }
         None => None,
     };
@@ -57,21 +74,30 @@ pub(super) fn engines(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _
         // That there was no time left for them is said already.
         (Some(Bounded { levels: None, .. }), _) => {
             let stopped = std::mem::take(&mut compared.stopped);
-            compared.left_out.retain(|left| stopped.iter().all(|(engine, ..)| *engine != left.engine));
+            compared
+                .left_out
+                .retain(|left| stopped.iter().all(|(engine, ..)| *engine != left.engine));
         }
         (None, Some(inodes)) => reckon(&mut compared, inodes),
         _ => {}
     }
-    if !gate::process::is_root() && compared.warnings.iter().any(|warning| warning.message.contains("skipped")) {
-        found
-            .lacking
-            .push("what is in directories that this user may not read is missing from walks and dumps".to_owned());
+    if !gate::process::is_root()
+        && compared
+            .warnings
+            .iter()
+            .any(|warning| warning.message.contains("skipped"))
+    {
+        found.lacking.push(
+            "what is in directories that this user may not read is missing from walks and dumps"
+                .to_owned(),
+        );
     }
     (found.bounded, found.engines) = (bounded, Some(compared));
     Ok(())
 }
 
-/// Walks once, by the engine that a walk would take. How far it came, if it was stopped; and what others may use then.
+/// Walks once, by the engine that a walk would take. How far it came, if it was stopped; and what
+/// others may use then.
 fn scout(question: &walk::Question, ration: &Ration) -> Result<(Option<Bounded>, Bounds), Not> {
     /// The share of the bytes that it leaves to others.
     const LEAVES: u64 = 4;
@@ -82,15 +108,25 @@ fn scout(question: &walk::Question, ration: &Ration) -> Result<(Option<Bounded>,
         Not::wrong(why)
     })?;
     let by = explained.first().map_or(By::Threads, |first| first.plan.by);
-    // One that goes below the file API first has all written that anybody has changed, and may wait long for that. Whether the tree
-    // is large, one by the file API knows as well.
+    // One that goes below the file API first has all written that anybody has changed, and may wait
+    // long for that. Whether the tree is large, one by the file API knows as well.
     let other = Some(By::Threads).filter(|other| *other != by);
     let mut progress = ration.progress();
     let mut left = ration.bytes - ration.bytes / LEAVES;
     let mut furthest: Option<Bounded> = None;
-    for (by, each) in [Some((by, ration.each)), other.map(|other| (other, ration.each / 2))].into_iter().flatten() {
+    for (by, each) in [
+        Some((by, ration.each)),
+        other.map(|other| (other, ration.each / 2)),
+    ]
+    .into_iter()
+    .flatten()
+    {
         progress.at(|| format!("{}, as far as it comes", by.name()));
-        let bounds = Bounds { each, bytes: Some(Cell::new(left)), ..ration.bounds() };
+        let bounds = Bounds {
+            each,
+            bytes: Some(Cell::new(left)),
+            ..ration.bounds()
+        };
         let ran = walk::compare::run(question, by, &bounds).map_err(no_process)?;
         let mut bytes = left - bounds.bytes.map_or(left, Cell::into_inner);
         if let Err((NoRun::Moved(moved, _), _)) = ran {
@@ -99,11 +135,25 @@ fn scout(question: &walk::Question, ration: &Ration) -> Result<(Option<Bounded>,
         left = left.saturating_sub(bytes);
         match ran {
             // One that was interrupted need not be too long.
-            Err((NoRun::Stopped(after) | NoRun::Moved(_, after), entries)) if gate::interrupt::asked().is_none() => {
-                if !after.is_zero() && furthest.as_ref().is_none_or(|other| other.entries < entries) {
+            Err((NoRun::Stopped(after) | NoRun::Moved(_, after), entries))
+                if gate::interrupt::asked().is_none() =>
+            {
+                if !after.is_zero()
+                    && furthest
+                        .as_ref()
+                        .is_none_or(|other| other.entries < entries)
+                {
                     let (engine, seconds) = (by.name(), after.as_secs_f64());
                     let (inodes, whole_seconds, levels) = (None, None, None);
-                    furthest = Some(Bounded { engine, entries, seconds, bytes, inodes, whole_seconds, levels });
+                    furthest = Some(Bounded {
+                        engine,
+                        entries,
+                        seconds,
+                        bytes,
+                        inodes,
+                        whole_seconds,
+                        levels,
+                    });
                 }
             }
             _ => {
@@ -112,12 +162,23 @@ fn scout(question: &walk::Question, ration: &Ration) -> Result<(Option<Bounded>,
             }
         }
     }
-    let each = if furthest.is_some() { ration.each / SHARE } else { ration.each };
-    Ok((furthest, Bounds { each, bytes: Some(Cell::new(left + ration.bytes / LEAVES)), ..ration.bounds() }))
+    let each = if furthest.is_some() {
+        ration.each / SHARE
+    } else {
+        ration.each
+    };
+    Ok((
+        furthest,
+        Bounds {
+            each,
+            bytes: Some(Cell::new(left + ration.bytes / LEAVES)),
+            ..ration.bounds()
+        },
+    ))
 }
 
-/// The uppermost levels of a tree, as many as a walk, call by call, and then some by each engine come through; and how many they
-/// are.
+/// The uppermost levels of a tree, as many as a walk, call by call, and then some by each engine
+/// come through; and how many they are.
 fn part(
     question: &walk::Question,
     excludes: &[String],
@@ -127,7 +188,8 @@ fn part(
     /// With more entries figures are no better.
     const ENOUGH: u64 = 50_000;
     const DEEPEST: u32 = 64;
-    /// Walks for which there must be time; and how many times as long one of them may take as this one.
+    /// Walks for which there must be time; and how many times as long one of them may take as this
+    /// one.
     const RUNS: u32 = 10;
     const SLOWER: u32 = 3;
     let mut progress = ration.progress();
@@ -135,12 +197,20 @@ fn part(
     let mut entries = 0;
     for levels in 1..=DEEPEST {
         progress.at(|| format!("the uppermost {levels} levels"));
-        let upper = walk::Question { filter: filter(excludes, Some(levels))?, ..question.clone() };
+        let upper = walk::Question {
+            filter: filter(excludes, Some(levels))?,
+            ..question.clone()
+        };
         // What it uses up of the bytes is less than what it leaves to the engines.
         let left = bounds.bytes.as_ref().map_or(0, Cell::get);
-        let half = Bounds { bytes: Some(Cell::new(left / 2)), ..bounds.clone() };
+        let half = Bounds {
+            bytes: Some(Cell::new(left / 2)),
+            ..bounds.clone()
+        };
         let ran = walk::compare::run(&upper, By::Stat, &half).map_err(no_process)?;
-        bounds.bytes = half.bytes.map(|rest| Cell::new(left - left / 2 + rest.get()));
+        bounds.bytes = half
+            .bytes
+            .map(|rest| Cell::new(left - left / 2 + rest.get()));
         match ran {
             Ok(run) if run.totals.entries > entries => {
                 if run.real * SLOWER > bounds.each || !bounds.fits(run.real * RUNS) {
@@ -166,7 +236,8 @@ fn no_process(errno: gate::Errno) -> Not {
 fn inodes(ground: &Ground<'_>) -> Option<u64> {
     let place = probe::place::Place::unasked(ground.dir()).ok()?;
     let mount = place.mount.as_ref()?;
-    let is_whole = mount.content.fsroot == b"/" && mount.target.as_deref() == Some(&ground.root.path[..]);
+    let is_whole =
+        mount.content.fsroot == b"/" && mount.target.as_deref() == Some(&ground.root.path[..]);
     let inodes = place.statfs.files.saturating_sub(place.statfs.files_free);
     Some(inodes).filter(|inodes| is_whole && *inodes > 0)
 }
@@ -179,7 +250,10 @@ fn reckon(compared: &mut compare::Compared, inodes: u64) {
         if *seen > inodes || !rate.is_finite() || rate < 1.0 {
             continue;
         }
-        let left = compared.left_out.iter_mut().find(|left| left.engine == *engine);
+        let left = compared
+            .left_out
+            .iter_mut()
+            .find(|left| left.engine == *engine);
         let whole = inodes as f64 / rate;
         left.into_iter().for_each(|left| {
             left.why +=
@@ -189,11 +263,18 @@ fn reckon(compared: &mut compare::Compared, inodes: u64) {
 }
 
 fn filter(excludes: &[String], levels: Option<u32>) -> Result<walk::Filter, Not> {
-    walk::Filter::new(excludes, levels).map_err(|e| Not::wrong(format!("cannot keep out of network mounts: {e}")))
+    walk::Filter::new(excludes, levels)
+        .map_err(|e| Not::wrong(format!("cannot keep out of network mounts: {e}")))
 }
 
-/// What a nightly dump would cost, from gathering what it would. Other mounts are left out, as in the walk.
-pub(super) fn dump(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _: usize) -> Result<(), Not> {
+/// What a nightly dump would cost, from gathering what it would. Other mounts are left out, as in
+/// the walk.
+pub(super) fn dump(
+    ground: &Ground<'_>,
+    found: &mut Found,
+    ration: &Ration,
+    _: usize,
+) -> Result<(), Not> {
     let part = found.walked(ration)?;
     let dir = ground.dir();
     let question = gather::Question {
@@ -206,20 +287,36 @@ pub(super) fn dump(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _: u
         let (rows, answer) = gather::gather(&question, &walk::Desk::default()).ok()?;
         let engine = answer.parts.first()?.engine;
         let plan = Plan::full(&rows);
-        let files = (0..rows.len()).filter(|&row| rows.kind(row) == Type::File && plan.step(row) == Stage::Whole);
-        let (files, bytes) = files.fold((0, 0_u64), |(n, sum), row| (n + 1, sum.saturating_add(rows.meta(row).size)));
+        let files = (0..rows.len())
+            .filter(|&row| rows.kind(row) == Type::File && plan.step(row) == Stage::Whole);
+        let (files, bytes) = files.fold((0, 0_u64), |(n, sum), row| {
+            (n + 1, sum.saturating_add(rows.meta(row).size))
+        });
         let engine = By::ALL.iter().position(|by| *by == engine)?;
         Some([rows.len() as u64, files, bytes, engine as u64])
     });
     let ran = ran.map_err(|e| Not::wrong(format!("cannot make a process to gather in: {e}")))?;
-    let Alone { real, user, sys, tally, gave: [entries, files, bytes, engine] } = ran.map_err(|why| match why {
+    let Alone {
+        real,
+        user,
+        sys,
+        tally,
+        gave: [entries, files, bytes, engine],
+    } = ran.map_err(|why| match why {
         NoRun::Stopped(_) => Not::late(ration.each),
-        NoRun::Moved(..) => Not::chosen(why.to_string() + ", which is all that it may; --deep lets it do more"),
+        NoRun::Moved(..) => {
+            Not::chosen(why.to_string() + ", which is all that it may; --deep lets it do more")
+        }
         NoRun::Refused => Not::wrong("gathering has failed"),
     })?;
     let engine = usize::try_from(engine).ok().and_then(|at| By::ALL.get(at));
     let engine = engine.ok_or_else(|| Not::wrong("gathering has failed"))?;
-    let none = Expected { files: 0, bytes: 0, calls: 0, cpu_seconds: 0.0 };
+    let none = Expected {
+        files: 0,
+        bytes: 0,
+        calls: 0,
+        cpu_seconds: 0.0,
+    };
     let nightly = Nightly {
         gather: Gather::of(*engine).name(),
         engine: engine.name(),
@@ -243,10 +340,16 @@ impl Found {
     /// Why DIR is walked as it is; or that it takes too long to do so.
     fn walked(&self, ration: &Ration) -> Result<String, Not> {
         self.answering()?;
-        let Some(walked) = &self.engines else { return Err(Not::chosen("walking was not done either")) };
+        let Some(walked) = &self.engines else {
+            return Err(Not::chosen("walking was not done either"));
+        };
         // Where one walk takes too long, or every engine does, gathering does.
-        let part = walked.parts.first().filter(|_| !walked.engines.is_empty() && self.bounded.is_none());
-        part.map(|part| part.why.clone()).ok_or_else(|| Not::late(ration.each))
+        let part = walked
+            .parts
+            .first()
+            .filter(|_| !walked.engines.is_empty() && self.bounded.is_none());
+        part.map(|part| part.why.clone())
+            .ok_or_else(|| Not::late(ration.each))
     }
 }
 
@@ -260,27 +363,50 @@ fn call_seconds(dir: &[u8]) -> f64 {
     gate::usage::cpu_time().saturating_sub(before).as_secs_f64() / f64::from(ROUNDS)
 }
 
-/// Has a walk of DIR, one call after the other as find has it, accounted for by the cheapest meter that works.
-pub(super) fn account(ground: &Ground<'_>, found: &mut Found, ration: &Ration, _: usize) -> Result<(), Not> {
+/// Has a walk of DIR, one call after the other as find has it, accounted for by the cheapest meter
+/// that works.
+pub(super) fn account(
+    ground: &Ground<'_>,
+    found: &mut Found,
+    ration: &Ration,
+    _: usize,
+) -> Result<(), Not> {
     const SIGALRM: i32 = 14;
     found.nearby(ground)?;
     found.walked(ration)?;
-    // It is the only one that nobody holds to its bytes while it runs: it is known from the walk just done that it keeps within them.
+    // It is the only one that nobody holds to its bytes while it runs: it is known from the walk
+    // just done that it keeps within them.
     let plain = By::Stat.name();
-    if !found.engines.as_ref().is_some_and(|walked| walked.engines.iter().any(|engine| engine.engine == plain)) {
+    if !found
+        .engines
+        .as_ref()
+        .is_some_and(|walked| walked.engines.iter().any(|engine| engine.engine == plain))
+    {
         return Err(Not::late(ration.each));
     }
     let limit = format!("{}ms", ration.each.as_millis().max(1));
-    let mut words: Vec<OsString> = ["/proc/self/exe", "tread", "--limit", &limit].map(OsString::from).to_vec();
+    let mut words: Vec<OsString> = ["/proc/self/exe", "tread", "--limit", &limit]
+        .map(OsString::from)
+        .to_vec();
     let excludes = &found.answering()?.excludes;
     if excludes.iter().map(String::len).sum::<usize>() > MOST_OF_A_LINE {
-        return Err(Not::chosen("there are too many network mounts to be kept out of"));
+        return Err(Not::chosen(
+            "there are too many network mounts to be kept out of",
+        ));
     }
-    words.extend(excludes.iter().map(|pattern| format!("--exclude={pattern}").into()));
-    words.extend([OsString::from("--"), OsStr::from_bytes(ground.dir()).to_owned()]);
-    let taken = command::take(&words, "auto", ACCOUNTED_CALLS, None).map_err(|failure| match failure {
-        Failure::Command(why, _) | Failure::Meter(why) | Failure::Late(why) => Not::chosen(why),
-    })?;
+    words.extend(
+        excludes
+            .iter()
+            .map(|pattern| format!("--exclude={pattern}").into()),
+    );
+    words.extend([
+        OsString::from("--"),
+        OsStr::from_bytes(ground.dir()).to_owned(),
+    ]);
+    let taken =
+        command::take(&words, "auto", ACCOUNTED_CALLS, None).map_err(|failure| match failure {
+            Failure::Command(why, _) | Failure::Meter(why) | Failure::Late(why) => Not::chosen(why),
+        })?;
     heard(taken.metered.ended);
     match taken.metered.ended {
         Ended::Exited(0) => found.account = Some(taken),
@@ -306,9 +432,15 @@ pub(super) fn heard(ended: Ended) {
 pub(crate) fn tread(args: &Tread) -> Done {
     gate::process::end_after(args.limit);
     let dirs = vec![args.dir.as_bytes().to_vec()];
-    let filter = walk::Filter::new(&args.exclude, None).map_err(|e| Failed(format!("--exclude: {e}")))?;
-    let question =
-        walk::Question { dirs, by: Some(By::Stat), one_file_system: true, filter, ..walk::Question::default() };
+    let filter =
+        walk::Filter::new(&args.exclude, None).map_err(|e| Failed(format!("--exclude: {e}")))?;
+    let question = walk::Question {
+        dirs,
+        by: Some(By::Stat),
+        one_file_system: true,
+        filter,
+        ..walk::Question::default()
+    };
     let summary = walk::Summary::default();
     walk::walk(&question, &summary, &walk::Desk::default()).map_err(refused)?;
     Ok(0)

@@ -58,7 +58,10 @@ pub(crate) fn engines(
         if is_wrong {
             warnings.push(Warning::general(format!("{}: {why}", by.name())));
         }
-        LeftOut { engine: by.name(), why }
+        LeftOut {
+            engine: by.name(),
+            why,
+        }
     });
     let left_out: Vec<LeftOut> = left_out.collect();
     let stopped = compared.left_out.iter().filter_map(|(by, why)| match why {
@@ -68,7 +71,13 @@ pub(crate) fn engines(
         _ => None,
     });
     let stopped = stopped.collect();
-    let runs = |engine| compared.trials.iter().flatten().filter(move |run: &&Run| run.by.name() == engine);
+    let runs = |engine| {
+        compared
+            .trials
+            .iter()
+            .flatten()
+            .filter(move |run: &&Run| run.by.name() == engine)
+    };
     let mut engines = Vec::new();
     for last in compared.trials.last().into_iter().flatten() {
         let engine = last.by.name();
@@ -80,23 +89,32 @@ pub(crate) fn engines(
             engine,
             entries: last.totals.entries,
             digest: last.totals.digest.to_string(),
-            steady: runs(engine).count() > 1 && runs(engine).all(|run| run.totals.digest == last.totals.digest),
+            steady: runs(engine).count() > 1
+                && runs(engine).all(|run| run.totals.digest == last.totals.digest),
             runs: runs(engine).map(times).collect(),
             gates: gates(&last.tally),
         });
     }
     if !Comparison::of(&engines, &left_out).agree {
-        let message =
-            "the engines do not agree on what is there; unless the tree changed meanwhile, one of them is wrong";
+        let message = "the engines do not agree on what is there; unless the tree changed meanwhile, one of them is wrong";
         warnings.push(Warning::general(message));
     }
     let (parts, possible) = plans(compared.explained);
     let planned = parts.first().map(|part| part.engine);
     let found = planned.and_then(|planned| {
-        let seconds = report::stats::Stats::of(runs(planned).map(|run| run.real.as_secs_f64()))?.median;
+        let seconds =
+            report::stats::Stats::of(runs(planned).map(|run| run.real.as_secs_f64()))?.median;
         Some((runs(planned).next_back()?.totals, seconds))
     });
-    Ok(Compared { parts, possible, engines, left_out, stopped, found, warnings })
+    Ok(Compared {
+        parts,
+        possible,
+        engines,
+        left_out,
+        stopped,
+        found,
+        warnings,
+    })
 }
 
 fn times(run: &Run) -> Times {
@@ -105,11 +123,23 @@ fn times(run: &Run) -> Times {
 
 pub(super) fn run(question: &Question, trials: usize, out: &Out) -> Done {
     const LIMIT: Duration = Duration::from_secs(3600);
-    let compared = engines(question, trials, &Bounds::time(LIMIT), Progress::new(out.progress))?;
+    let compared = engines(
+        question,
+        trials,
+        &Bounds::time(LIMIT),
+        Progress::new(out.progress),
+    )?;
     let comparison = Comparison::of(&compared.engines, &compared.left_out);
     if out.json {
-        let totals = compared.found.map(|(totals, seconds)| shown(&totals, seconds));
-        let result = Walk { totals, parts: &compared.parts, compare: Some(comparison), ..Walk::default() };
+        let totals = compared
+            .found
+            .map(|(totals, seconds)| shown(&totals, seconds));
+        let result = Walk {
+            totals,
+            parts: &compared.parts,
+            compare: Some(comparison),
+            ..Walk::default()
+        };
         out.envelope(SCHEMA, result, &compared.warnings)?;
     } else {
         out.data(comparison.to_text(out.look()).as_bytes())?;

@@ -33,7 +33,9 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         Format::Summary | Format::Du => None,
     };
     if form.is_some() && (out.json || args.top.is_some()) {
-        return Err(Failed("--json and --top say nothing to --format paths, paths0, ndjson and csv".to_owned()));
+        return Err(Failed(
+            "--json and --top say nothing to --format paths, paths0, ndjson and csv".to_owned(),
+        ));
     }
     let question = question(args)?;
     if args.explain {
@@ -52,9 +54,14 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
 fn question(args: &Args) -> Result<Question, Failed> {
     // As du has it: all is counted, and only what is less deep is printed.
     let max_depth = args.max_depth.filter(|_| args.format != Format::Du);
-    let filter = Filter::new(&args.exclude, max_depth).map_err(|e| Failed(format!("cannot use --exclude: {e}")))?;
+    let filter = Filter::new(&args.exclude, max_depth)
+        .map_err(|e| Failed(format!("cannot use --exclude: {e}")))?;
     Ok(Question {
-        dirs: args.dirs.iter().map(|dir| dir.as_bytes().to_vec()).collect(),
+        dirs: args
+            .dirs
+            .iter()
+            .map(|dir| dir.as_bytes().to_vec())
+            .collect(),
         by: by(args.engine),
         threads: args.jobs.map(usize::from),
         one_file_system: args.one_file_system,
@@ -98,27 +105,46 @@ struct Walked {
 
 fn go(args: &Args, question: &Question, sink: &dyn Sink, progress: bool) -> Result<Walked, Failed> {
     let desk = Desk::default();
-    let catalog = args.catalog.as_ref().map(|file| catalog(file, args, question)).transpose()?;
+    let catalog = args
+        .catalog
+        .as_ref()
+        .map(|file| catalog(file, args, question))
+        .transpose()?;
     let both = catalog.as_ref().map(|catalog| Both(sink, catalog));
     let whole: &dyn Sink = both.as_ref().map_or(sink, |both| both);
     let in_sight = Watched(whole);
     let whole = if progress { &in_sight } else { whole };
     let start = Instant::now();
-    let answer = watched(progress, &desk, || walk::walk(question, whole, &desk)).map_err(refused)?;
+    let answer =
+        watched(progress, &desk, || walk::walk(question, whole, &desk)).map_err(refused)?;
     let warnings = desk.take_warnings();
-    // Where nobody takes the output any more, the walk was not finished, and what is in the catalog is not the tree.
+    // Where nobody takes the output any more, the walk was not finished, and what is in the catalog
+    // is not the tree.
     if let Some(catalog) = catalog.filter(|_| !sink.is_closed()) {
-        catalog.finish(&answer, warnings.is_empty()).map_err(fault)?;
+        catalog
+            .finish(&answer, warnings.is_empty())
+            .map_err(fault)?;
     }
     let seconds = start.elapsed().as_secs_f64();
-    let part = |part: walk::Part| Part { path: part.path, fstype: part.fstype, engine: part.by.name(), why: part.why };
-    Ok(Walked { parts: answer.parts.into_iter().map(part).collect(), warnings, seconds })
+    let part = |part: walk::Part| Part {
+        path: part.path,
+        fstype: part.fstype,
+        engine: part.by.name(),
+        why: part.why,
+    };
+    Ok(Walked {
+        parts: answer.parts.into_iter().map(part).collect(),
+        warnings,
+        seconds,
+    })
 }
 
 /// `--catalog`
 fn catalog(file: &OsStr, args: &Args, question: &Question) -> Result<Catalog, Failed> {
     let [dir] = &question.dirs[..] else {
-        return Err(Failed("--catalog is of one DIR; give each a catalog of its own".to_owned()));
+        return Err(Failed(
+            "--catalog is of one DIR; give each a catalog of its own".to_owned(),
+        ));
     };
     let options = Options {
         excludes: args.exclude.clone(),
@@ -149,7 +175,12 @@ fn summary(args: &Args, question: &Question, out: &Out) -> Done {
     let totals = shown(&totals.totals(), walked.seconds);
     let top = largest.map(Largest::files);
     if out.json {
-        let result = Walk { totals: Some(totals), parts: &walked.parts, top: top.as_deref(), ..Walk::default() };
+        let result = Walk {
+            totals: Some(totals),
+            parts: &walked.parts,
+            top: top.as_deref(),
+            ..Walk::default()
+        };
         out.envelope(SCHEMA, result, &walked.warnings)?;
     } else {
         let mut text = report::walk::totals_text(&totals, &walked.parts);
@@ -175,15 +206,20 @@ fn usage(args: &Args, question: &Question, out: &Out) -> Done {
     let usage = usage.finish();
     if usage.confused > 0 {
         let n = usage.confused;
-        walked
-            .warnings
-            .push(Warning::general(format!("{n} directories are added to others, whose names have one hash")));
+        walked.warnings.push(Warning::general(format!(
+            "{n} directories are added to others, whose names have one hash"
+        )));
     }
     let lines = usage.lines(args.max_depth, args.top.map(|n| n as usize));
     if out.json {
         let totals = shown(&totals.totals(), walked.seconds);
         let lines: Vec<_> = lines.collect();
-        let result = Walk { totals: Some(totals), parts: &walked.parts, du: Some(&lines), ..Walk::default() };
+        let result = Walk {
+            totals: Some(totals),
+            parts: &walked.parts,
+            du: Some(&lines),
+            ..Walk::default()
+        };
         out.envelope(SCHEMA, result, &walked.warnings)?;
     } else {
         const PIECE: usize = 64 << 10;
@@ -211,18 +247,37 @@ fn plans(explained: Vec<Explained>) -> (Vec<Part>, Vec<Possible>) {
                 Ok(()) if by == plan.by => plan.why.clone(),
                 Ok(()) => "it can work here".to_owned(),
             };
-            engines.push(Possible { path: path.clone(), engine: by.name(), possible: possible.is_ok(), why });
+            engines.push(Possible {
+                path: path.clone(),
+                engine: by.name(),
+                possible: possible.is_ok(),
+                why,
+            });
         }
-        parts.push(Part { path, fstype, engine: plan.by.name(), why: plan.why });
+        parts.push(Part {
+            path,
+            fstype,
+            engine: plan.by.name(),
+            why: plan.why,
+        });
     }
     (parts, engines)
 }
 
 /// `--explain`
 fn explain(question: &Question, out: &Out) -> Done {
-    let (parts, engines) = plans(walk::explain(&question.dirs, question.is_written).map_err(unusable)?);
+    let (parts, engines) =
+        plans(walk::explain(&question.dirs, question.is_written).map_err(unusable)?);
     if out.json {
-        out.envelope(SCHEMA, Walk { parts: &parts, explain: Some(&engines), ..Walk::default() }, &[])?;
+        out.envelope(
+            SCHEMA,
+            Walk {
+                parts: &parts,
+                explain: Some(&engines),
+                ..Walk::default()
+            },
+            &[],
+        )?;
     } else {
         out.data(report::walk::explain_text(&engines, &parts, out.look()).as_bytes())?;
     }
@@ -230,20 +285,47 @@ fn explain(question: &Question, out: &Out) -> Done {
 }
 
 fn shown(totals: &walk::Totals, seconds: f64) -> Totals {
-    let walk::Totals { entries, files, directories, symlinks, other, bytes, blocks, max_depth, digest } = *totals;
+    let walk::Totals {
+        entries,
+        files,
+        directories,
+        symlinks,
+        other,
+        bytes,
+        blocks,
+        max_depth,
+        digest,
+    } = *totals;
     let digest = digest.to_string();
-    Totals { entries, files, directories, symlinks, other, bytes, blocks, max_depth, digest, seconds }
+    Totals {
+        entries,
+        files,
+        directories,
+        symlinks,
+        other,
+        bytes,
+        blocks,
+        max_depth,
+        digest,
+        seconds,
+    }
 }
 
 /// Says what was done: by which engines, how fast, and why by them.
 fn tell(totals: &Totals, parts: &[Part], out: &Out) {
-    let Totals { entries, seconds, .. } = totals;
+    let Totals {
+        entries, seconds, ..
+    } = totals;
     let rate = *entries as f64 / seconds;
     let calls = gate::meter::tally().calls();
     let entries = plural(*entries, "entry", "entries");
     let took = format!("in {seconds:.3} s and {calls} calls ({rate:.0}/s)");
     match parts {
-        [one] => out.talk(format_args!("{entries} by {} {took}: {}", one.engine, printable(one.why.as_bytes()))),
+        [one] => out.talk(format_args!(
+            "{entries} by {} {took}: {}",
+            one.engine,
+            printable(one.why.as_bytes())
+        )),
         _ => {
             out.talk(format_args!("{entries} in {} mounts {took}:", parts.len()));
             out.talk_table(|look| report::walk::parts_text(parts, look));

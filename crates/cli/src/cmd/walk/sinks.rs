@@ -34,7 +34,8 @@ impl Sink for Watched<'_> {
     }
 }
 
-/// Entries as lines on stdout. Each thread fills a buffer of its own, so that they wait for each other only to write.
+/// Entries as lines on stdout. Each thread fills a buffer of its own, so that they wait for each
+/// other only to write.
 pub(super) struct Output<'a> {
     form: Form,
     out: &'a Out,
@@ -58,8 +59,17 @@ impl<'a> Output<'a> {
     pub(super) fn new(form: Form, out: &'a Out) -> Output<'a> {
         // Who looks on wants to see them as they come.
         let enough = if out.on_terminal() { 1 } else { Output::PIECE };
-        let state = Mutex::new(State { kept: form.head().to_vec(), failed: None });
-        Output { form, out, enough, state, is_closed: AtomicBool::new(false) }
+        let state = Mutex::new(State {
+            kept: form.head().to_vec(),
+            failed: None,
+        });
+        Output {
+            form,
+            out,
+            enough,
+            state,
+            is_closed: AtomicBool::new(false),
+        }
     }
 
     fn write(&self, state: &mut State, lines: &mut Vec<u8>) {
@@ -105,7 +115,10 @@ impl<'a> Output<'a> {
 
 impl Sink for Output<'_> {
     fn worker(&self) -> Box<dyn Worker + '_> {
-        Box::new(Writer { lines: Lines::new(self.form), to: self })
+        Box::new(Writer {
+            lines: Lines::new(self.form),
+            to: self,
+        })
     }
 
     fn is_closed(&self) -> bool {
@@ -162,8 +175,13 @@ const NAMES: [(Attributes, &str); ATTRIBUTES] = [
 fn row(meta: &Meta) -> Row {
     let mut attributes = [""; NAMES.len()];
     if meta.attributes != 0 {
-        let set = NAMES.iter().filter(|(attribute, _)| meta.attributes & attribute.bits() != 0);
-        attributes.iter_mut().zip(set).for_each(|(to, (_, name))| *to = name);
+        let set = NAMES
+            .iter()
+            .filter(|(attribute, _)| meta.attributes & attribute.bits() != 0);
+        attributes
+            .iter_mut()
+            .zip(set)
+            .for_each(|(to, (_, name))| *to = name);
     }
     let kind = meta.kind();
     let time = |time: walk::entry::Time| (time.sec, time.nsec);
@@ -200,17 +218,26 @@ pub(super) struct Largest {
 
 impl Largest {
     pub(super) fn new(most: usize) -> Largest {
-        Largest { most, files: Mutex::default() }
+        Largest {
+            most,
+            files: Mutex::default(),
+        }
     }
 
     /// The largest first.
     pub(super) fn files(self) -> Vec<Large> {
         let files = self.files.into_inner().unwrap_or_else(|e| e.into_inner());
-        let large = |((blocks, bytes, _, _), path)| Large { path, bytes, blocks, kind: Type::File.name() };
+        let large = |((blocks, bytes, _, _), path)| Large {
+            path,
+            bytes,
+            blocks,
+            kind: Type::File.name(),
+        };
         files.into_iter().rev().map(large).collect()
     }
 
-    /// Puts in a file, and takes out the smallest if there are too many. Of several names, the first by its bytes stays.
+    /// Puts in a file, and takes out the smallest if there are too many. Of several names, the
+    /// first by its bytes stays.
     fn put(&self, files: &mut BTreeMap<Rank, Vec<u8>>, rank: Rank, path: Vec<u8>) {
         let name = files.entry(rank).or_insert_with(|| path.clone());
         if path < *name {
@@ -224,7 +251,10 @@ impl Largest {
 
 impl Sink for Largest {
     fn worker(&self) -> Box<dyn Worker + '_> {
-        Box::new(Picker { files: BTreeMap::new(), to: self })
+        Box::new(Picker {
+            files: BTreeMap::new(),
+            to: self,
+        })
     }
 }
 
@@ -235,11 +265,19 @@ struct Picker<'a> {
 
 impl Worker for Picker<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
-        for entry in entries.iter().filter(|entry| entry.meta.kind() == Type::File) {
+        for entry in entries
+            .iter()
+            .filter(|entry| entry.meta.kind() == Type::File)
+        {
             let meta = &entry.meta;
             let rank = (meta.blocks, meta.size, meta.dev, meta.ino);
             let is_full = self.files.len() >= self.to.most;
-            if is_full && self.files.first_key_value().is_some_and(|(least, _)| rank < *least) {
+            if is_full
+                && self
+                    .files
+                    .first_key_value()
+                    .is_some_and(|(least, _)| rank < *least)
+            {
                 continue;
             }
             let mut path = Vec::new();
@@ -268,17 +306,27 @@ pub(super) struct Usage<'a> {
 
 impl<'a> Usage<'a> {
     pub(super) fn new(dirs: &'a [Vec<u8>]) -> Usage<'a> {
-        Usage { dirs, nth: AtomicU64::new(0), du: Mutex::default() }
+        Usage {
+            dirs,
+            nth: AtomicU64::new(0),
+            du: Mutex::default(),
+        }
     }
 
     pub(super) fn finish(self) -> report::du::Usage {
-        self.du.into_inner().unwrap_or_else(|e| e.into_inner()).finish()
+        self.du
+            .into_inner()
+            .unwrap_or_else(|e| e.into_inner())
+            .finish()
     }
 }
 
 impl Sink for Usage<'_> {
     fn worker(&self) -> Box<dyn Worker + '_> {
-        Box::new(Adder { du: Du::default(), to: self })
+        Box::new(Adder {
+            du: Du::default(),
+            to: self,
+        })
     }
 
     fn wants_paths(&self) -> bool {
@@ -293,24 +341,58 @@ struct Adder<'a> {
 
 impl Worker for Adder<'_> {
     fn take(&mut self, dir: &Dir<'_>, entries: &[Entry<'_>]) {
-        let place = Key { depth: dir.depth, hash: dir.hash };
+        let place = Key {
+            depth: dir.depth,
+            hash: dir.hash,
+        };
         let mut here = Sums::default();
         for entry in entries {
             let meta = &entry.meta;
             let file = (meta.dev, meta.ino);
             let kind = meta.kind();
-            let bytes = if matches!(kind, Type::File | Type::Symlink) { meta.size } else { 0 };
-            let sums = Sums { blocks: meta.blocks, bytes };
+            let bytes = if matches!(kind, Type::File | Type::Symlink) {
+                meta.size
+            } else {
+                0
+            };
+            let sums = Sums {
+                blocks: meta.blocks,
+                bytes,
+            };
             if entry.name.is_empty() {
                 // DIRs are walked one after the other, and each comes before what is in it.
                 self.to.nth.store(dir.hash, Ordering::Relaxed);
-                let name = self.to.dirs.get(dir.hash as usize).map_or(&b""[..], |dir| dir);
-                self.du.directory(place, &Directory { above: None, name, file, sums });
+                let name = self
+                    .to
+                    .dirs
+                    .get(dir.hash as usize)
+                    .map_or(&b""[..], |dir| dir);
+                self.du.directory(
+                    place,
+                    &Directory {
+                        above: None,
+                        name,
+                        file,
+                        sums,
+                    },
+                );
             } else if kind == Type::Directory {
-                let key = Key { depth: dir.depth + 1, hash: digest::below(dir.hash, entry.name) };
-                self.du.directory(key, &Directory { above: Some(place), name: entry.name, file, sums });
+                let key = Key {
+                    depth: dir.depth + 1,
+                    hash: digest::below(dir.hash, entry.name),
+                };
+                self.du.directory(
+                    key,
+                    &Directory {
+                        above: Some(place),
+                        name: entry.name,
+                        file,
+                        sums,
+                    },
+                );
             } else if meta.nlink > 1 {
-                self.du.link(self.to.nth.load(Ordering::Relaxed), place, file, sums);
+                self.du
+                    .link(self.to.nth.load(Ordering::Relaxed), place, file, sums);
             } else {
                 here.blocks = here.blocks.wrapping_add(sums.blocks);
                 here.bytes = here.bytes.wrapping_add(sums.bytes);

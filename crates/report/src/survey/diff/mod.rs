@@ -1,11 +1,14 @@
-//! What has changed from one survey to another: a report on an upgrade of the kernel, or of the storage.
+//! What has changed from one survey to another: a report on an upgrade of the kernel, or of the
+//! storage.
 //!
-//! It is made of the two JSON documents, which may be of different versions, and of anybody's making: what one of them lacks is not
-//! compared, and nothing in them is believed to be of a certain form.
+//! It is made of the two JSON documents, which may be of different versions, and of anybody's
+//! making: what one of them lacks is not compared, and nothing in them is believed to be of a
+//! certain form.
 //!
-//! **Times** are compared where each survey has several trials of the same thing. They count as changed only if all those of one
-//! survey lie outside of all those of the other (for prices of calls: the middle half of each), and the middle ones are a tenth
-//! apart as well; a time of a tree is taken for each entry of it. **Counts** have no noise, and count as changed when they are; but
+//! **Times** are compared where each survey has several trials of the same thing. They count as
+//! changed only if all those of one survey lie outside of all those of the other (for prices of
+//! calls: the middle half of each), and the middle ones are a tenth apart as well; a time of a tree
+//! is taken for each entry of it. **Counts** have no noise, and count as changed when they are; but
 //! if the tree has other entries than before, calls for each entry must be a hundredth apart.
 //!
 //! | file | what is in it |
@@ -78,8 +81,22 @@ pub struct Change {
 
 impl Change {
     /// Of what has no name, and is not counted.
-    fn of(section: &'static str, what: impl Into<String>, [old, new]: [Value; 2], verdict: Verdict) -> Change {
-        Change { section, path: None, what: what.into(), old, new, unit: "", ratio: None, verdict }
+    fn of(
+        section: &'static str,
+        what: impl Into<String>,
+        [old, new]: [Value; 2],
+        verdict: Verdict,
+    ) -> Change {
+        Change {
+            section,
+            path: None,
+            what: what.into(),
+            old,
+            new,
+            unit: "",
+            ratio: None,
+            verdict,
+        }
     }
 }
 
@@ -121,7 +138,12 @@ pub struct Diff {
 impl Serialize for Diff {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        for verdict in [Verdict::Worse, Verdict::Better, Verdict::Other, Verdict::Noise] {
+        for verdict in [
+            Verdict::Worse,
+            Verdict::Better,
+            Verdict::Other,
+            Verdict::Noise,
+        ] {
             map.serialize_entry(verdict.name(), &self.of(verdict).count())?;
         }
         map.serialize_entry("compared", &self.compared)?;
@@ -136,7 +158,10 @@ impl Serialize for Diff {
 /// # Errors
 /// Which of them, 0 or 1, is no survey, and what it is instead.
 pub fn diff(old: &Value, new: &Value) -> Result<Diff, (usize, String)> {
-    let both = Both { old: survey(old).map_err(|why| (0, why))?, new: survey(new).map_err(|why| (1, why))? };
+    let both = Both {
+        old: survey(old).map_err(|why| (0, why))?,
+        new: survey(new).map_err(|why| (1, why))?,
+    };
     let mut report = Report::default();
     report.machine(both.of("machine"));
     let is_same_tree = name(both.old, "root") == name(both.new, "root");
@@ -149,16 +174,33 @@ pub fn diff(old: &Value, new: &Value) -> Result<Diff, (usize, String)> {
     } else {
         let why = || "the surveys are of different directories".to_owned();
         for section in ["mounts", "probe", "walk", "dump"] {
-            report.uncompared.push(Uncompared { section, why: why() });
+            report.uncompared.push(Uncompared {
+                section,
+                why: why(),
+            });
         }
-        report.note("machine", "the directory surveyed", "", both.of("root"), Verdict::Other);
+        report.note(
+            "machine",
+            "the directory surveyed",
+            "",
+            both.of("root"),
+            Verdict::Other,
+        );
     }
     report.prices(both.of("gates"));
     report.startup(both.of("startup"));
-    let Report { mut changes, mut uncompared, compared } = report;
+    let Report {
+        mut changes,
+        mut uncompared,
+        compared,
+    } = report;
     changes.sort_by_key(|change| change.verdict);
     uncompared.dedup();
-    Ok(Diff { changes, uncompared, compared })
+    Ok(Diff {
+        changes,
+        uncompared,
+        compared,
+    })
 }
 
 #[derive(Default)]
@@ -180,7 +222,10 @@ impl Report {
     ) {
         self.compared += 1;
         if both.old != both.new {
-            self.changes.push(Change { unit, ..Change::of(section, what, both.values(), verdict) });
+            self.changes.push(Change {
+                unit,
+                ..Change::of(section, what, both.values(), verdict)
+            });
         }
     }
 
@@ -193,12 +238,22 @@ impl Report {
             (true, false) => "the old survey has it not",
             (false, true) => "the new survey has it not",
         };
-        self.uncompared.push(Uncompared { section, why: why.to_owned() });
+        self.uncompared.push(Uncompared {
+            section,
+            why: why.to_owned(),
+        });
         false
     }
 
     /// A time: more is worse, beyond the noise of its trials.
-    fn timed(&mut self, section: &'static str, what: String, unit: &'static str, old: Spread, new: Spread) {
+    fn timed(
+        &mut self,
+        section: &'static str,
+        what: String,
+        unit: &'static str,
+        old: Spread,
+        new: Spread,
+    ) {
         self.compared += 1;
         let ratio = ratio(old.middle, new.middle).unwrap_or(1.0);
         let verdict = match ratio {
@@ -208,7 +263,11 @@ impl Report {
             _ => Verdict::Noise,
         };
         let values = [old.middle.into(), new.middle.into()];
-        self.changes.push(Change { unit, ratio: Some(ratio), ..Change::of(section, what, values, verdict) });
+        self.changes.push(Change {
+            unit,
+            ratio: Some(ratio),
+            ..Change::of(section, what, values, verdict)
+        });
     }
 
     /// A count of calls, of which more is worse.
@@ -218,9 +277,17 @@ impl Report {
         if old == new || ratio.is_some_and(|ratio| ratio < apart && ratio > 1.0 / apart) {
             return;
         }
-        let verdict = if new > old { Verdict::Worse } else { Verdict::Better };
+        let verdict = if new > old {
+            Verdict::Worse
+        } else {
+            Verdict::Better
+        };
         let values = [old.into(), new.into()];
-        self.changes.push(Change { unit: "calls", ratio, ..Change::of(section, what, values, verdict) });
+        self.changes.push(Change {
+            unit: "calls",
+            ratio,
+            ..Change::of(section, what, values, verdict)
+        });
     }
 }
 
@@ -232,6 +299,8 @@ fn ratio(old: f64, new: f64) -> Option<f64> {
 impl Diff {
     /// The changes of one kind.
     pub fn of(&self, verdict: Verdict) -> impl Iterator<Item = &Change> {
-        self.changes.iter().filter(move |change| change.verdict == verdict)
+        self.changes
+            .iter()
+            .filter(move |change| change.verdict == verdict)
     }
 }

@@ -54,9 +54,16 @@ fn whats(diff: &Diff, verdict: Verdict) -> Vec<String> {
 #[test]
 fn nothing_has_changed() {
     let same = changed(full());
-    assert_eq!((same.changes.len(), same.uncompared.len()), (0, 0), "{same:?}");
+    assert_eq!(
+        (same.changes.len(), same.uncompared.len()),
+        (0, 0),
+        "{same:?}"
+    );
     assert!(same.compared > 15);
-    assert!(same.to_text(Look::default(), true).contains("0 have changed."));
+    assert!(
+        same.to_text(Look::default(), true)
+            .contains("0 have changed.")
+    );
 }
 
 #[test]
@@ -69,7 +76,10 @@ fn a_slower_walk_is_worse_and_noise_is_not() {
     assert_eq!(diff.changes[0].ratio, Some(2.0));
     assert_eq!(whats(&diff, Verdict::Noise), ["statx of a file, warm"]);
     let text = diff.to_text(Look::default(), false);
-    assert!(text.starts_with("Worse\n") && text.contains("2.00") && text.contains("one differs"), "{text}");
+    assert!(
+        text.starts_with("Worse\n") && text.contains("2.00") && text.contains("one differs"),
+        "{text}"
+    );
     assert!(diff.changes[0].to_line().contains("2.00 times as much"));
 }
 
@@ -79,18 +89,33 @@ fn calls_are_exact() {
     new["walk"]["compare"]["engines"][0]["calls_per_entry"] = 2.001.into();
     new["dump"]["calls"] = 199.into();
     let diff = changed(new);
-    assert_eq!(whats(&diff, Verdict::Worse), ["calls for an entry by threads"]);
-    assert_eq!(whats(&diff, Verdict::Better), ["calls for an entry that is gathered"]);
+    assert_eq!(
+        whats(&diff, Verdict::Worse),
+        ["calls for an entry by threads"]
+    );
+    assert_eq!(
+        whats(&diff, Verdict::Better),
+        ["calls for an entry that is gathered"]
+    );
 }
 
 #[test]
 fn mounts_go_and_come_and_change() {
     let mut new = full();
-    new["mounts"]["mounts"] =
-        json!([mount("/", &["ro", "relatime"]), mount("/srv", &["rw", "noatime"]), mount("/new", &["rw"])]);
+    new["mounts"]["mounts"] = json!([
+        mount("/", &["ro", "relatime"]),
+        mount("/srv", &["rw", "noatime"]),
+        mount("/new", &["rw"])
+    ]);
     let diff = changed(new);
-    assert_eq!(whats(&diff, Verdict::Worse), ["/srv: the mount", "/: options"]);
-    assert_eq!(whats(&diff, Verdict::Other), ["/new: the mount", "/srv: options"]);
+    assert_eq!(
+        whats(&diff, Verdict::Worse),
+        ["/srv: the mount", "/: options"]
+    );
+    assert_eq!(
+        whats(&diff, Verdict::Other),
+        ["/new: the mount", "/srv: options"]
+    );
 }
 
 #[test]
@@ -98,30 +123,47 @@ fn facts_about_file_systems_machine_and_path() {
     let mut new = full();
     new["probe"][0]["experiments"][0]["inferred"] = 1024.into();
     new["machine"]["kernel"] = "6.12".into();
-    new["startup"]["path"] = json!([{"dir": "/bin", "state": "dead"}, {"dir": "/opt", "state": "live"}]);
+    new["startup"]["path"] =
+        json!([{"dir": "/bin", "state": "dead"}, {"dir": "/opt", "state": "live"}]);
     new["startup"]["started"][0]["totals"]["misses"] = 2.into();
     let diff = changed(new);
     assert_eq!(whats(&diff, Verdict::Worse), ["/bin: element of PATH"]);
     assert_eq!(whats(&diff, Verdict::Better), ["misses of env true"]);
-    assert_eq!(whats(&diff, Verdict::Other), ["kernel", "/: allocation-block", "/opt: element of PATH"]);
+    assert_eq!(
+        whats(&diff, Verdict::Other),
+        ["kernel", "/: allocation-block", "/opt: element of PATH"]
+    );
 }
 
 #[test]
 fn an_engine_that_is_gone_says_why() {
     let mut new = full();
-    new["walk"]["compare"] = json!({"engines": [], "left_out": [{"engine": "threads", "why": "stopped"}]});
+    new["walk"]["compare"] =
+        json!({"engines": [], "left_out": [{"engine": "threads", "why": "stopped"}]});
     let diff = changed(new);
-    assert_eq!(whats(&diff, Verdict::Worse), ["whether threads can be compared"]);
+    assert_eq!(
+        whats(&diff, Verdict::Worse),
+        ["whether threads can be compared"]
+    );
     assert_eq!(diff.changes[0].new, "stopped");
 }
 
 #[test]
 fn what_one_lacks_is_not_compared() {
     let diff = changed(json!({"root": "/"}));
-    assert!(diff.changes.is_empty() && diff.uncompared.len() >= 7, "{diff:?}");
-    assert!(diff.to_text(Look::default(), false).contains("Not compared: walk: the new survey has it not."));
+    assert!(
+        diff.changes.is_empty() && diff.uncompared.len() >= 7,
+        "{diff:?}"
+    );
+    assert!(
+        diff.to_text(Look::default(), false)
+            .contains("Not compared: walk: the new survey has it not.")
+    );
     let elsewhere = changed(json!({"root": "/srv"}));
-    assert_eq!(whats(&elsewhere, Verdict::Other), ["the directory surveyed"]);
+    assert_eq!(
+        whats(&elsewhere, Verdict::Other),
+        ["the directory surveyed"]
+    );
 }
 
 #[test]
@@ -130,10 +172,16 @@ fn what_is_no_survey_is_refused() {
     for (bad, word) in [
         (json!(null), "no schema"),
         (json!([1]), "no schema"),
-        (json!({"schema": "fathom.walk/1", "result": {}}), "fathom.walk/1"),
+        (
+            json!({"schema": "fathom.walk/1", "result": {}}),
+            "fathom.walk/1",
+        ),
         (json!({"schema": SCHEMA, "result": 3}), "no result"),
     ] {
-        let (first, second) = (diff(&bad, &good).unwrap_err(), diff(&good, &bad).unwrap_err());
+        let (first, second) = (
+            diff(&bad, &good).unwrap_err(),
+            diff(&good, &bad).unwrap_err(),
+        );
         assert_eq!((first.0, second.0), (0, 1));
         assert!(first.1.contains(word), "{}", first.1);
     }
@@ -198,7 +246,8 @@ fn anything() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(6, 64, 8, move |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-            prop::collection::hash_map(names.clone().prop_map(str::to_owned), inner, 0..8).prop_map(Value::from_iter),
+            prop::collection::hash_map(names.clone().prop_map(str::to_owned), inner, 0..8)
+                .prop_map(Value::from_iter),
         ]
     })
 }

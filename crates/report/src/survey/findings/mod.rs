@@ -1,5 +1,6 @@
-//! What matters most of a survey, and what to do about it. Everything that could be said is weighed, and the five that weigh
-//! most are said. Nothing is said without the figure that shows it.
+//! What matters most of a survey, and what to do about it. Everything that could be said is
+//! weighed, and the five that weigh most are said. Nothing is said without the figure that shows
+//! it.
 
 use super::commands::Commands;
 use super::odd::{Kind, Odd};
@@ -19,14 +20,33 @@ const FIVE: usize = 5;
 struct Weighed(Vec<(u32, Point)>);
 
 impl Weighed {
-    fn add(&mut self, weight: u32, section: &'static str, figure: String, text: String, command: &str) {
-        self.0.push((weight, Point { text, figure, command: command.to_owned(), section }));
+    fn add(
+        &mut self,
+        weight: u32,
+        section: &'static str,
+        figure: String,
+        text: String,
+        command: &str,
+    ) {
+        self.0.push((
+            weight,
+            Point {
+                text,
+                figure,
+                command: command.to_owned(),
+                section,
+            },
+        ));
     }
 
     /// Those that weigh most; among equals the one that came first.
     fn most(mut self) -> Vec<Point> {
         self.0.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
-        self.0.into_iter().take(FIVE).map(|(_, point)| point).collect()
+        self.0
+            .into_iter()
+            .take(FIVE)
+            .map(|(_, point)| point)
+            .collect()
     }
 }
 
@@ -73,14 +93,21 @@ fn names<'a>(of: impl Iterator<Item = &'a [u8]>) -> String {
     };
     let named: Vec<String> = of.iter().take(NAMED).map(short).collect();
     let left = of.len().saturating_sub(NAMED);
-    if left > 0 { format!("{} and {left} more", named.join(", ")) } else { named.join(", ") }
+    if left > 0 {
+        format!("{} and {left} more", named.join(", "))
+    } else {
+        named.join(", ")
+    }
 }
 
 fn of_kind<'a>(odd: &'a [Odd<'a>], kind: Kind) -> impl Iterator<Item = &'a [u8]> + Clone {
-    odd.iter().filter(move |odd| odd.kind == kind).map(|odd| odd.target)
+    odd.iter()
+        .filter(move |odd| odd.kind == kind)
+        .map(|odd| odd.target)
 }
 
-/// The engine that fathom takes, the plain one, and the fastest; with the milliseconds that they take.
+/// The engine that fathom takes, the plain one, and the fastest; with the milliseconds that they
+/// take.
 struct Engines<'a> {
     chosen: (&'a Engine, f64),
     plain: Option<(&'a Engine, f64)>,
@@ -92,9 +119,18 @@ impl<'a> Engines<'a> {
     fn of(walk: &Section<'a>) -> Option<Engines<'a>> {
         let timed = |engine: &'a Engine| Some((engine, median_ms(&engine.runs, |t| t.real)?));
         let timed: Vec<_> = walk.compare.engines.iter().filter_map(timed).collect();
-        let find = |name: &str| timed.iter().find(|(engine, _)| engine.engine == name).copied();
+        let find = |name: &str| {
+            timed
+                .iter()
+                .find(|(engine, _)| engine.engine == name)
+                .copied()
+        };
         let fastest = timed.iter().min_by(|a, b| a.1.total_cmp(&b.1)).copied()?;
-        Some(Engines { chosen: find(walk.part.engine).unwrap_or(fastest), plain: find("stat"), fastest })
+        Some(Engines {
+            chosen: find(walk.part.engine).unwrap_or(fastest),
+            plain: find("stat"),
+            fastest,
+        })
     }
 }
 
@@ -108,7 +144,11 @@ fn took(bounded: &Bounded) -> String {
 
 /// How an engine was stopped, if it was.
 fn unfinished(walk: &Section<'_>, engine: &str) -> Option<String> {
-    let left = walk.compare.left_out.iter().find(|left| left.engine == engine && left.why.starts_with("stopped"))?;
+    let left = walk
+        .compare
+        .left_out
+        .iter()
+        .find(|left| left.engine == engine && left.why.starts_with("stopped"))?;
     Some(printable(left.why.as_bytes()).into_owned())
 }
 

@@ -1,7 +1,8 @@
-//! The page: what stands in each section. How it looks is in `templates/`; figures are formatted as in the text reports.
+//! The page: what stands in each section. How it looks is in `templates/`; figures are formatted as
+//! in the text reports.
 //!
-//! Here is what holds the sections together; what is in them is in `mounts`, `systems`, `walking`, `starting` and `steps`, as the
-//! steps are that gather it (`cmd/survey` of the program).
+//! Here is what holds the sections together; what is in them is in `mounts`, `systems`, `walking`,
+//! `starting` and `steps`, as the steps are that gather it (`cmd/survey` of the program).
 
 use askama::Template;
 
@@ -115,21 +116,45 @@ pub(super) fn html(survey: &Survey<'_>) -> String {
     let commands = Commands::of_survey(survey);
     let plots = &mut Plots::default();
     let sections = vec![
-        section("mounts", &survey.mounts, |part| mounts(part, &commands, plots)),
-        section("probe", &survey.file_systems, |all| file_systems(all, survey.about.memory, &commands, plots)),
-        section("walk", &survey.walking, |walk| walking(walk, &commands, plots)),
+        section("mounts", &survey.mounts, |part| {
+            mounts(part, &commands, plots)
+        }),
+        section("probe", &survey.file_systems, |all| {
+            file_systems(all, survey.about.memory, &commands, plots)
+        }),
+        section("walk", &survey.walking, |walk| {
+            walking(walk, &commands, plots)
+        }),
         section("dump", &survey.dumping, |dump| dumping(dump, &commands)),
-        section("account", &survey.calls, |account| calls(account, &commands)),
-        section("startup", &survey.starting, |startup| starting(startup, &commands)),
-        section("gates", &survey.gates, |gates| prices(gates, &commands, plots)),
+        section("account", &survey.calls, |account| {
+            calls(account, &commands)
+        }),
+        section("startup", &survey.starting, |startup| {
+            starting(startup, &commands)
+        }),
+        section("gates", &survey.gates, |gates| {
+            prices(gates, &commands, plots)
+        }),
         measured(survey, plots),
     ];
     let page = Page {
         title: title(survey),
         head: head(survey),
         lists: [
-            list("findings", "Findings", "finding", "Nothing was gathered that would say anything.", &survey.findings),
-            list("advice", "Advice", "piece of advice", "Nothing that was gathered calls for any.", &survey.advice),
+            list(
+                "findings",
+                "Findings",
+                "finding",
+                "Nothing was gathered that would say anything.",
+                &survey.findings,
+            ),
+            list(
+                "advice",
+                "Advice",
+                "piece of advice",
+                "Nothing that was gathered calls for any.",
+                &survey.advice,
+            ),
         ],
         sections,
         foot: format!(
@@ -140,15 +165,28 @@ pub(super) fn html(survey: &Survey<'_>) -> String {
     };
     // Into a string nothing can fail.
     let page = page.render().unwrap_or_default();
-    // Names have come as they are printed. What else has been quoted from somewhere must not break the page either.
+    // Names have come as they are printed. What else has been quoted from somewhere must not break
+    // the page either.
     page.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
 }
 
 /// What the sections are called, and what they are about.
 const TITLES: [(&str, &str, &str); 8] = [
-    ("mounts", "Mounts", "What is mounted here, what is odd about it, and what each way to find that out costs."),
-    ("probe", "File systems", "What each file system does, found by experiment, beside what the kernel says of it."),
-    ("walk", "Walking", "What it costs to look at every name and its metadata, by each engine that works here."),
+    (
+        "mounts",
+        "Mounts",
+        "What is mounted here, what is odd about it, and what each way to find that out costs.",
+    ),
+    (
+        "probe",
+        "File systems",
+        "What each file system does, found by experiment, beside what the kernel says of it.",
+    ),
+    (
+        "walk",
+        "Walking",
+        "What it costs to look at every name and its metadata, by each engine that works here.",
+    ),
     (
         "dump",
         "Dumping",
@@ -169,11 +207,18 @@ const TITLES: [(&str, &str, &str); 8] = [
         "Gate prices",
         "What one call costs here, when its answer is in memory (warm) and when it is not (cold).",
     ),
-    ("steps", "How it was measured", "On which machine, in which steps, and what was left out."),
+    (
+        "steps",
+        "How it was measured",
+        "On which machine, in which steps, and what was left out.",
+    ),
 ];
 
 pub(super) fn named(id: &str) -> (&'static str, &'static str) {
-    TITLES.iter().find(|(known, ..)| *known == id).map_or(("", ""), |(_, title, lead)| (*title, *lead))
+    TITLES
+        .iter()
+        .find(|(known, ..)| *known == id)
+        .map_or(("", ""), |(_, title, lead)| (*title, *lead))
 }
 
 fn section<T>(id: &'static str, part: &Part<T>, blocks: impl FnOnce(&T) -> Vec<Block>) -> Section {
@@ -182,35 +227,75 @@ fn section<T>(id: &'static str, part: &Part<T>, blocks: impl FnOnce(&T) -> Vec<B
         Part::Gathered(found) => blocks(found),
         Part::Not { why, how } => vec![Block::Skipped(why.clone(), how.clone())],
     };
-    Section { id, title, lead, blocks }
+    Section {
+        id,
+        title,
+        lead,
+        blocks,
+    }
 }
 
-fn list<'a>(id: &'static str, link: &'static str, what: &str, none: &'static str, points: &'a [Point]) -> List<'a> {
+fn list<'a>(
+    id: &'static str,
+    link: &'static str,
+    what: &str,
+    none: &'static str,
+    points: &'a [Point],
+) -> List<'a> {
     let shown = |point: &'a Point| {
-        let Point { text, figure, command, section } = point;
-        Shown { text, figure, command, section, more: named(section).0 }
+        let Point {
+            text,
+            figure,
+            command,
+            section,
+        } = point;
+        Shown {
+            text,
+            figure,
+            command,
+            section,
+            more: named(section).0,
+        }
     };
     let title = match (points.len(), what) {
         (0, _) => link.to_owned(),
         (1, what) => format!("One {what}"),
         (n, what) => {
-            let word = ["Two", "Three", "Four", "Five"].get(n - 2).map_or(n.to_string(), |word| (*word).to_owned());
-            let what = if what == "finding" { "findings" } else { "pieces of advice" };
+            let word = ["Two", "Three", "Four", "Five"]
+                .get(n - 2)
+                .map_or(n.to_string(), |word| (*word).to_owned());
+            let what = if what == "finding" {
+                "findings"
+            } else {
+                "pieces of advice"
+            };
             format!("{word} {what}")
         }
     };
-    List { id, link, title, none, points: points.iter().map(shown).collect() }
+    List {
+        id,
+        link,
+        title,
+        none,
+        points: points.iter().map(shown).collect(),
+    }
 }
 
 fn title(survey: &Survey<'_>) -> String {
-    let host = survey.about.host.as_deref().map_or(String::new(), |host| format!(" on {}", printable(host)));
+    let host = survey
+        .about
+        .host
+        .as_deref()
+        .map_or(String::new(), |host| format!(" on {}", printable(host)));
     format!("Survey of {}{host}", printable(survey.root))
 }
 
 fn head(survey: &Survey<'_>) -> Vec<String> {
     let about = &survey.about;
     let cpus = plural(about.cpus as u64, "processor", "processors");
-    let memory = about.memory.map_or(String::new(), |bytes| format!(", {} of memory", size(bytes)));
+    let memory = about.memory.map_or(String::new(), |bytes| {
+        format!(", {} of memory", size(bytes))
+    });
     let mut head = vec![format!(
         "Linux {} ({}), {cpus}{memory}; {} UTC, in {:.1} s.",
         about.kernel,
@@ -222,7 +307,9 @@ fn head(survey: &Survey<'_>) -> Vec<String> {
         head.push("Not as root: what that leaves out is said where it is missing.".to_owned());
     }
     if let Some(ended) = &survey.ended {
-        head.push(format!("It was ended early ({ended}): here is what had been done by then."));
+        head.push(format!(
+            "It was ended early ({ended}): here is what had been done by then."
+        ));
     }
     head
 }

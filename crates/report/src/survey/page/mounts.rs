@@ -19,7 +19,10 @@ use crate::words::{plural, sized};
 pub(super) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let rows = part.mounts.mounts;
     let odd = odd(rows);
-    let by = part.methods().iter().find(|method| method.by == part.mounts.by);
+    let by = part
+        .methods()
+        .iter()
+        .find(|method| method.by == part.mounts.by);
     let mut facts = vec![
         ("Mounts", rows.len().to_string()),
         ("Of them odd", odd.len().to_string()),
@@ -29,7 +32,11 @@ pub(super) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plo
         facts.push(("That takes", format!("{ms:.2} ms, {} calls", by.calls())));
     }
     let mut blocks = vec![Block::Facts(facts), Block::Command(commands.mounts.clone())];
-    let complete = if part.mounts.complete { "" } else { " Something may be missing: see the warnings." };
+    let complete = if part.mounts.complete {
+        ""
+    } else {
+        " Something may be missing: see the warnings."
+    };
     blocks.push(Block::Text(format!(
         "Found by {}: {}.{complete}",
         part.mounts.by,
@@ -38,30 +45,67 @@ pub(super) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plo
     blocks.extend(texts(types(all(rows))));
     blocks.push(Block::Heading("What is odd".to_owned()));
     if odd.is_empty() {
-        blocks
-            .push(Block::Text("Nothing: a path reaches each mount, and none is on a file or there twice.".to_owned()));
+        blocks.push(Block::Text(
+            "Nothing: a path reaches each mount, and none is on a file or there twice.".to_owned(),
+        ));
     } else {
-        let mut told = Table::new(&[("TARGET", Align::Left), ("WHY IT IS ODD", Align::Left)], odd.len().min(MOST_SAID));
+        let mut told = Table::new(
+            &[("TARGET", Align::Left), ("WHY IT IS ODD", Align::Left)],
+            odd.len().min(MOST_SAID),
+        );
         for odd in odd.iter().take(MOST_SAID) {
             told.row([printable(odd.target).as_ref(), &odd.why], Tone::Plain);
         }
         blocks.push(table("Mounts that are odd, the worst first", &told));
-        blocks.extend(texts(more(odd.len(), MOST_SAID, ["odd one", "odd ones"], &commands.mounts)));
+        blocks.extend(texts(more(
+            odd.len(),
+            MOST_SAID,
+            ["odd one", "odd ones"],
+            &commands.mounts,
+        )));
     }
-    if let Some(boundaries) = part.mounts.boundaries.filter(|boundaries| !boundaries.is_empty()) {
-        let columns = [("PATH", Align::Left), ("KIND", Align::Left), ("DEV", Align::Left)];
+    if let Some(boundaries) = part
+        .mounts
+        .boundaries
+        .filter(|boundaries| !boundaries.is_empty())
+    {
+        let columns = [
+            ("PATH", Align::Left),
+            ("KIND", Align::Left),
+            ("DEV", Align::Left),
+        ];
         let mut told = Table::new(&columns, boundaries.len().min(MOST_SAID));
         for boundary in boundaries.iter().take(MOST_SAID) {
-            told.row([printable(&boundary.path).as_ref(), boundary.kind, &boundary.dev.to_string()], Tone::Plain);
+            told.row(
+                [
+                    printable(&boundary.path).as_ref(),
+                    boundary.kind,
+                    &boundary.dev.to_string(),
+                ],
+                Tone::Plain,
+            );
         }
-        blocks.push(table("Where the file system changes and no mount table says so", &told));
-        blocks.extend(texts(more(boundaries.len(), MOST_SAID, ["boundary", "boundaries"], &commands.boundaries)));
+        blocks.push(table(
+            "Where the file system changes and no mount table says so",
+            &told,
+        ));
+        blocks.extend(texts(more(
+            boundaries.len(),
+            MOST_SAID,
+            ["boundary", "boundaries"],
+            &commands.boundaries,
+        )));
     }
     if !rows.is_empty() {
         blocks.push(Block::Heading("The tree".to_owned()));
         blocks.push(Block::Tree(tree(part)));
     }
-    blocks.extend(texts(more(rows.len(), MOST, ["mount", "mounts"], &commands.mounts)));
+    blocks.extend(texts(more(
+        rows.len(),
+        MOST,
+        ["mount", "mounts"],
+        &commands.mounts,
+    )));
     blocks.push(Block::Heading("What each method costs here".to_owned()));
     match &part.compared {
         Part::Gathered(compared) => blocks.extend(methods(compared, commands, plots)),
@@ -79,8 +123,16 @@ fn methods(compared: &Compared<'_>, commands: &Commands, plots: &mut Plots) -> V
         "Elapsed time on a scale of powers of ten: a dot at the median of the runs, a line from the shortest to the \
          longest.",
     ));
-    blocks.push(table("Methods of finding the mounts: medians", &methods_table(compared.methods)));
-    blocks.extend(texts(compared.left_out.iter().map(|left| format!("{} left out: {}.", left.by, left.why))));
+    blocks.push(table(
+        "Methods of finding the mounts: medians",
+        &methods_table(compared.methods),
+    ));
+    blocks.extend(texts(
+        compared
+            .left_out
+            .iter()
+            .map(|left| format!("{} left out: {}.", left.by, left.why)),
+    ));
     blocks
 }
 
@@ -88,12 +140,21 @@ fn methods(compared: &Compared<'_>, commands: &Commands, plots: &mut Plots) -> V
 fn types<'a>(rows: impl Iterator<Item = Row<'a>>) -> Option<String> {
     const TYPES: usize = 12;
     let mut counts: BTreeMap<&[u8], usize> = BTreeMap::new();
-    rows.filter_map(|row| row.fstype).for_each(|fstype| *counts.entry(fstype).or_default() += 1);
+    rows.filter_map(|row| row.fstype)
+        .for_each(|fstype| *counts.entry(fstype).or_default() += 1);
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let said: Vec<String> = counts.iter().take(TYPES).map(|(of, n)| format!("{n} {}", printable(of))).collect();
+    let said: Vec<String> = counts
+        .iter()
+        .take(TYPES)
+        .map(|(of, n)| format!("{n} {}", printable(of)))
+        .collect();
     let left = counts.len().saturating_sub(TYPES);
-    let rest = if left > 0 { format!(", and {} more", plural(left as u64, "type", "types")) } else { String::new() };
+    let rest = if left > 0 {
+        format!(", and {} more", plural(left as u64, "type", "types"))
+    } else {
+        String::new()
+    };
     (!counts.is_empty()).then(|| format!("By type: {}{rest}.", said.join(", ")))
 }
 
@@ -108,10 +169,16 @@ fn tree(part: &MountsPart<'_>) -> Tree {
         (true, "FSTYPE", |row| cell(row.fstype).into_owned()),
         (true, "ACCESS", access),
         (has.state, "STATE", |row| state(row).into_owned()),
-        (has.verdict, "ANSWERS", |row| row.verdict.unwrap_or("-").to_owned()),
-        (has.server, "SERVER", |row| cell(row.server.map(str::as_bytes)).into_owned()),
+        (has.verdict, "ANSWERS", |row| {
+            row.verdict.unwrap_or("-").to_owned()
+        }),
+        (has.server, "SERVER", |row| {
+            cell(row.server.map(str::as_bytes)).into_owned()
+        }),
         (has.beneath, "BENEATH", |row| {
-            row.beneath.map_or("-".to_owned(), |b| format!("{}, {}", plural(b.files, "file", "files"), sized(b.bytes)))
+            row.beneath.map_or("-".to_owned(), |b| {
+                format!("{}, {}", plural(b.files, "file", "files"), sized(b.bytes))
+            })
         }),
     ];
     let shown = || columns.iter().filter(|(shown, ..)| *shown);
@@ -126,14 +193,23 @@ fn tree(part: &MountsPart<'_>) -> Tree {
     };
     Tree {
         caption: "The mounts, in the order of their names".to_owned(),
-        heads: std::iter::once("TARGET").chain(shown().map(|(_, head, _)| *head)).collect(),
+        heads: std::iter::once("TARGET")
+            .chain(shown().map(|(_, head, _)| *head))
+            .collect(),
         rows: order.iter().take(MOST).map(branch).collect(),
     }
 }
 
 fn access(row: &Row<'_>) -> String {
-    let Some(options) = row.options else { return "-".to_owned() };
-    (if split_options(options).any(|option| option == b"ro") { "ro" } else { "rw" }).to_owned()
+    let Some(options) = row.options else {
+        return "-".to_owned();
+    };
+    (if split_options(options).any(|option| option == b"ro") {
+        "ro"
+    } else {
+        "rw"
+    })
+    .to_owned()
 }
 
 fn method_dots(method: &Method) -> Option<Dots> {
@@ -143,6 +219,10 @@ fn method_dots(method: &Method) -> Option<Dots> {
         label: method.by.to_owned(),
         said: text.clone(),
         text,
-        dots: vec![Dot { seconds: stats.median, range: (stats.min, stats.max), filled: true }],
+        dots: vec![Dot {
+            seconds: stats.median,
+            range: (stats.min, stats.max),
+            filled: true,
+        }],
     })
 }

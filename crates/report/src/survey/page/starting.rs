@@ -11,7 +11,13 @@ use crate::words::time;
 const MOST_TRIED: usize = 20;
 
 pub(super) fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block> {
-    let count = |state: &str| startup.path.iter().filter(|element| element.state == state).count();
+    let count = |state: &str| {
+        startup
+            .path
+            .iter()
+            .filter(|element| element.state == state)
+            .count()
+    };
     let mut facts = vec![
         ("Directories in PATH", startup.path.len().to_string()),
         ("Of them not there", count("dead").to_string()),
@@ -21,23 +27,40 @@ pub(super) fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block>
         let totals = one.totals;
         facts.push((
             one.command,
-            format!("{} of {} look-ups miss, {}", totals.misses, totals.lookups, time(totals.seconds)),
+            format!(
+                "{} of {} look-ups miss, {}",
+                totals.misses,
+                totals.lookups,
+                time(totals.seconds)
+            ),
         ));
     }
-    let mut blocks = vec![Block::Facts(facts), Block::Command(commands.pathsearch.clone())];
+    let mut blocks = vec![
+        Block::Facts(facts),
+        Block::Command(commands.pathsearch.clone()),
+    ];
     if !startup.path.is_empty() {
-        let by = startup
-            .started
-            .first()
-            .map_or(String::new(), |one| format!("; hits and misses are those of {}", one.command));
-        blocks.push(table(&format!("The directories of PATH{by}"), &startup.path_table()));
+        let by = startup.started.first().map_or(String::new(), |one| {
+            format!("; hits and misses are those of {}", one.command)
+        });
+        blocks.push(table(
+            &format!("The directories of PATH{by}"),
+            &startup.path_table(),
+        ));
     }
     if !startup.started.is_empty() {
-        blocks.push(table("What starting programs takes", &startup.started_table()));
+        blocks.push(table(
+            "What starting programs takes",
+            &startup.started_table(),
+        ));
         blocks.push(Block::Text(startup.foot()));
     }
     for one in &startup.started {
-        let mut searched: Vec<_> = one.directories.iter().filter(|row| row.misses > 0).collect();
+        let mut searched: Vec<_> = one
+            .directories
+            .iter()
+            .filter(|row| row.misses > 0)
+            .collect();
         searched.sort_by_key(|row| std::cmp::Reverse(row.misses));
         if !searched.is_empty() {
             let columns = [
@@ -59,8 +82,14 @@ pub(super) fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block>
                 ];
                 told.row(cells, Tone::Plain);
             }
-            blocks.push(Block::Heading(format!("Where {} looks in vain", one.command)));
-            blocks.push(table(&format!("Directories in which {} misses something", one.command), &told));
+            blocks.push(Block::Heading(format!(
+                "Where {} looks in vain",
+                one.command
+            )));
+            blocks.push(table(
+                &format!("Directories in which {} misses something", one.command),
+                &told,
+            ));
             blocks.extend(texts(more(
                 searched.len(),
                 MOST_TRIED,
@@ -70,7 +99,12 @@ pub(super) fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block>
         }
         if !one.fixes.is_empty() {
             blocks.push(Block::Heading(format!("What would help {}", one.command)));
-            blocks.push(Block::List(one.fixes.iter().map(|fix| fix.sentence(startup.rtt)).collect()));
+            blocks.push(Block::List(
+                one.fixes
+                    .iter()
+                    .map(|fix| fix.sentence(startup.rtt))
+                    .collect(),
+            ));
         }
     }
     blocks

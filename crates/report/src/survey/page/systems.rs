@@ -30,12 +30,18 @@ pub(super) fn file_systems(
     plots: &mut Plots,
 ) -> Vec<Block> {
     let columns = [("DIRECTORY", Align::Left), ("FSTYPE", Align::Left)];
-    let columns: Vec<_> = columns.into_iter().chain(OVERVIEW.map(|(head, _)| (head, Align::Right))).collect();
+    let columns: Vec<_> = columns
+        .into_iter()
+        .chain(OVERVIEW.map(|(head, _)| (head, Align::Right)))
+        .collect();
     let mut overview = Table::new(&columns, all.len());
     for FileSystem { probe, .. } in all {
         let dir = probe.dir.map_or("-".into(), printable).into_owned();
         let of = OVERVIEW.map(|(_, known)| known(probe).to_string());
-        overview.row([dir, cell(probe.fstype).into_owned()].into_iter().chain(of), Tone::Plain);
+        overview.row(
+            [dir, cell(probe.fstype).into_owned()].into_iter().chain(of),
+            Tone::Plain,
+        );
     }
     let mut blocks = vec![table("What each file system is", &overview)];
     let limited = |one: &FileSystem<'_>| match Known::cache(&one.probe) {
@@ -48,23 +54,47 @@ pub(super) fn file_systems(
              programs take memory. That was looked up, and not measured; {} fills a cache to see.",
             commands.cache
         )));
-    } else if all.iter().any(|one| Known::cache(&one.probe) == Known::NotAsked) {
-        let most = memory.map_or(String::new(), |memory| format!(" It is at most the memory, {}.", size(memory)));
+    } else if all
+        .iter()
+        .any(|one| Known::cache(&one.probe) == Known::NotAsked)
+    {
+        let most = memory.map_or(String::new(), |memory| {
+            format!(" It is at most the memory, {}.", size(memory))
+        });
         blocks.push(Block::Text(format!(
             "CACHE is how much of a file system stays in memory. To find out takes memory, and is done when it is asked for: {}.{most}",
             commands.cache
         )));
     }
-    for (nth, FileSystem { probe, plots: drawn }) in all.iter().enumerate() {
+    for (
+        nth,
+        FileSystem {
+            probe,
+            plots: drawn,
+        },
+    ) in all.iter().enumerate()
+    {
         let dir = probe.dir.map_or("-".into(), printable);
         blocks.push(Block::Heading(format!("{dir} ({})", cell(probe.fstype))));
-        blocks.push(Block::Command(commands.probe(probe.dir.unwrap_or(b"/"), &asked(probe))));
-        blocks.push(table(&format!("What the experiments on {dir} have found"), &probe.table(true)));
+        blocks.push(Block::Command(
+            commands.probe(probe.dir.unwrap_or(b"/"), &asked(probe)),
+        ));
+        blocks.push(table(
+            &format!("What the experiments on {dir} have found"),
+            &probe.table(true),
+        ));
         blocks.extend(texts(probe.notes(false).into_iter().map(|note| note + ".")));
         // What is fetched ahead says most; of the other plots those of one file system will do.
-        let (first, rest): (Vec<_>, Vec<_>) = drawn.iter().partition(|plotted| plotted.experiment == "readahead");
+        let (first, rest): (Vec<_>, Vec<_>) = drawn
+            .iter()
+            .partition(|plotted| plotted.experiment == "readahead");
         let rest = rest.into_iter().filter(|_| nth == 0);
-        blocks.extend(first.into_iter().chain(rest).filter_map(|plotted| experiment(plotted, plots)));
+        blocks.extend(
+            first
+                .into_iter()
+                .chain(rest)
+                .filter_map(|plotted| experiment(plotted, plots)),
+        );
     }
     blocks
 }
@@ -72,7 +102,11 @@ pub(super) fn file_systems(
 /// The plot of an experiment.
 fn experiment(plotted: &Plot, plots: &mut Plots) -> Option<Block> {
     let figure = &plotted.figure;
-    let log = if Scale::of(&figure.points).log { ", on a scale of powers of ten" } else { "" };
+    let log = if Scale::of(&figure.points).log {
+        ", on a scale of powers of ten"
+    } else {
+        ""
+    };
     let caption = format!(
         "{} ({}): {} upwards{log}; what stands out has a ring. {}.",
         figure.title, plotted.experiment, figure.y, figure.note
@@ -82,7 +116,11 @@ fn experiment(plotted: &Plot, plots: &mut Plots) -> Option<Block> {
 
 /// The experiments that were made.
 fn asked(probe: &Probe<'_>) -> String {
-    let mut names: Vec<&str> = probe.experiments.iter().map(|found| found.experiment).collect();
+    let mut names: Vec<&str> = probe
+        .experiments
+        .iter()
+        .map(|found| found.experiment)
+        .collect();
     names.dedup();
     names.join(" ")
 }
@@ -90,15 +128,27 @@ fn asked(probe: &Probe<'_>) -> String {
 pub(super) fn prices(gates: &Probe<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let mut blocks = vec![Block::Command(commands.gates.clone())];
     let all = gates.prices.as_deref().unwrap_or_default();
-    let facts: Vec<(&'static str, String)> =
-        [("An empty call", "getppid", "warm"), ("statx, warm", "statx", "warm"), ("statx, cold", "statx", "cold")]
-            .into_iter()
-            .filter_map(|(name, gate, state)| Some((name, format!("{} ns", plain(best_price(all, gate, state)?.ns)))))
-            .collect();
+    let facts: Vec<(&'static str, String)> = [
+        ("An empty call", "getppid", "warm"),
+        ("statx, warm", "statx", "warm"),
+        ("statx, cold", "statx", "cold"),
+    ]
+    .into_iter()
+    .filter_map(|(name, gate, state)| {
+        Some((
+            name,
+            format!("{} ns", plain(best_price(all, gate, state)?.ns)),
+        ))
+    })
+    .collect();
     if !facts.is_empty() {
         blocks.insert(0, Block::Facts(facts));
     }
-    let svg = dots(plots.next(), "What each call costs, on one thread", &price_dots(all));
+    let svg = dots(
+        plots.next(),
+        "What each call costs, on one thread",
+        &price_dots(all),
+    );
     blocks.extend(plot(
         svg,
         "On a scale of powers of ten: a dot, and the first figure, where the answer is in memory (warm); a ring, and the \
@@ -129,14 +179,27 @@ fn price_dots(prices: &[Price]) -> Vec<Dots> {
         match rows.iter_mut().find(|(known, _)| *known == key) {
             Some((_, row)) => {
                 row.said = format!("{}, {said}", row.said);
-                row.text = format!("{} / {} ns", row.text.trim_end_matches(" ns"), plain(price.ns));
+                row.text = format!(
+                    "{} / {} ns",
+                    row.text.trim_end_matches(" ns"),
+                    plain(price.ns)
+                );
                 row.dots.push(dot);
             }
             None => {
-                let text = format!("{}{} ns", if dot.filled { "" } else { "- / " }, plain(price.ns));
+                let text = format!(
+                    "{}{} ns",
+                    if dot.filled { "" } else { "- / " },
+                    plain(price.ns)
+                );
                 rows.push((
                     key,
-                    Dots { label: format!("{}: {}", price.gate, price.what), text, said, dots: vec![dot] },
+                    Dots {
+                        label: format!("{}: {}", price.gate, price.what),
+                        text,
+                        said,
+                        dots: vec![dot],
+                    },
                 ));
             }
         }

@@ -63,8 +63,20 @@ struct Open {
 impl Open {
     fn finish<'b>(self, links: &mut Vec<Link<'b>>, each: &mut impl FnMut(Found<'_, 'b>)) {
         if !links.is_empty() || self.inode.is_some() {
-            let Open { ino, inode, xattrs, is_whole, .. } = self;
-            each(Found::Row(Row { ino, inode, links, xattrs, is_whole }));
+            let Open {
+                ino,
+                inode,
+                xattrs,
+                is_whole,
+                ..
+            } = self;
+            each(Found::Row(Row {
+                ino,
+                inode,
+                links,
+                xattrs,
+                is_whole,
+            }));
             links.clear();
         }
     }
@@ -74,15 +86,28 @@ impl Scan {
     /// Begins with the inode `first`, and ends with `last`.
     pub(super) fn new(tree: u64, first: u64, last: u64, wants_ways: bool) -> Scan {
         let (at, last) = ((first.max(FIRST_INODE), 0, 0), last.min(LAST_INODE));
-        Scan { tree, at, last, min_transid: 0, items: u32::MAX, wants_ways, long: None, is_over: false }
+        Scan {
+            tree,
+            at,
+            last,
+            min_transid: 0,
+            items: u32::MAX,
+            wants_ways,
+            long: None,
+            is_over: false,
+        }
     }
 
     /// Leaves out what was last written before a transaction, as far as whole leaves go.
     pub(super) fn since(self, min_transid: u64) -> Scan {
-        Scan { min_transid, ..self }
+        Scan {
+            min_transid,
+            ..self
+        }
     }
 
-    /// Reads an inode and its first name only: what follows them may lie in a leaf that cannot be read.
+    /// Reads an inode and its first name only: what follows them may lie in a leaf that cannot be
+    /// read.
     pub(super) fn head(self) -> Scan {
         Scan { items: 2, ..self }
     }
@@ -93,7 +118,11 @@ impl Scan {
     }
 
     /// Reads on: how many items there are in the buffer now, for [`Scan::rows`]; `None` at the end.
-    pub(super) fn fill(&mut self, fd: impl AsFd, buffer: &mut [u8]) -> Result<Option<usize>, Errno> {
+    pub(super) fn fill(
+        &mut self,
+        fd: impl AsFd,
+        buffer: &mut [u8],
+    ) -> Result<Option<usize>, Errno> {
         if self.is_over || self.at.0 > self.last {
             return Ok(None);
         }
@@ -138,10 +167,20 @@ impl Scan {
                     before.finish(links_of_row, &mut each);
                     is_first = false;
                 }
-                let long = self.long.take().filter(|&(long, _)| long == ino).map(|(_, inode)| inode);
+                let long = self
+                    .long
+                    .take()
+                    .filter(|&(long, _)| long == ino)
+                    .map(|(_, inode)| inode);
                 let is_whole = long.is_none() && !self.is_head();
                 let xattrs = !is_whole; // they are not looked for
-                open = Some(Open { ino, inode: long, xattrs, is_whole, is_complete: false });
+                open = Some(Open {
+                    ino,
+                    inode: long,
+                    xattrs,
+                    is_whole,
+                    is_complete: false,
+                });
             }
             let Some(open) = &mut open else { continue };
             match kind {
@@ -169,7 +208,11 @@ impl Scan {
             None => (last.0, last.1.saturating_add(1), 0),
         };
         let next = if open.is_complete {
-            let next = if self.wants_ways { after_last } else { (open.ino.saturating_add(1), 0, 0) };
+            let next = if self.wants_ways {
+                after_last
+            } else {
+                (open.ino.saturating_add(1), 0, 0)
+            };
             open.finish(links_of_row, &mut each);
             next
         } else if !is_first {
@@ -187,16 +230,34 @@ impl Scan {
 }
 
 /// The first inode number at or after `ino` that has anything in the tree.
-pub(super) fn next_inode(fd: impl AsFd, tree: u64, ino: u64, buffer: &mut [u8]) -> Result<Option<u64>, Errno> {
+pub(super) fn next_inode(
+    fd: impl AsFd,
+    tree: u64,
+    ino: u64,
+    buffer: &mut [u8],
+) -> Result<Option<u64>, Errno> {
     let last = (LAST_INODE, u8::MAX, u64::MAX);
-    let key = SearchKey { tree, first: (ino, 0, 0), last, min_transid: 0, items: 1 };
+    let key = SearchKey {
+        tree,
+        first: (ino, 0, 0),
+        last,
+        min_transid: 0,
+        items: 1,
+    };
     let count = tree_search_v2(fd, &key, buffer)?;
-    Ok(items(buffer.get(SEARCH_HEAD..).unwrap_or_default(), count).next().map(|item| item.key.0))
+    Ok(items(buffer.get(SEARCH_HEAD..).unwrap_or_default(), count)
+        .next()
+        .map(|item| item.key.0))
 }
 
-/// The first inode number after one that cannot be read from which on the tree can be read again. Leaves hold what is close
-/// together, so that those that cannot be read are passed over soon.
-pub(super) fn readable_after(fd: impl AsFd, tree: u64, unreadable: u64, buffer: &mut [u8]) -> Option<u64> {
+/// The first inode number after one that cannot be read from which on the tree can be read again.
+/// Leaves hold what is close together, so that those that cannot be read are passed over soon.
+pub(super) fn readable_after(
+    fd: impl AsFd,
+    tree: u64,
+    unreadable: u64,
+    buffer: &mut [u8],
+) -> Option<u64> {
     let mut reads = |ino| next_inode(&fd, tree, ino, buffer).is_ok();
     let (mut bad, mut step) = (unreadable, 1_u64);
     let mut good = loop {
@@ -208,12 +269,17 @@ pub(super) fn readable_after(fd: impl AsFd, tree: u64, unreadable: u64, buffer: 
     };
     while good - bad > 1 {
         let middle = bad + (good - bad) / 2;
-        if reads(middle) { good = middle } else { bad = middle }
+        if reads(middle) {
+            good = middle
+        } else {
+            bad = middle
+        }
     }
     Some(good)
 }
 
-/// The directory that a directory is in, and its name there; `None` when it has none, or is no directory.
+/// The directory that a directory is in, and its name there; `None` when it has none, or is no
+/// directory.
 pub(super) fn parent_of(
     fd: impl AsFd,
     tree: u64,
@@ -223,14 +289,22 @@ pub(super) fn parent_of(
     const S_IFMT: u32 = 0o170_000;
     const S_IFDIR: u32 = 0o040_000;
     let last = (ino, kind::INODE_REF, u64::MAX);
-    let key = SearchKey { tree, first: (ino, kind::INODE_ITEM, 0), last, min_transid: 0, items: 2 };
+    let key = SearchKey {
+        tree,
+        first: (ino, kind::INODE_ITEM, 0),
+        last,
+        min_transid: 0,
+        items: 2,
+    };
     let count = tree_search_v2(fd, &key, buffer)?;
     let (mut is_dir, mut parent) = (false, None);
     for item in items(buffer.get(SEARCH_HEAD..).unwrap_or_default(), count) {
         if item.key.1 == kind::INODE_ITEM {
             is_dir = Inode::parse(item.data).is_some_and(|inode| inode.mode & S_IFMT == S_IFDIR);
         }
-        parent = parent.or(links(item).next().map(|link| (link.dir, link.name.to_vec())));
+        parent = parent.or(links(item)
+            .next()
+            .map(|link| (link.dir, link.name.to_vec())));
     }
     Ok(parent.filter(|_| is_dir))
 }

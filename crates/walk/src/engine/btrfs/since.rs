@@ -1,24 +1,32 @@
-//! What has changed in a subvolume since a generation of it, at a cost in proportion to the change: a btrfs tree carries in
-//! each node the transaction that wrote it last, so that a search passes over whole branches that are older.
+//! What has changed in a subvolume since a generation of it, at a cost in proportion to the change:
+//! a btrfs tree carries in each node the transaction that wrote it last, so that a search passes
+//! over whole branches that are older.
 //!
 //! ```text
 //! generation ──► walk, catalog ──► ... ──► changed_since(generation) ──► names to add, to look at, to take away
 //! ```
 //!
-//! Take the generation before the walk that it is to stand for: what changes meanwhile is then found the next time.
+//! Take the generation before the walk that it is to stand for: what changes meanwhile is then
+//! found the next time.
 //!
 //! Not seen:
-//! - Names that are gone. The directories that they were in have changed, and are among the answers: hold what was in them
-//!   against what is. An inode whose last name is gone is not among the answers.
-//! - Other subvolumes, those below included. Ask each of them; a new one shows by the directory that it is in.
-//! - Changes of contents that leave all times alone and write no inode: a deduplication, a balance, a defragmentation.
+//! - Names that are gone. The directories that they were in have changed, and are among the
+//!   answers: hold what was in them against what is. An inode whose last name is gone is not among
+//!   the answers.
+//! - Other subvolumes, those below included. Ask each of them; a new one shows by the directory
+//!   that it is in.
+//! - Changes of contents that leave all times alone and write no inode: a deduplication, a balance,
+//!   a defragmentation.
 //! - What is written after the subvolume was asked about; whoever must not miss it asks again.
 //!
-//! Seen as changed, though nothing but the time of the last reading is: files on a mount without `noatime`.
+//! Seen as changed, though nothing but the time of the last reading is: files on a mount without
+//! `noatime`.
 //!
-//! A generation means something within one subvolume only, which is known by its UUID ([`subvolume`]); and nothing after a
-//! file system has been put back to an earlier state, from a copy of its disk: it has gone on from there, and may have come to the
-//! same number by another way. Note some of what was written last ([`written_in`]): where any of it is still so, it is the same way.
+//! A generation means something within one subvolume only, which is known by its UUID
+//! ([`subvolume`]); and nothing after a file system has been put back to an earlier state, from a
+//! copy of its disk: it has gone on from there, and may have come to the same number by another
+//! way. Note some of what was written last ([`written_in`]): where any of it is still so, it is the
+//! same way.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -37,8 +45,8 @@ use crate::entry::{Meta, Time, time};
 /// An inode that has changed, or is new.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// What is known of it now. That of a directory means that something in it was added, removed or renamed, or that it
-    /// itself has changed.
+    /// What is known of it now. That of a directory means that something in it was added, removed
+    /// or renamed, or that it itself has changed.
     pub meta: Meta,
     /// All its names; none for the root of the subvolume.
     pub names: Vec<Name>,
@@ -53,7 +61,8 @@ pub struct Name {
     pub name: Vec<u8>,
 }
 
-/// What is said of the subvolume that a directory is in, after everything that was done to it has been written.
+/// What is said of the subvolume that a directory is in, after everything that was done to it has
+/// been written.
 ///
 /// # Errors
 /// Those of syncfs(2) and `BTRFS_IOC_GET_SUBVOL_INFO`: `ENOTTY` where it is not btrfs.
@@ -62,8 +71,8 @@ pub fn subvolume(fd: &Fd) -> Result<Subvolume> {
     super::subvolume(fd)
 }
 
-/// The generation of a subvolume: the transaction in which it was last written. As long as it stays the same, nothing in
-/// the subvolume has changed.
+/// The generation of a subvolume: the transaction in which it was last written. As long as it stays
+/// the same, nothing in the subvolume has changed.
 ///
 /// # Errors
 /// Those of [`subvolume`].
@@ -71,27 +80,42 @@ pub fn generation(fd: &Fd) -> Result<u64> {
     subvolume(fd).map(|subvolume| subvolume.generation)
 }
 
-/// The inodes of a [`subvolume`] that were written after a generation, in the order of their numbers. What has been written after the
-/// subvolume's own may be among them, and may have changed again. Of extended attributes it is only said that there are some, or that
-/// it is not known.
+/// The inodes of a [`subvolume`] that were written after a generation, in the order of their
+/// numbers. What has been written after the subvolume's own may be among them, and may have changed
+/// again. Of extended attributes it is only said that there are some, or that it is not known.
 ///
 /// # Errors
-/// Those of [`subvolume`]; `EPERM` without CAP_SYS_ADMIN; `ENOSPC` when the file system is so full that writes may have
-/// failed: then inodes in the kernel's memory are not as those in the tree.
+/// Those of [`subvolume`]; `EPERM` without CAP_SYS_ADMIN; `ENOSPC` when the file system is so full
+/// that writes may have failed: then inodes in the kernel's memory are not as those in the tree.
 pub fn changed_since(fd: &Fd, known: &Subvolume, generation: u64) -> Result<Vec<Change>> {
     let seen = statx(fd, c"", At::EMPTY_PATH, Meta::WANT)?;
     let statfs = fstatfs(fd)?;
     if statfs.available < super::FULL {
         return Err(Errno::ENOSPC);
     }
-    let Some(after) = generation.checked_add(1) else { return Ok(Vec::new()) };
+    let Some(after) = generation.checked_add(1) else {
+        return Ok(Vec::new());
+    };
     let (sector, mount) = (statfs.block_size.max(1), seen.mnt_id.unwrap_or(0));
     let change = |row: &Row<'_, '_>| {
-        let inode = row.inode.filter(|inode| inode.transid > generation && inode.nlink > 0)?;
+        let inode = row
+            .inode
+            .filter(|inode| inode.transid > generation && inode.nlink > 0)?;
         let meta = meta_of(row.ino, &inode, row.xattrs, seen.dev.into(), mount, sector);
         let links = row.links.iter().filter(|link| link.dir != row.ino);
-        let names = links.map(|link| Name { dir: link.dir, name: link.name.to_vec() }).collect();
-        Some(Change { meta: Meta { xattrs: row.xattrs.then_some(true), ..meta }, names })
+        let names = links
+            .map(|link| Name {
+                dir: link.dir,
+                name: link.name.to_vec(),
+            })
+            .collect();
+        Some(Change {
+            meta: Meta {
+                xattrs: row.xattrs.then_some(true),
+                ..meta
+            },
+            names,
+        })
     };
     let ranges = ranges(fd, known.tree)?;
     let found = share_out(&ranges, |range, buffer| {
@@ -99,7 +123,12 @@ pub fn changed_since(fd: &Fd, known: &Subvolume, generation: u64) -> Result<Vec<
         let mut changes = collect(fd, written, buffer, change)?;
         for found in changes.iter_mut().filter(|change| !change.has_all_names()) {
             // They lie in a leaf that was not written.
-            let all = collect(fd, Scan::new(known.tree, found.meta.ino, found.meta.ino, false), buffer, change)?;
+            let all = collect(
+                fd,
+                Scan::new(known.tree, found.meta.ino, found.meta.ino, false),
+                buffer,
+                change,
+            )?;
             all.into_iter().for_each(|one| *found = one);
         }
         Ok(changes)
@@ -137,28 +166,47 @@ fn collect(
     Ok(changes)
 }
 
-/// The first of the inodes in a range that were last written in a generation: the number of each, and when it was last changed, and
-/// read. It is as many as a search gives at once.
+/// The first of the inodes in a range that were last written in a generation: the number of each,
+/// and when it was last changed, and read. It is as many as a search gives at once.
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN.
-pub fn written_in(fd: &Fd, tree: u64, inos: RangeInclusive<u64>, generation: u64) -> Result<Vec<(u64, Time, Time)>> {
+pub fn written_in(
+    fd: &Fd,
+    tree: u64,
+    inos: RangeInclusive<u64>,
+    generation: u64,
+) -> Result<Vec<(u64, Time, Time)>> {
     let (mut buffer, mut some) = (vec![0; BUFFER], Vec::new());
     let mut scan = Scan::new(tree, *inos.start(), *inos.end(), false).since(generation);
     if let Some(count) = scan.fill(fd, &mut buffer)? {
         scan.rows(&buffer, count, &mut Vec::new(), |found| {
-            let Found::Row(Row { ino, inode: Some(inode), .. }) = found else { return };
-            some.extend((inode.transid == generation).then(|| (ino, time(inode.ctime), time(inode.atime))));
+            let Found::Row(Row {
+                ino,
+                inode: Some(inode),
+                ..
+            }) = found
+            else {
+                return;
+            };
+            some.extend(
+                (inode.transid == generation).then(|| (ino, time(inode.ctime), time(inode.atime))),
+            );
         });
     }
     Ok(some)
 }
 
-/// For some directories of a subvolume and all that are above them, the directory that each is in, and its name there.
+/// For some directories of a subvolume and all that are above them, the directory that each is in,
+/// and its name there.
 ///
 /// # Errors
 /// `EPERM` without CAP_SYS_ADMIN.
-pub fn parents(fd: &Fd, tree: u64, dirs: impl IntoIterator<Item = u64>) -> Result<HashMap<u64, Name>> {
+pub fn parents(
+    fd: &Fd,
+    tree: u64,
+    dirs: impl IntoIterator<Item = u64>,
+) -> Result<HashMap<u64, Name>> {
     /// So many are worth a thread's while.
     const SOME: usize = 256;
     let mut dirs: Vec<u64> = dirs.into_iter().collect();
@@ -170,7 +218,9 @@ pub fn parents(fd: &Fd, tree: u64, dirs: impl IntoIterator<Item = u64>) -> Resul
         for &dir in *dirs {
             let mut at = dir;
             while at != FIRST_INODE && !parents.contains_key(&at) {
-                let Some((dir, name)) = parent_of(fd, tree, at, buffer)? else { break };
+                let Some((dir, name)) = parent_of(fd, tree, at, buffer)? else {
+                    break;
+                };
                 parents.insert(at, Name { dir, name });
                 at = dir;
             }
@@ -197,19 +247,32 @@ fn ranges(fd: &Fd, tree: u64) -> Result<Vec<RangeInclusive<u64>>> {
     let len = (used - FIRST_INODE) / MANY + 1;
     let first = |nth| FIRST_INODE + nth * len;
     let rest = first(MANY)..=LAST_INODE;
-    Ok((0..MANY).map(|nth| first(nth)..=first(nth + 1) - 1).chain([rest]).collect())
+    Ok((0..MANY)
+        .map(|nth| first(nth)..=first(nth + 1) - 1)
+        .chain([rest])
+        .collect())
 }
 
-/// Does something with each, several at once, each thread with a buffer of its own; the answers are in order.
-fn share_out<T: Sync, A: Send>(all: &[T], work: impl Fn(&T, &mut [u8]) -> Result<A> + Sync) -> Result<Vec<A>> {
-    let (next, answers) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(all.len())));
+/// Does something with each, several at once, each thread with a buffer of its own; the answers are
+/// in order.
+fn share_out<T: Sync, A: Send>(
+    all: &[T],
+    work: impl Fn(&T, &mut [u8]) -> Result<A> + Sync,
+) -> Result<Vec<A>> {
+    let (next, answers) = (
+        AtomicUsize::new(0),
+        Mutex::new(Vec::with_capacity(all.len())),
+    );
     crew(None, all.len(), || {
         let mut buffer = vec![0; BUFFER];
         loop {
             let nth = next.fetch_add(1, Relaxed);
             let Some(one) = all.get(nth) else { return };
             let answer = work(one, &mut buffer);
-            answers.lock().unwrap_or_else(PoisonError::into_inner).push((nth, answer));
+            answers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push((nth, answer));
         }
     });
     let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);

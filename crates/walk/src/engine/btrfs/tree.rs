@@ -21,7 +21,8 @@ pub(super) struct Tree<'a> {
     pub(super) id: u64,
     /// Its `st_dev`.
     pub(super) dev: Dev,
-    /// Whether names in it may lead to subvolumes that are not there: those of what it is a snapshot of.
+    /// Whether names in it may lead to subvolumes that are not there: those of what it is a
+    /// snapshot of.
     pub(super) has_stubs: bool,
     base: Place,
     dirs: RwLock<Dirs<'a>>,
@@ -29,7 +30,8 @@ pub(super) struct Tree<'a> {
 
 #[derive(Debug)]
 struct Dirs<'a> {
-    /// By inode number, where a directory is among the nodes; [`CLOSED`] when what is in it is not in the walk.
+    /// By inode number, where a directory is among the nodes; [`CLOSED`] when what is in it is not
+    /// in the walk.
     index: HashMap<u64, u32>,
     nodes: Vec<Node<'a>>,
     names: Vec<u8>,
@@ -72,10 +74,33 @@ impl View<'_> {
 
 impl<'a> Tree<'a> {
     /// A tree whose directory with the number `ino` lies at `base`.
-    pub(super) fn new(id: u64, dev: Dev, has_stubs: bool, ino: u64, base: Place, below: Option<&'a Below>) -> Tree<'a> {
-        let node = Node { hash: base.hash, below, name: 0, parent: 0, depth: base.depth };
-        let dirs = Dirs { index: HashMap::from([(ino, 0)]), nodes: vec![node], names: Vec::new() };
-        Tree { id, dev, has_stubs, base, dirs: RwLock::new(dirs) }
+    pub(super) fn new(
+        id: u64,
+        dev: Dev,
+        has_stubs: bool,
+        ino: u64,
+        base: Place,
+        below: Option<&'a Below>,
+    ) -> Tree<'a> {
+        let node = Node {
+            hash: base.hash,
+            below,
+            name: 0,
+            parent: 0,
+            depth: base.depth,
+        };
+        let dirs = Dirs {
+            index: HashMap::from([(ino, 0)]),
+            nodes: vec![node],
+            names: Vec::new(),
+        };
+        Tree {
+            id,
+            dev,
+            has_stubs,
+            base,
+            dirs: RwLock::new(dirs),
+        }
     }
 
     /// Where it begins.
@@ -84,15 +109,31 @@ impl<'a> Tree<'a> {
     }
 
     /// Turns to a directory, reading where it lies if that is not known yet.
-    pub(super) fn turn_to(&self, job: &Job<'a>, fd: impl AsFd, ino: u64, view: &mut View<'a>, buffer: &mut [u8]) {
-        let known = self.dirs.read().unwrap_or_else(PoisonError::into_inner).index.get(&ino).copied();
+    pub(super) fn turn_to(
+        &self,
+        job: &Job<'a>,
+        fd: impl AsFd,
+        ino: u64,
+        view: &mut View<'a>,
+        buffer: &mut [u8],
+    ) {
+        let known = self
+            .dirs
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .index
+            .get(&ino)
+            .copied();
         let node = known.unwrap_or_else(|| self.find(job, fd, ino, buffer));
         (view.ino, view.node) = (ino, node);
         if node == CLOSED {
             return;
         }
         let dirs = self.dirs.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Node { hash, depth, below, .. }) = dirs.nodes.get(node as usize) {
+        if let Some(Node {
+            hash, depth, below, ..
+        }) = dirs.nodes.get(node as usize)
+        {
             (view.hash, view.depth, view.below) = (*hash, *depth, *below);
         }
         if job.wants_paths() {
@@ -111,7 +152,11 @@ impl<'a> Tree<'a> {
         let mut rel = self.base.rel.clone();
         let dirs = self.dirs.read().unwrap_or_else(PoisonError::into_inner);
         dirs.append_names(view.node, &mut rel);
-        Place { rel, hash: view.hash, depth: view.depth }
+        Place {
+            rel,
+            hash: view.hash,
+            depth: view.depth,
+        }
     }
 
     fn path(&self, job: &Job<'a>, dirs: &Dirs<'a>, node: u32, path: &mut Vec<u8>) {
@@ -126,14 +171,21 @@ impl<'a> Tree<'a> {
     /// Reads upwards from a directory until one is known, and notes all of them.
     #[cold]
     fn find(&self, job: &Job<'a>, fd: impl AsFd, ino: u64, buffer: &mut [u8]) -> u32 {
-        // Directories that are moved while this reads can seem to lie in one another. They do not for long.
+        // Directories that are moved while this reads can seem to lie in one another. They do not
+        // for long.
         const TRIES: usize = 5;
         for _ in 0..TRIES {
             let mut chain: Vec<(u64, Vec<u8>)> = Vec::new();
             let mut seen = HashSet::new();
             let mut at = ino;
             let mut top = loop {
-                let known = self.dirs.read().unwrap_or_else(PoisonError::into_inner).index.get(&at).copied();
+                let known = self
+                    .dirs
+                    .read()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .index
+                    .get(&at)
+                    .copied();
                 if known.is_some() {
                     break known;
                 }
@@ -152,7 +204,12 @@ impl<'a> Tree<'a> {
                     Err(e) => {
                         let what = "cannot read where a directory lies; what is in it is left out";
                         let at = job.path(&self.base);
-                        job.warn(Warning::failed(&at, Gate::BtrfsTreeSearchV2, e, format!("{what} (inode {ino})")));
+                        job.warn(Warning::failed(
+                            &at,
+                            Gate::BtrfsTreeSearchV2,
+                            e,
+                            format!("{what} (inode {ino})"),
+                        ));
                         break Some(CLOSED);
                     }
                 }
@@ -174,16 +231,28 @@ impl<'a> Tree<'a> {
                 None => {}
             }
         }
-        let what = format!("directories seem to lie in one another (inode {ino}); they are left out");
+        let what =
+            format!("directories seem to lie in one another (inode {ino}); they are left out");
         job.warn(Warning::about(&job.path(&self.base), what));
-        self.dirs.write().unwrap_or_else(PoisonError::into_inner).index.insert(ino, CLOSED);
+        self.dirs
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .index
+            .insert(ino, CLOSED);
         CLOSED
     }
 }
 
 impl<'a> Dirs<'a> {
     /// Notes a directory, unless it is known, and gives its node.
-    fn add(&mut self, job: &Job<'a>, parent: u32, parent_path: &[u8], name: &[u8], ino: u64) -> u32 {
+    fn add(
+        &mut self,
+        job: &Job<'a>,
+        parent: u32,
+        parent_path: &[u8],
+        name: &[u8],
+        ino: u64,
+    ) -> u32 {
         if let Some(&known) = self.index.get(&ino) {
             return known;
         }
@@ -201,8 +270,16 @@ impl<'a> Dirs<'a> {
         if is_covered || !job.filter.enters(depth) || !job.filter.keeps(parent_path, name) {
             return None;
         }
-        let node = Node { hash: digest::below(above.hash, name), below, name: self.names.len(), parent, depth };
-        let number = u32::try_from(self.nodes.len()).ok().filter(|&n| n != CLOSED)?;
+        let node = Node {
+            hash: digest::below(above.hash, name),
+            below,
+            name: self.names.len(),
+            parent,
+            depth,
+        };
+        let number = u32::try_from(self.nodes.len())
+            .ok()
+            .filter(|&n| n != CLOSED)?;
         self.names.extend_from_slice(name);
         self.nodes.push(node);
         Some(number)
@@ -213,7 +290,10 @@ impl<'a> Dirs<'a> {
         let mut chain = Vec::new();
         let mut at = node as usize;
         while let Some(node) = self.nodes.get(at).filter(|_| at != 0) {
-            let end = self.nodes.get(at + 1).map_or(self.names.len(), |next| next.name);
+            let end = self
+                .nodes
+                .get(at + 1)
+                .map_or(self.names.len(), |next| next.name);
             chain.push(&self.names[node.name..end]);
             at = node.parent as usize; // always a smaller number
         }

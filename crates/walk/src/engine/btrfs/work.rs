@@ -1,5 +1,5 @@
-//! Who reads what: pieces of the trees, claimed in the order of inode numbers, so that a directory is mostly known before
-//! what is in it.
+//! Who reads what: pieces of the trees, claimed in the order of inode numbers, so that a directory
+//! is mostly known before what is in it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -57,8 +57,21 @@ pub(super) struct Work<'a> {
 impl<'a> Work<'a> {
     /// All of some trees.
     pub(super) fn of(trees: Vec<Arc<Tree<'a>>>) -> Work<'a> {
-        let ahead = trees.into_iter().map(|tree| Ahead { tree, next: FIRST_INODE, step: STEP }).collect();
-        Work { state: Mutex::new(State { ahead, ..State::default() }), changed: Condvar::new() }
+        let ahead = trees
+            .into_iter()
+            .map(|tree| Ahead {
+                tree,
+                next: FIRST_INODE,
+                step: STEP,
+            })
+            .collect();
+        Work {
+            state: Mutex::new(State {
+                ahead,
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State<'a>> {
@@ -77,7 +90,10 @@ impl<'a> Work<'a> {
                 self.changed.notify_all();
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -85,7 +101,10 @@ impl<'a> Work<'a> {
     pub(super) fn done(&self, piece: Piece<'a>, end: &End) {
         let mut state = self.state();
         state.busy -= 1;
-        let at = state.ahead.iter().position(|ahead| Arc::ptr_eq(&ahead.tree, &piece.tree));
+        let at = state
+            .ahead
+            .iter()
+            .position(|ahead| Arc::ptr_eq(&ahead.tree, &piece.tree));
         let ahead = at.and_then(|at| state.ahead.get_mut(at));
         match (end, ahead) {
             (End::Rows(rows), Some(ahead)) if rows.saturating_mul(4) < piece.last - piece.first => {
@@ -96,7 +115,10 @@ impl<'a> Work<'a> {
                 if let Some(ahead) = ahead {
                     ahead.step = STEP;
                 }
-                state.left.push(Piece { first: *first, ..piece });
+                state.left.push(Piece {
+                    first: *first,
+                    ..piece
+                });
             }
             (End::Nothing, _) => {
                 at.and_then(|at| state.ahead.remove(at));
@@ -119,7 +141,10 @@ impl<'a> State<'a> {
     fn next(&mut self) -> Option<Piece<'a>> {
         if let Some(mut piece) = self.left.pop() {
             if piece.last - piece.first >= STEP {
-                self.left.push(Piece { first: piece.first + STEP, ..piece.clone() });
+                self.left.push(Piece {
+                    first: piece.first + STEP,
+                    ..piece.clone()
+                });
                 piece.last = piece.first + STEP - 1;
             }
             return Some(piece);

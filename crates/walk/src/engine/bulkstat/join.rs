@@ -1,7 +1,7 @@
 //! Names, joined with what bulkstat says of their inodes.
 //!
-//! The lists of names are cut into spans of inode numbers. A thread takes a span, puts its names in one order, and asks
-//! bulkstat for the inodes from the first one on: these come in the same order.
+//! The lists of names are cut into spans of inode numbers. A thread takes a span, puts its names in
+//! one order, and asks bulkstat for the inodes from the first one on: these come in the same order.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -18,7 +18,8 @@ use crate::entry::{Dir, Entry, Meta};
 use crate::job::{Crossing, Job, Place};
 use crate::sink::Worker;
 
-/// Hands over the entries that some names stand for. Whatever has changed at `since` or later is looked at by its name.
+/// Hands over the entries that some names stand for. Whatever has changed at `since` or later is
+/// looked at by its name.
 pub(super) fn join(job: &Job<'_>, names: &Names, shape: &Geometry, since: Time) {
     let spans = spans(names, shape);
     let next = AtomicUsize::new(0);
@@ -52,21 +53,34 @@ const APART: u64 = 64;
 /// Inode numbers, first and last.
 type Span = (u64, u64);
 
-/// Cuts the inode numbers into spans of about as many names each, ordered so that threads work in different groups.
+/// Cuts the inode numbers into spans of about as many names each, ordered so that threads work in
+/// different groups.
 fn spans(names: &Names, shape: &Geometry) -> Vec<Span> {
     const STEP: usize = 512;
     const STEPS: usize = 16;
-    let mut samples: Vec<u64> =
-        names.lists.iter().flat_map(|list| list.iter().step_by(STEP)).map(|name| name.ino).collect();
+    let mut samples: Vec<u64> = names
+        .lists
+        .iter()
+        .flat_map(|list| list.iter().step_by(STEP))
+        .map(|name| name.ino)
+        .collect();
     samples.sort_unstable();
     let mut starts: Vec<u64> = samples.chunks(STEPS).map(|some| some[0]).collect();
     starts.dedup();
-    let ends = starts.iter().skip(1).map(|start| start - 1).chain([u64::MAX]);
+    let ends = starts
+        .iter()
+        .skip(1)
+        .map(|start| start - 1)
+        .chain([u64::MAX]);
     let mut before = (u32::MAX, 0);
     let mut spans: Vec<((usize, u32), Span)> = Vec::new();
     for (&start, end) in starts.iter().zip(ends) {
         let group = shape.group_of(start);
-        before = if before.0 == group { (group, before.1 + 1) } else { (group, 0) };
+        before = if before.0 == group {
+            (group, before.1 + 1)
+        } else {
+            (group, 0)
+        };
         spans.push(((before.1, group), (start, end)));
     }
     spans.sort_unstable();
@@ -97,7 +111,8 @@ struct Joiner<'a> {
     shape: &'a Geometry,
     since: Time,
     worker: Box<dyn Worker + 'a>,
-    /// The directory that the batch is of: its number, what stands for its name in digests, its depth.
+    /// The directory that the batch is of: its number, what stands for its name in digests, its
+    /// depth.
     dir: Option<(u32, u64, u32)>,
     /// Its name, if anybody wants it.
     path: Vec<u8>,
@@ -116,8 +131,15 @@ impl Joiner<'_> {
             && !self.job.is_over()
         {
             let before = at;
-            let inodes = inodes_near(names[at..].iter().map(|name| name.ino)).max(stride.inodes.min(names.len() - at));
-            match bulkstat(&self.job.top.fd, self.shape.group_of(from), from, inodes, buffer) {
+            let inodes = inodes_near(names[at..].iter().map(|name| name.ino))
+                .max(stride.inodes.min(names.len() - at));
+            match bulkstat(
+                &self.job.top.fd,
+                self.shape.group_of(from),
+                from,
+                inodes,
+                buffer,
+            ) {
                 Ok(_) => {
                     let mut known = 0;
                     for row in buffer.rows() {
@@ -134,7 +156,9 @@ impl Joiner<'_> {
                     }
                     stride.came(buffer.rows().len(), known);
                 }
-                Err(_) => at += self.settle_while(&names[at..], |name| name.ino / APART == from / APART),
+                Err(_) => {
+                    at += self.settle_while(&names[at..], |name| name.ino / APART == from / APART)
+                }
             }
             if at == before {
                 // The inode is not in use, or bulkstat leaves it out.
@@ -169,7 +193,10 @@ impl Joiner<'_> {
         let place = self.place.get_or_insert_with(|| self.names.place(name.dir));
         match self.job.look(place, bytes) {
             Ok(seen) if self.job.is_crossing(&seen) => {
-                self.job.cross(Crossing { dir: place.clone(), name: bytes.to_vec() });
+                self.job.cross(Crossing {
+                    dir: place.clone(),
+                    name: bytes.to_vec(),
+                });
             }
             Ok(seen) => self.push(name, Meta::of(&seen)),
             Err(e) => self.job.failed(place, bytes, Gate::Statx, e),
@@ -201,7 +228,11 @@ impl Joiner<'_> {
         self.dir = Some((dir, hash, depth));
         self.place = None;
         if self.job.wants_paths() {
-            self.path = self.job.path(&Place { rel: self.names.rel(dir), hash, depth });
+            self.path = self.job.path(&Place {
+                rel: self.names.rel(dir),
+                hash,
+                depth,
+            });
         }
     }
 
@@ -209,15 +240,20 @@ impl Joiner<'_> {
         if let Some((_, hash, depth)) = self.dir
             && !self.batch.is_empty()
         {
-            let dir = Dir { path: &self.path, hash, depth };
+            let dir = Dir {
+                path: &self.path,
+                hash,
+                depth,
+            };
             self.job.give(&mut *self.worker, &dir, &self.batch);
             self.batch.clear();
         }
     }
 }
 
-/// How many inodes are asked for however far apart they lie: XFS passes over numbers that are not in use, but others may be of files
-/// that nobody has asked about. So it is tried, with more each time, until too many of these come.
+/// How many inodes are asked for however far apart they lie: XFS passes over numbers that are not
+/// in use, but others may be of files that nobody has asked about. So it is tried, with more each
+/// time, until too many of these come.
 #[derive(Debug, Default)]
 pub(super) struct Stride {
     pub(super) inodes: usize,
@@ -228,11 +264,16 @@ impl Stride {
     /// So many inodes came, and of so many there were names.
     pub(super) fn came(&mut self, inodes: usize, known: usize) {
         self.is_over |= known < inodes - inodes / 8;
-        self.inodes = if self.is_over { 0 } else { ROWS.min(2 * self.inodes.max(known)) };
+        self.inodes = if self.is_over {
+            0
+        } else {
+            ROWS.min(2 * self.inodes.max(known))
+        };
     }
 }
 
-/// How many inodes there are among the first of some numbers, up to where these lie apart; at most [`ROWS`].
+/// How many inodes there are among the first of some numbers, up to where these lie apart; at most
+/// [`ROWS`].
 pub(super) fn inodes_near(mut numbers: impl Iterator<Item = u64>) -> usize {
     let (mut inodes, mut last) = (1, numbers.next().unwrap_or(0));
     for ino in numbers {
@@ -250,7 +291,8 @@ pub(super) fn inodes_near(mut numbers: impl Iterator<Item = u64>) -> usize {
 mod tests {
     use super::*;
 
-    /// Lists of names that stand for these inodes, and a file system with 65,536 inode numbers to a group.
+    /// Lists of names that stand for these inodes, and a file system with 65,536 inode numbers to a
+    /// group.
     fn some_names(lists: &[Vec<u64>]) -> (Names, Geometry) {
         let mut bytes = [0; 256];
         for (at, value) in [(0, 4096_u32), (8, 6400), (12, 4), (24, 512)] {
@@ -273,7 +315,11 @@ mod tests {
         ];
         let (names, shape) = some_names(&lists);
         let all_spans = spans(&names, &shape);
-        let groups: Vec<u32> = all_spans.iter().take(4).map(|&(first, _)| shape.group_of(first)).collect();
+        let groups: Vec<u32> = all_spans
+            .iter()
+            .take(4)
+            .map(|&(first, _)| shape.group_of(first))
+            .collect();
         assert_eq!(groups, [0, 1, 2, 3]);
         let mut found: Vec<u64> = Vec::new();
         for &span in &all_spans {
@@ -300,7 +346,10 @@ mod tests {
             [(64, 64), (128, 120), (240, 240), (480, 480), (960, 960)].map(|(i, k)| asked(i, k)),
             [128, 256, 512, ROWS, ROWS]
         );
-        assert_eq!([(1024, 500), (64, 64), (0, 0)].map(|(i, k)| asked(i, k)), [0, 0, 0]);
+        assert_eq!(
+            [(1024, 500), (64, 64), (0, 0)].map(|(i, k)| asked(i, k)),
+            [0, 0, 0]
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Names and inode numbers, read by getdents64 alone.
 //!
-//! Each thread keeps what it finds in a list of its own: names in pages, one after the other, and for each name a [`Name`]
-//! of 16 bytes. A directory is known by a number; what is in it lies together, so that a name needs only its distance
-//! from where the directory's names begin.
+//! Each thread keeps what it finds in a list of its own: names in pages, one after the other, and
+//! for each name a [`Name`] of 16 bytes. A directory is known by a number; what is in it lies
+//! together, so that a name needs only its distance from where the directory's names begin.
 
 use std::ffi::CStr;
 use std::mem;
@@ -31,24 +31,30 @@ pub(super) struct Name {
     pub(super) ino: u64,
     /// The directory that it is in.
     pub(super) dir: u32,
-    /// How far its bytes are from where the directory's begin; in the highest bit, whether it was a directory.
+    /// How far its bytes are from where the directory's begin; in the highest bit, whether it was a
+    /// directory.
     place: u32,
 }
 
 /// In [`Name::place`]: it was a directory.
 const IS_DIR: u32 = 1 << 31;
-/// In the place of a name's place: this is no directory of its own, but a further part of its parent, whose names would
-/// else be too far away.
+/// In the place of a name's place: this is no directory of its own, but a further part of its
+/// parent, whose names would else be too far away.
 const PART: u32 = u32::MAX;
 
 impl Name {
     /// Some name of an inode.
     #[cfg(test)]
     pub(super) fn new(ino: u64) -> Name {
-        Name { ino, dir: 0, place: 0 }
+        Name {
+            ino,
+            dir: 0,
+            place: 0,
+        }
     }
 
-    /// Whether it was a directory when its name was read; it has been read as well, if it was to be.
+    /// Whether it was a directory when its name was read; it has been read as well, if it was to
+    /// be.
     pub(super) fn is_dir(self) -> bool {
         self.place & IS_DIR != 0
     }
@@ -69,8 +75,8 @@ struct Directory {
 /// Directories are numbered by whole blocks of numbers that a thread takes at a time.
 const BLOCK: usize = 256;
 
-/// Bytes of names, in pages: they need not move when there are more of them. Each name ends with a NUL, and none goes over the
-/// end of a page.
+/// Bytes of names, in pages: they need not move when there are more of them. Each name ends with a
+/// NUL, and none goes over the end of a page.
 #[derive(Debug, Default)]
 struct Pages(Vec<Vec<u8>>);
 
@@ -87,7 +93,10 @@ impl Pages {
 
     /// Adds a name, and says where it is.
     fn add(&mut self, name: &[u8]) -> u64 {
-        let room = self.0.last().map_or(0, |page| (1 << Pages::BITS) - page.len());
+        let room = self
+            .0
+            .last()
+            .map_or(0, |page| (1 << Pages::BITS) - page.len());
         if room <= name.len() {
             self.0.push(Vec::with_capacity(1 << Pages::BITS));
         }
@@ -100,8 +109,13 @@ impl Pages {
     }
 
     fn get(&self, at: u64) -> &[u8] {
-        let page = self.0.get((at >> Pages::BITS) as usize).map_or(&[][..], Vec::as_slice);
-        let rest = page.get((at & ((1 << Pages::BITS) - 1)) as usize..).unwrap_or_default();
+        let page = self
+            .0
+            .get((at >> Pages::BITS) as usize)
+            .map_or(&[][..], Vec::as_slice);
+        let rest = page
+            .get((at & ((1 << Pages::BITS) - 1)) as usize..)
+            .unwrap_or_default();
         CStr::from_bytes_until_nul(rest).map_or(&[], CStr::to_bytes)
     }
 }
@@ -118,13 +132,18 @@ pub(super) struct Names {
 impl Names {
     fn directory(&self, number: u32) -> Directory {
         let block = self.directories.get(number as usize / BLOCK);
-        block.and_then(|block| block.get(number as usize % BLOCK)).copied().unwrap_or_default()
+        block
+            .and_then(|block| block.get(number as usize % BLOCK))
+            .copied()
+            .unwrap_or_default()
     }
 
     fn bytes(&self, dir: u32, place: u32) -> &[u8] {
         let names = self.directory(dir).names;
         let pages = self.pages.get((names >> 48) as usize);
-        pages.map_or(&[], |pages| pages.get((names & (u64::MAX >> 16)) + u64::from(place & !IS_DIR)))
+        pages.map_or(&[], |pages| {
+            pages.get((names & (u64::MAX >> 16)) + u64::from(place & !IS_DIR))
+        })
     }
 
     /// Its bytes.
@@ -150,18 +169,26 @@ impl Names {
             at = directory.parent;
         }
         let mut rel = Vec::new();
-        names.into_iter().rev().for_each(|name| append(&mut rel, name));
+        names
+            .into_iter()
+            .rev()
+            .for_each(|name| append(&mut rel, name));
         rel
     }
 
     /// A directory, as a place.
     pub(super) fn place(&self, dir: u32) -> Place {
         let (hash, depth) = self.hash_and_depth(dir);
-        Place { rel: self.rel(dir), hash, depth }
+        Place {
+            rel: self.rel(dir),
+            hash,
+            depth,
+        }
     }
 }
 
-/// Reads the names below a job's top. What cannot be read, and where other mounts lie, goes to the job.
+/// Reads the names below a job's top. What cannot be read, and where other mounts lie, goes to the
+/// job.
 pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
     let limit = raise_open_files();
     let shared = Shared {
@@ -181,7 +208,11 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
     let mut reader = Reader::new(&shared);
     match shared.open.directory(job, || job.place(), b"", None) {
         Ok(opened) => {
-            let top = Directory { hash: job.top.hash, depth: job.top.depth, ..Directory::default() };
+            let top = Directory {
+                hash: job.top.hash,
+                depth: job.top.depth,
+                ..Directory::default()
+            };
             reader.read(top, job.place(), &opened, Some(job.below));
         }
         Err(e) => job.failed(&job.place(), b"", Gate::Openat2, e),
@@ -303,21 +334,28 @@ impl<'s, 'a> Reader<'s, 'a> {
         self.hand_in();
     }
 
-    /// What some of those do first that were started because the others wait, if it is for a disk: that is then read in its order.
+    /// What some of those do first that were started because the others wait, if it is for a disk:
+    /// that is then read in its order.
     fn bring_inodes_near(&self) {
         /// So many keep a disk busy; to the others the directories are left.
         const SOME: usize = 4;
-        /// Less than this is read for one directory or another. Where nothing is, others have the processors.
+        /// Less than this is read for one directory or another. Where nothing is, others have the
+        /// processors.
         const COLD: u64 = 256;
         let shared = self.shared;
         if blocks_read().saturating_sub(shared.blocks_before) < COLD {
             return;
         }
         // The first reader has read the top, and ended.
-        let company = self.number.checked_sub(processors() + 1).filter(|&nth| nth < SOME);
+        let company = self
+            .number
+            .checked_sub(processors() + 1)
+            .filter(|&nth| nth < SOME);
         if let (Some(nth), None) = (company, self.job.threads) {
             // What cannot be read so is found out again by whoever needs it.
-            let _ = shared.inodes.go(nth, || !shared.are_read.load(Relaxed) && !self.job.is_over());
+            let _ = shared.inodes.go(nth, || {
+                !shared.are_read.load(Relaxed) && !self.job.is_over()
+            });
         }
     }
 
@@ -338,13 +376,18 @@ impl<'s, 'a> Reader<'s, 'a> {
         self.broods
     }
 
-    /// The next directory to be read: one of its own, or of those that others have left. `None` when nobody has any.
+    /// The next directory to be read: one of its own, or of those that others have left. `None`
+    /// when nobody has any.
     fn next(&mut self) -> Option<(Arc<Brood<'a>>, usize)> {
         loop {
             while let Some(brood) = self.broods.last() {
                 let child = brood.next.fetch_add(1, Relaxed);
                 let is_last = child + 1 >= brood.children.len();
-                let brood = if is_last { self.broods.pop()? } else { Arc::clone(brood) };
+                let brood = if is_last {
+                    self.broods.pop()?
+                } else {
+                    Arc::clone(brood)
+                };
                 if child < brood.children.len() && !self.job.is_over() {
                     return Some((brood, child));
                 }
@@ -395,8 +438,15 @@ impl<'s, 'a> Reader<'s, 'a> {
 
     /// Gives a directory a number.
     fn number(&mut self, directory: Directory) -> u32 {
-        if self.blocks.last().is_none_or(|(_, block)| block.len() == BLOCK) {
-            self.blocks.push((self.shared.blocks.fetch_add(1, Relaxed), Vec::with_capacity(BLOCK)));
+        if self
+            .blocks
+            .last()
+            .is_none_or(|(_, block)| block.len() == BLOCK)
+        {
+            self.blocks.push((
+                self.shared.blocks.fetch_add(1, Relaxed),
+                Vec::with_capacity(BLOCK),
+            ));
         }
         self.blocks.last_mut().map_or(0, |(number, block)| {
             block.push(directory);
@@ -407,23 +457,46 @@ impl<'s, 'a> Reader<'s, 'a> {
     /// Opens one of a brood, and reads it.
     fn child(&mut self, brood: &Brood<'a>, child: usize) {
         let child = &brood.children[child];
-        let Ok(name) = CStr::from_bytes_until_nul(&brood.names[child.name..]) else { return };
+        let Ok(name) = CStr::from_bytes_until_nul(&brood.names[child.name..]) else {
+            return;
+        };
         let place = brood.place.below(name.to_bytes());
         let from = brood.from.as_deref();
-        let own = Name { ino: child.ino, dir: child.dir, place: child.place | IS_DIR };
-        match self.shared.open.directory(self.job, || place.clone(), name.to_bytes(), from) {
+        let own = Name {
+            ino: child.ino,
+            dir: child.dir,
+            place: child.place | IS_DIR,
+        };
+        match self
+            .shared
+            .open
+            .directory(self.job, || place.clone(), name.to_bytes(), from)
+        {
             Ok(opened) => {
                 self.list.push(own);
                 let below = brood.below.and_then(|below| below.step(name.to_bytes()));
                 let (hash, depth) = (place.hash, place.depth);
-                let directory = Directory { names: 0, hash, parent: child.dir, place: child.place, depth };
+                let directory = Directory {
+                    names: 0,
+                    hash,
+                    parent: child.dir,
+                    place: child.place,
+                    depth,
+                };
                 self.read(directory, place, &opened, below);
             }
             Err(Errno::EXDEV) => {
-                self.job.cross(Crossing { dir: brood.place.clone(), name: name.to_bytes().to_vec() });
+                self.job.cross(Crossing {
+                    dir: brood.place.clone(),
+                    name: name.to_bytes().to_vec(),
+                });
             }
-            // It, or what it is in, has been moved meanwhile. If it turns out to be there after all, it is read then.
-            Err(Errno::ENOENT) => self.list.push(Name { place: child.place, ..own }),
+            // It, or what it is in, has been moved meanwhile. If it turns out to be there after
+            // all, it is read then.
+            Err(Errno::ENOENT) => self.list.push(Name {
+                place: child.place,
+                ..own
+            }),
             Err(e) => {
                 self.list.push(own);
                 self.job.failed(&place, b"", Gate::Openat2, e);
@@ -432,9 +505,19 @@ impl<'s, 'a> Reader<'s, 'a> {
     }
 
     /// Reads an open directory. Those that are in it, and are to be read, make a brood.
-    fn read(&mut self, mut directory: Directory, place: Place, opened: &Arc<Opened>, below: Option<&'a Below>) {
+    fn read(
+        &mut self,
+        mut directory: Directory,
+        place: Place,
+        opened: &Arc<Opened>,
+        below: Option<&'a Below>,
+    ) {
         let job = self.job;
-        let path = if job.filter.wants_paths() { job.path(&place) } else { Vec::new() };
+        let path = if job.filter.wants_paths() {
+            job.path(&place)
+        } else {
+            Vec::new()
+        };
         let enters = job.filter.enters(place.depth + 1) && job.enters(job.top.meta.dev);
         let mut number = None;
         let (mut children, mut names) = (Vec::new(), Vec::new());
@@ -453,30 +536,54 @@ impl<'s, 'a> Reader<'s, 'a> {
                 if !job.filter.keeps(&path, name) {
                     continue;
                 }
-                if below.and_then(|below| below.step(name)).is_some_and(Below::is_mount) {
-                    job.cross(Crossing { dir: place.clone(), name: name.to_vec() });
+                if below
+                    .and_then(|below| below.step(name))
+                    .is_some_and(Below::is_mount)
+                {
+                    job.cross(Crossing {
+                        dir: place.clone(),
+                        name: name.to_vec(),
+                    });
                     continue;
                 }
-                let Some(is_dir) = is_dir(job, &place, opened, &entry) else { continue };
+                let Some(is_dir) = is_dir(job, &place, opened, &entry) else {
+                    continue;
+                };
                 let at = self.pages.add(name);
                 let (dir, place) = match number.map(|number| (number, at - directory.names)) {
                     Some((number, far)) if far < u64::from(IS_DIR) - 1 => (number, far as u32),
                     whole_or_part => {
                         // The first name, or one that is too far away from the first.
                         if let Some((parent, _)) = whole_or_part {
-                            directory = Directory { parent, place: PART, ..directory };
+                            directory = Directory {
+                                parent,
+                                place: PART,
+                                ..directory
+                            };
                         }
                         directory.names = at;
                         let names = (self.number as u64) << 48 | at;
-                        (*number.insert(self.number(Directory { names, ..directory })), 0)
+                        (
+                            *number.insert(self.number(Directory { names, ..directory })),
+                            0,
+                        )
                     }
                 };
                 if is_dir && enters {
-                    children.push(Child { ino: entry.ino, dir, place, name: names.len() });
+                    children.push(Child {
+                        ino: entry.ino,
+                        dir,
+                        place,
+                        name: names.len(),
+                    });
                     names.extend_from_slice(entry.name.to_bytes_with_nul());
                 } else {
                     let place = if is_dir { place | IS_DIR } else { place };
-                    self.list.push(Name { ino: entry.ino, dir, place });
+                    self.list.push(Name {
+                        ino: entry.ino,
+                        dir,
+                        place,
+                    });
                 }
             }
             if job.is_over() {
@@ -486,7 +593,14 @@ impl<'s, 'a> Reader<'s, 'a> {
         self.buffer = buffer;
         if !children.is_empty() {
             let from = self.shared.open.keep(opened);
-            self.broods.push(Arc::new(Brood { place, from, below, children, names, next: AtomicUsize::new(0) }));
+            self.broods.push(Arc::new(Brood {
+                place,
+                from,
+                below,
+                children,
+                names,
+                next: AtomicUsize::new(0),
+            }));
         }
     }
 }
@@ -499,7 +613,10 @@ fn is_dir(job: &Job<'_>, place: &Place, opened: &Opened, entry: &Entry<'_>) -> O
         // File systems made with ftype=0 do not say.
         EntryType::Unknown => match look_at(opened.fd(), entry.name) {
             Ok(seen) if job.is_crossing(&seen) => {
-                job.cross(Crossing { dir: place.clone(), name: entry.name.to_bytes().to_vec() });
+                job.cross(Crossing {
+                    dir: place.clone(),
+                    name: entry.name.to_bytes().to_vec(),
+                });
                 None
             }
             Ok(seen) => Some(seen.file_type == FileType::Directory),
@@ -518,10 +635,17 @@ mod tests {
     #[test]
     fn pages_give_back_names_of_any_length() {
         let mut pages = Pages::default();
-        let names: Vec<Vec<u8>> = (0..20_000_usize).map(|n| vec![b'a' + (n % 26) as u8; n % 256]).collect();
+        let names: Vec<Vec<u8>> = (0..20_000_usize)
+            .map(|n| vec![b'a' + (n % 26) as u8; n % 256])
+            .collect();
         let places: Vec<u64> = names.iter().map(|name| pages.add(name)).collect();
         assert!(pages.0.len() > 1 && places.is_sorted());
-        assert!(names.iter().zip(places).all(|(name, at)| pages.get(at) == name));
+        assert!(
+            names
+                .iter()
+                .zip(places)
+                .all(|(name, at)| pages.get(at) == name)
+        );
         assert!(pages.get(u64::MAX).is_empty());
     }
 
@@ -530,15 +654,42 @@ mod tests {
         let mut pages = Pages::default();
         let (a, b, c) = (pages.add(b"a"), pages.add(b"b"), pages.add(b"c"));
         let number = BLOCK as u32;
-        let top = Directory { names: a, hash: 1, ..Directory::default() };
-        // The second part of the top, a directory that is named in it, and that directory's second part.
-        let part = Directory { names: b, parent: 0, place: PART, ..top };
-        let below = Directory { names: c, hash: 2, parent: 1, place: IS_DIR, depth: 1 };
-        let its_part = Directory { parent: number, place: PART, ..below };
+        let top = Directory {
+            names: a,
+            hash: 1,
+            ..Directory::default()
+        };
+        // The second part of the top, a directory that is named in it, and that directory's second
+        // part.
+        let part = Directory {
+            names: b,
+            parent: 0,
+            place: PART,
+            ..top
+        };
+        let below = Directory {
+            names: c,
+            hash: 2,
+            parent: 1,
+            place: IS_DIR,
+            depth: 1,
+        };
+        let its_part = Directory {
+            parent: number,
+            place: PART,
+            ..below
+        };
         let mut first = vec![top, part];
         first.resize(BLOCK, Directory::default());
-        let names = Names { lists: Vec::new(), pages: vec![pages], directories: vec![first, vec![below, its_part]] };
-        assert_eq!([0, 1, number, number + 1].map(|dir| names.rel(dir)), [&b""[..], b"", b"b", b"b"]);
+        let names = Names {
+            lists: Vec::new(),
+            pages: vec![pages],
+            directories: vec![first, vec![below, its_part]],
+        };
+        assert_eq!(
+            [0, 1, number, number + 1].map(|dir| names.rel(dir)),
+            [&b""[..], b"", b"b", b"b"]
+        );
         let place = names.place(number + 1);
         assert_eq!((place.hash, place.depth), (2, 1));
         assert_eq!(names.bytes(number, 0), b"c");

@@ -1,8 +1,10 @@
-//! What has changed of inodes that were known, by bulkstat alone: no name is read, and no directory opened.
+//! What has changed of inodes that were known, by bulkstat alone: no name is read, and no directory
+//! opened.
 //!
-//! Whatever is done to a file or a directory on XFS changes its inode, at least the change time: what is in a directory whose
-//! inode is as it was has the names that it had. (Not so if a file system was repaired meanwhile, which XFS has to be unmounted
-//! for, or `xfs_scrub` has mended a directory: whoever goes by this sees that the mount is the one that it was.)
+//! Whatever is done to a file or a directory on XFS changes its inode, at least the change time:
+//! what is in a directory whose inode is as it was has the names that it had. (Not so if a file
+//! system was repaired meanwhile, which XFS has to be unmounted for, or `xfs_scrub` has mended a
+//! directory: whoever goes by this sees that the mount is the one that it was.)
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -30,9 +32,10 @@ pub enum Now {
     Unsettled,
 }
 
-/// Holds inodes that were known, by their numbers, which rise, against what is there, and gives those that are not as they were, in
-/// that order. `is_same` holds what was known of one against what there is, where 0 blocks may be more ([`Inode::blocks`]). What was
-/// dirty has been written since the file system was asked to at a moment: what has changed after that is not believed.
+/// Holds inodes that were known, by their numbers, which rise, against what is there, and gives
+/// those that are not as they were, in that order. `is_same` holds what was known of one against
+/// what there is, where 0 blocks may be more ([`Inode::blocks`]). What was dirty has been written
+/// since the file system was asked to at a moment: what has changed after that is not believed.
 ///
 /// `None` if it is not worth going on, with so many that differ of so many that were looked at.
 ///
@@ -53,7 +56,14 @@ pub fn changed<K: Sync>(
     crew(None, spans.len(), || {
         let mut buffer = BulkBuffer::new(ROWS);
         while let Some(span) = spans.get(next.fetch_add(1, Relaxed)) {
-            let differ = look(top, span, &shape, written.changed_since(), &is_same, &mut buffer);
+            let differ = look(
+                top,
+                span,
+                &shape,
+                written.changed_since(),
+                &is_same,
+                &mut buffer,
+            );
             let (seen, found) = &mut *found.lock().unwrap_or_else(|e| e.into_inner());
             *seen += span.len();
             match (&mut *found, differ) {
@@ -72,7 +82,9 @@ pub fn changed<K: Sync>(
     });
     let (_, found) = found.into_inner().unwrap_or_else(|e| e.into_inner());
     let mut found = found.map_err(|errno| Refusal::of("XFS_IOC_BULKSTAT fails", errno))?;
-    found.iter_mut().for_each(|all| all.sort_unstable_by_key(|(ino, _)| *ino));
+    found
+        .iter_mut()
+        .for_each(|all| all.sort_unstable_by_key(|(ino, _)| *ino));
     Ok(found)
 }
 
@@ -95,7 +107,10 @@ fn look<K>(
         let last = buffer
             .rows()
             .last()
-            .map_or(shape.first_of(group.saturating_add(1)).saturating_sub(1), Inode::ino_of)
+            .map_or(
+                shape.first_of(group.saturating_add(1)).saturating_sub(1),
+                Inode::ino_of,
+            )
             .max(from);
         let (here, later) = left.split_at(left.partition_point(|(ino, _)| *ino <= last));
         let (mut rows, mut were_known) = (buffer.rows().iter().peekable(), 0);
@@ -109,7 +124,14 @@ fn look<K>(
             };
             let meta = meta_of(&inode, &top.meta, shape);
             if meta.ctime >= since || !is_same(before, &meta) {
-                differ.push((ino, if is_settled(&inode, since) { Now::Is(meta) } else { Now::Unsettled }));
+                differ.push((
+                    ino,
+                    if is_settled(&inode, since) {
+                        Now::Is(meta)
+                    } else {
+                        Now::Unsettled
+                    },
+                ));
             }
         }
         stride.came(buffer.rows().len(), were_known);

@@ -5,7 +5,9 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use gate::fs::{Advice, At, CWD, FileType, Open, Want, fadvise64, openat, pread64, read, readlinkat, statx};
+use gate::fs::{
+    Advice, At, CWD, FileType, Open, Want, fadvise64, openat, pread64, read, readlinkat, statx,
+};
 use gate::long::c_string;
 use gate::{Errno, Fd};
 use ondisk::ext4::{Group, Refused, Superblock, group, superblock};
@@ -28,26 +30,34 @@ pub(super) struct Device {
 const AHEAD: u64 = 4 << 20;
 
 impl Device {
-    /// Opens the device with number `dev`, on which the mount's files are, and reads the superblock.
+    /// Opens the device with number `dev`, on which the mount's files are, and reads the
+    /// superblock.
     ///
     /// # Errors
     /// Why its tables cannot be read.
     pub(super) fn open(dev: Dev, mount: &Mount) -> Result<Device, Refusal> {
         let mut options = split_options(&mount.content.options);
         if options.any(|option| option == b"nouid32") {
-            return Err(Refusal("it is mounted with nouid32, so that owners are not what is stored".to_owned()));
+            return Err(Refusal(
+                "it is mounted with nouid32, so that owners are not what is stored".to_owned(),
+            ));
         }
         // Another driver keeps directories where the device's cache does not show them.
-        let is_ext4 = mount.content.fstype != b"ext2" || kernel_name(dev).is_some_and(|name| is_driven_by_ext4(&name));
+        let is_ext4 = mount.content.fstype != b"ext2"
+            || kernel_name(dev).is_some_and(|name| is_driven_by_ext4(&name));
         if !is_ext4 {
-            return Err(Refusal("it is mounted by the kernel's driver for ext2, not by that for ext4".to_owned()));
+            return Err(Refusal(
+                "it is mounted by the kernel's driver for ext2, not by that for ext4".to_owned(),
+            ));
         }
         let (fd, name) = find(dev, mount)?;
         let mut bytes = [0; superblock::LENGTH];
         let mut tries = 3;
         let superblock = loop {
             let read = read_whole(&fd, superblock::OFFSET, &mut bytes);
-            read.map_err(|e| Refusal::of(&format!("cannot read {name}, the device that it is on"), e))?;
+            read.map_err(|e| {
+                Refusal::of(&format!("cannot read {name}, the device that it is on"), e)
+            })?;
             tries -= 1;
             match Superblock::parse(&bytes) {
                 Ok(superblock) => break superblock,
@@ -55,7 +65,12 @@ impl Device {
                 Err(refused) => return Err(Refusal(refused.to_string())),
             }
         };
-        Ok(Device { fd, superblock, groups: Vec::new(), cold: AtomicU32::new(0) })
+        Ok(Device {
+            fd,
+            superblock,
+            groups: Vec::new(),
+            cold: AtomicU32::new(0),
+        })
     }
 
     /// Reads the group descriptors.
@@ -68,7 +83,11 @@ impl Device {
         let mut block = vec![0; superblock.block_size as usize];
         for nth in 0..superblock.descriptor_blocks() {
             let place = superblock.descriptor_block(nth).ok_or(Errno::EUCLEAN)?;
-            read_whole(&self.fd, place * u64::from(superblock.block_size), &mut block)?;
+            read_whole(
+                &self.fd,
+                place * u64::from(superblock.block_size),
+                &mut block,
+            )?;
             for descriptor in block.chunks_exact(size) {
                 let next = self.groups.len() as u32;
                 if next == superblock.groups {
@@ -80,26 +99,36 @@ impl Device {
         Ok(())
     }
 
-    /// Where an inode lies, in bytes from the device's start. `None` where its group says that it was never used, or says
-    /// nothing that can be right.
+    /// Where an inode lies, in bytes from the device's start. `None` where its group says that it
+    /// was never used, or says nothing that can be right.
     pub(super) fn place_of(&self, inode: u32) -> Option<u64> {
         let per_group = self.superblock.inodes_per_group;
         let index = inode.checked_sub(1)?;
         let group = (*self.groups.get((index / per_group) as usize)?)?;
         let nth = index % per_group;
-        (nth < group.used).then(|| group.table + u64::from(nth) * u64::from(self.superblock.inode_size))
+        (nth < group.used)
+            .then(|| group.table + u64::from(nth) * u64::from(self.superblock.inode_size))
     }
 
-    /// Reads rows of the inode tables, by number less one. What cannot be read, or was never used, comes as zeroes, which are
-    /// no inode.
+    /// Reads rows of the inode tables, by number less one. What cannot be read, or was never used,
+    /// comes as zeroes, which are no inode.
     pub(super) fn read_rows(&self, rows: Range<u32>, buffer: &mut Vec<u8>) {
-        let (per_group, size) = (self.superblock.inodes_per_group, self.superblock.inode_size as usize);
+        let (per_group, size) = (
+            self.superblock.inodes_per_group,
+            self.superblock.inode_size as usize,
+        );
         buffer.resize(rows.len() * size, 0);
         let mut at = rows.start;
         while at < rows.end {
             let end = (at / per_group + 1).saturating_mul(per_group).min(rows.end);
-            let piece = &mut buffer[(at - rows.start) as usize * size..(end - rows.start) as usize * size];
-            let used = self.groups.get((at / per_group) as usize).copied().flatten().map_or(0, |group| group.used);
+            let piece =
+                &mut buffer[(at - rows.start) as usize * size..(end - rows.start) as usize * size];
+            let used = self
+                .groups
+                .get((at / per_group) as usize)
+                .copied()
+                .flatten()
+                .map_or(0, |group| group.used);
             let used = used.saturating_sub(at % per_group).min(end - at) as usize * size;
             let (used, unused) = piece.split_at_mut(used);
             unused.fill(0);
@@ -127,15 +156,20 @@ impl Device {
         const PATIENCE: u32 = 64;
         let begun = Instant::now();
         let done = read_whole(&self.fd, at, buffer);
-        if begun.elapsed() > START + Duration::from_micros((buffer.len() / BYTES_PER_MICROSECOND) as u64) {
+        if begun.elapsed()
+            > START + Duration::from_micros((buffer.len() / BYTES_PER_MICROSECOND) as u64)
+        {
             self.cold.store(PATIENCE, Relaxed);
         } else if self.is_cold() {
-            let _ = self.cold.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+            let _ = self
+                .cold
+                .fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
         }
         done
     }
 
-    /// Whether reads have come from a disk lately, so that it is worth its while to say beforehand what will be read.
+    /// Whether reads have come from a disk lately, so that it is worth its while to say beforehand
+    /// what will be read.
     pub(super) fn is_cold(&self) -> bool {
         self.cold.load(Relaxed) > 0
     }
@@ -146,27 +180,36 @@ impl Device {
     }
 }
 
-/// Whether the ids of this process are those that are stored: it is in no user namespace that shows others.
+/// Whether the ids of this process are those that are stored: it is in no user namespace that shows
+/// others.
 ///
 /// # Errors
 /// That it is, or that nothing says so.
 pub(super) fn sees_ids_as_stored() -> Result<(), Refusal> {
     for map in [c"/proc/self/uid_map", c"/proc/self/gid_map"] {
-        let text = slurp(map).ok_or_else(|| Refusal(format!("cannot read {}", map.to_string_lossy())))?;
-        if !text.split(|b| b.is_ascii_whitespace()).filter(|word| !word.is_empty()).eq([&b"0"[..], b"0", b"4294967295"])
+        let text =
+            slurp(map).ok_or_else(|| Refusal(format!("cannot read {}", map.to_string_lossy())))?;
+        if !text
+            .split(|b| b.is_ascii_whitespace())
+            .filter(|word| !word.is_empty())
+            .eq([&b"0"[..], b"0", b"4294967295"])
         {
-            return Err(Refusal("in this user namespace, owners are shown otherwise than they are stored".to_owned()));
+            return Err(Refusal(
+                "in this user namespace, owners are shown otherwise than they are stored"
+                    .to_owned(),
+            ));
         }
     }
     Ok(())
 }
 
-/// Transactions that the journal of the ext4 file system on a device has committed: as long as it does not change, and
-/// syncfs(2) does not change it, nothing in the file system has changed. `None` without a journal in the file system itself,
-/// and where one is being committed for long.
+/// Transactions that the journal of the ext4 file system on a device has committed: as long as it
+/// does not change, and syncfs(2) does not change it, nothing in the file system has changed.
+/// `None` without a journal in the file system itself, and where one is being committed for long.
 ///
-/// A commit wakes those who wait for it in syncfs(2), and then counts itself. It has when its thread sleeps again, waiting for
-/// work (S); within a commit the thread runs, or waits for the disk (D).
+/// A commit wakes those who wait for it in syncfs(2), and then counts itself. It has when its
+/// thread sleeps again, waiting for work (S); within a commit the thread runs, or waits for the
+/// disk (D).
 pub fn journal_transactions(dev: Dev) -> Option<u64> {
     const TRIES: u32 = 50;
     const PAUSE: Duration = Duration::from_micros(200);
@@ -188,19 +231,29 @@ pub fn journal_transactions(dev: Dev) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The id of the thread that commits, from /sys/fs/ext4/*/journal_task; without a journal that says `<none>`.
+/// The id of the thread that commits, from /sys/fs/ext4/*/journal_task; without a journal that says
+/// `<none>`.
 fn thread(task: &[u8]) -> Option<&[u8]> {
     Some(task.trim_ascii()).filter(|id| !id.is_empty() && id.iter().all(u8::is_ascii_digit))
 }
 
 /// The state of a process, from its /proc/PID/stat: it follows the last parenthesis.
 fn state(stat: &[u8]) -> Option<u8> {
-    stat.rsplit(|&b| b == b')').next().filter(|rest| rest.len() < stat.len())?.trim_ascii_start().first().copied()
+    stat.rsplit(|&b| b == b')')
+        .next()
+        .filter(|rest| rest.len() < stat.len())?
+        .trim_ascii_start()
+        .first()
+        .copied()
 }
 
 /// What the kernel calls a device, with `!` for slashes: `sda1`, `dm-0`.
 fn kernel_name(dev: Dev) -> Option<Vec<u8>> {
-    let link = readlinkat(CWD, &c_string(format!("/sys/dev/block/{dev}").as_bytes()).ok()?).ok()?;
+    let link = readlinkat(
+        CWD,
+        &c_string(format!("/sys/dev/block/{dev}").as_bytes()).ok()?,
+    )
+    .ok()?;
     link.rsplit(|&b| b == b'/').next().map(<[u8]>::to_vec)
 }
 
@@ -212,9 +265,18 @@ fn is_driven_by_ext4(kernel_name: &[u8]) -> bool {
 /// Opens a device by any of its names.
 fn find(dev: Dev, mount: &Mount) -> Result<(Fd, String), Refusal> {
     let mut names = Vec::new();
-    names.extend(mount.content.source.clone().filter(|source| source.starts_with(b"/")));
+    names.extend(
+        mount
+            .content
+            .source
+            .clone()
+            .filter(|source| source.starts_with(b"/")),
+    );
     names.extend(kernel_name(dev).map(|name| {
-        let name: Vec<u8> = name.iter().map(|&b| if b == b'!' { b'/' } else { b }).collect();
+        let name: Vec<u8> = name
+            .iter()
+            .map(|&b| if b == b'!' { b'/' } else { b })
+            .collect();
         [b"/dev/", &name[..]].concat()
     }));
     names.push(format!("/dev/block/{dev}").into_bytes());
@@ -228,9 +290,13 @@ fn find(dev: Dev, mount: &Mount) -> Result<(Fd, String), Refusal> {
         let shown = String::from_utf8_lossy(&name).into_owned();
         match openat(CWD, &path, Open::NONBLOCK) {
             // Whatever has come to have that name meanwhile is not it.
-            Ok(fd) if statx(&fd, c"", At::EMPTY_PATH, Want::TYPE).is_ok_and(is_it) => return Ok((fd, shown)),
+            Ok(fd) if statx(&fd, c"", At::EMPTY_PATH, Want::TYPE).is_ok_and(is_it) => {
+                return Ok((fd, shown));
+            }
             Ok(_) => {}
-            Err(e) => refusal = Refusal::of(&format!("cannot open {shown}, the device that it is on"), e),
+            Err(e) => {
+                refusal = Refusal::of(&format!("cannot open {shown}, the device that it is on"), e)
+            }
         }
     }
     Err(refusal)

@@ -1,4 +1,5 @@
-//! What has changed meanwhile, and what the device does not show: directories that are listed by the kernel.
+//! What has changed meanwhile, and what the device does not show: directories that are listed by
+//! the kernel.
 
 use std::collections::HashMap;
 
@@ -11,8 +12,8 @@ use crate::engine::stat::{BUFFER, list, subtree};
 use crate::entry::{Dir, append, time};
 use crate::moment::may_be_since;
 
-/// Finds the directories that have changed since a time, and lists those and all others that cannot be read from the device.
-/// If all is `quiet`, nothing has changed in the file system.
+/// Finds the directories that have changed since a time, and lists those and all others that cannot
+/// be read from the device. If all is `quiet`, nothing has changed in the file system.
 pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, quiet: bool) {
     let job = crew.job;
     let mut doubtful: Vec<u32> = if quiet {
@@ -26,11 +27,19 @@ pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, quiet: bool)
     crew.share(doubtful.len(), 256, &mut changed, |changed, claims| {
         let mut buffer = Vec::new();
         for range in claims {
-            each_inode(crew.device, tree, &doubtful[range], &mut buffer, |index, inode| {
-                if inode.is_none_or(|inode| !inode.is_directory() || may_be_since(time(inode.ctime()), since)) {
-                    changed.push(index);
-                }
-            });
+            each_inode(
+                crew.device,
+                tree,
+                &doubtful[range],
+                &mut buffer,
+                |index, inode| {
+                    if inode.is_none_or(|inode| {
+                        !inode.is_directory() || may_be_since(time(inode.ctime()), since)
+                    }) {
+                        changed.push(index);
+                    }
+                },
+            );
         }
     });
     for index in changed.concat() {
@@ -38,14 +47,22 @@ pub(super) fn settle(crew: &Crew<'_>, tree: &mut Tree, since: Time, quiet: bool)
         tree.faults.remove(&index);
     }
     for (&index, fault) in &tree.faults {
-        let message = format!("has {fault}; what the kernel makes of it is given, and fsck should see to it");
+        let message =
+            format!("has {fault}; what the kernel makes of it is given, and fsck should see to it");
         job.warn(Warning::about(&job.path(&tree.place(index)), message));
     }
     // What was moved while the tree was being read has changed both directories. Else it is damage.
-    for (dir, name) in tree.twice.iter().filter(|(dir, _)| tree.nodes[*dir as usize].state == State::Raw) {
+    for (dir, name) in tree
+        .twice
+        .iter()
+        .filter(|(dir, _)| tree.nodes[*dir as usize].state == State::Raw)
+    {
         let mut path = job.path(&tree.place(*dir));
         append(&mut path, name);
-        job.warn(Warning::about(&path, "is a directory that has another name as well; it is not entered again"));
+        job.warn(Warning::about(
+            &path,
+            "is a directory that has another name as well; it is not entered again",
+        ));
     }
 
     let mut live: Vec<u32> = (0..tree.nodes.len() as u32).collect();
@@ -68,7 +85,9 @@ fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
     for level in live.chunk_by(|&a, &b| depth(a) == depth(b)) {
         let is_there = |&index: &u32| {
             let mut at = index;
-            while at != 0 && (!is_live(tree, tree.nodes[at as usize].parent) || found_again[at as usize]) {
+            while at != 0
+                && (!is_live(tree, tree.nodes[at as usize].parent) || found_again[at as usize])
+            {
                 at = tree.nodes[at as usize].parent;
             }
             at == 0
@@ -80,8 +99,16 @@ fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
             let mut buffer = vec![0; BUFFER];
             for index in claims.flat_map(|range| &level[range]) {
                 let place = tree.place(*index);
-                let path = if job.wants_paths() { job.path(&place) } else { Vec::new() };
-                let dir = Dir { path: &path, hash: place.hash, depth: place.depth };
+                let path = if job.wants_paths() {
+                    job.path(&place)
+                } else {
+                    Vec::new()
+                };
+                let dir = Dir {
+                    path: &path,
+                    hash: place.hash,
+                    depth: place.depth,
+                };
                 let mut new = Vec::new();
                 list(job, &place, &dir, &mut buffer, |entries| {
                     for entry in entries.iter().filter(|entry| entry.meta.is_dir()) {
@@ -91,16 +118,22 @@ fn list_all(crew: &Crew<'_>, tree: &mut Tree, live: &[u32]) {
                         };
                         match known.get(&entry.meta.ino).filter(is_same) {
                             Some(&child) => again.push(child),
-                            None if job.filter.enters(dir.depth + 1) => new.push(place.below(entry.name)),
+                            None if job.filter.enters(dir.depth + 1) => {
+                                new.push(place.below(entry.name))
+                            }
                             None => {}
                         }
                     }
                     job.give(&mut *worker, &dir, entries);
                 });
-                new.into_iter().for_each(|place| subtree(job, &mut *worker, place));
+                new.into_iter()
+                    .for_each(|place| subtree(job, &mut *worker, place));
             }
         });
-        again.concat().into_iter().for_each(|index| found_again[index as usize] = true);
+        again
+            .concat()
+            .into_iter()
+            .for_each(|index| found_again[index as usize] = true);
     }
     for (index, is_found_again) in found_again.into_iter().enumerate().skip(1) {
         let parent = tree.nodes[index].parent;

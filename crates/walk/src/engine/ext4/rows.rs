@@ -15,11 +15,12 @@ use crate::job::{Crossing, Place, c_name, look_at};
 use crate::moment::may_be_since;
 use crate::sink::Worker;
 
-/// Gives every name that was found on the device, with the row of its inode. What has changed since a time is settled with
-/// statx.
+/// Gives every name that was found on the device, with the row of its inode. What has changed since
+/// a time is settled with statx.
 pub(super) fn give(crew: &Crew<'_>, tree: &Tree, since: Time) {
     let superblock = &crew.device.superblock;
-    // The inode tables in shares of a power of two of rows, so that it takes no division to tell where one belongs.
+    // The inode tables in shares of a power of two of rows, so that it takes no division to tell
+    // where one belongs.
     let shift = (WINDOW as u32 / superblock.inode_size).max(1).ilog2();
     let shares = (superblock.inodes as usize >> shift) + 1;
     let sorted: Vec<OnceLock<Sorted>> = tree.names.iter().map(|_| OnceLock::new()).collect();
@@ -32,13 +33,20 @@ pub(super) fn give(crew: &Crew<'_>, tree: &Tree, since: Time) {
     crew.share(shares, 1, &mut threads, |(), claims| {
         let mut clerk = Clerk::new(crew, tree, since, shift);
         for share in claims.flatten() {
-            let portions = tree.names.iter().zip(sorted.iter().filter_map(OnceLock::get));
-            clerk.share(share, portions.map(|(names, sorted)| (names, sorted.share(share))));
+            let portions = tree
+                .names
+                .iter()
+                .zip(sorted.iter().filter_map(OnceLock::get));
+            clerk.share(
+                share,
+                portions.map(|(names, sorted)| (names, sorted.share(share))),
+            );
         }
     });
 }
 
-/// The names of a portion, by shares of the inode tables. Within a share they are as they were read: by directory.
+/// The names of a portion, by shares of the inode tables. Within a share they are as they were
+/// read: by directory.
 struct Sorted {
     order: Vec<u32>,
     /// Where each share ends in `order`; it begins where the one before ends.
@@ -110,7 +118,11 @@ impl<'a> Clerk<'a> {
     }
 
     /// Gives the names whose inodes are in a share of the tables.
-    fn share(&mut self, share: usize, portions: impl Iterator<Item = (&'a Names, &'a [u32])> + Clone) {
+    fn share(
+        &mut self,
+        share: usize,
+        portions: impl Iterator<Item = (&'a Names, &'a [u32])> + Clone,
+    ) {
         let device = self.crew.device;
         let superblock = &device.superblock;
         let size = superblock.inode_size as usize;
@@ -121,7 +133,10 @@ impl<'a> Clerk<'a> {
             })
         });
         // Few names do not need all the rows.
-        let Some((first, last)) = self.bounds(share, items.clone().map(|(_, _, index)| index)) else { return };
+        let Some((first, last)) = self.bounds(share, items.clone().map(|(_, _, index)| index))
+        else {
+            return;
+        };
         device.read_rows(first..last + 1, &mut self.rows);
         if !superblock.checks() {
             device.read_rows(first..last + 1, &mut self.again);
@@ -137,10 +152,16 @@ impl<'a> Clerk<'a> {
             let from = (index - first) as usize * size;
             let raw = &self.rows[from..from + size];
             let is_torn = !superblock.checks() && raw != &self.again[from..from + size];
-            let inode = if is_torn { None } else { Inode::parse(superblock, item.inode, raw) };
+            let inode = if is_torn {
+                None
+            } else {
+                Inode::parse(superblock, item.inode, raw)
+            };
             let meta = inode.and_then(|inode| self.meta(&inode));
             let name = names.name(item);
-            let Some(meta) = meta.or_else(|| self.settle(name)) else { continue };
+            let Some(meta) = meta.or_else(|| self.settle(name)) else {
+                continue;
+            };
             if meta.is_dir() && !self.tree.has(meta.ino) {
                 self.enter(name);
             }
@@ -153,7 +174,11 @@ impl<'a> Clerk<'a> {
     }
 
     /// The first and the last row that are needed of a share; `None` if there are none.
-    fn bounds(&self, share: usize, mut indices: impl Iterator<Item = u32> + Clone) -> Option<(u32, u32)> {
+    fn bounds(
+        &self,
+        share: usize,
+        mut indices: impl Iterator<Item = u32> + Clone,
+    ) -> Option<(u32, u32)> {
         let rows = 1_u64 << self.shift;
         let from = share as u64 * rows;
         let last = (from + rows).min(u64::from(self.crew.device.superblock.inodes)) - 1;
@@ -162,7 +187,9 @@ impl<'a> Clerk<'a> {
             return Some((from as u32, last as u32));
         }
         let one = indices.next()?;
-        Some(indices.fold((one, one), |(first, last), index| (first.min(index), last.max(index))))
+        Some(indices.fold((one, one), |(first, last), index| {
+            (first.min(index), last.max(index))
+        }))
     }
 
     /// What an inode says, unless the kernel has to be asked.
@@ -195,12 +222,17 @@ impl<'a> Clerk<'a> {
         })
     }
 
-    /// What the kernel says of a name in the directory at hand. `None` if it is gone, is another mount's, or cannot be told.
+    /// What the kernel says of a name in the directory at hand. `None` if it is gone, is another
+    /// mount's, or cannot be told.
     #[cold]
     fn settle(&mut self, name: &[u8]) -> Option<Meta> {
         let job = self.crew.job;
         let dir = self.dir;
-        if self.opened.as_ref().is_none_or(|(opened, _)| *opened != dir) {
+        if self
+            .opened
+            .as_ref()
+            .is_none_or(|(opened, _)| *opened != dir)
+        {
             let place = self.tree.place(dir);
             let opened = job.open(&place);
             match opened {
@@ -210,10 +242,15 @@ impl<'a> Clerk<'a> {
             }
             self.opened = Some((dir, opened));
         }
-        let Some((_, Ok(fd))) = &self.opened else { return None };
+        let Some((_, Ok(fd))) = &self.opened else {
+            return None;
+        };
         match look_at(fd, &c_name(name)?) {
             Ok(seen) if job.is_crossing(&seen) => {
-                job.cross(Crossing { dir: self.tree.place(dir), name: name.to_vec() });
+                job.cross(Crossing {
+                    dir: self.tree.place(dir),
+                    name: name.to_vec(),
+                });
                 None
             }
             Ok(seen) => Some(Meta::of(&seen)),
@@ -249,7 +286,11 @@ impl<'a> Clerk<'a> {
                 append(&mut self.path, &rel);
             }
         }
-        let dir = Dir { path: &self.path, hash: node.hash, depth: node.depth };
+        let dir = Dir {
+            path: &self.path,
+            hash: node.hash,
+            depth: node.depth,
+        };
         job.give(&mut *self.worker, &dir, &self.entries);
         self.entries.clear();
     }

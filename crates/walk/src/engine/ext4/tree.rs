@@ -1,7 +1,8 @@
 //! The names: from the top down, level by level, the inodes of directories, and then their blocks.
 //!
-//! A level is read in the order in which it lies on the device, neighbours at once. Whatever is odd about a directory (it is
-//! encrypted, it is damaged, it was being written) makes it one that is listed live.
+//! A level is read in the order in which it lies on the device, neighbours at once. Whatever is odd
+//! about a directory (it is encrypted, it is damaged, it was being written) makes it one that is
+//! listed live.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -31,7 +32,8 @@ pub(super) struct Tree {
     pub(super) names: Vec<Names>,
     /// What is wrong with directories on the device.
     pub(super) faults: HashMap<u32, Fault>,
-    /// Names, and the directories that they are in, that led to a directory which had been found before.
+    /// Names, and the directories that they are in, that led to a directory which had been found
+    /// before.
     pub(super) twice: Vec<(u32, Vec<u8>)>,
     /// The inodes of `nodes`.
     entered: Marks,
@@ -82,18 +84,25 @@ pub(super) struct Item {
 
 impl Names {
     fn push(&mut self, dir: u32, name: &Name<'_>) {
-        self.list.push(Item { dir, inode: name.inode, text: (self.text.len() as u64) << 8 | name.name.len() as u64 });
+        self.list.push(Item {
+            dir,
+            inode: name.inode,
+            text: (self.text.len() as u64) << 8 | name.name.len() as u64,
+        });
         self.text.extend_from_slice(name.name);
     }
 
     pub(super) fn name(&self, item: &Item) -> &[u8] {
         let from = (item.text >> 8) as usize;
-        self.text.get(from..from + (item.text & 0xff) as usize).unwrap_or_default()
+        self.text
+            .get(from..from + (item.text & 0xff) as usize)
+            .unwrap_or_default()
     }
 }
 
 impl Tree {
-    /// Adds a directory that was found under a name. `None` if it was found before, which can only be damage.
+    /// Adds a directory that was found under a name. `None` if it was found before, which can only
+    /// be damage.
     fn add(&mut self, parent: u32, inode: u32, name: &[u8]) -> Option<u32> {
         let above = self.nodes.get(parent as usize)?;
         if !self.entered.mark(u64::from(inode), 1) {
@@ -103,13 +112,24 @@ impl Tree {
         let text = self.text.len();
         self.text.extend_from_slice(name);
         let length = name.len() as u8; // as it is on the device
-        self.nodes.push(Node { parent, inode, hash, depth, seed: 0, text, length, state: State::Raw });
+        self.nodes.push(Node {
+            parent,
+            inode,
+            hash,
+            depth,
+            seed: 0,
+            text,
+            length,
+            state: State::Raw,
+        });
         Some(self.nodes.len() as u32 - 1)
     }
 
     /// The name of a directory in the one that it is in.
     pub(super) fn name(&self, node: &Node) -> &[u8] {
-        self.text.get(node.text..node.text + usize::from(node.length)).unwrap_or_default()
+        self.text
+            .get(node.text..node.text + usize::from(node.length))
+            .unwrap_or_default()
     }
 
     /// Puts the name of a directory, below the top, into `rel`, in the place of what is there.
@@ -129,7 +149,11 @@ impl Tree {
         let node = &self.nodes[index as usize];
         let mut rel = Vec::new();
         self.rel(index, &mut rel);
-        Place { rel, hash: node.hash, depth: node.depth }
+        Place {
+            rel,
+            hash: node.hash,
+            depth: node.depth,
+        }
     }
 
     /// Whether a directory with this inode was found on the device.
@@ -172,7 +196,9 @@ impl Marks {
     }
 
     fn has(&self, number: u64) -> bool {
-        self.0.get(&(number >> 12)).is_some_and(|part| part[(number >> 6 & 63) as usize] >> (number & 63) & 1 == 1)
+        self.0
+            .get(&(number >> 12))
+            .is_some_and(|part| part[(number >> 6 & 63) as usize] >> (number & 63) & 1 == 1)
     }
 }
 
@@ -184,56 +210,108 @@ pub(super) fn descend(crew: &Crew<'_>) -> Tree {
     let inode = u32::try_from(top.meta.ino).unwrap_or(0);
     tree.entered.mark(top.meta.ino, 1);
     let (hash, depth) = (top.hash, top.depth);
-    tree.nodes.push(Node { parent: 0, inode, hash, depth, seed: 0, text: 0, length: 0, state: State::Raw });
+    tree.nodes.push(Node {
+        parent: 0,
+        inode,
+        hash,
+        depth,
+        seed: 0,
+        text: 0,
+        length: 0,
+        state: State::Raw,
+    });
 
     let claimed = Mutex::new(Marks::default());
     let mut hints = HashMap::from([(0, job.below)]);
-    let mut scouts: Vec<_> = (0..crew.threads).map(|_| Scout::new(crew, &claimed)).collect();
+    let mut scouts: Vec<_> = (0..crew.threads)
+        .map(|_| Scout::new(crew, &claimed))
+        .collect();
     let mut fresh = vec![0];
     while !fresh.is_empty() && !job.is_over() {
         fresh.sort_unstable_by_key(|&index: &u32| tree.nodes[index as usize].inode);
-        crew.share(fresh.len(), 256, &mut scouts, |scout, claims| scout.inodes(claims, &fresh, &tree, &hints));
+        crew.share(fresh.len(), 256, &mut scouts, |scout, claims| {
+            scout.inodes(claims, &fresh, &tree, &hints)
+        });
         let mut spans = Vec::new();
         for scout in &mut scouts {
             spans.append(&mut scout.spans);
-            scout.findings.drain(..).for_each(|finding| tree.note(finding));
+            scout
+                .findings
+                .drain(..)
+                .for_each(|finding| tree.note(finding));
         }
-        let spans = sort_out(spans, &mut tree, &claimed, crew.device.superblock.block_size);
-        crew.share(spans.len(), 128, &mut scouts, |scout, claims| scout.blocks(claims, &spans, &tree, &hints));
+        let spans = sort_out(
+            spans,
+            &mut tree,
+            &claimed,
+            crew.device.superblock.block_size,
+        );
+        crew.share(spans.len(), 128, &mut scouts, |scout, claims| {
+            scout.blocks(claims, &spans, &tree, &hints)
+        });
 
         fresh.clear();
         for scout in &mut scouts {
-            scout.findings.drain(..).for_each(|finding| tree.note(finding));
+            scout
+                .findings
+                .drain(..)
+                .for_each(|finding| tree.note(finding));
             for child in scout.children.drain(..) {
                 let name = scout.names.name(&scout.names.list[child.item as usize]);
                 if let Some(index) = tree.add(child.dir, child.inode, name) {
                     fresh.push(index);
-                    hints.extend(hints.get(&child.dir).and_then(|hint| hint.step(name)).map(|hint| (index, hint)));
+                    hints.extend(
+                        hints
+                            .get(&child.dir)
+                            .and_then(|hint| hint.step(name))
+                            .map(|hint| (index, hint)),
+                    );
                 } else if child.is_sure {
                     tree.twice.push((child.dir, name.to_vec()));
                 }
             }
         }
     }
-    tree.names = scouts.into_iter().map(|scout| scout.names).filter(|names| !names.list.is_empty()).collect();
+    tree.names = scouts
+        .into_iter()
+        .map(|scout| scout.names)
+        .filter(|names| !names.list.is_empty())
+        .collect();
     tree
 }
 
-/// Sorts what is to be read by place, in pieces for several threads. Blocks belong to one directory each; who claims the blocks
-/// of another is damaged, and is not to make us read the same bytes for ever.
-fn sort_out(mut spans: Vec<Span>, tree: &mut Tree, claimed: &Mutex<Marks>, block_size: u32) -> Vec<Span> {
+/// Sorts what is to be read by place, in pieces for several threads. Blocks belong to one directory
+/// each; who claims the blocks of another is damaged, and is not to make us read the same bytes for
+/// ever.
+fn sort_out(
+    mut spans: Vec<Span>,
+    tree: &mut Tree,
+    claimed: &Mutex<Marks>,
+    block_size: u32,
+) -> Vec<Span> {
     let mut claimed = claimed.lock().unwrap_or_else(|e| e.into_inner());
     spans.sort_unstable_by_key(|span| span.place);
     let most = (WINDOW as u32 / block_size).max(1);
     let mut pieces = Vec::with_capacity(spans.len());
     for mut span in spans {
         if !claimed.mark(span.place, u64::from(span.blocks)) {
-            tree.note(Finding { node: span.node, what: Err(Fault("blocks that belong to something else as well")) });
+            tree.note(Finding {
+                node: span.node,
+                what: Err(Fault("blocks that belong to something else as well")),
+            });
             continue;
         }
         while span.blocks > most {
-            pieces.push(Span { blocks: most, ..span });
-            span = Span { place: span.place + u64::from(most), blocks: span.blocks - most, is_root: false, ..span };
+            pieces.push(Span {
+                blocks: most,
+                ..span
+            });
+            span = Span {
+                place: span.place + u64::from(most),
+                blocks: span.blocks - most,
+                is_root: false,
+                ..span
+            };
         }
         pieces.push(span);
     }
@@ -250,7 +328,8 @@ struct Span {
     is_root: bool,
 }
 
-/// What was learnt of a directory: how it is read and what its checksums begin with, or what is wrong with it.
+/// What was learnt of a directory: how it is read and what its checksums begin with, or what is
+/// wrong with it.
 struct Finding {
     node: u32,
     what: Result<(State, u32), Fault>,
@@ -305,20 +384,26 @@ impl<'a> Scout<'a> {
     fn inodes(&mut self, claims: Claims<'_>, fresh: &[u32], tree: &Tree, hints: &Hints<'_>) {
         let mut buffer = std::mem::take(&mut self.buffer);
         for range in claims {
-            each_inode(self.device, tree, &fresh[range], &mut buffer, |node, inode| {
-                let spans = self.spans.len();
-                let what = match inode {
-                    None => Ok((State::Live, 0)),
-                    Some(inode) if !inode.is_directory() => Ok((State::Gone, 0)),
-                    Some(inode) if inode.is_encrypted() => Ok((State::Live, 0)),
-                    Some(inode) if inode.is_inline() => self.inline(node, &inode, tree, hints),
-                    Some(inode) => self.map(node, &inode),
-                };
-                if what.is_err() {
-                    self.spans.truncate(spans);
-                }
-                self.findings.push(Finding { node, what });
-            });
+            each_inode(
+                self.device,
+                tree,
+                &fresh[range],
+                &mut buffer,
+                |node, inode| {
+                    let spans = self.spans.len();
+                    let what = match inode {
+                        None => Ok((State::Live, 0)),
+                        Some(inode) if !inode.is_directory() => Ok((State::Gone, 0)),
+                        Some(inode) if inode.is_encrypted() => Ok((State::Live, 0)),
+                        Some(inode) if inode.is_inline() => self.inline(node, &inode, tree, hints),
+                        Some(inode) => self.map(node, &inode),
+                    };
+                    if what.is_err() {
+                        self.spans.truncate(spans);
+                    }
+                    self.findings.push(Finding { node, what });
+                },
+            );
         }
         self.buffer = buffer;
     }
@@ -333,17 +418,29 @@ impl<'a> Scout<'a> {
             Found::Branch(branch) => branches.push(branch),
             Found::Run(run) => {
                 let is_root = is_indexed && run.logical == 0;
-                self.spans.push(Span { place: run.place, blocks: run.blocks, node, is_root });
+                self.spans.push(Span {
+                    place: run.place,
+                    blocks: run.blocks,
+                    node,
+                    is_root,
+                });
             }
         };
         map.root(inode.body(), &mut |found| sort(found, &mut branches))?;
         let mut block = Vec::new();
         while let Some(branch) = branches.pop() {
-            if !self.claimed.lock().unwrap_or_else(|e| e.into_inner()).mark(branch.place, 1) {
+            if !self
+                .claimed
+                .lock()
+                .unwrap_or_else(|e| e.into_inner())
+                .mark(branch.place, 1)
+            {
                 return Err(Fault("blocks that belong to something else as well"));
             }
             block.resize(superblock.block_size as usize, 0);
-            let read = self.device.read(branch.place * u64::from(superblock.block_size), &mut block);
+            let read = self
+                .device
+                .read(branch.place * u64::from(superblock.block_size), &mut block);
             read.map_err(|_| Fault("blocks that cannot be read"))?;
             map.branch(branch, &block, &mut |found| sort(found, &mut branches))?;
         }
@@ -351,12 +448,22 @@ impl<'a> Scout<'a> {
     }
 
     /// The names of a directory that lies in its inode.
-    fn inline(&mut self, node: u32, inode: &Inode<'_>, tree: &Tree, hints: &Hints<'_>) -> Result<(State, u32), Fault> {
-        let rest = inode.inline_value().ok_or(Fault("inline data that are missing"))?;
+    fn inline(
+        &mut self,
+        node: u32,
+        inode: &Inode<'_>,
+        tree: &Tree,
+        hints: &Hints<'_>,
+    ) -> Result<(State, u32), Fault> {
+        let rest = inode
+            .inline_value()
+            .ok_or(Fault("inline data that are missing"))?;
         let content = [&inode.body()[..], rest].concat();
         let here = self.here(node, tree, hints);
         let mut names = OnDisk::inline(&content, &self.device.superblock);
-        names.by_ref().for_each(|name| self.name(&here, &name, tree));
+        names
+            .by_ref()
+            .for_each(|name| self.name(&here, &name, tree));
         names.end().map(|()| (State::Raw, inode.seed()))
     }
 
@@ -376,9 +483,15 @@ impl<'a> Scout<'a> {
                 let (some, others) = rest.split_at(count);
                 rest = others;
                 buffer.resize((window.end - window.start) as usize * block_size, 0);
-                if self.device.read(window.start * block_size as u64, &mut buffer).is_err() {
-                    let unread =
-                        |span: &Span| Finding { node: span.node, what: Err(Fault("blocks that cannot be read")) };
+                if self
+                    .device
+                    .read(window.start * block_size as u64, &mut buffer)
+                    .is_err()
+                {
+                    let unread = |span: &Span| Finding {
+                        node: span.node,
+                        what: Err(Fault("blocks that cannot be read")),
+                    };
                     self.findings.extend(some.iter().map(unread));
                     continue;
                 }
@@ -390,8 +503,12 @@ impl<'a> Scout<'a> {
                     let from = (span.place - window.start) as usize * block_size;
                     let blocks = &buffer[from..from + span.blocks as usize * block_size];
                     for (nth, block) in blocks.chunks_exact(block_size).enumerate() {
-                        if let Err(fault) = self.block(&here, block, span.is_root && nth == 0, tree) {
-                            self.findings.push(Finding { node: span.node, what: Err(fault) });
+                        if let Err(fault) = self.block(&here, block, span.is_root && nth == 0, tree)
+                        {
+                            self.findings.push(Finding {
+                                node: span.node,
+                                what: Err(fault),
+                            });
                         }
                     }
                 }
@@ -400,9 +517,17 @@ impl<'a> Scout<'a> {
         self.buffer = buffer;
     }
 
-    fn block(&mut self, here: &Here<'_>, block: &[u8], is_root: bool, tree: &Tree) -> Result<(), Fault> {
+    fn block(
+        &mut self,
+        here: &Here<'_>,
+        block: &[u8],
+        is_root: bool,
+        tree: &Tree,
+    ) -> Result<(), Fault> {
         let superblock = &self.device.superblock;
-        if superblock.checks() && !checksum_holds(block, tree.nodes[here.node as usize].seed, is_root) {
+        if superblock.checks()
+            && !checksum_holds(block, tree.nodes[here.node as usize].seed, is_root)
+        {
             return Err(Fault("a block that fails its checksum"));
         }
         let mut names = OnDisk::in_block(block, superblock);
@@ -414,14 +539,25 @@ impl<'a> Scout<'a> {
 
     fn here<'h>(&self, node: u32, tree: &Tree, hints: &Hints<'h>) -> Here<'h> {
         let wants_path = self.job.filter.wants_paths();
-        let path = if wants_path { self.job.path(&tree.place(node)) } else { Vec::new() };
+        let path = if wants_path {
+            self.job.path(&tree.place(node))
+        } else {
+            Vec::new()
+        };
         let enters = self.job.filter.enters(tree.nodes[node as usize].depth + 1);
-        Here { node, path, hint: hints.get(&node).copied(), enters }
+        Here {
+            node,
+            path,
+            hint: hints.get(&node).copied(),
+            enters,
+        }
     }
 
     #[inline]
     fn name(&mut self, here: &Here<'_>, name: &Name<'_>, tree: &Tree) {
-        if !self.job.filter.keeps(&here.path, name.name) || here.hint.is_some() && self.is_crossing(here, name, tree) {
+        if !self.job.filter.keeps(&here.path, name.name)
+            || here.hint.is_some() && self.is_crossing(here, name, tree)
+        {
             return;
         }
         if here.enters && name.entry_type != EntryType::Other {
@@ -436,16 +572,27 @@ impl<'a> Scout<'a> {
         self.names.push(here.node, name);
     }
 
-    /// Whether another mount lies at a name, which is then passed on. The mount table gives the hint, and statx the word.
+    /// Whether another mount lies at a name, which is then passed on. The mount table gives the
+    /// hint, and statx the word.
     #[cold]
     fn is_crossing(&self, here: &Here<'_>, name: &Name<'_>, tree: &Tree) -> bool {
-        if !here.hint.and_then(|hint| hint.step(name.name)).is_some_and(Below::is_mount) {
+        if !here
+            .hint
+            .and_then(|hint| hint.step(name.name))
+            .is_some_and(Below::is_mount)
+        {
             return false;
         }
         let dir = tree.place(here.node);
-        let is_crossing = self.job.look(&dir, name.name).is_ok_and(|seen| self.job.is_crossing(&seen));
+        let is_crossing = self
+            .job
+            .look(&dir, name.name)
+            .is_ok_and(|seen| self.job.is_crossing(&seen));
         if is_crossing {
-            self.job.cross(Crossing { dir, name: name.name.to_vec() });
+            self.job.cross(Crossing {
+                dir,
+                name: name.name.to_vec(),
+            });
         }
         is_crossing
     }
@@ -480,20 +627,32 @@ pub(super) fn each_inode(
         let is_read = device.read(window.start, buffer).is_ok();
         for &(place, node) in some {
             let raw = &buffer[(place - window.start) as usize..];
-            let inode =
-                if is_read { Inode::parse(&device.superblock, tree.nodes[node as usize].inode, raw) } else { None };
+            let inode = if is_read {
+                Inode::parse(&device.superblock, tree.nodes[node as usize].inode, raw)
+            } else {
+                None
+            };
             each(node, inode);
         }
     }
 }
 
-/// How many items from the first on lie so close together that they are read at once, and where they lie.
-fn stretch<T>(items: &[T], lies: impl Fn(&T) -> Range<u64>, gap: u64, most: u64) -> (usize, Range<u64>) {
+/// How many items from the first on lie so close together that they are read at once, and where
+/// they lie.
+fn stretch<T>(
+    items: &[T],
+    lies: impl Fn(&T) -> Range<u64>,
+    gap: u64,
+    most: u64,
+) -> (usize, Range<u64>) {
     let mut window = lies(&items[0]);
     let mut count = 1;
     for item in &items[1..] {
         let next = lies(item);
-        if next.start < window.end || next.start - window.end > gap || next.end - window.start > most {
+        if next.start < window.end
+            || next.start - window.end > gap
+            || next.end - window.start > most
+        {
             break;
         }
         window.end = next.end;
@@ -502,7 +661,8 @@ fn stretch<T>(items: &[T], lies: impl Fn(&T) -> Range<u64>, gap: u64, most: u64)
     (count, window)
 }
 
-/// Has the kernel begin to read items, if they are not in memory, and what lies between them with them.
+/// Has the kernel begin to read items, if they are not in memory, and what lies between them with
+/// them.
 fn prepare<T>(device: &Device, items: &[T], lies: impl Fn(&T) -> Range<u64> + Copy, unit: u64) {
     const GAP: u64 = 64 << 10;
     const MOST: u64 = 4 << 20;

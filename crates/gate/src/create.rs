@@ -364,8 +364,8 @@ pub fn pwrite64(fd: impl AsFd, bytes: &[u8], offset: u64) -> Result<usize> {
 /// Sets the permissions that files which this process makes will not have, and gives what it was.
 /// [umask(2)](https://man7.org/linux/man-pages/man2/umask.2.html)
 pub fn umask(mode: u32) -> u32 {
-    // SAFETY: no pointers. The call never fails.
     pass(Gate::Umask, || {
+        // SAFETY: no pointers. The call never fails.
         answer(unsafe { syscall(libc::SYS_umask, mode & 0o777) })
     })
     .map_or(0o022, |old| old as u32)

@@ -33,8 +33,8 @@ pub fn write(fd: impl AsFd, bytes: &[u8]) -> Result<usize> {
 /// Waits until a file, or what a directory says, is on the disk.
 /// [fsync(2)](https://man7.org/linux/man-pages/man2/fsync.2.html)
 pub fn fsync(fd: impl AsFd) -> Result<()> {
-    // SAFETY: no pointers.
     pass(Gate::Fsync, || {
+        // SAFETY: no pointers.
         answer(unsafe { syscall(libc::SYS_fsync, fd.as_fd().as_raw_fd()) })
     })
     .map(drop)

@@ -514,8 +514,8 @@ pub fn fadvise64(fd: impl AsFd, offset: u64, len: u64, advice: Advice) -> Result
 /// Writes what is dirty in the file system that an open file is on, and waits for it.
 /// [syncfs(2)](https://man7.org/linux/man-pages/man2/sync.2.html)
 pub fn syncfs(fd: impl AsFd) -> Result<()> {
-    // SAFETY: no pointers.
     pass(Gate::Syncfs, || {
+        // SAFETY: no pointers.
         answer(unsafe { syscall(libc::SYS_syncfs, fd.as_fd().as_raw_fd()) })
     })
     .map(drop)
@@ -614,8 +614,8 @@ pub fn fstatfs(fd: impl AsFd) -> Result<Statfs> {
 /// Makes an open directory the current one.
 /// [fchdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)
 pub fn fchdir(dir: impl AsFd) -> Result<()> {
-    // SAFETY: no pointers.
     pass(Gate::Fchdir, || {
+        // SAFETY: no pointers.
         answer(unsafe { syscall(libc::SYS_fchdir, dir.as_fd().as_raw_fd()) })
     })
     .map(drop)
@@ -624,8 +624,8 @@ pub fn fchdir(dir: impl AsFd) -> Result<()> {
 /// Makes a named directory the current one.
 /// [chdir(2)](https://man7.org/linux/man-pages/man2/chdir.2.html)
 pub fn chdir(name: &CStr) -> Result<()> {
-    // SAFETY: `name` is NUL-terminated.
     pass(Gate::Chdir, || {
+        // SAFETY: `name` is NUL-terminated.
         answer(unsafe { syscall(libc::SYS_chdir, name.as_ptr()) })
     })
     .map(drop)

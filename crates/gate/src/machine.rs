@@ -56,8 +56,8 @@ pub fn processors() -> usize {
     let mut set = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
     // SAFETY: `set` is a live cpu_set_t of the size given.
     let known = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } == 0;
-    // SAFETY: `set` is a live cpu_set_t.
     if known {
+        // SAFETY: `set` is a live cpu_set_t.
         (unsafe { libc::CPU_COUNT(&set) } as usize).max(1)
     } else {
         1

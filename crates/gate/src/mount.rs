@@ -137,8 +137,8 @@ pub fn statmount(id: u64, ask: Ask, buffer: &mut [u8]) -> Result<()> {
 /// # Errors
 /// `EPERM` without `CAP_SYS_ADMIN`.
 pub fn unshare_mounts() -> Result<()> {
-    // SAFETY: no pointers.
     pass(Gate::Unshare, || {
+        // SAFETY: no pointers.
         answer(unsafe { syscall(libc::SYS_unshare, libc::CLONE_NEWNS) })
     })?;
     let flags = libc::MS_REC | libc::MS_PRIVATE;

@@ -61,8 +61,8 @@ unsafe fn fill(buffer: &mut Vec<u8>, call: impl Fn(*mut u8, usize) -> Result<usi
 pub fn flistxattr(fd: impl AsFd, names: &mut Vec<u8>) -> Result<()> {
     let fd = fd.as_fd().as_raw_fd();
     let call = |to: *mut u8, room: usize| {
-        // SAFETY: the kernel writes at most `room` bytes to `to`, which has room for them.
         pass(Gate::Flistxattr, || {
+            // SAFETY: the kernel writes at most `room` bytes to `to`, which has room for them.
             answer(unsafe { syscall(libc::SYS_flistxattr, fd, to, room) })
         })
     };

@@ -20,9 +20,11 @@ pub fn printable(name: &[u8]) -> Cow<'_, str> {
                 '\\' => out.push_str("\\\\"),
                 '\n' => out.push_str("\\n"),
                 '\t' => out.push_str("\\t"),
-                c if c.is_control() && c.is_ascii() => drop(write!(out, "\\x{:02x}", u32::from(c))),
+                c if c.is_control() && c.is_ascii() => {
+                    let _ = write!(out, "\\x{:02x}", u32::from(c));
+                }
                 c if c.is_control() || is_invisible(c) => {
-                    drop(write!(out, "\\u{{{:x}}}", u32::from(c)))
+                    let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
                 }
                 c => out.push(c),
             }

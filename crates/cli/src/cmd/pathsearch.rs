@@ -7,11 +7,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use account::call::{Command, Failure, Metered, Want};
 use account::meter;
 use mounts::Warning;
-use pathsearch::search::fixes::Surroundings;
-use pathsearch::search::path::quoted;
-use pathsearch::search::trace::Trace;
-use pathsearch::search::tree::Far;
-use pathsearch::search::{self, Judged, Question};
+use pathsearch::fixes::Surroundings;
+use pathsearch::path::quoted;
+use pathsearch::trace::Trace;
+use pathsearch::tree::Far;
+use pathsearch::{Judged, Question};
 use report::pathsearch as shown;
 use report::table::Look;
 
@@ -78,7 +78,7 @@ fn watch(
 ) -> Result<(Metered, Judged), Failure> {
     let command = Command::find(&args.command)?;
     let mut run = |command: &Command, trace: &mut Trace| meter(args.meter.name(), command, trace);
-    search::search(&command, around, question, &mut run)
+    pathsearch::search(&command, around, question, &mut run)
 }
 
 /// Runs a command under a meter that sees names.
@@ -114,9 +114,9 @@ fn question(args: &Args) -> Result<Question, Failed> {
         .map(|dir| absolute(dir.as_bytes()))
         .collect::<Result<_, _>>()?;
     let rtt = match args.rtt {
-        None => search::Rtt::Assumed,
-        Some(Rtt::Auto) => search::Rtt::Auto,
-        Some(Rtt::Given(time)) => search::Rtt::Given(time.as_secs_f64()),
+        None => pathsearch::Rtt::Assumed,
+        Some(Rtt::Auto) => pathsearch::Rtt::Auto,
+        Some(Rtt::Given(time)) => pathsearch::Rtt::Given(time.as_secs_f64()),
     };
     Ok(Question {
         far,
@@ -149,7 +149,7 @@ pub(crate) fn result<'a>(
     question: &Question,
 ) -> shown::Pathsearch<'a> {
     let traced = &judged.traced;
-    let count = |kind: search::kind::Kind, count: search::trace::Count| shown::Count {
+    let count = |kind: pathsearch::kind::Kind, count: pathsearch::trace::Count| shown::Count {
         kind: kind.name(),
         hits: count.hits,
         misses: count.misses,
@@ -178,7 +178,7 @@ pub(crate) fn result<'a>(
             .iter()
             .map(|row| {
                 let total = row.directory.total();
-                let kinds = search::kind::Kind::ALL
+                let kinds = pathsearch::kind::Kind::ALL
                     .into_iter()
                     .zip(row.directory.counts);
                 shown::Directory {
@@ -201,7 +201,7 @@ pub(crate) fn result<'a>(
             misses: traced.totals.misses,
             seconds: seconds(traced.totals.nanos),
         },
-        kinds: search::by_kind(&judged.rows)
+        kinds: pathsearch::by_kind(&judged.rows)
             .into_iter()
             .map(|(kind, n)| count(kind, n))
             .collect(),

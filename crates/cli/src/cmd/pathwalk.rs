@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use mounts::table::{Door, Table};
-use pathsearch::bench::{
+use pathwalk::{
     Alone, Answer, Cold, Event, Failure, Histogram, Method, Progress, Question, Shape, Team, Test,
     launched, run as bench,
 };
@@ -92,7 +92,7 @@ fn team(_: &Out) -> Result<Box<dyn Team>, Failed> {
     if launched().is_none() {
         return Ok(Box::new(Alone));
     }
-    match pathsearch::bench::mpi::Ranks::join() {
+    match pathwalk::mpi::Ranks::join() {
         Some(ranks) => Ok(Box::new(ranks)),
         None => Err(Failed(
             "cannot join the MPI job: it has been begun before in this process".to_owned(),
@@ -242,13 +242,13 @@ fn shown<'a>(question: &'a Question, answer: &Answer) -> Pathwalk<'a> {
     }
 }
 
-fn pass(pass: &pathsearch::bench::Pass) -> Pass {
+fn pass(pass: &pathwalk::Pass) -> Pass {
     let latency = pass.latency.as_ref().map(|[hits, misses]| {
         let mut all = hits.clone();
         all.add(misses);
         [&all, hits, misses].map(latency)
     });
-    let rank = |share: &pathsearch::bench::Share| Rank {
+    let rank = |share: &pathwalk::Share| Rank {
         found: share.found,
         lookups: share.lookups,
         seconds: seconds(share.nanos),

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use ::mounts::compare::{Bounds, alone_within};
 use account::call::{Command, Failure};
-use pathsearch::search::path::{Element, Here, elements};
-use pathsearch::search::trace::Trace;
-use pathsearch::search::tree::Places;
-use pathsearch::search::{ASSUMED_RTT, Question, Rtt, search};
+use pathsearch::path::{Element, Here, elements};
+use pathsearch::trace::Trace;
+use pathsearch::tree::Places;
+use pathsearch::{ASSUMED_RTT, Question, Rtt, search};
 use report::startup::{Started, Startup};
 
 use super::Ground;

@@ -15,8 +15,8 @@ use gate::{Errno, Fd};
 use mounts::Warning;
 use mounts::path::join;
 
-use super::team::{agree, share_warnings, share_words};
-use super::{Failure, Team};
+use crate::team::{agree, share_warnings, share_words};
+use crate::{Failure, Team};
 
 /// The shape of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

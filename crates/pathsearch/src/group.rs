@@ -3,9 +3,9 @@
 
 use std::rc::Rc;
 
-use super::classify::Lookup;
-use super::kind::Kind;
-use super::lookup::{Op, Outcome, split};
+use crate::classify::Lookup;
+use crate::kind::Kind;
+use crate::lookup::{Op, Outcome, split};
 
 /// A name that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]

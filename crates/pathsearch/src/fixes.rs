@@ -1,11 +1,11 @@
 //! What would make the searches of a command cheaper, and by how much.
 
-use super::kind::Kind;
-use super::lookup::{components, plain, split};
-use super::model::{Manner, Prediction, Prices, Request, lookups_of};
-use super::path::{Better, quoted};
-use super::trace::{Touch, Traced};
-use super::tree::{Look, Node};
+use crate::kind::Kind;
+use crate::lookup::{components, plain, split};
+use crate::model::{Manner, Prediction, Prices, Request, lookups_of};
+use crate::path::{Better, quoted};
+use crate::trace::{Touch, Traced};
+use crate::tree::{Look, Node};
 
 /// A change, and what it saves.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 
 use mounts::Warning;
 
-use super::Failure;
+use crate::Failure;
 
 /// Processes that work on one tree. Rank 0 speaks for all.
 pub trait Team {

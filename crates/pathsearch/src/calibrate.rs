@@ -13,7 +13,7 @@ use gate::fs::{
 use gate::long::{c_string, open_long};
 use gate::{Errno, Result};
 
-use super::model::{Manner, Prices, Request};
+use crate::model::{Manner, Prices, Request};
 
 /// What was found out.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,7 @@ use mpi::environment::Universe;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives};
 
-use super::Team;
+use crate::Team;
 
 /// All processes that a launcher has started together. MPI ends for this process when it is
 /// dropped, for which all must be there.

@@ -4,9 +4,9 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::calibrate::Examples;
-use super::trace::Touch;
-use super::tree::{Look, Node};
+use crate::calibrate::Examples;
+use crate::trace::Touch;
+use crate::tree::{Look, Node};
 
 /// What a client asks a server for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -274,7 +274,7 @@ pub fn examples(touched: &[Touch], look: &mut dyn Look) -> Examples {
 pub fn lookups_of(names: &[Vec<u8>], look: &mut dyn Look, manner: &Manner) -> u64 {
     let mut client = Client::new(look, *manner);
     for name in names {
-        let (dir, _) = super::lookup::split(name);
+        let (dir, _) = crate::lookup::split(name);
         client.walk(dir, true, 1);
     }
     let before = client.requests.of(Request::Lookup);
@@ -314,7 +314,7 @@ impl<'a> Client<'a> {
     fn walk(&mut self, path: &[u8], follow: bool, times: u64) -> Option<(Vec<u8>, Node)> {
         /// As many links as the kernel follows.
         const MOST_LINKS: u32 = 40;
-        let mut left: VecDeque<Vec<u8>> = super::lookup::components(path)
+        let mut left: VecDeque<Vec<u8>> = crate::lookup::components(path)
             .map(<[u8]>::to_vec)
             .collect();
         let mut here = b"/".to_vec();
@@ -588,7 +588,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::search::trace::Count;
+    use crate::trace::Count;
 
     /// A tree of names, all of it far away but `/proc`.
     struct Made(BTreeMap<&'static [u8], Node>);

@@ -12,10 +12,10 @@ use account::names::{Names, Start};
 use account::syscalls::{self, Kind as Does};
 use gate::Errno;
 
-use super::classify::{Family, Known, Lookup, Searcher, key};
-use super::group::{Search, place};
-use super::kind::Kind;
-use super::lookup::{self, Op, Outcome, join, outcome, split};
+use crate::classify::{Family, Known, Lookup, Searcher, key};
+use crate::group::{Search, place};
+use crate::kind::Kind;
+use crate::lookup::{self, Op, Outcome, join, outcome, split};
 
 /// Directories that are kept one by one.
 const MOST_DIRECTORIES: usize = 40_000;

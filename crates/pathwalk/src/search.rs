@@ -25,11 +25,11 @@ use gate::{Errno, Fd, lookup};
 use mounts::Warning;
 use mounts::path::join;
 
-use super::cold::{Cold, Forgot, forget};
-use super::paths::Paths;
-use super::team::{agree, share_words};
-use super::tree::name_of;
-use super::{Event, Failure, Histogram, Shape, Team};
+use crate::cold::{Cold, Forgot, forget};
+use crate::paths::Paths;
+use crate::team::{agree, share_words};
+use crate::tree::name_of;
+use crate::{Event, Failure, Histogram, Shape, Team};
 
 /// How a name is looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -4,7 +4,7 @@
 //! the empty files `D.0`, `D.1` and so on. A search looks for a name in one directory after another
 //! until it is found: in the last one; or, if it is to fail, in none.
 //!
-//! | room | what is in it |
+//! | module | what is in it |
 //! |---|---|
 //! | [`tree`] | the tree: made, and removed |
 //! | [`search`] | the timed part |
@@ -13,6 +13,7 @@
 //! | [`cold`] | having the kernel forget what it knows of the tree |
 //! | [`team`] | those that work together: one process, or the ranks of an MPI job |
 //! | `mpi` | the ranks of an MPI job; with the feature of that name |
+#![forbid(unsafe_code)]
 
 use std::time::Duration;
 

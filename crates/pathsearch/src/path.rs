@@ -10,9 +10,9 @@ use gate::{Errno, Result};
 use mounts::path::join;
 use ondisk::dirent::entries;
 
-use super::lookup::{plain, split};
-use super::order::best;
-use super::trace::{Found, Use};
+use crate::lookup::{plain, split};
+use crate::order::best;
+use crate::trace::{Found, Use};
 
 /// What an element of PATH is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,8 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::kind::Kind;
-use super::lookup::{Op, components, plain};
+use crate::kind::Kind;
+use crate::lookup::{Op, components, plain};
 
 /// What kind of program a process runs, by the name of its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -506,7 +506,7 @@ mod tests {
             starting,
             ..Searcher::of(program.as_bytes())
         };
-        let (dir, name) = super::super::lookup::split(path.as_bytes());
+        let (dir, name) = crate::lookup::split(path.as_bytes());
         known.kind(
             &mut who,
             &Lookup {
@@ -817,7 +817,7 @@ mod tests {
         let mut known = Known::default();
         let mut who = Searcher::of(b"/opt/tool");
         let mut kind = |op, path: &str, found| {
-            let (dir, name) = super::super::lookup::split(path.as_bytes());
+            let (dir, name) = crate::lookup::split(path.as_bytes());
             known.kind(
                 &mut who,
                 &Lookup {
@@ -862,7 +862,7 @@ mod tests {
             (Kind::Gcc, "/usr/lib/libm.a", "libm"),
             (Kind::Path, "/usr/bin/a.py", "a.py"),
         ] {
-            let (dir, name) = super::super::lookup::split(path.as_bytes());
+            let (dir, name) = crate::lookup::split(path.as_bytes());
             assert_eq!(key(kind, dir, name), expected.as_bytes(), "{path}");
         }
     }

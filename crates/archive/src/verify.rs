@@ -196,7 +196,7 @@ struct Differences<'a> {
 }
 
 impl Differences<'_> {
-    fn say(&mut self, what: impl Into<String>) {
+    fn say(&mut self, what: impl mounts::warning::IntoReason) {
         self.found.push(Warning::about(self.path, what));
     }
 

@@ -24,6 +24,7 @@
 //! | [`cmd::survey`] | `fathom survey` |
 //! | [`cmd::metered`] | what the commands that run another have in common |
 //! | [`cmd::paper`] | `fathom completions`, `fathom man` |
+//! | [`hint`] | what to do about a warning |
 //! | [`input`] | files that are read whole |
 //! | [`out`] | output: data, talk, warnings, profile, exit status |
 //! | [`progress`] | what is shown while something takes long |
@@ -35,6 +36,7 @@ use clap::Parser;
 
 mod args;
 mod cmd;
+mod hint;
 mod input;
 mod out;
 mod progress;

@@ -1,6 +1,7 @@
 //! Output, the same for all commands: data on stdout, talk on stderr, warnings, the profile, the
 //! exit status.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -16,6 +17,7 @@ use report::table::{Look, wrap};
 use report::{json, profile};
 
 use crate::args::{Cli, Global, When};
+use crate::hint::hint;
 
 /// Columns of a terminal; `None` for what is none.
 fn columns<T: IsTerminal + AsFd>(stream: &T) -> Option<usize> {
@@ -322,22 +324,23 @@ impl Out {
     }
 }
 
-/// A warning in the house's form: the path, what could not be done, the error in words, what
-/// follows from it.
+/// A warning as a line on stderr: the path, what could not be done, the errno in words, what
+/// follows from it, and a hint.
 fn worded(warning: &mounts::Warning) -> String {
     let path = warning
         .path
         .as_deref()
         .map_or(String::new(), |path| format!("'{}': ", printable(path)));
-    let message = &warning.message;
-    match warning.errno {
-        Some(errno) if message.starts_with("cannot ") => match message.split_once("; ") {
-            Some((doing, then)) => format!("{path}{doing}: {errno}; {then}"),
-            None => format!("{path}{message}: {errno}"),
-        },
-        Some(errno) => format!("{path}{errno}: {message}"),
-        None => format!("{path}{message}"),
+    let reason = &warning.reason;
+    let mut text = match warning.errno {
+        Some(errno) if reason.explains_errno() => format!("{path}{errno}: {reason}"),
+        Some(errno) => format!("{path}{reason}: {errno}"),
+        None => format!("{path}{reason}"),
+    };
+    for part in [reason.consequence(), hint(warning).map(Cow::Borrowed)] {
+        text.extend(part.iter().flat_map(|part| ["; ", part]));
     }
+    text
 }
 
 /// A result in its envelope, as a line.
@@ -461,7 +464,10 @@ pub(crate) fn shown_warnings(warnings: &[mounts::Warning]) -> Vec<json::Warning>
         path: warning.path.clone(),
         gate: warning.gate.map(gate::Gate::name),
         errno: warning.errno.map(gate::Errno::name),
-        message: warning.message.clone(),
+        message: match hint(warning) {
+            Some(hint) => format!("{}; {hint}", warning.message()),
+            None => warning.message(),
+        },
     };
     warnings.iter().map(shown).collect()
 }

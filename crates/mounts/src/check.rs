@@ -267,7 +267,7 @@ fn verdicts(
             path: Some(point.target.clone()),
             gate: gate.filter(|_| errno != Errno(0)),
             errno: (errno != Errno(0)).then_some(errno),
-            message,
+            ..Warning::general(message)
         };
         match verdict {
             Verdict::Ok | Verdict::Hidden => {}

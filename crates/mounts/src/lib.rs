@@ -40,4 +40,4 @@ pub mod watch;
 pub use kind::may_hang;
 pub use locate::{Answer, By, Hints, Question, locate};
 pub use point::{Class, Kind, Point};
-pub use warning::Warning;
+pub use warning::{Warning, WarningReason};

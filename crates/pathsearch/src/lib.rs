@@ -416,11 +416,7 @@ mod tests {
             rate: None,
         };
         let judged = judge(trace.end(), &metered, &Surroundings::default(), &question);
-        let said: Vec<&str> = judged
-            .warnings
-            .iter()
-            .map(|warning| warning.message.as_str())
-            .collect();
+        let said: Vec<String> = judged.warnings.iter().map(Warning::message).collect();
         assert_eq!(
             said,
             [

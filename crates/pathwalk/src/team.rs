@@ -97,15 +97,9 @@ pub(crate) fn share_warnings(team: &dyn Team, mine: Vec<Warning>) -> Vec<Warning
     let said: Vec<u8> = mine
         .iter()
         .flat_map(|warning| {
-            [
-                warning.path.as_deref().unwrap_or_default(),
-                b"\0",
-                warning.message.as_bytes(),
-                b"\0",
-            ]
+            let path = warning.path.as_deref().unwrap_or_default();
+            [path, b"\0", warning.message().as_bytes(), b"\0"].concat()
         })
-        .flatten()
-        .copied()
         .collect();
     let all = team.share(&said);
     let all = all.iter().flat_map(|said| {
@@ -164,8 +158,14 @@ mod tests {
         let all = share_warnings(&team, vec![Warning::about(b"/a", "a's")]);
         let all: Vec<_> = all
             .iter()
-            .map(|w| (w.path.clone().unwrap(), &w.message[..]))
+            .map(|w| (w.path.clone().unwrap(), w.message()))
             .collect();
-        assert_eq!(all, [(b"/a".to_vec(), "a's"), (b"/b".to_vec(), "b's")]);
+        assert_eq!(
+            all,
+            [
+                (b"/a".to_vec(), "a's".to_owned()),
+                (b"/b".to_vec(), "b's".to_owned())
+            ]
+        );
     }
 }

@@ -210,7 +210,7 @@ pub fn warnings(dir: &[u8], answer: &Answer) -> Vec<Warning> {
         // One reason often stands in the way of several findings.
         if warnings
             .iter()
-            .all(|other| other.message != warning.message)
+            .all(|other| other.message() != warning.message())
         {
             warnings.push(warning);
         }

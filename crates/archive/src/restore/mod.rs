@@ -331,7 +331,7 @@ impl Remarks {
             path: Some(path.to_vec()),
             gate,
             errno,
-            message,
+            ..Warning::general(message)
         });
     }
 

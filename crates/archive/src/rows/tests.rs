@@ -156,9 +156,9 @@ fn what_comes_twice_or_from_nowhere() {
         panic!("one warning")
     };
     assert!(
-        warning.message.starts_with("3 entries are left out"),
+        warning.message().starts_with("3 entries are left out"),
         "{}",
-        warning.message
+        warning.message()
     );
 }
 

@@ -42,6 +42,7 @@ pub(super) fn run(args: &Args, out: &Out) -> Done {
         .metered
         .warnings
         .iter()
+        .cloned()
         .map(Warning::general)
         .chain(lost(&taken.metered))
         .collect();

@@ -85,7 +85,7 @@ pub(super) fn engines(
         && compared
             .warnings
             .iter()
-            .any(|warning| warning.message.contains("skipped"))
+            .any(|warning| warning.message().contains("skipped"))
     {
         found.lacking.push(
             "what is in directories that this user may not read is missing from walks and dumps"

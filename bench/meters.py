@@ -21,7 +21,7 @@ COLUMNS = (
     "bench case fs cache entries contender trial real user sys maxrss_kib exit"
 ).split()
 METERS = ["bpf", "perf", "ptrace"]
-CRATE = Path(__file__).resolve().parent.parent / "crates/account"
+CRATE = Path(__file__).resolve().parent.parent / "crates/meter"
 UNITS, FEW_UNITS = 100, 10
 PAUSE = 0.3  # seconds, in which the kernel takes down what the meter before had
 SLOW_TRIALS = 1  # of who stops the command at each call: minutes each

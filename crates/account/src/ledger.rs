@@ -1,7 +1,7 @@
 //! Adds up what a meter tells: calls by file, by directory, and the redundant patterns in them.
 //!
 //! How many calls there were, of what gate and by what program, the meter knows best
-//! ([`crate::call::Metered::totals`]): it counts in the kernel where it can, and leaves out
+//! ([`meter::call::Metered::totals`]): it counts in the kernel where it can, and leaves out
 //! nothing. What is here comes from the calls that were told one by one.
 //!
 //! Memory is bounded: [`MOST_FILES`] names, and [`MOST_NAMES`] bytes of them. Calls on files beyond
@@ -12,11 +12,12 @@ use std::collections::BTreeMap;
 
 use foldhash::{HashMap, HashMapExt};
 
-use crate::call::{Call, Fork, Listener};
-use crate::names::{Name, Names, Start};
 use crate::patterns::{Patterns, Seen};
-use crate::prices::{Sort, Work, components};
-use crate::syscalls::{self, Kind};
+use crate::prices::{Sort, Work};
+use meter::call::{Call, Fork, Listener};
+use meter::names::components;
+use meter::names::{Name, Names, Start};
+use meter::syscalls::{self, Kind};
 
 /// Names that are held.
 pub const MOST_FILES: usize = 49_152;

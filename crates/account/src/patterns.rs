@@ -10,10 +10,11 @@ use std::hash::{DefaultHasher, Hasher};
 use foldhash::HashMap;
 use gate::Errno;
 
-use crate::call::Call;
-use crate::names::About;
-use crate::prices::{Sort, Work, components};
-use crate::syscalls::{Kind, Syscall};
+use crate::prices::{Sort, Work};
+use meter::call::Call;
+use meter::names::About;
+use meter::names::components;
+use meter::syscalls::{Kind, Syscall};
 
 /// A redundant pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

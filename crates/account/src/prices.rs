@@ -19,9 +19,9 @@ use gate::usage::cpu_time;
 use gate::xattr::{fgetxattr, lgetxattr};
 use gate::{Errno, Fd, Result};
 
-use crate::call::Call;
-use crate::names::About;
-use crate::syscalls::{Kind, Syscall};
+use meter::call::Call;
+use meter::names::{About, components};
+use meter::syscalls::{Kind, Syscall};
 
 /// What a call is, as far as its price goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -394,13 +394,6 @@ impl Prices {
     }
 }
 
-/// Components of a name.
-pub fn components(name: &[u8]) -> u64 {
-    name.split(|&b| b == b'/')
-        .filter(|part| !part.is_empty())
-        .count() as u64
-}
-
 /// What a question through io_uring costs where there is none to be measured, in questions by name.
 const URING: f64 = 4.0;
 /// Requests that are handed over at once.
@@ -535,13 +528,5 @@ mod tests {
         assert_eq!(prices.fixed(&Work::of(Sort::Miss, 1)), 100.0);
         work.take(Sort::Stat, 5, 9);
         assert_eq!((work.calls(), work.parts), (1, 0));
-    }
-
-    #[test]
-    fn components_are_what_stands_between_slashes() {
-        assert_eq!(
-            [&b"/"[..], b"a", b"/a//b/", b""].map(components),
-            [0, 1, 2, 0]
-        );
     }
 }

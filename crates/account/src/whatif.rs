@@ -341,11 +341,11 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call::{Call, Listener};
     use crate::ledger::{Ledger, MOST_FILES};
-    use crate::names::Start;
     use crate::prices::Given;
-    use crate::syscalls;
+    use meter::call::{Call, Listener};
+    use meter::names::Start;
+    use meter::syscalls;
 
     /// 400 ns a question by name or a miss, and for a pair of open and close.
     fn prices() -> Prices {

@@ -30,9 +30,9 @@ pub mod path;
 pub mod trace;
 pub mod tree;
 
-use account::call::{Command, Failure, Metered};
-use account::names::Start as Beginning;
 use gate::Gate;
+use meter::call::{Command, Failure, Metered};
+use meter::names::Start as Beginning;
 use mounts::Warning;
 
 use calibrate::calibrate;
@@ -362,8 +362,8 @@ pub fn by_kind(rows: &[Row]) -> Vec<(Kind, trace::Count)> {
 mod tests {
     use std::time::Duration;
 
-    use account::call::{Call, Ended, Listener, Total};
-    use account::syscalls::named;
+    use meter::call::{Call, Ended, Listener, Total};
+    use meter::syscalls::named;
 
     use super::*;
 

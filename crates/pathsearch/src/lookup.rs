@@ -1,9 +1,9 @@
 //! One look-up by name: what of a call is a look-up, and how its name falls into a directory and
 //! what is looked up in it.
 
-use account::call::Call;
-use account::syscalls::{self, Kind as Does};
 use gate::Errno;
+use meter::call::Call;
+use meter::syscalls::{self, Kind as Does};
 
 /// How a name is looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

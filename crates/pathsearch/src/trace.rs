@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use account::call::{Call, Fork, Listener};
-use account::names::{Names, Start};
-use account::syscalls::{self, Kind as Does};
 use gate::Errno;
+use meter::call::{Call, Fork, Listener};
+use meter::names::{Names, Start};
+use meter::syscalls::{self, Kind as Does};
 
 use crate::classify::{Family, Known, Lookup, Searcher, key};
 use crate::group::{Search, place};

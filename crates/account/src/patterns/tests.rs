@@ -1,10 +1,10 @@
 //! Each pattern on a stream that has it, and on those that nearly have it.
 
 use super::*;
-use crate::call::Listener;
 use crate::ledger::Ledger;
-use crate::names::Start;
-use crate::syscalls;
+use meter::call::Listener;
+use meter::names::Start;
+use meter::syscalls;
 
 const CWD: u64 = -100_i64 as u64;
 

@@ -5,8 +5,8 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
-use account::call::Failure;
 use gate::file::Writer;
+use meter::call::Failure;
 use report::table::Look;
 
 use crate::out::{Failed, Out};

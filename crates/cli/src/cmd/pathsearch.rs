@@ -4,8 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use account::call::{Command, Failure, Metered, Want};
-use account::meter;
+use meter::call::{Command, Failure, Metered, Want};
 use mounts::Warning;
 use pathsearch::fixes::Surroundings;
 use pathsearch::path::quoted;

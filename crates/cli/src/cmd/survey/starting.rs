@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use ::mounts::compare::{Bounds, alone_within};
-use account::call::{Command, Failure};
+use meter::call::{Command, Failure};
 use pathsearch::path::{Element, Here, elements};
 use pathsearch::trace::Trace;
 use pathsearch::tree::Places;
@@ -71,8 +71,7 @@ pub(super) fn start(
         rate: None,
     };
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-    let mut meter =
-        |command: &Command, trace: &mut Trace| meter(account::meter::auto::NAME, command, trace);
+    let mut meter = |command: &Command, trace: &mut Trace| meter(meter::auto::NAME, command, trace);
     match Command::find(&words).and_then(|command| search(&command, &around, &question, &mut meter))
     {
         // There is no Python here, or it was interrupted.

@@ -6,11 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use ::mounts::compare::{Alone, Bounds, NoRun, alone_within};
-use account::call::{Ended, Failure};
 use archive::dump::{Plan, Step as Stage};
 use archive::gather::{self, Gather};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
+use meter::call::{Ended, Failure};
 use report::nightly::{Expected, Nightly};
 use report::walk::Bounded;
 use walk::{By, Type};

@@ -21,7 +21,6 @@ use foldhash::{HashMap, HashMapExt};
 use gate::fs::{CWD, Open as Flags, getcwd, getdents64, openat, readlinkat};
 
 use crate::call::{Call, Fork, LONGEST_NAME};
-use crate::prices::components;
 use crate::syscalls::{self, At, Syscall};
 
 /// A name.
@@ -109,6 +108,13 @@ const CLONE_NEWNS: u64 = 0x2_0000;
 const CLONE_NEWUSER: u64 = 0x1000_0000;
 const EBADF: i32 = 9;
 const ENOENT: i32 = 2;
+
+/// Components of a name.
+pub fn components(name: &[u8]) -> u64 {
+    name.split(|&b| b == b'/')
+        .filter(|part| !part.is_empty())
+        .count() as u64
+}
 
 /// What a call is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

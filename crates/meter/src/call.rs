@@ -119,6 +119,15 @@ pub enum Ended {
     Killed(i32),
 }
 
+impl From<&gate::process::Ended> for Ended {
+    fn from(ended: &gate::process::Ended) -> Ended {
+        match ended.signal {
+            Some(signal) => Ended::Killed(signal),
+            None => Ended::Exited(ended.status.unwrap_or_default()),
+        }
+    }
+}
+
 impl Ended {
     /// The exit status that passes it on, as a shell does: 128 and the signal.
     pub fn status(self) -> i32 {

@@ -44,9 +44,9 @@ use self::draft::Things;
 use self::layout::{SCRATCH, SIGN, board, seat, slot, task};
 use self::offsets::Offsets;
 use self::watch::{MOST_TOLD, Watch};
-use super::find::not_run;
-use super::{how, trial};
-use crate::call::{Command, Failure, Listener, Meter, Metered, Want};
+use crate::call::{Command, Ended, Failure, Listener, Meter, Metered, Want};
+use crate::find::not_run;
+use crate::trial::trial;
 
 /// The programs call what the kernel lets only those of GPL-compatible licences call.
 const LICENSE: &CStr = c"Dual MIT/GPL";
@@ -182,7 +182,7 @@ impl Bpf {
             unfinished: words[board::UNFINISHED].load(Ordering::Relaxed),
             lost: summary.lost + missed,
             overhead: Duration::from_nanos(each.saturating_mul(calls)),
-            ended: how(&ended),
+            ended: Ended::from(&ended),
             real,
             user: after.0.saturating_sub(before.0),
             sys: after.1.saturating_sub(before.1),
@@ -384,7 +384,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::call::{Ended, Total};
+    use crate::call::Total;
 
     #[test]
     fn every_program_can_be_assembled_and_read() {

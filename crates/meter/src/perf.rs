@@ -22,13 +22,14 @@ use gate::process::{self, Ahead, Shared};
 use gate::{Errno, clock, machine, usage};
 use ondisk::perf::{self, Abi, Record, Syscall, Task as Ids};
 
-use super::families::Families;
-use super::find::not_run;
-use super::totals::{Program, Totals};
-use super::tracefs::Tracepoints;
-use super::{file_of, how, trial};
-use crate::call::{Call, Command, Failure, Fork, Listener, Meter, Metered, Want};
+use crate::call::{Call, Command, Ended, Failure, Fork, Listener, Meter, Metered, Want};
+use crate::executable::file_of;
+use crate::families::Families;
+use crate::find::not_run;
 use crate::syscalls;
+use crate::totals::{Program, Totals};
+use crate::tracefs::Tracepoints;
+use crate::trial::trial;
 
 /// Bytes of all rings together, and of each: the fewer processors, the larger.
 const ROOM: usize = 32 << 20;
@@ -142,7 +143,7 @@ impl Meter for Perf {
             unfinished: watch.unfinished,
             lost,
             overhead: Duration::from_nanos(each.saturating_mul(calls)),
-            ended: how(&ended),
+            ended: Ended::from(&ended),
             real,
             user: after.0.saturating_sub(before.0),
             sys: after.1.saturating_sub(before.1),

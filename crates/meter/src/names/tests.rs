@@ -552,3 +552,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn components_are_what_stands_between_slashes() {
+    assert_eq!(
+        [&b"/"[..], b"a", b"/a//b/", b""].map(components),
+        [0, 1, 2, 0]
+    );
+}

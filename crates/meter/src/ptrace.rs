@@ -27,12 +27,12 @@ use gate::ptrace::{self, At, Came, Doing, How, Stop};
 use gate::seccomp::{ARCH, Filter};
 use gate::{Errno, machine, usage};
 
-use super::find::not_run;
-use super::totals::{Program, Totals};
 use crate::call::{
     Call, Command, Ended, Failure, Fork, LONGEST_NAME, Listener, Meter, Metered, Want,
 };
+use crate::find::not_run;
 use crate::syscalls::{self, Kind, Name};
+use crate::totals::{Program, Totals};
 
 /// The meter.
 pub struct Ptrace;

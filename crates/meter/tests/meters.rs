@@ -1,4 +1,4 @@
-//! What every meter must tell. A new one gives its name in `account::meter::all`, and inherits all
+//! What every meter must tell. A new one gives its name in `meter::all`, and inherits all
 //! of this.
 
 #![allow(
@@ -16,10 +16,10 @@ use std::process::Command as Tool;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use account::call::{
+use meter::call::{
     Call, Command, Ended, Failure, Fork, LONGEST_NAME, Listener, Meter, Metered, Want,
 };
-use account::{meter, syscalls};
+use meter::syscalls;
 
 /// All that a meter said.
 #[derive(Default)]
@@ -527,7 +527,7 @@ fn of_half_a_million_failing_calls_none_is_lost() {
                 .iter()
                 .filter(|total| syscalls::named("openat").unwrap().number == total.number)
                 .collect();
-            let sum = |of: &dyn Fn(&account::call::Total) -> u64| {
+            let sum = |of: &dyn Fn(&meter::call::Total) -> u64| {
                 opens.iter().map(|total| of(total)).sum::<u64>()
             };
             let failed = sum(&|total| {

@@ -15,10 +15,10 @@ use gate::process::Ended;
 use super::Maps;
 use super::layout::{self, board, fork, kind, names, slot, sum, task};
 use crate::call::{Call, Fork, Listener, Total};
-use crate::meter::families::Families;
-use crate::meter::file_of;
-use crate::meter::totals::{Program, Totals};
+use crate::executable::file_of;
+use crate::families::Families;
 use crate::syscalls::NUMBERS;
+use crate::totals::{Program, Totals};
 
 /// How long to wait when there was something to read: then there will be more, and reading it a
 /// little at a time costs more.

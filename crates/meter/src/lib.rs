@@ -1,0 +1,70 @@
+//! Meters of the system calls of other programs: one trait ([`Meter`]), one file for each.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`call`] | what a meter reports: calls, processes, totals; and what a meter is |
+//! | [`syscalls`] | the file-system system calls: numbers, names, purposes, where their names and descriptors are |
+//! | [`names`] | absolute names of the files that calls are about |
+//! | [`auto`] | the cheapest meter that works here |
+//! | [`bpf`] | for root: programs at the kernel's tracepoints |
+//! | [`perf`] | for root, where BPF is unavailable: the tracepoints' own records |
+//! | [`ptrace`] | for everybody: ptrace(2), with a seccomp filter |
+//! | [`totals`] | calls added up, in bounded space |
+//! | `find` | the program that a command names |
+//! | `executable` | the file that a process executes |
+//! | `families` | which exit of a thread is that of its process |
+//! | `tracefs` | numbers and formats of tracepoints, wherever tracefs is mounted |
+//! | `trial` | what metering takes from each call |
+#![forbid(unsafe_code)]
+
+pub mod auto;
+pub mod bpf;
+pub mod call;
+mod executable;
+mod families;
+mod find;
+pub mod names;
+pub mod perf;
+pub mod ptrace;
+pub mod syscalls;
+pub mod totals;
+mod tracefs;
+mod trial;
+
+use crate::call::{Command, Failure, Listener, Meter, Metered, Want};
+
+/// Every meter, the cheapest first.
+pub fn all() -> Vec<Box<dyn Meter>> {
+    vec![
+        Box::new(bpf::Bpf),
+        Box::new(perf::Perf),
+        Box::new(ptrace::Ptrace),
+    ]
+}
+
+/// Runs the command under the meter of this name; `auto` is the cheapest that works here.
+///
+/// # Errors
+/// Why there is no account.
+pub fn run(
+    name: &str,
+    command: &Command,
+    want: Want,
+    to: &mut dyn Listener,
+) -> Result<Metered, Failure> {
+    let meters = all();
+    if name == auto::NAME {
+        return auto::run(&meters, command, want, to);
+    }
+    let Some(meter) = meters.iter().find(|meter| meter.name() == name) else {
+        let names: Vec<&str> = meters.iter().map(|meter| meter.name()).collect();
+        return Err(Failure::Meter(format!(
+            "there is no meter of this name; there are auto, {}",
+            names.join(", ")
+        )));
+    };
+    meter
+        .possible()
+        .map_err(Failure::Meter)
+        .and_then(|()| meter.run(command, want, to))
+}

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use archive::gather::{Answer, Gather, Question, gather};
 use archive::rows::Rows;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
-use walk::{By, Desk, Meta};
+use walk::{Diagnostics, EngineKind, Meta};
 
 use crate::support::build::{bind, deep, dir, disk, file, tmpfs};
 use crate::support::disks::{BTRFS, EXT4, XFS, mounted, overlay, subvolume};
@@ -20,7 +20,7 @@ use crate::support::{Need, in_namespace, require};
 const DISK: [Need; 2] = [Need::Root, Need::Loop];
 
 pub(crate) fn ask(question: &Question) -> (Rows, Answer) {
-    let desk = Desk::default();
+    let desk = Diagnostics::default();
     let (rows, answer) = gather(question, &desk).unwrap();
     let warnings = desk.take_warnings();
     assert!(warnings.is_empty(), "{warnings:?}");
@@ -298,9 +298,8 @@ fn access_times_stay() {
 
 #[test]
 fn an_engine_has_one_way() {
-    let all = By::ALL.into_iter().chain([By::PerCall]);
-    assert!(
-        all.into_iter()
-            .all(|by| by == By::Stat || Gather::of(by).engines()[0] == by || by == By::Btrfs)
-    );
+    let all = EngineKind::ALL.into_iter().chain([EngineKind::PerCall]);
+    assert!(all.into_iter().all(|by| by == EngineKind::Stat
+        || Gather::of(by).engines()[0] == by
+        || by == EngineKind::Btrfs));
 }

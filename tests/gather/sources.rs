@@ -9,7 +9,7 @@ use gate::Errno;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Uid;
 use rustix::thread::set_thread_uid;
-use walk::{Desk, NoWalk, Type};
+use walk::{Diagnostics, NoWalk, Type};
 
 use super::same::{ask, list};
 use crate::support::build::{dir, file, tmpfs};
@@ -62,14 +62,14 @@ fn several_of_every_kind() {
         ..Question::default()
     };
     assert!(
-        matches!(gather(&missing, &Desk::default()), Err(NoWalk::Unusable(e)) if e.path == given("gone"))
+        matches!(gather(&missing, &Diagnostics::default()), Err(NoWalk::Unusable(e)) if e.path == given("gone"))
     );
     let nonsense = Question {
         excludes: vec!["a[".to_owned()],
         ..missing
     };
     assert!(matches!(
-        gather(&nonsense, &Desk::default()),
+        gather(&nonsense, &Diagnostics::default()),
         Err(NoWalk::Pattern(_))
     ));
 }
@@ -120,7 +120,7 @@ fn directories_of_others() {
                 // Only this thread, and those that it starts, become somebody else.
                 set_thread_uid(Uid::from_raw(1000)).unwrap();
                 [None, Some(Gather::PerCall), Some(Gather::Raw)].map(|way| {
-                    let desk = Desk::default();
+                    let desk = Diagnostics::default();
                     let question = Question {
                         sources: sources.clone(),
                         gather: way,
@@ -167,7 +167,7 @@ fn what_changes_meanwhile_does_no_harm() {
                     sources,
                     ..Question::default()
                 },
-                &Desk::default(),
+                &Diagnostics::default(),
             )
             .unwrap();
             for row in 1..rows.len() {

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use archive::catalog::{Catalog, Options};
-use walk::{By, Desk, Question, Summary, walk};
+use walk::{Diagnostics, EngineKind, Summary, WalkOptions, walk};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -13,19 +13,19 @@ fn main() {
         args.next().expect("a file"),
     );
     let by = args.next().map(|name| {
-        By::ALL
+        EngineKind::ALL
             .into_iter()
             .find(|by| by.name() == name)
             .expect("an engine")
     });
-    let question = Question {
+    let question = WalkOptions {
         dirs: vec![dir.clone().into_bytes()],
         by,
         threads: Some(2),
-        ..Question::default()
+        ..WalkOptions::default()
     };
     for _ in 0..3 {
-        let (sink, desk) = (Summary::default(), Desk::default());
+        let (sink, desk) = (Summary::default(), Diagnostics::default());
         let start = Instant::now();
         walk(&question, &sink, &desk).expect("a walk");
         println!(

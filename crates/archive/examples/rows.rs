@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use archive::gather::{Gather, Question, gather};
-use walk::{Desk, Summary};
+use walk::{Diagnostics, Summary};
 
 /// Memory at its most, in KiB.
 fn most() -> u64 {
@@ -29,11 +29,11 @@ fn main() {
         .into_iter()
         .filter(|way| only.is_empty() || only.iter().any(|name| name == way.name()))
     {
-        let desk = Desk::default();
-        let alone = walk::Question {
+        let desk = Diagnostics::default();
+        let alone = walk::WalkOptions {
             dirs: vec![dir.clone()],
             in_turn: way.engines(),
-            ..walk::Question::default()
+            ..walk::WalkOptions::default()
         };
         let start = Instant::now();
         walk::walk(&alone, &Summary::default(), &desk).expect("a walk");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gate::account::{self, Function, Line};
-use walk::Desk;
+use walk::Diagnostics;
 
 use crate::gather::{Gather, Question, gather};
 
@@ -25,7 +25,7 @@ pub struct Took {
 ///
 /// # Errors
 /// Why this way is not to be had.
-pub fn measure(question: &Question, way: Gather, desk: &Desk) -> Result<Took, String> {
+pub fn measure(question: &Question, way: Gather, desk: &Diagnostics) -> Result<Took, String> {
     let question = Question {
         gather: Some(way),
         threads: Some(1),

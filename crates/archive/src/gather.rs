@@ -16,7 +16,7 @@ use gate::account::{self, Function};
 use gate::fs::At;
 use gate::long::statx_long;
 use mounts::root::Unusable;
-use walk::{By, Desk, Filter, Meta, Moment, NoWalk, Question as Walk, walk};
+use walk::{Diagnostics, EngineKind, Filter, Meta, Moment, NoWalk, WalkOptions as Walk, walk};
 
 use crate::rows::{Gathering, Rows, Source};
 
@@ -53,22 +53,27 @@ impl Gather {
     }
 
     /// The way that an engine is of.
-    pub fn of(by: By) -> Gather {
+    pub fn of(by: EngineKind) -> Gather {
         match by {
-            By::PerCall => Gather::PerCall,
-            By::Threads | By::Stat => Gather::Combined,
-            By::Bulkstat | By::Btrfs => Gather::Batched,
-            By::Ext4 => Gather::Raw,
+            EngineKind::PerCall => Gather::PerCall,
+            EngineKind::Threads | EngineKind::Stat => Gather::Combined,
+            EngineKind::Bulkstat | EngineKind::Btrfs => Gather::Batched,
+            EngineKind::Ext4 => Gather::Raw,
         }
     }
 
     /// Its engines, and after them those of what it falls back to, in turn.
-    pub fn engines(self) -> &'static [By] {
+    pub fn engines(self) -> &'static [EngineKind] {
         match self {
-            Gather::PerCall => &[By::PerCall],
-            Gather::Combined => &[By::Threads],
-            Gather::Batched => &[By::Bulkstat, By::Btrfs, By::Threads],
-            Gather::Raw => &[By::Ext4, By::Bulkstat, By::Btrfs, By::Threads],
+            Gather::PerCall => &[EngineKind::PerCall],
+            Gather::Combined => &[EngineKind::Threads],
+            Gather::Batched => &[EngineKind::Bulkstat, EngineKind::Btrfs, EngineKind::Threads],
+            Gather::Raw => &[
+                EngineKind::Ext4,
+                EngineKind::Bulkstat,
+                EngineKind::Btrfs,
+                EngineKind::Threads,
+            ],
         }
     }
 }
@@ -108,7 +113,7 @@ pub struct Gathered {
     /// The way.
     pub gather: Gather,
     /// The engine.
-    pub engine: By,
+    pub engine: EngineKind,
     /// Why this way.
     pub why: String,
 }
@@ -124,7 +129,7 @@ pub struct Answer {
 ///
 /// # Errors
 /// A SRC that is not there or cannot be read; a pattern that is none.
-pub fn gather(question: &Question, desk: &Desk) -> Result<(Rows, Answer), NoWalk> {
+pub fn gather(question: &Question, desk: &Diagnostics) -> Result<(Rows, Answer), NoWalk> {
     let (gathering, answer) = collect(question, false, desk)?;
     let rows = gathering.finish(&answer);
     account::phase(Function::Other);
@@ -138,7 +143,7 @@ pub fn gather(question: &Question, desk: &Desk) -> Result<(Rows, Answer), NoWalk
 pub(crate) fn collect<'a>(
     question: &Question,
     with_sum: bool,
-    desk: &'a Desk,
+    desk: &'a Diagnostics,
 ) -> Result<(Gathering<'a>, Answer), NoWalk> {
     account::phase(Function::Information);
     let filter = Filter::new(&question.excludes, question.max_depth).map_err(NoWalk::Pattern)?;
@@ -206,7 +211,10 @@ pub(crate) fn collect<'a>(
 
 /// Ready to take in, and to add up, what is in the one SRC; `None` if there are several, or it is
 /// no directory.
-pub(crate) fn of_directory<'a>(question: &Question, desk: &'a Desk) -> Option<Gathering<'a>> {
+pub(crate) fn of_directory<'a>(
+    question: &Question,
+    desk: &'a Diagnostics,
+) -> Option<Gathering<'a>> {
     let [path] = &question.sources[..] else {
         return None;
     };

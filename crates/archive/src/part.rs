@@ -7,7 +7,7 @@ use gate::fs::{Open, fs_uuid, fstatfs};
 use gate::long::open_long;
 use ondisk::Dev;
 use walk::entry::append;
-use walk::{By, Ground, Meta};
+use walk::{EngineKind, Meta, MountContext};
 
 use crate::token;
 
@@ -74,7 +74,7 @@ impl Part {
             .or(any)
     }
 
-    pub(crate) fn of_ground(root: &[u8], ground: &Ground<'_>, by: By) -> Part {
+    pub(crate) fn of_ground(root: &[u8], ground: &MountContext<'_>, by: EngineKind) -> Part {
         let top = ground.top;
         let content = ground.mount.map(|mount| &mount.content);
         Part {
@@ -161,7 +161,7 @@ impl Parts {
 
     /// A mount is about to be walked. With `with_token`, what is dirty in it is written first, and
     /// its token taken.
-    pub(crate) fn begin(&self, ground: &Ground<'_>, by: By, with_token: bool) {
+    pub(crate) fn begin(&self, ground: &MountContext<'_>, by: EngineKind, with_token: bool) {
         let mut known = self.known();
         let top = known.top;
         let mut part = Part {
@@ -227,7 +227,7 @@ impl Parts {
 
     /// All of them. `by` are the engines that have walked those that were begun, in that order: it
     /// may have been another one in the end.
-    pub(crate) fn all(&self, by: impl IntoIterator<Item = By>) -> Vec<Part> {
+    pub(crate) fn all(&self, by: impl IntoIterator<Item = EngineKind>) -> Vec<Part> {
         let mut all: Vec<Part> = self
             .known()
             .parts

@@ -13,7 +13,7 @@ use std::path::Path;
 use archive::catalog::{About, Catalog, Fault, Options, Reader};
 use archive::changed::{Answer, Change, Failure, Question, changed};
 use proptest::prelude::*;
-use walk::{By, Desk, Filter};
+use walk::{Diagnostics, EngineKind, Filter};
 
 fn bytes(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
@@ -21,13 +21,13 @@ fn bytes(path: &Path) -> Vec<u8> {
 
 fn catalog(dir: &Path, file: &Path, options: Options) -> About {
     let catalog = Catalog::create(&bytes(file), &bytes(dir), options.clone()).unwrap();
-    let question = walk::Question {
+    let question = walk::WalkOptions {
         dirs: vec![bytes(dir)],
-        by: Some(By::Threads),
+        by: Some(EngineKind::Threads),
         filter: Filter::new(&options.excludes, options.max_depth).unwrap(),
-        ..walk::Question::default()
+        ..walk::WalkOptions::default()
     };
-    let answer = walk::walk(&question, &catalog, &Desk::default()).unwrap();
+    let answer = walk::walk(&question, &catalog, &Diagnostics::default()).unwrap();
     catalog.finish(&answer, true).unwrap()
 }
 
@@ -35,11 +35,11 @@ fn since(dir: &Path, file: &Path, update: bool) -> Result<Answer, Failure> {
     let question = Question {
         dir: bytes(dir),
         since: bytes(file),
-        by: Some(By::Threads),
+        by: Some(EngineKind::Threads),
         update,
         ..Question::default()
     };
-    let mut answer = changed(&question, &Desk::default())?;
+    let mut answer = changed(&question, &Diagnostics::default())?;
     answer
         .update
         .take()

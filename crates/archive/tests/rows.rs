@@ -13,7 +13,7 @@ use archive::catalog::{About, Draft, Fault, Later, Options, Reader};
 use archive::changed::{self, changed};
 use archive::gather::{Question, gather};
 use archive::rows::Rows;
-use walk::{By, Desk, Summary};
+use walk::{Diagnostics, EngineKind, Summary};
 
 fn bytes(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
@@ -49,7 +49,7 @@ fn rows(place: &Path, sources: &[&str]) -> Rows {
             for_catalog: Some(walk::Moment::now()),
             ..Question::default()
         },
-        &Desk::default(),
+        &Diagnostics::default(),
     )
     .unwrap()
     .0
@@ -101,12 +101,12 @@ fn a_catalog_of_rows_is_that_of_a_walk() {
     let rows = rows(place.path(), &["top"]);
     let about = write(&file, &rows, true, |_| true);
     let sum = Summary::default();
-    let walk = walk::Question {
+    let walk = walk::WalkOptions {
         dirs: vec![bytes(&top)],
-        by: Some(By::Threads),
-        ..walk::Question::default()
+        by: Some(EngineKind::Threads),
+        ..walk::WalkOptions::default()
     };
-    walk::walk(&walk, &sum, &Desk::default()).unwrap();
+    walk::walk(&walk, &sum, &Diagnostics::default()).unwrap();
     assert_eq!(
         (about.digest.clone(), about.entries),
         (sum.totals().digest.to_string(), 9)
@@ -147,9 +147,12 @@ fn a_catalog_of_rows_is_that_of_a_walk() {
             by,
             ..Default::default()
         };
-        changed(&question, &Desk::default()).unwrap().entries
+        changed(&question, &Diagnostics::default()).unwrap().entries
     };
-    assert_eq!((since(None), since(Some(By::Threads))), (vec![], vec![]));
+    assert_eq!(
+        (since(None), since(Some(EngineKind::Threads))),
+        (vec![], vec![])
+    );
     fs::write(top.join("b/x"), "new").unwrap();
     let told = since(None);
     assert_eq!(
@@ -199,7 +202,7 @@ fn a_catalog_of_several() {
         since: bytes(&file),
         ..Default::default()
     };
-    assert!(changed(&question, &Desk::default()).is_err());
+    assert!(changed(&question, &Diagnostics::default()).is_err());
 }
 
 #[test]

@@ -79,14 +79,14 @@ impl Drop for Progress {
 }
 
 /// Does some work, and says meanwhile how far a walk is.
-pub(crate) fn watched<T>(wanted: bool, desk: &walk::Desk, work: impl FnOnce() -> T) -> T {
+pub(crate) fn watched<T>(wanted: bool, desk: &walk::Diagnostics, work: impl FnOnce() -> T) -> T {
     watch(wanted, |seconds| walked(desk, seconds), work)
 }
 
 /// Does some work, and says meanwhile how far a dump is.
 pub(crate) fn watched_dump<T>(
     wanted: bool,
-    desk: &walk::Desk,
+    desk: &walk::Diagnostics,
     progress: &archive::dump::Progress,
     work: impl FnOnce() -> T,
 ) -> T {
@@ -114,7 +114,7 @@ pub(crate) fn watched_dump<T>(
     watch(wanted, say, work)
 }
 
-fn walked(desk: &walk::Desk, seconds: f64) -> String {
+fn walked(desk: &walk::Diagnostics, seconds: f64) -> String {
     let (entries, path) = desk.far();
     let rate = entries as f64 / seconds;
     let place = if path.is_empty() {

@@ -8,14 +8,14 @@ use gate::process::{Child, Ended, Shared};
 use gate::usage::{Moved, moved};
 use gate::{Result, Tally};
 
-use crate::locate::{By, Question, locate};
+use crate::locate::{LocateOptions, Method, locate};
 use crate::root::Root;
 
 /// What one run of one method took.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The method.
-    pub by: By,
+    pub by: Method,
     /// Elapsed time of the search itself.
     pub real: Duration,
     /// CPU time in the program, start and end of its process included.
@@ -258,11 +258,11 @@ fn end_of(
 /// When no process can be made.
 pub fn run(
     root: &Root,
-    by: By,
-    question: &Question,
+    by: Method,
+    question: &LocateOptions,
     bounds: &Bounds,
 ) -> Result<std::result::Result<Run, NoRun>> {
-    let question = Question {
+    let question = LocateOptions {
         by: Some(by),
         ..question.clone()
     };
@@ -295,12 +295,12 @@ pub fn run(
 /// Several runs of every method.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// Trial by trial, the methods of each in the order of [`By::ALL`].
+    /// Trial by trial, the methods of each in the order of [`Method::ALL`].
     pub trials: Vec<Vec<Run>>,
     /// One more run of each method, with every call timed: its tally is the profile.
     pub profiles: Vec<Run>,
     /// Methods that were left out, and why.
-    pub left_out: Vec<(By, NoRun)>,
+    pub left_out: Vec<(Method, NoRun)>,
 }
 
 /// Compares methods, in this order, after one run of each that warms the caches and is profiled.
@@ -312,8 +312,8 @@ pub struct Comparison {
 /// When no process can be made.
 pub fn compare(
     root: &Root,
-    question: &Question,
-    methods: &[By],
+    question: &LocateOptions,
+    methods: &[Method],
     trials: usize,
     bounds: &Bounds,
     mut tick: impl FnMut(&str, usize),
@@ -337,7 +337,7 @@ pub fn compare(
         }
     }
     gate::meter::set_profiling(was_profiling);
-    let methods: Vec<By> = comparison.profiles.iter().map(|run| run.by).collect();
+    let methods: Vec<Method> = comparison.profiles.iter().map(|run| run.by).collect();
     let mut round = comparison.profiles.iter().map(|run| run.real).sum();
     for trial in 1..=trials {
         if !bounds.fits(round) {
@@ -365,7 +365,7 @@ pub fn compare(
     if comparison.trials.is_empty() && trials > 0 && !comparison.profiles.is_empty() {
         comparison.trials.push(comparison.profiles.clone());
     }
-    let place = |by: By| By::ALL.iter().position(|one| *one == by);
+    let place = |by: Method| Method::ALL.iter().position(|one| *one == by);
     comparison.profiles.sort_by_key(|run| place(run.by));
     comparison
         .trials

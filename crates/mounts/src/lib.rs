@@ -38,6 +38,6 @@ pub mod warning;
 pub mod watch;
 
 pub use kind::may_hang;
-pub use locate::{Answer, By, Hints, Question, locate};
+pub use locate::{Hints, LocateOptions, LocateReport, Method, locate};
 pub use point::{Class, Kind, Point};
 pub use warning::{Warning, WarningReason};

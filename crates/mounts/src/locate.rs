@@ -11,7 +11,7 @@ use crate::{Class, Point, Warning, kind};
 
 /// A method.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum By {
+pub enum Method {
     /// listmount(2) and statmount(2).
     Kernel,
     /// /proc/self/mountinfo.
@@ -28,28 +28,28 @@ pub enum By {
     Naive,
 }
 
-impl By {
+impl Method {
     /// Every method, the costliest first.
-    pub const ALL: [By; 7] = [
-        By::Naive,
-        By::Getmnt1,
-        By::Getmnt2,
-        By::Getmnt3,
-        By::Search,
-        By::Mountinfo,
-        By::Kernel,
+    pub const ALL: [Method; 7] = [
+        Method::Naive,
+        Method::Getmnt1,
+        Method::Getmnt2,
+        Method::Getmnt3,
+        Method::Search,
+        Method::Mountinfo,
+        Method::Kernel,
     ];
 
     /// Its name on the command line and in the JSON.
     pub fn name(self) -> &'static str {
         match self {
-            By::Kernel => "kernel",
-            By::Mountinfo => "mountinfo",
-            By::Search => "search",
-            By::Getmnt3 => "getmnt3",
-            By::Getmnt2 => "getmnt2",
-            By::Getmnt1 => "getmnt1",
-            By::Naive => "naive",
+            Method::Kernel => "kernel",
+            Method::Mountinfo => "mountinfo",
+            Method::Search => "search",
+            Method::Getmnt3 => "getmnt3",
+            Method::Getmnt2 => "getmnt2",
+            Method::Getmnt1 => "getmnt1",
+            Method::Naive => "naive",
         }
     }
 }
@@ -70,9 +70,9 @@ pub enum Hints {
 
 /// What is asked.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct LocateOptions {
     /// The method; `None` for the cheapest that works.
-    pub by: Option<By>,
+    pub by: Option<Method>,
     /// The depth bound of getmnt1 to getmnt3; `None` for none.
     pub bound: Option<usize>,
     /// The extra information.
@@ -81,9 +81,9 @@ pub struct Question {
 
 /// What was found.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct LocateReport {
     /// The method that found it.
-    pub by: By,
+    pub by: Method,
     /// Why this method, or by what it went.
     pub why: String,
     /// Type of the file system that the root itself is on; `None` where no table says.
@@ -105,16 +105,16 @@ pub struct Answer {
 /// When the table that was asked for by name cannot be read.
 pub fn locate(
     root: &Root,
-    question: &Question,
+    question: &LocateOptions,
     tick: &mut dyn FnMut(&Progress, &[u8]),
-) -> Result<Answer, Refusal> {
+) -> Result<LocateReport, Refusal> {
     match question.by {
-        Some(By::Kernel) => Ok(of_table(
+        Some(Method::Kernel) => Ok(of_table(
             root,
             Table::read(Door::Kernel)?,
             "asked for".to_owned(),
         )),
-        Some(By::Mountinfo) => Ok(of_table(
+        Some(Method::Mountinfo) => Ok(of_table(
             root,
             Table::read(Door::Mountinfo)?,
             "asked for".to_owned(),
@@ -123,7 +123,7 @@ pub fn locate(
         None => match table::read_either(false, root.anchor) {
             Ok((table, why)) => Ok(of_table(root, table, why)),
             Err([a, b]) => {
-                let mut answer = searched(root, By::Search, question, tick);
+                let mut answer = searched(root, Method::Search, question, tick);
                 answer.why = format!(
                     "the kernel gives no mount table ({a}; {b}), so the tree was searched; {}",
                     answer.why
@@ -134,11 +134,11 @@ pub fn locate(
     }
 }
 
-fn of_table(root: &Root, table: Table, why: String) -> Answer {
+fn of_table(root: &Root, table: Table, why: String) -> LocateReport {
     let by = if table.door() == Door::Kernel {
-        By::Kernel
+        Method::Kernel
     } else {
-        By::Mountinfo
+        Method::Mountinfo
     };
     let mut lacking = Vec::new();
     if !table.holds(root.anchor) {
@@ -170,7 +170,7 @@ fn of_table(root: &Root, table: Table, why: String) -> Answer {
             points.push(Point::of_row(row, target, kind, class, hidden));
         }
     }
-    Answer {
+    LocateReport {
         by,
         why,
         root_fstype,
@@ -183,24 +183,24 @@ fn of_table(root: &Root, table: Table, why: String) -> Answer {
 
 fn searched(
     root: &Root,
-    by: By,
-    question: &Question,
+    by: Method,
+    question: &LocateOptions,
     tick: &mut dyn FnMut(&Progress, &[u8]),
-) -> Answer {
+) -> LocateReport {
     let mut hunt = Hunt::new("mount points in it are not seen", tick);
     let mut root_fstype = None;
     let (points, why) = match by {
-        By::Search | By::Kernel | By::Mountinfo => {
+        Method::Search | Method::Kernel | Method::Mountinfo => {
             let found = search::find(root, &question.hints, &mut hunt);
             root_fstype = found.root_fstype;
             (found.points, found.why)
         }
-        By::Naive => (naive::find(root, &mut hunt), "no bound".to_owned()),
-        By::Getmnt1 => (
+        Method::Naive => (naive::find(root, &mut hunt), "no bound".to_owned()),
+        Method::Getmnt1 => (
             getmnt1::find(root, question.bound, &mut hunt),
             bounded(question.bound),
         ),
-        By::Getmnt2 => {
+        Method::Getmnt2 => {
             let (pairs, why) = pairs(root, &question.hints);
             let why = format!("{}, {why}", bounded(question.bound));
             (
@@ -208,13 +208,13 @@ fn searched(
                 why,
             )
         }
-        By::Getmnt3 => {
+        Method::Getmnt3 => {
             let (pairs, why) = pairs(root, &question.hints);
             let why = format!("{}, {why}", bounded(question.bound));
             (getmnt3::find(root, question.bound, pairs, &mut hunt), why)
         }
     };
-    let mut answer = Answer {
+    let mut answer = LocateReport {
         by,
         why,
         root_fstype,
@@ -223,7 +223,7 @@ fn searched(
         lacking: std::mem::take(&mut hunt.lacking),
         warnings: std::mem::take(&mut hunt.warnings),
     };
-    if by != By::Search {
+    if by != Method::Search {
         classify_by_name(&mut answer.points);
         answer.why.push_str(
             "; goes by st_dev, so bind mounts of one device and mounts on files are not seen",

@@ -3,13 +3,13 @@
 
 use std::time::Instant;
 
-use walk::{By, Desk, Question, Summary, walk};
+use walk::{Diagnostics, EngineKind, Summary, WalkOptions, walk};
 
 fn main() {
     let mut args = std::env::args().skip(1);
     let dir = args.next().expect("a directory");
     let only: Vec<String> = args.collect();
-    for by in By::ALL {
+    for by in EngineKind::ALL {
         if !only.is_empty() && !only.iter().any(|name| name == by.name()) {
             continue;
         }
@@ -19,13 +19,13 @@ fn main() {
             3
         };
         for _ in 0..times {
-            let (sink, desk) = (Summary::default(), Desk::default());
+            let (sink, desk) = (Summary::default(), Diagnostics::default());
             let before = gate::meter::tally();
             let start = Instant::now();
-            let question = Question {
+            let question = WalkOptions {
                 dirs: vec![dir.clone().into_bytes()],
                 by: Some(by),
-                ..Question::default()
+                ..WalkOptions::default()
             };
             let answer = walk(&question, &sink, &desk);
             let took = start.elapsed();

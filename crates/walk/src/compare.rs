@@ -11,19 +11,19 @@ use mounts::compare::{Alone, Bounds, NoRun, alone_within};
 use mounts::root::Unusable;
 
 use crate::digest::Digest;
-use crate::engine::{By, Refusal};
+use crate::engine::{EngineKind, Refusal};
 use crate::entry::{Dir, Entry};
 use crate::explain::{Explained, explain};
-use crate::job::Desk;
+use crate::job::Diagnostics;
 use crate::sink::{Sink, Worker};
 use crate::summary::{Summary, Totals};
-use crate::tour::{Question, walk};
+use crate::traversal::{WalkOptions, walk};
 
 /// What one walk by one engine took.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The engine.
-    pub by: By,
+    pub by: EngineKind,
     /// Elapsed time of the walk itself.
     pub real: Duration,
     /// CPU time in the program, start and end of its process included.
@@ -53,10 +53,10 @@ pub enum LeftOut {
 pub struct Comparison {
     /// What would be done without a comparison, in each directory.
     pub explained: Vec<Explained>,
-    /// Trial by trial, the engines of each in the order of [`By::ALL`].
+    /// Trial by trial, the engines of each in the order of [`EngineKind::ALL`].
     pub trials: Vec<Vec<Run>>,
     /// Engines that were left out, and why.
-    pub left_out: Vec<(By, LeftOut)>,
+    pub left_out: Vec<(EngineKind, LeftOut)>,
 }
 
 /// Why there is no comparison.
@@ -96,11 +96,11 @@ impl Worker for (Box<dyn Worker + '_>, &AtomicU64) {
 /// # Errors
 /// When no process can be made.
 pub fn run(
-    question: &Question,
-    by: By,
+    question: &WalkOptions,
+    by: EngineKind,
     bounds: &Bounds,
 ) -> gate::Result<Result<Run, (NoRun, u64)>> {
-    let question = Question {
+    let question = WalkOptions {
         by: Some(by),
         ..question.clone()
     };
@@ -109,7 +109,7 @@ pub fn run(
         return Err(Errno::ENOMEM);
     };
     let ran = alone_within(bounds, || {
-        let (summary, desk) = (Summary::default(), Desk::default());
+        let (summary, desk) = (Summary::default(), Diagnostics::default());
         walk(
             &question,
             &Seen {
@@ -200,7 +200,7 @@ pub fn run(
 /// # Errors
 /// A directory that cannot be walked, or no process to be had.
 pub fn compare(
-    question: &Question,
+    question: &WalkOptions,
     trials: usize,
     bounds: &Bounds,
     mut tick: impl FnMut(&str, usize),
@@ -208,7 +208,7 @@ pub fn compare(
     let explained = explain(&question.dirs, question.is_written).map_err(NoCompare::Unusable)?;
     let mut left_out = Vec::new();
     let mut engines = Vec::new();
-    for by in By::ALL {
+    for by in EngineKind::ALL {
         let plans = explained.iter().flat_map(|one| &one.plan.engines);
         let refusal = plans
             .filter(|(engine, _)| *engine == by)

@@ -2,9 +2,9 @@
 
 use mounts::root::Unusable;
 
-use crate::engine::Ground;
+use crate::engine::MountContext;
 use crate::plan::{Plan, plan};
-use crate::tour::{mounts_around, open_top};
+use crate::traversal::{mounts_around, open_top};
 
 /// What would be done in a directory.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct Explained {
 }
 
 /// Makes the plan for the mount of each directory, for a walk with
-/// [`Question::is_written`](crate::Question::is_written) or without.
+/// [`WalkOptions::is_written`](crate::WalkOptions::is_written) or without.
 ///
 /// # Errors
 /// A directory that cannot be walked.
@@ -32,10 +32,10 @@ pub fn explain(dirs: &[Vec<u8>], is_written: bool) -> Result<Vec<Explained>, Unu
     let explained = tops.into_iter().map(|top| {
         let mount = top.mount(&mounts);
         // Who only asks leaves no trace: what is read to guess by keeps its access time.
-        let plan = plan(&Ground {
+        let plan = plan(&MountContext {
             noatime: true,
             is_written,
-            ..Ground::of(&top, mount)
+            ..MountContext::of(&top, mount)
         });
         Explained {
             path: top.path,

@@ -130,20 +130,20 @@ impl Below {
 
 /// Where the engines of a walk say what they meet.
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct Diagnostics {
     warnings: Mutex<(Vec<Warning>, u64)>,
     entries: AtomicU64,
     at: Mutex<Vec<u8>>,
 }
 
-impl Desk {
+impl Diagnostics {
     /// Warnings beyond so many are only counted.
     const MOST: usize = 10_000;
 
     /// Something was skipped or found wrong.
     pub fn warn(&self, warning: Warning) {
         let mut warnings = self.warnings.lock().unwrap_or_else(|e| e.into_inner());
-        if warnings.0.len() < Desk::MOST {
+        if warnings.0.len() < Diagnostics::MOST {
             warnings.0.push(warning)
         } else {
             warnings.1 += 1
@@ -196,7 +196,7 @@ pub struct Job<'a> {
     pub one_device: Option<Dev>,
     /// Whether access times are to stay as they are.
     pub noatime: bool,
-    pub(crate) desk: &'a Desk,
+    pub(crate) desk: &'a Diagnostics,
     pub(crate) crossings: &'a Mutex<Vec<Crossing>>,
 }
 

@@ -11,7 +11,7 @@
 //! | [`engine`] | one file per engine: `stat`, `threads`, `bulkstat`, `btrfs`, `ext4`, `percall` |
 //! | [`moment`] | from when on nothing that was read is believed |
 //! | [`plan`] | which engine, and why |
-//! | [`tour`] | the question itself, [`walk()`]: a job for each mount that the tree crosses |
+//! | [`traversal`] | the question itself, [`walk()`]: a job for each mount that the tree crosses |
 //! | [`explain`](mod@explain) | which engine a walk would take, and why, without walking |
 //! | [`compare`](mod@compare) | every engine on one tree, each in a process of its own |
 //! | [`summary`] | totals and digest of a walk |
@@ -28,15 +28,15 @@ pub mod moment;
 pub mod plan;
 pub mod sink;
 pub mod summary;
-pub mod tour;
+pub mod traversal;
 
 pub use digest::Digest;
-pub use engine::{By, Engine, Ground, Refusal};
+pub use engine::{Engine, EngineKind, MountContext, Refusal};
 pub use entry::{Dir, Entry, Meta, Type};
 pub use explain::{Explained, explain};
 pub use filter::Filter;
-pub use job::{Desk, Job, Top};
+pub use job::{Diagnostics, Job, Top};
 pub use moment::Moment;
 pub use sink::{Both, Sink, Worker};
 pub use summary::{Summary, Totals};
-pub use tour::{Answer, NoWalk, Part, Question, mounts_around, open_top, walk};
+pub use traversal::{NoWalk, Part, WalkOptions, WalkReport, mounts_around, open_top, walk};

@@ -15,55 +15,55 @@ use gate::machine::processors;
 use ondisk::dirent::{EntryType, entries};
 
 use crate::engine::stat::BUFFER;
-use crate::engine::{By, Ground, Refusal};
+use crate::engine::{EngineKind, MountContext, Refusal};
 use crate::job::{HERE, scan};
 
 /// The engine chosen for a place.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// It.
-    pub by: By,
+    pub by: EngineKind,
     /// Why it and not another.
     pub why: String,
     /// For each engine, why it cannot work there, or that it can.
-    pub engines: Vec<(By, Result<(), Refusal>)>,
+    pub engines: Vec<(EngineKind, Result<(), Refusal>)>,
 }
 
 /// What an engine costs by this plan, in microseconds for each entry below the directory (`btrfs`:
 /// for each inode of the file system), on one processor with everything in the cache: measured on a
 /// small machine, and good enough to choose by on others, where all is faster or slower alike.
-fn price(by: By) -> f64 {
+fn price(by: EngineKind) -> f64 {
     match by {
-        By::Ext4 => 0.15,
-        By::Bulkstat => 0.75,
-        By::Btrfs => 0.6,
-        By::Threads | By::Stat | By::PerCall => 1.0,
+        EngineKind::Ext4 => 0.15,
+        EngineKind::Bulkstat => 0.75,
+        EngineKind::Btrfs => 0.6,
+        EngineKind::Threads | EngineKind::Stat | EngineKind::PerCall => 1.0,
     }
 }
 
 /// What it costs to begin below the file API, in milliseconds: above all a syncfs(2), which takes
 /// some 0.2 where nothing is dirty, and long where much is.
-fn start(ground: &Ground<'_>) -> f64 {
+fn start(ground: &MountContext<'_>) -> f64 {
     if ground.is_written { 0.5 } else { 4.0 }
 }
 
 /// Chooses.
-pub fn plan(ground: &Ground<'_>) -> Plan {
-    let engines: Vec<_> = By::ALL
+pub fn plan(ground: &MountContext<'_>) -> Plan {
+    let engines: Vec<_> = EngineKind::ALL
         .into_iter()
         .map(|by| (by, by.engine().possible(ground)))
         .collect();
-    let below_the_api = engines
-        .iter()
-        .find(|(by, possible)| !matches!(by, By::Threads | By::Stat) && possible.is_ok());
+    let below_the_api = engines.iter().find(|(by, possible)| {
+        !matches!(by, EngineKind::Threads | EngineKind::Stat) && possible.is_ok()
+    });
     let (by, why) = match below_the_api {
         Some(&(raw, _)) => weigh(ground, raw),
-        None => (By::Threads, no_other(ground, &engines)),
+        None => (EngineKind::Threads, no_other(ground, &engines)),
     };
     Plan { by, why, engines }
 }
 
-fn no_other(ground: &Ground<'_>, engines: &[(By, Result<(), Refusal>)]) -> String {
+fn no_other(ground: &MountContext<'_>, engines: &[(EngineKind, Result<(), Refusal>)]) -> String {
     let Some(own) = ground.mount.and_then(|mount| own_of(&mount.content.fstype)) else {
         return "its calls to the file API are shared out among threads; this file system has no other door".to_owned();
     };
@@ -79,17 +79,17 @@ fn no_other(ground: &Ground<'_>, engines: &[(By, Result<(), Refusal>)]) -> Strin
 }
 
 /// The engine that is for one type of file system only.
-pub(crate) fn own_of(fstype: &[u8]) -> Option<By> {
+pub(crate) fn own_of(fstype: &[u8]) -> Option<EngineKind> {
     match fstype {
-        b"ext4" | b"ext3" | b"ext2" => Some(By::Ext4),
-        b"xfs" => Some(By::Bulkstat),
-        b"btrfs" => Some(By::Btrfs),
+        b"ext4" | b"ext3" | b"ext2" => Some(EngineKind::Ext4),
+        b"xfs" => Some(EngineKind::Bulkstat),
+        b"btrfs" => Some(EngineKind::Btrfs),
         _ => None,
     }
 }
 
 /// Weighs an engine below the file API against `threads`.
-fn weigh(ground: &Ground<'_>, raw: By) -> (By, String) {
+fn weigh(ground: &MountContext<'_>, raw: EngineKind) -> (EngineKind, String) {
     let used = ground.statfs.files.saturating_sub(ground.statfs.files_free);
     let whole = is_whole(ground);
     let below = if whole && used > 0 {
@@ -99,9 +99,12 @@ fn weigh(ground: &Ground<'_>, raw: By) -> (By, String) {
     };
     // Of btrfs nobody knows how many inodes it has: there are at least those below the directory.
     let all = used.max(below);
-    let inodes = if raw == By::Btrfs { all } else { below };
-    let cost = |by: By, each: u64| each as f64 * price(by) / 1000.0 / processors() as f64;
-    let (by_raw, by_threads) = (start(ground) + cost(raw, inodes), cost(By::Threads, below));
+    let inodes = if raw == EngineKind::Btrfs { all } else { below };
+    let cost = |by: EngineKind, each: u64| each as f64 * price(by) / 1000.0 / processors() as f64;
+    let (by_raw, by_threads) = (
+        start(ground) + cost(raw, inodes),
+        cost(EngineKind::Threads, below),
+    );
     let about = |n: u64| match n {
         0..1000 => "under 1,000".to_owned(),
         1000..1_000_000 => format!("about {},000", (n + 500) / 1000),
@@ -123,14 +126,14 @@ fn weigh(ground: &Ground<'_>, raw: By) -> (By, String) {
         )
     } else {
         (
-            By::Threads,
+            EngineKind::Threads,
             format!("{share}: for so few the start of {name} would cost more than it saves"),
         )
     }
 }
 
 /// Whether the directory is the root of its file system, or of its btrfs subvolume.
-fn is_whole(ground: &Ground<'_>) -> bool {
+fn is_whole(ground: &MountContext<'_>) -> bool {
     const BTRFS_FIRST_FREE_OBJECTID: u64 = 256;
     let Some(mount) = ground.mount else {
         return false;
@@ -142,7 +145,7 @@ fn is_whole(ground: &Ground<'_>) -> bool {
 }
 
 /// About how many entries are below a directory, from some random ways down.
-fn guess(ground: &Ground<'_>) -> u64 {
+fn guess(ground: &MountContext<'_>) -> u64 {
     /// At most so many ways.
     const WAYS: u32 = 64;
     // Always the same ways, so that the same tree gives the same plan.
@@ -177,7 +180,12 @@ impl Effort {
 
 /// Goes down by a directory chosen at random each time. What is seen at a step counts for all the
 /// directories that might have been chosen in its place.
-fn one_way(ground: &Ground<'_>, random: &mut u64, buffer: &mut [u8], left: &mut Effort) -> f64 {
+fn one_way(
+    ground: &MountContext<'_>,
+    random: &mut u64,
+    buffer: &mut [u8],
+    left: &mut Effort,
+) -> f64 {
     const DEEPEST: usize = 64;
     let (mut seen, mut weight) = (0.0, 1.0);
     let mut name = c".".to_owned();
@@ -253,7 +261,7 @@ impl Beginning {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tour::open_top;
+    use crate::traversal::open_top;
 
     /// One directory, and two plans: it is not read for either.
     #[test]
@@ -261,24 +269,30 @@ mod tests {
         let top = open_top(b"/", 0).unwrap();
         let known = |entries| {
             weigh(
-                &Ground {
+                &MountContext {
                     expected: Some(entries),
-                    ..Ground::of(&top, None)
+                    ..MountContext::of(&top, None)
                 },
-                By::Ext4,
+                EngineKind::Ext4,
             )
         };
-        assert_eq!((known(10).0, known(1_000_000).0), (By::Threads, By::Ext4));
+        assert_eq!(
+            (known(10).0, known(1_000_000).0),
+            (EngineKind::Threads, EngineKind::Ext4)
+        );
         assert!(known(1_000_000).1.contains("about 1.0 million"));
         // Where it costs little to begin, fewer are worth it.
         let few = |is_written| {
-            let ground = Ground {
+            let ground = MountContext {
                 expected: Some(2000 * processors() as u64),
                 is_written,
-                ..Ground::of(&top, None)
+                ..MountContext::of(&top, None)
             };
-            weigh(&ground, By::Ext4).0
+            weigh(&ground, EngineKind::Ext4).0
         };
-        assert_eq!((few(false), few(true)), (By::Threads, By::Ext4));
+        assert_eq!(
+            (few(false), few(true)),
+            (EngineKind::Threads, EngineKind::Ext4)
+        );
     }
 }

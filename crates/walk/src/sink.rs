@@ -1,6 +1,6 @@
 //! Where entries go.
 
-use crate::engine::{By, Ground};
+use crate::engine::{EngineKind, MountContext};
 use crate::entry::{Dir, Entry};
 
 /// Takes what a walk finds. Each thread of an engine gets a [`Worker`] of its own, so that nobody
@@ -10,7 +10,7 @@ pub trait Sink: Sync {
     fn worker(&self) -> Box<dyn Worker + '_>;
 
     /// A mount is about to be walked. Nothing of it that is handed over later has been read yet.
-    fn begin(&self, _ground: &Ground<'_>, _by: By) {}
+    fn begin(&self, _ground: &MountContext<'_>, _by: EngineKind) {}
 
     /// Whether [`Dir::path`] is looked at.
     fn wants_paths(&self) -> bool {
@@ -34,7 +34,7 @@ pub trait Worker {
 pub struct Both<'a>(pub &'a dyn Sink, pub &'a dyn Sink);
 
 impl Sink for Both<'_> {
-    fn begin(&self, ground: &Ground<'_>, by: By) {
+    fn begin(&self, ground: &MountContext<'_>, by: EngineKind) {
         self.0.begin(ground, by);
         self.1.begin(ground, by);
     }

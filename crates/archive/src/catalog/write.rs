@@ -16,7 +16,7 @@ use bytes::Bytes;
 use parquet::errors::Result;
 use walk::entry::Time;
 use walk::moment::may_be_since;
-use walk::{Answer, By, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker};
+use walk::{Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, WalkReport, Worker};
 
 use super::about::{after_a_tick, before_a_tick, now, wait_for_tick};
 use super::column::Encoded;
@@ -104,7 +104,7 @@ impl Catalog {
     ///
     /// # Errors
     /// It could not be written; whatever had the name has it still.
-    pub fn finish(self, answer: &Answer, complete: bool) -> std::result::Result<About, Fault> {
+    pub fn finish(self, answer: &WalkReport, complete: bool) -> std::result::Result<About, Fault> {
         self.seal(answer, complete)?.publish()
     }
 
@@ -112,7 +112,7 @@ impl Catalog {
     ///
     /// # Errors
     /// It could not be written.
-    pub fn seal(self, answer: &Answer, complete: bool) -> std::result::Result<Sealed, Fault> {
+    pub fn seal(self, answer: &WalkReport, complete: bool) -> std::result::Result<Sealed, Fault> {
         self.encode_rest();
         let pool = self.pool.into_inner().unwrap_or_else(|e| e.into_inner());
         let out = self.out.into_inner().unwrap_or_else(|e| e.into_inner());
@@ -206,7 +206,7 @@ impl Catalog {
 }
 
 impl Sink for Catalog {
-    fn begin(&self, ground: &Ground<'_>, by: By) {
+    fn begin(&self, ground: &MountContext<'_>, by: EngineKind) {
         self.parts.begin(ground, by, true);
         wait_for_tick(&self.begun, Some(ground.statfs.magic));
     }

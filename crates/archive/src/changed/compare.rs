@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use walk::{By, Dir, Entry, Ground, Sink, Worker, digest};
+use walk::{Dir, EngineKind, Entry, MountContext, Sink, Worker, digest};
 
 use super::index::{Fate, Identity, Index, NO_PART, print};
 use crate::part::{Last, Part, Parts, relative};
@@ -96,7 +96,7 @@ impl<'a> Compare<'a> {
 }
 
 impl Sink for Compare<'_> {
-    fn begin(&self, ground: &Ground<'_>, by: By) {
+    fn begin(&self, ground: &MountContext<'_>, by: EngineKind) {
         self.parts.begin(ground, by, false);
     }
 

@@ -18,8 +18,8 @@ use std::collections::BTreeMap;
 
 use mounts::Warning;
 use walk::{
-    Answer as Walked, Both, By, Desk, Filter, Ground, NoWalk, Question as Walk, Sink, Summary, Top,
-    mounts_around, open_top, walk,
+    Both, Diagnostics, EngineKind, Filter, MountContext, NoWalk, Sink, Summary, Top,
+    WalkOptions as Walk, WalkReport as Walked, mounts_around, open_top, walk,
 };
 
 use crate::catalog::read::BEGIN_ANEW;
@@ -45,7 +45,7 @@ pub struct Question {
     /// The catalog.
     pub since: Vec<u8>,
     /// The engine; `None` for the one that is best for each mount.
-    pub by: Option<By>,
+    pub by: Option<EngineKind>,
     /// Threads; `None` for as many as are good.
     pub threads: Option<usize>,
     /// Whether the catalog is to be replaced by one of what is there now.
@@ -116,7 +116,7 @@ impl From<Fault> for Failure {
 ///
 /// # Errors
 /// Why it cannot be said. The catalog is as it was then.
-pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
+pub fn changed(question: &Question, desk: &Diagnostics) -> Result<Answer, Failure> {
     let reader = Reader::open(&question.since)?;
     let about = reader.about();
     let top = open_top(&question.dir, 0).map_err(|e| Failure::Walk(NoWalk::Unusable(e)))?;
@@ -152,7 +152,7 @@ pub fn changed(question: &Question, desk: &Desk) -> Result<Answer, Failure> {
     {
         let index = Index::load_some(&reader, std::mem::take(&mut differing.places))?;
         let compare = Compare::new(&index, &question.dir, &about.parts);
-        compare.begin(&Ground::of(&top, top.mount(&mounts)), by);
+        compare.begin(&MountContext::of(&top, top.mount(&mounts)), by);
         differing.hand_over(&question.dir, &compare);
         let found = compare.into_found();
         let (entries, carried) =
@@ -246,7 +246,11 @@ fn is_of(
     let Some(old) = about.parts.first() else {
         return Err(refused("it is damaged".to_owned(), BEGIN_ANEW));
     };
-    let part = Part::of_ground(&question.dir, &Ground::of(top, top.mount(mounts)), By::Stat);
+    let part = Part::of_ground(
+        &question.dir,
+        &MountContext::of(top, top.mount(mounts)),
+        EngineKind::Stat,
+    );
     let [root] = &about.roots[..] else {
         let error = format!(
             "it is of a dump of {} directories or files, and not of one directory",

@@ -5,7 +5,7 @@ use gate::long::open_long;
 use mounts::path::below;
 use ondisk::Mount;
 use walk::entry::joined;
-use walk::{By, Ground, Top};
+use walk::{EngineKind, MountContext, Top};
 
 use crate::catalog::About;
 use crate::token;
@@ -21,14 +21,14 @@ pub(crate) fn untouched(
     about: &About,
     tops: &[Top],
     mounts: &[Mount],
-    fits: impl Fn(By) -> bool,
-) -> Option<(By, String)> {
+    fits: impl Fn(EngineKind) -> bool,
+) -> Option<(EngineKind, String)> {
     let tokens: Vec<&str> = about
         .parts
         .iter()
         .map(|part| part.token.as_deref())
         .collect::<Option<_>>()?;
-    let engines: Vec<By> = tokens
+    let engines: Vec<EngineKind> = tokens
         .iter()
         .map(|token| token::engine(token))
         .collect::<Option<_>>()?;
@@ -50,7 +50,7 @@ pub(crate) fn untouched(
         let path = joined(&tops.get(part.top as usize)?.path, &part.path);
         let fd = open_long(&path, Open::DIRECTORY | Open::NONBLOCK).ok()?;
         let begins = Top::of(fd, path, 0, 0).ok()?;
-        let ground = Ground::of(&begins, None);
+        let ground = MountContext::of(&begins, None);
         if begins.meta.ino != part.ino
             || !token::take(&ground).is_some_and(|now| token::is_same(&now, recorded))
         {
@@ -59,8 +59,8 @@ pub(crate) fn untouched(
     }
     let first = engines.first()?;
     let what = match first {
-        By::Btrfs => "the generation of the subvolume",
-        By::Ext4 => "the number of transactions that the journal has committed",
+        EngineKind::Btrfs => "the generation of the subvolume",
+        EngineKind::Ext4 => "the number of transactions that the journal has committed",
         _ => "the head of the log",
     };
     Some((

@@ -2,7 +2,7 @@
 //! the others read ahead of it.
 
 use gate::account::{self, Function, Whom, about, during};
-use walk::Desk;
+use walk::Diagnostics;
 
 use super::Counts;
 use super::output::Output;
@@ -23,12 +23,12 @@ pub(crate) struct Work<'a> {
     pub(crate) rows: &'a Rows,
     pub(crate) plan: &'a Plan,
     pub(crate) users: &'a Users,
-    pub(crate) desk: &'a Desk,
+    pub(crate) desk: &'a Diagnostics,
 }
 
 /// Reads and writes everything that the plan says; with one thread, in turns.
 pub(super) fn copy(
-    work: (&Rows, &Plan, &Desk),
+    work: (&Rows, &Plan, &Diagnostics),
     output: &mut Output,
     (progress, map): (&Progress, Option<&mut (dyn Map + 'static)>),
     settling: Option<Settling<'_>>,

@@ -26,7 +26,7 @@
 
 use gate::account::{self, Function, during};
 use mounts::Warning;
-use walk::{Desk, Meta, Moment, NoWalk};
+use walk::{Diagnostics, Meta, Moment, NoWalk};
 
 mod copy;
 mod holes;
@@ -141,7 +141,7 @@ impl From<NoWalk> for Failure {
 /// comes before it is there.
 pub fn dump(
     question: &Question,
-    desk: &Desk,
+    desk: &Diagnostics,
     progress: &Progress,
     mut map: Option<&mut (dyn Map + 'static)>,
 ) -> Result<Answer, Failure> {
@@ -187,7 +187,11 @@ pub fn dump(
 }
 
 /// Who is to be told how it goes.
-type Watched<'a> = (&'a Desk, &'a Progress, Option<&'a mut (dyn Map + 'static)>);
+type Watched<'a> = (
+    &'a Diagnostics,
+    &'a Progress,
+    Option<&'a mut (dyn Map + 'static)>,
+);
 
 /// Dumps whatever the plan says.
 fn everything(

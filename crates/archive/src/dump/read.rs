@@ -9,7 +9,7 @@ use mounts::Warning;
 use ondisk::Dev;
 use ondisk::pax::sparse::{Extent, Map};
 use ondisk::pax::{self, Kind, Member, acl, dumpdir};
-use walk::{Desk, Meta, Type};
+use walk::{Diagnostics, Meta, Type};
 
 use super::copy::Work;
 use super::holes;
@@ -83,7 +83,7 @@ pub(crate) struct Reader<'a> {
     rows: &'a Rows,
     plan: &'a Plan,
     users: &'a Users,
-    desk: &'a Desk,
+    desk: &'a Diagnostics,
     names: Names<'a>,
     places: Places<'a>,
     data: Vec<u8>,

@@ -17,7 +17,7 @@ use gate::long::statx_long;
 use mounts::Warning;
 use ondisk::Dev;
 use walk::entry::append;
-use walk::{By, Top, digest, mounts_around, open_top};
+use walk::{EngineKind, Top, digest, mounts_around, open_top};
 
 use crate::catalog::{self, Fault, Root};
 use crate::changed::index::{Identity, Index, NO_PART, by_group, print};
@@ -86,7 +86,7 @@ impl Base {
 
     /// The engine that would have gathered, and why nothing at all can have changed since; `None`
     /// when that cannot be said without looking.
-    pub fn untouched(&self, question: &Question) -> Option<(By, String)> {
+    pub fn untouched(&self, question: &Question) -> Option<(EngineKind, String)> {
         let about = self.reader.about();
         if about.options != question.options || !about.complete {
             return None;

@@ -3,7 +3,7 @@
 
 use gate::account::{self, Function};
 use ondisk::Dev;
-use walk::{Desk, Entry, Ground, Meta, Sink, mounts_around, open_top};
+use walk::{Diagnostics, Entry, Meta, MountContext, Sink, mounts_around, open_top};
 
 use super::Base;
 use crate::catalog::{Fault, Options, Reader};
@@ -29,7 +29,7 @@ impl Base {
         &self,
         question: &Question,
         options: &Options,
-        desk: &'a Desk,
+        desk: &'a Diagnostics,
     ) -> Result<Option<Regathered<'a>>, Fault> {
         let about = self.reader.about();
         let Some(by) =
@@ -46,7 +46,7 @@ impl Base {
             return Ok(None);
         };
         let mounts = mounts_around(Some(&top));
-        let ground = Ground::of(&top, top.mount(&mounts));
+        let ground = MountContext::of(&top, top.mount(&mounts));
         // Here the token is taken that the next dump goes by: before anything is looked at.
         gathering.begin(&ground, by);
         let Some(since) = Since::of(&self.reader, &top, &mounts)? else {

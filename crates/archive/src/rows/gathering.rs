@@ -9,7 +9,9 @@ use std::sync::{Mutex, MutexGuard};
 use gate::fs::Statfs;
 use gate::heap::large_room;
 use mounts::Warning;
-use walk::{By, Desk, Dir, Entry, Ground, Meta, Moment, Sink, Totals, Worker, digest};
+use walk::{
+    Diagnostics, Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, Worker, digest,
+};
 
 use super::order::{Ordered, order};
 use super::packed::{Class, Common, NONE, Names, Packed};
@@ -97,7 +99,7 @@ pub(crate) struct Gathering<'a> {
     dirs: Vec<u32>,
     /// Whether tokens are taken.
     with_tokens: bool,
-    desk: &'a Desk,
+    desk: &'a Diagnostics,
     parts: Parts,
     begun: Moment,
     seed: RandomState,
@@ -128,7 +130,7 @@ impl<'a> Gathering<'a> {
         sources: Vec<Source>,
         dirs: Vec<u32>,
         for_catalog: Option<Moment>,
-        desk: &'a Desk,
+        desk: &'a Diagnostics,
     ) -> Gathering<'a> {
         Gathering {
             parts: Parts::new(sources.iter().map(|source| source.path.clone()).collect()),
@@ -258,7 +260,7 @@ impl<'a> Gathering<'a> {
 }
 
 impl Sink for Gathering<'_> {
-    fn begin(&self, ground: &Ground<'_>, by: By) {
+    fn begin(&self, ground: &MountContext<'_>, by: EngineKind) {
         if ground.top.depth == 0
             && let Some(&source) = self.dirs.get(ground.top.hash as usize)
         {

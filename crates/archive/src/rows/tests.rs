@@ -1,18 +1,18 @@
 use proptest::prelude::*;
 
 use ondisk::Dev;
-use walk::{Desk, Dir, Entry, Sink, digest};
+use walk::{Diagnostics, Dir, Entry, Sink, digest};
 
 use super::packed::{EARLIEST, WIDE_TIME};
 use super::*;
 use crate::catalog::{Draft, Later, Options};
 use crate::gather::Answer;
 
-fn gathering(desk: &Desk) -> Gathering<'_> {
+fn gathering(desk: &Diagnostics) -> Gathering<'_> {
     adding_up(desk, false)
 }
 
-fn adding_up(desk: &Desk, with_sum: bool) -> Gathering<'_> {
+fn adding_up(desk: &Diagnostics, with_sum: bool) -> Gathering<'_> {
     let source = Source {
         path: b"top".to_vec(),
         absolute: None,
@@ -73,7 +73,7 @@ fn of(list: &[(&str, u64)]) -> Vec<(String, u64)> {
 
 #[test]
 fn pieces_in_any_order() {
-    let desk = Desk::default();
+    let desk = Diagnostics::default();
     let to = gathering(&desk);
     give(&to, "top/b", &[("z", meta(5, false)), ("c", meta(6, true))]);
     give(&to, "top/b/c", &[("deep", meta(9, false))]);
@@ -119,7 +119,7 @@ fn pieces_in_any_order() {
 
 #[test]
 fn what_comes_twice_or_from_nowhere() {
-    let desk = Desk::default();
+    let desk = Diagnostics::default();
     let to = gathering(&desk);
     let later = |meta: Meta| Meta {
         ctime: Time { sec: 5, nsec: 0 },
@@ -166,7 +166,7 @@ fn what_comes_twice_or_from_nowhere() {
 #[test]
 fn a_thread_that_dies_holds_nobody_up() {
     use std::os::unix::ffi::OsStrExt;
-    let desk = Desk::default();
+    let desk = Diagnostics::default();
     let to = gathering(&desk);
     let names: Vec<String> = (0..300_000).map(|n| format!("{n:06}")).collect();
     let files: Vec<_> = names
@@ -200,7 +200,7 @@ fn what_changes_on_its_way_into_a_catalog() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("catalog");
     let written = |with_sum: bool, size: u64, amended: &[(usize, Meta)], left_out: usize| {
-        let desk = Desk::default();
+        let desk = Diagnostics::default();
         let to = adding_up(&desk, with_sum);
         give(
             &to,
@@ -276,7 +276,7 @@ fn names_of_any_length() {
 #[test]
 fn small() {
     assert_eq!(size_of::<Packed>(), 72);
-    let desk = Desk::default();
+    let desk = Diagnostics::default();
     let to = gathering(&desk);
     give(&to, "top", &[("", meta(1, true))]);
     for dir in 0..100 {

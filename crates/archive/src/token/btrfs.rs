@@ -12,13 +12,13 @@
 
 use gate::btrfs::get_subvol_info;
 use ondisk::btrfs::{FIRST_INODE, LAST_INODE, Subvolume};
-use walk::Ground;
+use walk::MountContext;
 use walk::engine::btrfs::since::written_in;
 use walk::entry::Time;
 
 use super::{BESIDES, is_this_mount, this_mount};
 
-pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
+pub(super) fn token(ground: &MountContext<'_>) -> Option<String> {
     /// With so many, one most likely stays as it is until the next time.
     const SOME: usize = 8;
     let info = get_subvol_info(&ground.top.fd).ok()?;
@@ -48,7 +48,11 @@ pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
 
 /// The generation in a token, if it is of this subvolume, and of what this has come from for
 /// certain.
-pub(crate) fn generation(token: &str, ground: &Ground<'_>, subvolume: &Subvolume) -> Option<u64> {
+pub(crate) fn generation(
+    token: &str,
+    ground: &MountContext<'_>,
+    subvolume: &Subvolume,
+) -> Option<u64> {
     let (state, besides) = token.split_once(BESIDES)?;
     let (generation, _) = state
         .strip_prefix(&before_generation(subvolume))?

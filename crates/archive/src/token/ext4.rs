@@ -5,12 +5,12 @@
 //! count stays. It is kept as long as the file system is mounted. What is written past the file
 //! system, to its device, does not count; nor does it show to who reads files.
 
-use walk::Ground;
+use walk::MountContext;
 use walk::engine::ext4::journal_transactions;
 
 use super::this_mount;
 
-pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
+pub(super) fn token(ground: &MountContext<'_>) -> Option<String> {
     let mount = this_mount(ground)?;
     Some(format!(
         "ext4 {mount} transactions {}",

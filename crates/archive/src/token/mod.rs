@@ -8,7 +8,7 @@
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{At, EXT4_SUPER_MAGIC, Want, statx, syncfs};
 use gate::xfs::XFS_SUPER_MAGIC;
-use walk::{By, Ground};
+use walk::{EngineKind, MountContext};
 
 pub(crate) mod btrfs;
 mod ext4;
@@ -16,7 +16,7 @@ pub(crate) mod xfs;
 
 /// Takes the token of the file system that a directory is on, having had it written first; `None`
 /// where it has none.
-pub fn take(ground: &Ground<'_>) -> Option<String> {
+pub fn take(ground: &MountContext<'_>) -> Option<String> {
     let of = match ground.statfs.magic {
         BTRFS_SUPER_MAGIC => btrfs::token,
         EXT4_SUPER_MAGIC => ext4::token,
@@ -40,9 +40,9 @@ fn state(token: &str) -> &str {
 }
 
 /// The engine that a token stands in for.
-pub fn engine(token: &str) -> Option<By> {
+pub fn engine(token: &str) -> Option<EngineKind> {
     let kind = token.split(' ').next()?;
-    [By::Btrfs, By::Ext4, By::Bulkstat]
+    [EngineKind::Btrfs, EngineKind::Ext4, EngineKind::Bulkstat]
         .into_iter()
         .find(|by| by.name() == kind)
 }
@@ -50,7 +50,7 @@ pub fn engine(token: &str) -> Option<By> {
 /// What ties a count to the time for which it is kept: the boot, and the mount, by an id that no
 /// other mount gets as long as the machine is up. As long as the mount lasts, the file system stays
 /// in the kernel, and its counts go on.
-fn this_mount(ground: &Ground<'_>) -> Option<String> {
+fn this_mount(ground: &MountContext<'_>) -> Option<String> {
     let boot = gate::file::read_kernel(c"/proc/sys/kernel/random/boot_id").ok()?;
     let seen = statx(&ground.top.fd, c"", At::EMPTY_PATH, Want::MNT_ID_UNIQUE).ok()?;
     let id = seen
@@ -63,6 +63,6 @@ fn this_mount(ground: &Ground<'_>) -> Option<String> {
 }
 
 /// Whether that is what a token was tied to.
-fn is_this_mount(then: &str, ground: &Ground<'_>) -> bool {
+fn is_this_mount(then: &str, ground: &MountContext<'_>) -> bool {
     this_mount(ground).is_some_and(|now| now == then)
 }

@@ -5,12 +5,12 @@
 //! is mounted: it is made of a number of the block, and one of the round. It also moves when XFS,
 //! within a minute of the last change, marks the log as done with.
 
-use walk::Ground;
+use walk::MountContext;
 use walk::engine::bulkstat::log_head_lsn;
 
 use super::{is_this_mount, this_mount};
 
-pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
+pub(super) fn token(ground: &MountContext<'_>) -> Option<String> {
     let mount = this_mount(ground)?;
     Some(format!(
         "bulkstat {mount} log head {}",
@@ -19,7 +19,7 @@ pub(super) fn token(ground: &Ground<'_>) -> Option<String> {
 }
 
 /// Whether a token is of the mount that a directory is on: then it has been mounted all the time.
-pub(crate) fn is_of_mount(token: &str, ground: &Ground<'_>) -> bool {
+pub(crate) fn is_of_mount(token: &str, ground: &MountContext<'_>) -> bool {
     let then = token
         .strip_prefix("bulkstat ")
         .and_then(|token| token.split_once(" log head "));

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         threads: args.jobs.map(usize::from),
         update: args.update,
     };
-    let desk = walk::Desk::default();
+    let desk = walk::Diagnostics::default();
     let answer =
         watched(out.progress, &desk, || changed(&question, &desk)).map_err(
             |failure| match failure {

@@ -14,7 +14,7 @@ use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
 use report::account::Account;
 use report::dump::{Counts, Dump, Mapped, Possible, Size};
-use walk::{By, Desk, Explained, Refusal, Type};
+use walk::{Diagnostics, EngineKind, Explained, Refusal, Type};
 
 use crate::args::{Dump as Args, Gathering};
 use crate::cmd::account::run::of_run;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
         .map(|path| List::create(&path))
         .transpose()
         .map_err(fault)?;
-    let (desk, progress) = (Desk::default(), Progress::default());
+    let (desk, progress) = (Diagnostics::default(), Progress::default());
     if args.account {
         gate::account::open();
     }
@@ -134,7 +134,7 @@ fn ways(question: &Question, out: &Out) -> Vec<(Gather, Result<Took, String>)> {
     };
     let asked = archive::dump::asked(question, None);
     let measured = |gather: Gather| {
-        let desk = Desk::default();
+        let desk = Diagnostics::default();
         let once_more = || watched(out.progress, &desk, || measure(&asked, gather, &desk));
         refused(gather).map_or_else(once_more, Err)
     };
@@ -145,10 +145,10 @@ fn ways(question: &Question, out: &Out) -> Vec<(Gather, Result<Took, String>)> {
 }
 
 /// The engine that gathers in this way, if there is one that can.
-fn own_engine(gather: Gather, engines: &[(By, Result<(), Refusal>)]) -> Option<By> {
+fn own_engine(gather: Gather, engines: &[(EngineKind, Result<(), Refusal>)]) -> Option<EngineKind> {
     // To ask for each attribute by itself is possible everywhere.
-    let can = |by: &By| {
-        *by == By::PerCall
+    let can = |by: &EngineKind| {
+        *by == EngineKind::PerCall
             || engines
                 .iter()
                 .any(|(engine, possible)| engine == by && possible.is_ok())
@@ -234,7 +234,7 @@ fn explain(args: &Args, out: &Out) -> Done {
     let asked = gathering(args.gather);
     let mut rows = Vec::new();
     for Explained { path, plan, .. } in &explained {
-        let can = |by: By| own_engine(Gather::of(by), &plan.engines) == Some(by);
+        let can = |by: EngineKind| own_engine(Gather::of(by), &plan.engines) == Some(by);
         // What a mount does not offer falls back to the next better way.
         let fallen = |gather: Gather| gather.engines().iter().copied().find(|by| can(*by));
         let taken = asked.map_or(Some(plan.by), fallen);
@@ -247,7 +247,7 @@ fn explain(args: &Args, out: &Out) -> Done {
                 Some(_) => "it can work here".to_owned(),
                 None => refusals(gather, &plan.engines),
             };
-            let engine = own.map(By::name);
+            let engine = own.map(EngineKind::name);
             rows.push(Possible {
                 path: path.clone(),
                 gather: gather.name(),
@@ -258,7 +258,7 @@ fn explain(args: &Args, out: &Out) -> Done {
         }
     }
     let first = explained.first();
-    let by = first.map_or(By::Threads, |first| first.plan.by);
+    let by = first.map_or(EngineKind::Threads, |first| first.plan.by);
     if out.json {
         let why = first.map_or(NO_DIRECTORY, |first| &first.plan.why);
         let gather = asked.unwrap_or(Gather::of(by)).name();
@@ -281,7 +281,7 @@ fn explain(args: &Args, out: &Out) -> Done {
 }
 
 /// Why none of the engines of a way can work.
-fn refusals(gather: Gather, engines: &[(By, Result<(), Refusal>)]) -> String {
+fn refusals(gather: Gather, engines: &[(EngineKind, Result<(), Refusal>)]) -> String {
     let own = engines.iter().filter(|(by, _)| Gather::of(*by) == gather);
     let said: Vec<String> = own
         .filter_map(|(by, e)| Some(format!("{}: {}", by.name(), e.as_ref().err()?)))

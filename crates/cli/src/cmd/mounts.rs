@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use gate::Errno;
 use gate::fs::{At, Attributes, Want};
 use mounts::compare::Bounds;
-use mounts::locate::Question;
+use mounts::locate::LocateOptions;
 use mounts::method::Hunt;
 use mounts::root::{Root, Unusable};
 use mounts::{
-    Answer, Class, Hints, Kind, Point, Warning, beneath, boundaries, check, locate, names, servers,
+    Class, Hints, Kind, LocateReport, Point, Warning, beneath, boundaries, check, locate, names,
+    servers,
 };
 use report::compare::{
     LeftOut, Method, Times, comparison, methods_table, profiles_text, ratios_text,
@@ -135,13 +136,13 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
 fn show(
     args: &Args,
     root: &[u8],
-    answer: Answer,
+    answer: LocateReport,
     boundaries: Option<&[Boundary]>,
     format: Format,
     took: Duration,
     out: &Out,
 ) -> Done {
-    let Answer {
+    let LocateReport {
         by,
         why,
         points,
@@ -212,12 +213,12 @@ fn show(
 }
 
 /// All mounts that there are, where they are read from a table.
-fn every_mount(by: mounts::By) -> Option<Points> {
-    if !matches!(by, mounts::By::Kernel | mounts::By::Mountinfo) {
+fn every_mount(by: mounts::Method) -> Option<Points> {
+    if !matches!(by, mounts::Method::Kernel | mounts::Method::Mountinfo) {
         return None;
     }
     let root = Root::open(b"/").ok()?;
-    let question = Question {
+    let question = LocateOptions {
         by: Some(by),
         bound: None,
         hints: Hints::Auto,
@@ -253,19 +254,19 @@ impl Args {
     }
 }
 
-fn question(args: &Args, format: Format) -> Result<Question, Failed> {
+fn question(args: &Args, format: Format) -> Result<LocateOptions, Failed> {
     if args.deadline.is_some() && !args.check && format != Format::Exclude {
         return Err(Failed("--deadline says nothing without --check".to_owned()));
     }
     let by = match args.by {
         By::Auto => None,
-        By::Kernel => Some(mounts::By::Kernel),
-        By::Mountinfo => Some(mounts::By::Mountinfo),
-        By::Search => Some(mounts::By::Search),
-        By::Getmnt3 => Some(mounts::By::Getmnt3),
-        By::Getmnt2 => Some(mounts::By::Getmnt2),
-        By::Getmnt1 => Some(mounts::By::Getmnt1),
-        By::Naive => Some(mounts::By::Naive),
+        By::Kernel => Some(mounts::Method::Kernel),
+        By::Mountinfo => Some(mounts::Method::Mountinfo),
+        By::Search => Some(mounts::Method::Search),
+        By::Getmnt3 => Some(mounts::Method::Getmnt3),
+        By::Getmnt2 => Some(mounts::Method::Getmnt2),
+        By::Getmnt1 => Some(mounts::Method::Getmnt1),
+        By::Naive => Some(mounts::Method::Naive),
     };
     let hints = match args.hints.as_bytes() {
         b"auto" => Hints::Auto,
@@ -274,8 +275,10 @@ fn question(args: &Args, format: Format) -> Result<Question, Failed> {
         _ => Hints::File(read_names(&args.hints)?),
     };
     let fits = match (&hints, by) {
-        (Hints::Auto, _) | (_, Some(mounts::By::Search)) => true,
-        (Hints::None | Hints::File(_), Some(mounts::By::Getmnt2 | mounts::By::Getmnt3)) => true,
+        (Hints::Auto, _) | (_, Some(mounts::Method::Search)) => true,
+        (Hints::None | Hints::File(_), Some(mounts::Method::Getmnt2 | mounts::Method::Getmnt3)) => {
+            true
+        }
         (Hints::None | Hints::Ids, None) => args.compare,
         _ => false,
     };
@@ -296,7 +299,7 @@ fn question(args: &Args, format: Format) -> Result<Question, Failed> {
         )));
     }
     let bound = args.depth.unwrap_or(4);
-    Ok(Question {
+    Ok(LocateOptions {
         by,
         bound: (bound > 0).then_some(bound),
         hints,
@@ -333,7 +336,7 @@ pub(crate) fn unusable(e: Unusable) -> Failed {
 
 /// A directory that cannot be read is refused, also where the answer comes from a table; but where
 /// its server might not answer, it is not asked.
-fn check_readable(root: &Root, answer: &Answer) -> Result<(), Failed> {
+fn check_readable(root: &Root, answer: &LocateReport) -> Result<(), Failed> {
     if answer.root_fstype.as_deref().is_some_and(mounts::may_hang) {
         return Ok(());
     }
@@ -389,7 +392,7 @@ fn name_servers(points: &mut [Point]) {
     }
 }
 
-fn find_boundaries(root: &Root, answer: &Answer, hunt: &mut Hunt<'_>) -> Vec<Boundary> {
+fn find_boundaries(root: &Root, answer: &LocateReport, hunt: &mut Hunt<'_>) -> Vec<Boundary> {
     boundaries::find(root, answer.root_fstype.as_deref(), &answer.points, hunt)
         .into_iter()
         .map(|b| Boundary {
@@ -479,8 +482,8 @@ pub(crate) struct Compared {
 /// Runs methods on a tree.
 pub(crate) fn compare_methods(
     root: &Root,
-    question: &Question,
-    methods: &[mounts::By],
+    question: &LocateOptions,
+    methods: &[mounts::Method],
     trials: usize,
     bounds: &Bounds,
     mut progress: Progress,
@@ -525,11 +528,11 @@ pub(crate) fn compare_methods(
 }
 
 /// `--compare`
-fn compare(root: Root, question: &Question, trials: usize, format: Format, out: &Out) -> Done {
+fn compare(root: Root, question: &LocateOptions, trials: usize, format: Format, out: &Out) -> Done {
     const LIMIT: Duration = Duration::from_secs(3600);
     let answer = locate(
         &root,
-        &Question {
+        &LocateOptions {
             by: None,
             ..question.clone()
         },
@@ -540,7 +543,7 @@ fn compare(root: Root, question: &Question, trials: usize, format: Format, out: 
     let compared = compare_methods(
         &root,
         question,
-        &mounts::By::ALL,
+        &mounts::Method::ALL,
         trials,
         &bounds,
         Progress::new(out.progress),

@@ -31,7 +31,7 @@ use self::scan::{BUFFER, Found, Row, Scan, next_inode, readable_after};
 use self::tree::{Tree, View};
 use self::work::{End, Piece, Work};
 use super::crew::crew;
-use super::{Engine, Ground, Refusal, stat};
+use super::{Engine, MountContext, Refusal, stat};
 use crate::digest;
 use crate::entry::{Dir, Entry, Meta, Type, time};
 use crate::job::{Below, Crossing, Job, Place};
@@ -63,7 +63,7 @@ impl Engine for Btrfs {
         "btrfs"
     }
 
-    fn possible(&self, ground: &Ground<'_>) -> Result<(), Refusal> {
+    fn possible(&self, ground: &MountContext<'_>) -> Result<(), Refusal> {
         let refusal = |why: &str| Err(Refusal(why.to_owned()));
         if ground.statfs.magic != BTRFS_SUPER_MAGIC {
             return refusal("it is for btrfs only");

@@ -24,7 +24,7 @@ use gate::{Errno, Fd};
 use ondisk::Dev;
 use ondisk::xfs::{Geometry, Inode};
 
-use super::{Engine, Ground, Refusal};
+use super::{Engine, MountContext, Refusal};
 use crate::entry::{Meta, time};
 use crate::job::Job;
 use crate::moment::Moment;
@@ -45,7 +45,7 @@ impl Engine for Bulkstat {
         "bulkstat"
     }
 
-    fn possible(&self, ground: &Ground<'_>) -> Result<(), Refusal> {
+    fn possible(&self, ground: &MountContext<'_>) -> Result<(), Refusal> {
         let refuse = |why: &str| Err(Refusal(why.to_owned()));
         if ground.statfs.magic != XFS_SUPER_MAGIC {
             return refuse("it is for XFS only");
@@ -167,7 +167,7 @@ pub fn log_head_lsn(dev: Dev) -> Option<String> {
 }
 
 /// All inodes of a file system, to be brought near by threads that take them by spans of numbers.
-struct Tour<'a> {
+struct Traversal<'a> {
     fd: &'a Fd,
     /// For each group, where the next span begins.
     at: Vec<AtomicU64>,
@@ -175,10 +175,10 @@ struct Tour<'a> {
     ends: Vec<u64>,
 }
 
-impl<'a> Tour<'a> {
+impl<'a> Traversal<'a> {
     /// Of the file system that a file is on, and its shape.
-    fn of(fd: &'a Fd, shape: &Geometry) -> Tour<'a> {
-        Tour {
+    fn of(fd: &'a Fd, shape: &Geometry) -> Traversal<'a> {
+        Traversal {
             fd,
             at: (0..shape.groups)
                 .map(|group| AtomicU64::new(shape.first_of(group)))

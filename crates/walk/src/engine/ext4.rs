@@ -24,7 +24,7 @@ use gate::fs::{EXT4_SUPER_MAGIC, syncfs};
 use gate::machine::processors;
 use gate::process::raise_open_files;
 
-use super::{Engine, Ground, Refusal};
+use super::{Engine, MountContext, Refusal};
 use crate::job::Job;
 use crate::moment::Moment;
 use device::Device;
@@ -45,7 +45,7 @@ impl Engine for Ext4 {
         "ext4"
     }
 
-    fn possible(&self, ground: &Ground<'_>) -> Result<(), Refusal> {
+    fn possible(&self, ground: &MountContext<'_>) -> Result<(), Refusal> {
         let refuse = |why: &str| Err(Refusal(why.to_owned()));
         if ground.statfs.magic != EXT4_SUPER_MAGIC {
             return refuse("it is for ext2, ext3 and ext4 only");

@@ -20,7 +20,7 @@ pub mod threads;
 
 /// The engines, by name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum By {
+pub enum EngineKind {
     /// statx(2) of every name, by threads that share the directories.
     Threads,
     /// XFS's bulkstat, joined with the names.
@@ -36,9 +36,15 @@ pub enum By {
     PerCall,
 }
 
-impl By {
+impl EngineKind {
     /// All that a walk may be done by.
-    pub const ALL: [By; 5] = [By::Threads, By::Bulkstat, By::Btrfs, By::Ext4, By::Stat];
+    pub const ALL: [EngineKind; 5] = [
+        EngineKind::Threads,
+        EngineKind::Bulkstat,
+        EngineKind::Btrfs,
+        EngineKind::Ext4,
+        EngineKind::Stat,
+    ];
 
     /// Its name: in `--engine`, in the JSON, of its file.
     pub fn name(self) -> &'static str {
@@ -48,19 +54,19 @@ impl By {
     /// It itself.
     pub fn engine(self) -> &'static dyn Engine {
         match self {
-            By::Threads => &threads::Threads,
-            By::Stat => &stat::Stat,
-            By::PerCall => &percall::PerCall,
-            By::Ext4 => &ext4::Ext4,
-            By::Bulkstat => &bulkstat::Bulkstat,
-            By::Btrfs => &btrfs::Btrfs,
+            EngineKind::Threads => &threads::Threads,
+            EngineKind::Stat => &stat::Stat,
+            EngineKind::PerCall => &percall::PerCall,
+            EngineKind::Ext4 => &ext4::Ext4,
+            EngineKind::Bulkstat => &bulkstat::Bulkstat,
+            EngineKind::Btrfs => &btrfs::Btrfs,
         }
     }
 }
 
 /// What is known of a place before it is walked.
 #[derive(Debug)]
-pub struct Ground<'a> {
+pub struct MountContext<'a> {
     /// The directory.
     pub top: &'a Top,
     /// The row of the mount table for the mount that it is on, where there is a table.
@@ -77,12 +83,12 @@ pub struct Ground<'a> {
     pub is_written: bool,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> MountContext<'a> {
     /// Asks what is to be known.
-    pub fn of(top: &'a Top, mount: Option<&'a Mount>) -> Ground<'a> {
+    pub fn of(top: &'a Top, mount: Option<&'a Mount>) -> MountContext<'a> {
         let statfs = fstatfs(&top.fd).unwrap_or_default();
         let is_root = gate::process::is_root();
-        Ground {
+        MountContext {
             top,
             mount,
             statfs,
@@ -127,7 +133,7 @@ pub trait Engine: Sync {
     ///
     /// # Errors
     /// Why it cannot, and what would help.
-    fn possible(&self, ground: &Ground<'_>) -> Result<(), Refusal>;
+    fn possible(&self, ground: &MountContext<'_>) -> Result<(), Refusal>;
 
     /// Hands over everything below the job's top (but not the top itself) that is in the top's
     /// mount, each entry once.

@@ -1,6 +1,6 @@
 //! An engine that finds nothing: what is left is the cost of everything around the engines.
 
-use super::{Engine, Ground, Refusal};
+use super::{Engine, MountContext, Refusal};
 use crate::job::Job;
 
 /// Finds nothing.
@@ -12,7 +12,7 @@ impl Engine for Null {
         "null"
     }
 
-    fn possible(&self, _: &Ground<'_>) -> Result<(), Refusal> {
+    fn possible(&self, _: &MountContext<'_>) -> Result<(), Refusal> {
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd};
 
 use super::stat::subtree_by;
-use super::{Engine, Ground, Refusal};
+use super::{Engine, MountContext, Refusal};
 use crate::entry::Type;
 use crate::job::Job;
 
@@ -26,7 +26,7 @@ impl Engine for PerCall {
         "percall"
     }
 
-    fn possible(&self, _: &Ground<'_>) -> Result<(), Refusal> {
+    fn possible(&self, _: &MountContext<'_>) -> Result<(), Refusal> {
         Ok(())
     }
 

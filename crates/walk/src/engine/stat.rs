@@ -10,7 +10,7 @@ use gate::process::raise_open_files;
 use gate::{Errno, Fd, Gate};
 
 use super::opened::{OpenDirs, Opened};
-use super::{Engine, Ground, Refusal};
+use super::{Engine, MountContext, Refusal};
 use crate::entry::{Dir, Entry, Meta};
 use crate::job::{Crossing, Job, Place, look_at};
 use crate::sink::Worker;
@@ -24,7 +24,7 @@ impl Engine for Stat {
         "stat"
     }
 
-    fn possible(&self, _: &Ground<'_>) -> Result<(), Refusal> {
+    fn possible(&self, _: &MountContext<'_>) -> Result<(), Refusal> {
         Ok(())
     }
 

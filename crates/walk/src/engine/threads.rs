@@ -32,7 +32,7 @@ use ondisk::dirent::entries;
 use super::crew::{self, Pace};
 use super::opened::{OpenDirs, Opened};
 use super::stat::{BUFFER, cross_at, sort_out};
-use super::{Engine, Ground, Refusal};
+use super::{Engine, MountContext, Refusal};
 use crate::digest::below;
 use crate::entry::{Dir, append};
 use crate::job::{Job, Place, look_at};
@@ -50,7 +50,7 @@ impl Engine for Threads {
         "threads"
     }
 
-    fn possible(&self, _: &Ground<'_>) -> Result<(), Refusal> {
+    fn possible(&self, _: &MountContext<'_>) -> Result<(), Refusal> {
         Ok(())
     }
 

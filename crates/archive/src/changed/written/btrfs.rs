@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use ondisk::btrfs::{FIRST_INODE, Subvolume};
 use walk::engine::btrfs::since::{self, Change, Name};
 use walk::entry::joined;
-use walk::{Ground, Top};
+use walk::{MountContext, Top};
 
 use super::look::look;
 use super::{Differing, Written, is_much};
@@ -30,7 +30,7 @@ impl<'a> Since<'a> {
     pub(super) fn of(
         token: &str,
         top: &'a Top,
-        ground: &Ground<'_>,
+        ground: &MountContext<'_>,
         about: &About,
     ) -> Option<Since<'a>> {
         let subvolume = since::subvolume(&top.fd).ok()?;

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use gate::Errno;
 use ondisk::Mount;
 use walk::entry::{Time, joined};
-use walk::{By, Dir, Entry, Ground, Meta, Sink, Top, Worker};
+use walk::{Dir, EngineKind, Entry, Meta, MountContext, Sink, Top, Worker};
 
 use super::index::hash;
 use super::untouched::mounted_below;
@@ -49,21 +49,21 @@ impl<'a> Since<'a> {
         let Some((by, token)) = token(about) else {
             return Ok(None);
         };
-        let ground = Ground::of(top, top.mount(mounts));
+        let ground = MountContext::of(top, top.mount(mounts));
         if !can_tell(about, by, &ground, mounts) {
             return Ok(None);
         }
         Ok(match by {
-            By::Btrfs => btrfs::Since::of(token, top, &ground, about).map(Since::Btrfs),
+            EngineKind::Btrfs => btrfs::Since::of(token, top, &ground, about).map(Since::Btrfs),
             _ => xfs::Since::of(token, top, &ground, reader)?.map(Since::Xfs),
         })
     }
 
     /// The engine that is the file system's.
-    pub(crate) fn by(&self) -> By {
+    pub(crate) fn by(&self) -> EngineKind {
         match self {
-            Since::Btrfs(_) => By::Btrfs,
-            Since::Xfs(_) => By::Bulkstat,
+            Since::Btrfs(_) => EngineKind::Btrfs,
+            Since::Xfs(_) => EngineKind::Bulkstat,
         }
     }
 
@@ -165,13 +165,13 @@ fn is_much(changes: usize, about: &About) -> bool {
 }
 
 /// The engine of the file system that may tell what was written since a catalog.
-pub(crate) fn by(about: &About) -> Option<By> {
+pub(crate) fn by(about: &About) -> Option<EngineKind> {
     token(about).map(|(by, _)| by)
 }
 
 /// The token to go by, if the tree is one part whose file system tells what was written, and was
 /// walked whole and at rest.
-fn token(about: &About) -> Option<(By, &str)> {
+fn token(about: &About) -> Option<(EngineKind, &str)> {
     let [part] = &about.parts[..] else {
         return None;
     };
@@ -182,13 +182,13 @@ fn token(about: &About) -> Option<(By, &str)> {
     let is_all = about.complete && about.options == all && about.racy == 0;
     let token = part.token.as_deref().filter(|_| is_all)?;
     engine(token)
-        .filter(|by| [By::Btrfs, By::Bulkstat].contains(by))
+        .filter(|by| [EngineKind::Btrfs, EngineKind::Bulkstat].contains(by))
         .map(|by| (by, token))
 }
 
 /// Whether a directory is the one that a catalog is of, nothing is mounted in it, and the engine
 /// for it can work there.
-fn can_tell(about: &About, by: By, ground: &Ground<'_>, mounts: &[Mount]) -> bool {
+fn can_tell(about: &About, by: EngineKind, ground: &MountContext<'_>, mounts: &[Mount]) -> bool {
     about
         .parts
         .first()

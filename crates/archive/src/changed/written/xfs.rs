@@ -16,7 +16,7 @@ use gate::fs::syncfs;
 use gate::long::c_string;
 use walk::engine::bulkstat::since::{self, Now};
 use walk::entry::{Time, Type, joined};
-use walk::{Ground, Meta, Moment, Top};
+use walk::{Meta, Moment, MountContext, Top};
 
 use super::look::{look, look_at, open, open_that, read};
 use super::{Differing, Doubt, Written, certain, is_much};
@@ -44,7 +44,7 @@ impl<'a> Since<'a> {
     pub(super) fn of(
         token: &str,
         top: &'a Top,
-        ground: &Ground<'_>,
+        ground: &MountContext<'_>,
         reader: &Reader,
     ) -> Result<Option<Since<'a>>, Fault> {
         if !is_of_mount(token, ground) {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ::mounts::check::{self, Verdict};
 use ::mounts::compare::{Bounds, alone_within};
-use ::mounts::locate::{self, By};
-use ::mounts::{Answer, Hints, Kind, Point, may_hang};
+use ::mounts::locate::{self, Method};
+use ::mounts::{Hints, Kind, LocateReport, Point, may_hang};
 use ondisk::{Content, split_options};
 use report::compare::LeftOut;
 use report::name::printable;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The mount table, as far as it was wanted.
 pub(super) struct Mounted {
     pub(super) points: Points,
-    pub(super) by: By,
+    pub(super) by: Method,
     pub(super) why: String,
     pub(super) complete: bool,
     /// DIR is on a file system whose server might not answer;
@@ -38,8 +38,8 @@ pub(super) struct Mounted {
     pub(super) excludes: Vec<String>,
 }
 
-fn question() -> locate::Question {
-    locate::Question {
+fn question() -> locate::LocateOptions {
+    locate::LocateOptions {
         by: None,
         bound: Some(4),
         hints: Hints::Auto,
@@ -57,7 +57,7 @@ pub(super) fn table(
     let answer = locate::locate(&ground.root, &question(), &mut |far, path| {
         progress.search(far, path)
     });
-    let Answer {
+    let LocateReport {
         by,
         why,
         mut points,
@@ -115,7 +115,7 @@ pub(super) fn methods(
     ration: &Ration,
     _: usize,
 ) -> Result<(), Not> {
-    const TABLE_IS_ENOUGH: [By; 3] = [By::Kernel, By::Mountinfo, By::Search];
+    const TABLE_IS_ENOUGH: [Method; 3] = [Method::Kernel, Method::Mountinfo, Method::Search];
     let mounted = found.answering()?;
     let far: Vec<&Point> = mounted
         .points
@@ -124,7 +124,7 @@ pub(super) fn methods(
         .filter(|point| ground.keeps_out_of(point))
         .collect();
     // Those that take least first: they are sure to have been run when there is no time left.
-    let mut wanted = By::ALL.to_vec();
+    let mut wanted = Method::ALL.to_vec();
     wanted.reverse();
     let left_out: Vec<LeftOut> = match far.first() {
         None => Vec::new(),
@@ -145,7 +145,7 @@ pub(super) fn methods(
                     printable(&first.target)
                 ),
             };
-            By::ALL
+            Method::ALL
                 .iter()
                 .filter(|by| !wanted.contains(by))
                 .map(|by| LeftOut {

@@ -13,7 +13,7 @@ use gate::long::statx_long;
 use meter::call::{Ended, Failure};
 use report::nightly::{Expected, Nightly};
 use report::walk::Bounded;
-use walk::{By, Type};
+use walk::{EngineKind, Type};
 
 use super::Ground;
 use super::found::{Found, Not};
@@ -41,11 +41,11 @@ pub(super) fn engines(
     let excludes = &found.answering()?.excludes;
     let dirs = vec![ground.dir().to_vec()];
     let filter = filter(excludes, None)?;
-    let mut question = walk::Question {
+    let mut question = walk::WalkOptions {
         dirs,
         one_file_system: true,
         filter,
-        ..walk::Question::default()
+        ..walk::WalkOptions::default()
     };
     let (bounded, mut bounds) = scout(&question, ration)?;
     let bounded = match bounded {
@@ -98,7 +98,7 @@ pub(super) fn engines(
 
 /// Walks once, by the engine that a walk would take. How far it came, if it was stopped; and what
 /// others may use then.
-fn scout(question: &walk::Question, ration: &Ration) -> Result<(Option<Bounded>, Bounds), Not> {
+fn scout(question: &walk::WalkOptions, ration: &Ration) -> Result<(Option<Bounded>, Bounds), Not> {
     /// The share of the bytes that it leaves to others.
     const LEAVES: u64 = 4;
     /// The share of the time of a run that each has who comes after one that was stopped.
@@ -107,10 +107,12 @@ fn scout(question: &walk::Question, ration: &Ration) -> Result<(Option<Bounded>,
         let Failed(why) = unusable(e);
         Not::wrong(why)
     })?;
-    let by = explained.first().map_or(By::Threads, |first| first.plan.by);
+    let by = explained
+        .first()
+        .map_or(EngineKind::Threads, |first| first.plan.by);
     // One that goes below the file API first has all written that anybody has changed, and may wait
     // long for that. Whether the tree is large, one by the file API knows as well.
-    let other = Some(By::Threads).filter(|other| *other != by);
+    let other = Some(EngineKind::Threads).filter(|other| *other != by);
     let mut progress = ration.progress();
     let mut left = ration.bytes - ration.bytes / LEAVES;
     let mut furthest: Option<Bounded> = None;
@@ -180,11 +182,11 @@ fn scout(question: &walk::Question, ration: &Ration) -> Result<(Option<Bounded>,
 /// The uppermost levels of a tree, as many as a walk, call by call, and then some by each engine
 /// come through; and how many they are.
 fn part(
-    question: &walk::Question,
+    question: &walk::WalkOptions,
     excludes: &[String],
     bounds: &mut Bounds,
     ration: &Ration,
-) -> Result<Option<(walk::Question, u32)>, Not> {
+) -> Result<Option<(walk::WalkOptions, u32)>, Not> {
     /// With more entries figures are no better.
     const ENOUGH: u64 = 50_000;
     const DEEPEST: u32 = 64;
@@ -193,11 +195,11 @@ fn part(
     const RUNS: u32 = 10;
     const SLOWER: u32 = 3;
     let mut progress = ration.progress();
-    let mut found: Option<(walk::Question, u32)> = None;
+    let mut found: Option<(walk::WalkOptions, u32)> = None;
     let mut entries = 0;
     for levels in 1..=DEEPEST {
         progress.at(|| format!("the uppermost {levels} levels"));
-        let upper = walk::Question {
+        let upper = walk::WalkOptions {
             filter: filter(excludes, Some(levels))?,
             ..question.clone()
         };
@@ -207,7 +209,7 @@ fn part(
             bytes: Some(Cell::new(left / 2)),
             ..bounds.clone()
         };
-        let ran = walk::compare::run(&upper, By::Stat, &half).map_err(no_process)?;
+        let ran = walk::compare::run(&upper, EngineKind::Stat, &half).map_err(no_process)?;
         bounds.bytes = half
             .bytes
             .map(|rest| Cell::new(left - left / 2 + rest.get()));
@@ -284,7 +286,7 @@ pub(super) fn dump(
         ..gather::Question::default()
     };
     let ran = alone_within(&ration.bounds(), || {
-        let (rows, answer) = gather::gather(&question, &walk::Desk::default()).ok()?;
+        let (rows, answer) = gather::gather(&question, &walk::Diagnostics::default()).ok()?;
         let engine = answer.parts.first()?.engine;
         let plan = Plan::full(&rows);
         let files = (0..rows.len())
@@ -292,7 +294,7 @@ pub(super) fn dump(
         let (files, bytes) = files.fold((0, 0_u64), |(n, sum), row| {
             (n + 1, sum.saturating_add(rows.meta(row).size))
         });
-        let engine = By::ALL.iter().position(|by| *by == engine)?;
+        let engine = EngineKind::ALL.iter().position(|by| *by == engine)?;
         Some([rows.len() as u64, files, bytes, engine as u64])
     });
     let ran = ran.map_err(|e| Not::wrong(format!("cannot make a process to gather in: {e}")))?;
@@ -309,7 +311,9 @@ pub(super) fn dump(
         }
         NoRun::Refused => Not::wrong("gathering has failed"),
     })?;
-    let engine = usize::try_from(engine).ok().and_then(|at| By::ALL.get(at));
+    let engine = usize::try_from(engine)
+        .ok()
+        .and_then(|at| EngineKind::ALL.get(at));
     let engine = engine.ok_or_else(|| Not::wrong("gathering has failed"))?;
     let none = Expected {
         files: 0,
@@ -376,7 +380,7 @@ pub(super) fn account(
     found.walked(ration)?;
     // It is the only one that nobody holds to its bytes while it runs: it is known from the walk
     // just done that it keeps within them.
-    let plain = By::Stat.name();
+    let plain = EngineKind::Stat.name();
     if !found
         .engines
         .as_ref()
@@ -434,14 +438,14 @@ pub(crate) fn tread(args: &Tread) -> Done {
     let dirs = vec![args.dir.as_bytes().to_vec()];
     let filter =
         walk::Filter::new(&args.exclude, None).map_err(|e| Failed(format!("--exclude: {e}")))?;
-    let question = walk::Question {
+    let question = walk::WalkOptions {
         dirs,
-        by: Some(By::Stat),
+        by: Some(EngineKind::Stat),
         one_file_system: true,
         filter,
-        ..walk::Question::default()
+        ..walk::WalkOptions::default()
     };
     let summary = walk::Summary::default();
-    walk::walk(&question, &summary, &walk::Desk::default()).map_err(refused)?;
+    walk::walk(&question, &summary, &walk::Diagnostics::default()).map_err(refused)?;
     Ok(0)
 }

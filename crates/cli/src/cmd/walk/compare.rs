@@ -7,7 +7,7 @@ use mounts::compare::{Bounds, NoRun};
 use report::compare::Times;
 use report::walk::{Comparison, Engine, LeftOut, Part, Possible, Walk};
 use walk::compare::{NoCompare, Run, compare};
-use walk::{Question, Totals};
+use walk::{Totals, WalkOptions};
 
 use super::{SCHEMA, plans, shown};
 use crate::cmd::mounts::unusable;
@@ -30,7 +30,7 @@ pub(crate) struct Compared {
 
 /// Walks by every engine.
 pub(crate) fn engines(
-    question: &Question,
+    question: &WalkOptions,
     trials: usize,
     bounds: &Bounds,
     mut progress: Progress,
@@ -121,7 +121,7 @@ fn times(run: &Run) -> Times {
     Times::of([run.real, run.user, run.sys])
 }
 
-pub(super) fn run(question: &Question, trials: usize, out: &Out) -> Done {
+pub(super) fn run(question: &WalkOptions, trials: usize, out: &Out) -> Done {
     const LIMIT: Duration = Duration::from_secs(3600);
     let compared = engines(
         question,

@@ -10,7 +10,7 @@ use report::entries::Form;
 use report::name::printable;
 use report::walk::{Part, Possible, Totals, Walk};
 use report::words::plural;
-use walk::{Both, By, Desk, Explained, Filter, NoWalk, Question, Sink, Summary};
+use walk::{Both, Diagnostics, EngineKind, Explained, Filter, NoWalk, Sink, Summary, WalkOptions};
 
 use crate::args::{Engine, Walk as Args, WalkFormat as Format};
 use crate::cmd::changed::fault;
@@ -51,12 +51,12 @@ pub(crate) fn run(args: &Args, out: &Out) -> Done {
     }
 }
 
-fn question(args: &Args) -> Result<Question, Failed> {
+fn question(args: &Args) -> Result<WalkOptions, Failed> {
     // As du has it: all is counted, and only what is less deep is printed.
     let max_depth = args.max_depth.filter(|_| args.format != Format::Du);
     let filter = Filter::new(&args.exclude, max_depth)
         .map_err(|e| Failed(format!("cannot use --exclude: {e}")))?;
-    Ok(Question {
+    Ok(WalkOptions {
         dirs: args
             .dirs
             .iter()
@@ -67,18 +67,18 @@ fn question(args: &Args) -> Result<Question, Failed> {
         one_file_system: args.one_file_system,
         filter,
         is_written: args.catalog.is_some(),
-        ..Question::default()
+        ..WalkOptions::default()
     })
 }
 
-pub(crate) fn by(engine: Engine) -> Option<By> {
+pub(crate) fn by(engine: Engine) -> Option<EngineKind> {
     match engine {
         Engine::Auto => None,
-        Engine::Threads => Some(By::Threads),
-        Engine::Bulkstat => Some(By::Bulkstat),
-        Engine::Btrfs => Some(By::Btrfs),
-        Engine::Ext4 => Some(By::Ext4),
-        Engine::Stat => Some(By::Stat),
+        Engine::Threads => Some(EngineKind::Threads),
+        Engine::Bulkstat => Some(EngineKind::Bulkstat),
+        Engine::Btrfs => Some(EngineKind::Btrfs),
+        Engine::Ext4 => Some(EngineKind::Ext4),
+        Engine::Stat => Some(EngineKind::Stat),
     }
 }
 
@@ -103,8 +103,13 @@ struct Walked {
     seconds: f64,
 }
 
-fn go(args: &Args, question: &Question, sink: &dyn Sink, progress: bool) -> Result<Walked, Failed> {
-    let desk = Desk::default();
+fn go(
+    args: &Args,
+    question: &WalkOptions,
+    sink: &dyn Sink,
+    progress: bool,
+) -> Result<Walked, Failed> {
+    let desk = Diagnostics::default();
     let catalog = args
         .catalog
         .as_ref()
@@ -140,7 +145,7 @@ fn go(args: &Args, question: &Question, sink: &dyn Sink, progress: bool) -> Resu
 }
 
 /// `--catalog`
-fn catalog(file: &OsStr, args: &Args, question: &Question) -> Result<Catalog, Failed> {
+fn catalog(file: &OsStr, args: &Args, question: &WalkOptions) -> Result<Catalog, Failed> {
     let [dir] = &question.dirs[..] else {
         return Err(Failed(
             "--catalog is of one DIR; give each a catalog of its own".to_owned(),
@@ -155,7 +160,7 @@ fn catalog(file: &OsStr, args: &Args, question: &Question) -> Result<Catalog, Fa
 }
 
 /// `--format paths`, `paths0`, `ndjson`, `csv`
-fn lines(args: &Args, question: &Question, form: Form, out: &Out) -> Done {
+fn lines(args: &Args, question: &WalkOptions, form: Form, out: &Out) -> Done {
     let output = Output::new(form, out);
     // On one terminal, the line that says how far we are and the names would overwrite each other.
     let walked = go(args, question, &output, out.progress && !out.on_terminal())?;
@@ -165,7 +170,7 @@ fn lines(args: &Args, question: &Question, form: Form, out: &Out) -> Done {
 }
 
 /// `--format summary`
-fn summary(args: &Args, question: &Question, out: &Out) -> Done {
+fn summary(args: &Args, question: &WalkOptions, out: &Out) -> Done {
     let totals = Summary::default();
     let largest = args.top.map(|n| Largest::new(n as usize));
     let walked = match &largest {
@@ -196,7 +201,7 @@ fn summary(args: &Args, question: &Question, out: &Out) -> Done {
 }
 
 /// `--format du`
-fn usage(args: &Args, question: &Question, out: &Out) -> Done {
+fn usage(args: &Args, question: &WalkOptions, out: &Out) -> Done {
     let totals = Summary::default();
     let usage = Usage::new(&question.dirs);
     let mut walked = match out.json {
@@ -265,7 +270,7 @@ fn plans(explained: Vec<Explained>) -> (Vec<Part>, Vec<Possible>) {
 }
 
 /// `--explain`
-fn explain(question: &Question, out: &Out) -> Done {
+fn explain(question: &WalkOptions, out: &Out) -> Done {
     let (parts, engines) =
         plans(walk::explain(&question.dirs, question.is_written).map_err(unusable)?);
     if out.json {

@@ -9,7 +9,7 @@ use ondisk::Dev;
 use report::du::{Directory, Du, Key, Sums};
 use report::entries::{ATTRIBUTES, Form, Lines, Row};
 use report::walk::Large;
-use walk::{By, Dir, Entry, Ground, Meta, Sink, Type, Worker, digest};
+use walk::{Dir, EngineKind, Entry, Meta, MountContext, Sink, Type, Worker, digest};
 
 use crate::out::{Failed, Out};
 
@@ -21,7 +21,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Watched<'a>(pub(super) &'a dyn Sink);
 
 impl Sink for Watched<'_> {
-    fn begin(&self, ground: &Ground<'_>, by: By) {
+    fn begin(&self, ground: &MountContext<'_>, by: EngineKind) {
         self.0.begin(ground, by);
     }
 

@@ -17,7 +17,7 @@ use gate::{Errno, Gate};
 use ondisk::dirent::{Entry, EntryType, entries};
 use ondisk::xfs::Geometry;
 
-use super::Tour;
+use super::Traversal;
 use crate::engine::crew::crew;
 use crate::engine::opened::{OpenDirs, Opened};
 use crate::engine::stat::BUFFER;
@@ -193,7 +193,7 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
     let limit = raise_open_files();
     let shared = Shared {
         job,
-        inodes: Tour::of(&job.top.fd, shape),
+        inodes: Traversal::of(&job.top.fd, shape),
         are_read: AtomicBool::new(false),
         blocks_before: blocks_read(),
         queue: Mutex::default(),
@@ -259,7 +259,7 @@ impl Brood<'_> {
 struct Shared<'a> {
     job: &'a Job<'a>,
     /// All inodes, to be brought near.
-    inodes: Tour<'a>,
+    inodes: Traversal<'a>,
     /// All directories have been read.
     are_read: AtomicBool,
     /// Blocks that had been read from disks before.

@@ -13,23 +13,23 @@ use mounts::table::read_either;
 use ondisk::{Dev, Mount};
 
 use crate::digest;
-use crate::engine::{By, Ground, Refusal};
+use crate::engine::{EngineKind, MountContext, Refusal};
 use crate::entry::{Dir, Entry, Meta, append};
 use crate::filter::Filter;
-use crate::job::{Below, Crossing, Desk, Job, Place, Top, c_name, look_at};
+use crate::job::{Below, Crossing, Diagnostics, Job, Place, Top, c_name, look_at};
 use crate::plan::{Plan, own_of, plan};
 use crate::sink::Sink;
 
 /// What is asked.
 #[derive(Clone, Debug, Default)]
-pub struct Question {
+pub struct WalkOptions {
     /// The directories, as they were given.
     pub dirs: Vec<Vec<u8>>,
     /// The engine; `None` for the one that is best for each mount.
-    pub by: Option<By>,
+    pub by: Option<EngineKind>,
     /// Engines of which each mount is walked by the first that can work there. It goes before
-    /// [`Question::by`], unless it is empty.
-    pub in_turn: &'static [By],
+    /// [`WalkOptions::by`], unless it is empty.
+    pub in_turn: &'static [EngineKind],
     /// Threads; `None` for as many as are good.
     pub threads: Option<usize>,
     /// Stay on the device of each DIR.
@@ -54,14 +54,14 @@ pub struct Part {
     /// Type of the file system, where the mount table says.
     pub fstype: Option<Vec<u8>>,
     /// The engine that walked it.
-    pub by: By,
+    pub by: EngineKind,
     /// Why that one.
     pub why: String,
 }
 
 /// What came of it. The entries have gone to the sink.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct WalkReport {
     /// The mounts that were walked, in order; the first one is DIR's.
     pub parts: Vec<Part>,
 }
@@ -78,7 +78,7 @@ pub enum NoWalk {
         /// The directory.
         path: Vec<u8>,
         /// The engine.
-        by: By,
+        by: EngineKind,
         /// Why.
         refusal: Refusal,
     },
@@ -115,7 +115,11 @@ pub fn open_top(path: &[u8], nth: usize) -> Result<Top, Unusable> {
 /// # Errors
 /// Before anything was handed over: a DIR that cannot be walked, or an engine that cannot work
 /// there.
-pub fn walk(question: &Question, sink: &dyn Sink, desk: &Desk) -> Result<Answer, NoWalk> {
+pub fn walk(
+    question: &WalkOptions,
+    sink: &dyn Sink,
+    desk: &Diagnostics,
+) -> Result<WalkReport, NoWalk> {
     let tops: Vec<Top> = question
         .dirs
         .iter()
@@ -124,10 +128,10 @@ pub fn walk(question: &Question, sink: &dyn Sink, desk: &Desk) -> Result<Answer,
         .collect::<Result<_, _>>()
         .map_err(NoWalk::Unusable)?;
     let mounts = mounts_around(tops.first());
-    let mut answer = Answer::default();
+    let mut answer = WalkReport::default();
     for top in tops {
         let one_device = question.one_file_system.then_some(top.meta.dev);
-        let tour = Tour {
+        let tour = Traversal {
             question,
             sink,
             desk,
@@ -140,16 +144,16 @@ pub fn walk(question: &Question, sink: &dyn Sink, desk: &Desk) -> Result<Answer,
 }
 
 /// The walk of one DIR.
-struct Tour<'a> {
-    question: &'a Question,
+struct Traversal<'a> {
+    question: &'a WalkOptions,
     sink: &'a dyn Sink,
-    desk: &'a Desk,
+    desk: &'a Diagnostics,
     mounts: &'a [Mount],
     one_device: Option<Dev>,
 }
 
-impl Tour<'_> {
-    fn go(&self, top: Top, answer: &mut Answer) -> Result<(), NoWalk> {
+impl Traversal<'_> {
+    fn go(&self, top: Top, answer: &mut WalkReport) -> Result<(), NoWalk> {
         let from = Spot {
             path: top.path.clone(),
             hash: top.hash,
@@ -177,23 +181,23 @@ impl Tour<'_> {
         top: &mut Top,
         from: &Spot,
         is_first: bool,
-        answer: &mut Answer,
+        answer: &mut WalkReport,
     ) -> Result<Vec<Crossing>, NoWalk> {
         let mount = top.mount(self.mounts);
         let expected = self
             .question
             .expected
             .filter(|_| self.question.dirs.len() == 1 && top.depth == 0);
-        let &Question {
+        let &WalkOptions {
             noatime,
             is_written,
             ..
         } = self.question;
-        let ground = Ground {
+        let ground = MountContext {
             noatime,
             expected,
             is_written,
-            ..Ground::of(top, mount)
+            ..MountContext::of(top, mount)
         };
         let (by, why) = self.choose(&ground, is_first)?;
         self.sink.begin(&ground, by);
@@ -253,7 +257,7 @@ impl Tour<'_> {
                 });
             }
             part.why = format!("{} could not do it: {refusal}", by.name());
-            part.by = By::Threads;
+            part.by = EngineKind::Threads;
             if let Err(refusal) = part.by.engine().walk(&job) {
                 self.desk.warn(Warning::about(
                     &top.path,
@@ -266,7 +270,11 @@ impl Tour<'_> {
     }
 
     /// The engine for a mount, and why that one.
-    fn choose(&self, ground: &Ground<'_>, is_first: bool) -> Result<(By, String), NoWalk> {
+    fn choose(
+        &self,
+        ground: &MountContext<'_>,
+        is_first: bool,
+    ) -> Result<(EngineKind, String), NoWalk> {
         if !self.question.in_turn.is_empty() {
             return Ok(first_of(self.question.in_turn, ground));
         }
@@ -406,7 +414,7 @@ const ASKED_FOR: &str = "it was asked for";
 
 /// The first engine that can work in a place, and what keeps the file system's own from it, or else
 /// the first. `threads` always can.
-fn first_of(engines: &[By], ground: &Ground<'_>) -> (By, String) {
+fn first_of(engines: &[EngineKind], ground: &MountContext<'_>) -> (EngineKind, String) {
     let own = ground.mount.and_then(|mount| own_of(&mount.content.fstype));
     let mut why: Option<String> = None;
     for &by in engines {
@@ -418,7 +426,10 @@ fn first_of(engines: &[By], ground: &Ground<'_>) -> (By, String) {
             Err(_) => {}
         }
     }
-    (By::Threads, why.unwrap_or_else(|| ASKED_FOR.to_owned()))
+    (
+        EngineKind::Threads,
+        why.unwrap_or_else(|| ASKED_FOR.to_owned()),
+    )
 }
 
 /// The directory in which the top of a mount is found, and its name there; DIR itself is found in

@@ -5,6 +5,23 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::cmd::account::args::Account;
+use crate::cmd::changed::args::Changed;
+use crate::cmd::compare::args::Compare;
+use crate::cmd::dump::args::Dump;
+use crate::cmd::list::args::List;
+use crate::cmd::mounts::args::Mounts;
+use crate::cmd::paper::args::Completions;
+use crate::cmd::paper::args::Man;
+use crate::cmd::pathsearch::args::Pathsearch;
+use crate::cmd::pathwalk::args::Pathwalk;
+use crate::cmd::probe::args::Probe;
+use crate::cmd::restore::args::Restore;
+use crate::cmd::survey::args::Survey;
+use crate::cmd::survey::tread::Tread;
+use crate::cmd::verify::args::Verify;
+use crate::cmd::walk::args::Walk;
+
 macro_rules! exit {
     () => {
         "\
@@ -15,41 +32,10 @@ Exit status:
     };
 }
 
-mod account;
-mod changed;
-mod compare;
-mod dump;
-mod help;
-mod list;
-mod mounts;
-mod paper;
-mod pathsearch;
-mod pathwalk;
-mod probe;
-mod restore;
-mod survey;
-mod tread;
-mod values;
-mod verify;
+pub(crate) mod help;
+pub(crate) mod values;
 #[cfg(test)]
 mod voice;
-mod walk;
-
-pub(crate) use self::account::{Account, AccountBy};
-pub(crate) use self::changed::{Changed, ChangedFormat};
-pub(crate) use self::compare::Compare;
-pub(crate) use self::dump::{Dump, Gathering};
-pub(crate) use self::list::List;
-pub(crate) use self::mounts::{By, Format, Mounts, Names};
-pub(crate) use self::paper::{Completions, Man};
-pub(crate) use self::pathsearch::{Pathsearch, Rtt};
-pub(crate) use self::pathwalk::{Forget, Lookup, Pathwalk};
-pub(crate) use self::probe::{CacheMethod, Experiment, Probe};
-pub(crate) use self::restore::Restore;
-pub(crate) use self::survey::Survey;
-pub(crate) use self::tread::Tread;
-pub(crate) use self::verify::Verify;
-pub(crate) use self::walk::{Engine, Walk, WalkFormat};
 
 const EXAMPLES: &[(&str, &str)] = &[
     (
@@ -243,10 +229,10 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Tread(Tread),
     /// Print completions for a shell
-    #[command(after_help = help::EXIT, after_long_help = paper::completions_help())]
+    #[command(after_help = help::EXIT, after_long_help = crate::cmd::paper::args::completions_help())]
     Completions(Completions),
     /// Write the man pages into a directory
-    #[command(after_help = help::EXIT, after_long_help = paper::man_help())]
+    #[command(after_help = help::EXIT, after_long_help = crate::cmd::paper::args::man_help())]
     Man(Man),
 }
 

@@ -4,12 +4,12 @@ use gate::Errno;
 use gate::fs::{Open, read};
 use gate::long::open_long;
 
-use crate::out::Failed;
+use crate::error::Error;
 
 /// Reads a file of any kind, also a pipe, at most `most` bytes of it; `-` is standard input.
-pub(crate) fn whole(path: &[u8], most: usize, doing: &str, next: &str) -> Result<Vec<u8>, Failed> {
+pub(crate) fn whole(path: &[u8], most: usize, doing: &str, next: &str) -> Result<Vec<u8>, Error> {
     const PIECE: usize = 64 << 10;
-    let failed = |e| Failed::at(doing, path, e, next);
+    let failed = |e| Error::read(doing, path, e, next);
     let file = if path == b"-" {
         None
     } else {
@@ -30,7 +30,7 @@ pub(crate) fn whole(path: &[u8], most: usize, doing: &str, next: &str) -> Result
         }
         if have > most {
             let over = format!("it is over {} MiB", most >> 20);
-            return Err(Failed::at(doing, path, over, next));
+            return Err(Error::read(doing, path, over, next));
         }
     }
     bytes.truncate(have);

@@ -36,6 +36,7 @@ use clap::Parser;
 
 mod args;
 mod cmd;
+mod error;
 mod hint;
 mod input;
 mod out;
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
         args::Command::Pathsearch(args) => cmd::pathsearch::run(args, &out),
         args::Command::Pathwalk(args) => cmd::pathwalk::run(args, &out),
         args::Command::Survey(args) => cmd::survey::run(args, &out),
-        args::Command::Tread(args) => cmd::survey::tread(args),
+        args::Command::Tread(args) => cmd::survey::run::tread(args),
         args::Command::Completions(args) => cmd::paper::completions(args, &out),
         args::Command::Man(args) => cmd::paper::man(args),
     };

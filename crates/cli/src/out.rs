@@ -9,14 +9,14 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use clap::{CommandFactory, ValueEnum};
-use gate::Errno;
 use gate::file::Writer;
-use report::json::{Envelope, GateRow, Gates};
-use report::name::printable;
-use report::table::{Look, wrap};
-use report::{json, profile};
+use show::json::{Envelope, GateRow, Gates};
+use show::name::printable;
+use show::table::{Look, wrap};
+use show::{json, profile};
 
 use crate::args::{Cli, Global, When};
+use crate::error::{Error, Outcome};
 use crate::hint::hint;
 
 /// Columns of a terminal; `None` for what is none.
@@ -76,86 +76,6 @@ pub(crate) struct Out {
     width_err: Option<usize>,
 }
 
-/// How a command ended: how many warnings it gave, or why it was not done.
-pub(crate) type Done = Result<usize, Failed>;
-
-/// Why a command was not done.
-#[derive(Debug)]
-pub(crate) struct Failed(pub(crate) String);
-
-impl Failed {
-    /// A failure in the house's form: what was being done, the path, the error in words, what to do
-    /// next.
-    pub(crate) fn at(
-        doing: &str,
-        path: &[u8],
-        error: impl std::fmt::Display,
-        next: &str,
-    ) -> Failed {
-        let error = error.to_string();
-        let next = if next.is_empty() {
-            usual(doing, &error)
-        } else {
-            next
-        };
-        let next = if next.is_empty() {
-            String::new()
-        } else {
-            format!("; {next}")
-        };
-        Failed(format!("{doing} '{}': {error}{next}", printable(path)))
-    }
-}
-
-/// What to do next, where whoever failed knows nothing better.
-fn usual(doing: &str, error: &str) -> &'static str {
-    // For reading, and for writing.
-    const NEXT: [(Errno, &str, &str); 8] = [
-        (
-            Errno::ENOENT,
-            "give a name that exists",
-            "make its directory first",
-        ),
-        (
-            Errno::ENOTDIR,
-            "give a directory",
-            "give a name in a directory",
-        ),
-        (Errno::EISDIR, "give a file", "give the name of a file"),
-        (
-            Errno::EACCES,
-            "run as root, or give what you may read",
-            "give a name where you may write",
-        ),
-        (
-            Errno::EPERM,
-            "run as root, or give what you may read",
-            "give a name where you may write",
-        ),
-        (Errno::EROFS, "", "give a name where you may write"),
-        (
-            Errno::ENOSPC,
-            "",
-            "make room, or write it to another file system",
-        ),
-        (
-            Errno::EFBIG,
-            "",
-            "raise the limit that ulimit -f shows, or write it to a file system of larger files",
-        ),
-    ];
-    let known = NEXT
-        .iter()
-        .find(|(errno, ..)| error.ends_with(&errno.to_string()));
-    known.map_or("", |(_, read, write)| {
-        if doing.starts_with("cannot write") {
-            write
-        } else {
-            read
-        }
-    })
-}
-
 impl Out {
     pub(crate) fn new(global: &Global) -> Out {
         Out {
@@ -201,9 +121,9 @@ impl Out {
     }
 
     /// Writes on stderr what was asked for, where stdout is a command's.
-    pub(crate) fn data_err(&self, text: &str) -> Result<(), Failed> {
+    pub(crate) fn data_err(&self, text: &str) -> Result<(), Error> {
         let cannot = |e| {
-            Failed(format!(
+            Error::new(format!(
                 "cannot write the report on standard error: {e}; give it a file with -o"
             ))
         };
@@ -211,9 +131,9 @@ impl Out {
     }
 
     /// Writes data on stdout.
-    pub(crate) fn data(&self, bytes: &[u8]) -> Result<(), Failed> {
+    pub(crate) fn data(&self, bytes: &[u8]) -> Result<(), Error> {
         if gate::command::was_closed(1) {
-            return Err(Failed(
+            return Err(Error::new(
                 "cannot write the output: standard output is closed".to_owned(),
             ));
         }
@@ -221,7 +141,7 @@ impl Out {
         stdout
             .write_all(bytes)
             .and_then(|()| stdout.flush())
-            .map_err(|e| Failed(format!("cannot write the output: {e}; is the disk full?")))
+            .map_err(|e| Error::new(format!("cannot write the output: {e}; is the disk full?")))
     }
 
     /// Prints the result in its envelope.
@@ -230,7 +150,7 @@ impl Out {
         schema: &'static str,
         result: impl serde::Serialize,
         warnings: &[mounts::Warning],
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Error> {
         self.data(enveloped(schema, result, warnings).as_bytes())
     }
 
@@ -287,12 +207,12 @@ impl Out {
     }
 
     /// Says why a command was not done.
-    pub(crate) fn failed(&self, Failed(message): &Failed) {
+    pub(crate) fn failed(&self, message: &Error) {
         say(format_args!("fathom: {message}\n"));
     }
 
     /// Ends the command: the profile, the last word, the exit status.
-    pub(crate) fn end(&self, done: Done) -> ExitCode {
+    pub(crate) fn end(&self, done: Outcome) -> ExitCode {
         if self.profile {
             let tally = gate::meter::tally();
             let lines = profile_lines(&tally);
@@ -361,11 +281,12 @@ pub(crate) fn enveloped(
 }
 
 /// Writes a file of the output, whole or not at all.
-pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Failed> {
-    let cannot = |e: &dyn std::fmt::Display| Failed::at("cannot write", path, e, "");
-    let mut file = Writer::create(path).map_err(|e| cannot(&e))?;
-    file.write_all(bytes).map_err(|e| cannot(&e))?;
-    file.publish().map_err(|e| cannot(&e))
+pub(crate) fn publish(path: &[u8], bytes: &[u8]) -> Result<(), Error> {
+    let mut file = Writer::create(path).map_err(|e| Error::write("cannot write", path, e, ""))?;
+    file.write_all(bytes)
+        .map_err(|e| Error::write("cannot write", path, e, ""))?;
+    file.publish()
+        .map_err(|e| Error::write("cannot write", path, e, ""))
 }
 
 /// Says something on stderr, in one write: stderr has no buffer. If it cannot be said, nobody is

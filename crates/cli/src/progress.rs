@@ -4,8 +4,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use report::name::printable;
-use report::words::size;
+use show::name::printable;
+use show::units::size;
 
 /// A line on stderr that says where we are. It appears after a second, and only on a terminal.
 pub(crate) struct Progress {

@@ -4,8 +4,8 @@
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
-use crate::table::{Align, Look, Table, Tone};
-use crate::words::plural;
+use show::table::{Align, Look, Table, Tone};
+use show::units::plural;
 
 /// What the calls for one directory or one file take, in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]

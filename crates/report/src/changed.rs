@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::name::{entry, printable};
+use show::name::{entry, printable};
 
 /// What became of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

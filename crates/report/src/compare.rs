@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::json::Gates;
-use crate::profile::{self, Line};
-use crate::stats::{self, Row, Stats};
-use crate::table::{Align, Table, Tone};
+use show::json::Gates;
+use show::profile::{self, Line};
+use show::stats::{self, Row, Stats};
+use show::table::{Align, Table, Tone};
 
 /// What one run took, in seconds, as timex(1) gave it.
 #[derive(Clone, Copy, Debug, Serialize)]

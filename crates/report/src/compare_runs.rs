@@ -6,11 +6,11 @@ use std::collections::{HashMap, HashSet};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use crate::html::{escape, page, scroll};
-use crate::name::{entry, printable};
-use crate::stats::{self, Row, Stats};
-use crate::table::{Align, Look, Table, Tone};
-use crate::words::plural;
+use show::html::{escape, page, scroll};
+use show::name::{entry, printable};
+use show::stats::{self, Row, Stats};
+use show::table::{Align, Look, Table, Tone};
+use show::units::plural;
 
 /// What is measured, in the order of [`Took`].
 const MEASURES: [&str; 4] = ["real", "user", "sys", "calls"];

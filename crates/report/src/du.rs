@@ -12,7 +12,7 @@ use ondisk::Dev;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::name::{entry, printable};
+use show::name::{entry, printable};
 
 /// What stands for a directory: how deep it is below DIR, and a hash of its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

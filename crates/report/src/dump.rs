@@ -4,9 +4,9 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::account::Account;
-use crate::name::{entry, printable};
-use crate::table::{Align, Look, Table};
-use crate::words::{plural, sized};
+use show::name::{entry, printable};
+use show::table::{Align, Look, Table};
+use show::units::{plural, sized};
 
 /// How many of each there were.
 #[derive(Clone, Copy, Debug, Default)]
@@ -246,7 +246,7 @@ impl Mapped<'_> {
         let _ = writeln!(
             out,
             "{kind} {mode:04o} {uid}/{gid} {size} {}.{nsec:09}Z {}",
-            crate::time::utc(sec),
+            show::time::utc(sec),
             printable(self.path)
         );
     }

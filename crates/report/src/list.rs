@@ -7,8 +7,8 @@ use ondisk::{Dev, Time};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::name::{entries, entry, printable};
-use crate::time::utc;
+use show::name::{entries, entry, printable};
+use show::time::utc;
 
 /// The name of a kind of file.
 pub fn kind_name(kind: Kind) -> &'static str {

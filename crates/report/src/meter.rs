@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::name::{entry, printable};
-use crate::table::{Align, Look, Table, Tone, wrap};
+use show::name::{entry, printable};
+use show::table::{Align, Look, Table, Tone, wrap};
 
 /// What passed one gate.
 #[derive(Clone, Debug, Default, Serialize)]

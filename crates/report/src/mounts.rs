@@ -9,9 +9,9 @@ use ondisk::{Dev, split_options};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::name::{entry, printable};
-use crate::table::{Align, Look, Table, Tone};
-use crate::words::size;
+use show::name::{entry, printable};
+use show::table::{Align, Look, Table, Tone};
+use show::units::size;
 
 /// What lies beneath a mount point.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::name::printable;
-use crate::table::{Align, Look, Table, Tone};
-use crate::words::{plural, size};
+use show::name::printable;
+use show::table::{Align, Look, Table, Tone};
+use show::units::{plural, size};
 
 /// What is expected of one dump.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -3,9 +3,9 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::name::{entries, entry, printable};
-use crate::table::{Align, Look, Table, Tone};
-use crate::words::{plural, time};
+use show::name::{entries, entry, printable};
+use show::table::{Align, Look, Table, Tone};
+use show::units::{plural, time};
 
 /// A search: one name, tried in one directory after another.
 #[derive(Clone, Debug)]

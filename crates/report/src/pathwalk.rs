@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::name::entry;
 use crate::plot::Figure;
-use crate::stats::Stats;
-use crate::table::{Align, Look, Table, Tone};
+use show::name::entry;
+use show::stats::Stats;
+use show::table::{Align, Look, Table, Tone};
 
 /// `pathwalk: Created 160001 objects in 2.381s`
 pub fn created_line(objects: u64, took: Duration) -> String {

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use crate::name::{entry, printable};
-use crate::table::{Align, Look, Table, Tone};
+use show::name::{entry, printable};
+use show::table::{Align, Look, Table, Tone};
 
 /// A value that was found, or that the kernel gives.
 #[derive(Clone, PartialEq, Debug)]

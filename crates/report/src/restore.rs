@@ -3,8 +3,8 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::name::{entry, printable};
-use crate::words::plural;
+use show::name::{entry, printable};
+use show::units::plural;
 
 /// One thing that would be done.
 #[derive(Clone, Debug)]

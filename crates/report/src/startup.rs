@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::name::{entry, printable};
 use crate::pathsearch::{Count, Directory, Fix, Totals, fixes_text};
-use crate::table::{Align, Look, Table, Tone};
-use crate::words::time;
+use show::name::{entry, printable};
+use show::table::{Align, Look, Table, Tone};
+use show::units::time;
 
 /// An element of PATH.
 #[derive(Clone, Debug)]

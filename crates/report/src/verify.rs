@@ -3,8 +3,8 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::name::entry;
-use crate::words::plural;
+use show::name::entry;
+use show::units::plural;
 
 /// The result, as in the JSON.
 #[derive(Clone, Copy, Debug)]

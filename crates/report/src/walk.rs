@@ -5,11 +5,11 @@ use serde::{Serialize, Serializer};
 
 use crate::compare::{Times, median_ms};
 use crate::du::Line;
-use crate::json::Gates;
-use crate::name::{entry, printable};
-use crate::stats::Stats;
-use crate::table::{Align, Look, Table, Tone};
-use crate::words::{plural, size, sized};
+use show::json::Gates;
+use show::name::{entry, printable};
+use show::stats::Stats;
+use show::table::{Align, Look, Table, Tone};
+use show::units::{plural, size, sized};
 
 /// What was found, added up.
 #[derive(Clone, Debug)]
@@ -562,7 +562,7 @@ impl Serialize for Section<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::GateRow;
+    use show::json::GateRow;
 
     fn totals() -> Totals {
         Totals {

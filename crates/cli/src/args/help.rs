@@ -1,12 +1,12 @@
 //! How the help of every command ends: examples, what else there is to know, exit statuses.
 
-use report::table::wrap;
+use show::table::wrap;
 
 /// The exit statuses of a command that does its own work.
-pub(super) const EXIT: &str = exit!();
+pub(crate) const EXIT: &str = exit!();
 
 /// Those of a command that runs another.
-pub(super) const EXIT_OF_COMMAND: &str = "\
+pub(crate) const EXIT_OF_COMMAND: &str = "\
 Exit status:
   that of the command, or 128 and the number of the signal that ended it; else
   2    not done, or the command line was wrong
@@ -14,7 +14,7 @@ Exit status:
   127  there is no such command";
 
 /// Where the report of a command that runs another goes.
-pub(super) const REPORT: &str = "\
+pub(crate) const REPORT: &str = "\
 The report goes to standard error when the command has ended, or to the file of -o; with --json it goes to standard output, behind \
 what the command has written there, or to the file of -o.";
 
@@ -25,7 +25,7 @@ const EXAMPLE: usize = 44;
 
 /// The end of `--help`: examples, each with what it is for beside it, or below where there is no
 /// room; then `more`, whose lines clap breaks; then the exit statuses.
-pub(super) fn ending(examples: &[(&str, &str)], more: &str, exit: &str) -> String {
+pub(crate) fn ending(examples: &[(&str, &str)], more: &str, exit: &str) -> String {
     let fitting = examples
         .iter()
         .map(|(line, _)| line.len())

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
 /// A whole number within bounds.
-pub(super) fn number<T: FromStr + PartialOrd + Display + Clone>(
+pub(crate) fn number<T: FromStr + PartialOrd + Display + Clone>(
     within: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
@@ -25,7 +25,7 @@ pub(super) fn number<T: FromStr + PartialOrd + Display + Clone>(
 }
 
 /// A file that is gone back and forth in, which standard output is not for: `-` is no name for it.
-pub(super) fn seekable() -> impl TypedValueParser<Value = OsString> {
+pub(crate) fn seekable() -> impl TypedValueParser<Value = OsString> {
     OsStringValueParser::new().try_map(|name| match name.as_encoded_bytes() {
         b"-" => {
             Err("a catalog cannot be written to standard output; give it a name, or ./- for a file that is called so")
@@ -35,7 +35,7 @@ pub(super) fn seekable() -> impl TypedValueParser<Value = OsString> {
 }
 
 /// A time: a number with `ms`, `s` or `m` behind it, or of seconds.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
         Some(at) => text.split_at(at),
         None => (text, "s"),
@@ -58,7 +58,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Two shares, as 40:60.
-pub(super) fn mix(text: &str) -> Result<(f64, f64), String> {
+pub(crate) fn mix(text: &str) -> Result<(f64, f64), String> {
     let share = |text: &str| {
         text.trim()
             .parse()
@@ -71,7 +71,7 @@ pub(super) fn mix(text: &str) -> Result<(f64, f64), String> {
         .ok_or_else(|| "give two shares as 40:60".to_owned())
 }
 
-pub(super) fn percent(text: &str) -> Result<f64, String> {
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim_end_matches('%').trim().parse().ok();
     number
         .filter(|share| (0.0..=100.0).contains(share))
@@ -79,7 +79,7 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
 }
 
 /// A size in bytes: a number, with `K`, `M`, `G` or `T` behind it for powers of 1024.
-pub(super) fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
         Some(at) => text.split_at(at),

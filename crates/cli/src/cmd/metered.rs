@@ -7,9 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 
 use gate::file::Writer;
 use meter::call::Failure;
-use report::table::Look;
+use show::table::Look;
 
-use crate::out::{Failed, Out};
+use crate::error::Error;
+use crate::out::Out;
 
 /// Where the report goes.
 pub(crate) enum Report<'a> {
@@ -23,12 +24,12 @@ pub(crate) enum Report<'a> {
 
 impl<'a> Report<'a> {
     /// As `-o` and `--json` have it. What can be refused is refused before anything runs.
-    pub(crate) fn begin(output: Option<&'a OsStr>, out: &Out) -> Result<Report<'a>, Failed> {
+    pub(crate) fn begin(output: Option<&'a OsStr>, out: &Out) -> Result<Report<'a>, Error> {
         match output.map(OsStr::as_bytes) {
             Some(b"-") => Ok(Report::Stdout),
             Some(name) => {
                 let cannot = |e| {
-                    Failed::at(
+                    Error::write(
                         "cannot write report",
                         name,
                         e,
@@ -48,17 +49,14 @@ impl<'a> Report<'a> {
         text: impl FnOnce(Look) -> String,
         status: i32,
         out: &Out,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), Error> {
         match self {
             Report::File(mut file, name) => {
-                let cannot = |e: &dyn std::fmt::Display| {
-                    let next =
-                        format!("is there room? The command itself ended with status {status}");
-                    Failed::at("cannot write report", name, e, &next)
-                };
+                let next = format!("is there room? The command itself ended with status {status}");
                 file.write_all(text(Look::default()).as_bytes())
-                    .map_err(|e| cannot(&e))?;
-                file.publish().map_err(|e| cannot(&e))
+                    .map_err(|e| Error::write("cannot write report", name, e, &next))?;
+                file.publish()
+                    .map_err(|e| Error::write("cannot write report", name, e, &next))
             }
             Report::Stdout => out.data(text(out.look()).as_bytes()),
             Report::Stderr => out.data_err(&text(out.look_err())),
@@ -67,14 +65,14 @@ impl<'a> Report<'a> {
 }
 
 /// Why there is nothing to report.
-pub(crate) fn not_metered(failure: Failure, out: &Out) -> Failed {
+pub(crate) fn not_metered(failure: Failure, out: &Out) -> Error {
     match failure {
         Failure::Command(why, status) => {
             out.pass_on(status);
-            Failed(why)
+            Error::new(why)
         }
-        Failure::Meter(why) => Failed(format!("cannot meter the command: {why}")),
-        Failure::Late(why) => Failed(format!(
+        Failure::Meter(why) => Error::new(format!("cannot meter the command: {why}")),
+        Failure::Late(why) => Error::new(format!(
             "there is no account, though the command was run: {why}"
         )),
     }

@@ -15,4 +15,3 @@ pub(crate) mod restore;
 pub(crate) mod survey;
 pub(crate) mod verify;
 pub(crate) mod walk;
-pub(crate) mod watch;

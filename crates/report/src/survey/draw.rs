@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use crate::html::escape;
 use crate::plot::{Figure, Scale, number, thinned};
+use show::html::escape;
 
 /// A bar.
 pub(super) struct Bar {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::{Compared, FileSystem, Machine, MountsPart, Part, Plot, StepTaken, Survey};
 use crate::compare::{self, Method, Times};
-use crate::json::{GateRow, Warning};
 use crate::meter::{self, Account};
 use crate::mounts::{self, Boundary, Mounts, Row, Rows};
 use crate::nightly::{Expected, Nightly};
@@ -13,6 +12,7 @@ use crate::plot::Figure;
 use crate::probe::{Experiment, Price, Probe, Value};
 use crate::startup::{Element, Started, Startup, Tried};
 use crate::walk;
+use show::json::{GateRow, Warning};
 
 /// Mount points in a list.
 pub(super) struct Listed(pub(super) Vec<Row<'static>>);
@@ -49,7 +49,7 @@ fn times(real: f64) -> Vec<Times> {
         .to_vec()
 }
 
-fn gates(calls: u64) -> crate::json::Gates {
+fn gates(calls: u64) -> show::json::Gates {
     [(
         "statx",
         GateRow {

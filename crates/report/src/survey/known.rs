@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::name::printable;
 use crate::probe::{Price, Probe};
+use show::name::printable;
 
 /// The price of a gate on one thread; of several, the first, which is the plainest.
 pub(super) fn best_price<'a>(prices: &'a [Price], gate: &str, state: &str) -> Option<&'a Price> {

@@ -16,15 +16,15 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::compare::{self, Method};
-use crate::json::Warning;
 use crate::meter::Account;
 use crate::mounts::Mounts;
-use crate::name::entry;
 use crate::nightly::Nightly;
 use crate::plot::Figure;
 use crate::probe::Probe;
 use crate::startup::Startup;
 use crate::walk;
+use show::json::Warning;
+use show::name::entry;
 
 pub mod commands;
 pub mod diff;

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use ondisk::split_options;
 
 use crate::mounts::{Row, Rows, all};
-use crate::name::printable;
-use crate::words::{plural, sized};
+use show::name::printable;
+use show::units::{plural, sized};
 
 /// Kinds of what is odd, the worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

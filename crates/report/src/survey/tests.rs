@@ -6,8 +6,8 @@ use super::example::{Listed, Owned, found, row};
 use super::{Part, Survey, html};
 use crate::mounts::Row;
 use crate::probe::{Experiment, Value};
-use crate::table::Look;
 use crate::walk::Bounded;
+use show::table::Look;
 
 /// The tags of a page: name, the rest of it, and whether it ends something.
 fn tags(page: &str) -> Vec<(&str, &str, bool)> {

@@ -3,8 +3,8 @@
 use super::{Part, Survey};
 use crate::compare::methods_table;
 use crate::mounts;
-use crate::name::printable;
-use crate::table::Look;
+use show::name::printable;
+use show::table::Look;
 
 impl Survey<'_> {
     /// All sections, one after the other.

@@ -17,19 +17,20 @@ use meter::syscalls;
 use mounts::table::read_either;
 use mounts::{Warning, may_hang};
 use report::meter as shown;
-use report::table::Look;
+use show::table::Look;
 
-use super::SCHEMA;
-use crate::args::{Account as Args, AccountBy};
+use super::run::SCHEMA;
+use crate::cmd::account::args::{Account as Args, AccountBy};
 use crate::cmd::metered::{Report, not_metered};
+use crate::error::{Error, Outcome};
 use crate::input::whole;
-use crate::out::{Done, Failed, Out, enveloped, seconds};
+use crate::out::{Out, enveloped, seconds};
 
 /// Rows of a table for people, and of a list for programs, unless another number is asked for.
 const TOP: usize = 10;
 const TOP_JSON: usize = 10_000;
 
-pub(super) fn run(args: &Args, out: &Out) -> Done {
+pub(super) fn run(args: &Args, out: &Out) -> Outcome {
     // What can be refused is refused before anything runs.
     let given = args.prices.as_deref().map(read_prices).transpose()?;
     let report = Report::begin(args.output.as_deref(), out)?;
@@ -405,11 +406,12 @@ fn change(change: &whatif::Change) -> shown::Change {
 }
 
 /// The prices that `fathom probe DIR gates --json` has printed.
-fn read_prices(file: &OsStr) -> Result<(Given, String), Failed> {
+fn read_prices(file: &OsStr) -> Result<(Given, String), Error> {
     const MOST: usize = 8 << 20;
     const NEXT: &str = "give the output of fathom probe DIR gates --json";
     let path = file.as_bytes();
-    let cannot = |e: &dyn std::fmt::Display| Failed::at("cannot use the prices", path, e, NEXT);
+    let cannot =
+        |e: &dyn std::fmt::Display| Error::read("cannot use the prices", path, e.to_string(), NEXT);
     let text = whole(path, MOST, "cannot read the prices", NEXT)?;
     let value: serde_json::Value =
         serde_json::from_slice(&text).map_err(|e| cannot(&format!("it is not JSON: {e}")))?;
@@ -422,7 +424,7 @@ fn read_prices(file: &OsStr) -> Result<(Given, String), Failed> {
         given,
         format!(
             "fathom probe {} gates",
-            report::name::printable(dir.as_bytes())
+            show::name::printable(dir.as_bytes())
         ),
     ))
 }

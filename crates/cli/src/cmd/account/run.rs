@@ -1,338 +1,91 @@
-//! The memo's tables for a run: from what was booked to what is shown.
-//!
-//! What a call is for follows from what was being done: in gathering, everything is asked for
-//! information; where files are read, their opening and closing is for effect, what is asked of
-//! them for information; where the catalog is written, so are its write, its fsync and its linkat
-//! for effect. For whom: what lists a directory is for it, what is asked of an entry for that; a
-//! call that asks for many is shared among all.
+//! `fathom account`: what the calls of a command cost ([`command`]); and what other gates would
+//! save, by the memo's model.
 
-use std::time::Duration;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
-use account::{Asked, Gate, Keeps, Per, Proposal, Swap, predict};
-use archive::account::Took;
-use archive::gather::Gather;
-use gate::account::{Account as Books, Calls, Function, Line};
-use report::account::{Account, Figure, Figures, Measured, Way};
+use super::command;
+use account::{Gate, Per, cost, fixed_price, memo, parse, predict, saves};
+use report::account::{Choice, Cost, Model};
 
-use super::shown_cost;
+use crate::cmd::account::args::Account as Args;
+use crate::error::{Error, Outcome};
+use crate::input::whole;
+use crate::out::Out;
 
-/// Calls for a directory, and for a file.
-const fn calls(dir: f64, file: f64) -> Per<f64> {
-    Per { dir, file }
+pub(super) const SCHEMA: &str = "fathom.account/1";
+
+pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
+    match &args.model {
+        Some(file) => model(file.as_deref(), args, out),
+        None => command::run(args, out),
+    }
 }
 
-/// What each way of gathering asks, by its design: openat2, getdents64 (the last of them says that
-/// there is no more) and close of a directory, and what is asked of each entry.
-const LISTING: (&str, Per<f64>) = ("listing", calls(4.0, 0.0));
-const WAYS: [(Gather, Proposal); 4] = [
-    (
-        Gather::PerCall,
-        Proposal {
-            name: "percall",
-            swaps: &[Swap {
-                gates: Asked::All,
-                by: &[
-                    LISTING,
-                    ("statx", calls(13.0, 13.0)),
-                    ("xattr", calls(3.0, 3.0)),
-                ],
-            }],
-            keeps: Keeps::All,
-        },
-    ),
-    (
-        Gather::Combined,
-        Proposal {
-            name: "combined",
-            swaps: &[Swap {
-                gates: Asked::All,
-                by: &[LISTING, ("statx", calls(1.0, 1.0))],
-            }],
-            keeps: Keeps::All,
-        },
-    ),
-    (
-        Gather::Batched,
-        Proposal {
-            name: "batched",
-            swaps: &[Swap {
-                gates: Asked::All,
-                by: &[LISTING, ("batch", calls(0.01, 0.01))],
-            }],
-            keeps: Keeps::All,
-        },
-    ),
-    (
-        Gather::Raw,
-        Proposal {
-            name: "raw",
-            swaps: &[Swap {
-                gates: Asked::All,
-                by: &[("pread64", calls(0.01, 0.001))],
-            }],
-            keeps: Keeps::Entries,
-        },
-    ),
-];
-
-/// The memo's tables for a run: its books, and what each way of gathering took on the same tree, or
-/// why it did not.
-pub(crate) fn of_run(
-    books: &Books,
-    directories: u64,
-    files: u64,
-    ways: &[(Gather, Result<Took, String>)],
-) -> Account {
-    let seen = Seen { directories, files };
-    let lines: Vec<(Function, &Line)> = books
-        .lines
-        .iter()
-        .map(|line| (purpose(line), line))
-        .collect();
-    let in_gates = |wanted: Function| -> Duration {
-        lines
-            .iter()
-            .filter(|(function, _)| *function == wanted)
-            .map(|(_, line)| sum(line).cpu)
-            .sum()
+fn model(file: Option<&OsStr>, args: &Args, out: &Out) -> Outcome {
+    let gates = match file {
+        Some(file) => read(file)?,
+        None => memo::table(),
     };
-    let total: Duration = books.cpu.iter().sum();
-    // Of a file that is read, what is asked of it, its opening and its closing are in rows of their
-    // own.
-    let moved: Duration = lines
-        .iter()
-        .filter(|(function, line)| line.function == Function::Copy && *function != Function::Copy)
-        .map(|(_, line)| sum(line).cpu)
-        .sum();
-    let copy = books.cpu[Function::Copy as usize].saturating_sub(moved);
-    let (write, map) = (
-        books.cpu[Function::Write as usize],
-        books.cpu[Function::Map as usize],
-    );
-    let (information, effect) = (in_gates(Function::Information), in_gates(Function::Effect));
-    let other = [copy, write, map, information, effect]
-        .iter()
-        .fold(total, |left, part| left.saturating_sub(*part));
-    let rows = [
-        (COPY, copy),
-        (WRITE, write),
-        (MAP, map),
-        (INFORMATION, information),
-        (EFFECT, effect),
-        (OTHER, other),
-    ];
-    let (cheapest, fixed_ms) = cheapest(&books.lines, ways, &seen).unwrap_or(("none", 0.0));
-    let asked: Vec<Gate> = books
-        .lines
-        .iter()
-        .filter(|line| line.function == Function::Information)
-        .map(|line| seen.gate(line))
-        .collect();
-    Account {
-        directories,
-        files,
-        seconds: total.as_secs_f64(),
-        metering_seconds: books.metering.as_secs_f64(),
-        functions: report::account::functions(&rows.map(|(name, time)| (name, time.as_secs_f64()))),
-        gates: lines
-            .iter()
-            .map(|(function, line)| seen.row(*function, line))
-            .collect(),
-        fixed_ms,
-        cheapest,
-        options: WAYS
-            .iter()
-            .map(|(gather, proposal)| {
-                let took = ways
-                    .iter()
-                    .find(|(way, _)| way == gather)
-                    .map(|(_, took)| took);
-                way(&asked, fixed_ms, proposal, took)
-            })
-            .collect(),
-    }
-}
-
-const COPY: &str = "copy files";
-const WRITE: &str = "write archive";
-const MAP: &str = "write map";
-const INFORMATION: &str = "gate calls for information";
-const EFFECT: &str = "gate calls for effect";
-const OTHER: &str = "other";
-
-/// What a call is for: where files are read, it depends on the gate.
-fn purpose(line: &Line) -> Function {
-    use gate::Gate as G;
-    match (line.function, line.gate) {
-        (Function::Copy, G::Openat | G::Openat2 | G::Close) => Function::Effect,
-        (Function::Copy, G::Read | G::Pread64 | G::Lseek | G::Fadvise64) => Function::Copy,
-        (Function::Copy, _) => Function::Information,
-        (
-            Function::Other,
-            G::Write
-            | G::SyncFileRange
-            | G::Fsync
-            | G::Fdatasync
-            | G::Linkat
-            | G::Renameat2
-            | G::Unlinkat
-            | G::Ftruncate,
-        ) => Function::Effect,
-        (function, _) => function,
-    }
-}
-
-fn sum(line: &Line) -> Calls {
-    let parts = [line.all, line.directory, line.file];
-    Calls {
-        calls: parts.iter().map(|part| part.calls).sum(),
-        cpu: parts.iter().map(|part| part.cpu).sum(),
-    }
-}
-
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
-}
-
-/// How many there are of each kind.
-struct Seen {
-    directories: u64,
-    files: u64,
-}
-
-impl Seen {
-    /// For a directory, and for a file; what is for all is shared among all alike.
-    fn each(&self, line: &Line, of: impl Fn(&Calls) -> f64) -> Per<f64> {
-        use gate::Gate as G;
-        if line.function == Function::Information
-            && matches!(line.gate, G::Openat | G::Openat2 | G::Getdents64 | G::Close)
-        {
-            return Per {
-                dir: of(&sum(line)) / self.directories.max(1) as f64,
-                file: 0.0,
-            };
-        }
-        let shared = of(&line.all) / (self.directories + self.files).max(1) as f64;
-        Per {
-            dir: of(&line.directory) / self.directories.max(1) as f64 + shared,
-            file: of(&line.file) / self.files.max(1) as f64
-                + if self.files > 0 { shared } else { 0.0 },
+    let fixed = fixed_price(&gates).unwrap_or_default();
+    let choices = choices(&gates, fixed, args);
+    let model = Model {
+        fixed_ms: fixed,
+        options: &choices,
+    };
+    if out.json {
+        out.envelope(SCHEMA, model, &[])?;
+    } else {
+        out.data(model.to_text(out.look()).as_bytes())?;
+        if choices.len() < memo::OPTIONS.len() {
+            out.talk("two_gates is left out: the gates that it replaces are not in the table");
         }
     }
-
-    fn gate(&self, line: &Line) -> Gate {
-        let all = sum(line);
-        Gate {
-            name: line.gate.name().to_owned(),
-            ms: ms(all.cpu) / all.calls.max(1) as f64,
-            calls: self.each(line, |calls| calls.calls as f64),
-            for_effect: false,
-        }
-    }
-
-    fn row(&self, function: Function, line: &Line) -> report::account::Gate {
-        let Gate { ms, calls, .. } = self.gate(line);
-        let name = match function {
-            Function::Copy => COPY,
-            Function::Write => WRITE,
-            Function::Map => MAP,
-            Function::Information => INFORMATION,
-            Function::Effect => EFFECT,
-            Function::Other => OTHER,
-        };
-        report::account::Gate {
-            gate: line.gate.name(),
-            function: name,
-            for_effect: function == Function::Effect,
-            calls: sum(line).calls,
-            ms_per_call: ms,
-            calls_per_dir: calls.dir,
-            calls_per_file: calls.file,
-        }
-    }
-
-    /// What calls for information took.
-    fn figures(&self, lines: &[Line], fixed_ms: f64) -> Figures {
-        let mut figures = [Figure::default(); 2];
-        for line in lines {
-            let (calls, cpu) = (
-                self.each(line, |calls| calls.calls as f64),
-                self.each(line, |calls| ms(calls.cpu)),
-            );
-            for (figure, (calls, cpu)) in figures
-                .iter_mut()
-                .zip([(calls.dir, cpu.dir), (calls.file, cpu.file)])
-            {
-                let overhead = (calls * fixed_ms).min(cpu);
-                figure.calls += calls;
-                figure.cost.overhead += overhead;
-                figure.cost.useful += cpu - overhead;
-            }
-        }
-        let [dir, file] = figures;
-        Figures { dir, file }
-    }
+    Ok(0)
 }
 
-/// The cheapest gate that gathering asks something of for every hundredth entry at least, here or
-/// in any of the ways; and its price. What is asked of a file that is open already is cheaper, and
-/// no price for what is asked by name.
-fn cheapest(
-    lines: &[Line],
-    ways: &[(Gather, Result<Took, String>)],
-    seen: &Seen,
-) -> Option<(&'static str, f64)> {
-    let here = lines
-        .iter()
-        .filter(|line| line.function == Function::Information);
-    let there = ways
-        .iter()
-        .filter_map(|(_, took)| took.as_ref().ok())
-        .flat_map(|took| &took.lines);
-    here.chain(there)
-        .filter(|line| {
-            line.gate != gate::Gate::Close && sum(line).calls * 100 > seen.directories + seen.files
+/// The options, as the memo rounds them if the table is its own.
+fn choices(gates: &[Gate], fixed: f64, args: &Args) -> Vec<Choice> {
+    let is_memo = memo::is_table(gates);
+    let today = cost(gates, fixed);
+    let mix = Per {
+        dir: args.mix.0,
+        file: args.mix.1,
+    };
+    let option = |choice: &memo::Choice| {
+        let then = predict(gates, fixed, &choice.proposal)?;
+        let saved = saves(&today, &then, mix, args.share);
+        let of_system = saved * args.system / 100.0;
+        let shown = if is_memo { memo::rounded(&then) } else { then };
+        let whole = |percent: f64| if is_memo { percent.round() } else { percent };
+        Some(Choice {
+            name: choice.proposal.name,
+            dir: shown_cost(shown.dir),
+            file: shown_cost(shown.file),
+            saves_percent: whole(saved),
+            printed: choice.printed.filter(|_| is_memo),
+            saves_system_percent: whole(of_system),
+            printed_system: choice.printed_system.filter(|_| is_memo),
         })
-        .map(|line| (line.gate.name(), seen.gate(line).ms))
-        .min_by(|a, b| a.1.total_cmp(&b.1))
+    };
+    memo::OPTIONS.iter().filter_map(option).collect()
 }
 
-/// An option, predicted and measured.
-fn way(
-    asked: &[Gate],
-    fixed_ms: f64,
-    proposal: &Proposal,
-    took: Option<&Result<Took, String>>,
-) -> Way {
-    let figure = |cost: account::Cost| Figure {
-        calls: if fixed_ms > 0.0 {
-            cost.overhead / fixed_ms
-        } else {
-            0.0
-        },
-        cost: shown_cost(cost),
-    };
-    let predicted = predict(asked, fixed_ms, proposal).unwrap_or_default();
-    let measured = took.and_then(|took| took.as_ref().ok()).map(|took| {
-        let seen = Seen {
-            directories: took.directories,
-            files: took.files,
-        };
-        let all: Vec<Calls> = took.lines.iter().map(sum).collect();
-        Measured {
-            figures: seen.figures(&took.lines, fixed_ms),
-            calls: all.iter().map(|calls| calls.calls).sum(),
-            gates_seconds: all.iter().map(|calls| calls.cpu.as_secs_f64()).sum(),
-            own_seconds: took.own.as_secs_f64(),
-        }
-    });
-    Way {
-        name: proposal.name,
-        predicted: Figures {
-            dir: figure(predicted.dir),
-            file: figure(predicted.file),
-        },
-        measured,
-        why: took.and_then(|took| took.as_ref().err()).cloned(),
+pub(super) fn shown_cost(cost: account::Cost) -> Cost {
+    Cost {
+        overhead: cost.overhead,
+        useful: cost.useful,
     }
+}
+
+fn read(file: &OsStr) -> Result<Vec<Gate>, Error> {
+    const MOST: usize = 1 << 20;
+    const NEXT: &str = "give a file with a table of gates; fathom account --help names its columns";
+    let path = file.as_bytes();
+    let text = whole(path, MOST, "cannot read table", NEXT)?;
+    let wrong = |what: &dyn std::fmt::Display| {
+        Error::read("cannot use table", path, what.to_string(), NEXT)
+    };
+    let text = str::from_utf8(&text).map_err(|_| wrong(&"it is not UTF-8"))?;
+    parse(text).map_err(|e| wrong(&e))
 }

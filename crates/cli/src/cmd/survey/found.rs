@@ -9,12 +9,12 @@ use report::nightly::Nightly;
 use report::survey::{Part, StepTaken};
 use report::walk::Bounded;
 
-use super::Ground;
 use super::mounts::Mounted;
+use super::run::Ground;
 use super::starting::Starting;
 use super::steps::Step;
 use crate::cmd::account::command::Taken;
-use crate::cmd::mounts::Compared;
+use crate::cmd::mounts::run::Compared;
 use crate::cmd::walk::compare::Compared as Engines;
 
 /// Why a section is not there.

@@ -8,13 +8,13 @@ use ::mounts::locate::{self, Method};
 use ::mounts::{Hints, Kind, LocateReport, Point, may_hang};
 use ondisk::{Content, split_options};
 use report::compare::LeftOut;
-use report::name::printable;
+use show::name::printable;
 
-use super::Ground;
 use super::found::{Found, Not};
+use super::run::Ground;
 use super::steps::Ration;
-use crate::cmd::mounts::{Points, compare_methods};
-use crate::out::Failed;
+use crate::cmd::mounts::run::{Points, compare_methods};
+use crate::error::Error;
 
 /// Runs of each method and of each engine.
 pub(super) const TRIALS: usize = 3;
@@ -163,7 +163,7 @@ pub(super) fn methods(
         &ration.bounds(),
         ration.progress(),
     );
-    let mut compared = compared.map_err(|Failed(why)| Not::wrong(why))?;
+    let mut compared = compared.map_err(|why: Error| Not::wrong(why.to_string()))?;
     if compared.methods.is_empty() {
         return Err(Not::chosen("no method could be run to its end"));
     }

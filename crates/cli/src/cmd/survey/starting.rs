@@ -11,11 +11,11 @@ use pathsearch::tree::Places;
 use pathsearch::{ASSUMED_RTT, Question, Rtt, search};
 use report::startup::{Started, Startup};
 
-use super::Ground;
 use super::found::{Found, Not};
+use super::run::Ground;
 use super::steps::Ration;
 use super::walking::heard;
-use crate::cmd::pathsearch::{meter, result, surroundings};
+use crate::cmd::pathsearch::run::{meter, result, surroundings};
 
 /// What was found.
 pub(super) struct Starting {
@@ -92,7 +92,7 @@ pub(super) fn start(
         Err(Failure::Meter(why) | Failure::Late(why)) => {
             let why = format!("cannot watch programs start: {why}");
             return Err(if turn == 0 {
-                Not::wrong(why)
+                Not::wrong(why.to_string())
             } else {
                 Not::chosen(why)
             });

@@ -22,7 +22,8 @@ use gate::usage::{Moved, moved};
 use report::survey::StepTaken;
 
 use super::found::{Found, Not};
-use super::{Ground, mounts, starting, systems, walking};
+use super::run::Ground;
+use super::{mounts, starting, systems, walking};
 use crate::progress::Progress;
 
 /// A step.

@@ -7,10 +7,10 @@ use gate::scratch::open_unnamed;
 use probe::cache::How;
 use probe::place::Place;
 use probe::{Answer, Experiment, Limits, Question, Trouble};
-use report::name::printable;
+use show::name::printable;
 
-use super::Ground;
 use super::found::{Found, Not, Probed};
+use super::run::Ground;
 use super::steps::Ration;
 
 /// What the experiments on one file system may read and write in any case.

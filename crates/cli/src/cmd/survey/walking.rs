@@ -15,15 +15,16 @@ use report::nightly::{Expected, Nightly};
 use report::walk::Bounded;
 use walk::{EngineKind, Type};
 
-use super::Ground;
 use super::found::{Found, Not};
 use super::mounts::TRIALS;
+use super::run::Ground;
 use super::steps::Ration;
-use crate::args::Tread;
 use crate::cmd::account::command;
-use crate::cmd::mounts::unusable;
-use crate::cmd::walk::{compare, refused};
-use crate::out::{Done, Failed};
+use crate::cmd::mounts::run::unusable;
+use crate::cmd::survey::tread::Tread;
+use crate::cmd::walk::compare;
+use crate::cmd::walk::run::refused;
+use crate::error::{Error, Outcome};
 
 /// Calls that are looked at one by one.
 const ACCOUNTED_CALLS: u64 = 1 << 18;
@@ -69,7 +70,7 @@ pub(super) fn engines(
         None => None,
     };
     let compared = compare::engines(&question, TRIALS, &bounds, ration.progress());
-    let mut compared = compared.map_err(|Failed(why)| Not::wrong(why))?;
+    let mut compared = compared.map_err(|why: Error| Not::wrong(why.to_string()))?;
     match (&bounded, inodes(ground)) {
         // That there was no time left for them is said already.
         (Some(Bounded { levels: None, .. }), _) => {
@@ -104,8 +105,8 @@ fn scout(question: &walk::WalkOptions, ration: &Ration) -> Result<(Option<Bounde
     /// The share of the time of a run that each has who comes after one that was stopped.
     const SHARE: u32 = 5;
     let explained = walk::explain(&question.dirs, question.is_written).map_err(|e| {
-        let Failed(why) = unusable(e);
-        Not::wrong(why)
+        let why = unusable(e).to_string();
+        Not::wrong(why.to_string())
     })?;
     let by = explained
         .first()
@@ -433,11 +434,11 @@ pub(super) fn heard(ended: Ended) {
 }
 
 /// What [`account()`] has accounted for.
-pub(crate) fn tread(args: &Tread) -> Done {
+pub(crate) fn tread(args: &Tread) -> Outcome {
     gate::process::end_after(args.limit);
     let dirs = vec![args.dir.as_bytes().to_vec()];
-    let filter =
-        walk::Filter::new(&args.exclude, None).map_err(|e| Failed(format!("--exclude: {e}")))?;
+    let filter = walk::Filter::new(&args.exclude, None)
+        .map_err(|e| Error::new(format!("--exclude: {e}")))?;
     let question = walk::WalkOptions {
         dirs,
         by: Some(EngineKind::Stat),

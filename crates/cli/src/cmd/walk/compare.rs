@@ -9,9 +9,10 @@ use report::walk::{Comparison, Engine, LeftOut, Part, Possible, Walk};
 use walk::compare::{NoCompare, Run, compare};
 use walk::{Totals, WalkOptions};
 
-use super::{SCHEMA, plans, shown};
-use crate::cmd::mounts::unusable;
-use crate::out::{Done, Failed, Out, gates};
+use super::run::{SCHEMA, plans, shown};
+use crate::cmd::mounts::run::unusable;
+use crate::error::{Error, Outcome};
+use crate::out::{Out, gates};
 use crate::progress::Progress;
 
 /// The engines compared, ready to be shown.
@@ -34,7 +35,7 @@ pub(crate) fn engines(
     trials: usize,
     bounds: &Bounds,
     mut progress: Progress,
-) -> Result<Compared, Failed> {
+) -> Result<Compared, Error> {
     let compared = compare(question, trials, bounds, |engine, trial| {
         progress.at(|| match trial {
             0 => format!("{engine}, to warm the caches"),
@@ -44,7 +45,7 @@ pub(crate) fn engines(
     drop(progress);
     let compared = compared.map_err(|e| match e {
         NoCompare::Unusable(e) => unusable(e),
-        NoCompare::NoProcess(e) => Failed(format!("cannot make a process to walk in: {e}")),
+        NoCompare::NoProcess(e) => Error::new(format!("cannot make a process to walk in: {e}")),
     })?;
     let mut warnings = Vec::new();
     let left_out = compared.left_out.iter().map(|(by, why)| {
@@ -103,7 +104,7 @@ pub(crate) fn engines(
     let planned = parts.first().map(|part| part.engine);
     let found = planned.and_then(|planned| {
         let seconds =
-            report::stats::Stats::of(runs(planned).map(|run| run.real.as_secs_f64()))?.median;
+            show::stats::Stats::of(runs(planned).map(|run| run.real.as_secs_f64()))?.median;
         Some((runs(planned).next_back()?.totals, seconds))
     });
     Ok(Compared {
@@ -121,7 +122,7 @@ fn times(run: &Run) -> Times {
     Times::of([run.real, run.user, run.sys])
 }
 
-pub(super) fn run(question: &WalkOptions, trials: usize, out: &Out) -> Done {
+pub(super) fn run(question: &WalkOptions, trials: usize, out: &Out) -> Outcome {
     const LIMIT: Duration = Duration::from_secs(3600);
     let compared = engines(
         question,

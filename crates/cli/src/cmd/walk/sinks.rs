@@ -11,7 +11,8 @@ use report::entries::{ATTRIBUTES, Form, Lines, Row};
 use report::walk::Large;
 use walk::{Dir, EngineKind, Entry, Meta, MountContext, Sink, Type, Worker, digest};
 
-use crate::out::{Failed, Out};
+use crate::error::Error;
+use crate::out::Out;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
@@ -49,7 +50,7 @@ pub(super) struct Output<'a> {
 struct State {
     /// Whole lines: first the head, later what threads that have ended left behind.
     kept: Vec<u8>,
-    failed: Option<Failed>,
+    failed: Option<Error>,
 }
 
 impl<'a> Output<'a> {
@@ -104,7 +105,7 @@ impl<'a> Output<'a> {
     ///
     /// # Errors
     /// Also when something before could not be written.
-    pub(super) fn end(self) -> Result<(), Failed> {
+    pub(super) fn end(self) -> Result<(), Error> {
         let State { kept, failed } = self.state.into_inner().unwrap_or_else(|e| e.into_inner());
         match failed {
             Some(failed) => Err(failed),

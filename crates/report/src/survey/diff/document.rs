@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::name::printable;
+use show::name::printable;
 
 /// What surveys say that they are.
 pub(super) const SCHEMA: &str = "fathom.survey/1";

@@ -22,7 +22,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use self::document::{Both, Spread, name, survey};
-use crate::name::entry;
+use show::name::entry;
 
 mod document;
 mod sections;

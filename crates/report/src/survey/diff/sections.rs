@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::document::{Both, Paired, Spread, TRIALS, name, number, options, text};
 use super::{Change, Report, Uncompared, Verdict, ratio};
-use crate::name::printable;
+use show::name::printable;
 
 /// How far apart calls for each entry must be, where the tree has others than before.
 const CALLS_APART: f64 = 1.01;

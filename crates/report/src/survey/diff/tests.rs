@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::document::SCHEMA;
 use super::*;
-use crate::table::Look;
+use show::table::Look;
 
 fn document(result: Value) -> Value {
     json!({"schema": SCHEMA, "result": result, "gates": {}, "warnings": []})

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::{Change, Diff, Verdict};
-use crate::name::printable;
-use crate::table::{Align, Look, Table, Tone};
-use crate::words::{size, time};
+use show::name::printable;
+use show::table::{Align, Look, Table, Tone};
+use show::units::{size, time};
 
 impl Change {
     /// What it is about.

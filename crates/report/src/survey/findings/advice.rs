@@ -2,16 +2,16 @@
 
 use super::{Engines, Weighed, beginning, names, of_kind, took, unfinished};
 use crate::mounts::all;
-use crate::name::printable;
 use crate::probe::plain;
-use crate::stats::Stats;
 use crate::survey::Survey;
 use crate::survey::commands::Commands;
 use crate::survey::known::{BLOCK, Known, READAHEAD, best_price};
 use crate::survey::odd::{Kind, odd};
 use crate::survey::page::named;
 use crate::walk::{Bounded, Engine};
-use crate::words::{plural, sized, time};
+use show::name::printable;
+use show::stats::Stats;
+use show::units::{plural, sized, time};
 
 pub(super) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(part) = survey.mounts.gathered() else {

@@ -2,14 +2,14 @@
 
 use super::{Engines, Weighed, beginning, names, of_kind, took, unfinished};
 use crate::compare::{Method, median_ms};
-use crate::name::printable;
 use crate::probe::{Probe, plain};
 use crate::survey::Survey;
 use crate::survey::commands::Commands;
 use crate::survey::known::{BLOCK, Known, READAHEAD, best_price, bounded_by};
 use crate::survey::odd::{Kind, odd};
 use crate::walk::{Bounded, Section};
-use crate::words::{plural, size, sized, time};
+use show::name::printable;
+use show::units::{plural, size, sized, time};
 
 pub(super) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(part) = survey.mounts.gathered() else {

@@ -6,8 +6,8 @@ use super::commands::Commands;
 use super::odd::{Kind, Odd};
 use super::{Point, Survey};
 use crate::compare::median_ms;
-use crate::name::printable;
 use crate::walk::{Bounded, Engine, Section, about};
+use show::name::printable;
 
 mod advice;
 mod found;

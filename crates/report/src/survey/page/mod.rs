@@ -13,10 +13,11 @@ use self::systems::{file_systems, prices};
 use self::walking::{calls, dumping, walking};
 use super::commands::Commands;
 use super::{Part, Point, Survey};
-use crate::name::printable;
-use crate::table::Table;
-use crate::time::utc;
-use crate::words::{plural, size};
+use show::html::shell;
+use show::name::printable;
+use show::table::Table;
+use show::time::utc;
+use show::units::{plural, size};
 
 mod mounts;
 mod starting;
@@ -163,8 +164,8 @@ pub(super) fn html(survey: &Survey<'_>) -> String {
             utc(survey.about.when)
         ),
     };
-    // Into a string nothing can fail.
-    let page = page.render().unwrap_or_default();
+    // Rendering into a string cannot fail.
+    let page = shell(&page.title, &page.render().unwrap_or_default());
     // Names have come as they are printed. What else has been quoted from somewhere must not break
     // the page either.
     page.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")

@@ -7,14 +7,14 @@ use ondisk::split_options;
 use super::{Block, Branch, MOST, MOST_SAID, Plots, Tree, more, plot, table, texts};
 use crate::compare::{Method, median_ms, methods_table};
 use crate::mounts::{Has, Row, all, by_name, cell, limbs, source, state, tone};
-use crate::name::printable;
-use crate::stats::Stats;
 use crate::survey::commands::Commands;
 use crate::survey::draw::{Dot, Dots, dots};
 use crate::survey::odd::odd;
 use crate::survey::{Compared, MountsPart, Part};
-use crate::table::{Align, Table, Tone};
-use crate::words::{plural, sized};
+use show::name::printable;
+use show::stats::Stats;
+use show::table::{Align, Table, Tone};
+use show::units::{plural, sized};
 
 pub(super) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let rows = part.mounts.mounts;

@@ -1,11 +1,11 @@
 //! What starting programs costs.
 
 use super::{Block, more, table, texts};
-use crate::name::printable;
 use crate::startup::Startup;
 use crate::survey::commands::Commands;
-use crate::table::{Align, Table, Tone};
-use crate::words::time;
+use show::name::printable;
+use show::table::{Align, Table, Tone};
+use show::units::time;
 
 /// Directories in which a program looks in vain.
 const MOST_TRIED: usize = 20;

@@ -1,11 +1,11 @@
 //! How all of it was measured: the machine, the steps, and what was left out.
 
 use super::{Block, MOST, MOST_SAID, Plots, Section, more, named, plot, table, texts};
-use crate::name::printable;
 use crate::survey::draw::{Bar, bars};
 use crate::survey::{Skipped, StepTaken, Survey};
-use crate::table::{Align, Table, Tone};
-use crate::words::size;
+use show::name::printable;
+use show::table::{Align, Table, Tone};
+use show::units::size;
 
 pub(super) fn measured(survey: &Survey<'_>, plots: &mut Plots) -> Section {
     let about = &survey.about;

@@ -2,15 +2,15 @@
 
 use super::{Block, Plots, plot, table, texts};
 use crate::mounts::cell;
-use crate::name::printable;
 use crate::plot::Scale;
 use crate::probe::{Price, Probe, plain, prices_table};
 use crate::survey::commands::Commands;
 use crate::survey::draw::{Dot, Dots, dots, line};
 use crate::survey::known::{BLOCK, EXTENT, Known, READAHEAD, best_price, bounded_by};
 use crate::survey::{FileSystem, Plot};
-use crate::table::{Align, Table, Tone};
-use crate::words::size;
+use show::name::printable;
+use show::table::{Align, Table, Tone};
+use show::units::size;
 
 /// One thing that may be known of a file system.
 type Fact = fn(&Probe<'_>) -> Known;

@@ -3,13 +3,13 @@
 use super::{Block, Plots, plot, table, texts};
 use crate::compare::median_ms;
 use crate::meter::Account;
-use crate::name::printable;
 use crate::nightly::Nightly;
 use crate::survey::commands::Commands;
 use crate::survey::draw::{Bar, bars};
-use crate::table::{Align, Table, Tone};
 use crate::walk;
-use crate::words::size;
+use show::name::printable;
+use show::table::{Align, Table, Tone};
+use show::units::size;
 
 pub(super) fn walking(
     walk: &walk::Section<'_>,

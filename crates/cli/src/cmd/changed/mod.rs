@@ -1,0 +1,6 @@
+//! `fathom changed`: what changed since a catalog.
+
+pub(crate) mod args;
+pub(crate) mod run;
+
+pub(crate) use run::run;

@@ -1,0 +1,588 @@
+//! `fathom mounts`: which mount points are there, found how, at what cost.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
+
+use gate::Errno;
+use gate::fs::{At, Attributes, Want};
+use mounts::compare::Bounds;
+use mounts::locate::LocateOptions;
+use mounts::method::Hunt;
+use mounts::root::{Root, Unusable};
+use mounts::{
+    Class, Hints, Kind, LocateReport, Point, Warning, beneath, boundaries, check, locate, names,
+    servers,
+};
+use report::compare::{
+    LeftOut, Method, Times, comparison, methods_table, profiles_text, ratios_text,
+};
+use report::mounts::{Asserted, Beneath, Boundary, Mounts, Row, Rows, Search};
+use show::name::printable;
+use show::table::Look;
+use show::units::plural;
+
+use crate::cmd::mounts::args::{By, Format, Mounts as Args, Names};
+use crate::error::{Error, Outcome};
+use crate::input::whole;
+use crate::out::{Out, gates, profile_lines};
+use crate::progress::Progress;
+
+pub(crate) const SCHEMA: &str = "fathom.mounts/1";
+
+pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
+    let format = if out.json {
+        Format::Json
+    } else {
+        args.format.unwrap_or(Format::Table)
+    };
+    let plain = matches!(format, Format::Table | Format::Json);
+    if !plain && (args.compare || args.watch || !args.assert.is_empty()) {
+        return Err(Error::new(
+            "--compare, --watch and --assert are shown as table or json only".to_owned(),
+        ));
+    }
+    if !args.assert.is_empty() {
+        return assert(args, format, out);
+    }
+    let knows_ids = !matches!(args.by, By::Naive | By::Getmnt1 | By::Getmnt2 | By::Getmnt3);
+    if args.beneath && !knows_ids {
+        return Err(Error::new(format!(
+            "--beneath needs to know what each mount is on, and {} does not",
+            args.by_name()
+        )));
+    }
+    let question = question(args, format)?;
+    let root = open_root(&args.root)?;
+    if args.watch {
+        return super::watch::run(&root.path, format == Format::Json, out);
+    }
+    if args.compare {
+        return compare(root, &question, usize::from(args.trials), format, out);
+    }
+    let start = Instant::now();
+    let check_wanted = args.check || format == Format::Exclude;
+    let mut progress = Progress::new(out.progress);
+    let mut answer = locate(&root, &question, &mut |far, path| {
+        progress.search(far, path)
+    })
+    .map_err(|e| {
+        Error::new(format!(
+            "cannot find the mounts by {}: {e}; try --by auto",
+            args.by_name()
+        ))
+    })?;
+    if !check_wanted {
+        check_readable(&root, &answer)?;
+    }
+    let mut tick = |far: &mounts::method::Progress, path: &[u8]| progress.search(far, path);
+    let lost = if args.beneath {
+        "what is in it is not counted"
+    } else {
+        "boundaries in it are not seen"
+    };
+    let mut hunt = Hunt::new(lost, &mut tick);
+    if let Some(from) = args.names {
+        names::resolve(
+            &mut answer.points,
+            if from == Names::Dev {
+                names::Names::Dev
+            } else {
+                names::Names::Sys
+            },
+        );
+    }
+    if args.servers {
+        name_servers(&mut answer.points);
+    }
+    if args.beneath {
+        beneath::look(&mut answer.points, &mut hunt).map_err(|[a, b]| {
+            Error::new(format!(
+                "cannot look beneath the mounts: no mount table says what is on what ({a}; {b})"
+            ))
+        })?;
+    }
+    let found = args
+        .boundaries
+        .then(|| find_boundaries(&root, &answer, &mut hunt));
+    answer.warnings.append(&mut hunt.warnings);
+    drop(hunt);
+    if check_wanted {
+        let total = answer.points.len();
+        let checked = check::check(
+            &mut answer.points,
+            args.deadline.unwrap_or(Duration::from_secs(2)),
+            |done| {
+                progress.at(|| format!("{done} of {total} mounts have answered"));
+            },
+        );
+        answer.warnings.extend(
+            checked.map_err(|e| {
+                Error::new(format!("cannot make a process to check the mounts: {e}"))
+            })?,
+        );
+    }
+    drop(progress);
+    // The descriptor of the root is closed before the gates are counted.
+    show(
+        args,
+        &root.into_path(),
+        answer,
+        found.as_deref(),
+        format,
+        start.elapsed(),
+        out,
+    )
+}
+
+fn show(
+    args: &Args,
+    root: &[u8],
+    answer: LocateReport,
+    boundaries: Option<&[Boundary]>,
+    format: Format,
+    took: Duration,
+    out: &Out,
+) -> Outcome {
+    let LocateReport {
+        by,
+        why,
+        points,
+        lacking,
+        warnings,
+        search,
+        ..
+    } = answer;
+    let rows = Points(points);
+    match format {
+        Format::Json => {
+            let result = Mounts {
+                root: Some(root),
+                boundaries,
+                search: search.map(|s| Search {
+                    directories: s.directories,
+                    entries: s.entries,
+                    pruned: s.pruned,
+                }),
+                ..Mounts::of(by.name(), &why, lacking.is_empty(), &rows)
+            };
+            out.envelope(SCHEMA, result, &warnings)?;
+        }
+        Format::Table => {
+            let look = Look {
+                tree: out.on_terminal(),
+                ..out.look()
+            };
+            let mut written = Ok(());
+            report::mounts::table(&rows, look, &mut |piece| {
+                if written.is_ok() {
+                    written = out.data(piece.as_bytes());
+                }
+            });
+            written?;
+            for boundary in boundaries.unwrap_or_default() {
+                out.data(format!("{} {}\n", boundary.kind, printable(&boundary.path)).as_bytes())?;
+            }
+            let calls = gate::meter::tally().calls();
+            let mounts = plural(rows.len() as u64, "mount", "mounts");
+            let ms = 1000.0 * took.as_secs_f64();
+            out.talk(format_args!(
+                "{mounts} by {} in {ms:.1} ms and {calls} calls: {why}",
+                by.name()
+            ));
+            if args.servers {
+                out.talk(server_summary(&rows));
+            }
+        }
+        Format::Paths => out.data(&report::mounts::paths(&rows, b'\n'))?,
+        Format::Paths0 => out.data(&report::mounts::paths(&rows, 0))?,
+        Format::Mnttab => out.data(&report::mounts::mnttab(&rows))?,
+        Format::Fstab => {
+            // What a bind mount shows may have its name outside of the root.
+            let every = if root == b"/" { None } else { every_mount(by) };
+            out.data(&report::mounts::fstab(
+                &rows,
+                every.as_ref().unwrap_or(&rows),
+            ))?;
+        }
+        Format::Exclude => out.data(&report::mounts::exclude(&rows))?,
+    }
+    out.warn(&warnings);
+    // The process is about to end: to free ten thousand mounts one by one would take as long as to
+    // print them.
+    std::mem::forget(rows);
+    Ok(warnings.len())
+}
+
+/// All mounts that there are, where they are read from a table.
+fn every_mount(by: mounts::Method) -> Option<Points> {
+    if !matches!(by, mounts::Method::Kernel | mounts::Method::Mountinfo) {
+        return None;
+    }
+    let root = Root::open(b"/").ok()?;
+    let question = LocateOptions {
+        by: Some(by),
+        bound: None,
+        hints: Hints::Auto,
+    };
+    locate(&root, &question, &mut |_, _| {})
+        .ok()
+        .map(|answer| Points(answer.points))
+}
+
+fn server_summary(points: &Points) -> String {
+    let mut servers: Vec<(&str, usize)> = Vec::new();
+    for server in points.0.iter().filter_map(|point| point.server.as_deref()) {
+        match servers.iter_mut().find(|(name, _)| *name == server) {
+            Some((_, n)) => *n += 1,
+            None => servers.push((server, 1)),
+        }
+    }
+    let list: Vec<String> = servers
+        .iter()
+        .map(|(name, n)| format!("{} ({n})", printable(name.as_bytes())))
+        .collect();
+    if list.is_empty() {
+        "no mount is on another machine".to_owned()
+    } else {
+        format!("servers: {}", list.join(", "))
+    }
+}
+
+impl Args {
+    fn by_name(&self) -> String {
+        clap::ValueEnum::to_possible_value(&self.by)
+            .map_or(String::new(), |value| value.get_name().to_owned())
+    }
+}
+
+fn question(args: &Args, format: Format) -> Result<LocateOptions, Error> {
+    if args.deadline.is_some() && !args.check && format != Format::Exclude {
+        return Err(Error::new(
+            "--deadline says nothing without --check".to_owned(),
+        ));
+    }
+    let by = match args.by {
+        By::Auto => None,
+        By::Kernel => Some(mounts::Method::Kernel),
+        By::Mountinfo => Some(mounts::Method::Mountinfo),
+        By::Search => Some(mounts::Method::Search),
+        By::Getmnt3 => Some(mounts::Method::Getmnt3),
+        By::Getmnt2 => Some(mounts::Method::Getmnt2),
+        By::Getmnt1 => Some(mounts::Method::Getmnt1),
+        By::Naive => Some(mounts::Method::Naive),
+    };
+    let hints = match args.hints.as_bytes() {
+        b"auto" => Hints::Auto,
+        b"none" => Hints::None,
+        b"ids" => Hints::Ids,
+        _ => Hints::File(read_names(&args.hints)?),
+    };
+    let fits = match (&hints, by) {
+        (Hints::Auto, _) | (_, Some(mounts::Method::Search)) => true,
+        (Hints::None | Hints::File(_), Some(mounts::Method::Getmnt2 | mounts::Method::Getmnt3)) => {
+            true
+        }
+        (Hints::None | Hints::Ids, None) => args.compare,
+        _ => false,
+    };
+    if !fits {
+        let hints = printable(args.hints.as_bytes());
+        return Err(Error::new(format!(
+            "--hints {hints} says nothing to --by {}; give --by search",
+            args.by_name()
+        )));
+    }
+    if args.depth.is_some()
+        && !matches!(args.by, By::Getmnt1 | By::Getmnt2 | By::Getmnt3)
+        && !args.compare
+    {
+        return Err(Error::new(format!(
+            "--depth says nothing to --by {}; only getmnt1 to getmnt3 have a bound",
+            args.by_name()
+        )));
+    }
+    let bound = args.depth.unwrap_or(4);
+    Ok(LocateOptions {
+        by,
+        bound: (bound > 0).then_some(bound),
+        hints,
+    })
+}
+
+/// The mount points that a file names, in its order.
+fn read_names(file: &OsStr) -> Result<Vec<Vec<u8>>, Error> {
+    const MOST: usize = 64 << 20;
+    let next = "--hints takes auto, none, ids or a file";
+    let bytes = whole(file.as_bytes(), MOST, "cannot read the hints in", next)?;
+    let end = if bytes.contains(&0) { 0 } else { b'\n' };
+    Ok(bytes
+        .split(|&b| b == end)
+        .filter_map(ondisk::mnttab::mount_point)
+        .collect())
+}
+
+pub(crate) fn open_root(given: &OsStr) -> Result<Root, Error> {
+    Root::open(given.as_bytes()).map_err(unusable)
+}
+
+/// What is wrong with a directory to begin at, and what to do next.
+pub(crate) fn unusable(e: Unusable) -> Error {
+    let next = match e.errno {
+        Errno::ENOENT => "give a name that exists",
+        Errno::ENOTDIR => "give a directory",
+        Errno::EACCES | Errno::EPERM => "run as root, or begin at a directory that you may read",
+        Errno::ENOTCONN | Errno::ESTALE => "its server is gone; see fathom mounts --check",
+        _ => "",
+    };
+    Error::read(e.doing, &e.path, e.errno, next)
+}
+
+/// A directory that cannot be read is refused, also where the answer comes from a table; but where
+/// its server might not answer, it is not asked.
+fn check_readable(root: &Root, answer: &LocateReport) -> Result<(), Error> {
+    if answer.root_fstype.as_deref().is_some_and(mounts::may_hang) {
+        return Ok(());
+    }
+    root.check_readable().map_err(unusable)
+}
+
+/// Mount points, to be reported.
+pub(crate) struct Points(pub(crate) Vec<Point>);
+
+impl Rows for Points {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn row(&self, at: usize) -> Row<'_> {
+        row(&self.0[at])
+    }
+}
+
+fn row(point: &Point) -> Row<'_> {
+    Row {
+        id: point.id,
+        parent: point.parent,
+        target: &point.target,
+        source: point.source(),
+        fstype: point.fstype(),
+        dev: point.dev,
+        fsroot: point.fsroot(),
+        options: point.options(),
+        kind: point
+            .kind
+            .map(|kind| if kind == Kind::Dir { "dir" } else { "file" }),
+        class: if point.class == Class::Leaf {
+            "leaf"
+        } else {
+            "internal"
+        },
+        hidden: point.hidden,
+        server: point.server.as_deref(),
+        verdict: point.verdict.map(check::Verdict::name),
+        beneath: point.beneath.map(|b| Beneath {
+            files: b.files,
+            bytes: b.bytes,
+        }),
+    }
+}
+
+fn name_servers(points: &mut [Point]) {
+    for point in points {
+        if let (Some(fstype), Some(source)) = (point.fstype(), point.source()) {
+            point.server = servers::server(fstype, source, point.options().unwrap_or_default());
+        }
+    }
+}
+
+fn find_boundaries(root: &Root, answer: &LocateReport, hunt: &mut Hunt<'_>) -> Vec<Boundary> {
+    boundaries::find(root, answer.root_fstype.as_deref(), &answer.points, hunt)
+        .into_iter()
+        .map(|b| Boundary {
+            path: b.path,
+            kind: b.kind.name(),
+            dev: b.dev,
+        })
+        .collect()
+}
+
+/// `--assert`: is each of these a mount point?
+fn assert(args: &Args, format: Format, out: &Out) -> Outcome {
+    let mut asserted = Vec::new();
+    let mut warnings = Vec::new();
+    for path in args.assert.iter().map(|path| path.as_bytes()) {
+        let at = At::NO_AUTOMOUNT | At::STATX_DONT_SYNC;
+        let seen = gate::long::statx_long(path, at, Want::empty());
+        let mountpoint = match seen {
+            Ok(seen) if seen.attributes_known.contains(Attributes::MOUNT_ROOT) => {
+                seen.attributes.contains(Attributes::MOUNT_ROOT)
+            }
+            Ok(_) | Err(Errno::ENOSYS | Errno::EPERM) => differs_from_above(path)?,
+            Err(_) => false,
+        };
+        match seen {
+            _ if mountpoint => {}
+            Err(e @ (Errno::ENOENT | Errno::ENOTDIR)) => {
+                warnings.push(Warning::failed(
+                    path,
+                    gate::Gate::Statx,
+                    e,
+                    "not a mount point",
+                ));
+            }
+            Err(e) => warnings.push(Warning::failed(
+                path,
+                gate::Gate::Statx,
+                e,
+                "cannot tell whether it is a mount point",
+            )),
+            Ok(_) => warnings.push(Warning::about(path, "not a mount point")),
+        }
+        if mountpoint && !out.quiet && format == Format::Table {
+            out.data(format!("{} is a mount point\n", printable(path)).as_bytes())?;
+        }
+        asserted.push(Asserted {
+            path: path.to_vec(),
+            mountpoint,
+        });
+    }
+    if format == Format::Json {
+        let none = Points(Vec::new());
+        let result = Mounts {
+            asserted: Some(&asserted),
+            ..Mounts::of("search", "each path was looked at", true, &none)
+        };
+        out.envelope(SCHEMA, result, &warnings)?;
+    }
+    out.warn(&warnings);
+    Ok(warnings.len())
+}
+
+/// Whether a directory is on another device than the one above it, where the kernel does not say
+/// what is a mount point.
+fn differs_from_above(path: &[u8]) -> Result<bool, Error> {
+    let cwd = gate::fs::CWD;
+    let above = mounts::path::join(path, b"..");
+    let stat = |name: &[u8]| gate::long::newfstatat_long(cwd, name, At::NO_AUTOMOUNT);
+    match (stat(path), stat(&above)) {
+        (Ok(a), Ok(b)) if a.dev != b.dev || a.ino == b.ino => Ok(true),
+        (Err(_), _) => Ok(false),
+        _ => Err(Error::read(
+            "cannot tell whether there is a mount at",
+            path,
+            "statx(2) does not say here, and bind mounts cannot be told otherwise",
+            "run it where statx is allowed, on Linux 5.8 or later",
+        )),
+    }
+}
+
+/// The methods compared, ready to be shown.
+pub(crate) struct Compared {
+    pub(crate) methods: Vec<Method>,
+    pub(crate) left_out: Vec<LeftOut>,
+}
+
+/// Runs methods on a tree.
+pub(crate) fn compare_methods(
+    root: &Root,
+    question: &LocateOptions,
+    methods: &[mounts::Method],
+    trials: usize,
+    bounds: &Bounds,
+    mut progress: Progress,
+) -> Result<Compared, Error> {
+    let comparison =
+        mounts::compare::compare(root, question, methods, trials, bounds, |method, trial| {
+            let round = if trial == 0 {
+                "profile".to_owned()
+            } else {
+                format!("trial {trial} of {trials}")
+            };
+            progress.at(|| format!("{method}, {round}"));
+        })
+        .map_err(|e| Error::new(format!("cannot make a process to run a method in: {e}")))?;
+    let times = |run: &mounts::compare::Run| Times::of([run.real, run.user, run.sys]);
+    let methods = comparison.profiles.iter().map(|profile| {
+        let runs = comparison
+            .trials
+            .iter()
+            .flatten()
+            .filter(|run| run.by == profile.by)
+            .map(times)
+            .collect();
+        Method {
+            by: profile.by.name(),
+            complete: profile.complete,
+            found: profile.found,
+            runs,
+            gates: gates(&profile.tally),
+            stat_calls: profile.tally.stat_calls(),
+            profile: profile_lines(&profile.tally),
+        }
+    });
+    let left_out = comparison.left_out.iter().map(|(by, why)| LeftOut {
+        by: by.name(),
+        why: why.to_string(),
+    });
+    Ok(Compared {
+        methods: methods.collect(),
+        left_out: left_out.collect(),
+    })
+}
+
+/// `--compare`
+fn compare(
+    root: Root,
+    question: &LocateOptions,
+    trials: usize,
+    format: Format,
+    out: &Out,
+) -> Outcome {
+    const LIMIT: Duration = Duration::from_secs(3600);
+    let answer = locate(
+        &root,
+        &LocateOptions {
+            by: None,
+            ..question.clone()
+        },
+        &mut |_, _| {},
+    )
+    .map_err(|e| Error::new(format!("cannot find the mounts: {e}")))?;
+    let bounds = Bounds::time(LIMIT);
+    let compared = compare_methods(
+        &root,
+        question,
+        &mounts::Method::ALL,
+        trials,
+        &bounds,
+        Progress::new(out.progress),
+    )?;
+    let warnings: Vec<Warning> = compared
+        .left_out
+        .iter()
+        .map(|left| Warning::general(format!("{}: {}", left.by, left.why)))
+        .collect();
+    let path = root.into_path(); // its descriptor is closed before the gates are counted
+    if format == Format::Json {
+        let rows = Points(answer.points);
+        let result = Mounts {
+            root: Some(&path),
+            compare: Some(&comparison(&compared.methods, &compared.left_out)),
+            ..Mounts::of(
+                answer.by.name(),
+                &answer.why,
+                answer.lacking.is_empty(),
+                &rows,
+            )
+        };
+        out.envelope(SCHEMA, result, &warnings)?;
+    } else {
+        let mut text = methods_table(&compared.methods).to_text(out.width, out.color);
+        text.push_str(&ratios_text(&compared.methods, out.color));
+        text.push_str(&profiles_text(&compared.methods, out.color));
+        out.data(text.as_bytes())?;
+    }
+    out.warn(&warnings);
+    Ok(warnings.len())
+}

@@ -1,0 +1,6 @@
+//! `fathom pathsearch`: the path searches of a command.
+
+pub(crate) mod args;
+pub(crate) mod run;
+
+pub(crate) use run::run;

@@ -1,0 +1,6 @@
+//! `fathom pathwalk`: LLNL's benchmark of path searches.
+
+pub(crate) mod args;
+pub(crate) mod run;
+
+pub(crate) use run::run;

@@ -1,0 +1,6 @@
+//! `fathom probe`: experiments on a file system.
+
+pub(crate) mod args;
+pub(crate) mod run;
+
+pub(crate) use run::run;

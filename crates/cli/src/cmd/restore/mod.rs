@@ -1,0 +1,6 @@
+//! `fathom restore`: archives into a tree.
+
+pub(crate) mod args;
+pub(crate) mod run;
+
+pub(crate) use run::run;

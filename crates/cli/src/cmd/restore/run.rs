@@ -1,0 +1,119 @@
+//! `fathom restore`: a tree made from archives.
+
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use archive::restore::{Desk, Question, Stopped, restore};
+use gate::fs::{At, FileType, Want};
+use gate::long::statx_long;
+use report::restore::{Restored, Step};
+use show::name::printable;
+
+use crate::cmd::changed::run::fault;
+use crate::cmd::restore::args::Restore as Args;
+use crate::error::Outcome;
+use crate::out::Out;
+use crate::progress::watch;
+
+const SCHEMA: &str = "fathom.restore/1";
+
+pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
+    let start = Instant::now();
+    let (archives, paths) = archives_and_paths(args);
+    let question = Question {
+        archives,
+        dir: args.directory.as_bytes().to_vec(),
+        paths,
+        numeric_owner: args.numeric_owner,
+        dry_run: args.dry_run,
+    };
+    let desk = Desk::default();
+    let far = |seconds: f64| {
+        let (members, bytes, place) = desk.far();
+        let rate = bytes as f64 / seconds / f64::from(1 << 20);
+        format!(
+            "{members} members, {} MiB, {rate:.0} MiB/s, in {}",
+            bytes >> 20,
+            printable(&place)
+        )
+    };
+    let mut steps = Vec::new();
+    let mut said = Ok(());
+    let mut say = |step: archive::restore::Step<'_>| {
+        let step = Step {
+            what: step.what,
+            path: step.path.to_vec(),
+            other: step.other.map(<[u8]>::to_vec),
+        };
+        if out.json {
+            steps.push(step);
+        } else if said.is_ok() {
+            said = out.data(step.to_line().as_bytes());
+        }
+    };
+    let done = watch(out.progress, far, || restore(&question, &desk, &mut say));
+    said?;
+    let (answer, stopped) = match done {
+        Ok(answer) => (answer, None),
+        Err(stopped) => {
+            let Stopped { fault, answer } = *stopped;
+            (answer, Some(fault))
+        }
+    };
+    for note in &answer.notes {
+        out.talk(note);
+    }
+    if let Some(e) = stopped {
+        out.warn(&answer.warnings);
+        return Err(fault(e));
+    }
+    let counts = answer.counts;
+    let restored = Restored {
+        files: counts.files,
+        directories: counts.directories,
+        symlinks: counts.symlinks,
+        links: counts.links,
+        other: counts.other,
+        bytes: counts.bytes,
+        removed: counts.removed,
+        renamed: counts.renamed,
+        skipped: counts.skipped,
+        steps: args.dry_run.then_some(steps),
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    if out.json {
+        out.envelope(SCHEMA, &restored, &answer.warnings)?;
+    } else {
+        out.talk(restored.to_words());
+    }
+    out.warn(&answer.warnings);
+    Ok(answer.warnings.len())
+}
+
+type Names = Vec<Vec<u8>>;
+
+/// Which arguments are archives, and which are names in them. Behind `--` are names only. Without
+/// it, archives end with the last argument before the first that is no file; the first is one in
+/// any case.
+fn archives_and_paths(args: &Args) -> (Names, Names) {
+    let bytes = |names: &[std::ffi::OsString]| {
+        names
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect::<Names>()
+    };
+    let (mut archives, mut paths) = (bytes(&args.archives), bytes(&args.paths));
+    if paths.is_empty() {
+        let is_file = |name: &Vec<u8>| {
+            let seen = || statx_long(name, At::empty(), Want::TYPE);
+            name == b"-" || seen().is_ok_and(|seen| seen.file_type != FileType::Directory)
+        };
+        let others = archives
+            .iter()
+            .skip(1)
+            .position(|name| !is_file(name))
+            .map_or(archives.len(), |at| at + 1);
+        paths = archives.split_off(others);
+    }
+    (archives, paths)
+}

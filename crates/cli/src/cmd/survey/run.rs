@@ -1,0 +1,258 @@
+//! `fathom survey`: what may be found out about a machine unasked, on one page.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`steps`] | what is done, in order, and what each step may use up |
+//! | [`found`] | what was found so far, and why not the rest |
+//! | [`mounts`], [`walking`], [`starting`], [`systems`] | the steps |
+//! | [`diff`] | `--diff`: what has changed from one survey to another |
+//!
+//! Page, text and JSON are made from one struct, [`Survey`], which knows nothing of all this.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use ::mounts::Warning;
+use ::mounts::root::Root;
+use gate::interrupt::{Guard, let_go};
+use gate::machine::{memory, processors, uname};
+use gate::process::{is_root, yield_to_others};
+use report::compare::comparison;
+use report::mounts::Mounts;
+use report::probe::Probe;
+use report::survey::commands::Commands;
+use report::survey::{Compared, FileSystem, Machine, MountsPart, Plot, Survey, html};
+use report::walk::{Comparison, Section};
+use show::name::printable;
+use show::table::Look;
+
+pub(crate) use super::walking::tread;
+use super::{diff, starting, steps};
+
+use super::found::{Found, Probed};
+use crate::cmd::account::args::AccountBy;
+use crate::cmd::mounts::run::open_root;
+use crate::cmd::probe::run::{draw, figure, is_there, shown};
+use crate::cmd::survey::args::Survey as Args;
+use crate::error::{Error, Outcome};
+use crate::out::{Out, publish, shown_warnings};
+
+const SCHEMA: &str = "fathom.survey/1";
+/// The page, in the current directory.
+const PAGE: &[u8] = b"fathom-survey.html";
+/// Files and directories of the account that the JSON has.
+const ACCOUNTED: usize = 10;
+
+/// What is surveyed, and how.
+pub(super) struct Ground<'a> {
+    pub(super) args: &'a Args,
+    pub(super) out: &'a Out,
+    pub(super) root: Root,
+    /// What finds alone what is found here.
+    pub(super) commands: Commands,
+}
+
+impl Ground<'_> {
+    pub(super) fn dir(&self) -> &[u8] {
+        self.args.dir().as_bytes()
+    }
+}
+
+pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
+    if let Some([old, new]) = args.diff() {
+        return diff::run(old, new, out);
+    }
+    if args.to_stdout() && out.json {
+        return Err(Error::new(
+            "the page and the JSON both go to standard output; give -o FILE for the page"
+                .to_owned(),
+        ));
+    }
+    args.plot.iter().try_for_each(|dir| is_there(dir))?;
+    let root = open_root(args.dir())?;
+    let ground = Ground {
+        args,
+        out,
+        commands: Commands::of(&root.path),
+        root,
+    };
+    let (when, begun) = (gate::clock::time_of_day() / 1_000_000, Instant::now());
+    yield_to_others();
+    let held = gate::interrupt::hold();
+    let mut found = Found::default();
+    steps::take_all(&ground, &mut found);
+    let about = machine(&ground, &found, i64::try_from(when).unwrap_or(0), begun);
+    conclude(&ground, found, about, held)
+}
+
+/// Makes page, text and JSON of what was found.
+fn conclude(ground: &Ground<'_>, mut found: Found, about: Machine, held: Guard) -> Outcome {
+    let Ground { args, out, .. } = ground;
+    let was_asked = gate::interrupt::asked().is_some();
+    let mut warnings = std::mem::take(&mut found.warnings);
+    if was_asked {
+        let message = "interrupted: what was found until then is here; the steps say what is not";
+        warnings.insert(0, Warning::general(message));
+    }
+    let probes: Vec<(Probe<'_>, &Probed)> = found
+        .probed
+        .iter()
+        .map(|probed| (shown(Some(&probed.dir), &probed.answer), probed))
+        .collect();
+    for (n, (_, probed)) in (1..).zip(&probes) {
+        for series in probed.answer.series.iter().filter(|_| args.plot.is_some()) {
+            if let Err(why) = draw(
+                args.plot.as_deref().unwrap_or_default(),
+                &format!("{n}-"),
+                series,
+            ) {
+                warnings.push(Warning::general(why.to_string()));
+            }
+        }
+    }
+    let file_systems: Vec<FileSystem<'_>> = probes
+        .into_iter()
+        .map(|(probe, probed)| FileSystem {
+            probe,
+            plots: plots(probed),
+        })
+        .collect();
+    let methods = found.methods.as_ref().map(|all| Compared {
+        methods: &all.methods,
+        left_out: &all.left_out,
+    });
+    let comparison = methods.map(|all| comparison(all.methods, all.left_out));
+    let mounts = found.mounts.as_ref().map(|mounted| MountsPart {
+        mounts: Mounts {
+            root: Some(&ground.root.path),
+            compare: comparison.as_ref(),
+            ..Mounts::of(
+                mounted.by.name(),
+                &mounted.why,
+                mounted.complete,
+                &mounted.points,
+            )
+        },
+        compared: found.part("mounts", methods, ground),
+    });
+    let account = found
+        .account
+        .as_ref()
+        .map(|taken| taken.shown(AccountBy::Program, ACCOUNTED));
+    let shown_now = shown_warnings(&warnings);
+    let probed = Some(file_systems).filter(|probed| !probed.is_empty());
+    let survey = Survey {
+        root: &ground.root.path,
+        about,
+        mounts: found.part("mounts", mounts, ground),
+        file_systems: found.part("probe", probed, ground),
+        walking: found.part("walk", section(&found), ground),
+        dumping: found.part("dump", found.dump.as_ref(), ground),
+        calls: found.part("account", account.as_ref(), ground),
+        starting: found.part(
+            "startup",
+            found.starting.as_ref().map(starting::Starting::shown),
+            ground,
+        ),
+        gates: found.part(
+            "gates",
+            found
+                .gates
+                .as_ref()
+                .map(|probed| shown(Some(&probed.dir), &probed.answer)),
+            ground,
+        ),
+        findings: Vec::new(),
+        advice: Vec::new(),
+        steps: found.steps.clone(),
+        ended: was_asked.then(|| "interrupted".to_owned()),
+        warnings: &shown_now,
+    }
+    .concluded();
+    let look = Look {
+        tree: out.on_terminal(),
+        ..out.look()
+    };
+    if let Some(name) = args.page() {
+        match publish(name, html(&survey).as_bytes()) {
+            Ok(()) => out.talk(format_args!("the page is {}", printable(name))),
+            Err(why) => warnings.push(Warning::general(format!(
+                "{why}; -o FILE puts the page elsewhere"
+            ))),
+        }
+    }
+    // Nothing is left to be put away.
+    let_go(held);
+    if out.json {
+        out.envelope(SCHEMA, &survey, &warnings)?;
+    } else if args.to_stdout() {
+        out.data(html(&survey).as_bytes())?;
+    } else {
+        out.data(survey.to_text(look).as_bytes())?;
+    }
+    out.warn(&warnings);
+    Ok(warnings.len())
+}
+
+impl Args {
+    /// Whether the page goes where the text would.
+    fn to_stdout(&self) -> bool {
+        self.output.as_deref() == Some(OsStr::new("-"))
+    }
+
+    /// The file that the page is written to.
+    fn page(&self) -> Option<&[u8]> {
+        let is_file = !self.no_page && !self.to_stdout();
+        is_file.then(|| self.output.as_deref().map_or(PAGE, OsStr::as_bytes))
+    }
+}
+
+/// The machine, and what the survey took.
+fn machine(ground: &Ground<'_>, found: &Found, when: i64, begun: Instant) -> Machine {
+    let system = uname();
+    let mut lacking = found.lacking.clone();
+    if !is_root() {
+        let own = "engines that ask a file system for many files at a time, or read its tables: only root may";
+        let meter = "the meter bpf, which holds a command up least: only root may";
+        lacking.extend([own, meter].map(str::to_owned));
+    }
+    Machine {
+        host: Some(system.host).filter(|host| !host.is_empty()),
+        kernel: system.kernel,
+        arch: system.machine,
+        cpus: processors(),
+        memory: memory(),
+        root: is_root(),
+        lacking,
+        version: env!("CARGO_PKG_VERSION"),
+        when,
+        seconds: begun.elapsed().as_secs_f64(),
+        bytes_read: found.steps.iter().map(|step| step.bytes_read).sum(),
+        bytes_written: found.steps.iter().map(|step| step.bytes_written).sum(),
+        limit_seconds: steps::time(ground.args.limit()).as_secs_f64(),
+        limit_bytes: steps::bytes(ground.args.deep),
+        deep: ground.args.deep,
+    }
+}
+
+/// The figures of what was measured on a file system.
+fn plots(probed: &Probed) -> Vec<Plot> {
+    let plot = |series: &probe::Series| Plot {
+        experiment: series.kind.experiment().name(),
+        figure: figure(series),
+    };
+    probed.answer.series.iter().map(plot).collect()
+}
+
+fn section(found: &Found) -> Option<Section<'_>> {
+    let compared = found.engines.as_ref()?;
+    let compare = Comparison::of(&compared.engines, &compared.left_out);
+    let bounded = found.bounded.as_ref();
+    Some(Section {
+        part: compared.parts.first()?,
+        explain: &compared.possible,
+        compare,
+        bounded,
+    })
+}

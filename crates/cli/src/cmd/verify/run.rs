@@ -1,0 +1,64 @@
+//! `fathom verify`: whether an archive is whole, and a tree as it says.
+
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+use archive::input::Input;
+use archive::verify::{Tree, verify};
+use report::verify::Verified;
+use show::name::printable;
+use walk::Filter;
+
+use crate::cmd::list::run::unreadable;
+use crate::cmd::verify::args::Verify as Args;
+use crate::error::{Error, Outcome};
+use crate::out::Out;
+use crate::progress::Progress;
+
+const SCHEMA: &str = "fathom.verify/1";
+
+pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
+    let start = Instant::now();
+    let archive = args.archive.as_bytes();
+    let against = args.against.as_deref().map(OsStrExt::as_bytes);
+    let filter = Filter::new(&args.exclude, None)
+        .map_err(|error| Error::new(format!("--exclude: {error}")))?;
+    let open =
+        |dir| Tree::open(dir, filter).map_err(|e| Error::read("cannot open directory", dir, e, ""));
+    let mut tree = against.map(open).transpose()?;
+    let mut input = Input::open(archive).map_err(|failure| unreadable(archive, &failure))?;
+    let mut progress = Progress::new(out.progress);
+    let answer = verify(archive, &mut input, tree.as_mut(), |far, place, path| {
+        progress.at(|| {
+            format!(
+                "{} members, {} MiB, at {}",
+                far.members,
+                place >> 20,
+                printable(path)
+            )
+        });
+    });
+    drop(progress);
+    let answer = answer.map_err(|failure| unreadable(archive, &failure))?;
+    let verified = Verified {
+        archive,
+        against,
+        members: answer.members,
+        files: answer.files,
+        right: answer.right,
+        unsaid: answer.unsaid,
+        damaged: answer.damaged,
+        compared: answer.compared,
+        different: answer.different,
+        unknown: answer.unknown,
+        bytes: answer.bytes,
+        seconds: start.elapsed().as_secs_f64(),
+    };
+    if out.json {
+        out.envelope(SCHEMA, verified, &answer.warnings)?;
+    } else {
+        out.data(verified.text().as_bytes())?;
+    }
+    out.warn(&answer.warnings);
+    Ok(answer.warnings.len())
+}

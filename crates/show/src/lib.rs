@@ -1,0 +1,29 @@
+//! General tools that put values before people and programs: names, JSON, tables, units, pages.
+//!
+//! This crate knows no file system and no command; what a command prints is worded in its
+//! `show.rs` in the crate `cli`.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`name`] | file names of any bytes, for terminals and for JSON |
+//! | [`json`] | the envelope of `--json` |
+//! | [`table`] | columns that fit the terminal |
+//! | [`units`] | counts, sizes and durations for people |
+//! | [`time`] | dates and times |
+//! | [`stats`] | mean, median, maximum, minimum, standard deviation |
+//! | [`profile`] | the profile table of the 1988 papers |
+//! | [`html`] | the shell of a self-contained HTML page |
+#![forbid(unsafe_code)]
+
+// For the expansion of `json_object!`.
+#[doc(hidden)]
+pub use {serde, serde_json};
+
+pub mod html;
+pub mod json;
+pub mod name;
+pub mod profile;
+pub mod stats;
+pub mod table;
+pub mod time;
+pub mod units;

@@ -10,12 +10,12 @@ use std::ffi::{CStr, CString};
 use std::time::Duration;
 
 use gate::clock::empty_call;
+use gate::cpu_time::process_cpu_time;
 use gate::fs::{
     At, CWD, FileType, Open, Want, getdents64, newfstatat, openat, pread64, readlinkat, statx,
 };
 use gate::long::c_string;
 use gate::uring::Ring;
-use gate::usage::cpu_time;
 use gate::xattr::{fgetxattr, lgetxattr};
 use gate::{Errno, Fd, Result};
 
@@ -404,7 +404,7 @@ const BATCHES: usize = 5;
 /// The CPU time that this process has used, in nanoseconds: other work on the machine does not
 /// count.
 fn now() -> u64 {
-    u64::try_from(cpu_time().as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(process_cpu_time().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What a call costs in the middle one of a few batches, in nanoseconds.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gate::account::{self, Function, Line};
+use crate::attribution::{self, Function, Line};
 use walk::Diagnostics;
 
 use crate::gather::{Gather, Question, gather};
@@ -20,7 +20,7 @@ pub struct Took {
     pub own: Duration,
 }
 
-/// Gathers in one way, with one thread and an [account] of its own. Nothing is kept of what is
+/// Gathers in one way, with one thread and an [attribution] of its own. Nothing is kept of what is
 /// found; what was skipped is said at the desk.
 ///
 /// # Errors
@@ -32,9 +32,9 @@ pub fn measure(question: &Question, way: Gather, desk: &Diagnostics) -> Result<T
         for_catalog: None,
         ..question.clone()
     };
-    account::open();
+    attribution::start();
     let gathered = gather(&question, desk);
-    let books = account::close();
+    let books = attribution::stop();
     let (rows, answer) = gathered.map_err(|_| "it cannot be gathered any more".to_owned())?;
     if answer.parts.is_empty() {
         return Err("no SRC is a directory".to_owned());

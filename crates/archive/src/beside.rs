@@ -37,7 +37,7 @@ where
     let its = Arc::clone(&work);
     let begun = Builder::new().spawn_scoped(scope, move || {
         let done = take(&its).map(|work| work());
-        gate::meter::hand_in();
+        gate::meter::flush();
         done
     });
     Beside {

@@ -11,8 +11,8 @@
 //! What a mount does not offer falls back to the next better one: from `raw` to `batched`, and from
 //! that to `combined`.
 
+use crate::attribution::{self, Function};
 use gate::Gate;
-use gate::account::{self, Function};
 use gate::fs::At;
 use gate::long::statx_long;
 use mounts::root::Unusable;
@@ -132,7 +132,7 @@ pub struct Answer {
 pub fn gather(question: &Question, desk: &Diagnostics) -> Result<(Rows, Answer), NoWalk> {
     let (gathering, answer) = collect(question, false, desk)?;
     let rows = gathering.finish(&answer);
-    account::phase(Function::Other);
+    attribution::set_phase(Function::Other);
     Ok((rows, answer))
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn collect<'a>(
     with_sum: bool,
     desk: &'a Diagnostics,
 ) -> Result<(Gathering<'a>, Answer), NoWalk> {
-    account::phase(Function::Information);
+    attribution::set_phase(Function::Information);
     let filter = Filter::new(&question.excludes, question.max_depth).map_err(NoWalk::Pattern)?;
     let looked: Vec<Meta> = question
         .sources

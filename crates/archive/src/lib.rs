@@ -4,6 +4,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`account`] | what each way of gathering takes |
+//! | [`attribution`] | what calls and CPU time are for |
 //! | `beside` | work that is done in a thread of its own, where there can be one |
 //! | [`catalog`] | a Parquet file with a row for each entry: written, read |
 //! | [`changed`](mod@changed) | what was added, changed, removed and renamed since one |
@@ -21,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod attribution;
 mod beside;
 pub mod catalog;
 pub mod changed;

@@ -354,7 +354,7 @@ pub(crate) fn usage(e: &clap::Error) -> ExitCode {
 /// A tally as `gates` in the JSON.
 pub(crate) fn gates(tally: &gate::Tally) -> Gates {
     let timed = gate::meter::profiling();
-    let row = |row: &gate::meter::Row| GateRow {
+    let row = |row: &gate::tally::GateCounts| GateRow {
         calls: row.calls,
         errors: row.errors,
         seconds: timed.then(|| seconds(row.nanos)),

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libc::{c_long, syscall};
 
-use crate::meter::answer;
+use crate::errno::check;
 use crate::{Errno, Fd, Result};
 
 /// The kinds of maps that are used here: `BPF_MAP_TYPE_*`.
@@ -123,7 +123,7 @@ const MAP_DELETE_BATCH: c_long = 27;
 unsafe fn bpf<T>(command: c_long, attr: &mut T) -> Result<usize> {
     // SAFETY: as the caller promises; the kernel reads and writes at most `size_of::<T>()` bytes of
     // `attr`.
-    answer(unsafe {
+    check(unsafe {
         syscall(
             libc::SYS_bpf,
             command,

@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, AsRawFd};
 use libc::{c_long, syscall};
 
 use crate::Result;
-use crate::meter::{Gate, answer, pass};
+use crate::errno::check;
+use crate::gates::Gate;
+use crate::meter::pass;
 
 /// The `f_type` of btrfs.
 pub const BTRFS_SUPER_MAGIC: u64 = 0x9123_683e;
@@ -29,7 +31,7 @@ pub fn get_subvol_info(dir: impl AsFd) -> Result<[u8; SUBVOL_INFO_LEN]> {
     let mut info = [0u8; SUBVOL_INFO_LEN];
     pass(Gate::BtrfsGetSubvolInfo, || {
         // SAFETY: the request's size field says SUBVOL_INFO_LEN, and that is what `info` has.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_ioctl,
                 dir.as_fd().as_raw_fd(),
@@ -100,7 +102,7 @@ pub fn tree_search_v2(fd: impl AsFd, key: &SearchKey, buffer: &mut [u8]) -> Resu
     pass(Gate::BtrfsTreeSearchV2, || {
         // SAFETY: `buffer` begins with the 112 bytes of the head, whose buf_size says how many
         // bytes follow it.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_ioctl,
                 fd.as_fd().as_raw_fd(),

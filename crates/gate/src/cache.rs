@@ -4,7 +4,9 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libc::{c_long, syscall};
 
-use crate::meter::{Gate, answer, pass};
+use crate::errno::check;
+use crate::gates::Gate;
+use crate::meter::pass;
 use crate::{Errno, Result};
 
 /// How much of a file is in memory, in pages: `struct cachestat`.
@@ -30,7 +32,7 @@ pub fn cachestat(fd: impl AsFd, offset: u64, len: u64) -> Result<Cached> {
     let mut said = [0_u64; 5]; // struct cachestat: cache, dirty, writeback, evicted, recently evicted
     pass(Gate::Cachestat, || {
         // SAFETY: `range` and `said` are laid out as the two structs, and outlive the call.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 SYS_CACHESTAT,
                 fd.as_fd().as_raw_fd(),
@@ -94,7 +96,7 @@ impl Mapping {
         pass(Gate::Mincore, || {
             // SAFETY: the part lies within the mapping, and `pages` has a byte for each of its
             // pages.
-            answer(unsafe {
+            check(unsafe {
                 syscall(
                     libc::SYS_mincore,
                     self.at.byte_add(offset.min(self.len)),

@@ -148,7 +148,7 @@ pub fn set_affinity(processors: &[usize]) -> Result<()> {
     }
     // SAFETY: `set` is a live cpu_set_t of the size given.
     let done = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
-    crate::meter::answer(libc::c_long::from(done)).map(drop)
+    crate::errno::check(libc::c_long::from(done)).map(drop)
 }
 
 /// A call that enters the kernel and does nothing there: what every other call costs at least.

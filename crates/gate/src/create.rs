@@ -8,8 +8,10 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libc::{c_long, syscall};
 
+use crate::errno::check;
 use crate::fs::{At, Time};
-use crate::meter::{Gate, answer, pass};
+use crate::gates::Gate;
+use crate::meter::pass;
 use crate::{Fd, Result};
 
 /// The number of fchmodat2, the same on every architecture that this crate is for.
@@ -20,7 +22,7 @@ const SYS_FCHMODAT2: c_long = 452;
 pub fn mkdirat(dir: impl AsFd, name: &CStr, mode: u32) -> Result<()> {
     pass(Gate::Mkdirat, || {
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_mkdirat,
                 dir.as_fd().as_raw_fd(),
@@ -41,7 +43,7 @@ pub fn openat_new(dir: impl AsFd, name: &CStr, mode: u32) -> Result<Fd> {
     pass(Gate::Openat, || {
         let how = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_openat,
                 dir.as_fd().as_raw_fd(),
@@ -79,7 +81,7 @@ pub fn mknodat(dir: impl AsFd, name: &CStr, node: Node, mode: u32) -> Result<()>
     pass(Gate::Mknodat, || {
         let mode = kind | mode & 0o7777;
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_mknodat,
                 dir.as_fd().as_raw_fd(),
@@ -96,7 +98,7 @@ pub fn mknodat(dir: impl AsFd, name: &CStr, node: Node, mode: u32) -> Result<()>
 pub fn symlinkat(target: &CStr, dir: impl AsFd, name: &CStr) -> Result<()> {
     pass(Gate::Symlinkat, || {
         // SAFETY: both strings are NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_symlinkat,
                 target.as_ptr(),
@@ -114,7 +116,7 @@ pub fn unlinkat_directory(dir: impl AsFd, name: &CStr) -> Result<()> {
     pass(Gate::Unlinkat, || {
         let how = libc::AT_REMOVEDIR;
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_unlinkat,
                 dir.as_fd().as_raw_fd(),
@@ -134,7 +136,7 @@ pub fn fchownat(dir: impl AsFd, name: &CStr, uid: u32, gid: u32) -> Result<()> {
     let at = (At::SYMLINK_NOFOLLOW | At::EMPTY_PATH).bits();
     pass(Gate::Fchownat, || {
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_fchownat,
                 dir.as_fd().as_raw_fd(),
@@ -153,7 +155,7 @@ pub fn fchownat(dir: impl AsFd, name: &CStr, uid: u32, gid: u32) -> Result<()> {
 pub fn fchmod(fd: impl AsFd, mode: u32) -> Result<()> {
     pass(Gate::Fchmod, || {
         // SAFETY: no pointers.
-        answer(unsafe { syscall(libc::SYS_fchmod, fd.as_fd().as_raw_fd(), mode & 0o7777) })
+        check(unsafe { syscall(libc::SYS_fchmod, fd.as_fd().as_raw_fd(), mode & 0o7777) })
     })
     .map(drop)
 }
@@ -168,7 +170,7 @@ pub fn fchmodat2(dir: impl AsFd, name: &CStr, mode: u32) -> Result<()> {
     let at = (At::SYMLINK_NOFOLLOW | At::EMPTY_PATH).bits();
     pass(Gate::Fchmodat2, || {
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             let dir = dir.as_fd().as_raw_fd();
             syscall(SYS_FCHMODAT2, dir, name.as_ptr(), mode & 0o7777, at)
         })
@@ -181,7 +183,7 @@ pub fn fchmodat2(dir: impl AsFd, name: &CStr, mode: u32) -> Result<()> {
 pub fn fchmodat(path: &CStr, mode: u32) -> Result<()> {
     pass(Gate::Fchmodat, || {
         // SAFETY: `path` is NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_fchmodat,
                 libc::AT_FDCWD,
@@ -220,7 +222,7 @@ pub fn utimensat(
     let at = At::SYMLINK_NOFOLLOW.bits();
     pass(Gate::Utimensat, || {
         // SAFETY: `name` is NUL-terminated, and `times` are two live timespecs.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_utimensat,
                 dir.as_fd().as_raw_fd(),
@@ -239,7 +241,7 @@ pub fn futimens(fd: impl AsFd, atime: Option<Time>, mtime: Option<Time>) -> Resu
     let times = pair(atime, mtime);
     pass(Gate::Utimensat, || {
         // SAFETY: without a name the call is about the descriptor; `times` are two live timespecs.
-        answer(unsafe {
+        check(unsafe {
             let none = std::ptr::null::<libc::c_char>();
             syscall(
                 libc::SYS_utimensat,
@@ -258,7 +260,7 @@ pub fn futimens(fd: impl AsFd, atime: Option<Time>, mtime: Option<Time>) -> Resu
 pub fn fsetxattr(fd: impl AsFd, name: &CStr, value: &[u8]) -> Result<()> {
     pass(Gate::Fsetxattr, || {
         // SAFETY: `name` is NUL-terminated, and the kernel reads `value.len()` bytes of `value`.
-        answer(unsafe {
+        check(unsafe {
             let fd = fd.as_fd().as_raw_fd();
             syscall(
                 libc::SYS_fsetxattr,
@@ -279,7 +281,7 @@ pub fn lsetxattr(path: &CStr, name: &CStr, value: &[u8]) -> Result<()> {
     pass(Gate::Lsetxattr, || {
         // SAFETY: both names are NUL-terminated, and the kernel reads `value.len()` bytes of
         // `value`.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_lsetxattr,
                 path.as_ptr(),
@@ -301,7 +303,7 @@ pub fn lsetxattr(path: &CStr, name: &CStr, value: &[u8]) -> Result<()> {
 pub fn fremovexattr(fd: impl AsFd, name: &CStr) -> Result<()> {
     pass(Gate::Fremovexattr, || {
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_fremovexattr,
                 fd.as_fd().as_raw_fd(),
@@ -320,7 +322,7 @@ pub fn fremovexattr(fd: impl AsFd, name: &CStr) -> Result<()> {
 pub fn lremovexattr(path: &CStr, name: &CStr) -> Result<()> {
     pass(Gate::Lremovexattr, || {
         // SAFETY: both names are NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_lremovexattr, path.as_ptr(), name.as_ptr()) })
+        check(unsafe { syscall(libc::SYS_lremovexattr, path.as_ptr(), name.as_ptr()) })
     })
     .map(drop)
 }
@@ -333,7 +335,7 @@ pub fn lremovexattr(path: &CStr, name: &CStr) -> Result<()> {
 pub fn ftruncate(fd: impl AsFd, len: u64) -> Result<()> {
     pass(Gate::Ftruncate, || {
         // SAFETY: no pointers.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_ftruncate,
                 fd.as_fd().as_raw_fd(),
@@ -348,7 +350,7 @@ pub fn ftruncate(fd: impl AsFd, len: u64) -> Result<()> {
 pub fn pwrite64(fd: impl AsFd, bytes: &[u8], offset: u64) -> Result<usize> {
     pass(Gate::Pwrite64, || {
         // SAFETY: the kernel reads at most `bytes.len()` bytes of `bytes`.
-        answer(unsafe {
+        check(unsafe {
             let fd = fd.as_fd().as_raw_fd();
             syscall(
                 libc::SYS_pwrite64,
@@ -366,7 +368,7 @@ pub fn pwrite64(fd: impl AsFd, bytes: &[u8], offset: u64) -> Result<usize> {
 pub fn umask(mode: u32) -> u32 {
     pass(Gate::Umask, || {
         // SAFETY: no pointers. The call never fails.
-        answer(unsafe { syscall(libc::SYS_umask, mode & 0o777) })
+        check(unsafe { syscall(libc::SYS_umask, mode & 0o777) })
     })
     .map_or(0o022, |old| old as u32)
 }

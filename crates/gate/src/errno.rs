@@ -51,6 +51,12 @@ impl Errno {
     }
 }
 
+/// The result of a system call from its return value. A negative one means that the C library has
+/// stored the error number.
+pub(crate) fn check(value: libc::c_long) -> Result<usize, Errno> {
+    usize::try_from(value).map_err(|_| Errno::last())
+}
+
 impl fmt::Display for Errno {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         std::io::Error::from_raw_os_error(self.0).fmt(f)

@@ -4,7 +4,9 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libc::{c_long, syscall};
 
-use crate::meter::{Gate, answer, pass};
+use crate::errno::check;
+use crate::gates::Gate;
+use crate::meter::pass;
 use crate::{Errno, Result};
 
 /// What [`fallocate`] does.
@@ -28,7 +30,7 @@ pub fn fallocate(fd: impl AsFd, what: Allocate, offset: u64, len: u64) -> Result
     };
     pass(Gate::Fallocate, || {
         // SAFETY: no pointers.
-        answer(unsafe {
+        check(unsafe {
             let fd = fd.as_fd().as_raw_fd();
             syscall(
                 libc::SYS_fallocate,
@@ -69,7 +71,7 @@ pub fn fiemap(fd: impl AsFd, offset: u64, buffer: &mut [u64]) -> Result<()> {
     buffer[3] = halves(u64::try_from(room).unwrap_or(0).min(u64::from(u32::MAX)), 0); // fm_extent_count, reserved
     pass(Gate::FsIocFiemap, || {
         // SAFETY: the head says how many extents there is room for behind it.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_ioctl,
                 fd.as_fd().as_raw_fd(),

@@ -3,7 +3,9 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use crate::Result;
-use crate::meter::{Gate, answer, pass};
+use crate::errno::check;
+use crate::gates::Gate;
+use crate::meter::pass;
 
 /// A file descriptor that is closed, and its close counted, when it is dropped.
 #[derive(Debug)]
@@ -20,7 +22,7 @@ impl Fd {
     /// [F_DUPFD_CLOEXEC(2const)](https://man7.org/linux/man-pages/man2/F_DUPFD.2const.html)
     pub fn again(&self) -> Result<Fd> {
         // SAFETY: no pointers.
-        answer(unsafe { libc::syscall(libc::SYS_fcntl, self.0, libc::F_DUPFD_CLOEXEC, 3) })
+        check(unsafe { libc::syscall(libc::SYS_fcntl, self.0, libc::F_DUPFD_CLOEXEC, 3) })
             .map(Fd::take)
     }
 }
@@ -42,7 +44,7 @@ impl Drop for Fd {
     fn drop(&mut self) {
         let _ = pass(Gate::Close, || {
             // SAFETY: `self` owned the descriptor, and nobody uses it after this.
-            answer(unsafe { libc::syscall(libc::SYS_close, self.0) })
+            check(unsafe { libc::syscall(libc::SYS_close, self.0) })
         });
     }
 }

@@ -10,16 +10,18 @@ use libc::{c_int, c_long, syscall};
 
 use self::temporary::Temporary;
 use crate::create::{fchmod, fchownat};
+use crate::errno::check;
 use crate::fs::{At, CWD, FileType, Open, Statx, Want, openat, pread64, read, readlinkat, statx};
+use crate::gates::Gate;
 use crate::long::{c_string, open_long, reach, statx_long};
-use crate::meter::{Gate, answer, pass};
+use crate::meter::pass;
 use crate::{Errno, Fd, Result};
 
 /// Writes to a descriptor. [write(2)](https://man7.org/linux/man-pages/man2/write.2.html)
 pub fn write(fd: impl AsFd, bytes: &[u8]) -> Result<usize> {
     pass(Gate::Write, || {
         // SAFETY: the kernel reads at most `bytes.len()` bytes of `bytes`.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_write,
                 fd.as_fd().as_raw_fd(),
@@ -35,7 +37,7 @@ pub fn write(fd: impl AsFd, bytes: &[u8]) -> Result<usize> {
 pub fn fsync(fd: impl AsFd) -> Result<()> {
     pass(Gate::Fsync, || {
         // SAFETY: no pointers.
-        answer(unsafe { syscall(libc::SYS_fsync, fd.as_fd().as_raw_fd()) })
+        check(unsafe { syscall(libc::SYS_fsync, fd.as_fd().as_raw_fd()) })
     })
     .map(drop)
 }
@@ -56,7 +58,7 @@ pub fn sync_file_range(fd: impl AsFd, offset: u64, len: u64) -> Result<()> {
                 libc::SYNC_FILE_RANGE_WRITE,
             )
         };
-        answer(done.into())
+        check(done.into())
     })
     .map(drop)
 }
@@ -66,7 +68,7 @@ pub fn linkat(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr, at: At) -
     let (from, to) = (from.as_fd().as_raw_fd(), to.as_fd().as_raw_fd());
     pass(Gate::Linkat, || {
         // SAFETY: both names are NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_linkat,
                 from,
@@ -87,7 +89,7 @@ pub fn renameat2(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr) -> Res
     pass(Gate::Renameat2, || {
         // SAFETY: both names are NUL-terminated. Without flags it is renameat, which newer
         // architectures lack.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_renameat2,
                 from,
@@ -105,7 +107,7 @@ pub fn renameat2(from: impl AsFd, name: &CStr, to: impl AsFd, new: &CStr) -> Res
 pub fn unlinkat(dir: impl AsFd, name: &CStr) -> Result<()> {
     pass(Gate::Unlinkat, || {
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_unlinkat,
                 dir.as_fd().as_raw_fd(),
@@ -125,7 +127,7 @@ fn create(dir: impl AsFd, name: &CStr, how: c_int, mode: u32) -> Result<Fd> {
     pass(Gate::Openat, || {
         let how = how | libc::O_WRONLY | libc::O_CLOEXEC;
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_openat,
                 dir.as_fd().as_raw_fd(),
@@ -360,7 +362,7 @@ impl Writer {
             return Err(Errno::EBADF);
         }
         // SAFETY: no pointers; the number that comes back is of a descriptor that nobody else has.
-        let own = answer(unsafe {
+        let own = check(unsafe {
             syscall(
                 libc::SYS_fcntl,
                 libc::STDOUT_FILENO,

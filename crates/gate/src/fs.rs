@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bitflags::bitflags;
 use libc::{c_long, syscall};
 
-use crate::meter::{Gate, answer, pass};
+use crate::errno::check;
+use crate::gates::Gate;
+use crate::meter::pass;
 use crate::{Errno, Fd, Result};
 
 /// The current directory, for the `*at` calls.
@@ -212,7 +214,7 @@ pub fn statx(dir: impl AsFd, name: &CStr, at: At, want: Want) -> Result<Statx> {
     let mut buffer = MaybeUninit::<libc::statx>::zeroed();
     pass(Gate::Statx, || {
         // SAFETY: `name` is NUL-terminated and `buffer` has room for one struct statx.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_statx,
                 dir.as_fd().as_raw_fd(),
@@ -269,7 +271,7 @@ pub fn newfstatat(dir: impl AsFd, name: &CStr, at: At) -> Result<Stat> {
     let mut buffer = MaybeUninit::<libc::stat>::zeroed();
     pass(Gate::Newfstatat, || {
         // SAFETY: `name` is NUL-terminated and `buffer` has room for one struct stat.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_newfstatat,
                 dir.as_fd().as_raw_fd(),
@@ -294,7 +296,7 @@ pub fn newfstatat(dir: impl AsFd, name: &CStr, at: At) -> Result<Stat> {
 pub fn openat(dir: impl AsFd, name: &CStr, how: Open) -> Result<Fd> {
     pass(Gate::Openat, || {
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_openat,
                 dir.as_fd().as_raw_fd(),
@@ -335,7 +337,7 @@ pub fn openat2(dir: impl AsFd, name: &CStr, how: Open, resolve: Resolve) -> Resu
     let request = [(how.bits() | libc::O_CLOEXEC) as u64, 0, resolve.bits()]; // struct open_how
     let opened = pass(Gate::Openat2, || {
         // SAFETY: `name` is NUL-terminated and `request` is a valid open_how.
-        answer(unsafe {
+        check(unsafe {
             let size = size_of_val(&request) as c_long;
             syscall(
                 libc::SYS_openat2,
@@ -370,7 +372,7 @@ pub fn has_openat2() -> bool {
 pub fn getdents64(dir: impl AsFd, buffer: &mut [u8]) -> Result<usize> {
     pass(Gate::Getdents64, || {
         // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_getdents64,
                 dir.as_fd().as_raw_fd(),
@@ -385,7 +387,7 @@ pub fn getdents64(dir: impl AsFd, buffer: &mut [u8]) -> Result<usize> {
 pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> Result<usize> {
     pass(Gate::Read, || {
         // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_read,
                 fd.as_fd().as_raw_fd(),
@@ -403,7 +405,7 @@ pub fn readlinkat(dir: impl AsFd, name: &CStr) -> Result<Vec<u8>> {
     loop {
         let n = pass(Gate::Readlinkat, || {
             // SAFETY: `name` is NUL-terminated, and the kernel writes at most `target.len()` bytes.
-            answer(unsafe {
+            check(unsafe {
                 syscall(
                     libc::SYS_readlinkat,
                     dir.as_fd().as_raw_fd(),
@@ -426,7 +428,7 @@ pub fn readlinkat(dir: impl AsFd, name: &CStr) -> Result<Vec<u8>> {
 pub fn pread64(fd: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize> {
     pass(Gate::Pread64, || {
         // SAFETY: the kernel writes at most `buffer.len()` bytes into `buffer`.
-        answer(unsafe {
+        check(unsafe {
             let fd = fd.as_fd().as_raw_fd();
             syscall(
                 libc::SYS_pread64,
@@ -464,7 +466,7 @@ pub fn lseek(fd: impl AsFd, offset: u64, whence: Whence) -> Result<u64> {
     };
     pass(Gate::Lseek, || {
         // SAFETY: no pointers.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_lseek,
                 fd.as_fd().as_raw_fd(),
@@ -497,7 +499,7 @@ pub fn fadvise64(fd: impl AsFd, offset: u64, len: u64, advice: Advice) -> Result
     };
     pass(Gate::Fadvise64, || {
         // SAFETY: no pointers.
-        answer(unsafe {
+        check(unsafe {
             let fd = fd.as_fd().as_raw_fd();
             syscall(
                 libc::SYS_fadvise64,
@@ -516,7 +518,7 @@ pub fn fadvise64(fd: impl AsFd, offset: u64, len: u64, advice: Advice) -> Result
 pub fn syncfs(fd: impl AsFd) -> Result<()> {
     pass(Gate::Syncfs, || {
         // SAFETY: no pointers.
-        answer(unsafe { syscall(libc::SYS_syncfs, fd.as_fd().as_raw_fd()) })
+        check(unsafe { syscall(libc::SYS_syncfs, fd.as_fd().as_raw_fd()) })
     })
     .map(drop)
 }
@@ -551,7 +553,7 @@ pub fn fs_uuid(fd: impl AsFd) -> Result<Option<[u8; 16]>> {
     let mut answered = [0u8; 17];
     pass(Gate::FsGetfsuuid, || {
         // SAFETY: the request's size field says 17 bytes, and that is what `answered` has.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_ioctl,
                 fd.as_fd().as_raw_fd(),
@@ -579,7 +581,7 @@ pub fn fstatfs(fd: impl AsFd) -> Result<Statfs> {
     let mut buffer = MaybeUninit::<libc::statfs>::zeroed();
     pass(Gate::Fstatfs, || {
         // SAFETY: `buffer` has room for one struct statfs.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_fstatfs,
                 fd.as_fd().as_raw_fd(),
@@ -616,7 +618,7 @@ pub fn fstatfs(fd: impl AsFd) -> Result<Statfs> {
 pub fn fchdir(dir: impl AsFd) -> Result<()> {
     pass(Gate::Fchdir, || {
         // SAFETY: no pointers.
-        answer(unsafe { syscall(libc::SYS_fchdir, dir.as_fd().as_raw_fd()) })
+        check(unsafe { syscall(libc::SYS_fchdir, dir.as_fd().as_raw_fd()) })
     })
     .map(drop)
 }
@@ -626,7 +628,7 @@ pub fn fchdir(dir: impl AsFd) -> Result<()> {
 pub fn chdir(name: &CStr) -> Result<()> {
     pass(Gate::Chdir, || {
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_chdir, name.as_ptr()) })
+        check(unsafe { syscall(libc::SYS_chdir, name.as_ptr()) })
     })
     .map(drop)
 }
@@ -640,7 +642,7 @@ pub fn getcwd() -> Result<Vec<u8>> {
     let mut name = vec![0u8; libc::PATH_MAX as usize];
     let n = pass(Gate::Getcwd, || {
         // SAFETY: the kernel writes at most `name.len()` bytes into `name`.
-        answer(unsafe { syscall(libc::SYS_getcwd, name.as_mut_ptr(), name.len() as c_long) })
+        check(unsafe { syscall(libc::SYS_getcwd, name.as_mut_ptr(), name.len() as c_long) })
     })?;
     name.truncate(n.saturating_sub(1)); // the count includes the NUL
     if name.first() == Some(&b'/') {

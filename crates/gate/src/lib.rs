@@ -7,13 +7,17 @@
 //!
 //! | room | what is in it |
 //! |---|---|
-//! | [`meter`] | the names of the gates, the counters of each thread, their sum |
-//! | [`account`] | what calls and CPU time are for, for those who ask |
+//! | `gates` | the [names of the gates](Gate) |
+//! | [`meter`] | counts and times each call |
+//! | [`tally`] | counts by gate: sums, differences, percentiles |
+//! | `watch` | what is recorded of each call besides its count |
+//! | [`attribution`] | charges calls and CPU time to tags of the caller |
 //! | [`bpf`] | maps, programs and raw tracepoints of BPF |
 //! | [`btrfs`] | btrfs's tree search and subvolumes |
 //! | [`cache`] | what of a file is in memory: `cachestat`, `mincore` |
 //! | [`clock`] | clocks, and the processor that a thread runs on |
 //! | [`command`] | a command that is held before its program until its meter is ready |
+//! | [`cpu_time`] | CPU time of this process and of its threads |
 //! | [`create`] | files, directories, links and their attributes made: `mkdirat`, `fchownat`, `utimensat`, ... |
 //! | [`errno`] | error numbers with their names |
 //! | [`extent`] | room for a file, holes, extents: `fallocate`, `FS_IOC_FIEMAP` |
@@ -50,18 +54,20 @@ compile_error!(
     "fathom is for 64-bit Linux; the numbers and layouts of its system calls are those of x86-64, arm64 and the like"
 );
 
-pub mod account;
+pub mod attribution;
 pub mod bpf;
 pub mod btrfs;
 pub mod cache;
 pub mod clock;
 pub mod command;
+pub mod cpu_time;
 pub mod create;
 pub mod errno;
 pub mod extent;
 pub mod fd;
 pub mod file;
 pub mod fs;
+mod gates;
 pub mod heap;
 pub mod interrupt;
 pub mod long;
@@ -76,14 +82,17 @@ pub mod ptrace;
 pub mod scratch;
 pub mod seccomp;
 mod signals;
+pub mod tally;
 pub mod uring;
 pub mod usage;
+mod watch;
 pub mod xattr;
 pub mod xfs;
 
 pub use errno::Errno;
 pub use fd::Fd;
-pub use meter::{Gate, Tally};
+pub use gates::Gate;
+pub use tally::Tally;
 
-/// The answer of a gate.
+/// The result of a gate.
 pub type Result<T> = std::result::Result<T, Errno>;

@@ -9,7 +9,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::syscall;
 
-use crate::meter::{Gate, answer, pass};
+use crate::errno::check;
+use crate::gates::Gate;
+use crate::meter::pass;
 use crate::{Errno, Fd, Result};
 
 #[inline]
@@ -28,7 +30,7 @@ pub fn newfstatat(dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
     let name = terminated(name)?;
     pass(Gate::Newfstatat, || {
         // SAFETY: `name` ends in NUL, and `buffer` has room for one struct stat.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_newfstatat,
                 dir.as_raw_fd(),
@@ -50,7 +52,7 @@ pub fn statx(dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
     pass(Gate::Statx, || {
         let want = libc::STATX_BASIC_STATS;
         // SAFETY: `name` ends in NUL, and `buffer` has room for one struct statx.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_statx,
                 dir.as_raw_fd(),
@@ -71,7 +73,7 @@ pub fn faccessat(dir: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
     let name = terminated(name)?;
     pass(Gate::Faccessat, || {
         // SAFETY: `name` ends in NUL.
-        answer(unsafe { syscall(libc::SYS_faccessat, dir.as_raw_fd(), name, libc::F_OK) })
+        check(unsafe { syscall(libc::SYS_faccessat, dir.as_raw_fd(), name, libc::F_OK) })
     })
     .map(drop)
 }
@@ -83,7 +85,7 @@ pub fn openat(dir: BorrowedFd<'_>, name: &[u8]) -> Result<Fd> {
     let name = terminated(name)?;
     pass(Gate::Openat, || {
         // SAFETY: `name` ends in NUL.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_openat,
                 dir.as_raw_fd(),

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bitflags::bitflags;
 use libc::{c_long, syscall};
 
-use crate::meter::{Gate, answer, pass};
+use crate::errno::check;
+use crate::gates::Gate;
+use crate::meter::pass;
 use crate::{Errno, Fd, Result};
 
 const SYS_STATMOUNT: c_long = 457;
@@ -88,7 +90,7 @@ pub fn listmount(under: u64, after: u64, order: Order, ids: &mut [u64]) -> Resul
     let request = MntIdReq::new(under, after);
     pass(Gate::Listmount, || {
         // SAFETY: `request` is a valid mnt_id_req, and the kernel writes at most `ids.len()` ids.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 SYS_LISTMOUNT,
                 &raw const request,
@@ -117,7 +119,7 @@ pub fn statmount(id: u64, ask: Ask, buffer: &mut [u8]) -> Result<()> {
     pass(Gate::Statmount, || {
         // SAFETY: `request` is a valid mnt_id_req, and the kernel writes at most `buffer.len()`
         // bytes.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 SYS_STATMOUNT,
                 &raw const request,
@@ -139,14 +141,14 @@ pub fn statmount(id: u64, ask: Ask, buffer: &mut [u8]) -> Result<()> {
 pub fn unshare_mounts() -> Result<()> {
     pass(Gate::Unshare, || {
         // SAFETY: no pointers.
-        answer(unsafe { syscall(libc::SYS_unshare, libc::CLONE_NEWNS) })
+        check(unsafe { syscall(libc::SYS_unshare, libc::CLONE_NEWNS) })
     })?;
     let flags = libc::MS_REC | libc::MS_PRIVATE;
     let nothing = std::ptr::null::<u8>();
     pass(Gate::Mount, || {
         // SAFETY: the target is NUL-terminated; the kernel ignores the rest for a change of
         // propagation.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_mount,
                 nothing,
@@ -170,7 +172,7 @@ pub fn mount_own(kind: &CStr, name: &CStr) -> Result<()> {
     let nothing = std::ptr::null::<u8>();
     pass(Gate::Mount, || {
         // SAFETY: the strings are NUL-terminated; these file systems take no data.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_mount,
                 kind.as_ptr(),
@@ -190,7 +192,7 @@ pub fn umount_detach(name: &CStr) -> Result<()> {
     let flags = libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW;
     pass(Gate::Umount2, || {
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe { syscall(libc::SYS_umount2, name.as_ptr(), flags) })
+        check(unsafe { syscall(libc::SYS_umount2, name.as_ptr(), flags) })
     })
     .map(drop)
 }
@@ -208,7 +210,7 @@ pub fn open_tree_clone(dir: impl AsFd, name: &CStr) -> Result<Fd> {
     let flags = OPEN_TREE_CLONE | libc::O_CLOEXEC | libc::AT_NO_AUTOMOUNT;
     pass(Gate::OpenTree, || {
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_open_tree,
                 dir.as_fd().as_raw_fd(),

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use libc::{c_long, syscall};
 
-use crate::meter::{Gate, answer, pass};
+use crate::errno::check;
+use crate::gates::Gate;
+use crate::meter::pass;
 use crate::{Errno, Fd, Result};
 
 /// A mount was attached: bit of a mount event's mask.
@@ -33,7 +35,7 @@ pub fn fanotify_init_mounts(unlimited: bool) -> Result<Fd> {
         | if unlimited { FAN_UNLIMITED_QUEUE } else { 0 };
     pass(Gate::FanotifyInit, || {
         // SAFETY: no pointers.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_fanotify_init,
                 flags,
@@ -56,7 +58,7 @@ pub fn fanotify_mark_mntns(group: impl AsFd, namespace: impl AsFd) -> Result<()>
     let (group, namespace) = (group.as_fd().as_raw_fd(), namespace.as_fd().as_raw_fd());
     pass(Gate::FanotifyMark, || {
         // SAFETY: the path is null, which the kernel takes for the descriptor itself.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_fanotify_mark,
                 group,
@@ -105,7 +107,7 @@ pub fn poll<const N: usize>(
         i32::try_from(d.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
     });
     // SAFETY: `set` has N entries.
-    match answer(c_long::from(unsafe {
+    match check(c_long::from(unsafe {
         libc::poll(set.as_mut_ptr(), N as libc::nfds_t, limit)
     })) {
         Ok(_) => Ok(set.map(|fd| fd.revents != 0)),
@@ -125,7 +127,7 @@ pub fn stop_signals() -> Result<Fd> {
         libc::sigaddset(&raw mut set, libc::SIGINT);
         libc::sigaddset(&raw mut set, libc::SIGTERM);
         libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
-        answer(c_long::from(libc::signalfd(
+        check(c_long::from(libc::signalfd(
             -1,
             &raw const set,
             libc::SFD_CLOEXEC,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use libc::{c_long, syscall};
 
 use crate::bpf::{Access, Area, page};
-use crate::meter::answer;
+use crate::errno::check;
 use crate::{Errno, Fd, Result};
 
 /// What to watch.
@@ -131,7 +131,7 @@ fn open(attr: &Attr, tid: i32, processor: u32) -> Result<Fd> {
             FD_CLOEXEC,
         )
     };
-    answer(fd).map(Fd::take)
+    check(fd).map(Fd::take)
 }
 
 impl Event {
@@ -175,7 +175,7 @@ impl Event {
 
     fn ioctl(&self, request: c_long, number: i32) -> Result<()> {
         // SAFETY: no pointers.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_ioctl,
                 self.fd.as_raw_fd(),
@@ -190,7 +190,7 @@ impl Event {
     pub fn count(&self) -> Result<u64> {
         let mut count: u64 = 0;
         // SAFETY: the kernel writes at most 8 bytes.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_read,
                 self.fd.as_raw_fd(),
@@ -217,7 +217,7 @@ pub fn wait<'a>(events: impl Iterator<Item = &'a Event>, limit: Duration) -> Res
         .collect();
     let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
     // SAFETY: `set` has as many entries as is said.
-    match answer(c_long::from(unsafe {
+    match check(c_long::from(unsafe {
         libc::poll(set.as_mut_ptr(), set.len() as libc::nfds_t, limit)
     })) {
         // An event hangs up when its process and all that have inherited it are no more.

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, c_long};
 
-use crate::meter::{self, answer};
+use crate::errno::check;
+use crate::meter;
 use crate::notify::{Event, poll};
 use crate::{Errno, Fd, Result};
 
@@ -156,7 +157,7 @@ impl Child {
         // SAFETY: no pointers. Where the kernel has no pidfd_open (before 5.3), the loop below
         // looks every millisecond.
         let pidfd =
-            answer(unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) }).map(Fd::take);
+            check(unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) }).map(Fd::take);
         loop {
             if let Some(ended) = self.try_wait() {
                 return Some(ended);
@@ -201,7 +202,8 @@ impl Child {
 pub(crate) fn fork() -> Result<libc::pid_t> {
     // SAFETY: the child runs on a copy of this thread's memory; the lock that this thread holds is
     // there held by it, too.
-    meter::at_rest(|| answer(c_long::from(unsafe { libc::fork() }))).map(|pid| pid as libc::pid_t)
+    meter::fork_locked(|| check(c_long::from(unsafe { libc::fork() })))
+        .map(|pid| pid as libc::pid_t)
 }
 
 /// The process (0 when none has ended, and nobody was to wait), and how it ended.
@@ -217,7 +219,7 @@ pub(crate) fn wait4(pid: libc::pid_t, options: c_int) -> Result<(libc::pid_t, En
         )
     };
     Ok((
-        answer(c_long::from(pid))? as libc::pid_t,
+        check(c_long::from(pid))? as libc::pid_t,
         ended(status, &usage),
     ))
 }

@@ -10,7 +10,7 @@ use libc::{c_int, c_long, c_void};
 
 use crate::cache::page_size;
 use crate::clock::monotonic;
-use crate::meter::answer;
+use crate::errno::check;
 use crate::process::{Ended, ended};
 use crate::{Errno, Result};
 
@@ -33,7 +33,7 @@ const EVENT_STOP: c_int = 128;
 fn ptrace(request: c_long, tid: u32, address: usize, data: usize) -> Result<usize> {
     // SAFETY: the callers below hand over either plain numbers, or an address and a size of memory
     // of theirs that lives.
-    answer(unsafe { libc::syscall(libc::SYS_ptrace, request, tid as c_long, address, data) })
+    check(unsafe { libc::syscall(libc::SYS_ptrace, request, tid as c_long, address, data) })
 }
 
 /// Traces a process from now on, without stopping it: its calls that a [filter](crate::seccomp)
@@ -111,7 +111,7 @@ pub fn wait(times: bool, awake: Duration) -> Result<(u32, Came)> {
                 into,
             )
         };
-        answer(c_long::from(tid)).map(|tid| tid as u32)
+        check(c_long::from(tid)).map(|tid| tid as u32)
     };
     let tid = if awake.is_zero() {
         wait4(0)?
@@ -313,7 +313,7 @@ pub fn read_memory(tid: u32, address: u64, into: &mut [u8]) -> usize {
             0_usize,
         )
     };
-    answer(read).unwrap_or(0).min(into.len())
+    check(read).unwrap_or(0).min(into.len())
 }
 
 /// Ends a process that this one traces, whatever it is doing.

@@ -5,14 +5,16 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use libc::{c_int, syscall};
 
-use crate::meter::{Gate, answer, pass};
+use crate::errno::check;
+use crate::gates::Gate;
+use crate::meter::pass;
 use crate::{Fd, Result};
 
 fn open(dir: impl AsFd, name: &CStr, how: c_int) -> Result<Fd> {
     pass(Gate::Openat, || {
         let how = how | libc::O_CLOEXEC;
         // SAFETY: `name` is NUL-terminated.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_openat,
                 dir.as_fd().as_raw_fd(),
@@ -65,7 +67,7 @@ pub fn open_direct(dir: impl AsFd, name: &CStr) -> Result<Fd> {
 pub fn flock(fd: impl AsFd) -> Result<()> {
     pass(Gate::Flock, || {
         // SAFETY: no pointers.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_flock,
                 fd.as_fd().as_raw_fd(),
@@ -88,7 +90,7 @@ pub fn direct_alignment(fd: impl AsFd) -> Result<Option<(u32, u32)>> {
     let mut buffer = [0_u32; 64]; // struct statx is 256 bytes long
     pass(Gate::Statx, || {
         // SAFETY: the empty name is NUL-terminated, and `buffer` has room for one struct statx.
-        answer(unsafe {
+        check(unsafe {
             let fd = fd.as_fd().as_raw_fd();
             syscall(
                 libc::SYS_statx,

@@ -3,7 +3,7 @@
 
 use libc::{c_long, c_ulong, sock_filter};
 
-use crate::meter::answer;
+use crate::errno::check;
 use crate::{Errno, Result};
 
 /// The architecture of this program, as the kernel's audit names it (`AUDIT_ARCH_*`); 0 where
@@ -66,7 +66,7 @@ impl Filter {
         match self.set() {
             Err(Errno::EACCES) => {
                 // SAFETY: no pointers.
-                answer(c_long::from(unsafe {
+                check(c_long::from(unsafe {
                     libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
                 }))?;
                 self.set().map(|()| true)
@@ -83,7 +83,7 @@ impl Filter {
         };
         let set = |flags: c_ulong| {
             // SAFETY: `program` and its instructions live, and the kernel only reads them.
-            answer(unsafe {
+            check(unsafe {
                 libc::syscall(
                     libc::SYS_seccomp,
                     libc::SECCOMP_SET_MODE_FILTER,

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_long, c_void, syscall};
 
-use crate::meter::{Gate, answer, pass};
+use crate::errno::check;
+use crate::gates::Gate;
+use crate::meter::pass;
 use crate::{Errno, Fd, Result};
 
 /// `struct io_uring_params`, in 32-bit words, and what is where in it.
@@ -120,7 +122,7 @@ impl Ring {
         let mut params: Params = [0; 30];
         let fd = pass(Gate::IoUringSetup, || {
             // SAFETY: `params` is as long as a struct io_uring_params.
-            answer(unsafe {
+            check(unsafe {
                 syscall(
                     libc::SYS_io_uring_setup,
                     c_long::from(requests),
@@ -227,7 +229,7 @@ impl Ring {
                     );
                     // SAFETY: what the requests point to, `name` and `buffers`, lives until they
                     // have been answered.
-                    answer(unsafe {
+                    check(unsafe {
                         syscall(
                             libc::SYS_io_uring_enter,
                             fd,

@@ -57,11 +57,6 @@ fn moved_in(text: &[u8]) -> Option<Moved> {
     })
 }
 
-/// CPU time that all threads of this process have used, in the program and in the kernel.
-pub fn cpu_time() -> Duration {
-    clock(libc::CLOCK_PROCESS_CPUTIME_ID)
-}
-
 /// Blocks of 512 bytes that this process has had read from disks so far, those of directories and
 /// inodes among them. [getrusage(2)](https://man7.org/linux/man-pages/man2/getrusage.2.html)
 pub fn blocks_read() -> u64 {
@@ -74,21 +69,6 @@ pub fn blocks_read() -> u64 {
 pub fn children_time() -> (Duration, Duration) {
     let all = ended(0, &usage(libc::RUSAGE_CHILDREN));
     (all.user, all.sys)
-}
-
-/// CPU time that the calling thread has used.
-pub(crate) fn thread_cpu_time() -> Duration {
-    clock(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-fn clock(which: libc::clockid_t) -> Duration {
-    let mut t = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `t` is a live timespec. The clocks of CPU time are always there.
-    unsafe { libc::clock_gettime(which, &raw mut t) };
-    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
 }
 
 /// How often the calling thread had to leave its processor to somebody else before it was done.

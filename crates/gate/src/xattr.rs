@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use libc::{c_int, c_long, syscall};
 
-use crate::meter::{Gate, answer, pass};
+use crate::errno::check;
+use crate::gates::Gate;
+use crate::meter::pass;
 use crate::{Errno, Result};
 
 const SYS_GETXATTRAT: c_long = 464;
@@ -63,7 +65,7 @@ pub fn flistxattr(fd: impl AsFd, names: &mut Vec<u8>) -> Result<()> {
     let call = |to: *mut u8, room: usize| {
         pass(Gate::Flistxattr, || {
             // SAFETY: the kernel writes at most `room` bytes to `to`, which has room for them.
-            answer(unsafe { syscall(libc::SYS_flistxattr, fd, to, room) })
+            check(unsafe { syscall(libc::SYS_flistxattr, fd, to, room) })
         })
     };
     // SAFETY: the kernel keeps to what it is told.
@@ -82,7 +84,7 @@ pub fn fgetxattr(fd: impl AsFd, attribute: &CStr, value: &mut Vec<u8>) -> Result
         pass(Gate::Fgetxattr, || {
             // SAFETY: `attribute` is NUL-terminated, and the kernel writes at most `room` bytes to
             // `to`, which has room.
-            answer(unsafe { syscall(libc::SYS_fgetxattr, fd, attribute.as_ptr(), to, room) })
+            check(unsafe { syscall(libc::SYS_fgetxattr, fd, attribute.as_ptr(), to, room) })
         })
     };
     // SAFETY: the kernel keeps to what it is told.
@@ -99,7 +101,7 @@ pub fn llistxattr(path: &CStr, names: &mut Vec<u8>) -> Result<()> {
         pass(Gate::Llistxattr, || {
             // SAFETY: `path` is NUL-terminated, and the kernel writes at most `room` bytes to `to`,
             // which has room.
-            answer(unsafe { syscall(libc::SYS_llistxattr, path.as_ptr(), to, room) })
+            check(unsafe { syscall(libc::SYS_llistxattr, path.as_ptr(), to, room) })
         })
     };
     // SAFETY: the kernel keeps to what it is told.
@@ -117,7 +119,7 @@ pub fn lgetxattr(path: &CStr, attribute: &CStr, value: &mut Vec<u8>) -> Result<(
             let (path, attribute) = (path.as_ptr(), attribute.as_ptr());
             // SAFETY: both names are NUL-terminated, and the kernel writes at most `room` bytes to
             // `to`, which has room.
-            answer(unsafe { syscall(libc::SYS_lgetxattr, path, attribute, to, room) })
+            check(unsafe { syscall(libc::SYS_lgetxattr, path, attribute, to, room) })
         })
     };
     // SAFETY: the kernel keeps to what it is told.
@@ -141,7 +143,7 @@ pub fn listxattrat(dir: impl AsFd, name: &CStr, names: &mut Vec<u8>) -> Result<(
         pass(Gate::Listxattrat, || {
             // SAFETY: `name` is NUL-terminated, and the kernel writes at most `room` bytes to `to`,
             // which has room.
-            answer(unsafe {
+            check(unsafe {
                 syscall(
                     SYS_LISTXATTRAT,
                     dir,
@@ -184,7 +186,7 @@ pub fn getxattrat(
             let (at, size) = (libc::AT_SYMLINK_NOFOLLOW, size_of::<XattrArgs>());
             // SAFETY: both names are NUL-terminated, `args` is as long as is said, and the kernel
             // writes at most `room` bytes to `to`, which has room.
-            answer(unsafe {
+            check(unsafe {
                 syscall(
                     SYS_GETXATTRAT,
                     dir,

@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, AsRawFd};
 use libc::{c_long, syscall};
 
 use crate::Result;
-use crate::meter::{Gate, answer, pass};
+use crate::errno::check;
+use crate::gates::Gate;
+use crate::meter::pass;
 
 /// The `f_type` of XFS.
 pub const XFS_SUPER_MAGIC: u64 = 0x5846_5342;
@@ -25,7 +27,7 @@ pub fn xfs_fsgeometry(fd: impl AsFd) -> Result<[u8; GEOMETRY_LEN]> {
     let mut geometry = [0u8; GEOMETRY_LEN];
     pass(Gate::XfsFsgeometry, || {
         // SAFETY: the request's size field says GEOMETRY_LEN, and that is what `geometry` has.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_ioctl,
                 fd.as_fd().as_raw_fd(),
@@ -99,7 +101,7 @@ pub fn xfs_bulkstat(
     }
     pass(Gate::XfsBulkstat, || {
         // SAFETY: the buffer has room for the header and for as many inodes as that says.
-        answer(unsafe {
+        check(unsafe {
             syscall(
                 libc::SYS_ioctl,
                 fd.as_fd().as_raw_fd(),

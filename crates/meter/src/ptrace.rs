@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use gate::clock::{self, EMPTY_FILE_CALL};
 use gate::command::{Held, Running, Unstarted};
+use gate::cpu_time::process_cpu_time;
 use gate::file;
 use gate::fs::{self, CWD};
 use gate::process::{self, Shared};
@@ -160,11 +161,11 @@ fn prepare(filter: &Filter, told: &[AtomicU64]) -> gate::Result<()> {
     let given_up = filter.install()?;
     told[GIVEN_UP].store(u64::from(given_up), Ordering::SeqCst);
     (0..WARMING).for_each(|_| clock::empty_file_call());
-    let (before, busy) = (clock::monotonic(), usage::cpu_time());
+    let (before, busy) = (clock::monotonic(), process_cpu_time());
     (0..ROUNDS).for_each(|_| clock::empty_file_call());
     told[ELAPSED].store(clock::monotonic().saturating_sub(before), Ordering::SeqCst);
     told[BUSY].store(
-        usage::cpu_time().saturating_sub(busy).as_nanos() as u64,
+        process_cpu_time().saturating_sub(busy).as_nanos() as u64,
         Ordering::SeqCst,
     );
     Ok(())

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use gate::file::read_kernel;
-use gate::meter::{self, Tally};
 use gate::mount::{mount_own, unshare_mounts};
 use gate::process::{Child, Shared};
+use gate::{Tally, meter};
 use ondisk::perf::field;
 
 /// Where tracefs belongs.
@@ -86,7 +86,7 @@ impl Tracepoints {
         })
         .ok()?;
         child.wait(LIMIT)?;
-        meter::enter(&Tally::collect(&words[FOUND + 1..]));
+        meter::add(&Tally::collect(&words[FOUND + 1..]));
         let word = |n: usize| words[n].load(Ordering::Relaxed);
         (words[FOUND].load(Ordering::Acquire) == 1).then(|| Tracepoints {
             enter: word(0),

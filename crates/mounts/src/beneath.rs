@@ -171,7 +171,7 @@ fn answers(from: &[u8], rest: &[u8]) -> bool {
         child.kill();
         child.wait(REAP);
     }
-    gate::meter::enter(&Tally::collect(&tally));
+    gate::meter::add(&Tally::collect(&tally));
     answered
 }
 
@@ -213,7 +213,7 @@ fn look_under_covers(
         gate::meter::tally().since(&before).publish(tally);
     };
     let ended = Child::fork(work).map(|mut child| child.wait(LONGEST));
-    gate::meter::enter(&Tally::collect(tally));
+    gate::meter::add(&Tally::collect(tally));
     for (at, &point) in which.iter().enumerate() {
         let [state, a, b, unread] = std::array::from_fn(|w| shared[at * WORDS + w].load(Relaxed));
         let looked = match state {

@@ -207,7 +207,7 @@ pub fn check(
         std::thread::sleep(TICK);
     }
     for place in 0..children.len() {
-        gate::meter::enter(&Tally::collect(&board.child(place)[1..]));
+        gate::meter::add(&Tally::collect(&board.child(place)[1..]));
     }
     let mut warnings = verdicts(points, &visible, &board, &hung, deadline);
     warnings.extend(reap(killed, points, &visible));

@@ -196,7 +196,7 @@ pub fn alone_within<const N: usize>(
         Ok(ended) => ended,
     };
     let tally = Tally::collect(&shared[TALLY..]);
-    gate::meter::enter(&tally);
+    gate::meter::add(&tally);
     if shared[DONE].load(Relaxed) == 0 {
         return Ok(Err(NoRun::Refused));
     }

@@ -368,7 +368,7 @@ impl<'a> Ground<'a> {
                         }
                         together.wait();
                         let part = self.part(run, paths);
-                        gate::meter::hand_in();
+                        gate::meter::flush();
                         Some(part)
                     })
                 })

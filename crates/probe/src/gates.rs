@@ -276,7 +276,7 @@ fn price_all<'a, const N: usize>(
                     let work = &work;
                     scope.spawn(move || {
                         let done = work(thread);
-                        gate::meter::hand_in();
+                        gate::meter::flush();
                         done
                     })
                 })

@@ -94,7 +94,7 @@ pub(crate) fn watched(question: &Question, say: &mut dyn FnMut(&str)) -> Result<
         &mut answer,
         say,
     );
-    gate::meter::enter(&Tally::collect(&tally));
+    gate::meter::add(&Tally::collect(&tally));
     match done {
         Err(Trouble::Hindered(why)) if !answer.measured.is_empty() => answer.hung = Some(why),
         done => done?,

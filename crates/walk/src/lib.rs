@@ -4,6 +4,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`entry`] | what is known of a file |
+//! | [`attribution`] | what kind of entry a call is made for |
 //! | [`digest`] | a hash over a tree that does not depend on order or engine |
 //! | [`sink`] | where entries go |
 //! | [`filter`] | what is left out |
@@ -17,6 +18,7 @@
 //! | [`summary`] | totals and digest of a walk |
 #![forbid(unsafe_code)]
 
+pub mod attribution;
 pub mod compare;
 pub mod digest;
 pub mod engine;

@@ -11,8 +11,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
+use crate::attribution::{Function, with_function};
 use bytes::Bytes;
-use gate::account::{Function, during};
 use parquet::errors::Result as Written;
 use walk::digest::{self, Digest};
 use walk::entry::append;
@@ -121,7 +121,7 @@ impl Draft {
             }
         };
         // Beside what else is being done.
-        let run = || during(Function::Other, work);
+        let run = || with_function(Function::Other, work);
         let threads = layout.processors.min(MOST_AT_ONCE).min(groups).max(1);
         let done: Vec<_> = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| beside(scope, run)).collect();

@@ -1,8 +1,9 @@
 //! Reads and writes what the plan says: with several threads the writer's is one of its own, and
 //! the others read ahead of it.
 
-use gate::account::{self, Function, Whom, about, during};
+use crate::attribution::{self, Function, with_function};
 use walk::Diagnostics;
+use walk::attribution::{Subject, with_subject};
 
 use super::Counts;
 use super::output::Output;
@@ -34,7 +35,7 @@ pub(super) fn copy(
     settling: Option<Settling<'_>>,
     threads: Option<usize>,
 ) -> Result<Counts, Fault> {
-    account::phase(Function::Write);
+    attribution::set_phase(Function::Write);
     let (rows, plan, desk) = work;
     progress.begin(rows, plan);
     let users = Users::read();
@@ -47,7 +48,7 @@ pub(super) fn copy(
     let map = map.map(|map| map as &mut dyn Map);
     let mut writer = Writer::new(work, output, progress, map, settling);
     match threads.unwrap_or_else(gate::machine::processors) {
-        1 => during(Function::Copy, || alone(work, &mut writer)),
+        1 => with_function(Function::Copy, || alone(work, &mut writer)),
         readers => together(work, &mut writer, readers),
     }?;
     writer.finish()
@@ -60,7 +61,7 @@ fn alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Fault> {
     for row in 0..work.rows.len() {
         let mut hand = |load| {
             let take = || writer.take(load).map(|bytes| Load::of(Some(bytes)));
-            about(Whom::All, || during(Function::Write, take)).map_err(|e| {
+            with_subject(Subject::All, || with_function(Function::Write, take)).map_err(|e| {
                 failed = Some(e);
                 Stopped
             })
@@ -71,7 +72,7 @@ fn alone(work: Work<'_>, writer: &mut Writer<'_>) -> Result<(), Fault> {
     }
     match failed {
         Some(e) => Err(e),
-        None => during(Function::Write, || writer.take(load)).map(drop),
+        None => with_function(Function::Write, || writer.take(load)).map(drop),
     }
 }
 
@@ -80,8 +81,8 @@ fn together(work: Work<'_>, writer: &mut Writer<'_>, readers: usize) -> Result<(
     std::thread::scope(|scope| {
         let begin = || {
             let run = || {
-                during(Function::Copy, || read(work, &window));
-                gate::meter::hand_in();
+                with_function(Function::Copy, || read(work, &window));
+                gate::meter::flush();
             };
             std::thread::Builder::new().spawn_scoped(scope, run).is_ok()
         };

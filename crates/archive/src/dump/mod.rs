@@ -24,7 +24,7 @@
 //! | `output` | where an archive goes |
 //! | `progress` | how far a dump is |
 
-use gate::account::{self, Function, during};
+use crate::attribution::{self, Function, with_function};
 use mounts::Warning;
 use walk::{Diagnostics, Meta, Moment, NoWalk};
 
@@ -252,7 +252,7 @@ fn everything(
                 });
             }
             let (rows, index) = both(|| gathering.finish(&gathered), || base.index());
-            account::phase(Function::Other);
+            attribution::set_phase(Function::Other);
             let plan = base.plan(&rows, index?)?;
             (rows, gathered, plan)
         }
@@ -341,7 +341,7 @@ fn everything(
 
 /// Gives a map its name.
 fn publish(map: Option<&mut (dyn Map + 'static)>) -> Result<(), Fault> {
-    map.map_or(Ok(()), |map| during(Function::Map, || map.publish()))
+    map.map_or(Ok(()), |map| with_function(Function::Map, || map.publish()))
 }
 
 /// Dumps nothing but each SRC itself, since nothing has changed since the base.

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use gate::account::{self, Function};
+use crate::attribution::{self, Function};
 use gate::file::Writer;
 use gate::fs::Statx;
 use zstd::stream::write::Encoder;
@@ -131,7 +131,7 @@ impl Whole {
             .to
             .map_or(Ok(self.bytes), Sink::publish)
             .map_err(|e| fault(&self.path, e));
-        account::phase(Function::Other);
+        attribution::set_phase(Function::Other);
         published
     }
 }

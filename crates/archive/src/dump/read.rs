@@ -1,7 +1,6 @@
 //! Makes members of rows: reads what they hold, and sees whether it stayed as it was meanwhile.
 
 use blake3::Hasher;
-use gate::account::{Whom, about};
 use gate::fs::{At, Open, openat, pread64, read, readlinkat, statx};
 use gate::xattr::{fgetxattr, flistxattr, getxattrat, listxattrat};
 use gate::{Errno, Fd, Gate};
@@ -9,6 +8,7 @@ use mounts::Warning;
 use ondisk::Dev;
 use ondisk::pax::sparse::{Extent, Map};
 use ondisk::pax::{self, Kind, Member, acl, dumpdir};
+use walk::attribution::{Subject, with_subject};
 use walk::{Diagnostics, Meta, Type};
 
 use super::copy::Work;
@@ -139,12 +139,12 @@ impl<'a> Reader<'a> {
     ) -> Result<(), Stopped> {
         match self.plan.step(row) {
             Step::Whole => {
-                let whom = if self.rows.is_dir(row) {
-                    Whom::Directory
+                let subject = if self.rows.is_dir(row) {
+                    Subject::Directory
                 } else {
-                    Whom::File
+                    Subject::File
                 };
-                about(whom, || self.whole(row, load, hand))?;
+                with_subject(subject, || self.whole(row, load, hand))?;
             }
             Step::Link(_) => {
                 load.link = Some(row);

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use gate::account::{Function, during};
+use crate::attribution::{Function, with_function};
 use walk::Type;
 
 use super::copy::Work;
@@ -106,7 +106,7 @@ impl<'a> Writer<'a> {
             settling.finish();
         }
         self.map
-            .map_or(Ok(()), |map| during(Function::Map, || map.end()))?;
+            .map_or(Ok(()), |map| with_function(Function::Map, || map.end()))?;
         Ok(self.counts)
     }
 
@@ -186,7 +186,7 @@ impl<'a> Writer<'a> {
                     is_link: what == What::Link,
                     path: &self.names.of(row),
                 };
-                during(Function::Map, || map.add(&line))?;
+                with_function(Function::Map, || map.add(&line))?;
             }
         }
         self.progress.add_entry();

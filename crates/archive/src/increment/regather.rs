@@ -1,7 +1,7 @@
 //! Gathers by the catalog of the dump before: where a file system tells what has been written since
 //! (btrfs, XFS), only that is looked at, and all else is as the rows have it that there are of it.
 
-use gate::account::{self, Function};
+use crate::attribution::{self, Function};
 use ondisk::Dev;
 use walk::{Diagnostics, Entry, Meta, MountContext, Sink, mounts_around, open_top};
 
@@ -37,7 +37,7 @@ impl Base {
         else {
             return Ok(None);
         };
-        account::phase(Function::Information);
+        attribution::set_phase(Function::Information);
         let Some(gathering) = of_directory(question, desk) else {
             return Ok(None);
         };

@@ -320,7 +320,7 @@ impl<'scope, T: Send + 'scope> Meanwhile<'scope, T> {
     ) -> Result<Self, String> {
         let work = || {
             let done = work();
-            gate::meter::hand_in();
+            gate::meter::flush();
             done
         };
         let begun = std::thread::Builder::new().spawn_scoped(scope, work);

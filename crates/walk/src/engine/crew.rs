@@ -3,8 +3,8 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use gate::cpu_time::process_cpu_time;
 use gate::machine::processors;
-use gate::usage::cpu_time;
 
 /// As many as are of use while a disk is read.
 pub(super) const MOST: usize = 16;
@@ -22,7 +22,7 @@ impl Pace {
     pub(super) fn new() -> Pace {
         Pace {
             at: Instant::now(),
-            cpu: cpu_time(),
+            cpu: process_cpu_time(),
         }
     }
 
@@ -56,7 +56,7 @@ pub(super) fn crew(asked: Option<usize>, work_for: usize, work: impl Fn() + Sync
             let begun = std::thread::Builder::new().spawn_scoped(scope, || {
                 let _end = End(&ended);
                 work();
-                gate::meter::hand_in();
+                gate::meter::flush();
             });
             begun.is_ok()
         };

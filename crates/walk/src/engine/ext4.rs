@@ -138,7 +138,7 @@ impl Crew<'_> {
                 // Where no thread can be had, fewer do the work.
                 let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
                     work(state, claims);
-                    gate::meter::hand_in();
+                    gate::meter::flush();
                 });
             }
             work(own, claims);

@@ -7,13 +7,13 @@
 
 use std::ffi::CStr;
 
-use gate::account::{Whom, about};
 use gate::fs::{At, Statx, Want, statx};
 use gate::xattr::{getxattrat, listxattrat};
 use gate::{Errno, Fd};
 
 use super::stat::subtree_by;
 use super::{Engine, MountContext, Refusal};
+use crate::attribution::{Subject, with_subject};
 use crate::entry::Type;
 use crate::job::Job;
 
@@ -63,12 +63,8 @@ fn ask(dir: &Fd, name: &CStr, want: Want) -> Result<Statx, Errno> {
 
 fn look(dir: &Fd, name: &CStr) -> Result<(Statx, Option<bool>), Errno> {
     let seen = ask(dir, name, Want::TYPE)?;
-    let whom = if Type::of_mode(seen.mode) == Type::Directory {
-        Whom::Directory
-    } else {
-        Whom::File
-    };
-    about(whom, || look_further(dir, name, seen))
+    let subject = Subject::from_type(Type::of_mode(seen.mode));
+    with_subject(subject, || look_further(dir, name, seen))
 }
 
 fn look_further(dir: &Fd, name: &CStr, mut seen: Statx) -> Result<(Statx, Option<bool>), Errno> {

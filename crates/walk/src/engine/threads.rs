@@ -196,7 +196,7 @@ impl<'a> Crew<'a> {
             }
             self.share(&mut mine);
         }
-        gate::meter::hand_in();
+        gate::meter::flush();
     }
 
     /// What to do next: something of one's own, or from the queue. `None` when nobody has anything

@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use account::{Asked, Gate, Keeps, Per, Proposal, Swap, predict};
 use archive::account::Took;
+use archive::attribution::{Attribution, Function, Line};
 use archive::gather::Gather;
-use gate::account::{Account as Books, Calls, Function, Line};
+use gate::attribution::Charge;
 use report::account::{Account, Figure, Figures, Measured, Way};
 
 use super::run::shown_cost;
 
-/// Calls for a directory, and for a file.
+/// Charge for a directory, and for a file.
 const fn calls(dir: f64, file: f64) -> Per<f64> {
     Per { dir, file }
 }
@@ -78,7 +79,7 @@ const WAYS: [(Gather, Proposal); 4] = [
 /// The memo's tables for a run: its books, and what each way of gathering took on the same tree, or
 /// why it did not.
 pub(crate) fn of_run(
-    books: &Books,
+    books: &Attribution,
     directories: u64,
     files: u64,
     ways: &[(Gather, Result<Took, String>)],
@@ -182,9 +183,9 @@ fn purpose(line: &Line) -> Function {
     }
 }
 
-fn sum(line: &Line) -> Calls {
+fn sum(line: &Line) -> Charge {
     let parts = [line.all, line.directory, line.file];
-    Calls {
+    Charge {
         calls: parts.iter().map(|part| part.calls).sum(),
         cpu: parts.iter().map(|part| part.cpu).sum(),
     }
@@ -202,7 +203,7 @@ struct Seen {
 
 impl Seen {
     /// For a directory, and for a file; what is for all is shared among all alike.
-    fn each(&self, line: &Line, of: impl Fn(&Calls) -> f64) -> Per<f64> {
+    fn each(&self, line: &Line, of: impl Fn(&Charge) -> f64) -> Per<f64> {
         use gate::Gate as G;
         if line.function == Function::Information
             && matches!(line.gate, G::Openat | G::Openat2 | G::Getdents64 | G::Close)
@@ -318,7 +319,7 @@ fn way(
             directories: took.directories,
             files: took.files,
         };
-        let all: Vec<Calls> = took.lines.iter().map(sum).collect();
+        let all: Vec<Charge> = took.lines.iter().map(sum).collect();
         Measured {
             figures: seen.figures(&took.lines, fixed_ms),
             calls: all.iter().map(|calls| calls.calls).sum(),

@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         .map_err(fault)?;
     let (desk, progress) = (Diagnostics::default(), Progress::default());
     if args.account {
-        gate::account::open();
+        archive::attribution::start();
     }
     let answer = watched_dump(out.progress, &desk, &progress, || {
         dump(
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     })?;
     let seconds = start.elapsed().as_secs_f64();
     let account = args.account.then(|| {
-        let books = gate::account::close();
+        let books = archive::attribution::stop();
         of_run(
             &books,
             answer.directories,

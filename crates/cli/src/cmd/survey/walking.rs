@@ -361,11 +361,14 @@ impl Found {
 /// What a call costs here: statx(2) of DIR, over and over.
 fn call_seconds(dir: &[u8]) -> f64 {
     const ROUNDS: u32 = 1000;
-    let before = gate::usage::cpu_time();
+    let before = gate::cpu_time::process_cpu_time();
     for _ in 0..ROUNDS {
         let _ = statx_long(dir, At::empty(), Want::BASIC_STATS);
     }
-    gate::usage::cpu_time().saturating_sub(before).as_secs_f64() / f64::from(ROUNDS)
+    gate::cpu_time::process_cpu_time()
+        .saturating_sub(before)
+        .as_secs_f64()
+        / f64::from(ROUNDS)
 }
 
 /// Has a walk of DIR, one call after the other as find has it, accounted for by the cheapest meter

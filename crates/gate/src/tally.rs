@@ -1,0 +1,179 @@
+//! Counts of the calls that passed each gate.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::gates::{GATES, Gate};
+
+/// Buckets of a histogram. Bucket `b` counts calls of 2^b up to 2^(b+1) nanoseconds; the last
+/// bucket also counts all longer ones.
+pub const BUCKETS: usize = 36;
+
+/// Counts of the calls through one gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateCounts {
+    /// Calls, failed ones included.
+    pub calls: u64,
+    /// Calls that failed.
+    pub errors: u64,
+    /// Wall time in the calls, in nanoseconds; 0 unless profiling.
+    pub nanos: u64,
+    /// Calls by duration, see [`BUCKETS`]; empty unless profiling.
+    pub histogram: [u64; BUCKETS],
+}
+
+impl GateCounts {
+    pub(crate) const NONE: GateCounts = GateCounts {
+        calls: 0,
+        errors: 0,
+        nanos: 0,
+        histogram: [0; BUCKETS],
+    };
+
+    /// An upper bound of the duration below which `share` (0 to 1) of the calls lie, in
+    /// nanoseconds: the upper end of a bucket. `None` when no call was timed.
+    pub fn percentile(&self, share: f64) -> Option<u64> {
+        let timed: u64 = self.histogram.iter().sum();
+        let rank = (share * timed as f64).ceil().max(1.0) as u64;
+        let mut seen = 0;
+        for (bucket, n) in self.histogram.iter().enumerate() {
+            seen += n;
+            if timed > 0 && seen >= rank {
+                return Some(2 << bucket);
+            }
+        }
+        None
+    }
+}
+
+/// Counts of the calls through each gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    pub(crate) gates: [GateCounts; GATES],
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally::NONE
+    }
+}
+
+impl Tally {
+    pub(crate) const NONE: Tally = Tally {
+        gates: [GateCounts::NONE; GATES],
+    };
+    /// The number of 64-bit words that [`Tally::publish`] writes.
+    pub const WORDS: usize = GATES * (3 + BUCKETS);
+
+    /// The counts of one gate.
+    pub fn counts(&self, gate: Gate) -> &GateCounts {
+        &self.gates[gate as usize]
+    }
+
+    /// The gates that were called, in the order of the enum.
+    pub fn used(&self) -> impl Iterator<Item = (Gate, &GateCounts)> {
+        Gate::ALL
+            .iter()
+            .map(|&g| (g, self.counts(g)))
+            .filter(|(_, counts)| counts.calls > 0)
+    }
+
+    /// All calls of all gates.
+    pub fn calls(&self) -> u64 {
+        self.gates.iter().map(|counts| counts.calls).sum()
+    }
+
+    /// Calls of `statx` and `newfstatat`.
+    pub fn stat_calls(&self) -> u64 {
+        self.counts(Gate::Statx).calls + self.counts(Gate::Newfstatat).calls
+    }
+
+    fn combine(&mut self, other: &Tally, with: impl Fn(&mut u64, u64)) {
+        for (mine, theirs) in self.gates.iter_mut().zip(&other.gates) {
+            with(&mut mine.calls, theirs.calls);
+            with(&mut mine.errors, theirs.errors);
+            with(&mut mine.nanos, theirs.nanos);
+            for (a, b) in mine.histogram.iter_mut().zip(theirs.histogram) {
+                with(a, b);
+            }
+        }
+    }
+
+    /// Adds another tally to this one.
+    pub fn add(&mut self, other: &Tally) {
+        self.combine(other, |a, b| *a += b);
+    }
+
+    /// The counts added since `earlier` was taken.
+    pub fn since(&self, earlier: &Tally) -> Tally {
+        let mut difference = self.clone();
+        difference.combine(earlier, |a, b| *a = a.saturating_sub(b));
+        difference
+    }
+
+    /// Writes the tally into [`Tally::WORDS`] words of shared memory, for another process to read.
+    ///
+    /// # Panics
+    /// When `words` is shorter than that.
+    pub fn publish(&self, words: &[AtomicU64]) {
+        let values = self.gates.iter().flat_map(|counts| {
+            [counts.calls, counts.errors, counts.nanos]
+                .into_iter()
+                .chain(counts.histogram)
+        });
+        assert!(words.len() >= Tally::WORDS, "too few words for a tally");
+        for (word, value) in words.iter().zip(values) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads a tally that [`Tally::publish`] wrote.
+    ///
+    /// # Panics
+    /// When `words` is shorter than [`Tally::WORDS`].
+    pub fn collect(words: &[AtomicU64]) -> Tally {
+        let mut tally = Tally::NONE;
+        for (counts, words) in tally
+            .gates
+            .iter_mut()
+            .zip(words[..Tally::WORDS].chunks_exact(3 + BUCKETS))
+        {
+            let word = |i: usize| words[i].load(Ordering::Relaxed);
+            *counts = GateCounts {
+                calls: word(0),
+                errors: word(1),
+                nanos: word(2),
+                histogram: std::array::from_fn(|b| word(3 + b)),
+            };
+        }
+        tally
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tally_survives_shared_memory() {
+        let mut tally = Tally::default();
+        tally.gates[3] = GateCounts {
+            calls: 7,
+            errors: 2,
+            nanos: 99,
+            histogram: [1; BUCKETS],
+        };
+        let words: Vec<AtomicU64> = (0..Tally::WORDS).map(|_| AtomicU64::new(0)).collect();
+        tally.publish(&words);
+        assert_eq!(Tally::collect(&words), tally);
+    }
+
+    #[test]
+    fn percentiles_are_upper_ends_of_buckets() {
+        let mut counts = GateCounts::NONE;
+        assert_eq!(counts.percentile(0.5), None);
+        counts.histogram[8] = 99; // 256..512 ns
+        counts.histogram[20] = 1;
+        assert_eq!(counts.percentile(0.5), Some(512));
+        assert_eq!(counts.percentile(1.0), Some(1 << 21));
+    }
+}

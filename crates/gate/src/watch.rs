@@ -1,0 +1,41 @@
+//! What is recorded of each call besides its count: flags of the whole process, read once a call.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+static WATCHED: AtomicU8 = AtomicU8::new(0);
+const PROFILING: u8 = 1;
+const ATTRIBUTING: u8 = 2;
+
+/// Whether a call needs nothing but to be counted.
+#[inline]
+pub(crate) fn only_counting() -> bool {
+    WATCHED.load(Ordering::Relaxed) == 0
+}
+
+/// Whether calls are timed.
+#[inline]
+pub(crate) fn profiling() -> bool {
+    WATCHED.load(Ordering::Relaxed) & PROFILING != 0
+}
+
+/// Whether calls are charged to tags, with their CPU time.
+#[inline]
+pub(crate) fn attributing() -> bool {
+    WATCHED.load(Ordering::Relaxed) & ATTRIBUTING != 0
+}
+
+pub(crate) fn set_profiling(on: bool) {
+    set(PROFILING, on);
+}
+
+pub(crate) fn set_attributing(on: bool) {
+    set(ATTRIBUTING, on);
+}
+
+fn set(flag: u8, on: bool) {
+    if on {
+        WATCHED.fetch_or(flag, Ordering::Relaxed)
+    } else {
+        WATCHED.fetch_and(!flag, Ordering::Relaxed)
+    };
+}

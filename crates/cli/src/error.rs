@@ -115,6 +115,12 @@ impl From<String> for Cause {
     }
 }
 
+impl From<survey::Error> for Cause {
+    fn from(error: survey::Error) -> Cause {
+        error.to_string().into()
+    }
+}
+
 impl From<&str> for Cause {
     fn from(text: &str) -> Cause {
         text.to_owned().into()

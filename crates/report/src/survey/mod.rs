@@ -8,7 +8,6 @@
 //! | [`odd`] | what is odd about mounts |
 //! | `page` | the page, by the templates in `templates/` |
 //! | `text` | the survey on a terminal |
-//! | [`diff`] | what has changed from one survey to another |
 //! | `draw` | its plots, as SVG in the colours of the page |
 //! | [`shell`] | names in commands that are to be typed |
 
@@ -27,7 +26,6 @@ use show::json::Warning;
 use show::name::entry;
 
 pub mod commands;
-pub mod diff;
 mod draw;
 #[cfg(test)]
 mod example;

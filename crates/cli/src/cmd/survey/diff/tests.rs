@@ -1,9 +1,19 @@
 use proptest::prelude::*;
-use serde_json::json;
-
-use super::document::SCHEMA;
-use super::*;
+use serde_json::{Value, json};
 use show::table::Look;
+use survey::Error;
+use survey::diff::{Diff, Fact, Verdict};
+use survey::saved::{SCHEMA, SavedSurvey};
+
+use super::show::{JsonDiff, line, subject, text};
+
+fn parse(document: &Value) -> Result<SavedSurvey, Error> {
+    SavedSurvey::parse(document.to_string().as_bytes())
+}
+
+fn diff(old: &Value, new: &Value) -> Result<Diff, Error> {
+    Ok(Diff::new(&parse(old)?, &parse(new)?))
+}
 
 fn document(result: Value) -> Value {
     json!({"schema": SCHEMA, "result": result, "gates": {}, "warnings": []})
@@ -48,11 +58,11 @@ fn changed(new: Value) -> Diff {
 }
 
 fn whats(diff: &Diff, verdict: Verdict) -> Vec<String> {
-    diff.of(verdict).map(Change::subject).collect()
+    diff.with(verdict).map(subject).collect()
 }
 
 #[test]
-fn nothing_has_changed() {
+fn equal_surveys_have_no_changes() {
     let same = changed(full());
     assert_eq!(
         (same.changes.len(), same.uncompared.len()),
@@ -60,10 +70,7 @@ fn nothing_has_changed() {
         "{same:?}"
     );
     assert!(same.compared > 15);
-    assert!(
-        same.to_text(Look::default(), true)
-            .contains("0 have changed.")
-    );
+    assert!(text(&same, Look::default(), true).contains("0 have changed."));
 }
 
 #[test]
@@ -75,16 +82,16 @@ fn a_slower_walk_is_worse_and_noise_is_not() {
     assert_eq!(whats(&diff, Verdict::Worse), ["an entry by threads"]);
     assert_eq!(diff.changes[0].ratio, Some(2.0));
     assert_eq!(whats(&diff, Verdict::Noise), ["statx of a file, warm"]);
-    let text = diff.to_text(Look::default(), false);
+    let shown = text(&diff, Look::default(), false);
     assert!(
-        text.starts_with("Worse\n") && text.contains("2.00") && text.contains("one differs"),
-        "{text}"
+        shown.starts_with("Worse\n") && shown.contains("2.00") && shown.contains("one differs"),
+        "{shown}"
     );
-    assert!(diff.changes[0].to_line().contains("2.00 times as much"));
+    assert!(line(&diff.changes[0]).contains("2.00 times as much"));
 }
 
 #[test]
-fn calls_are_exact() {
+fn one_call_more_or_less_is_a_change() {
     let mut new = full();
     new["walk"]["compare"]["engines"][0]["calls_per_entry"] = 2.001.into();
     new["dump"]["calls"] = 199.into();
@@ -100,7 +107,7 @@ fn calls_are_exact() {
 }
 
 #[test]
-fn mounts_go_and_come_and_change() {
+fn mounts_are_removed_added_and_changed() {
     let mut new = full();
     new["mounts"]["mounts"] = json!([
         mount("/", &["ro", "relatime"]),
@@ -119,7 +126,7 @@ fn mounts_go_and_come_and_change() {
 }
 
 #[test]
-fn facts_about_file_systems_machine_and_path() {
+fn facts_about_file_systems_machine_and_path_are_compared() {
     let mut new = full();
     new["probe"][0]["experiments"][0]["inferred"] = 1024.into();
     new["machine"]["kernel"] = "6.12".into();
@@ -136,7 +143,7 @@ fn facts_about_file_systems_machine_and_path() {
 }
 
 #[test]
-fn an_engine_that_is_gone_says_why() {
+fn an_engine_that_cannot_run_any_more_gives_its_reason() {
     let mut new = full();
     new["walk"]["compare"] =
         json!({"engines": [], "left_out": [{"engine": "threads", "why": "stopped"}]});
@@ -145,18 +152,18 @@ fn an_engine_that_is_gone_says_why() {
         whats(&diff, Verdict::Worse),
         ["whether threads can be compared"]
     );
-    assert_eq!(diff.changes[0].new, "stopped");
+    assert_eq!(diff.changes[0].new, Some(Fact::from("stopped")));
 }
 
 #[test]
-fn what_one_lacks_is_not_compared() {
+fn a_section_that_one_survey_lacks_is_not_compared() {
     let diff = changed(json!({"root": "/"}));
     assert!(
         diff.changes.is_empty() && diff.uncompared.len() >= 7,
         "{diff:?}"
     );
     assert!(
-        diff.to_text(Look::default(), false)
+        text(&diff, Look::default(), false)
             .contains("Not compared: walk: the new survey has it not.")
     );
     let elsewhere = changed(json!({"root": "/srv"}));
@@ -167,7 +174,7 @@ fn what_one_lacks_is_not_compared() {
 }
 
 #[test]
-fn what_is_no_survey_is_refused() {
+fn documents_that_are_no_surveys_are_refused() {
     let good = document(full());
     for (bad, word) in [
         (json!(null), "no schema"),
@@ -178,28 +185,29 @@ fn what_is_no_survey_is_refused() {
         ),
         (json!({"schema": SCHEMA, "result": 3}), "no result"),
     ] {
-        let (first, second) = (
-            diff(&bad, &good).unwrap_err(),
-            diff(&good, &bad).unwrap_err(),
-        );
-        assert_eq!((first.0, second.0), (0, 1));
-        assert!(first.1.contains(word), "{}", first.1);
+        for refused in [diff(&bad, &good), diff(&good, &bad)] {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
     }
 }
 
 #[test]
-fn names_that_are_no_text_are_kept_exactly() {
+fn names_that_are_not_utf_8_are_kept_exactly() {
     let mut new = full();
     new["mounts"]["mounts"][2] =
         json!({"target": "/\u{fffd}", "target_b64": "L/8=", "source": "x\u{1b}", "fstype": "y"});
     let diff = changed(new);
-    let come = diff.of(Verdict::Other).next().unwrap();
-    assert_eq!(come.path.as_deref(), Some(&b"/\xff"[..]));
-    let text = diff.to_text(Look::default(), true);
-    assert!(!text.contains('\u{1b}') && text.contains("\\xff"), "{text}");
+    let come = diff.with(Verdict::Other).next().unwrap();
+    assert_eq!(come.subject.path(), Some(&b"/\xff"[..]));
+    let shown = text(&diff, Look::default(), true);
+    assert!(
+        !shown.contains('\u{1b}') && shown.contains("\\xff"),
+        "{shown}"
+    );
 }
 
-/// Anything at all, of the names that are looked for.
+/// Any JSON, with the member names that a survey has.
 fn anything() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -254,16 +262,16 @@ fn anything() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn no_document_makes_it_panic(old in anything(), new in anything()) {
+    fn no_document_causes_a_panic(old in anything(), new in anything()) {
         if let Ok(diff) = diff(&document(old), &document(new)) {
-            let text = diff.to_text(Look { width: Some(80), ..Look::default() }, true);
-            prop_assert!(!text.contains(|c: char| c.is_control() && c != '\n'));
-            serde_json::to_string(&diff).unwrap();
+            let shown = text(&diff, Look { width: Some(80), ..Look::default() }, true);
+            prop_assert!(!shown.contains(|c: char| c.is_control() && c != '\n'));
+            serde_json::to_string(&JsonDiff(&diff)).unwrap();
         }
     }
 
     #[test]
-    fn a_survey_is_like_itself(one in anything()) {
+    fn a_survey_does_not_differ_from_itself(one in anything()) {
         if let Ok(diff) = diff(&document(one.clone()), &document(one)) {
             prop_assert!(diff.changes.is_empty(), "{diff:?}");
         }

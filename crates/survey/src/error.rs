@@ -1,0 +1,20 @@
+//! Why a document is not a survey.
+
+use crate::saved::SCHEMA;
+
+/// Why a document is not a survey.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is not JSON.
+    #[error("it is not JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It has no `schema`.
+    #[error("it names no schema, and {SCHEMA} was expected")]
+    NoSchema,
+    /// It is the result of another command.
+    #[error("it is of '{}', not of {SCHEMA}", .0.escape_debug())]
+    OtherSchema(String),
+    /// It has no `result`.
+    #[error("there is no result in it")]
+    NoResult,
+}

@@ -39,6 +39,7 @@ mod cmd;
 mod error;
 mod hint;
 mod input;
+mod json;
 mod out;
 mod progress;
 

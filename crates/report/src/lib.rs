@@ -16,12 +16,10 @@
 //! | [`nightly`] | what a nightly dump would cost |
 //! | [`account`] | where a run's CPU time went, gate by gate, and what would have cost less |
 //! | [`meter`] | what the calls of a command cost, and what would save them |
-//! | [`restore`] | what was restored |
 //! | [`list`] | members of archives |
 //! | [`pathsearch`] | the path searches of a command |
 //! | [`startup`] | what starting programs costs |
 //! | [`survey`] | all of it on one page |
-//! | [`verify`] | whether an archive is whole |
 #![forbid(unsafe_code)]
 
 pub mod account;
@@ -39,8 +37,6 @@ pub mod pathsearch;
 pub mod pathwalk;
 pub mod plot;
 pub mod probe;
-pub mod restore;
 pub mod startup;
 pub mod survey;
-pub mod verify;
 pub mod walk;

@@ -141,7 +141,7 @@ impl Desk {
 pub fn restore(
     question: &Question,
     desk: &Desk,
-    say: &mut dyn FnMut(Step<'_>),
+    say: &mut dyn FnMut(Step),
 ) -> Result<Answer, Box<Stopped>> {
     let stopped = |fault| {
         Box::new(Stopped {

@@ -21,14 +21,14 @@ use super::{Answer, Counts, Desk, Question, Remarks, Stopped, missed, taken, unr
 use crate::input::{Failure, Input};
 
 /// One thing that would be done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Step<'a> {
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
     /// What, in a word: `file`, `remove`.
     pub what: &'static str,
     /// The name that it is done to, beneath DIR; empty for DIR itself.
-    pub path: &'a [u8],
+    pub path: Vec<u8>,
     /// The target of a symlink, the other name of a link, the new name of a directory.
-    pub other: Option<&'a [u8]>,
+    pub other: Option<Vec<u8>>,
 }
 
 /// The tree as it would be.
@@ -43,7 +43,7 @@ struct Rehearsal<'a> {
     is_later: bool,
     /// Whether there are later archives, for which `made` is kept.
     has_later: bool,
-    say: &'a mut dyn FnMut(Step<'_>),
+    say: &'a mut dyn FnMut(Step),
 }
 
 /// Says what a restore would do.
@@ -52,7 +52,7 @@ pub(super) fn rehearse(
     chosen: Chosen,
     top: Rc<Fd>,
     desk: &Desk,
-    say: &mut dyn FnMut(Step<'_>),
+    say: &mut dyn FnMut(Step),
 ) -> Result<Answer, Box<Stopped>> {
     let mut rehearsal = Rehearsal {
         top,
@@ -134,7 +134,11 @@ impl Rehearsal<'_> {
         }
         self.renames(member);
         let other = matches!(member.kind, Kind::Symlink | Kind::Link).then_some(&member.link[..]);
-        (self.say)(Step { what, path, other });
+        (self.say)(Step {
+            what,
+            path: path.to_vec(),
+            other: other.map(<[u8]>::to_vec),
+        });
         if self.has_later {
             self.made.insert(key(path), member.kind == Kind::Directory);
         }
@@ -167,8 +171,8 @@ impl Rehearsal<'_> {
         {
             (self.say)(Step {
                 what: "rename",
-                path: from,
-                other: Some(to),
+                path: from.to_vec(),
+                other: Some(to.to_vec()),
             });
             self.counts.renamed += 1;
             let (from, to) = (key(from), key(to));
@@ -249,7 +253,7 @@ impl Rehearsal<'_> {
         for whole in gone.collect::<Vec<_>>() {
             (self.say)(Step {
                 what: "remove",
-                path: &whole,
+                path: whole.clone(),
                 other: None,
             });
             self.counts.removed += 1;

@@ -3,13 +3,12 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
-use archive::restore::{Desk, Question, Stopped, restore};
+use ::show::name::printable;
+use archive::restore::{Desk, Question, Step, Stopped, restore};
 use gate::fs::{At, FileType, Want};
 use gate::long::statx_long;
-use report::restore::{Restored, Step};
-use show::name::printable;
 
-use crate::cmd::changed::run::fault;
+use super::show;
 use crate::cmd::restore::args::Restore as Args;
 use crate::error::Outcome;
 use crate::out::Out;
@@ -38,21 +37,16 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         )
     };
     let mut steps = Vec::new();
-    let mut said = Ok(());
-    let mut say = |step: archive::restore::Step<'_>| {
-        let step = Step {
-            what: step.what,
-            path: step.path.to_vec(),
-            other: step.other.map(<[u8]>::to_vec),
-        };
+    let mut printed = Ok(());
+    let mut say = |step: Step| {
         if out.json {
             steps.push(step);
-        } else if said.is_ok() {
-            said = out.data(step.to_line().as_bytes());
+        } else if printed.is_ok() {
+            printed = out.data(show::step_line(&step).as_bytes());
         }
     };
     let done = watch(out.progress, far, || restore(&question, &desk, &mut say));
-    said?;
+    printed?;
     let (answer, stopped) = match done {
         Ok(answer) => (answer, None),
         Err(stopped) => {
@@ -65,26 +59,17 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     }
     if let Some(e) = stopped {
         out.warn(&answer.warnings);
-        return Err(fault(e));
+        return Err(e.into());
     }
-    let counts = answer.counts;
-    let restored = Restored {
-        files: counts.files,
-        directories: counts.directories,
-        symlinks: counts.symlinks,
-        links: counts.links,
-        other: counts.other,
-        bytes: counts.bytes,
-        removed: counts.removed,
-        renamed: counts.renamed,
-        skipped: counts.skipped,
-        steps: args.dry_run.then_some(steps),
+    let report = show::Report {
+        answer: &answer,
+        steps: args.dry_run.then_some(&steps),
         seconds: start.elapsed().as_secs_f64(),
     };
     if out.json {
-        out.envelope(SCHEMA, &restored, &answer.warnings)?;
+        out.envelope(SCHEMA, &report, &answer.warnings)?;
     } else {
-        out.talk(restored.to_words());
+        out.talk(show::summary(&report));
     }
     out.warn(&answer.warnings);
     Ok(answer.warnings.len())

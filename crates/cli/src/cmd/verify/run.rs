@@ -3,12 +3,12 @@
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
+use ::show::name::printable;
 use archive::input::Input;
 use archive::verify::{Tree, verify};
-use report::verify::Verified;
-use show::name::printable;
 use walk::Filter;
 
+use super::show;
 use crate::cmd::list::run::unreadable;
 use crate::cmd::verify::args::Verify as Args;
 use crate::error::{Error, Outcome};
@@ -40,24 +40,16 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     });
     drop(progress);
     let answer = answer.map_err(|failure| unreadable(archive, &failure))?;
-    let verified = Verified {
+    let report = show::Report {
         archive,
         against,
-        members: answer.members,
-        files: answer.files,
-        right: answer.right,
-        unsaid: answer.unsaid,
-        damaged: answer.damaged,
-        compared: answer.compared,
-        different: answer.different,
-        unknown: answer.unknown,
-        bytes: answer.bytes,
+        answer: &answer,
         seconds: start.elapsed().as_secs_f64(),
     };
     if out.json {
-        out.envelope(SCHEMA, verified, &answer.warnings)?;
+        out.envelope(SCHEMA, &report, &answer.warnings)?;
     } else {
-        out.data(verified.text().as_bytes())?;
+        out.data(show::summary(&report).as_bytes())?;
     }
     out.warn(&answer.warnings);
     Ok(answer.warnings.len())

@@ -1,0 +1,130 @@
+//! What `fathom restore` prints.
+
+use archive::restore::{Answer, Step};
+use show::json_object;
+use show::name::printable;
+use show::units::plural;
+
+use crate::json::Json;
+
+/// The result of a restore.
+pub(crate) struct Report<'a> {
+    pub(crate) answer: &'a Answer,
+    /// The steps that a dry run would take; `None` where it was no dry run.
+    pub(crate) steps: Option<&'a [Step]>,
+    pub(crate) seconds: f64,
+}
+
+json_object!(Report<'_>, |report| {
+    "files": report.answer.counts.files,
+    "directories": report.answer.counts.directories,
+    "symlinks": report.answer.counts.symlinks,
+    "links": report.answer.counts.links,
+    "other": report.answer.counts.other,
+    "bytes": report.answer.counts.bytes,
+    "removed": report.answer.counts.removed,
+    "renamed": report.answer.counts.renamed,
+    "skipped": report.answer.counts.skipped,
+    "steps": report.steps.map(Json),
+    "seconds": report.seconds,
+});
+
+json_object!(Json<'_, Step>, |step| {
+    "what": step.what,
+    name "path": Some(path(step)),
+    name "other": step.other.as_deref(),
+});
+
+/// The path of a step; `.` for the directory that is restored into.
+fn path(step: &Step) -> &[u8] {
+    if step.path.is_empty() {
+        b"."
+    } else {
+        &step.path
+    }
+}
+
+/// A step of a dry run, as a line.
+pub(crate) fn step_line(step: &Step) -> String {
+    let other = step.other.as_deref();
+    let other = other.map_or(String::new(), |other| format!(" -> {}", printable(other)));
+    format!("{} {}{other}\n", step.what, printable(path(step)))
+}
+
+/// The summary, on one line.
+pub(crate) fn summary(report: &Report<'_>) -> String {
+    let counts = &report.answer.counts;
+    let kinds = [
+        (counts.files, "file", "files"),
+        (counts.directories, "directory", "directories"),
+        (counts.symlinks, "symlink", "symlinks"),
+        (counts.links, "link", "links"),
+        (counts.other, "fifo or device", "fifos and devices"),
+    ];
+    let kinds = kinds.into_iter().filter(|(n, ..)| *n > 0);
+    let kinds: Vec<String> = kinds.map(|(n, one, many)| plural(n, one, many)).collect();
+    let what = match &kinds[..] {
+        [] => "nothing".to_owned(),
+        kinds => kinds.join(", "),
+    };
+    let how = match report.steps {
+        Some(_) => "would be restored",
+        None => "restored",
+    };
+    let effects = [
+        (counts.renamed, "renamed"),
+        (counts.removed, "removed"),
+        (counts.skipped, "left out"),
+    ];
+    let effects = effects.into_iter().filter(|(n, _)| *n > 0);
+    let effects: String = effects.map(|(n, how)| format!("; {n} {how}")).collect();
+    let bytes = plural(counts.bytes, "byte", "bytes");
+    format!("{what} {how} in {:.3} s: {bytes}{effects}", report.seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use archive::restore::Counts;
+
+    #[test]
+    fn summary_and_steps() {
+        let counts = Counts {
+            files: 1,
+            links: 2,
+            bytes: 7,
+            removed: 3,
+            ..Counts::default()
+        };
+        let answer = Answer {
+            counts,
+            ..Answer::default()
+        };
+        let report = |answer, steps, seconds| {
+            summary(&Report {
+                answer,
+                steps,
+                seconds,
+            })
+        };
+        assert_eq!(
+            report(&answer, None, 0.5),
+            "1 file, 2 links restored in 0.500 s: 7 bytes; 3 removed"
+        );
+        assert_eq!(
+            report(&Answer::default(), Some(&[]), 0.0),
+            "nothing would be restored in 0.000 s: 0 bytes"
+        );
+        let step = Step {
+            what: "symlink",
+            path: b"a\nb".to_vec(),
+            other: Some(b"\xff".to_vec()),
+        };
+        assert_eq!(step_line(&step), "symlink a\\nb -> \\xff\n");
+        let json = serde_json::to_value(Json(&step)).unwrap();
+        assert_eq!(
+            (json["path"].as_str(), json["other_b64"].as_str()),
+            (Some("a\nb"), Some("/w=="))
+        );
+    }
+}

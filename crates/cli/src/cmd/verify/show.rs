@@ -1,0 +1,60 @@
+//! What `fathom verify` prints.
+
+use archive::verify::Answer;
+use show::json_object;
+use show::units::plural;
+
+/// The result of a verification.
+pub(crate) struct Report<'a> {
+    /// The archive's name.
+    pub(crate) archive: &'a [u8],
+    /// The directory that it was compared with.
+    pub(crate) against: Option<&'a [u8]>,
+    pub(crate) answer: &'a Answer,
+    pub(crate) seconds: f64,
+}
+
+json_object!(Report<'_>, |report| {
+    name "archive": Some(report.archive),
+    "whole": report.answer.damaged == 0,
+    "members": report.answer.members,
+    "files": report.answer.files,
+    "right": report.answer.right,
+    "unsaid": report.answer.unsaid,
+    "damaged": report.answer.damaged,
+    "bytes": report.answer.bytes,
+    name "against": report.against,
+    "compared": report.against.map(|_| report.answer.compared),
+    "different": report.against.map(|_| report.answer.different),
+    "unknown": report.against.map(|_| report.answer.unknown),
+    "seconds": report.seconds,
+});
+
+/// The summary: a line about the archive, and one about the directory where there was one.
+pub(crate) fn summary(report: &Report<'_>) -> String {
+    let answer = report.answer;
+    let some = |n: u64, what: &str| plural(n, what, &format!("{what}s"));
+    let state = match answer.damaged {
+        0 => "whole".to_owned(),
+        n => format!("damaged in {}", some(n, "place")),
+    };
+    let right = some(answer.right, "checksum");
+    let checksums = match answer.unsaid {
+        0 => format!("{right} right"),
+        unsaid => format!("{right} right, {} without one", some(unsaid, "file")),
+    };
+    let (members, bytes) = (some(answer.members, "member"), some(answer.bytes, "byte"));
+    let mut text = format!("{state}: {members}, {checksums}, {bytes}\n");
+    if report.against.is_some() {
+        let compared = some(answer.compared, "member");
+        text += &match (answer.different, answer.unknown) {
+            (0, 0) => format!("as in the archive: {compared}\n"),
+            (n, 0) => format!("not as in the archive: {n} of {compared}\n"),
+            (n, more) => {
+                let more = some(more, "name");
+                format!("not as in the archive: {n} of {compared}; not in it: {more}\n")
+            }
+        };
+    }
+    text
+}

@@ -1,0 +1,39 @@
+//! JSON of the domain crates' types.
+
+use std::ops::Deref;
+
+use serde::{Serialize, Serializer};
+
+/// A domain crate's value as a command's JSON has it. The orphan rule permits no `impl Serialize`
+/// for a foreign type; a command's `show.rs` implements it for this wrapper by
+/// [`show::json_object!`].
+pub(crate) struct Json<'a, T: ?Sized>(pub(crate) &'a T);
+
+impl<T: ?Sized> Deref for Json<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0
+    }
+}
+
+impl<T> Serialize for Json<'_, [T]>
+where
+    for<'a> Json<'a, T>: Serialize,
+{
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(Json))
+    }
+}
+
+impl<T> Serialize for Json<'_, Option<T>>
+where
+    for<'a> Json<'a, T>: Serialize,
+{
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Some(value) => serializer.serialize_some(&Json(value)),
+            None => serializer.serialize_none(),
+        }
+    }
+}

@@ -1,9 +1,11 @@
 //! Work that is done beside other work, in a thread of its own. Where none can be begun (`ulimit
 //! -u`, or pids.max of a cgroup) it is done by whoever asked for it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::thread::{Builder, Result, Scope, ScopedJoinHandle};
+
+use gate::sync::Mutex;
 
 /// Such work, and what it comes to.
 pub(crate) struct Beside<'scope, T, F> {
@@ -48,7 +50,7 @@ where
 }
 
 fn take<F>(work: &Mutex<Option<F>>) -> Option<F> {
-    work.lock().unwrap_or_else(|e| e.into_inner()).take()
+    work.lock().take()
 }
 
 impl<T, F: FnOnce() -> T> Beside<'_, T, F> {
@@ -108,7 +110,7 @@ pub(crate) fn each<T, E: Send>(
                 return;
             }
             let read = read(nth);
-            let (take, failed) = &mut *taken.lock().unwrap_or_else(|e| e.into_inner());
+            let (take, failed) = &mut *taken.lock();
             match read {
                 Ok(read) => take(nth, read),
                 Err(error) => {
@@ -124,6 +126,6 @@ pub(crate) fn each<T, E: Send>(
         }
         work();
     });
-    let (_, failed) = taken.into_inner().unwrap_or_else(|e| e.into_inner());
+    let (_, failed) = taken.into_inner();
     failed.map_or(Ok(()), Err)
 }

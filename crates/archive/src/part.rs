@@ -1,10 +1,9 @@
 //! The file systems that a tree is made of, by what stays when device numbers change.
 
-use std::sync::{Mutex, MutexGuard};
-
 use gate::btrfs::BTRFS_SUPER_MAGIC;
 use gate::fs::{Open, fs_uuid, fstatfs};
 use gate::long::open_long;
+use gate::sync::{Mutex, MutexGuard};
 use ondisk::Dev;
 use walk::entry::append;
 use walk::{EngineKind, Meta, MountContext};
@@ -147,7 +146,7 @@ impl Parts {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(|e| e.into_inner())
+        self.known.lock()
     }
 
     fn root(&self, top: usize) -> &[u8] {

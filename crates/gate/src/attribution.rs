@@ -13,12 +13,12 @@
 
 use std::cell::Cell;
 use std::hint::black_box;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::cpu_time::{process_cpu_time, thread_cpu_time};
 use crate::gates::{GATES, Gate};
+use crate::sync::Mutex;
 use crate::watch::{attributing, set_attributing};
 
 /// What the program is doing; the default is none in particular.
@@ -139,18 +139,11 @@ thread_local! {
 }
 
 fn with_running<T>(work: impl FnOnce(&mut Running) -> T) -> Option<T> {
-    RUNNING
-        .lock()
-        .unwrap_or_else(|e| e.into_inner())
-        .as_mut()
-        .map(work)
+    RUNNING.lock().as_mut().map(work)
 }
 
 fn replace_running(running: Option<Running>) -> Option<Running> {
-    std::mem::replace(
-        &mut *RUNNING.lock().unwrap_or_else(|e| e.into_inner()),
-        running,
-    )
+    std::mem::replace(&mut *RUNNING.lock(), running)
 }
 
 /// Starts an attribution. One that is running is discarded.

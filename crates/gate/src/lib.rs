@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `gates` | the [names of the gates](Gate) |
 //! | [`meter`] | counts and times each call |
+//! | [`sync`] | locks without poison |
 //! | [`tally`] | counts by gate: sums, differences, percentiles |
 //! | `watch` | what is recorded of each call besides its count |
 //! | [`attribution`] | charges calls and CPU time to tags of the caller |
@@ -82,6 +83,7 @@ pub mod ptrace;
 pub mod scratch;
 pub mod seccomp;
 mod signals;
+pub mod sync;
 pub mod tally;
 pub mod uring;
 pub mod usage;

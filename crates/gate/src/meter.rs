@@ -7,13 +7,13 @@
 //! more than the bare system call.
 
 use std::cell::Cell;
-use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::Result;
 use crate::attribution;
 use crate::cpu_time::thread_cpu_time;
 use crate::gates::{GATES, Gate};
+use crate::sync::Mutex;
 use crate::tally::{BUCKETS, GateCounts, Tally};
 use crate::watch;
 
@@ -66,10 +66,7 @@ impl ThreadCounts {
 
     /// Moves the counts to the total.
     fn flush(&self) {
-        TOTAL
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .add(&self.tally());
+        TOTAL.lock().add(&self.tally());
         let cells = self
             .calls
             .iter()
@@ -98,7 +95,7 @@ pub fn profiling() -> bool {
 
 /// The counts so far: the calling thread's, and those of every thread that has ended.
 pub fn tally() -> Tally {
-    let mut sum = TOTAL.lock().unwrap_or_else(|e| e.into_inner()).clone();
+    let mut sum = TOTAL.lock().clone();
     sum.add(&COUNTS.with(ThreadCounts::tally));
     sum
 }
@@ -106,7 +103,7 @@ pub fn tally() -> Tally {
 /// Forks while this thread holds the lock of the total. If another thread held it, the child would
 /// wait for it forever: that thread does not exist there.
 pub(crate) fn fork_locked<T>(fork: impl FnOnce() -> T) -> T {
-    let _total = TOTAL.lock().unwrap_or_else(|e| e.into_inner());
+    let _total = TOTAL.lock();
     fork()
 }
 

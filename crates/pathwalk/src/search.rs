@@ -13,14 +13,15 @@
 //! ```
 
 use std::os::fd::AsFd;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, RwLock};
 use std::time::Instant;
 
 use gate::clock::monotonic_raw;
 use gate::fs::{CWD, Open, openat};
 use gate::interrupt::asked;
 use gate::long::{c_string, open_long};
+use gate::sync::RwLock;
 use gate::{Errno, Fd, lookup};
 use mounts::Warning;
 use mounts::path::join;

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use gate::fs::{At, Attributes, Open, Resolve, Statx, openat2, statx};
 use gate::long::{openat2_long, reach};
+use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use ondisk::{Dev, Mount};
@@ -142,7 +142,7 @@ impl Diagnostics {
 
     /// Something was skipped or found wrong.
     pub fn warn(&self, warning: Warning) {
-        let mut warnings = self.warnings.lock().unwrap_or_else(|e| e.into_inner());
+        let mut warnings = self.warnings.lock();
         if warnings.0.len() < Diagnostics::MOST {
             warnings.0.push(warning)
         } else {
@@ -152,18 +152,12 @@ impl Diagnostics {
 
     /// Whether there are any that have not been taken.
     pub fn has_warnings(&self) -> bool {
-        !self
-            .warnings
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .0
-            .is_empty()
+        !self.warnings.lock().0.is_empty()
     }
 
     /// The warnings so far, in the order in which they came; they are then forgotten here.
     pub fn take_warnings(&self) -> Vec<Warning> {
-        let (mut all, more) =
-            std::mem::take(&mut *self.warnings.lock().unwrap_or_else(|e| e.into_inner()));
+        let (mut all, more) = std::mem::take(&mut *self.warnings.lock());
         if more > 0 {
             all.push(Warning::general(format!("and {more} more of the kind")));
         }
@@ -172,7 +166,7 @@ impl Diagnostics {
 
     /// Entries found so far, about; and a directory that was gone through not long ago.
     pub fn far(&self) -> (u64, Vec<u8>) {
-        let at = self.at.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let at = self.at.lock().clone();
         (self.entries.load(Ordering::Relaxed), at)
     }
 }
@@ -232,7 +226,7 @@ impl Job<'_> {
             .fetch_add(entries.len() as u64, Ordering::Relaxed);
         // Now and then, the place is noted for whoever watches.
         if before >> 12 != (before + entries.len() as u64) >> 12
-            && let Ok(mut at) = self.desk.at.try_lock()
+            && let Some(mut at) = self.desk.at.try_lock()
         {
             at.clear();
             at.extend_from_slice(if dir.path.is_empty() {
@@ -282,10 +276,7 @@ impl Job<'_> {
 
     /// Another mount lies at a name. It is given, and walked, by whoever is right for it.
     pub fn cross(&self, crossing: Crossing) {
-        self.crossings
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .push(crossing);
+        self.crossings.lock().push(crossing);
     }
 
     /// Whether there is no use in going on.

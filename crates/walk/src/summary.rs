@@ -1,10 +1,9 @@
 //! Totals and digest of a walk.
 
-use std::sync::Mutex;
-
 use crate::digest::Digest;
 use crate::entry::{Dir, Entry, Type};
 use crate::sink::{Sink, Worker};
+use gate::sync::Mutex;
 
 /// What a walk found, added up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -67,7 +66,7 @@ pub struct Summary(Mutex<Totals>);
 impl Summary {
     /// The totals of all workers that have ended.
     pub fn totals(&self) -> Totals {
-        *self.0.lock().unwrap_or_else(|e| e.into_inner())
+        *self.0.lock()
     }
 }
 
@@ -97,10 +96,6 @@ impl Worker for Adder<'_> {
 
 impl Drop for Adder<'_> {
     fn drop(&mut self) {
-        self.to
-            .0
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .merge(&self.sum);
+        self.to.0.lock().merge(&self.sum);
     }
 }

@@ -2,10 +2,10 @@
 //! crosses.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 
 use gate::fs::{At, Attributes, Open, statx};
 use gate::long::open_long;
+use gate::sync::Mutex;
 use gate::{Errno, Gate};
 use mounts::Warning;
 use mounts::root::Unusable;
@@ -266,7 +266,7 @@ impl Traversal<'_> {
             }
         }
         answer.parts.push(part);
-        Ok(crossings.into_inner().unwrap_or_else(|e| e.into_inner()))
+        Ok(crossings.into_inner())
     }
 
     /// The engine for a mount, and why that one.

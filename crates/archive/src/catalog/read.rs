@@ -4,9 +4,10 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Once};
 
 use bytes::Bytes;
+use gate::sync::Mutex;
 use ondisk::Dev;
 use parquet::column::page::PageReader;
 use parquet::errors::{ParquetError, Result};
@@ -569,7 +570,7 @@ impl Reader {
     /// was a row group in one catalog is in two of the next, one after the other.
     pub fn hashes(&self, group: usize) -> std::result::Result<Hashes, Fault> {
         const KEPT: usize = 3;
-        let recent = || self.recent.lock().unwrap_or_else(|e| e.into_inner());
+        let recent = || self.recent.lock();
         if let Some((_, hashes)) = recent().iter().find(|(known, _)| *known == group) {
             return Ok(Arc::clone(hashes));
         }

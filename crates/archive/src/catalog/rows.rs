@@ -9,10 +9,10 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::attribution::{Function, with_function};
 use bytes::Bytes;
+use gate::sync::{Condvar, Mutex, MutexGuard};
 use parquet::errors::Result as Written;
 use walk::digest::{self, Digest};
 use walk::entry::append;
@@ -230,7 +230,7 @@ impl Queue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+        self.state.lock()
     }
 
     fn has_failed(&self) -> bool {
@@ -248,7 +248,7 @@ impl Queue {
     fn append(&self, nth: usize, columns: Written<Vec<Encoded>>) {
         let mut state = self.state();
         while state.written < nth && state.failed.is_none() {
-            state = self.turn.wait(state).unwrap_or_else(|e| e.into_inner());
+            state = self.turn.wait(state);
         }
         if state.failed.is_none() {
             state.failed = columns
@@ -262,7 +262,7 @@ impl Queue {
     }
 
     fn into_output(self) -> Result<Output, Fault> {
-        let State { out, failed, .. } = self.state.into_inner().unwrap_or_else(|e| e.into_inner());
+        let State { out, failed, .. } = self.state.into_inner();
         match failed {
             Some(error) => Err(out.fault(error)),
             None => Ok(out),

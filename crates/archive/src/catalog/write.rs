@@ -10,9 +10,8 @@
 //! sorts it and encodes it, while the others go on; no more than so many do so at once, and the
 //! rest wait, so that memory is bounded whatever the number of threads.
 
-use std::sync::{Condvar, Mutex, MutexGuard};
-
 use bytes::Bytes;
+use gate::sync::{Condvar, Mutex, MutexGuard};
 use parquet::errors::Result;
 use walk::entry::Time;
 use walk::moment::may_be_since;
@@ -114,8 +113,8 @@ impl Catalog {
     /// It could not be written.
     pub fn seal(self, answer: &WalkReport, complete: bool) -> std::result::Result<Sealed, Fault> {
         self.encode_rest();
-        let pool = self.pool.into_inner().unwrap_or_else(|e| e.into_inner());
-        let out = self.out.into_inner().unwrap_or_else(|e| e.into_inner());
+        let pool = self.pool.into_inner();
+        let out = self.out.into_inner();
         if let Some(error) = pool.failed {
             return Err(out.fault(error));
         }
@@ -140,7 +139,7 @@ impl Catalog {
     }
 
     fn pool(&self) -> MutexGuard<'_, Pool> {
-        self.pool.lock().unwrap_or_else(|e| e.into_inner())
+        self.pool.lock()
     }
 
     /// Takes a chunk, and if that completes a row group, encodes it.
@@ -155,7 +154,7 @@ impl Catalog {
             && pool.encoding >= MOST_AT_ONCE.min(self.layout.processors)
             && pool.failed.is_none()
         {
-            pool = self.room.wait(pool).unwrap_or_else(|e| e.into_inner());
+            pool = self.room.wait(pool);
         }
         if pool.failed.is_some() {
             pool.chunks.clear(); // nobody will want them
@@ -196,7 +195,7 @@ impl Catalog {
 
     /// Writes a row group.
     fn append(&self, columns: Result<Vec<Encoded>>) {
-        let mut out = self.out.lock().unwrap_or_else(|e| e.into_inner());
+        let mut out = self.out.lock();
         let written = columns.and_then(|columns| out.append(columns));
         drop(out);
         if let Err(e) = written {

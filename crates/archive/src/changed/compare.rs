@@ -1,7 +1,6 @@
 //! A sink that holds what is there now against what the catalog says, and keeps what differs.
 
-use std::sync::Mutex;
-
+use gate::sync::Mutex;
 use walk::{Dir, EngineKind, Entry, MountContext, Sink, Worker, digest};
 
 use super::index::{Fate, Identity, Index, NO_PART, print};
@@ -83,7 +82,7 @@ impl<'a> Compare<'a> {
 
     /// What differs.
     pub(super) fn into_found(self) -> Found {
-        self.found.into_inner().unwrap_or_else(|e| e.into_inner())
+        self.found.into_inner()
     }
 
     /// The number by which the catalog knows a part.
@@ -168,7 +167,7 @@ impl Worker for Comparer<'_> {
         if self.differing.is_empty() {
             return;
         }
-        let mut found = self.to.found.lock().unwrap_or_else(|e| e.into_inner());
+        let mut found = self.to.found.lock();
         let kept = found.keep(relative(self.to.root, dir.path));
         let number = found.dirs.len() as u32;
         found.dirs.push(kept);

@@ -6,10 +6,10 @@
 //! few others that are asked for it is read from the file once more.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use gate::heap::large_room;
+use gate::sync::Mutex;
 use walk::entry::{Time, Type};
 use walk::moment::may_be_since;
 use walk::{Meta, digest};
@@ -254,11 +254,11 @@ impl Index {
         let groups: Vec<Mutex<(u32, &mut [Old])>> = groups.collect();
         let mut dirs = Dirs::default();
         let read = |group: usize| {
-            let (first, rows) = &mut *groups[group].lock().unwrap_or_else(|e| e.into_inner());
+            let (first, rows) = &mut *groups[group].lock();
             load(reader, group, 0..rows.len(), (*first, rows))
         };
         each_group(reader, read, |group, inside| {
-            let (first, rows) = &*groups[group].lock().unwrap_or_else(|e| e.into_inner());
+            let (first, rows) = &*groups[group].lock();
             (*first..)
                 .zip(rows.iter())
                 .for_each(|(row, old)| slots.add(old.path, row));

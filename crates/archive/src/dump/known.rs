@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use gate::sync::Mutex;
 use walk::{Meta, Type};
 
 use super::plan::{Plan, Step};
@@ -43,7 +43,7 @@ impl<'a> Known<'a> {
     }
 
     pub(super) fn fault(&self) -> Option<Fault> {
-        self.fault.lock().unwrap_or_else(|e| e.into_inner()).clone()
+        self.fault.lock().clone()
     }
 
     /// Of the rows of a row group, when what becomes of them is settled.
@@ -62,10 +62,7 @@ impl<'a> Known<'a> {
         };
         let hashes = self.hashes(rows.clone(), &portion);
         if let Err(fault) = &hashes {
-            self.fault
-                .lock()
-                .unwrap_or_else(|e| e.into_inner())
-                .get_or_insert(fault.clone());
+            self.fault.lock().get_or_insert(fault.clone());
         }
         self.settled.use_up();
         let mut amended: HashMap<usize, Meta> = portion.amended.into_iter().collect();

@@ -5,8 +5,8 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard};
 
+use gate::sync::{Condvar, Mutex, MutexGuard};
 use walk::Meta;
 
 use crate::catalog::rows_of_group;
@@ -56,11 +56,11 @@ impl Settled {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+        self.state.lock()
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.more.wait(state).unwrap_or_else(|e| e.into_inner())
+        self.more.wait(state)
     }
 
     /// What has become of the rows of the row group of the catalog that begins with this one, when

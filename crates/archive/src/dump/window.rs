@@ -14,9 +14,9 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Condvar, Mutex, MutexGuard};
 
 use super::read::{Load, PIECE};
+use gate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Bytes that are read ahead, about.
 const ROOM: usize = 24 << 20;
@@ -75,7 +75,7 @@ impl Window {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+        self.state.lock()
     }
 
     /// The next rows to be read, and the ticket for them; `None` when there are no more. `next`
@@ -88,7 +88,7 @@ impl Window {
     ) -> Option<(u64, Range<usize>)> {
         let mut state = self.state();
         while state.bytes >= ROOM && !state.slots.is_empty() && !state.is_stopped {
-            state = self.room.wait(state).unwrap_or_else(|e| e.into_inner());
+            state = self.room.wait(state);
         }
         let Some(from) = next(state.next_row).filter(|_| !state.is_stopped) else {
             state.next_row = self.rows;
@@ -118,7 +118,7 @@ impl Window {
             {
                 break;
             }
-            state = self.room.wait(state).unwrap_or_else(|e| e.into_inner());
+            state = self.room.wait(state);
         }
         if state.is_stopped {
             Err(Stopped)
@@ -172,7 +172,7 @@ impl Window {
             } else if state.next_row >= self.rows {
                 return None;
             }
-            state = self.ready.wait(state).unwrap_or_else(|e| e.into_inner());
+            state = self.ready.wait(state);
         }
     }
 

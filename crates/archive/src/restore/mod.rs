@@ -25,13 +25,13 @@ use std::collections::HashSet;
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::rc::Rc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use gate::create::{fchmodat, fchmodat2, in_proc, unlinkat_directory};
 use gate::file::unlinkat;
 use gate::fs::{At, FileType, Open, Statx, Time, Want, openat, statx};
 use gate::long::{c_string, open_beneath, open_long};
+use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use ondisk::pax::{Kind, Member};
@@ -125,7 +125,7 @@ pub struct Desk {
 impl Desk {
     /// Members seen, bytes written, and the directory where the work is.
     pub fn far(&self) -> (u64, u64, Vec<u8>) {
-        let place = self.place.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        let place = self.place.lock().clone();
         (self.members.load(Relaxed), self.bytes.load(Relaxed), place)
     }
 
@@ -590,7 +590,7 @@ impl<'a> Restorer<'a> {
             };
             self.trail.push(name, Rc::new(fd), doing);
         }
-        let mut place = self.desk.place.lock().unwrap_or_else(|e| e.into_inner());
+        let mut place = self.desk.place.lock();
         place.clear();
         place.extend_from_slice(dir);
         Ok(())

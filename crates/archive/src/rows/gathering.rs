@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard};
 
 use gate::fs::Statfs;
 use gate::heap::large_room;
+use gate::sync::{Mutex, MutexGuard};
 use mounts::Warning;
 use walk::{
     Diagnostics, Dir, EngineKind, Entry, Meta, Moment, MountContext, Sink, Totals, Worker, digest,
@@ -178,7 +178,7 @@ impl<'a> Gathering<'a> {
     }
 
     fn common(&self) -> MutexGuard<'_, Common> {
-        self.common.lock().unwrap_or_else(|e| e.into_inner())
+        self.common.lock()
     }
 
     fn key(&self, hash: u64, path: &[u8]) -> Key {
@@ -198,14 +198,7 @@ impl<'a> Gathering<'a> {
     fn totals(&self) -> Option<Totals> {
         // The walk numbers those that are directories.
         let is_each_walked = self.dirs.len() == self.sources.len();
-        Some(
-            *self
-                .sum
-                .as_ref()
-                .filter(|_| is_each_walked)?
-                .lock()
-                .unwrap_or_else(|e| e.into_inner()),
-        )
+        Some(*self.sum.as_ref().filter(|_| is_each_walked)?.lock())
     }
 
     fn parts_of(&self, answer: &Answer) -> Vec<Part> {
@@ -215,8 +208,8 @@ impl<'a> Gathering<'a> {
     /// All of it, in order.
     pub(crate) fn finish(self, answer: &Answer) -> Rows {
         let (parts, totals) = (self.parts_of(answer), self.totals());
-        let heap = self.heap.into_inner().unwrap_or_else(|e| e.into_inner());
-        let common = self.common.into_inner().unwrap_or_else(|e| e.into_inner());
+        let heap = self.heap.into_inner();
+        let common = self.common.into_inner();
         let mut sources = self.sources;
         let Ordered {
             mut rows,
@@ -273,10 +266,7 @@ impl Sink for Gathering<'_> {
         let there = files
             .saturating_sub(files_free)
             .max(self.expected.unwrap_or(0));
-        self.heap
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .expect(there);
+        self.heap.lock().expect(there);
         self.wait(Some(ground.statfs.magic));
     }
 
@@ -335,12 +325,7 @@ impl<'a> Hand<'a> {
     }
 
     fn hand_in(&mut self) {
-        let fits = self
-            .to
-            .heap
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .append(&mut self.batch);
+        let fits = self.to.heap.lock().append(&mut self.batch);
         if !fits {
             self.batch = Heap::default();
             if !self.to.is_full.swap(true, Relaxed) {
@@ -404,9 +389,7 @@ impl Drop for Hand<'_> {
     fn drop(&mut self) {
         self.hand_in();
         if let Some(sum) = &self.to.sum {
-            sum.lock()
-                .unwrap_or_else(|e| e.into_inner())
-                .merge(&self.sum);
+            sum.lock().merge(&self.sum);
         }
     }
 }

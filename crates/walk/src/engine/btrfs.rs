@@ -16,10 +16,11 @@
 //! that is moved at two places, or at none.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use gate::btrfs::{BTRFS_SUPER_MAGIC, SEARCH_HEAD, SearchKey, get_subvol_info, tree_search_v2};
 use gate::fs::{At, Statfs, Time, fstatfs, statx, syncfs};
+use gate::sync::Mutex;
 use gate::{Errno, Fd, Gate};
 use mounts::Warning;
 use ondisk::Dev;
@@ -346,10 +347,7 @@ impl<'a> Shared<'a, '_> {
                 (meta, None)
             }
         };
-        self.settled
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(root.hash);
+        self.settled.lock().insert(root.hash);
         job.give(worker, &dir, &[Entry { name, meta }]);
         subvolume.map(|known| {
             Tree::new(
@@ -386,30 +384,21 @@ impl<'a> Shared<'a, '_> {
             dir,
             name: name.to_vec(),
         };
-        self.strays
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(stray);
+        self.strays.lock().push(stray);
     }
 
     /// Looks at the names at which something else was found than the tree says. What has not come
     /// by its own inode is handed over, and what is in it.
     fn settle_strays(&self) {
         let job = self.job;
-        let strays =
-            std::mem::take(&mut *self.strays.lock().unwrap_or_else(PoisonError::into_inner));
+        let strays = std::mem::take(&mut *self.strays.lock());
         let mut worker = None;
         for Crossing { dir: place, name } in strays {
             let hash = digest::below(place.hash, &name);
             if job.is_over() {
                 return;
             }
-            if !self
-                .settled
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(hash)
-            {
+            if !self.settled.lock().insert(hash) {
                 continue;
             }
             let Some(meta) = self.look(&place, &name) else {
@@ -634,11 +623,7 @@ impl<'s, 'a, 'j> Reader<'s, 'a, 'j> {
         let meta = self.shared.look(&place, name)?;
         if (meta.ino, meta.dev) == (ino, tree.dev) {
             let hash = digest::below(self.view.hash, name);
-            self.shared
-                .settled
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(hash);
+            self.shared.settled.lock().insert(hash);
             return Some(meta);
         }
         self.shared.stray(place, name);

@@ -1,10 +1,10 @@
 //! Threads: one for each processor, and where these turn out to wait for a disk or a server, more.
 
-use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use gate::cpu_time::process_cpu_time;
 use gate::machine::processors;
+use gate::sync::{Condvar, Mutex, MutexGuard};
 
 /// As many as are of use while a disk is read.
 pub(super) const MOST: usize = 16;
@@ -67,10 +67,7 @@ pub(super) fn crew(asked: Option<usize>, work_for: usize, work: impl Fn() + Sync
         let mut pace = Pace::new();
         let mut count = ended.lock();
         while *count < threads {
-            let waited = ended
-                .news
-                .wait_timeout(count, WATCH)
-                .unwrap_or_else(|e| e.into_inner());
+            let waited = ended.news.wait_timeout(count, WATCH);
             count = waited.0;
             if *count > 0 || threads >= most || !waited.1.timed_out() {
                 continue;
@@ -93,7 +90,7 @@ struct Ended {
 
 impl Ended {
     fn lock(&self) -> MutexGuard<'_, usize> {
-        self.count.lock().unwrap_or_else(|e| e.into_inner())
+        self.count.lock()
     }
 }
 

@@ -19,13 +19,14 @@
 //! processors turn out to be waiting for disk or server meanwhile, there are more and more, up to a
 //! bound: they keep so many requests in flight.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::Scope;
 use std::time::Duration;
 
 use gate::machine::processors;
 use gate::process::raise_open_files;
+use gate::sync::{Condvar, Mutex, MutexGuard};
 use gate::{Errno, Gate};
 use ondisk::dirent::entries;
 
@@ -227,13 +228,13 @@ impl<'a> Crew<'a> {
                 self.news.notify_all();
                 return None;
             }
-            queue = self.news.wait(queue).unwrap_or_else(|e| e.into_inner());
+            queue = self.news.wait(queue);
             self.idle.fetch_sub(1, Relaxed);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(|e| e.into_inner())
+        self.queue.lock()
     }
 
     fn is_hungry(&self) -> bool {
@@ -373,7 +374,7 @@ impl<'a> Crew<'a> {
         if threads >= self.most {
             return;
         }
-        let Ok(mut pace) = self.pace.try_lock() else {
+        let Some(mut pace) = self.pace.try_lock() else {
             return;
         };
         let wanted = if threads < self.first {

@@ -9,11 +9,11 @@
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::ops::Range;
-use std::sync::Mutex;
 
 use gate::Fd;
 use gate::fs::syncfs;
 use gate::long::c_string;
+use gate::sync::Mutex;
 use walk::engine::bulkstat::since::{self, Now};
 use walk::entry::{Time, Type, joined};
 use walk::{Meta, Moment, MountContext, Top};
@@ -71,7 +71,7 @@ impl<'a> Since<'a> {
             return Ok(None);
         };
         let inos = known.into_iter().map(|(ino, _)| ino).collect();
-        let atimes = atimes.into_inner().unwrap_or_else(|e| e.into_inner());
+        let atimes = atimes.into_inner();
         Ok(Some(Since {
             top,
             inos,
@@ -226,10 +226,7 @@ fn is_same(known: &Print, meta: &Meta, atimes: &Mutex<HashMap<u64, Time>>) -> bo
     let now = Print::of(meta);
     let is_same = known.stands == now.stands && (known.blocks == now.blocks || now.blocks == 0);
     if is_same && known.atime != now.atime {
-        atimes
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .insert(meta.ino, meta.atime);
+        atimes.lock().insert(meta.ino, meta.atime);
     }
     is_same
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 
 use gate::fs::Attributes;
+use gate::sync::Mutex;
 use ondisk::Dev;
 use report::du::{Directory, Du, Key, Sums};
 use report::entries::{ATTRIBUTES, Form, Lines, Row};
@@ -13,10 +13,6 @@ use walk::{Dir, EngineKind, Entry, Meta, MountContext, Sink, Type, Worker, diges
 
 use crate::error::Error;
 use crate::out::Out;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
-}
 
 /// A sink whose walk is watched: whoever shows how far it is wants to know where it is.
 pub(super) struct Watched<'a>(pub(super) &'a dyn Sink);
@@ -84,7 +80,7 @@ impl<'a> Output<'a> {
     }
 
     fn put(&self, lines: &mut Vec<u8>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let mut kept = std::mem::take(&mut state.kept);
         if !kept.is_empty() {
             self.write(&mut state, &mut kept);
@@ -93,7 +89,7 @@ impl<'a> Output<'a> {
     }
 
     fn keep(&self, lines: &[u8]) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.kept.extend_from_slice(lines);
         if state.kept.len() >= self.enough {
             let mut kept = std::mem::take(&mut state.kept);
@@ -106,7 +102,7 @@ impl<'a> Output<'a> {
     /// # Errors
     /// Also when something before could not be written.
     pub(super) fn end(self) -> Result<(), Error> {
-        let State { kept, failed } = self.state.into_inner().unwrap_or_else(|e| e.into_inner());
+        let State { kept, failed } = self.state.into_inner();
         match failed {
             Some(failed) => Err(failed),
             None => self.out.data(&kept),
@@ -227,7 +223,7 @@ impl Largest {
 
     /// The largest first.
     pub(super) fn files(self) -> Vec<Large> {
-        let files = self.files.into_inner().unwrap_or_else(|e| e.into_inner());
+        let files = self.files.into_inner();
         let large = |((blocks, bytes, _, _), path)| Large {
             path,
             bytes,
@@ -290,7 +286,7 @@ impl Worker for Picker<'_> {
 
 impl Drop for Picker<'_> {
     fn drop(&mut self) {
-        let mut all = lock(&self.to.files);
+        let mut all = self.to.files.lock();
         for (rank, path) in std::mem::take(&mut self.files) {
             self.to.put(&mut all, rank, path);
         }
@@ -315,10 +311,7 @@ impl<'a> Usage<'a> {
     }
 
     pub(super) fn finish(self) -> report::du::Usage {
-        self.du
-            .into_inner()
-            .unwrap_or_else(|e| e.into_inner())
-            .finish()
+        self.du.into_inner().finish()
     }
 }
 
@@ -407,6 +400,6 @@ impl Worker for Adder<'_> {
 
 impl Drop for Adder<'_> {
     fn drop(&mut self) {
-        lock(&self.to.du).merge(std::mem::take(&mut self.du));
+        self.to.du.lock().merge(std::mem::take(&mut self.du));
     }
 }

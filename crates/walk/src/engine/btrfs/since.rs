@@ -31,9 +31,9 @@
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 use gate::fs::{At, fstatfs, statx, syncfs};
+use gate::sync::Mutex;
 use gate::{Errno, Fd, Result};
 use ondisk::btrfs::{FIRST_INODE, LAST_INODE, Subvolume};
 
@@ -269,13 +269,10 @@ fn share_out<T: Sync, A: Send>(
             let nth = next.fetch_add(1, Relaxed);
             let Some(one) = all.get(nth) else { return };
             let answer = work(one, &mut buffer);
-            answers
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push((nth, answer));
+            answers.lock().push((nth, answer));
         }
     });
-    let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut answers = answers.into_inner();
     answers.sort_unstable_by_key(|(nth, _)| *nth);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
-use std::sync::{PoisonError, RwLock};
 
+use gate::sync::RwLock;
 use gate::{Errno, Gate};
 use mounts::Warning;
 use ondisk::Dev;
@@ -117,19 +117,13 @@ impl<'a> Tree<'a> {
         view: &mut View<'a>,
         buffer: &mut [u8],
     ) {
-        let known = self
-            .dirs
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .index
-            .get(&ino)
-            .copied();
+        let known = self.dirs.read().index.get(&ino).copied();
         let node = known.unwrap_or_else(|| self.find(job, fd, ino, buffer));
         (view.ino, view.node) = (ino, node);
         if node == CLOSED {
             return;
         }
-        let dirs = self.dirs.read().unwrap_or_else(PoisonError::into_inner);
+        let dirs = self.dirs.read();
         if let Some(Node {
             hash, depth, below, ..
         }) = dirs.nodes.get(node as usize)
@@ -143,14 +137,14 @@ impl<'a> Tree<'a> {
 
     /// Notes a directory that is in another. It need not have been known before.
     pub(super) fn note(&self, job: &Job<'a>, parent: &View<'a>, name: &[u8], ino: u64) {
-        let mut dirs = self.dirs.write().unwrap_or_else(PoisonError::into_inner);
+        let mut dirs = self.dirs.write();
         dirs.add(job, parent.node, &parent.path, name, ino);
     }
 
     /// A directory that the view has been turned to, as a place.
     pub(super) fn place(&self, view: &View<'_>) -> Place {
         let mut rel = self.base.rel.clone();
-        let dirs = self.dirs.read().unwrap_or_else(PoisonError::into_inner);
+        let dirs = self.dirs.read();
         dirs.append_names(view.node, &mut rel);
         Place {
             rel,
@@ -179,13 +173,7 @@ impl<'a> Tree<'a> {
             let mut seen = HashSet::new();
             let mut at = ino;
             let mut top = loop {
-                let known = self
-                    .dirs
-                    .read()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .index
-                    .get(&at)
-                    .copied();
+                let known = self.dirs.read().index.get(&at).copied();
                 if known.is_some() {
                     break known;
                 }
@@ -214,7 +202,7 @@ impl<'a> Tree<'a> {
                     }
                 }
             };
-            let mut dirs = self.dirs.write().unwrap_or_else(PoisonError::into_inner);
+            let mut dirs = self.dirs.write();
             let mut path = Vec::new();
             while let (Some(parent), Some((ino, name))) = (top, chain.pop()) {
                 if job.filter.wants_paths() && parent != CLOSED {
@@ -234,11 +222,7 @@ impl<'a> Tree<'a> {
         let what =
             format!("directories seem to lie in one another (inode {ino}); they are left out");
         job.warn(Warning::about(&job.path(&self.base), what));
-        self.dirs
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .index
-            .insert(ino, CLOSED);
+        self.dirs.write().index.insert(ino, CLOSED);
         CLOSED
     }
 }

@@ -2,8 +2,9 @@
 //! is mostly known before what is in it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use gate::sync::{Condvar, Mutex, MutexGuard};
 use ondisk::btrfs::{FIRST_INODE, LAST_INODE};
 
 use super::tree::Tree;
@@ -75,7 +76,7 @@ impl<'a> Work<'a> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<'a>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The next piece; waits while somebody may yet leave some. `None` when all is done.
@@ -90,10 +91,7 @@ impl<'a> Work<'a> {
                 self.changed.notify_all();
                 return None;
             }
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state);
         }
     }
 

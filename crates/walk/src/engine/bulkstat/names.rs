@@ -6,12 +6,13 @@
 
 use std::ffi::CStr;
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use gate::fs::FileType;
 use gate::machine::processors;
 use gate::process::raise_open_files;
+use gate::sync::{Condvar, Mutex, MutexGuard};
 use gate::usage::blocks_read;
 use gate::{Errno, Gate};
 use ondisk::dirent::{Entry, EntryType, entries};
@@ -223,7 +224,7 @@ pub(super) fn names(job: &Job<'_>, shape: &Geometry) -> Names {
         // Each thread has a directory open, whatever is kept.
         crew(job.threads, limit / 8 + 1, || Reader::new(&shared).work());
     }
-    shared.found.into_inner().unwrap_or_else(|e| e.into_inner())
+    shared.found.into_inner()
 }
 
 /// Directories that are in one directory, and are to be read. Threads take one after the other.
@@ -288,7 +289,7 @@ struct Queue<'a> {
 
 impl<'a> Shared<'a> {
     fn lock(&self) -> MutexGuard<'_, Queue<'a>> {
-        self.queue.lock().unwrap_or_else(|e| e.into_inner())
+        self.queue.lock()
     }
 }
 
@@ -362,7 +363,7 @@ impl<'s, 'a> Reader<'s, 'a> {
     /// Hands in what it has found, and gives back the broods that it still has.
     fn hand_in(mut self) -> Vec<Arc<Brood<'a>>> {
         self.list.sort_unstable_by_key(|name| name.ino);
-        let mut found = self.shared.found.lock().unwrap_or_else(|e| e.into_inner());
+        let mut found = self.shared.found.lock();
         let readers = found.lists.len().max(self.number + 1);
         found.lists.resize_with(readers, Vec::new);
         found.pages.resize_with(readers, Pages::default);
@@ -418,7 +419,7 @@ impl<'s, 'a> Reader<'s, 'a> {
                 return None;
             }
             shared.idle.fetch_add(1, Relaxed);
-            queue = shared.news.wait(queue).unwrap_or_else(|e| e.into_inner());
+            queue = shared.news.wait(queue);
             shared.idle.fetch_sub(1, Relaxed);
         }
     }

@@ -6,10 +6,10 @@
 //! system was repaired meanwhile, which XFS has to be unmounted for, or `xfs_scrub` has mended a
 //! directory: whoever goes by this sees that the mount is the one that it was.)
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use gate::Errno;
+use gate::sync::Mutex;
 use gate::xfs::BulkBuffer;
 use ondisk::xfs::{Geometry, Inode};
 
@@ -64,7 +64,7 @@ pub fn changed<K: Sync>(
                 &is_same,
                 &mut buffer,
             );
-            let (seen, found) = &mut *found.lock().unwrap_or_else(|e| e.into_inner());
+            let (seen, found) = &mut *found.lock();
             *seen += span.len();
             match (&mut *found, differ) {
                 (Ok(Some(all)), Ok(differ)) => {
@@ -80,7 +80,7 @@ pub fn changed<K: Sync>(
             return next.store(spans.len(), Relaxed);
         }
     });
-    let (_, found) = found.into_inner().unwrap_or_else(|e| e.into_inner());
+    let (_, found) = found.into_inner();
     let mut found = found.map_err(|errno| Refusal::of("XFS_IOC_BULKSTAT fails", errno))?;
     found
         .iter_mut()

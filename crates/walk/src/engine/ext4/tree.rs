@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Mutex;
 
+use gate::sync::Mutex;
 use ondisk::dirent::EntryType;
 use ondisk::ext4::directory::{Name, checksum_holds};
 use ondisk::ext4::{Branch, Fault, Found, Inode, Map, Names as OnDisk};
@@ -289,7 +289,7 @@ fn sort_out(
     claimed: &Mutex<Marks>,
     block_size: u32,
 ) -> Vec<Span> {
-    let mut claimed = claimed.lock().unwrap_or_else(|e| e.into_inner());
+    let mut claimed = claimed.lock();
     spans.sort_unstable_by_key(|span| span.place);
     let most = (WINDOW as u32 / block_size).max(1);
     let mut pieces = Vec::with_capacity(spans.len());
@@ -429,12 +429,7 @@ impl<'a> Scout<'a> {
         map.root(inode.body(), &mut |found| sort(found, &mut branches))?;
         let mut block = Vec::new();
         while let Some(branch) = branches.pop() {
-            if !self
-                .claimed
-                .lock()
-                .unwrap_or_else(|e| e.into_inner())
-                .mark(branch.place, 1)
-            {
+            if !self.claimed.lock().mark(branch.place, 1) {
                 return Err(Fault("blocks that belong to something else as well"));
             }
             block.resize(superblock.block_size as usize, 0);

@@ -17,6 +17,7 @@
 //! | `passwd` | names and numbers of users and groups |
 //! | [`restore`](mod@restore) | a tree made from archives |
 //! | [`rows`] | a whole tree in memory, small |
+//! | [`since`] | the cheapest way to tell what has changed since a catalog |
 //! | [`token`] | what a file system says of itself that changes whenever anything in it does |
 //! | [`verify`](mod@verify) | whether an archive is whole, and whether a tree is as it says |
 #![forbid(unsafe_code)]
@@ -35,6 +36,7 @@ pub mod part;
 mod passwd;
 pub mod restore;
 pub mod rows;
+pub mod since;
 pub mod token;
 pub mod verify;
 

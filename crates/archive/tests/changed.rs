@@ -11,7 +11,8 @@ use std::os::unix::prelude::*;
 use std::path::Path;
 
 use archive::catalog::{About, Catalog, Fault, Options, Reader};
-use archive::changed::{Answer, Change, Failure, Question, changed};
+use archive::changed::{Change, ChangedOptions, ChangedReport, Failure, changed};
+use archive::since::Evidence;
 use proptest::prelude::*;
 use walk::{Diagnostics, EngineKind, Filter};
 
@@ -31,15 +32,15 @@ fn catalog(dir: &Path, file: &Path, options: Options) -> About {
     catalog.finish(&answer, true).unwrap()
 }
 
-fn since(dir: &Path, file: &Path, update: bool) -> Result<Answer, Failure> {
-    let question = Question {
+fn since(dir: &Path, file: &Path, update: bool) -> Result<ChangedReport, Failure> {
+    let options = ChangedOptions {
         dir: bytes(dir),
         since: bytes(file),
         by: Some(EngineKind::Threads),
         update,
-        ..Question::default()
+        ..ChangedOptions::default()
     };
-    let mut answer = changed(&question, &Diagnostics::default())?;
+    let mut answer = changed(&options, &Diagnostics::default())?;
     answer
         .update
         .take()
@@ -50,7 +51,7 @@ fn since(dir: &Path, file: &Path, update: bool) -> Result<Answer, Failure> {
 
 /// `sign path` or `> path < from`, without the directories that have changed because of what
 /// happened in them.
-fn told(answer: &Answer) -> Vec<String> {
+fn told(report: &ChangedReport) -> Vec<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let is_told =
         |entry: &&archive::changed::Changed| !(entry.is_dir && entry.change == Change::Changed);
@@ -64,25 +65,25 @@ fn told(answer: &Answer) -> Vec<String> {
             text(entry.from.as_deref().unwrap())
         ),
     };
-    let mut lines: Vec<String> = answer.entries.iter().filter(is_told).map(line).collect();
+    let mut lines: Vec<String> = report.entries.iter().filter(is_told).map(line).collect();
     lines.sort();
     lines
 }
 
-struct Ground {
+struct Fixture {
     dir: tempfile::TempDir,
 }
 
-impl Ground {
-    fn new(files: &[&str]) -> Ground {
-        let ground = Ground {
+impl Fixture {
+    fn new(files: &[&str]) -> Fixture {
+        let fixture = Fixture {
             dir: tempfile::tempdir().unwrap(),
         };
-        fs::create_dir(ground.dir()).unwrap();
+        fs::create_dir(fixture.dir()).unwrap();
         for file in files {
-            ground.write(file, "1");
+            fixture.write(file, "1");
         }
-        ground
+        fixture
     }
     fn dir(&self) -> std::path::PathBuf {
         self.dir.path().join("tree")
@@ -107,33 +108,37 @@ impl Ground {
 
 #[test]
 fn nothing_has_changed() {
-    let ground = Ground::new(&["a/b", "c"]);
-    let about = catalog(&ground.dir(), &ground.file(), Options::default());
+    let fixture = Fixture::new(&["a/b", "c"]);
+    let about = catalog(&fixture.dir(), &fixture.file(), Options::default());
     assert_eq!((about.entries, about.racy), (4, 0), "{about:?}");
-    let answer = since(&ground.dir(), &ground.file(), false).unwrap();
-    assert_eq!((answer.engine, answer.entries), ("threads", vec![]));
-    assert!(answer.why.contains("digest"), "{}", answer.why);
+    let answer = since(&fixture.dir(), &fixture.file(), false).unwrap();
+    assert_eq!((answer.engine.name(), answer.entries), ("threads", vec![]));
+    assert!(
+        answer.reason.evidence == Evidence::SameDigest,
+        "{}",
+        answer.reason
+    );
 }
 
 #[test]
 fn each_kind_of_change() {
-    let ground = Ground::new(&[
+    let fixture = Fixture::new(&[
         "stays", "grows", "goes", "moves", "d/x", "d/e/y", "d/e/z", "swap1", "swap2", "replaced",
     ]);
-    fs::hard_link(ground.at("stays"), ground.at("link")).unwrap();
-    ground.catalog();
-    ground.write("grows", "123");
-    fs::remove_file(ground.at("goes")).unwrap();
-    fs::rename(ground.at("moves"), ground.at("moved")).unwrap();
-    ground.write("comes", "1");
-    fs::rename(ground.at("d"), ground.at("D")).unwrap();
-    ground.write("D/e/z", "22");
-    ground.write("D/e/new", "1");
-    fs::rename(ground.at("swap1"), ground.at("swap")).unwrap();
-    fs::rename(ground.at("swap2"), ground.at("swap1")).unwrap();
-    fs::rename(ground.at("swap"), ground.at("swap2")).unwrap();
-    ground.write("temporary", "1");
-    fs::rename(ground.at("temporary"), ground.at("replaced")).unwrap();
+    fs::hard_link(fixture.at("stays"), fixture.at("link")).unwrap();
+    fixture.catalog();
+    fixture.write("grows", "123");
+    fs::remove_file(fixture.at("goes")).unwrap();
+    fs::rename(fixture.at("moves"), fixture.at("moved")).unwrap();
+    fixture.write("comes", "1");
+    fs::rename(fixture.at("d"), fixture.at("D")).unwrap();
+    fixture.write("D/e/z", "22");
+    fixture.write("D/e/new", "1");
+    fs::rename(fixture.at("swap1"), fixture.at("swap")).unwrap();
+    fs::rename(fixture.at("swap2"), fixture.at("swap1")).unwrap();
+    fs::rename(fixture.at("swap"), fixture.at("swap2")).unwrap();
+    fixture.write("temporary", "1");
+    fs::rename(fixture.at("temporary"), fixture.at("replaced")).unwrap();
     let want = [
         "* D/e/z",
         "* grows",
@@ -146,8 +151,8 @@ fn each_kind_of_change() {
         "> swap1 < swap2",
         "> swap2 < swap1",
     ];
-    assert_eq!(ground.told(), want);
-    let answer = since(&ground.dir(), &ground.file(), true).unwrap();
+    assert_eq!(fixture.told(), want);
+    let answer = since(&fixture.dir(), &fixture.file(), true).unwrap();
     assert_eq!(told(&answer), want);
     let mut carried: Vec<_> = answer
         .carried
@@ -160,74 +165,74 @@ fn each_kind_of_change() {
 
 #[test]
 fn hard_links_are_names_of_one_file() {
-    let ground = Ground::new(&["a"]);
-    fs::hard_link(ground.at("a"), ground.at("b")).unwrap();
-    ground.catalog();
-    fs::hard_link(ground.at("a"), ground.at("c")).unwrap();
-    assert_eq!(ground.told(), ["* a", "* b", "+ c"]);
-    fs::remove_file(ground.at("b")).unwrap();
-    assert_eq!(ground.told(), ["* a", "> c < b"]);
+    let fixture = Fixture::new(&["a"]);
+    fs::hard_link(fixture.at("a"), fixture.at("b")).unwrap();
+    fixture.catalog();
+    fs::hard_link(fixture.at("a"), fixture.at("c")).unwrap();
+    assert_eq!(fixture.told(), ["* a", "* b", "+ c"]);
+    fs::remove_file(fixture.at("b")).unwrap();
+    assert_eq!(fixture.told(), ["* a", "> c < b"]);
 }
 
 #[test]
 fn a_change_in_the_tick_of_the_catalog_is_not_missed() {
-    let ground = Ground::new(&["a"]);
+    let fixture = Fixture::new(&["a"]);
     for round in 0..20 {
-        ground.write("a", &format!("{}", round % 10));
-        ground.catalog();
-        ground.write("a", &format!("{}", (round + 1) % 10));
-        assert!(ground.told().contains(&"* a".to_owned()), "round {round}");
+        fixture.write("a", &format!("{}", round % 10));
+        fixture.catalog();
+        fixture.write("a", &format!("{}", (round + 1) % 10));
+        assert!(fixture.told().contains(&"* a".to_owned()), "round {round}");
     }
 }
 
 #[test]
 fn options_are_those_of_the_catalog() {
-    let ground = Ground::new(&["a/b/c", "x.o", "y"]);
+    let fixture = Fixture::new(&["a/b/c", "x.o", "y"]);
     let options = Options {
         excludes: vec!["*.o".to_owned()],
         max_depth: Some(1),
         one_file_system: false,
     };
-    catalog(&ground.dir(), &ground.file(), options);
-    ground.write("a/b/c", "22");
-    ground.write("x.o", "22");
-    ground.write("y", "22");
-    assert_eq!(ground.told(), ["* y"]);
+    catalog(&fixture.dir(), &fixture.file(), options);
+    fixture.write("a/b/c", "22");
+    fixture.write("x.o", "22");
+    fixture.write("y", "22");
+    assert_eq!(fixture.told(), ["* y"]);
 }
 
 #[test]
 fn an_update_leaves_a_catalog_of_what_is_there() {
-    let ground = Ground::new(&["a", "b"]);
-    ground.catalog();
-    ground.write("a", "22");
-    let before = fs::metadata(ground.file()).unwrap().ino();
+    let fixture = Fixture::new(&["a", "b"]);
+    fixture.catalog();
+    fixture.write("a", "22");
+    let before = fs::metadata(fixture.file()).unwrap().ino();
     assert_eq!(
-        told(&since(&ground.dir(), &ground.file(), true).unwrap()),
+        told(&since(&fixture.dir(), &fixture.file(), true).unwrap()),
         ["* a"]
     );
-    assert_ne!(fs::metadata(ground.file()).unwrap().ino(), before);
+    assert_ne!(fs::metadata(fixture.file()).unwrap().ino(), before);
     assert!(
-        since(&ground.dir(), &ground.file(), false)
+        since(&fixture.dir(), &fixture.file(), false)
             .unwrap()
             .entries
             .is_empty()
     );
-    assert_eq!(fs::read_dir(ground.dir.path()).unwrap().count(), 2);
+    assert_eq!(fs::read_dir(fixture.dir.path()).unwrap().count(), 2);
 }
 
 #[test]
 fn catalogs_that_cannot_be_used() {
-    let ground = Ground::new(&["a"]);
-    ground.catalog();
+    let fixture = Fixture::new(&["a"]);
+    fixture.catalog();
     let other = tempfile::tempdir().unwrap();
     let reason = |dir: &Path, file: &Path| match since(dir, file, true) {
         Err(Failure::Catalog(fault)) => fault.error,
         other => panic!("{other:?}"),
     };
-    assert!(reason(other.path(), &ground.file()).contains("another directory"));
-    assert!(reason(Path::new("/proc"), &ground.file()).contains("another file system"));
-    let whole = fs::read(ground.file()).unwrap();
-    let bad = ground.dir.path().join("bad");
+    assert!(reason(other.path(), &fixture.file()).contains("another directory"));
+    assert!(reason(Path::new("/proc"), &fixture.file()).contains("another file system"));
+    let whole = fs::read(fixture.file()).unwrap();
+    let bad = fixture.dir.path().join("bad");
     for (content, why) in [
         (&b""[..], "no Parquet file"),
         (b"hello, world, this is no catalog", "no Parquet file"),
@@ -235,25 +240,25 @@ fn catalogs_that_cannot_be_used() {
         (&whole[..whole.len() - 1], "cut short"),
     ] {
         fs::write(&bad, content).unwrap();
-        assert!(reason(&ground.dir(), &bad).contains(why), "{why}");
+        assert!(reason(&fixture.dir(), &bad).contains(why), "{why}");
         assert_eq!(fs::read(&bad).unwrap(), content);
     }
-    assert!(reason(&ground.dir(), &ground.dir.path().join("none")).contains("No such file"));
-    assert!(reason(&ground.dir(), &ground.dir()).contains("directory"));
+    assert!(reason(&fixture.dir(), &fixture.dir.path().join("none")).contains("No such file"));
+    assert!(reason(&fixture.dir(), &fixture.dir()).contains("directory"));
 }
 
 #[test]
 fn names_of_every_kind_come_back() {
-    let ground = Ground::new(&[]);
+    let fixture = Fixture::new(&[]);
     let names: Vec<Vec<u8>> = (1..=255u8)
         .filter(|&b| b != b'/' && b != b'.')
         .map(|b| vec![b; 1 + usize::from(b) % 40])
         .collect();
     for name in &names {
-        fs::write(ground.dir().join(std::ffi::OsStr::from_bytes(name)), b"").unwrap();
+        fs::write(fixture.dir().join(std::ffi::OsStr::from_bytes(name)), b"").unwrap();
     }
-    ground.catalog();
-    let reader = Reader::open(&bytes(&ground.file())).unwrap();
+    fixture.catalog();
+    let reader = Reader::open(&bytes(&fixture.file())).unwrap();
     let of = |group| {
         reader
             .names(group, "name")
@@ -339,14 +344,14 @@ proptest! {
     /// From what was there and what is told, what is there now can be made.
     #[test]
     fn what_is_told_leads_from_then_to_now(before in steps(), after in steps()) {
-        let ground = Ground::new(&[]);
-        take(&ground.dir(), &before);
+        let fixture = Fixture::new(&[]);
+        take(&fixture.dir(), &before);
         let (mut then, mut now) = (BTreeMap::new(), BTreeMap::new());
-        look(&ground.dir(), "", &mut then);
-        ground.catalog();
-        take(&ground.dir(), &after);
-        look(&ground.dir(), "", &mut now);
-        let answer = since(&ground.dir(), &ground.file(), false).unwrap();
+        look(&fixture.dir(), "", &mut then);
+        fixture.catalog();
+        take(&fixture.dir(), &after);
+        look(&fixture.dir(), "", &mut now);
+        let answer = since(&fixture.dir(), &fixture.file(), false).unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let mut told: BTreeMap<String, (Change, Option<String>)> = BTreeMap::new();
         for entry in &answer.entries {
@@ -392,20 +397,20 @@ proptest! {
     /// Whatever becomes of its bytes, a catalog is read or refused.
     #[test]
     fn a_damaged_catalog_is_read_or_refused(at in any::<prop::sample::Index>(), byte in any::<u8>(), tail in any::<bool>()) {
-        let ground = Ground::new(&["a/b", "c/d", "e"]);
-        ground.catalog();
-        let mut content = fs::read(ground.file()).unwrap();
+        let fixture = Fixture::new(&["a/b", "c/d", "e"]);
+        fixture.catalog();
+        let mut content = fs::read(fixture.file()).unwrap();
         // Half of the time within the last part, where the library keeps what it believes.
         let len = content.len();
         let at = if tail { len - 1 - at.index(len.min(600)) } else { at.index(len) };
         content[at] ^= byte;
-        fs::write(ground.file(), content).unwrap();
-        let _ = since(&ground.dir(), &ground.file(), false);
+        fs::write(fixture.file(), content).unwrap();
+        let _ = since(&fixture.dir(), &fixture.file(), false);
         let told = |fault: Fault| {
             let is_plain = !fault.error.contains("Parquet error") && !fault.error.contains("EOF");
             assert!(is_plain && !fault.next.is_empty(), "{fault:?}");
         };
-        if let Ok(reader) = Reader::open(&bytes(&ground.file())) {
+        if let Ok(reader) = Reader::open(&bytes(&fixture.file())) {
             for group in 0..reader.groups() {
                 let _ = (reader.names(group, "dir").map_err(told), reader.names(group, "name").map_err(told));
                 let _ = (reader.numbers32(group, "mode").map_err(told), reader.numbers64(group, "size").map_err(told));

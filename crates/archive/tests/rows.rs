@@ -141,7 +141,7 @@ fn a_catalog_of_rows_is_that_of_a_walk() {
     );
 
     let since = |by| {
-        let question = changed::Question {
+        let question = changed::ChangedOptions {
             dir: bytes(&top),
             since: bytes(&file),
             by,
@@ -197,7 +197,7 @@ fn a_catalog_of_several() {
         .map(|part| part.top)
         .collect();
     assert_eq!(begun, [0, 2]);
-    let question = changed::Question {
+    let question = changed::ChangedOptions {
         dir: path("other"),
         since: bytes(&file),
         ..Default::default()

@@ -3,8 +3,8 @@
 use gate::sync::Mutex;
 use walk::{Dir, EngineKind, Entry, MountContext, Sink, Worker, digest};
 
-use super::index::{Fate, Identity, Index, NO_PART, print};
 use crate::part::{Last, Part, Parts, relative};
+use crate::since::index::{Fate, Identity, Index, NO_PART, print};
 
 /// What is there now and is not as the catalog says.
 #[derive(Default)]

@@ -1,54 +1,47 @@
 //! What was added, changed, removed and renamed since a catalog. docs/changed.md says what that
 //! means.
 //!
-//! The cheapest way that is sound comes first: what the file system says of itself
-//! ([`crate::token`]), and on btrfs what it knows to have been written since; then the digest of a
-//! walk, for which no row of the catalog is looked at; and only when something differs, entry by
-//! entry.
+//! [`crate::since`] finds the cheapest way to tell; this module names the changes.
 //!
-//! | room | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | `untouched` | the verdict by tokens |
-//! | `written` | what a file system knows to have been written since, and no more, is compared |
-//! | `index` | what the catalog says of each entry, small enough for all of them |
-//! | `compare` | a sink that keeps what differs from that |
-//! | `resolve` | what became of what |
+//! | `compare` | a sink that keeps what is not as the catalog has it |
+//! | `resolve` | which of it was added, changed, removed and renamed |
 
 use std::collections::BTreeMap;
 
 use mounts::Warning;
 use walk::{
-    Both, Diagnostics, EngineKind, Filter, MountContext, NoWalk, Sink, Summary, Top,
-    WalkOptions as Walk, WalkReport as Walked, mounts_around, open_top, walk,
+    Both, Diagnostics, EngineKind, Filter, MountContext, NoWalk, Sink, Summary, WalkOptions,
+    WalkReport, open_top, walk,
 };
 
 use crate::catalog::read::BEGIN_ANEW;
-use crate::catalog::{Catalog, Fault, Reader, Sealed};
+use crate::catalog::{About, Catalog, Fault, Reader, Sealed};
 use crate::part::Part;
 use crate::shown;
+use crate::since::index::{Index, by_group};
+use crate::since::{
+    Evidence, OtherRoot, Reason, Scan, Step, Tree, Verdict, Written, check_root, find_changes,
+};
 use compare::{Compare, Found};
-use index::{Index, by_group};
 use resolve::{Outcome, resolve};
-use written::Since;
 
 mod compare;
-pub(crate) mod index;
 mod resolve;
-pub(crate) mod untouched;
-pub(crate) mod written;
 
-/// What is asked.
+/// What is compared with which catalog, and how.
 #[derive(Clone, Debug, Default)]
-pub struct Question {
+pub struct ChangedOptions {
     /// The directory, as it was given.
     pub dir: Vec<u8>,
     /// The catalog.
     pub since: Vec<u8>,
-    /// The engine; `None` for the one that is best for each mount.
+    /// The engine; `None` for the best one for each mount.
     pub by: Option<EngineKind>,
-    /// Threads; `None` for as many as are good.
+    /// Threads; `None` for as many as the engine makes use of.
     pub threads: Option<usize>,
-    /// Whether the catalog is to be replaced by one of what is there now.
+    /// Replace the catalog by one of the directory as it is now.
     pub update: bool,
 }
 
@@ -78,23 +71,46 @@ pub struct Changed {
     pub is_dir: bool,
 }
 
-/// What came of it.
-#[derive(Debug, Default)]
-pub struct Answer {
-    /// The engine that found it, by name.
-    pub engine: &'static str,
-    /// How.
-    pub why: String,
+/// What has changed.
+#[derive(Debug)]
+pub struct ChangedReport {
+    /// The engine that found it.
+    pub engine: EngineKind,
+    /// How it was found.
+    pub reason: Reason,
     /// What is not as it was, by path.
     pub entries: Vec<Changed>,
-    /// Files and directories below renamed directories that are otherwise as they were, by their
-    /// names now, and whether they are directories: for tools that know of no renames.
+    /// What is as it was, below renamed directories: the path now, and whether it is a directory.
+    /// For tools that know of no renames.
     pub carried: Vec<(Vec<u8>, bool)>,
     /// What was skipped or found wrong.
     pub warnings: Vec<Warning>,
-    /// With [`Question::update`], the new catalog, unless the old one is as good: to be published
-    /// when the answer has been taken, since nobody can ask for it again afterwards.
+    /// With [`ChangedOptions::update`], the new catalog, unless the old one is as good. It is to be
+    /// published after the report was printed: the changes cannot be found again afterwards.
     pub update: Option<Sealed>,
+}
+
+impl ChangedReport {
+    fn new(engine: EngineKind, reason: Reason) -> ChangedReport {
+        ChangedReport {
+            engine,
+            reason,
+            entries: Vec::new(),
+            carried: Vec::new(),
+            warnings: Vec::new(),
+            update: None,
+        }
+    }
+
+    /// After a walk.
+    fn walked(walked: &WalkReport, evidence: Evidence) -> ChangedReport {
+        let part = walked.parts.first();
+        let reason = Reason {
+            evidence,
+            walk: part.map(|part| part.why.clone()),
+        };
+        ChangedReport::new(part.map_or(EngineKind::Stat, |part| part.by), reason)
+    }
 }
 
 /// Why there is no answer.
@@ -115,142 +131,192 @@ impl From<Fault> for Failure {
 /// Finds what has changed.
 ///
 /// # Errors
-/// Why it cannot be said. The catalog is as it was then.
-pub fn changed(question: &Question, desk: &Diagnostics) -> Result<Answer, Failure> {
-    let reader = Reader::open(&question.since)?;
+/// The catalog or the directory cannot be read. The catalog is as it was.
+pub fn changed(options: &ChangedOptions, desk: &Diagnostics) -> Result<ChangedReport, Failure> {
+    let reader = Reader::open(&options.since)?;
     let about = reader.about();
-    let top = open_top(&question.dir, 0).map_err(|e| Failure::Walk(NoWalk::Unusable(e)))?;
-    let mounts = mounts_around(Some(&top));
-    is_of(&reader, question, &top, &mounts)?;
+    let top = open_top(&options.dir, 0).map_err(|e| Failure::Walk(NoWalk::Unusable(e)))?;
+    let tree = Tree::new(vec![top]);
+    check_catalog(about, options, &tree)?;
     let filter =
         Filter::new(&about.options.excludes, about.options.max_depth).map_err(|e| Fault {
             doing: "cannot use catalog",
-            path: question.since.clone(),
+            path: options.since.clone(),
             error: e,
             next: "",
         })?;
-    if let Some((by, why)) =
-        untouched::untouched(about, std::slice::from_ref(&top), &mounts, |by| {
-            question.by.is_none_or(|only| only == by)
-        })
-    {
-        return Ok(Answer {
-            engine: by.name(),
-            why,
-            ..Answer::default()
-        });
-    }
-    let may_tell = !question.update && question.by.is_none_or(|by| written::by(about) == Some(by));
-    let since = if may_tell {
-        Since::of(&reader, &top, &mounts)?
-    } else {
-        None
+    let scan = CatalogScan {
+        reader: &reader,
+        options,
+        filter,
+        desk,
     };
-    let by = since.as_ref().map(Since::by);
-    if let Some((by, mut differing)) =
-        by.zip(since.map_or(Ok(None), |since| since.differing(&reader))?)
-    {
-        let index = Index::load_some(&reader, std::mem::take(&mut differing.places))?;
-        let compare = Compare::new(&index, &question.dir, &about.parts);
-        compare.begin(&MountContext::of(&top, top.mount(&mounts)), by);
-        differing.hand_over(&question.dir, &compare);
-        let found = compare.into_found();
-        let (entries, carried) =
-            named(&reader, &index, &found, &resolve(&reader, &index, &found)?)?;
-        return Ok(Answer {
-            engine: by.name(),
-            why: differing.why,
-            entries,
-            carried,
-            ..Answer::default()
-        });
+    match find_changes(&reader, tree, &scan)? {
+        Verdict::Untouched { by, evidence } => Ok(ChangedReport::new(by, evidence.into())),
+        Verdict::SameDigest(Scanned::Walked(walk)) => Ok(ChangedReport {
+            warnings: walk.warnings,
+            ..ChangedReport::walked(&walk.walked, Evidence::SameDigest)
+        }),
+        Verdict::Unknown(Scanned::Written {
+            by,
+            evidence,
+            index,
+            found,
+        }) => ChangedReport::new(by, evidence.into()).with_entries(&reader, &index, &found),
+        Verdict::SameDigest(_) | Verdict::Unknown(_) => scan.compare_all(),
     }
-    drop(top);
+}
 
-    let walk_to = |sink: &dyn walk::Sink| {
-        let asked = Walk {
-            dirs: vec![question.dir.clone()],
-            by: question.by,
-            threads: question.threads,
-            one_file_system: about.options.one_file_system,
-            filter: filter.clone(),
-            expected: Some(about.entries),
-            ..Walk::default()
-        };
-        walk(&asked, sink, desk).map_err(Failure::Walk)
-    };
-    // The digest says nothing of what was not at rest when it was read. For an update, one walk
-    // does for both.
-    if about.racy == 0 && !question.update {
+/// Reads the directory as its catalog does.
+struct CatalogScan<'a> {
+    reader: &'a Reader,
+    options: &'a ChangedOptions,
+    filter: Filter,
+    desk: &'a Diagnostics,
+}
+
+/// What was read for a verdict.
+enum Scanned {
+    /// What was written since.
+    Written {
+        by: EngineKind,
+        evidence: Evidence,
+        index: Index,
+        found: Found,
+    },
+    /// Everything, for its digest.
+    Walked(WalkedOnce),
+    /// Nothing: the digest would not tell.
+    Unread,
+}
+
+struct WalkedOnce {
+    walked: WalkReport,
+    digest: String,
+    warnings: Vec<Warning>,
+}
+
+impl Scan for CatalogScan<'_> {
+    type Started = ();
+    type Scanned = Scanned;
+    type Error = Failure;
+
+    fn accepts(&self, step: Step, by: EngineKind) -> bool {
+        // A new catalog needs a walk.
+        let is_wanted = step == Step::Token || !self.options.update;
+        is_wanted && self.options.by.is_none_or(|only| only == by)
+    }
+
+    fn start(&self, _: &MountContext<'_>, _: EngineKind) -> Option<()> {
+        Some(())
+    }
+
+    fn scan_written(&self, (): (), written: Written<'_>) -> Result<Scanned, Failure> {
+        let Written {
+            by,
+            evidence,
+            ground,
+            mut differing,
+        } = written;
+        let dir = &self.options.dir;
+        let index = Index::load_some(self.reader, std::mem::take(&mut differing.places))?;
+        let compare = Compare::new(&index, dir, &self.reader.about().parts);
+        compare.begin(ground, by);
+        differing.emit(dir, &compare);
+        let found = compare.into_found();
+        Ok(Scanned::Written {
+            by,
+            evidence,
+            index,
+            found,
+        })
+    }
+
+    fn scan_all(&self) -> Result<Scanned, Failure> {
+        // The digest says nothing of racy entries. An update walks once, to compare and to write.
+        if self.reader.about().racy > 0 || self.options.update {
+            return Ok(Scanned::Unread);
+        }
         let sum = Summary::default();
-        let walked = walk_to(&sum)?;
-        let warnings = desk.take_warnings();
-        if sum.totals().digest.to_string() == about.digest {
-            let (engine, why) = said(&walked, "the digest of all entries is that of the catalog");
-            return Ok(Answer {
-                engine,
-                why,
-                warnings,
-                ..Answer::default()
-            });
+        let walked = self.walk_to(&sum)?;
+        Ok(Scanned::Walked(WalkedOnce {
+            walked,
+            digest: sum.totals().digest.to_string(),
+            warnings: self.desk.take_warnings(),
+        }))
+    }
+
+    fn digest(&self, scanned: &Scanned) -> Option<String> {
+        match scanned {
+            Scanned::Walked(walk) => Some(walk.digest.clone()),
+            Scanned::Written { .. } | Scanned::Unread => None,
         }
     }
-    let index = Index::load(&reader)?;
-    let compare = Compare::new(&index, &question.dir, &about.parts);
-    let (walked, warnings, update) = if question.update {
-        let catalog = Catalog::create(&question.since, &question.dir, about.options.clone())?;
-        let walked = walk_to(&Both(&compare, &catalog))?;
-        let warnings = desk.take_warnings();
-        let sealed = catalog.seal(&walked, warnings.is_empty())?;
-        (walked, warnings, Some(sealed))
-    } else {
-        (walk_to(&compare)?, desk.take_warnings(), None)
-    };
-    let found = compare.into_found();
-    let outcomes = resolve(&reader, &index, &found)?;
-    let (entries, carried) = named(&reader, &index, &found, &outcomes)?;
-    let (engine, why) = said(&walked, "entries were compared with the catalog one by one");
-    Ok(Answer {
-        engine,
-        why,
-        entries,
-        carried,
-        warnings,
-        update,
-    })
 }
 
-fn said(walked: &Walked, how: &str) -> (&'static str, String) {
-    walked
-        .parts
-        .first()
-        .map_or(("stat", how.to_owned()), |part| {
-            (part.by.name(), format!("{how}; {}", part.why))
-        })
+impl CatalogScan<'_> {
+    fn walk_to(&self, sink: &dyn Sink) -> Result<WalkReport, Failure> {
+        let about = self.reader.about();
+        let walk_options = WalkOptions {
+            dirs: vec![self.options.dir.clone()],
+            by: self.options.by,
+            threads: self.options.threads,
+            one_file_system: about.options.one_file_system,
+            filter: self.filter.clone(),
+            expected: Some(about.entries),
+            ..WalkOptions::default()
+        };
+        walk(&walk_options, sink, self.desk).map_err(Failure::Walk)
+    }
+
+    /// Walks, and compares entry by entry; for an update, writes the new catalog at the same time.
+    fn compare_all(&self) -> Result<ChangedReport, Failure> {
+        let (about, options) = (self.reader.about(), self.options);
+        let index = Index::load(self.reader)?;
+        let compare = Compare::new(&index, &options.dir, &about.parts);
+        let (walked, warnings, update) = if options.update {
+            let catalog = Catalog::create(&options.since, &options.dir, about.options.clone())?;
+            let walked = self.walk_to(&Both(&compare, &catalog))?;
+            let warnings = self.desk.take_warnings();
+            let sealed = catalog.seal(&walked, warnings.is_empty())?;
+            (walked, warnings, Some(sealed))
+        } else {
+            (self.walk_to(&compare)?, self.desk.take_warnings(), None)
+        };
+        let report = ChangedReport {
+            warnings,
+            update,
+            ..ChangedReport::walked(&walked, Evidence::Compared)
+        };
+        report.with_entries(self.reader, &index, &compare.into_found())
+    }
 }
 
-/// Sees that a catalog is of this directory.
-fn is_of(
-    reader: &Reader,
-    question: &Question,
-    top: &Top,
-    mounts: &[ondisk::Mount],
-) -> Result<(), Fault> {
-    let about = reader.about();
+impl ChangedReport {
+    /// Resolves what differs into changes.
+    fn with_entries(
+        mut self,
+        reader: &Reader,
+        index: &Index,
+        found: &Found,
+    ) -> Result<ChangedReport, Failure> {
+        let outcomes = resolve(reader, index, found)?;
+        (self.entries, self.carried) = named(reader, index, found, &outcomes)?;
+        Ok(self)
+    }
+}
+
+/// Checks that a catalog is of this directory.
+fn check_catalog(about: &About, options: &ChangedOptions, tree: &Tree) -> Result<(), Fault> {
     let refused = |error: String, next| Fault {
         doing: "cannot use catalog",
-        path: question.since.clone(),
+        path: options.since.clone(),
         error,
         next,
     };
-    let Some(old) = about.parts.first() else {
+    let (Some(old), [top]) = (about.parts.first(), &tree.tops[..]) else {
         return Err(refused("it is damaged".to_owned(), BEGIN_ANEW));
     };
-    let part = Part::of_ground(
-        &question.dir,
-        &MountContext::of(top, top.mount(mounts)),
-        EngineKind::Stat,
-    );
     let [root] = &about.roots[..] else {
         let error = format!(
             "it is of a dump of {} directories or files, and not of one directory",
@@ -258,33 +324,26 @@ fn is_of(
         );
         return Err(refused(error, "make one with fathom walk --catalog"));
     };
-    let known = root.absolute.as_ref().unwrap_or(&root.path);
-    if !old.is_same_file_system(&part) {
-        let error = format!(
-            "it is of '{}' on {}, and '{}' is now on another file system ({})",
-            shown(known),
-            describe(old),
-            shown(&question.dir),
-            describe(&part)
-        );
+    let part = Part::of_ground(&options.dir, &tree.ground(top), EngineKind::Stat);
+    let known = shown(root.absolute.as_ref().unwrap_or(&root.path));
+    let dir = shown(&options.dir);
+    if let Err(other) = check_root(root, old, &part, || crate::absolute(&options.dir)) {
+        let error = match other {
+            OtherRoot::FileSystem => format!(
+                "it is of '{known}' on {}, and '{dir}' is now on another file system ({})",
+                describe(old),
+                describe(&part)
+            ),
+            OtherRoot::Directory => {
+                format!("it is of '{known}', which is another directory than '{dir}'")
+            }
+        };
         return Err(refused(
             error,
             "give the directory that it is of, or make a new catalog",
         ));
     }
-    let is_same_name = root.absolute.is_some() && crate::absolute(&question.dir) == root.absolute;
-    if old.ino != part.ino && !is_same_name {
-        let error = format!(
-            "it is of '{}', which is another directory than '{}'",
-            shown(known),
-            shown(&question.dir)
-        );
-        return Err(refused(
-            error,
-            "give the directory that it is of, or make a new catalog",
-        ));
-    }
-    if about.options.excludes.iter().any(|glob| glob.contains('/')) && root.path != question.dir {
+    if about.options.excludes.iter().any(|glob| glob.contains('/')) && root.path != options.dir {
         let error = format!(
             "its --exclude patterns go by names that begin with '{}'",
             shown(&root.path)

@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::compare::Found;
-use super::index::{Fate, Index};
 use crate::catalog::{Fault, Reader};
+use crate::since::index::{Fate, Index};
 
 /// What became of an entry. Entries are by their place in [`Found::entries`], rows by their place
 /// in the catalog.

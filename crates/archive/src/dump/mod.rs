@@ -24,7 +24,7 @@
 //! | `output` | where an archive goes |
 //! | `progress` | how far a dump is |
 
-use crate::attribution::{self, Function, with_function};
+use crate::attribution::{Function, with_function};
 use mounts::Warning;
 use walk::{Diagnostics, Meta, Moment, NoWalk};
 
@@ -43,17 +43,17 @@ mod users;
 mod window;
 mod write;
 
-use crate::beside::{begin, both};
+use crate::beside::begin;
 use crate::catalog::{Draft, Fault, Options};
-use crate::gather::{self, Gather, Gathered, collect, gather};
+use crate::gather::{self, Gather, Gathered, gather};
 use crate::increment::levels::Level;
-use crate::increment::regather::Regathered;
-use crate::increment::{Base, spare_unseen};
+use crate::increment::{Base, Collected, Planned, spare_unseen};
+use crate::rows::Rows;
 use crate::{OnPanic, shown};
 use copy::copy;
 use known::Known;
 pub use member::member_name;
-use output::Output;
+use output::{Output, Whole};
 use own::{leave_out_own, set_apart};
 pub use plan::{Plan, Step};
 pub use progress::{Far, Progress};
@@ -143,37 +143,25 @@ pub fn dump(
     question: &Question,
     desk: &Diagnostics,
     progress: &Progress,
-    mut map: Option<&mut (dyn Map + 'static)>,
+    map: Option<&mut (dyn Map + 'static)>,
 ) -> Result<Answer, Failure> {
     let begun = Moment::now();
     let chain = Chain::of(question)?;
     set_apart(question, &chain)?;
     // Before anything is gathered, so that what cannot be written is known before hours of reading.
     let output = Output::create(question.archive.as_deref())?;
-    let untouched = chain
-        .base
-        .as_ref()
-        .and_then(|base| Some((base, base.untouched(question)?)));
-    let mut answer = match untouched {
-        Some((base, (engine, why))) => {
-            let path = question.sources.first().cloned().unwrap_or_default();
-            let part = Gathered {
-                path,
-                fstype: None,
-                gather: Gather::of(engine),
-                engine,
-                why,
-            };
-            sources_only(
-                question,
-                &chain,
-                base,
-                output,
-                (desk, progress, map.as_deref_mut()),
-                vec![part],
-            )?
+    let mut dump = Dump {
+        question,
+        chain: &chain,
+        desk,
+        progress,
+        map,
+    };
+    let mut answer = match dump.collect(begun)? {
+        Collected::Unchanged { parts, looked_at } => {
+            dump.write_sources(output, parts, looked_at)?
         }
-        None => everything(question, &chain, begun, output, (desk, progress, map))?,
+        Collected::Changed(planned) => dump.write(output, *planned)?,
     };
     answer.notes.splice(
         0..0,
@@ -186,206 +174,187 @@ pub fn dump(
     Ok(answer)
 }
 
-/// Who is to be told how it goes.
-type Watched<'a> = (
-    &'a Diagnostics,
-    &'a Progress,
-    Option<&'a mut (dyn Map + 'static)>,
-);
+/// A dump under way.
+struct Dump<'a> {
+    question: &'a Question,
+    chain: &'a Chain,
+    desk: &'a Diagnostics,
+    progress: &'a Progress,
+    map: Option<&'a mut (dyn Map + 'static)>,
+}
 
-/// Dumps whatever the plan says.
-fn everything(
-    question: &Question,
-    chain: &Chain,
-    begun: Moment,
-    mut output: Output,
-    (desk, progress, mut map): Watched<'_>,
-) -> Result<Answer, Failure> {
-    let has_catalog = chain.catalog.is_some();
-    let asked = asked(question, has_catalog.then_some(begun));
-    let (rows, gathered, mut plan) = match &chain.base {
-        None => {
-            let (rows, gathered) = gather(&asked, desk)?;
-            let plan = Plan::full(&rows);
-            (rows, gathered, plan)
-        }
-        Some(base) => {
-            let asked = gather::Question {
-                expected: Some(base.entries()),
-                ..asked
-            };
-            let (gathering, mut gathered) = match base.regather(&asked, &question.options, desk)? {
-                Some(Regathered::Nothing(gathered)) => {
-                    return sources_only(
-                        question,
-                        chain,
-                        base,
-                        output,
-                        (desk, progress, map),
-                        gathered.parts,
+impl Dump<'_> {
+    /// Collects the tree, and plans what is to be written.
+    fn collect(&self, begun: Moment) -> Result<Collected, Failure> {
+        let for_catalog = self.chain.catalog.is_some().then_some(begun);
+        let request = asked(self.question, for_catalog);
+        let Some(base) = &self.chain.base else {
+            let (rows, gathered) = gather(&request, self.desk)?;
+            return Ok(Collected::Changed(Box::new(Planned {
+                plan: Plan::full(&rows),
+                rows,
+                parts: gathered.parts,
+            })));
+        };
+        let request = gather::Question {
+            expected: Some(base.entries()),
+            ..request
+        };
+        base.collect(&request, &self.question.options, self.desk)
+    }
+
+    /// Writes the archive, the map and the catalog.
+    fn write(&mut self, output: Output, planned: Planned) -> Result<Answer, Failure> {
+        let Planned {
+            ref rows,
+            parts,
+            mut plan,
+        } = planned;
+        let skipped = self.desk.take_warnings();
+        spare_unseen(rows, &skipped, &mut plan);
+        skipped
+            .into_iter()
+            .for_each(|warning| self.desk.warn(warning));
+        let mut notes = leave_out_own(self.question, self.chain, &output, rows, &mut plan);
+        let (counts, archive_bytes) = match &self.chain.catalog {
+            Some(catalog) => {
+                let known = Known::new(rows, &plan, self.chain.base.as_ref());
+                let written = self.write_with_catalog(output, rows, &plan, &known, catalog)?;
+                if known.lacks.into_inner() {
+                    notes.push(
+                        "the catalog has no checksums of some files, as it goes on from one that has none"
+                            .to_owned(),
                     );
                 }
-                Some(Regathered::All(all)) => *all,
-                None => collect(&asked, true, desk)?,
-            };
-            if !desk.has_warnings()
-                && gathering
-                    .seen(&gathered)
-                    .is_some_and(|seen| base.is_all(&seen, question))
-            {
-                let known = "the digest of all entries is that of the catalog";
-                gathered
-                    .parts
-                    .iter_mut()
-                    .for_each(|part| part.why = format!("{known}; {}", part.why));
-                let answer = sources_only(
-                    question,
-                    chain,
-                    base,
-                    output,
-                    (desk, progress, map),
-                    gathered.parts,
-                )?;
-                return Ok(Answer {
-                    gathered: base.entries(),
-                    ..answer
-                });
+                written
             }
-            let (rows, index) = both(|| gathering.finish(&gathered), || base.index());
-            attribution::set_phase(Function::Other);
-            let plan = base.plan(&rows, index?)?;
-            (rows, gathered, plan)
-        }
-    };
-    let skipped = desk.take_warnings();
-    spare_unseen(&rows, &skipped, &mut plan);
-    skipped.into_iter().for_each(|warning| desk.warn(warning));
-    let mut notes = leave_out_own(question, chain, &output, &rows, &mut plan);
-    let copy = |settling| {
-        let whom = (progress, map.as_deref_mut());
-        let counts = copy(
-            (&rows, &plan, desk),
-            &mut output,
-            whom,
-            settling,
-            question.threads,
-        )?;
-        Ok::<_, Fault>((counts, output.finish()?))
-    };
-    let (counts, archive_bytes) = if let Some(catalog) = &chain.catalog {
-        let known = Known::new(&rows, &plan, chain.base.as_ref());
-        let draft = Draft::create(catalog)?;
-        let write = || {
+            None => {
+                let (counts, whole) = self.copy(output, rows, &plan, None)?;
+                let archive_bytes = whole.publish()?;
+                self.publish_map()?;
+                (counts, archive_bytes)
+            }
+        };
+        Ok(Answer {
+            parts,
+            entries: rows.len() as u64,
+            gathered: rows.len() as u64,
+            directories: rows.directories().len() as u64,
+            counts,
+            archive_bytes,
+            removed: plan.removed,
+            renamed: plan.renamed,
+            unchanged: plan.unchanged(),
+            notes,
+            warnings: self.desk.take_warnings(),
+            ..Answer::default()
+        })
+    }
+
+    /// Writes the archive, and the catalog while it is being written; publishes the archive first,
+    /// so that no catalog ever names what no archive has.
+    fn write_with_catalog(
+        &mut self,
+        output: Output,
+        rows: &Rows,
+        plan: &Plan,
+        known: &Known<'_>,
+        catalog: &[u8],
+    ) -> Result<(Counts, u64), Failure> {
+        let (draft, desk) = (Draft::create(catalog)?, self.desk);
+        let options = self.question.options.clone();
+        let write_catalog = || {
             let _watch = OnPanic(|| known.settled.leave());
             let is_kept = |row| plan.step(row) != Step::LeftOut;
             let is_complete = || !desk.has_warnings();
-            let sealed = draft.write(
-                &rows,
-                question.options.clone(),
-                is_kept,
-                |some| known.of(some),
-                is_complete,
-            );
+            let sealed = draft.write(rows, options, is_kept, |some| known.of(some), is_complete);
             known.settled.leave();
             sealed
         };
         let (archived, sealed) = std::thread::scope(|scope| {
-            let mut writing = begin(scope, write);
-            let copied = copy(Some(Settling::new(&known.settled)));
+            let mut writing = begin(scope, write_catalog);
+            let copied = self.copy(output, rows, plan, Some(Settling::new(&known.settled)));
             writing.now();
             let archived = copied.and_then(|(counts, whole)| {
-                // What cannot be read of the base is known before the archive has its name.
+                // A base that cannot be read fails the dump before the archive has its name.
                 known.settled.wait_until_used();
                 known.fault().map_or(Ok(()), Err)?;
                 Ok((counts, whole.publish()?))
             });
+            let sealed = writing.join();
             (
                 archived,
-                writing
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                sealed.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             )
         });
         let (archived, sealed) = (archived?, sealed?);
-        publish(map)?;
-        chain.forget_higher()?;
+        self.publish_map()?;
+        self.chain.forget_higher()?;
         sealed.publish()?;
-        if known.lacks.into_inner() {
-            notes.push(
-                "the catalog has no checksums of some files, as it goes on from one that has none"
-                    .to_owned(),
-            );
-        }
-        archived
-    } else {
-        let (counts, whole) = copy(None)?;
-        let archive_bytes = whole.publish()?;
-        publish(map)?;
-        (counts, archive_bytes)
-    };
-    Ok(Answer {
-        parts: gathered.parts,
-        entries: rows.len() as u64,
-        gathered: rows.len() as u64,
-        directories: rows.directories().len() as u64,
-        counts,
-        archive_bytes,
-        removed: plan.removed,
-        renamed: plan.renamed,
-        unchanged: plan.unchanged(),
-        notes,
-        warnings: desk.take_warnings(),
-        ..Answer::default()
-    })
-}
-
-/// Gives a map its name.
-fn publish(map: Option<&mut (dyn Map + 'static)>) -> Result<(), Fault> {
-    map.map_or(Ok(()), |map| with_function(Function::Map, || map.publish()))
-}
-
-/// Dumps nothing but each SRC itself, since nothing has changed since the base.
-fn sources_only(
-    question: &Question,
-    chain: &Chain,
-    base: &Base,
-    mut output: Output,
-    (desk, progress, mut map): Watched<'_>,
-    parts: Vec<Gathered>,
-) -> Result<Answer, Failure> {
-    // One call each: what to gather them by need not be thought over.
-    let asked = gather::Question {
-        max_depth: Some(0),
-        gather: Some(Gather::Combined),
-        ..asked(question, None)
-    };
-    let (rows, _) = gather(&asked, desk)?;
-    // Without the names of what is in them: nothing is to be removed.
-    let plan = Plan::full(&rows);
-    let counts = copy(
-        (&rows, &plan, desk),
-        &mut output,
-        (progress, map.as_deref_mut()),
-        None,
-        question.threads,
-    )?;
-    let archive_bytes = output.finish()?.publish()?;
-    publish(map)?;
-    if let Some(catalog) = &chain.catalog {
-        chain.forget_higher()?;
-        base.copy_to(catalog)?;
+        Ok(archived)
     }
-    Ok(Answer {
-        parts,
-        entries: base.entries(),
-        gathered: rows.len() as u64,
-        directories: rows.directories().len() as u64,
-        counts,
-        archive_bytes,
-        unchanged: base.entries().saturating_sub(rows.len() as u64),
-        warnings: desk.take_warnings(),
-        ..Answer::default()
-    })
+
+    /// Writes nothing but each SRC itself, since nothing has changed since the base.
+    fn write_sources(
+        &mut self,
+        output: Output,
+        parts: Vec<Gathered>,
+        looked_at: u64,
+    ) -> Result<Answer, Failure> {
+        // One call each: no way of gathering is faster.
+        let request = gather::Question {
+            max_depth: Some(0),
+            gather: Some(Gather::Combined),
+            ..asked(self.question, None)
+        };
+        let (rows, _) = gather(&request, self.desk)?;
+        // Without the names of what is in them: nothing is to be removed.
+        let plan = Plan::full(&rows);
+        let (counts, whole) = self.copy(output, &rows, &plan, None)?;
+        let archive_bytes = whole.publish()?;
+        self.publish_map()?;
+        let entries = self.chain.base.as_ref().map_or(0, Base::entries);
+        if let (Some(catalog), Some(base)) = (&self.chain.catalog, &self.chain.base) {
+            self.chain.forget_higher()?;
+            base.copy_to(catalog)?;
+        }
+        Ok(Answer {
+            parts,
+            entries,
+            gathered: looked_at.max(rows.len() as u64),
+            directories: rows.directories().len() as u64,
+            counts,
+            archive_bytes,
+            unchanged: entries.saturating_sub(rows.len() as u64),
+            warnings: self.desk.take_warnings(),
+            ..Answer::default()
+        })
+    }
+
+    /// Copies what the plan says into the archive, which is complete then, and has no name yet.
+    fn copy(
+        &mut self,
+        mut output: Output,
+        rows: &Rows,
+        plan: &Plan,
+        settling: Option<Settling<'_>>,
+    ) -> Result<(Counts, Whole), Fault> {
+        let counts = copy(
+            (rows, plan, self.desk),
+            &mut output,
+            (self.progress, self.map.as_deref_mut()),
+            settling,
+            self.question.threads,
+        )?;
+        Ok((counts, output.finish()?))
+    }
+
+    /// Gives the map its name.
+    fn publish_map(&mut self) -> Result<(), Fault> {
+        self.map
+            .as_deref_mut()
+            .map_or(Ok(()), |map| with_function(Function::Map, || map.publish()))
+    }
 }
 
 /// The catalogs that a dump goes by.

@@ -9,7 +9,7 @@ use walk::digest;
 use super::moves::{Dir, Moves, OldName, Step, moves};
 use crate::beside::beside;
 use crate::catalog::Fault;
-use crate::changed::index::{Fate as Known, Identity, Index};
+use crate::since::index::{Fate as Known, Identity, Index};
 
 /// An entry as it is now.
 #[derive(Clone, Copy, Debug)]

@@ -5,37 +5,59 @@
 //! |---|---|
 //! | [`levels`] | which catalog a dump of a level goes by |
 //! | `compare` | which entries are as the catalog says, and what becomes of each |
-//! | `regather` | what there is now, by the catalog and what has been written since |
+//! | `scan` | collects what there is now |
 //! | `moves` | which directories can be renamed into their places |
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::Write;
 
+use crate::attribution::{self, Function};
 use gate::file::{Reader, Writer};
 use gate::fs::{At, Want};
 use gate::long::statx_long;
 use mounts::Warning;
 use ondisk::Dev;
 use walk::entry::append;
-use walk::{EngineKind, Top, digest, mounts_around, open_top};
+use walk::{Diagnostics, Top, digest, open_top};
 
-use crate::catalog::{self, Fault, Root};
-use crate::changed::index::{Identity, Index, NO_PART, by_group, print};
-use crate::changed::untouched::untouched;
-use crate::dump::{Plan, Question, Step, member_name};
-use crate::gather::Gather;
+use crate::beside::both;
+use crate::catalog::{self, Fault, Options, Root};
+use crate::dump::{Failure, Plan, Step, member_name};
+use crate::gather::{self, Gathered};
 use crate::part::Part;
-use crate::rows::{Rows, Seen, Source};
+use crate::rows::{Rows, Source};
 use crate::shown;
+use crate::since::index::{Identity, Index, NO_PART, by_group, print};
+use crate::since::{Evidence, Tree, Verdict, check_root, find_changes};
 use compare::{Fate, Now, Outcome, compare};
 use moves::OldName;
+use scan::DumpScan;
 
 mod compare;
 pub mod levels;
 #[cfg(test)]
 mod model;
 mod moves;
-pub(crate) mod regather;
+mod scan;
+
+/// What there is now.
+pub(crate) enum Collected {
+    /// As in the base.
+    Unchanged {
+        parts: Vec<Gathered>,
+        /// Entries that were read to find that out.
+        looked_at: u64,
+    },
+    /// Something may have changed.
+    Changed(Box<Planned>),
+}
+
+/// A tree, and what is to be written of it.
+pub(crate) struct Planned {
+    pub(crate) rows: Rows,
+    pub(crate) parts: Vec<Gathered>,
+    pub(crate) plan: Plan,
+}
 
 /// What an increment goes on from: the catalog of the dump before.
 pub struct Base {
@@ -84,36 +106,54 @@ impl Base {
         self.reader.about().entries
     }
 
-    /// The engine that would have gathered, and why nothing at all can have changed since; `None`
-    /// when that cannot be said without looking.
-    pub fn untouched(&self, question: &Question) -> Option<(EngineKind, String)> {
+    /// Collects what there is now, or finds that nothing has changed since.
+    ///
+    /// # Errors
+    /// The tree or the catalog cannot be read.
+    pub(crate) fn collect(
+        &self,
+        request: &gather::Question,
+        options: &Options,
+        desk: &Diagnostics,
+    ) -> Result<Collected, Failure> {
         let about = self.reader.about();
-        if about.options != question.options || !about.complete {
-            return None;
-        }
-        let tops = question
-            .sources
-            .iter()
-            .enumerate()
-            .map(|(nth, source)| open_top(source, nth));
-        let tops: Vec<Top> = tops.collect::<Result<_, _>>().ok()?;
-        let mounts = mounts_around(tops.first());
-        untouched(about, &tops, &mounts, |by| {
-            question
-                .gather
-                .is_none_or(|gather| gather == Gather::of(by))
+        let is_same_choice = about.options == *options && about.complete;
+        let tops = request.sources.iter().enumerate();
+        let tops: Result<Vec<Top>, _> = tops
+            .filter(|_| is_same_choice)
+            .map(|(nth, source)| open_top(source, nth))
+            .collect();
+        let scan = DumpScan {
+            base: self,
+            request,
+            is_same_choice,
+            desk,
+        };
+        let tree = Tree::new(tops.unwrap_or_default());
+        Ok(match find_changes(&self.reader, tree, &scan)? {
+            Verdict::Untouched { by, evidence } => Collected::Unchanged {
+                parts: vec![scan.part(by, evidence.to_string())],
+                looked_at: 0,
+            },
+            Verdict::SameDigest((_, gathered)) => {
+                let mut parts = gathered.parts;
+                for part in &mut parts {
+                    part.why = format!("{}; {}", Evidence::SameDigest, part.why);
+                }
+                Collected::Unchanged {
+                    parts,
+                    looked_at: self.entries(),
+                }
+            }
+            Verdict::Unknown((gathering, gathered)) => {
+                let (rows, index) =
+                    both(|| gathering.finish(&gathered), || Index::load(&self.reader));
+                attribution::set_phase(Function::Other);
+                let plan = self.plan(&rows, index?)?;
+                let parts = gathered.parts;
+                Collected::Changed(Box::new(Planned { rows, parts, plan }))
+            }
         })
-    }
-
-    /// Whether all that has been gathered is as it says, so that nothing has changed since. The
-    /// digest says nothing of what was not at rest when it was read.
-    pub(crate) fn is_all(&self, seen: &Seen, question: &Question) -> bool {
-        let about = self.reader.about();
-        about.options == question.options
-            && about.complete
-            && about.racy == 0
-            && self.is_of(&seen.sources, &seen.parts).is_ok()
-            && about.digest == seen.totals.digest.to_string()
     }
 
     /// Makes a copy of it, unless that would be itself: in the place of what is there, when it is
@@ -153,19 +193,11 @@ impl Base {
         }
     }
 
-    /// What it says of each entry.
-    ///
-    /// # Errors
-    /// The catalog cannot be read.
-    pub(crate) fn index(&self) -> Result<Index, Fault> {
-        Index::load(&self.reader)
-    }
-
     /// What must be dumped of what there is now, by that.
     ///
     /// # Errors
     /// The catalog cannot be read, or is of other directories.
-    pub(crate) fn plan(&self, rows: &Rows, index: Index) -> Result<Plan, Fault> {
+    fn plan(&self, rows: &Rows, index: Index) -> Result<Plan, Fault> {
         self.is_of(rows.sources(), rows.parts())?;
         self.are_directories_still(rows, &index)?;
         let parts: Vec<u32> = rows
@@ -216,8 +248,7 @@ impl Base {
             let (Some(old), Some(new)) = (begins(&about.parts, nth), begins(parts, nth)) else {
                 continue;
             };
-            let is_same_name = root.absolute.is_some() && root.absolute == source.absolute;
-            if !old.is_same_file_system(&new) || old.ino != new.ino && !is_same_name {
+            if check_root(root, &old, &new, || source.absolute.clone()).is_err() {
                 let error = format!(
                     "'{}' is now another directory, or on another file system",
                     shown(&source.path)

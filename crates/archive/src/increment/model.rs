@@ -8,7 +8,7 @@ use walk::entry::Time;
 use walk::{Meta, digest};
 
 use super::compare::{Fate, Now, Outcome, compare};
-use crate::changed::index::{Identity, Index, print};
+use crate::since::index::{Identity, Index, print};
 
 type Path = Vec<String>;
 /// A directory, and a name in it.

@@ -29,7 +29,7 @@ use walk::{Meta, Moment, Totals, Type};
 
 use crate::catalog::about::after_a_tick;
 use crate::part::Part;
-pub(crate) use gathering::{Gathering, Seen};
+pub(crate) use gathering::Gathering;
 use packed::{Class, Common, NONE, Names, Packed};
 
 mod gathering;

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use archive::catalog::{Fault, Reader};
-use archive::changed::{Change as Was, Failure, Question, changed};
+use archive::changed::{Change as Was, ChangedOptions, Failure, changed};
 use report::changed::{Change, Changes, Entry, Form, to_bytes};
 
 use crate::cmd::changed::args::{Changed as Args, ChangedFormat as Format};
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             next,
         ));
     }
-    let question = Question {
+    let options = ChangedOptions {
         dir: args.dir.as_bytes().to_vec(),
         since: since.to_vec(),
         by: by(args.engine),
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
     };
     let desk = walk::Diagnostics::default();
     let answer =
-        watched(out.progress, &desk, || changed(&question, &desk)).map_err(
+        watched(out.progress, &desk, || changed(&options, &desk)).map_err(
             |failure| match failure {
                 Failure::Catalog(e) => fault(e),
                 Failure::Walk(e) => refused(e),
@@ -79,7 +79,8 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
         })
         .collect();
     let seconds = start.elapsed().as_secs_f64();
-    let changes = Changes::of(answer.engine, &answer.why, &entries, seconds);
+    let (engine, why) = (answer.engine.name(), answer.reason.to_string());
+    let changes = Changes::of(engine, &why, &entries, seconds);
     if out.json {
         out.envelope(SCHEMA, &changes, &answer.warnings)?;
     } else {
@@ -103,8 +104,7 @@ pub(crate) fn run(args: &Args, out: &Out) -> Outcome {
             }
         };
         out.talk(format_args!(
-            "{what}; found by {} in {seconds:.3} s: {}",
-            answer.engine, answer.why
+            "{what}; found by {engine} in {seconds:.3} s: {why}"
         ));
     }
     // Only now: who did not get the answer can ask again.

@@ -12,17 +12,17 @@ use ondisk::dirent::{Entry as DirEntry, EntryType, entries};
 use walk::entry::{Type, joined};
 use walk::{Meta, Top, digest};
 
-use super::{Doubt, Feed, Written, certain};
+use super::differing::{Doubt, Feed, Written, certain};
 use crate::beside::each;
 use crate::catalog::{Fault, Reader};
-use crate::changed::index::{each_group, hash};
+use crate::since::index::{each_group, hash};
 
 /// Finds the places of rows that say nothing any more, which rise, and what there is instead;
 /// `None` where there is any doubt.
 ///
 /// # Errors
 /// The catalog cannot be read.
-pub(super) fn look(
+pub(super) fn compare_names(
     reader: &Reader,
     top: &Top,
     written: Written,

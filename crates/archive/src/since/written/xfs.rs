@@ -18,11 +18,11 @@ use walk::engine::bulkstat::since::{self, Now};
 use walk::entry::{Time, Type, joined};
 use walk::{Meta, Moment, MountContext, Top};
 
-use super::look::{look, look_at, open, open_that, read};
-use super::{Differing, Doubt, Written, certain, is_much};
+use super::differing::{Differing, Doubt, Written, certain, is_much};
+use super::names::{compare_names, look_at, open, open_that, read};
 use crate::beside::each;
 use crate::catalog::{Fault, Reader};
-use crate::changed::index::{each_group, hashed};
+use crate::since::index::{each_group, hashed};
 use crate::token::xfs::is_of_mount;
 
 /// What is not as a catalog has it.
@@ -41,12 +41,12 @@ impl<'a> Since<'a> {
     ///
     /// # Errors
     /// The catalog cannot be read.
-    pub(super) fn of(
+    pub(super) fn ask(
         token: &str,
-        top: &'a Top,
-        ground: &MountContext<'_>,
+        ground: &MountContext<'a>,
         reader: &Reader,
     ) -> Result<Option<Since<'a>>, Fault> {
+        let top = ground.top;
         if !is_of_mount(token, ground) {
             return Ok(None);
         }
@@ -89,25 +89,17 @@ impl<'a> Since<'a> {
     /// # Errors
     /// The catalog cannot be read.
     pub(super) fn differing(self, reader: &Reader) -> Result<Option<Differing>, Fault> {
-        let why = "only inodes that are not as the catalog has them were looked at".to_owned();
-        if self.is_nothing() {
-            return Ok(Some(Differing {
-                why,
-                ..Differing::default()
-            }));
-        }
         let rows = self.rows(reader)?;
         let written = certain(Finder::new(&self, &rows).find(&rows))?;
         let Some(written) = written.filter(|written| !is_much(written.inos.len(), reader.about()))
         else {
             return Ok(None);
         };
-        let found = look(reader, self.top, written)?;
+        let found = compare_names(reader, self.top, written)?;
         Ok(found.map(|(places, feed)| Differing {
             places,
             feed,
             atimes: self.atimes,
-            why,
         }))
     }
 

@@ -9,8 +9,8 @@ use walk::engine::btrfs::since::{self, Change, Name};
 use walk::entry::joined;
 use walk::{MountContext, Top};
 
-use super::look::look;
-use super::{Differing, Written, is_much};
+use super::differing::{Differing, Written, is_much};
+use super::names::compare_names;
 use crate::catalog::{About, Fault, Reader};
 use crate::token::btrfs::generation;
 
@@ -27,12 +27,8 @@ pub(crate) struct Since<'a> {
 
 impl<'a> Since<'a> {
     /// Asks for it; `None` where that cannot be told, or would not cost less than a walk.
-    pub(super) fn of(
-        token: &str,
-        top: &'a Top,
-        ground: &MountContext<'_>,
-        about: &About,
-    ) -> Option<Since<'a>> {
+    pub(super) fn ask(token: &str, ground: &MountContext<'a>, about: &About) -> Option<Since<'a>> {
+        let top = ground.top;
         let subvolume = since::subvolume(&top.fd).ok()?;
         let then =
             generation(token, ground, &subvolume).filter(|&then| then <= subvolume.generation)?;
@@ -60,6 +56,11 @@ impl<'a> Since<'a> {
             changes,
             parents,
         })
+    }
+
+    /// The generation that the catalog is of.
+    pub(super) fn generation(&self) -> u64 {
+        self.then
     }
 
     /// Whether nothing in the directory has been written after this was asked for.
@@ -103,27 +104,19 @@ impl<'a> Since<'a> {
         /// Where something is always going on, everything is walked at last.
         const ATTEMPTS: usize = 2;
         for _ in 0..ATTEMPTS {
-            let why = format!(
-                "only what was written after generation {} of the subvolume was looked at",
-                self.then
-            );
             if self.is_outside() {
-                return Ok(Some(Differing {
-                    why,
-                    ..Differing::default()
-                }));
+                return Ok(Some(Differing::default()));
             }
             if is_much(self.changes.len(), reader.about()) {
                 return Ok(None);
             }
-            let Some((places, feed)) = look(reader, self.top, self.written())? else {
+            let Some((places, feed)) = compare_names(reader, self.top, self.written())? else {
                 return Ok(None);
             };
             if self.holds(reader.about()) {
                 return Ok(Some(Differing {
                     places,
                     feed,
-                    why,
                     ..Differing::default()
                 }));
             }

@@ -1,0 +1,154 @@
+//! What has changed since a catalog was made: the steps that `changed` and `dump --since` share.
+//!
+//! The cheapest step that can tell comes first:
+//!
+//! 1. `untouched`: every file system has the token that it had then ([`crate::token`]), so that
+//!    nothing can have changed. No entry is read.
+//! 2. `written`: btrfs and XFS tell which inodes were written since. Only these are read.
+//! 3. The digest: everything is walked, and the digest of the walk compared with the catalog's. No
+//!    row of the catalog is read.
+//! 4. Everything is compared entry by entry ([`index`]). What is to be found out by that differs
+//!    between the two commands, so it is theirs.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `evidence` | how it is known what has changed |
+//! | `index` | the rows of a catalog in memory, found by path |
+//! | `root` | whether a directory is the one that the catalog is of |
+//! | `tree` | the directories that are compared, and the mounts in them |
+//! | `untouched` | step 1 |
+//! | `written` | step 2 |
+
+use walk::{EngineKind, MountContext};
+
+use crate::catalog::{Fault, Reader};
+
+mod evidence;
+pub(crate) mod index;
+mod root;
+mod tree;
+mod untouched;
+mod written;
+
+pub use evidence::{Evidence, Reason};
+pub(crate) use root::{OtherRoot, check_root};
+pub(crate) use tree::Tree;
+pub(crate) use written::{Differing, give};
+
+/// A step that only some engines can take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// Compare the tokens of the file systems.
+    Token,
+    /// Ask the file system what was written since.
+    Written,
+}
+
+/// How a command reads the tree.
+pub(crate) trait Scan {
+    /// What is prepared before a file system is asked what was written.
+    type Started;
+    /// What was read.
+    type Scanned;
+    /// Why the tree could not be read.
+    type Error: From<Fault>;
+
+    /// The step may be taken, with this engine.
+    fn accepts(&self, step: Step, by: EngineKind) -> bool;
+
+    /// Prepares [`Scan::scan_written`], before the file system is asked; `None` to walk instead.
+    fn start(&self, ground: &MountContext<'_>, by: EngineKind) -> Option<Self::Started>;
+
+    /// Takes what was written since the catalog was made: all else is as the catalog has it.
+    fn scan_written(
+        &self,
+        started: Self::Started,
+        written: Written<'_>,
+    ) -> Result<Self::Scanned, Self::Error>;
+
+    /// Walks everything.
+    fn scan_all(&self) -> Result<Self::Scanned, Self::Error>;
+
+    /// The digest of everything, if it can be compared with the catalog's.
+    fn digest(&self, scanned: &Self::Scanned) -> Option<String>;
+}
+
+/// What was written since a catalog was made.
+pub(crate) struct Written<'a> {
+    pub(crate) by: EngineKind,
+    pub(crate) evidence: Evidence,
+    pub(crate) ground: &'a MountContext<'a>,
+    pub(crate) differing: Differing,
+}
+
+/// What the first three steps found.
+pub(crate) enum Verdict<S> {
+    /// Nothing has changed, and nothing was read. The engine is the file system's own.
+    Untouched { by: EngineKind, evidence: Evidence },
+    /// Nothing has changed: the digest of what was read is the catalog's.
+    SameDigest(S),
+    /// What was read is to be compared with the catalog.
+    Unknown(S),
+}
+
+/// Takes the first three steps, up to the one that tells.
+pub(crate) fn find_changes<S: Scan>(
+    catalog: &Reader,
+    tree: Tree,
+    scan: &S,
+) -> Result<Verdict<S::Scanned>, S::Error> {
+    let about = catalog.about();
+    let accepts = |by| scan.accepts(Step::Token, by);
+    if let Some(by) = untouched::untouched(about, &tree, accepts) {
+        let evidence = Evidence::Token(by);
+        return Ok(Verdict::Untouched { by, evidence });
+    }
+    let scanned = match scan_written(catalog, &tree, scan)? {
+        Some(Verdict::Unknown(scanned)) => scanned,
+        Some(verdict) => return Ok(verdict),
+        None => {
+            drop(tree); // the walk opens the directories itself
+            scan.scan_all()?
+        }
+    };
+    // Racy entries may have changed without another digest.
+    let is_same = about.racy == 0 && scan.digest(&scanned).is_some_and(|now| now == about.digest);
+    Ok(if is_same {
+        Verdict::SameDigest(scanned)
+    } else {
+        Verdict::Unknown(scanned)
+    })
+}
+
+/// Takes step 2; `None` if the file system cannot tell, or everything is walked as fast.
+fn scan_written<S: Scan>(
+    catalog: &Reader,
+    tree: &Tree,
+    scan: &S,
+) -> Result<Option<Verdict<S::Scanned>>, S::Error> {
+    let [top] = &tree.tops[..] else {
+        return Ok(None);
+    };
+    let by = written::engine(catalog.about()).filter(|&by| scan.accepts(Step::Written, by));
+    let ground = tree.ground(top);
+    let Some((by, started)) = by.and_then(|by| Some((by, scan.start(&ground, by)?))) else {
+        return Ok(None);
+    };
+    let Some(since) = written::Since::ask(catalog, tree, &ground)? else {
+        return Ok(None);
+    };
+    if let Some(evidence) = since.nothing() {
+        return Ok(Some(Verdict::Untouched { by, evidence }));
+    }
+    let Some((differing, evidence)) = since.differing(catalog)? else {
+        return Ok(None);
+    };
+    let written = Written {
+        by,
+        evidence,
+        ground: &ground,
+        differing,
+    };
+    let scanned = scan.scan_written(started, written)?;
+    Ok(Some(Verdict::Unknown(scanned)))
+}

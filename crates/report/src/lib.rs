@@ -19,13 +19,14 @@
 //! | [`list`] | members of archives |
 //! | [`pathsearch`] | the path searches of a command |
 //! | [`startup`] | what starting programs costs |
-//! | [`survey`] | all of it on one page |
+//! | [`draw`] | the plots of pages, as SVG |
 #![forbid(unsafe_code)]
 
 pub mod account;
 pub mod changed;
 pub mod compare;
 pub mod compare_runs;
+pub mod draw;
 pub mod du;
 pub mod dump;
 pub mod entries;
@@ -38,5 +39,4 @@ pub mod pathwalk;
 pub mod plot;
 pub mod probe;
 pub mod startup;
-pub mod survey;
 pub mod walk;

@@ -284,17 +284,24 @@ pub fn table(rows: &dyn Rows, look: Look, put: &mut dyn FnMut(&str)) {
 
 /// What is known of any of them: columns that say nothing are left out.
 #[derive(Default)]
-pub(crate) struct Has {
-    pub(crate) verdict: bool,
-    pub(crate) beneath: bool,
-    pub(crate) server: bool,
-    pub(crate) source: bool,
-    pub(crate) fstype: bool,
-    pub(crate) state: bool,
+pub struct Has {
+    /// A verdict.
+    pub verdict: bool,
+    /// What lies beneath.
+    pub beneath: bool,
+    /// A server.
+    pub server: bool,
+    /// A source.
+    pub source: bool,
+    /// A type.
+    pub fstype: bool,
+    /// A state.
+    pub state: bool,
 }
 
 impl Has {
-    pub(crate) fn of(rows: &dyn Rows) -> Has {
+    /// Looks at all rows.
+    pub fn of(rows: &dyn Rows) -> Has {
         let mut has = Has::default();
         for row in all(rows) {
             has.verdict |= row.verdict.is_some();
@@ -309,7 +316,7 @@ impl Has {
 }
 
 /// How its row looks.
-pub(crate) fn tone(row: &Row<'_>) -> Tone {
+pub fn tone(row: &Row<'_>) -> Tone {
     match row.verdict {
         Some(verdict) if verdict != "ok" && verdict != "hidden" => Tone::Bad,
         _ if row.hidden => Tone::Dim,
@@ -319,7 +326,7 @@ pub(crate) fn tone(row: &Row<'_>) -> Tone {
 
 /// The order of the names: what lies in a directory comes right after it; at one name, the mount
 /// that people see there.
-pub(crate) fn by_name(rows: &dyn Rows) -> Vec<usize> {
+pub fn by_name(rows: &dyn Rows) -> Vec<usize> {
     let mut order: Vec<(&[u8], bool, usize)> = all(rows)
         .enumerate()
         .map(|(at, row)| (row.target, row.hidden, at))
@@ -334,12 +341,12 @@ pub(crate) fn by_name(rows: &dyn Rows) -> Vec<usize> {
 }
 
 /// A name, or a dash for none.
-pub(crate) fn cell(name: Option<&[u8]>) -> Cow<'_, str> {
+pub fn cell(name: Option<&[u8]>) -> Cow<'_, str> {
     name.map_or("-".into(), printable)
 }
 
 /// What is special about it.
-pub(crate) fn state<'a>(row: &Row<'a>) -> Cow<'a, str> {
+pub fn state<'a>(row: &Row<'a>) -> Cow<'a, str> {
     match (row.hidden, row.kind) {
         (true, Some("file")) => "hidden,file".into(),
         (true, _) => "hidden".into(),
@@ -349,7 +356,7 @@ pub(crate) fn state<'a>(row: &Row<'a>) -> Cow<'a, str> {
 }
 
 /// The source as findmnt writes it: with the part that is mounted in brackets, unless that is all.
-pub(crate) fn source<'a>(row: &Row<'a>) -> Cow<'a, str> {
+pub fn source<'a>(row: &Row<'a>) -> Cow<'a, str> {
     match row.fsroot {
         None | Some(b"/" | b"") => cell(row.source),
         Some(part) => format!("{}[{}]", cell(row.source), printable(part)).into(),
@@ -357,7 +364,7 @@ pub(crate) fn source<'a>(row: &Row<'a>) -> Cow<'a, str> {
 }
 
 /// The lines before each name that make a tree of the list.
-pub(crate) fn limbs(rows: &dyn Rows, order: &[usize]) -> Vec<String> {
+pub fn limbs(rows: &dyn Rows, order: &[usize]) -> Vec<String> {
     /// Deeper than this, the lines would leave no room for the names.
     const DEEPEST: usize = 12;
     let mut above: Vec<usize> = Vec::new();
@@ -597,7 +604,7 @@ pub fn exclude(rows: &dyn Rows) -> Vec<u8> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
 
     impl<const N: usize> Rows for [Row<'_>; N] {
@@ -610,7 +617,7 @@ pub(crate) mod tests {
     }
 
     /// A mount point with nothing odd about it.
-    pub(crate) fn row<'a>(target: &'a str, fstype: &'a str) -> Row<'a> {
+    fn row<'a>(target: &'a str, fstype: &'a str) -> Row<'a> {
         Row {
             id: None,
             parent: None,

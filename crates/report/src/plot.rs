@@ -58,7 +58,7 @@ pub fn png(figure: &Figure) -> Vec<u8> {
 }
 
 /// Of many points in a row the highest: a peak must not fall between two columns.
-pub(crate) fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
+pub fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
     let part = points.len().div_ceil(most).max(1);
     points
         .chunks(part)
@@ -67,19 +67,19 @@ pub(crate) fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
 }
 
 /// The scale of what is measured.
-pub(crate) struct Scale {
+pub struct Scale {
     /// Whether it is one of powers: where a few samples are far above all others, equal steps would
     /// show nothing but them.
-    pub(crate) log: bool,
+    pub log: bool,
     /// Its ends, logarithms if it is.
-    pub(crate) from: f64,
+    pub from: f64,
     /// The upper one.
-    pub(crate) to: f64,
+    pub to: f64,
 }
 
 impl Scale {
     /// One that all points are on.
-    pub(crate) fn of(points: &[(f64, f64)]) -> Scale {
+    pub fn of(points: &[(f64, f64)]) -> Scale {
         let mut sorted: Vec<f64> = points.iter().map(|point| point.1).collect();
         sorted.sort_unstable_by(f64::total_cmp);
         let middle = sorted.get(sorted.len() / 2).copied().unwrap_or(0.0);
@@ -101,7 +101,7 @@ impl Scale {
     }
 
     /// How far up a value is.
-    pub(crate) fn high(&self, v: f64) -> f64 {
+    pub fn high(&self, v: f64) -> f64 {
         if self.log { v.log10() } else { v }
     }
 }
@@ -162,7 +162,7 @@ fn draw<B: DrawingBackend>(
 }
 
 /// A number at an axis.
-pub(crate) fn number(v: f64) -> String {
+pub fn number(v: f64) -> String {
     match v.abs() {
         a if a >= 1e9 => format!("{:.4}G", v / 1e9).replace(".0000G", "G"),
         a if a >= 1e6 => format!("{:.2}M", v / 1e6).replace(".00M", "M"),

@@ -61,7 +61,7 @@ impl Value {
 }
 
 /// A number with as many digits as say something.
-pub(crate) fn plain(v: f64) -> String {
+pub fn plain(v: f64) -> String {
     match v.abs() {
         0.0 => "0".to_owned(),
         a if a >= 100.0 || v.fract() == 0.0 => format!("{v:.0}"),

@@ -525,7 +525,7 @@ impl Bounded {
 }
 
 /// Seconds, as precisely as an estimate is.
-pub(crate) fn about(seconds: f64) -> String {
+pub fn about(seconds: f64) -> String {
     match seconds {
         s if s < 10.0 => format!("{s:.1} s"),
         s if s < 120.0 => format!("{s:.0} s"),

@@ -12,6 +12,7 @@
 //! | [`time`] | dates and times |
 //! | [`stats`] | mean, median, maximum, minimum, standard deviation |
 //! | [`profile`] | the profile table of the 1988 papers |
+//! | [`shell`] | file names in commands that are to be typed |
 //! | [`html`] | the shell of a self-contained HTML page |
 #![forbid(unsafe_code)]
 
@@ -23,6 +24,7 @@ pub mod html;
 pub mod json;
 pub mod name;
 pub mod profile;
+pub mod shell;
 pub mod stats;
 pub mod table;
 pub mod time;

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::survey::{Part, StepTaken};
 use ::mounts::Warning;
 use probe::Answer;
 use report::nightly::Nightly;
-use report::survey::{Part, StepTaken};
 use report::walk::Bounded;
 
 use super::mounts::Mounted;

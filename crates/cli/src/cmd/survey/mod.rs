@@ -1,13 +1,25 @@
 //! `fathom survey`: one page about a machine.
 
 pub(crate) mod args;
+pub(crate) mod commands;
 pub(crate) mod diff;
+#[cfg(test)]
+mod example;
+pub(crate) mod findings;
 pub(crate) mod found;
+pub(crate) mod known;
 pub(crate) mod mounts;
+pub(crate) mod odd;
+pub(crate) mod page;
 pub(crate) mod run;
+pub(crate) mod show;
 pub(crate) mod starting;
 pub(crate) mod steps;
+#[expect(clippy::module_inception)]
+pub(crate) mod survey;
 pub(crate) mod systems;
+#[cfg(test)]
+mod tests;
 pub(crate) mod tread;
 pub(crate) mod walking;
 

@@ -13,6 +13,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
+use super::commands::Commands;
+use super::survey::{Compared, FileSystem, Machine, MountsPart, Plot, Survey, html};
 use ::mounts::Warning;
 use ::mounts::root::Root;
 use gate::interrupt::{Guard, let_go};
@@ -21,8 +23,6 @@ use gate::process::{is_root, yield_to_others};
 use report::compare::comparison;
 use report::mounts::Mounts;
 use report::probe::Probe;
-use report::survey::commands::Commands;
-use report::survey::{Compared, FileSystem, Machine, MountsPart, Plot, Survey, html};
 use report::walk::{Comparison, Section};
 use show::name::printable;
 use show::table::Look;

@@ -15,11 +15,11 @@
 
 use std::time::{Duration, Instant};
 
+use super::survey::StepTaken;
 use ::mounts::compare::Bounds;
 use gate::interrupt::asked;
 use gate::process::{Child, Shared, leave};
 use gate::usage::{Moved, moved};
-use report::survey::StepTaken;
 
 use super::found::{Found, Not};
 use super::run::Ground;

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use ondisk::split_options;
 
 use super::{Block, Branch, MOST, MOST_SAID, Plots, Tree, more, plot, table, texts};
-use crate::compare::{Method, median_ms, methods_table};
-use crate::mounts::{Has, Row, all, by_name, cell, limbs, source, state, tone};
-use crate::survey::commands::Commands;
-use crate::survey::draw::{Dot, Dots, dots};
-use crate::survey::odd::odd;
-use crate::survey::{Compared, MountsPart, Part};
+use crate::cmd::survey::commands::Commands;
+use crate::cmd::survey::odd::odd;
+use crate::cmd::survey::survey::{Compared, MountsPart, Part};
+use report::compare::{Method, median_ms, methods_table};
+use report::draw::{Dot, Dots, dots};
+use report::mounts::{Has, Row, all, by_name, cell, limbs, source, state, tone};
 use show::name::printable;
 use show::stats::Stats;
 use show::table::{Align, Table, Tone};
 use show::units::{plural, sized};
 
-pub(super) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
+pub(crate) fn mounts(part: &MountsPart<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let rows = part.mounts.mounts;
     let odd = odd(rows);
     let by = part

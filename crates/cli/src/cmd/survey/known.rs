@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::probe::{Price, Probe};
+use report::probe::{Price, Probe};
 use show::name::printable;
 
 /// The price of a gate on one thread; of several, the first, which is the plainest.
-pub(super) fn best_price<'a>(prices: &'a [Price], gate: &str, state: &str) -> Option<&'a Price> {
+pub(crate) fn best_price<'a>(prices: &'a [Price], gate: &str, state: &str) -> Option<&'a Price> {
     prices
         .iter()
         .find(|price| price.gate == gate && price.state == state && price.threads == 1)
@@ -14,13 +14,13 @@ pub(super) fn best_price<'a>(prices: &'a [Price], gate: &str, state: &str) -> Op
 
 /// The findings that say what a file system's block, readahead and extents are, the better one
 /// first.
-pub(super) const BLOCK: &[&str] = &["allocation-block", "allocation-block-by-time"];
-pub(super) const READAHEAD: &[&str] = &["readahead-steady", "readahead-steady-by-time"];
-pub(super) const EXTENT: &[&str] = &["extent-largest", "extent-by-time"];
+pub(crate) const BLOCK: &[&str] = &["allocation-block", "allocation-block-by-time"];
+pub(crate) const READAHEAD: &[&str] = &["readahead-steady", "readahead-steady-by-time"];
+pub(crate) const EXTENT: &[&str] = &["extent-largest", "extent-by-time"];
 
 /// What is known of a file system.
 #[derive(PartialEq, Eq)]
-pub(super) enum Known {
+pub(crate) enum Known {
     /// It was found.
     Found(String),
     /// It was not; the kernel says this.
@@ -35,7 +35,7 @@ pub(super) enum Known {
 
 impl Known {
     /// By the first of these findings that has something.
-    pub(super) fn of(probe: &Probe<'_>, names: &[&str]) -> Known {
+    pub(crate) fn of(probe: &Probe<'_>, names: &[&str]) -> Known {
         let found = || {
             names
                 .iter()
@@ -57,7 +57,7 @@ impl Known {
 
     /// How much of a file system stays in memory. What was found in a group that was made for it,
     /// with a limit of its own, says nothing of the cache that others have.
-    pub(super) fn cache(probe: &Probe<'_>) -> Known {
+    pub(crate) fn cache(probe: &Probe<'_>) -> Known {
         let find = |name: &str| probe.experiments.iter().find(|found| found.name == name);
         let (capacity, limit) = (find("cache-capacity"), find("cache-limit"));
         match limit.and_then(|limit| limit.truth.as_ref()) {
@@ -74,7 +74,7 @@ impl Known {
 }
 
 /// What bounds the cache, in words.
-pub(super) fn bounded_by(probe: &Probe<'_>) -> String {
+pub(crate) fn bounded_by(probe: &Probe<'_>) -> String {
     let limit = probe
         .experiments
         .iter()

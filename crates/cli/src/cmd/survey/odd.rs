@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use ondisk::split_options;
 
-use crate::mounts::{Row, Rows, all};
+use report::mounts::{Row, Rows, all};
 use show::name::printable;
 use show::units::{plural, sized};
 
 /// Kinds of what is odd, the worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// It does not answer.
     Unanswering,
     /// It answers slowly.
@@ -31,7 +31,7 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, the worst first.
-    pub const ALL: [Kind; 8] = [
+    pub(crate) const ALL: [Kind; 8] = [
         Kind::Unanswering,
         Kind::Slow,
         Kind::Hidden,
@@ -43,7 +43,7 @@ impl Kind {
     ];
 
     /// What so many of them are, in a word or two.
-    pub fn are(self) -> &'static str {
+    pub(crate) fn are(self) -> &'static str {
         match self {
             Kind::Unanswering => "not answering",
             Kind::Slow => "slow to answer",
@@ -59,17 +59,17 @@ impl Kind {
 
 /// A mount that is odd.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Odd<'a> {
+pub(crate) struct Odd<'a> {
     /// Its name.
-    pub target: &'a [u8],
+    pub(crate) target: &'a [u8],
     /// What is worst about it.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// All that is odd about it, in words.
-    pub why: String,
+    pub(crate) why: String,
 }
 
 /// The odd ones, the worst first, and among equals in the order of the table.
-pub fn odd(rows: &dyn Rows) -> Vec<Odd<'_>> {
+pub(crate) fn odd(rows: &dyn Rows) -> Vec<Odd<'_>> {
     let mut seen = HashMap::new();
     let visible: HashSet<&[u8]> = all(rows)
         .filter(|row| !row.hidden)

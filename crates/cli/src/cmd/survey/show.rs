@@ -1,14 +1,14 @@
 //! The survey on a terminal.
 
-use super::{Part, Survey};
-use crate::compare::methods_table;
-use crate::mounts;
+use super::survey::{Part, Survey};
+use report::compare::methods_table;
+use report::mounts;
 use show::name::printable;
 use show::table::Look;
 
 impl Survey<'_> {
     /// All sections, one after the other.
-    pub fn to_text(&self, look: Look) -> String {
+    pub(crate) fn to_text(&self, look: Look) -> String {
         let mut text = Text {
             text: String::new(),
             look,

@@ -4,9 +4,9 @@
 
 use super::commands::Commands;
 use super::odd::{Kind, Odd};
-use super::{Point, Survey};
-use crate::compare::median_ms;
-use crate::walk::{Bounded, Engine, Section, about};
+use super::survey::{Point, Survey};
+use report::compare::median_ms;
+use report::walk::{Bounded, Engine, Section, about};
 use show::name::printable;
 
 mod advice;
@@ -51,7 +51,7 @@ impl Weighed {
 }
 
 /// Five findings, or fewer where there is less to say; what matters most first.
-pub fn of(survey: &Survey<'_>) -> Vec<Point> {
+pub(crate) fn of(survey: &Survey<'_>) -> Vec<Point> {
     let commands = Commands::of_survey(survey);
     let mut found = Weighed::default();
     found::mounts(survey, &commands, &mut found);
@@ -65,7 +65,7 @@ pub fn of(survey: &Survey<'_>) -> Vec<Point> {
 }
 
 /// Five pieces of advice, or fewer; what helps most first.
-pub fn advice(survey: &Survey<'_>) -> Vec<Point> {
+pub(crate) fn advice(survey: &Survey<'_>) -> Vec<Point> {
     let commands = Commands::of_survey(survey);
     let mut found = Weighed::default();
     advice::mounts(survey, &commands, &mut found);

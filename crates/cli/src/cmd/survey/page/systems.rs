@@ -1,13 +1,13 @@
 //! What each file system is, and what each call costs.
 
 use super::{Block, Plots, plot, table, texts};
-use crate::mounts::cell;
-use crate::plot::Scale;
-use crate::probe::{Price, Probe, plain, prices_table};
-use crate::survey::commands::Commands;
-use crate::survey::draw::{Dot, Dots, dots, line};
-use crate::survey::known::{BLOCK, EXTENT, Known, READAHEAD, best_price, bounded_by};
-use crate::survey::{FileSystem, Plot};
+use crate::cmd::survey::commands::Commands;
+use crate::cmd::survey::known::{BLOCK, EXTENT, Known, READAHEAD, best_price, bounded_by};
+use crate::cmd::survey::survey::{FileSystem, Plot};
+use report::draw::{Dot, Dots, dots, line};
+use report::mounts::cell;
+use report::plot::Scale;
+use report::probe::{Price, Probe, plain, prices_table};
 use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::size;
@@ -23,7 +23,7 @@ const OVERVIEW: [(&str, Fact); 4] = [
     ("LARGEST EXTENT", |probe| Known::of(probe, EXTENT)),
 ];
 
-pub(super) fn file_systems(
+pub(crate) fn file_systems(
     all: &[FileSystem<'_>],
     memory: Option<u64>,
     commands: &Commands,
@@ -125,7 +125,7 @@ fn asked(probe: &Probe<'_>) -> String {
     names.join(" ")
 }
 
-pub(super) fn prices(gates: &Probe<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
+pub(crate) fn prices(gates: &Probe<'_>, commands: &Commands, plots: &mut Plots) -> Vec<Block> {
     let mut blocks = vec![Block::Command(commands.gates.clone())];
     let all = gates.prices.as_deref().unwrap_or_default();
     let facts: Vec<(&'static str, String)> = [

@@ -1,13 +1,13 @@
 //! How all of it was measured: the machine, the steps, and what was left out.
 
 use super::{Block, MOST, MOST_SAID, Plots, Section, more, named, plot, table, texts};
-use crate::survey::draw::{Bar, bars};
-use crate::survey::{Skipped, StepTaken, Survey};
+use crate::cmd::survey::survey::{Skipped, StepTaken, Survey};
+use report::draw::{Bar, bars};
 use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::size;
 
-pub(super) fn measured(survey: &Survey<'_>, plots: &mut Plots) -> Section {
+pub(crate) fn measured(survey: &Survey<'_>, plots: &mut Plots) -> Section {
     let about = &survey.about;
     let (title, lead) = named("steps");
     let facts = vec![

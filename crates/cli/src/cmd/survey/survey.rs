@@ -1,46 +1,22 @@
 //! The survey of a machine: pure data, from which the page, the text and the JSON are made.
-//!
-//! | file | what is in it |
-//! |---|---|
-//! | [`findings`] | what matters most of it, and what to do about it: chosen, never invented |
-//! | [`commands`] | the commands that give alone what is gathered together here |
-//! | `known` | what is known of a file system |
-//! | [`odd`] | what is odd about mounts |
-//! | `page` | the page, by the templates in `templates/` |
-//! | `text` | the survey on a terminal |
-//! | `draw` | its plots, as SVG in the colours of the page |
-//! | [`shell`] | names in commands that are to be typed |
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::compare::{self, Method};
-use crate::meter::Account;
-use crate::mounts::Mounts;
-use crate::nightly::Nightly;
-use crate::plot::Figure;
-use crate::probe::Probe;
-use crate::startup::Startup;
-use crate::walk;
+use report::compare::{self, Method};
+use report::meter::Account;
+use report::mounts::Mounts;
+use report::nightly::Nightly;
+use report::plot::Figure;
+use report::probe::Probe;
+use report::startup::Startup;
+use report::walk;
 use show::json::Warning;
 use show::name::entry;
 
-pub mod commands;
-mod draw;
-#[cfg(test)]
-mod example;
-pub mod findings;
-mod known;
-pub mod odd;
-mod page;
-pub mod shell;
-#[cfg(test)]
-mod tests;
-mod text;
-
 /// A section that was gathered; or why not, and how to have it.
 #[derive(Clone, Debug)]
-pub enum Part<T> {
+pub(crate) enum Part<T> {
     /// What was found.
     Gathered(T),
     /// Nothing.
@@ -54,7 +30,7 @@ pub enum Part<T> {
 
 impl<T> Part<T> {
     /// What was found, if anything.
-    pub fn gathered(&self) -> Option<&T> {
+    pub(crate) fn gathered(&self) -> Option<&T> {
         match self {
             Part::Gathered(found) => Some(found),
             Part::Not { .. } => None,
@@ -62,7 +38,7 @@ impl<T> Part<T> {
     }
 
     /// Why there is nothing, and the command that gives it.
-    pub fn skipped(&self) -> Option<Skipped<'_>> {
+    pub(crate) fn skipped(&self) -> Option<Skipped<'_>> {
         match self {
             Part::Gathered(_) => None,
             Part::Not { why, how } => Some(Skipped { why, how }),
@@ -72,46 +48,46 @@ impl<T> Part<T> {
 
 /// Why a section is not there.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Skipped<'a> {
+pub(crate) struct Skipped<'a> {
     /// Why.
-    pub why: &'a str,
+    pub(crate) why: &'a str,
     /// The command that gives it.
-    pub how: &'a str,
+    pub(crate) how: &'a str,
 }
 
 /// The machine, and the survey of it.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// Its name, if it is known.
-    pub host: Option<Vec<u8>>,
+    pub(crate) host: Option<Vec<u8>>,
     /// The kernel: `6.12.8-amd64`.
-    pub kernel: String,
+    pub(crate) kernel: String,
     /// Its architecture: `x86_64`.
-    pub arch: String,
+    pub(crate) arch: String,
     /// Processors that may be used.
-    pub cpus: usize,
+    pub(crate) cpus: usize,
     /// Bytes of memory.
-    pub memory: Option<u64>,
+    pub(crate) memory: Option<u64>,
     /// Whether this was done by root.
-    pub root: bool,
+    pub(crate) root: bool,
     /// What more privilege would have shown: sentences without full stops.
-    pub lacking: Vec<String>,
+    pub(crate) lacking: Vec<String>,
     /// The version of fathom.
-    pub version: &'static str,
+    pub(crate) version: &'static str,
     /// When it began: seconds since 1970.
-    pub when: i64,
+    pub(crate) when: i64,
     /// Seconds that it took.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Bytes that it read.
-    pub bytes_read: u64,
+    pub(crate) bytes_read: u64,
     /// Bytes that it wrote, and took away again.
-    pub bytes_written: u64,
+    pub(crate) bytes_written: u64,
     /// Seconds that it was given.
-    pub limit_seconds: f64,
+    pub(crate) limit_seconds: f64,
     /// Bytes that it was given, read and written together.
-    pub limit_bytes: u64,
+    pub(crate) limit_bytes: u64,
     /// Whether more was asked for with `--deep`.
-    pub deep: bool,
+    pub(crate) deep: bool,
 }
 
 impl Serialize for Machine {
@@ -138,16 +114,16 @@ impl Serialize for Machine {
 
 /// The mounts, and what each way to find them costs.
 #[derive(Clone)]
-pub struct MountsPart<'a> {
+pub(crate) struct MountsPart<'a> {
     /// What was found; its `compare`, `boundaries` and verdicts are there if they were asked for.
-    pub mounts: Mounts<'a>,
+    pub(crate) mounts: Mounts<'a>,
     /// What each way to find them costs.
-    pub compared: Part<Compared<'a>>,
+    pub(crate) compared: Part<Compared<'a>>,
 }
 
 impl<'a> MountsPart<'a> {
     /// What each method took; none where they were not compared.
-    pub fn methods(&self) -> &'a [Method] {
+    pub(crate) fn methods(&self) -> &'a [Method] {
         self.compared
             .gathered()
             .map_or(&[], |compared| compared.methods)
@@ -156,99 +132,99 @@ impl<'a> MountsPart<'a> {
 
 /// The methods of finding mounts, compared.
 #[derive(Clone, Copy, Debug)]
-pub struct Compared<'a> {
+pub(crate) struct Compared<'a> {
     /// What each took.
-    pub methods: &'a [Method],
+    pub(crate) methods: &'a [Method],
     /// Methods that were left out, and why.
-    pub left_out: &'a [compare::LeftOut],
+    pub(crate) left_out: &'a [compare::LeftOut],
 }
 
 /// A file system, and the plots of what was measured on it.
 #[derive(Clone, Debug)]
-pub struct FileSystem<'a> {
+pub(crate) struct FileSystem<'a> {
     /// What was found.
-    pub probe: Probe<'a>,
+    pub(crate) probe: Probe<'a>,
     /// The plots.
-    pub plots: Vec<Plot>,
+    pub(crate) plots: Vec<Plot>,
 }
 
 /// A plot of an experiment.
 #[derive(Clone, Debug)]
-pub struct Plot {
+pub(crate) struct Plot {
     /// The experiment: `readahead`.
-    pub experiment: &'static str,
+    pub(crate) experiment: &'static str,
     /// What it shows.
-    pub figure: Figure,
+    pub(crate) figure: Figure,
 }
 
 /// A step of the survey.
 #[derive(Clone, Debug, Serialize)]
-pub struct StepTaken {
+pub(crate) struct StepTaken {
     /// What was done, as the progress line has it: `walking by threads`.
-    pub name: String,
+    pub(crate) name: String,
     /// The section that it is for: `mounts`, `probe`, `walk`, `dump`, `account`, `startup`,
     /// `gates`.
-    pub section: &'static str,
+    pub(crate) section: &'static str,
     /// How it ended: `done`, `stopped` (out of time or bytes, or interrupted) or `skipped`.
-    pub state: &'static str,
+    pub(crate) state: &'static str,
     /// Seconds that it took.
-    pub seconds: f64,
+    pub(crate) seconds: f64,
     /// Bytes that it read.
-    pub bytes_read: u64,
+    pub(crate) bytes_read: u64,
     /// Bytes that it wrote, and took away again.
-    pub bytes_written: u64,
+    pub(crate) bytes_written: u64,
 }
 
 /// Something worth knowing, or worth doing; the figure that says so, and the command behind that.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Point {
+pub(crate) struct Point {
     /// A sentence or two.
-    pub text: String,
+    pub(crate) text: String,
     /// The figure.
-    pub figure: String,
+    pub(crate) figure: String,
     /// The command that gives it.
-    pub command: String,
+    pub(crate) command: String,
     /// Where on the page there is more of it: the name of a section, as in [`StepTaken::section`].
     #[serde(skip)]
-    pub section: &'static str,
+    pub(crate) section: &'static str,
 }
 
 /// What `fathom survey` found.
 #[derive(Clone)]
-pub struct Survey<'a> {
+pub(crate) struct Survey<'a> {
     /// The absolute name of the directory that was surveyed.
-    pub root: &'a [u8],
+    pub(crate) root: &'a [u8],
     /// The machine, and how it was measured.
-    pub about: Machine,
+    pub(crate) about: Machine,
     /// Mounts at or under it.
-    pub mounts: Part<MountsPart<'a>>,
+    pub(crate) mounts: Part<MountsPart<'a>>,
     /// The file systems on them: block, readahead, and what else was asked.
-    pub file_systems: Part<Vec<FileSystem<'a>>>,
+    pub(crate) file_systems: Part<Vec<FileSystem<'a>>>,
     /// What walking costs, by each engine.
-    pub walking: Part<walk::Section<'a>>,
+    pub(crate) walking: Part<walk::Section<'a>>,
     /// What dumping would cost.
-    pub dumping: Part<&'a Nightly>,
+    pub(crate) dumping: Part<&'a Nightly>,
     /// What a walk asks of the kernel, call by call.
-    pub calls: Part<&'a Account<'a>>,
+    pub(crate) calls: Part<&'a Account<'a>>,
     /// What starting programs costs.
-    pub starting: Part<Startup<'a>>,
+    pub(crate) starting: Part<Startup<'a>>,
     /// What each call costs: `fathom probe DIR gates`.
-    pub gates: Part<Probe<'a>>,
-    /// What matters most of it: [`findings::of`].
-    pub findings: Vec<Point>,
-    /// What to do about it: [`findings::advice`].
-    pub advice: Vec<Point>,
+    pub(crate) gates: Part<Probe<'a>>,
+    /// What matters most of it: [`super::findings::of`].
+    pub(crate) findings: Vec<Point>,
+    /// What to do about it: [`super::findings::advice`].
+    pub(crate) advice: Vec<Point>,
     /// What was done, in order.
-    pub steps: Vec<StepTaken>,
+    pub(crate) steps: Vec<StepTaken>,
     /// Why not all was done, where the whole was ended early: `interrupted`, `out of time`.
-    pub ended: Option<String>,
+    pub(crate) ended: Option<String>,
     /// What was skipped or found wrong; the envelope has it in the JSON.
-    pub warnings: &'a [Warning],
+    pub(crate) warnings: &'a [Warning],
 }
 
 impl Survey<'_> {
     /// The sections that were not gathered, by their names in the JSON.
-    pub fn skipped(&self) -> Vec<(&'static str, Skipped<'_>)> {
+    pub(crate) fn skipped(&self) -> Vec<(&'static str, Skipped<'_>)> {
         let all = [
             ("mounts", self.mounts.skipped()),
             ("probe", self.file_systems.skipped()),
@@ -264,9 +240,9 @@ impl Survey<'_> {
     }
 
     /// Chooses the findings and the advice, once all else is there.
-    pub fn concluded(mut self) -> Self {
-        self.findings = findings::of(&self);
-        self.advice = findings::advice(&self);
+    pub(crate) fn concluded(mut self) -> Self {
+        self.findings = super::findings::of(&self);
+        self.advice = super::findings::advice(&self);
         self
     }
 }
@@ -307,6 +283,6 @@ impl Serialize for Survey<'_> {
 }
 
 /// The page, whole: it needs nothing beside itself.
-pub fn html(survey: &Survey<'_>) -> String {
-    page::html(survey)
+pub(crate) fn html(survey: &Survey<'_>) -> String {
+    super::page::html(survey)
 }

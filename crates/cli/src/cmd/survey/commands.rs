@@ -1,29 +1,29 @@
 //! The commands that give alone what a survey gathers together.
 
-use super::Survey;
-use super::shell::quoted;
+use super::survey::Survey;
+use show::shell::quoted;
 
 /// The commands for one directory, by its absolute name: a page is read elsewhere than where it was
 /// made.
 #[derive(Clone, Debug)]
-pub struct Commands {
-    pub(super) root: String,
-    pub(super) mounts: String,
-    pub(super) boundaries: String,
-    pub(super) compare: String,
-    pub(super) cache: String,
-    pub(super) walk: String,
+pub(crate) struct Commands {
+    pub(crate) root: String,
+    pub(crate) mounts: String,
+    pub(crate) boundaries: String,
+    pub(crate) compare: String,
+    pub(crate) cache: String,
+    pub(crate) walk: String,
     /// The walk itself, to its end.
-    pub(super) tread: String,
-    pub(super) dump: String,
-    pub(super) account: String,
-    pub(super) pathsearch: String,
-    pub(super) gates: String,
+    pub(crate) tread: String,
+    pub(crate) dump: String,
+    pub(crate) account: String,
+    pub(crate) pathsearch: String,
+    pub(crate) gates: String,
 }
 
 impl Commands {
     /// Those for the directory that is surveyed.
-    pub fn of(root: &[u8]) -> Commands {
+    pub(crate) fn of(root: &[u8]) -> Commands {
         let root = quoted(root);
         Commands {
             mounts: format!("fathom mounts {root}"),
@@ -42,7 +42,7 @@ impl Commands {
 
     /// Those for a survey: engines were compared on all of the directory, or on its uppermost
     /// levels.
-    pub(super) fn of_survey(survey: &Survey<'_>) -> Commands {
+    pub(crate) fn of_survey(survey: &Survey<'_>) -> Commands {
         let commands = Commands::of(survey.root);
         let levels = survey
             .walking
@@ -55,7 +55,7 @@ impl Commands {
     }
 
     /// The one for all of a section, by its name in the JSON.
-    pub fn section(&self, name: &str) -> String {
+    pub(crate) fn section(&self, name: &str) -> String {
         let command = match name {
             "mounts" => &self.compare,
             "walk" => &self.walk,
@@ -69,12 +69,12 @@ impl Commands {
     }
 
     /// Experiments on a directory.
-    pub(super) fn probe(&self, dir: &[u8], experiments: &str) -> String {
+    pub(crate) fn probe(&self, dir: &[u8], experiments: &str) -> String {
         format!("fathom probe {} {experiments}", quoted(dir))
     }
 
     /// The start of a program, as if all that it uses were far away.
-    pub(super) fn start(command: &str, options: &str) -> String {
+    pub(crate) fn start(command: &str, options: &str) -> String {
         format!("fathom pathsearch{options} --network / -- {command}")
     }
 }

@@ -1,19 +1,19 @@
 //! The advice: what to do about each section.
 
 use super::{Engines, Weighed, beginning, names, of_kind, took, unfinished};
-use crate::mounts::all;
-use crate::probe::plain;
-use crate::survey::Survey;
-use crate::survey::commands::Commands;
-use crate::survey::known::{BLOCK, Known, READAHEAD, best_price};
-use crate::survey::odd::{Kind, odd};
-use crate::survey::page::named;
-use crate::walk::{Bounded, Engine};
+use crate::cmd::survey::commands::Commands;
+use crate::cmd::survey::known::{BLOCK, Known, READAHEAD, best_price};
+use crate::cmd::survey::odd::{Kind, odd};
+use crate::cmd::survey::page::named;
+use crate::cmd::survey::survey::Survey;
+use report::mounts::all;
+use report::probe::plain;
+use report::walk::{Bounded, Engine};
 use show::name::printable;
 use show::stats::Stats;
 use show::units::{plural, sized, time};
 
-pub(super) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
+pub(crate) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(part) = survey.mounts.gathered() else {
         return;
     };
@@ -83,7 +83,7 @@ pub(super) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weigh
     }
 }
 
-pub(super) fn walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
+pub(crate) fn walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(walk) = survey.walking.gathered() else {
         return;
     };
@@ -209,7 +209,7 @@ pub(super) fn walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed
     }
 }
 
-pub(super) fn path(survey: &Survey<'_>, found: &mut Weighed) {
+pub(crate) fn path(survey: &Survey<'_>, found: &mut Weighed) {
     let Some(startup) = survey.starting.gathered() else {
         return;
     };
@@ -259,7 +259,7 @@ pub(super) fn path(survey: &Survey<'_>, found: &mut Weighed) {
     }
 }
 
-pub(super) fn dump(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
+pub(crate) fn dump(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(dump) = survey.dumping.gathered() else {
         return;
     };
@@ -284,7 +284,7 @@ pub(super) fn dump(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed
     }
 }
 
-pub(super) fn calls(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
+pub(crate) fn calls(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(account) = survey.calls.gathered() else {
         return;
     };
@@ -308,7 +308,7 @@ pub(super) fn calls(survey: &Survey<'_>, commands: &Commands, found: &mut Weighe
     }
 }
 
-pub(super) fn file_systems(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
+pub(crate) fn file_systems(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(all) = survey.file_systems.gathered() else {
         return;
     };
@@ -339,7 +339,7 @@ pub(super) fn file_systems(survey: &Survey<'_>, commands: &Commands, found: &mut
     }
 }
 
-pub(super) fn prices(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
+pub(crate) fn prices(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(prices) = survey
         .gates
         .gathered()
@@ -385,7 +385,7 @@ pub(super) fn prices(survey: &Survey<'_>, commands: &Commands, found: &mut Weigh
 }
 
 /// What is not known, and how to know it.
-pub(super) fn more(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
+pub(crate) fn more(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     if let Some(first) = survey.about.lacking.first().filter(|_| !survey.about.root) {
         let text = format!("Run the survey once as root: {first}.");
         let lacking = survey.about.lacking.len() as u64;

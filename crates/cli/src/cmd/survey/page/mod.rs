@@ -12,7 +12,7 @@ use self::steps::measured;
 use self::systems::{file_systems, prices};
 use self::walking::{calls, dumping, walking};
 use super::commands::Commands;
-use super::{Part, Point, Survey};
+use super::survey::{Part, Point, Survey};
 use show::html::shell;
 use show::name::printable;
 use show::table::Table;
@@ -113,7 +113,7 @@ fn texts(sentences: impl IntoIterator<Item = String>) -> impl Iterator<Item = Bl
     sentences.into_iter().map(Block::Text)
 }
 
-pub(super) fn html(survey: &Survey<'_>) -> String {
+pub(crate) fn html(survey: &Survey<'_>) -> String {
     let commands = Commands::of_survey(survey);
     let plots = &mut Plots::default();
     let sections = vec![
@@ -215,7 +215,7 @@ const TITLES: [(&str, &str, &str); 8] = [
     ),
 ];
 
-pub(super) fn named(id: &str) -> (&'static str, &'static str) {
+pub(crate) fn named(id: &str) -> (&'static str, &'static str) {
     TITLES
         .iter()
         .find(|(known, ..)| *known == id)

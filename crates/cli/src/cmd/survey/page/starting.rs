@@ -1,8 +1,8 @@
 //! What starting programs costs.
 
 use super::{Block, more, table, texts};
-use crate::startup::Startup;
-use crate::survey::commands::Commands;
+use crate::cmd::survey::commands::Commands;
+use report::startup::Startup;
 use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::time;
@@ -10,7 +10,7 @@ use show::units::time;
 /// Directories in which a program looks in vain.
 const MOST_TRIED: usize = 20;
 
-pub(super) fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block> {
+pub(crate) fn starting(startup: &Startup<'_>, commands: &Commands) -> Vec<Block> {
     let count = |state: &str| {
         startup
             .path

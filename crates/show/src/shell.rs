@@ -9,7 +9,7 @@ pub fn quoted(name: &[u8]) -> String {
     if !name.is_empty() && name.iter().all(plain) {
         return String::from_utf8_lossy(name).into_owned();
     }
-    let shown = show::name::printable(name);
+    let shown = crate::name::printable(name);
     // A backslash is doubled there, and means nothing within quotes.
     if std::str::from_utf8(name).is_ok_and(|text| shown == text.replace('\\', "\\\\")) {
         return format!("'{}'", String::from_utf8_lossy(name).replace('\'', r"'\''"));

@@ -7,35 +7,35 @@ use crate::plot::{Figure, Scale, number, thinned};
 use show::html::escape;
 
 /// A bar.
-pub(super) struct Bar {
+pub struct Bar {
     /// What it is of.
-    pub(super) label: String,
+    pub label: String,
     /// How long it is.
-    pub(super) value: f64,
+    pub value: f64,
     /// The same in words.
-    pub(super) text: String,
+    pub text: String,
 }
 
 /// A dot on a scale of powers of ten, in seconds.
-pub(super) struct Dot {
+pub struct Dot {
     /// Where it is.
-    pub(super) seconds: f64,
+    pub seconds: f64,
     /// Between these it may be as well.
-    pub(super) range: (f64, f64),
+    pub range: (f64, f64),
     /// Whether it is filled, or a ring.
-    pub(super) filled: bool,
+    pub filled: bool,
 }
 
 /// A row of dots.
-pub(super) struct Dots {
+pub struct Dots {
     /// What they are of.
-    pub(super) label: String,
+    pub label: String,
     /// Where they are, in as little room as a phone has.
-    pub(super) text: String,
+    pub text: String,
     /// The same in words.
-    pub(super) said: String,
+    pub said: String,
     /// The dots.
-    pub(super) dots: Vec<Dot>,
+    pub dots: Vec<Dot>,
 }
 
 /// Height of the words above a bar, and of what stands beneath them.
@@ -64,7 +64,7 @@ fn words(out: &mut String, top: f64, label: &str, text: &str) {
 }
 
 /// Bars on one scale, which begins at 0.
-pub(super) fn bars(id: usize, title: &str, rows: &[Bar]) -> String {
+pub fn bars(id: usize, title: &str, rows: &[Bar]) -> String {
     let longest = rows.iter().map(|row| row.value).fold(0.0, f64::max);
     let mut drawn = String::new();
     for (at, row) in rows.iter().enumerate() {
@@ -96,7 +96,7 @@ pub(super) fn bars(id: usize, title: &str, rows: &[Bar]) -> String {
 }
 
 /// Rows of dots on one scale of powers of ten.
-pub(super) fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
+pub fn dots(id: usize, title: &str, rows: &[Dots]) -> String {
     let all = rows.iter().flat_map(|row| &row.dots);
     let all = all
         .flat_map(|dot| [dot.seconds, dot.range.0, dot.range.1])
@@ -209,7 +209,7 @@ fn ticks(scale: &Scale) -> Vec<f64> {
 }
 
 /// Samples as a line, with what stands out of them marked.
-pub(super) fn line(id: usize, figure: &Figure) -> String {
+pub fn line(id: usize, figure: &Figure) -> String {
     /// More points do not show; and each takes some bytes of the page.
     const POINTS: usize = 500;
     /// More rings than these would hide the line.

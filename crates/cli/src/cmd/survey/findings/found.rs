@@ -1,17 +1,17 @@
 //! The findings: what stands out in each section.
 
 use super::{Engines, Weighed, beginning, names, of_kind, took, unfinished};
-use crate::compare::{Method, median_ms};
-use crate::probe::{Probe, plain};
-use crate::survey::Survey;
-use crate::survey::commands::Commands;
-use crate::survey::known::{BLOCK, Known, READAHEAD, best_price, bounded_by};
-use crate::survey::odd::{Kind, odd};
-use crate::walk::{Bounded, Section};
+use crate::cmd::survey::commands::Commands;
+use crate::cmd::survey::known::{BLOCK, Known, READAHEAD, best_price, bounded_by};
+use crate::cmd::survey::odd::{Kind, odd};
+use crate::cmd::survey::survey::Survey;
+use report::compare::{Method, median_ms};
+use report::probe::{Probe, plain};
+use report::walk::{Bounded, Section};
 use show::name::printable;
 use show::units::{plural, size, sized, time};
 
-pub(super) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
+pub(crate) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(part) = survey.mounts.gathered() else {
         return;
     };
@@ -82,7 +82,7 @@ pub(super) fn mounts(survey: &Survey<'_>, commands: &Commands, found: &mut Weigh
     }
 }
 
-pub(super) fn file_systems(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
+pub(crate) fn file_systems(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(all) = survey.file_systems.gathered() else {
         return;
     };
@@ -252,7 +252,7 @@ fn bounded_walk(
     found.add(85, "walk", figure, text, &commands.tread);
 }
 
-pub(super) fn walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
+pub(crate) fn walk(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(walk) = survey.walking.gathered() else {
         return;
     };
@@ -333,7 +333,7 @@ fn disagreement(walk: &Section<'_>, commands: &Commands, found: &mut Weighed) {
     );
 }
 
-pub(super) fn path(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
+pub(crate) fn path(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(startup) = survey.starting.gathered() else {
         return;
     };
@@ -383,7 +383,7 @@ pub(super) fn path(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed
     found.add(75, "startup", figure, text, &commands.pathsearch);
 }
 
-pub(super) fn dump(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
+pub(crate) fn dump(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(dump) = survey.dumping.gathered() else {
         return;
     };
@@ -404,7 +404,7 @@ pub(super) fn dump(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed
     );
 }
 
-pub(super) fn calls(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
+pub(crate) fn calls(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(account) = survey.calls.gathered() else {
         return;
     };
@@ -427,7 +427,7 @@ pub(super) fn calls(survey: &Survey<'_>, commands: &Commands, found: &mut Weighe
     }
 }
 
-pub(super) fn prices(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
+pub(crate) fn prices(survey: &Survey<'_>, commands: &Commands, found: &mut Weighed) {
     let Some(prices) = survey
         .gates
         .gathered()

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use super::example::{Listed, Owned, found, row};
-use super::{Part, Survey, html};
-use crate::mounts::Row;
-use crate::probe::{Experiment, Value};
-use crate::walk::Bounded;
+use super::survey::{Part, Survey, html};
+use report::mounts::Row;
+use report::probe::{Experiment, Value};
+use report::walk::Bounded;
 use show::table::Look;
 
 /// The tags of a page: name, the rest of it, and whether it ends something.

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::{Compared, FileSystem, Machine, MountsPart, Part, Plot, StepTaken, Survey};
-use crate::compare::{self, Method, Times};
-use crate::meter::{self, Account};
-use crate::mounts::{self, Boundary, Mounts, Row, Rows};
-use crate::nightly::{Expected, Nightly};
-use crate::pathsearch::{Count, Fix, Totals};
-use crate::plot::Figure;
-use crate::probe::{Experiment, Price, Probe, Value};
-use crate::startup::{Element, Started, Startup, Tried};
-use crate::walk;
+use super::survey::{Compared, FileSystem, Machine, MountsPart, Part, Plot, StepTaken, Survey};
+use report::compare::{self, Method, Times};
+use report::meter::{self, Account};
+use report::mounts::{Boundary, Mounts, Row, Rows};
+use report::nightly::{Expected, Nightly};
+use report::pathsearch::{Count, Fix, Totals};
+use report::plot::Figure;
+use report::probe::{Experiment, Price, Probe, Value};
+use report::startup::{Element, Started, Startup, Tried};
+use report::walk;
 use show::json::{GateRow, Warning};
 
 /// Mount points in a list.
-pub(super) struct Listed(pub(super) Vec<Row<'static>>);
+pub(crate) struct Listed(pub(crate) Vec<Row<'static>>);
 
 impl Rows for Listed {
     fn len(&self) -> usize {
@@ -28,14 +28,25 @@ impl Rows for Listed {
 }
 
 /// A mount point with nothing odd about it; each name has a device of its own.
-pub(super) fn row(target: &'static [u8]) -> Row<'static> {
+pub(crate) fn row(target: &'static [u8]) -> Row<'static> {
     let minor = target.iter().fold(7, |sum: u32, b| {
         sum.wrapping_mul(31).wrapping_add(u32::from(*b))
     });
     Row {
+        id: None,
+        parent: None,
         target,
+        source: Some(b"/dev/x"),
+        fstype: Some(b"ext4"),
         dev: (8, minor).into(),
-        ..mounts::tests::row("", "ext4")
+        fsroot: Some(b"/"),
+        options: Some(b"rw"),
+        kind: Some("dir"),
+        class: "leaf",
+        hidden: false,
+        server: None,
+        verdict: None,
+        beneath: None,
     }
 }
 
@@ -73,7 +84,7 @@ fn engine(engine: &'static str, real: f64, calls: u64) -> walk::Engine {
     }
 }
 
-pub(super) fn found(
+pub(crate) fn found(
     experiment: &'static str,
     name: &'static str,
     value: Option<f64>,
@@ -110,23 +121,23 @@ fn price(gate: &'static str, what: &'static str, state: &'static str, ns: f64) -
 }
 
 /// What [`with`] lends.
-pub(super) struct Owned {
-    pub(super) rows: Listed,
+pub(crate) struct Owned {
+    pub(crate) rows: Listed,
     methods: Vec<Method>,
     left_out: Vec<compare::LeftOut>,
     boundaries: Vec<Boundary>,
     part: walk::Part,
     explain: Vec<walk::Possible>,
-    pub(super) engines: Vec<walk::Engine>,
+    pub(crate) engines: Vec<walk::Engine>,
     engines_out: Vec<walk::LeftOut>,
-    pub(super) bounded: Option<walk::Bounded>,
+    pub(crate) bounded: Option<walk::Bounded>,
     nightly: Nightly,
     account: Account<'static>,
     warnings: Vec<Warning>,
 }
 
 impl Owned {
-    pub(super) fn new() -> Owned {
+    pub(crate) fn new() -> Owned {
         let method = |by, real, calls| Method {
             by,
             complete: true,
@@ -275,7 +286,7 @@ impl Owned {
     }
 
     /// As if no engine had come to its end.
-    pub(super) fn stop_engines(&mut self, why: &str) {
+    pub(crate) fn stop_engines(&mut self, why: &str) {
         for engine in std::mem::take(&mut self.engines) {
             self.engines_out.push(walk::LeftOut {
                 engine: engine.engine,
@@ -285,7 +296,7 @@ impl Owned {
     }
 
     /// The survey of it, with all its sections, and its findings.
-    pub(super) fn survey(&self) -> Survey<'_> {
+    pub(crate) fn survey(&self) -> Survey<'_> {
         let ramp = (1..=512)
             .map(|run| (f64::from(run), f64::from((run / 32 + 1) * 32)))
             .collect();

@@ -1,17 +1,17 @@
 //! What walking costs, and dumping, and which calls a walk makes.
 
 use super::{Block, Plots, plot, table, texts};
-use crate::compare::median_ms;
-use crate::meter::Account;
-use crate::nightly::Nightly;
-use crate::survey::commands::Commands;
-use crate::survey::draw::{Bar, bars};
-use crate::walk;
+use crate::cmd::survey::commands::Commands;
+use report::compare::median_ms;
+use report::draw::{Bar, bars};
+use report::meter::Account;
+use report::nightly::Nightly;
+use report::walk;
 use show::name::printable;
 use show::table::{Align, Table, Tone};
 use show::units::size;
 
-pub(super) fn walking(
+pub(crate) fn walking(
     walk: &walk::Section<'_>,
     commands: &Commands,
     plots: &mut Plots,
@@ -105,7 +105,7 @@ pub(super) fn walking(
     blocks
 }
 
-pub(super) fn dumping(dump: &Nightly, commands: &Commands) -> Vec<Block> {
+pub(crate) fn dumping(dump: &Nightly, commands: &Commands) -> Vec<Block> {
     let facts = vec![
         ("Entries", dump.entries.to_string()),
         ("Everything", size(dump.first.bytes)),
@@ -125,7 +125,7 @@ pub(super) fn dumping(dump: &Nightly, commands: &Commands) -> Vec<Block> {
     blocks
 }
 
-pub(super) fn calls(account: &Account<'_>, commands: &Commands) -> Vec<Block> {
+pub(crate) fn calls(account: &Account<'_>, commands: &Commands) -> Vec<Block> {
     let mut blocks = vec![Block::Command(commands.account.clone())];
     blocks.extend(texts(account.sentences()));
     blocks.push(table(
